@@ -1,0 +1,88 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Answer is what a store says of one row of a Renew or a Settle.
+type Answer uint8
+
+// The answers. Only Busy may be asked again, and it is never to be treated as Lost.
+const (
+	Lost    Answer = iota // another holds the row, or it is gone: stop the work, drop the outcome
+	Applied               // done
+	Ended                 // a repeat of what is already so
+	Busy                  // somebody's transaction keeps the row: try again
+)
+
+func (a Answer) String() string {
+	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy"}[a]
+}
+
+// Store is what leases need of the store. Every call may be repeated: a reply that is lost costs nothing but the
+// question. A context that ends leaves it unknown whether the call took effect.
+type Store interface {
+	// Join opens a session: the row of this start of an agent, present from now on for a.Presence, and stores the
+	// agent's policies. It fails with *store.SchemaError where the schema is not the binary's.
+	Join(ctx context.Context, a Agent) (task.Session, error)
+	// Present says that the session is there and will be for presence, by the store's clock, and returns what the
+	// store knows of it. A session whose row is gone (it ended long ago) is written anew under its number.
+	Present(ctx context.Context, p Presence) (Standing, error)
+	// Renew moves lease ends, one answer a row in the order of rows. It never answers Ended.
+	Renew(ctx context.Context, s task.Session, rows []Renewal) ([]Answer, error)
+	// Leave ends the session's presence at once; what it still holds is up for sweeping.
+	Leave(ctx context.Context, s task.Session) error
+}
+
+// Agent describes a session for those who look.
+type Agent struct {
+	Name     string
+	Region   string // "" for none
+	Version  string
+	Config   string // hash of the configuration
+	Workers  int
+	Types    []string // row types it claims, aliases included
+	Presence time.Duration
+	Policies map[task.PolicyHash]NamedPolicy
+}
+
+// NamedPolicy is a policy with the type it stands for.
+type NamedPolicy struct {
+	Type   string
+	Policy task.Policy
+}
+
+// Presence is one sign of life of a session.
+type Presence struct {
+	Session  task.Session
+	Agent    Agent // to write the session's row anew where it is gone, and for what changes with a reload
+	Draining bool
+	Running  int   // attempts now
+	Done     int64 // attempts ended since the start
+}
+
+// Standing is a session as the store sees it.
+type Standing struct {
+	Now  time.Time // the store's clock
+	Held []Held    // every row that the session holds
+}
+
+// Held is a row that a session holds in the store.
+type Held struct {
+	ID    task.ID
+	Fence task.Fence
+	Claim int64 // number of the claim that took it
+}
+
+// Renewal asks for a lease that ends Window after a moment that was Age ago, by the store's clock when it writes.
+type Renewal struct {
+	ID     task.ID
+	Fence  task.Fence
+	Age    time.Duration // how long ago the progress was
+	Window time.Duration // heartbeat + stop, or what is left of the attempt if that is less
+	// Exact sets the end to just that; otherwise an end that is already later stays.
+	Exact bool
+}

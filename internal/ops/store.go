@@ -1,0 +1,113 @@
+// Package ops is what an operator and a producer do: enqueue a task, look at tasks, wait for one. Commands, the HTTP
+// API and the dashboard share it.
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Store is what operators' work needs of the store.
+type Store interface {
+	// Enqueue inserts a row, or finds the live one with the same type and key, and tells which.
+	Enqueue(ctx context.Context, r Request) (id task.ID, isNew bool, err error)
+	// Get returns a task, live or finished, with its history; ErrNoTask where there is none.
+	Get(ctx context.Context, id task.ID) (*Info, error)
+	// List returns tasks that match, live ones first, newest first, without history and output.
+	List(ctx context.Context, f Filter) ([]Info, error)
+	// Stats counts what waits and runs.
+	Stats(ctx context.Context) (Stats, error)
+	// Ping checks that the store can be reached and has the binary's schema (*store.SchemaError otherwise).
+	Ping(ctx context.Context) error
+}
+
+// Request is a task to enqueue. Zero values are the defaults of the table.
+type Request struct {
+	Type        string
+	Payload     json.RawMessage // nil: {}
+	RunAt       time.Time       // zero: now, by the store's clock, plus In
+	In          time.Duration
+	Priority    int
+	Key         string
+	Region      string
+	MaxAttempts int
+	Labels      map[string]string
+	Traceparent string
+	CreatedBy   string
+}
+
+// Info is a task for people to look at.
+type Info struct {
+	ID          task.ID         `json:"id"`
+	Type        string          `json:"type"`
+	State       task.State      `json:"state"`
+	Priority    int             `json:"priority"`
+	Region      string          `json:"region,omitempty"`
+	Key         string          `json:"key,omitempty"`
+	Labels      json.RawMessage `json:"labels,omitempty"`
+	Payload     json.RawMessage `json:"payload"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Outcome     task.Verdict    `json:"outcome,omitempty"` // of the last attempt
+	Attempt     int             `json:"attempt"`
+	MaxAttempts int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
+	GiveBacks   int             `json:"give_backs"`
+	Touched     bool            `json:"touched"`
+	Fence       task.Fence      `json:"fence"`
+	Session     task.Session    `json:"session,omitempty"`
+	Agent       string          `json:"agent,omitempty"` // name of the session's agent, while that is known
+	CreatedBy   string          `json:"created_by,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	CreatedAt   time.Time       `json:"created_at"`
+	RunAt       time.Time       `json:"run_at"`
+	ClaimedAt   *time.Time      `json:"claimed_at,omitempty"`
+	LeaseEnd    *time.Time      `json:"lease_until,omitempty"`
+	Deadline    *time.Time      `json:"deadline,omitempty"`
+	FinishedAt  *time.Time      `json:"finished_at,omitempty"`
+	Output      string          `json:"output,omitempty"`
+	History     []Attempt       `json:"history,omitempty"` // oldest first
+}
+
+// Attempt is one row of the history.
+type Attempt struct {
+	Fence     task.Fence      `json:"fence"` // that the task saw
+	Session   task.Session    `json:"session"`
+	Phase     task.Phase      `json:"phase"`
+	Attempt   int             `json:"attempt"`
+	Outcome   task.Verdict    `json:"outcome"`
+	Error     string          `json:"error,omitempty"`
+	Output    string          `json:"output,omitempty"`
+	State     task.State      `json:"state"` // what the row became
+	StartedAt *time.Time      `json:"started_at,omitempty"`
+	EndedAt   time.Time       `json:"ended_at"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// Filter narrows a List. Zero values match everything.
+type Filter struct {
+	Type   string
+	States []task.State
+	Key    string
+	Labels map[string]string // all must match
+	Limit  int               // 1..1000; 0: 50
+	Before task.ID           // only tasks with a lower id: the next page
+}
+
+// Stats is the store at a glance.
+type Stats struct {
+	Waiting       []TypeCount // rows of the hot table by type and state
+	OldestDue     map[string]time.Duration
+	Orphans       map[string]int64 // waiting rows of types that no present agent declares
+	AgentsPresent int
+	Archived      int64 // an estimate on Postgres
+}
+
+// TypeCount counts rows of a type in a state.
+type TypeCount struct {
+	Type  string
+	State task.State
+	N     int64
+}

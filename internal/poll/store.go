@@ -1,0 +1,80 @@
+// Package poll is the loop: how many tasks to claim, when, and of what. It claims, starts what it claimed, gathers
+// outcomes and settles them, and sweeps what the dead left behind.
+package poll
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Store is what the loop needs of the store. Each call takes many rows in one round trip and may be repeated.
+type Store interface {
+	// Claim takes at most Want.N due rows for each want, in the order of priority (higher first), due time and id,
+	// for the session, and returns them in that order, want by want. When it returns, the claim is committed. Rows
+	// that another claim has locked are passed over. After an error it is unknown what was taken: Claimed tells.
+	Claim(ctx context.Context, c Claim) ([]task.Task, error)
+	// Claimed reads back what the claim of that number took and the session still holds.
+	Claimed(ctx context.Context, s task.Session, number int64) ([]task.Task, error)
+	// NextDue tells how long it is until the next row is due that one of the wants could claim; ok is false where
+	// none waits. A row that is due already gives 0.
+	NextDue(ctx context.Context, c Claim) (in time.Duration, ok bool, err error)
+	// Settle applies transitions where id, fence and session still match, one answer a row in the order of rows. A
+	// finished row moves to the archive with its outcome; a row that goes on is released with its fence raised.
+	Settle(ctx context.Context, s task.Session, rows []Settlement) ([]lease.Answer, error)
+	// Sweep claims for judgement at most limit rows whose lease has ended, or whose session is not present: their
+	// fence rises, they belong to the session for judge, and keep their state and attempt count.
+	Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]Swept, error)
+	// Policies reads stored policies; a hash that is not there is missing from the answer.
+	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)
+	// Idle says whether the session wants to be notified of inserts. Producers pay for notifications only while some
+	// present session does.
+	Idle(ctx context.Context, s task.Session, idle bool) error
+	// Listen calls wake whenever there may be something new to claim, until ctx ends; it returns nil then. wake must
+	// not block. A store that cannot notify just waits for ctx; connections that are lost are opened again.
+	Listen(ctx context.Context, wake func()) error
+}
+
+// Claim asks for rows.
+type Claim struct {
+	Session task.Session
+	Number  int64  // rises with each claim of the session
+	Region  string // rows of this region are claimed, and rows of none; "": rows of none only
+	Wants   []Want // a (Type, Phase) stands in it once
+}
+
+// Want is how many rows of one row type and phase are wanted, and how they are to be held.
+type Want struct {
+	Type     string
+	Phase    task.Phase // task.Run or task.Rollback
+	N        int        // > 0
+	Window   time.Duration
+	Policy   task.PolicyHash
+	Deadline time.Duration // from due to done; stamped on a row at its first claim; 0: none
+}
+
+// Settlement is the end of one hold on one row.
+type Settlement struct {
+	ID    task.ID
+	Fence task.Fence
+	Next  task.Transition
+
+	// What the history tells of the attempt.
+	Phase    task.Phase
+	Attempt  int        // its number within the phase
+	RanFence task.Fence // the fence the task was given; below Fence where a sweep came between
+	Outcome  task.Outcome
+	Started  time.Duration // how long ago it started; < 0: it never did
+	// Silent keeps the attempt out of the history: a claimed row that was given back before anything was tried.
+	Silent bool
+}
+
+// Swept is a row whose hold has ended without an outcome.
+type Swept struct {
+	task.Task               // with the fence of the judgement
+	RanFence  task.Fence    // the fence of the hold that ended
+	Present   bool          // its session is still there, so the lease itself ran out
+	Left      time.Duration // until the task's own deadline, by the store's clock; meaningless without one
+}

@@ -1,0 +1,109 @@
+package task
+
+import (
+	"slices"
+	"time"
+)
+
+// Policy is what a type's declaration says about retrying, waiting and giving up. It is stored as JSON under its
+// PolicyHash, so any agent can judge any dead row; durations are nanoseconds there.
+type Policy struct {
+	Timeout   time.Duration `json:"timeout"`             // one attempt, at the most; > 0
+	Heartbeat time.Duration `json:"heartbeat,omitempty"` // the longest silence; 0: no pings are due
+	Stop      time.Duration `json:"stop"`                // from the start of stopping to the lease's end (StopLength)
+	Check     time.Duration `json:"check,omitempty"`     // the check's timeout; 0: no check
+	Deadline  time.Duration `json:"deadline,omitempty"`  // from due to done, all attempts; 0: none
+	Retry     Retry         `json:"retry"`
+	Rollback  *Undo         `json:"rollback,omitempty"` // nil: the type cannot be rolled back
+}
+
+// Undo is the policy of the rollback phase.
+type Undo struct {
+	Timeout   time.Duration `json:"timeout"`
+	Heartbeat time.Duration `json:"heartbeat,omitempty"`
+	Stop      time.Duration `json:"stop"`
+	Retry     Retry         `json:"retry"`
+}
+
+// Retry says how often and when a task is tried again.
+type Retry struct {
+	Limit     int           `json:"limit"`      // attempts after the first; >= 0
+	Backoff   Backoff       `json:"backoff"`    // how Min grows
+	Min       time.Duration `json:"min"`        // the delay before the second attempt
+	Max       time.Duration `json:"max"`        // the longest delay
+	On        []Verdict     `json:"on"`         // what is retried
+	GiveBacks int           `json:"give_backs"` // how often in a row Deferred or Superseded do not count
+}
+
+// Backoff is how the delay between attempts grows.
+type Backoff string
+
+// The kinds of backoff.
+const (
+	Exponential Backoff = "exponential" // Min, 2 Min, 4 Min, … up to Max
+	Constant    Backoff = "constant"    // always Min
+)
+
+// Defaults of a declaration that leaves them out.
+const (
+	DefaultTimeout    = 20 * time.Second
+	DefaultGrace      = 5 * time.Second
+	DefaultRetryLimit = 2
+	DefaultRetryMin   = time.Second
+	DefaultRetryMax   = 5 * time.Minute
+	DefaultGiveBacks  = 100
+)
+
+// Lengths of DESIGN rule 4 that no declaration changes.
+const (
+	StopMargin = 2 * time.Second // beside the grace: for the kill, and for the settlement to arrive
+	StartWait  = time.Second     // how long a claimed task may wait inside the agent for its start
+)
+
+// DefaultOn lists what is retried unless a declaration says otherwise.
+func DefaultOn() []Verdict { return []Verdict{Failed, Stalled, TimedOut, Lost} }
+
+// StopLength is how long stopping an attempt may take, for a target with that grace.
+func StopLength(grace time.Duration) time.Duration { return grace + StopMargin }
+
+// Window is the length of the lease that a claim for the phase takes: the wait inside the agent, the check, the
+// longest silence and the stop.
+func (p *Policy) Window(phase Phase) time.Duration {
+	timeout, heartbeat, stop := p.Lengths(phase)
+	if heartbeat == 0 {
+		heartbeat = timeout
+	}
+	if phase == Rollback {
+		return StartWait + heartbeat + stop
+	}
+	return StartWait + p.Check + heartbeat + stop
+}
+
+// Lengths gives timeout, heartbeat (0: none) and stop of a phase. The rollback of a policy without one has the
+// lengths of its run.
+func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
+	if phase == Rollback && p.Rollback != nil {
+		return p.Rollback.Timeout, p.Rollback.Heartbeat, p.Rollback.Stop
+	}
+	return p.Timeout, p.Heartbeat, p.Stop
+}
+
+// retries gives the retry rules of a phase.
+func (p *Policy) retries(phase Phase) Retry {
+	if phase == Rollback && p.Rollback != nil {
+		return p.Rollback.Retry
+	}
+	return p.Retry
+}
+
+// MaxAttempts is how many attempts of a phase count before the task is given up: the row's own limit for the run
+// phase if it has one (own > 0), else the policy's.
+func (p *Policy) MaxAttempts(phase Phase, own int) int {
+	if phase != Rollback && own > 0 {
+		return own
+	}
+	return p.retries(phase).Limit + 1
+}
+
+// Retries tells whether the verdict is one of those that are tried again.
+func (r Retry) Retries(v Verdict) bool { return slices.Contains(r.On, v) }

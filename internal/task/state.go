@@ -1,0 +1,69 @@
+package task
+
+// State is where a task stands. The names are what people read and query in the store.
+type State string
+
+// The states of a task.
+const (
+	StatePending         State = "pending"          // waits for its first attempt that counts
+	StateRunning         State = "running"          // an attempt holds it
+	StateRetryPending    State = "retry_pending"    // waits for a further attempt
+	StateSucceeded       State = "succeeded"        // done
+	StateFailed          State = "failed"           // given up
+	StateCancelled       State = "cancelled"        // called off
+	StateRollbackPending State = "rollback_pending" // waits to be undone
+	StateRollbackRunning State = "rollback_running" // an attempt is undoing it
+	StateRolledBack      State = "rolled_back"      // undone
+	StateRollbackFailed  State = "rollback_failed"  // could not be undone
+)
+
+// States lists every state, in the order of a task's life.
+func States() []State {
+	return []State{
+		StatePending, StateRunning, StateRetryPending, StateSucceeded, StateFailed, StateCancelled,
+		StateRollbackPending, StateRollbackRunning, StateRolledBack, StateRollbackFailed,
+	}
+}
+
+// Waiting tells whether a task in this state can be claimed once it is due.
+func (s State) Waiting() bool {
+	return s == StatePending || s == StateRetryPending || s == StateRollbackPending
+}
+
+// Running tells whether an attempt holds a task in this state.
+func (s State) Running() bool { return s == StateRunning || s == StateRollbackRunning }
+
+// Live tells whether a task in this state stands in the hot table.
+func (s State) Live() bool { return s.Waiting() || s.Running() }
+
+// Finished tells whether a task in this state stands in the archive.
+func (s State) Finished() bool { return s.Known() && !s.Live() }
+
+// Known tells whether s is one of States.
+func (s State) Known() bool {
+	for _, k := range States() {
+		if s == k {
+			return true
+		}
+	}
+	return false
+}
+
+// Phase is what a task in this state is or would be claimed for.
+func (s State) Phase() Phase {
+	if s == StateRollbackPending || s == StateRollbackRunning {
+		return Rollback
+	}
+	return Run
+}
+
+// Claimed is the state that a claim gives a task waiting in s; s itself where it does not wait.
+func (s State) Claimed() State {
+	switch s {
+	case StatePending, StateRetryPending:
+		return StateRunning
+	case StateRollbackPending:
+		return StateRollbackRunning
+	}
+	return s
+}

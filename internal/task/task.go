@@ -1,0 +1,73 @@
+// Package task is the domain of Leasehold, pure: what a task, its type and its policy are, which states it passes
+// through, and what the end of an attempt means for it (Decide). It does no I/O, reads no clock and knows no SQL.
+package task
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ID names a task: the primary key of its row, positive, never used again.
+type ID int64
+
+// Fence numbers the holds on one row. It rises on every claim and on every release and is never reset, so of two
+// attempts of a row the one with the higher fence is the later one.
+type Fence int64
+
+// Session numbers one start of an agent; no two starts share a number. Zero is no session.
+type Session int64
+
+// PolicyHash identifies a stored Policy by its content.
+type PolicyHash int64
+
+// Phase says what an attempt is for.
+type Phase string
+
+// The phases of a task.
+const (
+	Check    Phase = "check"
+	Run      Phase = "run"
+	Rollback Phase = "rollback"
+)
+
+// Task is a row as an attempt sees it: what a claim returned. Times are the store's clock.
+type Task struct {
+	ID    ID
+	Type  string // as in the row; a declared alias keeps its own name here
+	State State  // StateRunning or StateRollbackRunning once claimed
+	Fence Fence
+
+	Attempt     int  // attempts of this phase that count, this one included; from 1
+	MaxAttempts int  // the row's own limit on attempts of the run phase; 0: the policy's
+	GiveBacks   int  // how often in a row it has been given back by deferred or superseded
+	Round       int  // how many operator's retries came before; 0 for most
+	Touched     bool // some earlier attempt was started, whatever Attempt says
+	CancelAsked bool // a cancellation was asked for while it ran
+
+	Payload     json.RawMessage // never nil; `{}` by default
+	Result      json.RawMessage // nil: none
+	Labels      json.RawMessage // nil: none; else an object of strings
+	Checkpoint  json.RawMessage // nil: none; kept from the attempts before
+	Key         string          // "" for none
+	Region      string          // "" for none
+	Priority    int             // -10..10, higher first
+	Traceparent string          // "" for none
+	CreatedBy   string          // "" for none
+	Previous    *Previous       // how the attempt before ended; nil on the first
+
+	Policy    PolicyHash // the policy this attempt started with
+	CreatedAt time.Time
+	RunAt     time.Time // when it was due
+	ClaimedAt time.Time // the store's clock when this claim was made
+	LeaseEnd  time.Time // when the lease of this claim runs out unless it is renewed
+	Deadline  time.Time // when the task must be done, all attempts together; zero: never
+}
+
+// Previous is how the attempt before this one ended.
+type Previous struct {
+	Outcome Verdict `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Phase tells what a claimed task was claimed for: Rollback or Run.
+func (t *Task) Phase() Phase { return t.State.Phase() }

@@ -1,0 +1,81 @@
+package task
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"syscall"
+	"time"
+)
+
+// Type is a declared task type.
+type Type struct {
+	Name    string
+	Aliases []string // rows of these types are claimed too
+	Workers int      // attempts at once on this agent; 0: as many as the agent has
+	Policy  Policy
+	Target  Target // of the run phase; never nil
+	Source  string // "file:line" of the declaration, for messages
+}
+
+// Names lists the row types that are claimed for this declaration: its name, then its aliases.
+func (t *Type) Names() []string { return append([]string{t.Name}, t.Aliases...) }
+
+// Hash identifies the policy's content: the first eight bytes of the SHA-256 of its JSON.
+func (p *Policy) Hash() PolicyHash {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic("a policy is numbers and strings and always marshals: " + err.Error())
+	}
+	sum := sha256.Sum256(body)
+	return PolicyHash(binary.BigEndian.Uint64(sum[:8]) &^ (1 << 63)) //nolint:gosec // the sign bit is cleared: it fits
+}
+
+// Template is a string that a declaration computes for each row. Its error names file and line of the template.
+type Template func(*Task) (string, error)
+
+// Target is where attempts go: a Webhook or a Command, nothing else.
+type Target interface{ target() }
+
+// Webhook is an HTTP target.
+type Webhook struct {
+	URL            Template // absolute, http or https; row data is escaped into path and query only
+	Method         string   // POST, PUT or PATCH
+	Headers        map[string]Template
+	Secrets        []string // each signs; none: unsigned. Standard Webhooks form, "whsec_" optional
+	Body           Body
+	IdempotencyKey bool  // send the webhook-id as Idempotency-Key too
+	Permanent      []int // statuses that are rejected rather than failed
+	CancelGrace    time.Duration
+}
+
+// Body is what a Webhook sends.
+type Body string
+
+// The kinds of body.
+const (
+	BodyEnvelope Body = "envelope"
+	BodyPayload  Body = "payload"
+)
+
+// Command is a subprocess target.
+type Command struct {
+	Argv []Argument          // at least one; Argv[0] is found in PATH, or relative to Dir where it has a slash
+	Dir  string              // absolute
+	Env  map[string]Template // added to the allowlist
+
+	User       string // "": the agent's own
+	ExitCodes  map[int]Verdict
+	StopSignal syscall.Signal
+	StopGrace  time.Duration
+}
+
+// Argument is one argument of a Command. One that row data turned into something starting with "-" is refused,
+// unless the template itself starts so.
+type Argument struct {
+	Template
+	Dash bool // the template itself starts with "-"
+}
+
+func (*Webhook) target() {}
+func (*Command) target() {}
