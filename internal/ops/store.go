@@ -111,3 +111,10 @@ type TypeCount struct {
 	State task.State
 	N     int64
 }
+
+// Maintenance is the housekeeping that a store needs now and then; every agent does it, and any may.
+type Maintenance interface {
+	// Maintain makes room ahead (partitions) and removes what finished more than retention ago, in bounded steps. It
+	// returns how many tasks it removed; an estimate where whole partitions went.
+	Maintain(ctx context.Context, retention time.Duration) (removed int64, err error)
+}
