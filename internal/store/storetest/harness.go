@@ -1,0 +1,74 @@
+// Package storetest says what a store is: one conformance suite (Run) and one state machine (RunMachine) that every
+// store passes. The package model, beside it, is the store written to be read.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Harness is a store under test and what the suite must be able to do to it from outside.
+type Harness interface {
+	lease.Store
+	poll.Store
+	ops.Store
+	ops.Maintenance
+
+	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
+	// returns their ids. It is fatal to t where the store refuses a row.
+	Insert(t testing.TB, r ...ops.Request) []task.ID
+	// EnqueueSQL is Insert by the store's SQL enqueue (a function or a view): the id of the row, new or live.
+	EnqueueSQL(t testing.TB, r ops.Request) task.ID
+	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back.
+	Advance(t testing.TB, d time.Duration)
+	// Fail has hook called at the named points between hot table and archive, for this harness and its twins made
+	// from then on; an error of the hook ends the call as a crash at that point would. nil: no hook.
+	Fail(hook func(point string) error)
+	// Failpoints names every point.
+	Failpoints() []string
+	// LockRow begins a transaction of an application that keeps the row where it is (see hold in DESIGN.md) until
+	// release is called. It returns nil on a store that has no locks on rows.
+	LockRow(t testing.TB, id task.ID) (release func())
+	// Twin is a second, independent connection to the same store, as another agent would have.
+	Twin(t testing.TB) Harness
+}
+
+// Check is one thing that must be true of a store. It needs a store with nothing in it, and takes t as an interface
+// so that a store made to be wrong can be shown to fail it.
+type Check struct {
+	Name string
+	Run  func(t testing.TB, h Harness)
+}
+
+// Checks lists the suite.
+func Checks() []Check {
+	var all []Check
+	for _, part := range []struct {
+		name   string
+		checks []Check
+	}{
+		{"claim", claimChecks()},
+		{"settle", settleChecks()},
+	} {
+		for _, c := range part.checks {
+			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})
+		}
+	}
+	return all
+}
+
+// Run runs every check as a parallel subtest, each on a store of its own from open. open cleans up with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	for _, c := range Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, open(t))
+		})
+	}
+}

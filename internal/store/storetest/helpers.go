@@ -1,0 +1,210 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Lengths that the checks use. They are minutes, so that the time a check itself takes never decides anything.
+const (
+	window   = 10 * time.Minute // of a lease
+	presence = 5 * time.Minute  // of a session
+	judge    = 3 * time.Minute  // of a judgement
+	later    = 20 * time.Minute // when all of these are over
+	slack    = 30 * time.Second // the time that a check may take without anything being wrong
+)
+
+// kind is the task type that checks use where one is enough.
+const kind = "suite.work"
+
+// rig is a store with one agent's session on it.
+type rig struct {
+	Harness
+	t       testing.TB
+	ctx     context.Context
+	session task.Session
+	claims  int64 // the number of the last claim
+}
+
+// newRig joins a session that claims kind, and gives the check a context that is over in two minutes.
+func newRig(t testing.TB, h Harness) *rig {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	r := &rig{Harness: h, t: t, ctx: ctx}
+	r.session = r.join("first")
+	return r
+}
+
+// other is a second agent on the same store, by a connection of its own.
+func (r *rig) other(name string) *rig {
+	o := &rig{Harness: r.Twin(r.t), t: r.t, ctx: r.ctx}
+	o.session = o.join(name)
+	return o
+}
+
+func agent(name string) lease.Agent {
+	return lease.Agent{
+		Name: name, Version: "test", Config: "c0ffee", Workers: 4, Types: []string{kind}, Presence: presence,
+	}
+}
+
+func (r *rig) join(name string) task.Session {
+	r.t.Helper()
+	s, err := r.Join(r.ctx, agent(name))
+	require.NoError(r.t, err)
+	require.Positive(r.t, s)
+	return s
+}
+
+// insert adds n due rows of kind.
+func (r *rig) insert(n int) []task.ID {
+	r.t.Helper()
+	reqs := make([]ops.Request, n)
+	for i := range reqs {
+		reqs[i] = ops.Request{Type: kind}
+	}
+	ids := r.Insert(r.t, reqs...)
+	require.Len(r.t, ids, n)
+	return ids
+}
+
+// want asks for n rows of a type in the run phase.
+func want(typ string, n int) poll.Want {
+	return poll.Want{Type: typ, Phase: task.Run, N: n, Window: window, Policy: 7}
+}
+
+// claim claims for the rig's session.
+func (r *rig) claim(wants ...poll.Want) []task.Task {
+	r.t.Helper()
+	return r.claimIn("", wants...)
+}
+
+// claimIn claims as an agent of that region.
+func (r *rig) claimIn(region string, wants ...poll.Want) []task.Task {
+	r.t.Helper()
+	r.claims++
+	got, err := r.Claim(r.ctx, poll.Claim{Session: r.session, Number: r.claims, Region: region, Wants: wants})
+	require.NoError(r.t, err)
+	return got
+}
+
+// held inserts and claims one row.
+func (r *rig) held() task.Task {
+	r.t.Helper()
+	id := r.insert(1)[0]
+	got := r.claim(want(kind, 1))
+	require.Equal(r.t, []task.ID{id}, ids(got))
+	return got[0]
+}
+
+// finish is a settlement that ends the task well.
+func finish(t task.Task) poll.Settlement {
+	return poll.Settlement{
+		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
+		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, Touched: true},
+		Outcome: task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"ok":true}`)},
+	}
+}
+
+// retry is a settlement after which the task is due again when delay is over.
+func retry(t task.Task, delay time.Duration) poll.Settlement {
+	return poll.Settlement{
+		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
+		Next:    task.Transition{State: task.StateRetryPending, Delay: delay, Attempt: t.Attempt, Touched: true},
+		Outcome: task.Outcome{Verdict: task.Failed, Error: "it broke"},
+	}
+}
+
+// giveBack is a settlement for a row that was claimed and never started.
+func giveBack(t task.Task) poll.Settlement {
+	return poll.Settlement{
+		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: -1, Silent: true,
+		Next:    task.Transition{State: task.StatePending, Attempt: t.Attempt - 1},
+		Outcome: task.Outcome{Verdict: task.Drained},
+	}
+}
+
+// settle settles for the rig's session.
+func (r *rig) settle(rows ...poll.Settlement) []lease.Answer {
+	r.t.Helper()
+	got, err := r.Settle(r.ctx, r.session, rows)
+	require.NoError(r.t, err)
+	require.Len(r.t, got, len(rows))
+	return got
+}
+
+// settled is settle where everything must be applied.
+func (r *rig) settled(rows ...poll.Settlement) {
+	r.t.Helper()
+	require.Equal(r.t, same(lease.Applied, len(rows)), r.settle(rows...))
+}
+
+// get reads a task.
+func (r *rig) get(id task.ID) *ops.Info {
+	r.t.Helper()
+	i, err := r.Get(r.ctx, id)
+	require.NoError(r.t, err)
+	require.Equal(r.t, id, i.ID)
+	return i
+}
+
+// state reads a task's state.
+func (r *rig) state(id task.ID) task.State {
+	r.t.Helper()
+	return r.get(id).State
+}
+
+// now is the store's clock. Asking is a sign of life of the rig's session.
+func (r *rig) now() time.Time {
+	r.t.Helper()
+	return r.present().Now
+}
+
+// present is a sign of life.
+func (r *rig) present() lease.Standing {
+	r.t.Helper()
+	st, err := r.Present(r.ctx, lease.Presence{Session: r.session, Agent: agent("first")})
+	require.NoError(r.t, err)
+	return st
+}
+
+// sweep sweeps for the rig's session.
+func (r *rig) sweep(limit int) []poll.Swept {
+	r.t.Helper()
+	got, err := r.Sweep(r.ctx, r.session, limit, judge)
+	require.NoError(r.t, err)
+	require.LessOrEqual(r.t, len(got), limit)
+	return got
+}
+
+func ids(tasks []task.Task) []task.ID {
+	out := make([]task.ID, len(tasks))
+	for i := range tasks {
+		out[i] = tasks[i].ID
+	}
+	return out
+}
+
+// same is n times the same answer.
+func same(a lease.Answer, n int) []lease.Answer {
+	out := make([]lease.Answer, n)
+	for i := range out {
+		out[i] = a
+	}
+	return out
+}
+
+// near asserts that two times are the same but for the time that the check itself takes.
+func near(t testing.TB, want, got time.Time) {
+	t.Helper()
+	require.WithinDuration(t, want, got, slack)
+}
