@@ -1,0 +1,198 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// StoreStats is the whole store at a glance, in plain values.
+type StoreStats struct {
+	Waiting       []WaitingCount
+	OldestDue     map[string]time.Duration // by type: how long the longest overdue row has been due
+	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent declares
+	AgentsPresent int
+}
+
+// WaitingCount counts the waiting rows of one type in one state.
+type WaitingCount struct {
+	Type, State string
+	N           int64
+}
+
+// Bounds of a StoreCollector.
+const (
+	statsEvery    = 5 * time.Second        // the store is asked no more often than this
+	statsTimeout  = 5 * time.Second        // one question to the store, at the most
+	statsKept     = 30 * time.Second       // figures older than this are not shown
+	scrapeWait    = 500 * time.Millisecond // how long a scrape waits for fresh figures
+	orphansShown  = 20                     // types without an agent that get a label of their own
+	orphansFolded = "other"                // the label of the rest
+)
+
+// StoreCollector tells Prometheus about the whole store. It asks the store only when it is scraped, at most every five
+// seconds, in the goroutine that calls Run; a scrape never waits longer than half a second for it.
+type StoreCollector struct {
+	read   func(context.Context) (StoreStats, error)
+	errors prometheus.Counter
+	log    *slog.Logger
+	wanted chan struct{} // one question waiting to be asked, at the most
+
+	mu    sync.Mutex
+	stats *StoreStats   // nil: never read, or the last question failed
+	asked time.Time     // when the last question was answered, either way
+	fresh chan struct{} // closed with the next answer
+
+	waiting, oldest, orphans, agents *prometheus.Desc
+}
+
+// NewStoreCollector makes a collector that reads the store with read and counts read's failures in errors. Nothing is
+// read until Run is called.
+func NewStoreCollector(read func(context.Context) (StoreStats, error), errors prometheus.Counter, log *slog.Logger) *StoreCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("leasehold_store_"+name, help+" The same from every agent.", labels, nil)
+	}
+	return &StoreCollector{
+		read: read, errors: errors, log: log,
+		wanted:  make(chan struct{}, 1),
+		fresh:   make(chan struct{}),
+		waiting: desc("waiting", "Rows of the store that wait.", "type", "state"),
+		oldest:  desc("oldest_due_seconds", "How long the longest overdue row has been due.", "type"),
+		orphans: desc("orphans", "Waiting rows of types that no present agent declares.", "type"),
+		agents:  desc("agents_present", "Agents present in the store."),
+	}
+}
+
+// Run answers scrapes until ctx ends, and returns nil then.
+func (c *StoreCollector) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.wanted:
+		}
+		c.refresh(ctx)
+	}
+}
+
+func (c *StoreCollector) refresh(ctx context.Context) {
+	if ago, _ := c.age(); ago < statsEvery {
+		return
+	}
+	timed, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	stats, err := c.read(timed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.stats = time.Now(), &stats
+	if err != nil && ctx.Err() == nil {
+		c.stats = nil
+		c.errors.Inc()
+		c.log.Warn("store figures are missing from the metrics", "error", err)
+	}
+	close(c.fresh)
+	c.fresh = make(chan struct{})
+}
+
+// age is how long ago the store last answered, and a channel that is closed when it answers next.
+func (c *StoreCollector) age() (time.Duration, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.IsZero() {
+		return statsKept, c.fresh
+	}
+	return time.Since(c.asked), c.fresh
+}
+
+// Describe implements prometheus.Collector.
+func (c *StoreCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.agents} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Figures that cannot be had are left out.
+func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
+	stats := c.latest()
+	if stats == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	label := foldTypes(stats.Orphans)
+	waiting := map[[2]string]int64{}
+	for _, w := range stats.Waiting {
+		waiting[[2]string{label(w.Type), w.State}] += w.N
+	}
+	for k, n := range waiting {
+		gauge(c.waiting, float64(n), k[0], k[1])
+	}
+	oldest := map[string]time.Duration{}
+	for name, d := range stats.OldestDue {
+		oldest[label(name)] = max(oldest[label(name)], d)
+	}
+	for name, d := range oldest {
+		gauge(c.oldest, d.Seconds(), name)
+	}
+	orphans := map[string]int64{}
+	for name, n := range stats.Orphans {
+		orphans[label(name)] += n
+	}
+	for name, n := range orphans {
+		gauge(c.orphans, float64(n), name)
+	}
+	gauge(c.agents, float64(stats.AgentsPresent))
+}
+
+// latest gives figures that are as fresh as can be had without making the scrape wait; nil: none.
+func (c *StoreCollector) latest() *StoreStats {
+	if ago, fresh := c.age(); ago >= statsEvery {
+		select {
+		case c.wanted <- struct{}{}:
+		default: // somebody has asked already
+		}
+		wait := time.NewTimer(scrapeWait)
+		defer wait.Stop()
+		select {
+		case <-fresh:
+		case <-wait.C:
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) > statsKept {
+		return nil
+	}
+	return c.stats
+}
+
+// foldTypes maps a row type to its label. Declared types keep their names: there are as many as somebody declared. Of
+// the others, which any INSERT can make up, the twenty with most rows keep theirs.
+func foldTypes(orphans map[string]int64) func(string) string {
+	names := make([]string, 0, len(orphans))
+	for name := range orphans {
+		names = append(names, name)
+	}
+	if len(names) <= orphansShown {
+		return func(name string) string { return name }
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(orphans[b], orphans[a]), cmp.Compare(a, b))
+	})
+	folded := map[string]bool{}
+	for _, name := range names[orphansShown:] {
+		folded[name] = true
+	}
+	return func(name string) string {
+		if folded[name] {
+			return orphansFolded
+		}
+		return name
+	}
+}
