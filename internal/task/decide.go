@@ -10,10 +10,10 @@ type Transition struct {
 	// AfterLease: due no earlier than the lease's end, however short Delay is.
 	AfterLease bool
 
-	Attempt   int  // attempts that count from now on
-	GiveBacks int  // give-backs in a row from now on
-	Touched   bool // the row was ever started
-	Reason    string // why, for people: "" or as "attempt 3 of 3 failed: …"
+	Attempt   int    // attempts that count from now on
+	GiveBacks int    // give-backs in a row from now on
+	Touched   bool   // the row was ever started
+	Reason    string // why, for people: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
 }
 
 // Decide says what the end of an attempt means for its row. It is a pure function: left is what remains until the
@@ -22,5 +22,126 @@ type Transition struct {
 //
 // The rules are those of docs/architecture.md.
 func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) Transition {
-	panic("TODO")
+	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), undo: p.Rollback != nil}
+	d.limit = p.MaxAttempts(t.Phase(), t.MaxAttempts)
+	d.touched = t.Touched || !o.Untouched
+	d.count()
+	if t.Phase() == Rollback {
+		return d.rollback(jitter)
+	}
+	return d.run(left, jitter)
+}
+
+// decision is one call of Decide.
+type decision struct {
+	task    *Task
+	outcome Outcome
+	retry   Retry // of the phase
+	undo    bool  // the type has a rollback
+	limit   int   // attempts of the phase
+
+	touched   bool
+	attempt   int  // that count from now on
+	giveBacks int  // in a row from now on
+	counted   bool // this attempt was not given back
+}
+
+// count tells whether the attempt counts. What was not the task's fault gives it back: without end where the target
+// was never reached or the agent stopped it, Retry.GiveBacks times in a row where the target sent it away.
+func (d *decision) count() {
+	d.attempt, d.giveBacks, d.counted = d.task.Attempt, 0, true
+	switch d.outcome.Verdict {
+	case Undelivered, Drained:
+		d.giveBacks, d.counted = d.task.GiveBacks, false
+	case Deferred, Superseded:
+		d.giveBacks = d.task.GiveBacks + 1
+		d.counted = d.giveBacks > d.retry.GiveBacks
+	}
+	if !d.counted {
+		d.attempt = max(d.attempt-1, 0)
+	}
+}
+
+// run judges an attempt of the run phase.
+func (d *decision) run(left time.Duration, jitter float64) Transition {
+	v := d.outcome.Verdict
+	switch {
+	case v == Succeeded:
+		return d.end(StateSucceeded, "")
+	case v == Cancelled:
+		return d.giveUp(StateCancelled, d.story())
+	case d.task.CancelAsked:
+		return d.giveUp(StateCancelled, "a cancellation was asked for; "+d.story())
+	case v == Rejected, d.spent():
+		return d.giveUp(StateFailed, d.story())
+	case !v.GivesBack() && !d.retry.Retries(v):
+		return d.giveUp(StateFailed, "not retried: "+d.story())
+	}
+	next := d.wait(StateRetryPending, jitter)
+	if d.attempt == 0 {
+		next.State = StatePending
+	}
+	if d.task.Deadline.IsZero() {
+		return next
+	}
+	if left <= 0 {
+		return d.giveUp(StateFailed, "its deadline has passed; "+d.story())
+	}
+	// An end that was renewed since the claim is later still; the attempt that comes then finds no time left.
+	if next.Delay >= left || next.AfterLease && !d.task.LeaseEnd.Before(d.task.Deadline) {
+		return d.giveUp(StateFailed, "the next attempt would come after its deadline; "+d.story())
+	}
+	return next
+}
+
+// rollback judges an attempt of the rollback phase. No cancellation and no deadline stops it, and it is tried again
+// whatever Retry.On says: half undone is worse than late.
+func (d *decision) rollback(jitter float64) Transition {
+	switch {
+	case d.outcome.Verdict == Succeeded:
+		return d.end(StateRolledBack, "")
+	case d.outcome.Verdict == Rejected, d.spent():
+		return d.end(StateRollbackFailed, d.story())
+	}
+	return d.wait(StateRollbackPending, jitter)
+}
+
+// spent tells whether this was the last attempt. One that was given back never is.
+func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
+
+// end is the transition to a state that stays.
+func (d *decision) end(s State, reason string) Transition {
+	return Transition{State: s, Attempt: d.attempt, GiveBacks: d.giveBacks, Touched: d.touched, Reason: cut(reason)}
+}
+
+// giveUp ends the run phase without success: what was started is undone if that can be, and counts from nought then.
+func (d *decision) giveUp(s State, reason string) Transition {
+	if d.touched && d.undo {
+		return Transition{State: StateRollbackPending, AfterLease: d.afterLease(), Touched: true, Reason: cut(reason)}
+	}
+	return d.end(s, reason)
+}
+
+// wait is the transition to a further attempt.
+func (d *decision) wait(s State, jitter float64) Transition {
+	next := d.end(s, d.story())
+	next.AfterLease = d.afterLease()
+	switch d.outcome.Verdict {
+	case Undelivered, Drained: // due at once: breakers hold back what cannot be delivered
+	case Deferred, Superseded:
+		if d.outcome.RetryAfter > 0 {
+			next.Delay = d.retry.asked(d.outcome.RetryAfter, jitter)
+		} else {
+			next.Delay = d.retry.Delay(d.giveBacks, jitter)
+		}
+	default:
+		next.Delay = d.retry.Delay(d.attempt, jitter)
+	}
+	return next
+}
+
+// afterLease tells whether something of this attempt, or of one that the target calls newer, may still be at work:
+// the lease's end is the first moment at which that is over.
+func (d *decision) afterLease() bool {
+	return d.outcome.EndUnknown || d.outcome.Verdict == Superseded
 }

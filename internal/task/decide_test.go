@@ -1,0 +1,312 @@
+package task_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// policy retries twice, after 1 s and 2 s, gives back three times in a row, and can be rolled back with one retry.
+func policy() *task.Policy {
+	return &task.Policy{
+		Timeout: 20 * time.Second,
+		Stop:    7 * time.Second,
+		Retry: task.Retry{
+			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: time.Minute,
+			On: task.DefaultOn(), GiveBacks: 3,
+		},
+		Rollback: &task.Undo{
+			Timeout: time.Minute, Stop: 9 * time.Second,
+			Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 5 * time.Second, Max: time.Minute, GiveBacks: 3},
+		},
+	}
+}
+
+func oneWay() *task.Policy {
+	p := policy()
+	p.Rollback = nil
+	return p
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// attempt is a row in the middle of its nth attempt at noon.
+func attempt(n int, change ...func(*task.Task)) *task.Task {
+	t := &task.Task{ID: 1, State: task.StateRunning, Attempt: n, Touched: n > 1, LeaseEnd: noon.Add(28 * time.Second)}
+	for _, c := range change {
+		c(t)
+	}
+	return t
+}
+
+func cancelAsked(t *task.Task)         { t.CancelAsked = true }
+func touched(t *task.Task)             { t.Touched = true }
+func rollingBack(t *task.Task)         { t.State, t.Touched = task.StateRollbackRunning, true }
+func ownLimit(t *task.Task)            { t.MaxAttempts = 1 }
+func giveBacks(n int) func(*task.Task) { return func(t *task.Task) { t.GiveBacks = n } }
+func due(in time.Duration) func(*task.Task) {
+	return func(t *task.Task) { t.Deadline = noon.Add(in) }
+}
+
+func ended(v task.Verdict) task.Outcome { return task.Outcome{Verdict: v, Error: "because"} }
+
+func untouched(v task.Verdict) task.Outcome {
+	return task.Outcome{Verdict: v, Error: "because", Untouched: true}
+}
+
+func unknownEnd(v task.Verdict) task.Outcome {
+	return task.Outcome{Verdict: v, Error: "because", EndUnknown: true}
+}
+
+func later(after time.Duration) task.Outcome {
+	return task.Outcome{Verdict: task.Deferred, Error: "because", RetryAfter: after}
+}
+
+type ruling struct {
+	name    string
+	task    *task.Task
+	policy  *task.Policy // nil: policy()
+	outcome task.Outcome
+	want    task.Transition
+}
+
+// check runs Decide at noon with no jitter: delays are then three quarters of the backoff, and Min at the least.
+func check(t *testing.T, rulings []ruling) {
+	t.Helper()
+	for _, r := range rulings {
+		t.Run(r.name, func(t *testing.T) {
+			p := r.policy
+			if p == nil {
+				p = policy()
+			}
+			require.Equal(t, r.want, task.Decide(r.task, p, r.outcome, r.task.Deadline.Sub(noon), 0))
+		})
+	}
+}
+
+func TestDecideRun(t *testing.T) {
+	check(t, []ruling{
+		{"success ends it", attempt(2), nil, task.Outcome{Verdict: task.Succeeded},
+			task.Transition{State: task.StateSucceeded, Attempt: 2, Touched: true}},
+		{"a failure is tried again", attempt(1), nil, ended(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			Reason: "attempt 1 of 3 failed: because"}},
+		{"later ones wait longer", attempt(2), nil, ended(task.TimedOut), task.Transition{
+			State: task.StateRetryPending, Delay: 1500 * time.Millisecond, Attempt: 2, Touched: true,
+			Reason: "attempt 2 of 3 timed out: because"}},
+		{"a lost attempt counts", attempt(1), nil, ended(task.Lost), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			Reason: "attempt 1 of 3 was lost: because"}},
+		{"poison runs out of attempts", attempt(3), oneWay(), ended(task.Lost), task.Transition{
+			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 was lost: because"}},
+		{"out of attempts", attempt(3), oneWay(), ended(task.Stalled), task.Transition{
+			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 stalled: because"}},
+		{"the row's own limit goes first", attempt(1, ownLimit), oneWay(), ended(task.Failed), task.Transition{
+			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 1 failed: because"}},
+		{"a rejection is final", attempt(1), oneWay(), ended(task.Rejected), task.Transition{
+			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was rejected: because"}},
+		{"no error, no colon", attempt(1), oneWay(), task.Outcome{Verdict: task.Rejected}, task.Transition{
+			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was rejected"}},
+		{"an end that nobody knows waits for the lease", attempt(1), nil, unknownEnd(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Touched: true,
+			Reason: "attempt 1 of 3 failed: because"}},
+		{"success needs no lease", attempt(1), nil, unknownEnd(task.Succeeded),
+			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+		{"what counts ends a row of give-backs", attempt(1, giveBacks(3)), nil, ended(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			Reason: "attempt 1 of 3 failed: because"}},
+	})
+}
+
+func TestDecideRetriesOnlyWhatIsDeclared(t *testing.T) {
+	p := oneWay()
+	p.Retry.On = []task.Verdict{task.Failed}
+	check(t, []ruling{
+		{"declared", attempt(1), p, ended(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			Reason: "attempt 1 of 3 failed: because"}},
+		{"not declared", attempt(1), p, ended(task.TimedOut), task.Transition{
+			State: task.StateFailed, Attempt: 1, Touched: true,
+			Reason: "not retried: attempt 1 of 3 timed out: because"}},
+		{"a verdict that does not exist", attempt(1), p, ended("odd"), task.Transition{
+			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "not retried: attempt 1 of 3 odd: because"}},
+		{"give-backs need no declaration", attempt(1), p, untouched(task.Undelivered), task.Transition{
+			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
+	})
+}
+
+func TestDecideGivesBack(t *testing.T) {
+	check(t, []ruling{
+		{"undelivered: at once, as if it had never been", attempt(1), nil, untouched(task.Undelivered), task.Transition{
+			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
+		{"undelivered: earlier attempts still count", attempt(2), nil, untouched(task.Undelivered), task.Transition{
+			State: task.StateRetryPending, Attempt: 1, Touched: true,
+			Reason: "attempt 2 of 3 was not delivered: because"}},
+		{"undelivered and drained leave the row of give-backs", attempt(3, giveBacks(3)), nil, ended(task.Drained),
+			task.Transition{State: task.StateRetryPending, Attempt: 2, GiveBacks: 3, Touched: true,
+				Reason: "attempt 3 of 3 was stopped by the agent: because"}},
+		{"drained: started, so touched", attempt(1), nil, unknownEnd(task.Drained), task.Transition{
+			State: task.StatePending, AfterLease: true, Touched: true,
+			Reason: "attempt 1 of 3 was stopped by the agent: because"}},
+		{"deferred: backs off", attempt(1), nil, ended(task.Deferred), task.Transition{
+			State: task.StatePending, Delay: time.Second, GiveBacks: 1, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later: because"}},
+		{"deferred: further each time", attempt(1, giveBacks(2)), nil, ended(task.Deferred), task.Transition{
+			State: task.StatePending, Delay: 3 * time.Second, GiveBacks: 3, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later: because"}},
+		{"deferred: as long as asked", attempt(1), nil, later(90 * time.Second), task.Transition{
+			State: task.StatePending, Delay: 90 * time.Second, GiveBacks: 1, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later: because"}},
+		{"deferred: at most an hour", attempt(1), nil, later(30 * time.Hour), task.Transition{
+			State: task.StatePending, Delay: time.Hour, GiveBacks: 1, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later: because"}},
+		{"deferred: at least min", attempt(1), nil, later(time.Millisecond), task.Transition{
+			State: task.StatePending, Delay: time.Second, GiveBacks: 1, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later: because"}},
+		{"past the limit each counts", attempt(1, giveBacks(3)), nil, ended(task.Deferred), task.Transition{
+			State: task.StateRetryPending, Delay: 6 * time.Second, Attempt: 1, GiveBacks: 4, Touched: true,
+			Reason: "attempt 1 of 3 was asked to come later (4 times in a row, and only 3 are free): because"}},
+		{"until the attempts are spent", attempt(3, giveBacks(5)), oneWay(), ended(task.Deferred), task.Transition{
+			State: task.StateFailed, Attempt: 3, GiveBacks: 6, Touched: true,
+			Reason: "attempt 3 of 3 was asked to come later (6 times in a row, and only 3 are free): because"}},
+		{"superseded: never before the lease's end", attempt(2), nil, ended(task.Superseded), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, GiveBacks: 1, Touched: true,
+			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
+		{"superseded counts past the limit too", attempt(3, giveBacks(3)), oneWay(), ended(task.Superseded), task.Transition{
+			State: task.StateFailed, Attempt: 3, GiveBacks: 4, Touched: true,
+			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
+	})
+}
+
+func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
+	for _, v := range []task.Verdict{task.Undelivered, task.Drained} {
+		row := attempt(1)
+		for range 10_000 {
+			next := task.Decide(row, policy(), untouched(v), 0, 0)
+			require.Equal(t, task.StatePending, next.State)
+			require.Zero(t, next.Delay)
+			row.Attempt, row.GiveBacks = next.Attempt+1, next.GiveBacks
+		}
+		require.Equal(t, 1, row.Attempt)
+	}
+}
+
+func TestDecideCancel(t *testing.T) {
+	check(t, []ruling{
+		{"success stands", attempt(1, cancelAsked), nil, task.Outcome{Verdict: task.Succeeded},
+			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+		{"stopped for it", attempt(1, cancelAsked), oneWay(), ended(task.Cancelled), task.Transition{
+			State: task.StateCancelled, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was cancelled: because"}},
+		{"stopped for it before the row said so", attempt(1), oneWay(), ended(task.Cancelled), task.Transition{
+			State: task.StateCancelled, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was cancelled: because"}},
+		{"a failure is not tried again", attempt(1, cancelAsked), oneWay(), ended(task.Failed), task.Transition{
+			State: task.StateCancelled, Attempt: 1, Touched: true,
+			Reason: "a cancellation was asked for; attempt 1 of 3 failed: because"}},
+		{"a rejection is a cancellation too", attempt(1, cancelAsked), oneWay(), ended(task.Rejected), task.Transition{
+			State: task.StateCancelled, Attempt: 1, Touched: true,
+			Reason: "a cancellation was asked for; attempt 1 of 3 was rejected: because"}},
+		{"what is given back does not come back", attempt(1, cancelAsked), nil, untouched(task.Undelivered), task.Transition{
+			State:  task.StateCancelled,
+			Reason: "a cancellation was asked for; attempt 1 of 3 was not delivered: because"}},
+		{"what was started is undone", attempt(1, cancelAsked), nil, unknownEnd(task.Drained), task.Transition{
+			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			Reason: "a cancellation was asked for; attempt 1 of 3 was stopped by the agent: because"}},
+	})
+}
+
+func TestDecideRollsBackWhatWasStarted(t *testing.T) {
+	check(t, []ruling{
+		{"out of attempts", attempt(3), nil, ended(task.Failed), task.Transition{
+			State: task.StateRollbackPending, Touched: true, Reason: "attempt 3 of 3 failed: because"}},
+		{"rejected", attempt(1, giveBacks(2)), nil, ended(task.Rejected), task.Transition{
+			State: task.StateRollbackPending, Touched: true, Reason: "attempt 1 of 3 was rejected: because"}},
+		{"never started: nothing to undo", attempt(1), nil, untouched(task.Rejected), task.Transition{
+			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 3 was rejected: because"}},
+		{"started by an earlier attempt that was given back", attempt(1, touched), nil, untouched(task.Rejected),
+			task.Transition{State: task.StateRollbackPending, Touched: true,
+				Reason: "attempt 1 of 3 was rejected: because"}},
+		{"not while the far side may still be at work", attempt(3), nil, unknownEnd(task.TimedOut), task.Transition{
+			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			Reason: "attempt 3 of 3 timed out: because"}},
+		{"nor while a newer attempt may", attempt(3, giveBacks(3)), nil, ended(task.Superseded), task.Transition{
+			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
+		{"past its deadline", attempt(1, due(0)), nil, ended(task.TimedOut), task.Transition{
+			State: task.StateRollbackPending, Touched: true,
+			Reason: "its deadline has passed; attempt 1 of 3 timed out: because"}},
+	})
+}
+
+func TestDecideRollback(t *testing.T) {
+	check(t, []ruling{
+		{"undone", attempt(1, rollingBack), nil, task.Outcome{Verdict: task.Succeeded},
+			task.Transition{State: task.StateRolledBack, Attempt: 1, Touched: true}},
+		{"tried again, whatever is declared for the run", attempt(1, rollingBack), nil, ended(task.TimedOut),
+			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+				Reason: "rollback attempt 1 of 2 timed out: because"}},
+		{"lost", attempt(1, rollingBack), nil, ended(task.Lost), task.Transition{
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			Reason: "rollback attempt 1 of 2 was lost: because"}},
+		{"a cancellation never stops it", attempt(1, rollingBack, cancelAsked), nil, ended(task.Cancelled),
+			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+				Reason: "rollback attempt 1 of 2 was cancelled: because"}},
+		{"nor does the deadline", attempt(1, rollingBack, due(-time.Hour)), nil, ended(task.Failed), task.Transition{
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			Reason: "rollback attempt 1 of 2 failed: because"}},
+		{"given back to the rollback", attempt(1, rollingBack), nil, unknownEnd(task.Drained), task.Transition{
+			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			Reason: "rollback attempt 1 of 2 was stopped by the agent: because"}},
+		{"asked to come later", attempt(2, rollingBack), nil, ended(task.Deferred), task.Transition{
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, GiveBacks: 1, Touched: true,
+			Reason: "rollback attempt 2 of 2 was asked to come later: because"}},
+		{"out of attempts", attempt(2, rollingBack), nil, ended(task.Failed), task.Transition{
+			State: task.StateRollbackFailed, Attempt: 2, Touched: true,
+			Reason: "rollback attempt 2 of 2 failed: because"}},
+		{"the row's own limit is the run's", attempt(1, rollingBack, ownLimit), nil, ended(task.Failed), task.Transition{
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			Reason: "rollback attempt 1 of 2 failed: because"}},
+		{"rejected", attempt(1, rollingBack), nil, ended(task.Rejected), task.Transition{
+			State: task.StateRollbackFailed, Attempt: 1, Touched: true,
+			Reason: "rollback attempt 1 of 2 was rejected: because"}},
+	})
+}
+
+func TestDecideDeadline(t *testing.T) {
+	retried := task.Transition{State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+		Reason: "attempt 1 of 3 failed: because"}
+	afterLease := retried
+	afterLease.AfterLease = true
+	tooLate := task.Transition{State: task.StateFailed, Attempt: 1, Touched: true,
+		Reason: "the next attempt would come after its deadline; attempt 1 of 3 failed: because"}
+	check(t, []ruling{
+		{"in time", attempt(1, due(time.Second+1)), oneWay(), ended(task.Failed), retried},
+		{"the next attempt would have no time", attempt(1, due(time.Second)), oneWay(), ended(task.Failed), tooLate},
+		{"after the lease, and in time", attempt(1, due(29*time.Second)), oneWay(), unknownEnd(task.Failed), afterLease},
+		{"after the lease is too late", attempt(1, due(28*time.Second)), oneWay(), unknownEnd(task.Failed), tooLate},
+		{"success stands", attempt(1, due(-1)), oneWay(), task.Outcome{Verdict: task.Succeeded},
+			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+		{"asked to come too late", attempt(1, due(time.Minute)), oneWay(), later(2 * time.Minute), task.Transition{
+			State: task.StateFailed, GiveBacks: 1, Touched: true,
+			Reason: "the next attempt would come after its deadline; attempt 1 of 3 was asked to come later: because"}},
+		{"given back past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
+			State:  task.StateFailed,
+			Reason: "its deadline has passed; attempt 1 of 3 was not delivered: because"}},
+		{"out of attempts is the nearer reason", attempt(3, due(-1)), oneWay(), ended(task.Failed), task.Transition{
+			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 failed: because"}},
+	})
+	t.Run("none declared", func(t *testing.T) {
+		require.Equal(t, retried, task.Decide(attempt(1), oneWay(), ended(task.Failed), -time.Hour, 0))
+	})
+}
+
+func TestDecideBoundsTheReason(t *testing.T) {
+	long := task.Outcome{Verdict: task.Failed, Error: strings.Repeat("é", task.MaxError)}
+	reason := task.Decide(attempt(1), policy(), long, 0, 0).Reason
+	require.LessOrEqual(t, len(reason), task.MaxError)
+	require.Greater(t, len(reason), task.MaxError-8)
+	require.True(t, strings.HasSuffix(reason, "é…"), reason[len(reason)-8:])
+}

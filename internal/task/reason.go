@@ -1,0 +1,59 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// story tells people how the attempt ended: "attempt 2 of 3 timed out: ran longer than 20s".
+func (d *decision) story() string {
+	var b strings.Builder
+	if d.task.Phase() == Rollback {
+		b.WriteString("rollback ")
+	}
+	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, ended(d.outcome.Verdict))
+	if d.counted && d.outcome.Verdict.GivesBack() {
+		fmt.Fprintf(&b, " (%d times in a row, and only %d are free)", d.giveBacks, d.retry.GiveBacks)
+	}
+	if d.outcome.Error != "" {
+		b.WriteString(": " + d.outcome.Error)
+	}
+	return b.String()
+}
+
+// ended is a verdict as the predicate of "attempt 1 of 3 …".
+func ended(v Verdict) string {
+	switch v {
+	case Rejected:
+		return "was rejected"
+	case TimedOut:
+		return "timed out"
+	case Lost:
+		return "was lost"
+	case Cancelled:
+		return "was cancelled"
+	case Deferred:
+		return "was asked to come later"
+	case Superseded:
+		return "was superseded by a newer one"
+	case Undelivered:
+		return "was not delivered"
+	case Drained:
+		return "was stopped by the agent"
+	}
+	return string(v) // succeeded, failed, stalled
+}
+
+// cut shortens a reason to MaxError bytes, never within a character.
+func cut(s string) string {
+	const more = "…"
+	if len(s) <= MaxError {
+		return s
+	}
+	end := MaxError - len(more)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + more
+}
