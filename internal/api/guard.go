@@ -1,0 +1,90 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// guard decides who may ask what. A web page in a browser on this host can send requests to a loopback port, its own
+// name bound to 127.0.0.1 or not; what it cannot do is leave out Origin and choose Host. So on loopback a foreign one
+// of these is refused, and so is whatever a proxy forwards from elsewhere. Off loopback the token decides.
+type guard struct {
+	next  http.Handler
+	local bool
+	unix  bool
+	token string
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.local {
+		if why := g.foreign(r); why != "" {
+			problem(w, http.StatusForbidden, why)
+			return
+		}
+	} else if !open(r.URL.Path) && !g.authorized(r) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="leasehold"`)
+		problem(w, http.StatusUnauthorized, g.remedy())
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// foreign says why a request on a loopback listener does not come from this host; "" if it does.
+func (g *guard) foreign(r *http.Request) string {
+	for name := range r.Header {
+		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return "forwarded requests are refused on a loopback listener (" + name + "): " +
+				"set `listen` to another address, and `token`, in the agent block"
+		}
+	}
+	if !g.unix && !localHost(r.Host) {
+		return "this listener answers to localhost and loopback addresses only, not to the host " + quote(r.Host)
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host != r.Host {
+			return "requests of other origins are refused: " + quote(origin)
+		}
+	}
+	return ""
+}
+
+// localHost tells whether a Host header names this host in a way that no foreign name server can choose.
+func localHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// open tells whether a path is answered without a token.
+func open(path string) bool {
+	return path == "/metrics" || strings.HasPrefix(path, "/-/")
+}
+
+func (g *guard) authorized(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || g.token == "" {
+		return false
+	}
+	// Hashes are of one length, so the time tells nothing of the token's.
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(g.token))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+func (g *guard) remedy() string {
+	if g.token == "" {
+		return "off loopback this needs a token, and none is configured: set `token` in the agent block"
+	}
+	return "off loopback this needs the token: send it as `Authorization: Bearer …`"
+}

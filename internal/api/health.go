@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Probes are what the health endpoints ask the agent.
+type Probes struct {
+	// SinceTurn tells how long ago the loop last turned; nil: there is no loop to look at.
+	SinceTurn func() time.Duration
+	// Poll is how often the loop turns when nothing wakes it.
+	Poll time.Duration
+	// Store fails where the store is out of reach or not migrated.
+	Store func(context.Context) error
+	// Draining tells whether the agent is about to end.
+	Draining func() bool
+}
+
+const (
+	turns        = 10              // a loop that has not turned for so many polls is stuck
+	leastPoll    = time.Second     // a shorter poll is taken as this long: a busy host is not a stuck loop
+	storeTimeout = 2 * time.Second // for one question to the store
+	storeEvery   = time.Second     // whoever asks more often gets the last answer
+)
+
+// healthy fails where the loop is stuck.
+func (p *Probes) healthy() error {
+	if p.SinceTurn == nil {
+		return nil
+	}
+	if since := p.SinceTurn(); since > turns*max(p.Poll, leastPoll) {
+		return fmt.Errorf("the loop has not turned for %s", since.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// readiness answers /-/ready. However many ask, the store is asked at most once a second.
+type readiness struct {
+	probes *Probes
+
+	mu    sync.Mutex // held while the store is asked: others wait for the same answer
+	asked time.Time
+	err   error
+}
+
+func (r *readiness) check(ctx context.Context) error {
+	if r.probes.Draining != nil && r.probes.Draining() {
+		return fmt.Errorf("the agent drains")
+	}
+	if r.probes.Store == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.asked.IsZero() && time.Since(r.asked) < storeEvery {
+		return r.err
+	}
+	// The answer is for all who ask, so it does not end with the request that happened to come first.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	r.err = r.probes.Store(ctx)
+	r.asked = time.Now()
+	return r.err
+}
+
+// probe makes a check an endpoint: 200 and "ok", or 503 and why.
+func probe(check func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		if err := check(r.Context()); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintln(w, err) // an error here is the client's having gone away
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	}
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultListen is where an agent listens unless it is told otherwise.
+const DefaultListen = "127.0.0.1:7070"
+
+const (
+	unixPrefix  = "unix://"
+	socketUmask = 0o117       // a socket is open to its owner and group: whoever can open it needs no token
+	dialTimeout = time.Second // to find out whether a socket file has an owner
+)
+
+// umask belongs to the whole process; listeners change it one at a time.
+var umask sync.Mutex
+
+// Listen opens the agent's listener on addr: "host:port" (port 0: any free one), "unix:///path", or "" for
+// DefaultListen. A socket file that nobody listens on any more is replaced. Its errors name the remedy.
+func Listen(ctx context.Context, addr string) (net.Listener, error) {
+	if addr == "" {
+		addr = DefaultListen
+	}
+	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
+		return listenUnix(ctx, path)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("listen on %s: the port is taken: set `listen` in the agent block to another (\"127.0.0.1:0\" takes any free one)", addr)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("listen on %s: no permission for that port: set `listen` in the agent block to one above 1023", addr)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w: check `listen` in the agent block", addr, err)
+	}
+	return l, nil
+}
+
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if err := removeStale(ctx, path); err != nil {
+		return nil, fmt.Errorf("listen on %s%s: %w", unixPrefix, path, err)
+	}
+	umask.Lock()
+	defer umask.Unlock()
+	old := unix.Umask(socketUmask)
+	defer unix.Umask(old)
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s%s: %w: check `listen` in the agent block", unixPrefix, path, err)
+	}
+	return l, nil
+}
+
+// removeStale removes a socket file whose listener is gone: one that was killed leaves it behind.
+func removeStale(ctx context.Context, path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != os.ModeSocket:
+		return errors.New("there is a file of that name that is no socket: set `listen` in the agent block to another path")
+	}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	c, err := dialer.DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = c.Close()
+		return errors.New("another process listens there: set `listen` in the agent block to another path")
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("find out whether the socket is in use: %w", err)
+	}
+	return os.Remove(path)
+}
+
+// Address is where a listener is reached, as a URL: http://127.0.0.1:7070, or unix:///path.
+func Address(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return unixPrefix + l.Addr().String()
+	}
+	addr, err := netip.ParseAddrPort(l.Addr().String())
+	if err == nil && addr.Addr().IsUnspecified() { // every interface: name one that works from here
+		return fmt.Sprintf("http://127.0.0.1:%d", addr.Port())
+	}
+	return "http://" + l.Addr().String()
+}
+
+// local tells whether only this host can reach the listener.
+func local(l net.Listener) bool {
+	if l.Addr().Network() == "unix" {
+		return true
+	}
+	addr, err := netip.ParseAddrPort(l.Addr().String())
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}

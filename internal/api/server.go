@@ -1,0 +1,109 @@
+// Package api is the agent's listener: health, metrics, and who may ask. The HTTP API and the dashboard will stand here
+// too.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options are what a Server needs.
+type Options struct {
+	Probes   Probes
+	Gatherer prometheus.Gatherer
+	Token    string // for reading off loopback; "": none configured, so most is refused there
+	Log      *slog.Logger
+}
+
+// Server answers on the agent's listener.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// Bounds of one connection and one request.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 15 * time.Second
+	writeTimeout  = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10 // bytes
+	gatherTimeout = 10 * time.Second
+)
+
+// New makes a server for l, which it owns from now on.
+func New(l net.Listener, o Options) *Server {
+	ready := &readiness{probes: &o.Probes}
+	mux := http.NewServeMux()
+	mux.Handle("/-/healthy", readOnly(probe(func(context.Context) error { return o.Probes.healthy() })))
+	mux.Handle("/-/ready", readOnly(probe(ready.check)))
+	mux.Handle("/metrics", readOnly(promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		// What can be gathered is shown, even where some of it fails.
+		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: gatherTimeout,
+	})))
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusNotFound, "the HTTP API is not in this version: use the commands, or SQL")
+	})
+	mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		problem(w, http.StatusNotFound, "there is nothing at "+quote(r.URL.Path))
+	})
+	return &Server{
+		listener: l,
+		server: &http.Server{
+			Handler: &guard{
+				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token,
+			},
+			ReadHeaderTimeout: headerTimeout,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeader,
+			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		},
+	}
+}
+
+// Serve answers until Shutdown; it returns nil then.
+func (s *Server) Serve() error {
+	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", Address(s.listener), err)
+	}
+	return nil
+}
+
+// Shutdown stops listening and waits for the answers under way until ctx ends; what is left then is cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("shut down the listener: %w", err), s.server.Close())
+	}
+	return nil
+}
+
+// readOnly refuses everything but GET and HEAD.
+func readOnly(next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem(w, http.StatusMethodNotAllowed, "use GET")
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
+}
+
+func front(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, "Leasehold. The dashboard is not in this version.\n\n"+
+		"/-/healthy   is the loop turning\n/-/ready     can it take work\n/metrics     for Prometheus\n")
+}
