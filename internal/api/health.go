@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -41,15 +42,17 @@ func (p *Probes) healthy() error {
 // readiness answers /-/ready. However many ask, the store is asked at most once a second.
 type readiness struct {
 	probes *Probes
+	// An answer is for all who ask, so it ends with the server and not with the request that happened to come first.
+	ctx context.Context
 
 	mu    sync.Mutex // held while the store is asked: others wait for the same answer
 	asked time.Time
 	err   error
 }
 
-func (r *readiness) check(ctx context.Context) error {
+func (r *readiness) check() error {
 	if r.probes.Draining != nil && r.probes.Draining() {
-		return fmt.Errorf("the agent drains")
+		return errors.New("the agent drains")
 	}
 	if r.probes.Store == nil {
 		return nil
@@ -59,8 +62,7 @@ func (r *readiness) check(ctx context.Context) error {
 	if !r.asked.IsZero() && time.Since(r.asked) < storeEvery {
 		return r.err
 	}
-	// The answer is for all who ask, so it does not end with the request that happened to come first.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
 	defer cancel()
 	r.err = r.probes.Store(ctx)
 	r.asked = time.Now()
@@ -68,11 +70,11 @@ func (r *readiness) check(ctx context.Context) error {
 }
 
 // probe makes a check an endpoint: 200 and "ok", or 503 and why.
-func probe(check func(context.Context) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func probe(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		if err := check(r.Context()); err != nil {
+		if err := check(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = fmt.Fprintln(w, err) // an error here is the client's having gone away
 			return

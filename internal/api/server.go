@@ -28,6 +28,7 @@ type Options struct {
 type Server struct {
 	listener net.Listener
 	server   *http.Server
+	stop     context.CancelFunc // ends what answers have under way
 }
 
 // Bounds of one connection and one request.
@@ -42,9 +43,10 @@ const (
 
 // New makes a server for l, which it owns from now on.
 func New(l net.Listener, o Options) *Server {
-	ready := &readiness{probes: &o.Probes}
+	ctx, stop := context.WithCancel(context.Background())
+	ready := &readiness{probes: &o.Probes, ctx: ctx}
 	mux := http.NewServeMux()
-	mux.Handle("/-/healthy", readOnly(probe(func(context.Context) error { return o.Probes.healthy() })))
+	mux.Handle("/-/healthy", readOnly(probe(o.Probes.healthy)))
 	mux.Handle("/-/ready", readOnly(probe(ready.check)))
 	mux.Handle("/metrics", readOnly(promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
@@ -59,7 +61,7 @@ func New(l net.Listener, o Options) *Server {
 		problem(w, http.StatusNotFound, "there is nothing at "+quote(r.URL.Path))
 	})
 	return &Server{
-		listener: l,
+		listener: l, stop: stop,
 		server: &http.Server{
 			Handler: &guard{
 				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token,
@@ -84,6 +86,7 @@ func (s *Server) Serve() error {
 
 // Shutdown stops listening and waits for the answers under way until ctx ends; what is left then is cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
+	defer s.stop()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("shut down the listener: %w", err), s.server.Close())
 	}
