@@ -152,6 +152,9 @@ func TestDecideGivesBack(t *testing.T) {
 		{"drained: started, so touched", attempt(1), nil, unknownEnd(task.Drained), task.Transition{
 			State: task.StatePending, AfterLease: true, Touched: true,
 			Reason: "attempt 1 of 3 was stopped by the agent: because"}},
+		{"never for the last time, though the limit was lowered since", attempt(3, ownLimit), nil, ended(task.Drained),
+			task.Transition{State: task.StateRetryPending, Attempt: 2, Touched: true,
+				Reason: "attempt 3 of 1 was stopped by the agent: because"}},
 		{"deferred: backs off", attempt(1), nil, ended(task.Deferred), task.Transition{
 			State: task.StatePending, Delay: time.Second, GiveBacks: 1, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},

@@ -1,0 +1,99 @@
+package task_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// arrow is a step from one state to another; outside stands for before a row's insert and after its end.
+type arrow struct{ from, to task.State }
+
+const outside task.State = "[*]"
+
+// The diagram is a promise to readers: it shows what the code can do, all of it and nothing else.
+func TestDiagramShowsWhatTheCodeDoes(t *testing.T) {
+	drawn, done := diagram(t), possible()
+	require.NotEmpty(t, drawn)
+	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(arrow{})), "- is drawn and cannot happen, + can and is not drawn")
+}
+
+// diagram reads the arrows of the state diagram in docs/architecture.md.
+func diagram(t require.TestingT) map[arrow]bool {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(page), "```mermaid\nstateDiagram-v2\n")
+	require.True(t, ok, "docs/architecture.md has no state diagram")
+	body, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok, "the state diagram does not end")
+
+	line := regexp.MustCompile(`^\s+(\S+) --> ([^\s:]+)(: .+)?$`)
+	arrows := map[arrow]bool{}
+	for text := range strings.Lines(body) {
+		m := line.FindStringSubmatch(strings.TrimRight(text, "\n"))
+		require.NotNil(t, m, "not an arrow of a state diagram: %s", text)
+		a := arrow{task.State(m[1]), task.State(m[2])}
+		require.True(t, a.from == outside || a.from.Known(), "no such state: %s", a.from)
+		require.True(t, a.to == outside || a.to.Known(), "no such state: %s", a.to)
+		require.False(t, arrows[a], "drawn twice: %s", text)
+		arrows[a] = true
+	}
+	return arrows
+}
+
+// possible is every arrow that a row can go: inserted, claimed, decided on, finished.
+func possible() map[arrow]bool {
+	arrows := map[arrow]bool{{outside, task.StatePending}: true}
+	for _, s := range task.States() {
+		switch {
+		case s.Waiting():
+			arrows[arrow{s, s.Claimed()}] = true
+		case s.Finished():
+			arrows[arrow{s, outside}] = true
+		case s.Running():
+			for _, next := range decisions(s) {
+				arrows[arrow{s, next}] = true
+			}
+		}
+	}
+	return arrows
+}
+
+// decisions is what Decide makes of a row in that state, over all that it looks at.
+func decisions(s task.State) []task.State {
+	var found []task.State
+	either := []bool{false, true}
+	for _, o := range outcomes() {
+		for _, p := range []*task.Policy{policy(), oneWay(), {}} {
+			for _, n := range []int{1, 2, 3} {
+				for _, gaveBack := range []int{0, 3} {
+					for _, left := range []time.Duration{-time.Second, 0, time.Hour} {
+						for _, was := range either {
+							for _, cancel := range either {
+								row := attempt(n, giveBacks(gaveBack), due(left))
+								row.State, row.Touched, row.CancelAsked = s, was, cancel
+								found = append(found, task.Decide(row, p, o, left, 0).State)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+func outcomes() []task.Outcome {
+	var all []task.Outcome
+	for _, v := range task.Verdicts() {
+		all = append(all, ended(v), untouched(v), unknownEnd(v))
+	}
+	return all
+}
