@@ -1,0 +1,84 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Claim takes due rows for a session.
+func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []task.Task
+	for _, w := range c.Wants {
+		rows := s.rows(func(r *Row) bool {
+			return wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
+		})
+		inOrder(rows)
+		for _, r := range rows[:min(w.N, len(rows))] {
+			r.take(c, w, now)
+			out = append(out, r.task())
+		}
+	}
+	return out, nil
+}
+
+// wanted tells whether a row waits for an agent of that region that wants w.
+func wanted(w poll.Want, r *Row, region string) bool {
+	return r.State.Waiting() && r.Type == w.Type && r.State.Phase() == w.Phase &&
+		(r.Region == "" || r.Region == region)
+}
+
+// take makes the row the claim's.
+func (r *Row) take(c poll.Claim, w poll.Want, now time.Time) {
+	r.State = r.State.Claimed()
+	r.Session = c.Session
+	r.Claim = c.Number
+	r.Fence++
+	r.Attempt++
+	r.Policy = w.Policy
+	r.ClaimedAt = now
+	r.LeaseEnd = now.Add(w.Window)
+	if r.Deadline.IsZero() && w.Deadline > 0 {
+		r.Deadline = r.RunAt.Add(w.Deadline)
+	}
+}
+
+// Claimed reads back what a claim took and the session still holds.
+func (s *Store) Claimed(ctx context.Context, session task.Session, number int64) ([]task.Task, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []task.Task
+	for _, r := range s.rows(func(r *Row) bool {
+		return r.State.Running() && r.Session == session && r.Claim == number
+	}) {
+		out = append(out, r.task())
+	}
+	return out, nil
+}
+
+// NextDue tells how long it is until a row is due that one of the wants could claim.
+func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer s.mu.Unlock()
+	for _, w := range c.Wants {
+		for _, r := range s.rows(func(r *Row) bool { return wanted(w, r, c.Region) }) {
+			left := max(r.RunAt.Sub(now), 0)
+			if !ok || left < in {
+				in, ok = left, true
+			}
+		}
+	}
+	return in, ok, nil
+}

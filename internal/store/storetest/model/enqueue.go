@@ -1,0 +1,124 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Limits of the table's columns.
+const (
+	maxLabels   = 4 << 10 // bytes of JSON
+	maxPriority = 10      // and -maxPriority is the least
+	maxAttempts = 1000
+)
+
+// errKey is what a plain INSERT gets for a key that a live row of the type has.
+var errKey = errors.New("a live task of this type has this key")
+
+// Enqueue inserts a row, or finds the live one with the same type and key.
+func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer s.mu.Unlock()
+	row, err := makeRow(r, now)
+	if err != nil {
+		return 0, false, err
+	}
+	if there := s.keyed(row); there != nil {
+		return there.ID, false, nil
+	}
+	s.add(row)
+	return row.ID, true, nil
+}
+
+// Insert is the plain INSERT of an application: all rows or none.
+func (s *Store) Insert(ctx context.Context, requests ...ops.Request) ([]task.ID, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	rows := make([]*Row, len(requests))
+	keys := map[[2]string]bool{}
+	for i, r := range requests {
+		row, err := makeRow(r, now)
+		if err != nil {
+			return nil, err
+		}
+		key := [2]string{row.Type, row.Key}
+		if s.keyed(row) != nil || row.Key != "" && keys[key] {
+			return nil, errKey
+		}
+		rows[i], keys[key] = row, true
+	}
+	ids := make([]task.ID, len(rows))
+	for i, row := range rows {
+		s.add(row)
+		ids[i] = row.ID
+	}
+	return ids, nil
+}
+
+// keyed finds the live row with the type and key of row; nil where there is none, or row has no key.
+func (s *Store) keyed(row *Row) *Row {
+	for _, r := range s.rows(func(r *Row) bool { return row.Key != "" && r.Type == row.Type && r.Key == row.Key }) {
+		return r
+	}
+	return nil
+}
+
+// add gives the row its number, stores it, and wakes who listens.
+func (s *Store) add(row *Row) {
+	s.lastTask++
+	row.ID = s.lastTask
+	s.live[row.ID] = row
+	for wake := range s.listeners {
+		(*wake)()
+	}
+}
+
+// makeRow fills the defaults in and refuses bad values.
+func makeRow(r ops.Request, now time.Time) (*Row, error) {
+	bad := func(format string, a ...any) (*Row, error) {
+		return nil, &ops.InputError{Text: fmt.Sprintf(format, a...)}
+	}
+	row := &Row{
+		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
+		Payload: r.Payload, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
+	}
+	if r.RunAt.IsZero() {
+		row.RunAt = now.Add(r.In)
+	}
+	if r.Payload == nil {
+		row.Payload = json.RawMessage(`{}`)
+	}
+	if len(r.Labels) > 0 {
+		labels, err := json.Marshal(r.Labels)
+		if err != nil {
+			return nil, fmt.Errorf("encode labels: %w", err)
+		}
+		row.Labels = labels
+	}
+	switch {
+	case r.Type == "":
+		return bad("a task needs a type")
+	case r.Priority < -maxPriority || r.Priority > maxPriority:
+		return bad("priority %d is not within -%d..%d", r.Priority, maxPriority, maxPriority)
+	case r.MaxAttempts < 0 || r.MaxAttempts > maxAttempts:
+		return bad("max_attempts %d is not within 1..%d", r.MaxAttempts, maxAttempts)
+	case !json.Valid(row.Payload):
+		return bad("the payload is not JSON")
+	case len(row.Labels) > maxLabels:
+		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)
+	}
+	return row, nil
+}

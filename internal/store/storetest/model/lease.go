@@ -1,0 +1,150 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Join opens a session.
+func (s *Store) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	s.lastSession++
+	s.see(s.lastSession, a, now)
+	for hash, p := range a.Policies {
+		if _, there := s.policies[hash]; !there {
+			s.policies[hash] = p.Policy
+		}
+	}
+	return s.lastSession, nil
+}
+
+// see writes a session's row, anew if need be.
+func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
+	row := s.agents[session]
+	if row == nil {
+		row = &Agent{}
+		s.agents[session] = row
+	}
+	row.Name, row.Types = a.Name, a.Types
+	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
+}
+
+// Present is a session's sign of life. It moves no lease.
+func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return lease.Standing{}, err
+	}
+	defer s.mu.Unlock()
+	s.see(p.Session, p.Agent, now)
+	standing := lease.Standing{Now: now}
+	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
+		standing.Held = append(standing.Held, lease.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim})
+	}
+	return standing, nil
+}
+
+// Leave ends a session's presence.
+func (s *Store) Leave(ctx context.Context, session task.Session) error {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if a := s.agents[session]; a != nil {
+		a.PresentUntil, a.Idle = now, false
+	}
+	return nil
+}
+
+// Renew moves the ends of leases.
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	answers := make([]lease.Answer, len(rows))
+	for i, w := range rows {
+		r := s.live[w.ID]
+		if !r.holds(session, w.Fence) {
+			answers[i] = lease.Lost
+			continue
+		}
+		if end := now.Add(w.Window - w.Age); w.Exact || end.After(r.LeaseEnd) {
+			r.LeaseEnd = end
+		}
+		answers[i] = lease.Applied
+	}
+	return answers, nil
+}
+
+// Sweep claims dead rows for judgement. The judge's own lease on them is judge long.
+func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	dead := s.rows(func(r *Row) bool {
+		alive := now.Before(r.LeaseEnd) && s.present(r.Session, now)
+		return r.State.Running() && !alive && s.kept[r.ID] == 0
+	})
+	var out []poll.Swept
+	for _, r := range dead[:min(limit, len(dead))] {
+		swept := poll.Swept{RanFence: r.Fence, Present: s.present(r.Session, now), Left: r.Deadline.Sub(now)}
+		r.Fence++
+		r.Session, r.Claim = session, 0
+		r.LeaseEnd = now.Add(judge)
+		swept.Task = r.task()
+		out = append(out, swept)
+	}
+	return out, nil
+}
+
+// Policies reads stored policies.
+func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	out := map[task.PolicyHash]task.Policy{}
+	for _, h := range hashes {
+		if p, there := s.policies[h]; there {
+			out[h] = p
+		}
+	}
+	return out, nil
+}
+
+// Idle says whether a session wants to hear of inserts.
+func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if a := s.agents[session]; a != nil {
+		a.Idle = idle
+	}
+	return nil
+}
+
+// Listen calls wake after every insert, until ctx ends.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	s.mu.Lock()
+	s.listeners[&wake] = struct{}{}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	delete(s.listeners, &wake)
+	s.mu.Unlock()
+	return nil
+}

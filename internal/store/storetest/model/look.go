@@ -1,0 +1,159 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// agentsKept is how long the row of a session that is not seen any more stays.
+const agentsKept = 7 * 24 * time.Hour
+
+// Get returns a task with its history.
+func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	r := cmp.Or(s.live[id], s.archive[id])
+	if r == nil {
+		return nil, fmt.Errorf("get task %d: %w", id, ops.ErrNoTask)
+	}
+	info := s.info(r)
+	info.Output = r.Output
+	for _, a := range s.attempts[id] {
+		info.History = append(info.History, a.Attempt)
+	}
+	return &info, nil
+}
+
+// List returns tasks that match: live ones, then finished ones, each newest first.
+func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []ops.Info
+	for _, table := range []map[task.ID]*Row{s.live, s.archive} {
+		var rows []*Row
+		for _, r := range table {
+			if matches(f, r) {
+				rows = append(rows, r)
+			}
+		}
+		slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(b.ID, a.ID) })
+		for _, r := range rows {
+			out = append(out, s.info(r))
+		}
+	}
+	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
+}
+
+func matches(f ops.Filter, r *Row) bool {
+	labels := map[string]string{}
+	if r.Labels != nil && json.Unmarshal(r.Labels, &labels) != nil {
+		return false
+	}
+	for name, value := range f.Labels {
+		if has, there := labels[name]; !there || has != value {
+			return false
+		}
+	}
+	return (f.Type == "" || f.Type == r.Type) &&
+		(f.Key == "" || f.Key == r.Key) &&
+		(f.Before == 0 || r.ID < f.Before) &&
+		(len(f.States) == 0 || slices.Contains(f.States, r.State))
+}
+
+// info is the row as people see it.
+func (s *Store) info(r *Row) ops.Info {
+	i := ops.Info{
+		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Key: r.Key,
+		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: r.Error, Outcome: r.Outcome,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, GiveBacks: r.GiveBacks, Touched: r.Touched,
+		Fence: r.Fence, Session: r.Session, CreatedBy: r.CreatedBy, Traceparent: r.Traceparent,
+		CreatedAt: r.CreatedAt, RunAt: r.RunAt,
+		ClaimedAt: known(r.ClaimedAt), LeaseEnd: known(r.LeaseEnd), Deadline: known(r.Deadline),
+		FinishedAt: known(r.FinishedAt),
+	}
+	if a := s.agents[r.Session]; a != nil {
+		i.Agent = a.Name
+	}
+	return i
+}
+
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Stats counts.
+func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return ops.Stats{}, err
+	}
+	defer s.mu.Unlock()
+	stats := ops.Stats{
+		OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}, Archived: int64(len(s.archive)),
+	}
+	declared := map[string]bool{}
+	for session, a := range s.agents {
+		if s.present(session, now) {
+			stats.AgentsPresent++
+			for _, name := range a.Types {
+				declared[name] = true
+			}
+		}
+	}
+	counts := map[ops.TypeCount]int64{}
+	for _, r := range s.live {
+		counts[ops.TypeCount{Type: r.Type, State: r.State}]++
+		if !r.State.Waiting() {
+			continue
+		}
+		if !declared[r.Type] {
+			stats.Orphans[r.Type]++
+		}
+		if ago := now.Sub(r.RunAt); ago >= 0 {
+			stats.OldestDue[r.Type] = max(stats.OldestDue[r.Type], ago)
+		}
+	}
+	for of, n := range counts {
+		stats.Waiting = append(stats.Waiting, ops.TypeCount{Type: of.Type, State: of.State, N: n})
+	}
+	return stats, nil
+}
+
+// Ping finds the store well.
+func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
+
+// Maintain removes what finished more than retention ago, its history, and sessions that nobody has seen for long.
+func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	for id, r := range s.archive {
+		if now.Sub(r.FinishedAt) > retention {
+			delete(s.archive, id)
+			delete(s.attempts, id)
+			removed++
+		}
+	}
+	for session, a := range s.agents {
+		if now.Sub(a.SeenAt) > agentsKept {
+			delete(s.agents, session)
+		}
+	}
+	return removed, nil
+}

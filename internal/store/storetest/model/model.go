@@ -1,0 +1,169 @@
+// Package model is the store written to be read: everything in memory under one mutex, each call in the plainest
+// words that do it. It is the specification that the real stores are compared with, and a store for tests that are
+// about something else. Nothing of it is quick or lasting.
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Store implements lease.Store, poll.Store, ops.Store and ops.Maintenance. Make it with New.
+type Store struct {
+	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
+	// not to be changed while calls are under way.
+	Fail func(point string) error
+
+	clock func() time.Time
+
+	mu          sync.Mutex
+	lastTask    task.ID
+	lastSession task.Session
+	live        map[task.ID]*Row // the hot table
+	archive     map[task.ID]*Row
+	attempts    map[task.ID][]Attempt // the history, oldest first
+	agents      map[task.Session]*Agent
+	policies    map[task.PolicyHash]task.Policy
+	kept        map[task.ID]int // rows that transactions of applications keep where they are, and how many do
+	listeners   map[*func()]struct{}
+}
+
+// Row is a task as it is stored.
+type Row struct {
+	ID          task.ID
+	Type        string
+	State       task.State
+	Priority    int
+	Region      string
+	Key         string
+	RunAt       time.Time
+	Payload     json.RawMessage
+	Labels      json.RawMessage // nil: none
+	Traceparent string
+	CreatedBy   string
+	MaxAttempts int
+	CreatedAt   time.Time
+
+	Attempt   int
+	GiveBacks int
+	Touched   bool
+	Fence     task.Fence
+	Session   task.Session // the last holder, also once it holds the row no longer; the state tells that
+	Claim     int64        // 0 where no claim holds it
+	Policy    task.PolicyHash
+	LeaseEnd  time.Time // zero where nobody holds it
+	ClaimedAt time.Time // zero where nobody holds it
+	Deadline  time.Time // zero: none, or never claimed
+	Outcome   task.Verdict
+	Error     string
+	Result    json.RawMessage
+
+	// Of finished rows only.
+	FinishedAt time.Time
+	StartedAt  time.Time // of the last attempt; zero: it never started
+	Output     string
+}
+
+// Attempt is one row of the history.
+type Attempt struct {
+	ops.Attempt            // its Fence is the one that the task saw
+	Settled     task.Fence // the fence of the settlement; above it where a sweep came between
+}
+
+// Agent is a session.
+type Agent struct {
+	Name         string
+	Types        []string
+	SeenAt       time.Time
+	PresentUntil time.Time
+	Idle         bool
+}
+
+// New makes an empty store whose clock is the function. It reads the clock once a call.
+func New(clock func() time.Time) *Store {
+	return &Store{
+		clock:     clock,
+		live:      map[task.ID]*Row{},
+		archive:   map[task.ID]*Row{},
+		attempts:  map[task.ID][]Attempt{},
+		agents:    map[task.Session]*Agent{},
+		policies:  map[task.PolicyHash]task.Policy{},
+		kept:      map[task.ID]int{},
+		listeners: map[*func()]struct{}{},
+	}
+}
+
+// begin is the start of every call: from here to s.mu.Unlock the store is the caller's alone.
+func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	s.mu.Lock()
+	return s.clock().UTC().Truncate(time.Microsecond), nil
+}
+
+// Keep is what an application's own transaction does to a live row that it holds: until release is called nobody
+// claims, settles or sweeps it. Its lease can be renewed.
+func (s *Store) Keep(id task.ID) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[id]++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept[id]--
+	})
+}
+
+// present tells whether the session is there.
+func (s *Store) present(session task.Session, now time.Time) bool {
+	a := s.agents[session]
+	return a != nil && now.Before(a.PresentUntil)
+}
+
+// holds tells whether the session holds the row with that fence.
+func (r *Row) holds(session task.Session, fence task.Fence) bool {
+	return r != nil && r.State.Running() && r.Fence == fence && r.Session == session
+}
+
+// rows lists live rows that match, by id.
+func (s *Store) rows(match func(*Row) bool) []*Row {
+	var out []*Row
+	for _, id := range slices.Sorted(maps.Keys(s.live)) {
+		if r := s.live[id]; match(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// inOrder sorts rows as they are claimed: priority, then due time, then id.
+func inOrder(rows []*Row) {
+	slices.SortFunc(rows, func(a, b *Row) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// task is the row as an attempt sees it.
+func (r *Row) task() task.Task {
+	t := task.Task{
+		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, GiveBacks: r.GiveBacks, Touched: r.Touched,
+		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
+		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy,
+		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
+		Deadline: r.Deadline,
+	}
+	if r.Outcome != "" {
+		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}
+	}
+	return t
+}

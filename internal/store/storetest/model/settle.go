@@ -1,0 +1,135 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The points of Settle at which a store can crash.
+const (
+	beforeSettle = "before anything is written" // nothing has happened
+	afterSettle  = "after the commit"           // everything has happened, and the caller does not know
+)
+
+// Failpoints names the points at which Fail is called.
+func (*Store) Failpoints() []string { return []string{beforeSettle, afterSettle} }
+
+func (s *Store) fail(point string) error {
+	if s.Fail == nil {
+		return nil
+	}
+	return s.Fail(point)
+}
+
+// Settle applies the ends of holds.
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	if err := s.fail(beforeSettle); err != nil {
+		return nil, err
+	}
+	answers := make([]lease.Answer, len(rows))
+	for i, e := range rows {
+		answers[i] = s.settle(session, e, now)
+	}
+	return answers, s.fail(afterSettle)
+}
+
+func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) lease.Answer {
+	r := s.live[e.ID]
+	switch {
+	case !r.holds(session, e.Fence):
+		if s.isSettled(session, e) {
+			return lease.Ended
+		}
+		return lease.Lost
+	case s.kept[e.ID] > 0:
+		return lease.Busy
+	}
+	s.remember(session, e, now)
+	r.end(e)
+	if e.Next.State.Finished() {
+		r.finish(e, now)
+		delete(s.live, r.ID)
+		s.archive[r.ID] = r
+	} else {
+		r.release(e, now)
+	}
+	return lease.Applied
+}
+
+// isSettled tells whether the settlement repeats one that was applied.
+func (s *Store) isSettled(session task.Session, e poll.Settlement) bool {
+	if r := s.archive[e.ID]; r != nil && r.Fence == e.Fence+1 && r.Session == session {
+		return true
+	}
+	if r := s.live[e.ID]; r != nil && r.State.Waiting() && r.Fence == e.Fence+1 && r.Session == session {
+		return true
+	}
+	for _, a := range s.attempts[e.ID] {
+		if a.Settled == e.Fence && a.Session == session {
+			return true
+		}
+	}
+	return false
+}
+
+// remember writes the history: every hold but a silent one, and but a first attempt that finished the task, of which
+// the archive tells all there is.
+func (s *Store) remember(session task.Session, e poll.Settlement, now time.Time) {
+	if e.Silent || (e.Next.State.Finished() && e.Phase == task.Run && e.Attempt == 1) {
+		return
+	}
+	a := Attempt{Settled: e.Fence, Attempt: ops.Attempt{
+		Fence: e.RanFence, Session: session, Phase: e.Phase, Attempt: e.Attempt,
+		Outcome: e.Outcome.Verdict, Error: e.Outcome.Error, Output: e.Outcome.Output, Result: e.Outcome.Result,
+		State: e.Next.State, EndedAt: now,
+	}}
+	if e.Started >= 0 {
+		started := now.Add(-e.Started)
+		a.StartedAt = &started
+	}
+	s.attempts[e.ID] = append(s.attempts[e.ID], a)
+}
+
+// end is what every settlement does to its row. The session stays, so that a repeat is recognised.
+func (r *Row) end(e poll.Settlement) {
+	r.State = e.Next.State
+	r.Fence++
+	r.Attempt, r.GiveBacks, r.Touched = e.Next.Attempt, e.Next.GiveBacks, e.Next.Touched
+	r.Outcome = e.Outcome.Verdict
+	r.Error = cmp.Or(e.Outcome.Error, e.Next.Reason)
+	if e.Outcome.Result != nil {
+		r.Result = e.Outcome.Result
+	}
+}
+
+// finish is the rest of it for a row that goes to the archive.
+func (r *Row) finish(e poll.Settlement, now time.Time) {
+	r.Output = e.Outcome.Output
+	r.FinishedAt = now
+	if e.Started >= 0 {
+		r.StartedAt = now.Add(-e.Started)
+	}
+}
+
+// release is the rest of it for a row that waits again.
+func (r *Row) release(e poll.Settlement, now time.Time) {
+	if !e.Silent || e.Next.Delay > 0 { // a row that was never started keeps its place
+		due := now.Add(e.Next.Delay)
+		if e.Next.AfterLease && due.Before(r.LeaseEnd) {
+			due = r.LeaseEnd
+		}
+		r.RunAt = due
+	}
+	r.Claim, r.LeaseEnd, r.ClaimedAt = 0, time.Time{}, time.Time{}
+}
