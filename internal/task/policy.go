@@ -22,7 +22,7 @@ type Undo struct {
 	Timeout   time.Duration `json:"timeout"`
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	Stop      time.Duration `json:"stop"`
-	Retry     Retry         `json:"retry"`
+	Retry     Retry         `json:"retry"` // On is not looked at: all but Rejected is tried again
 }
 
 // Retry says how often and when a task is tried again.
