@@ -1,0 +1,80 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Story tells a task's life so far in one line: "claimed 1.2 ms, running, succeeded". It depends on the task alone, so
+// whoever looks seldom still tells all of it.
+func Story(i *Info) string {
+	var parts []string
+	earlier := i.History
+	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State {
+		earlier = earlier[:n-1] // the attempt that ended the task is told last
+	}
+	for _, a := range earlier {
+		parts = append(parts, ended(a))
+	}
+	if i.ClaimedAt != nil && len(earlier) == 0 {
+		parts = append(parts, "claimed "+Duration(claimLatency(i)))
+	}
+	return strings.Join(append(parts, standing(i, len(earlier) > 0)...), ", ")
+}
+
+// ended tells how one attempt of several ended.
+func ended(a Attempt) string {
+	phase := "attempt"
+	if a.Phase == task.Rollback {
+		phase = "rollback"
+	}
+	verdict := string(a.Outcome)
+	if a.Outcome.GivesBack() {
+		verdict += " (does not count)"
+	}
+	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, verdict, because(a.Error))
+}
+
+// standing tells what a task does now.
+func standing(i *Info, again bool) []string {
+	running := "running"
+	if i.State.Phase() == task.Rollback {
+		running = "rolling back"
+	} else if again {
+		running = fmt.Sprintf("attempt %d running", i.Attempt)
+	}
+	switch {
+	case i.State.Waiting():
+		if i.RunAt.After(i.CreatedAt) {
+			return []string{"waiting, due " + Time(i.RunAt)}
+		}
+		return []string{"waiting"}
+	case i.State.Running():
+		return []string{running}
+	case i.State == task.StateSucceeded:
+		return []string{running, "succeeded"}
+	case i.ClaimedAt != nil && i.Touched && !again && i.State.Phase() == task.Run:
+		return []string{running, string(i.State) + because(i.Error)}
+	}
+	return []string{string(i.State) + because(i.Error)}
+}
+
+// claimLatency is how long the task was due before it was claimed.
+func claimLatency(i *Info) time.Duration {
+	due := i.RunAt
+	if i.CreatedAt.After(due) {
+		due = i.CreatedAt
+	}
+	return max(i.ClaimedAt.Sub(due), 0)
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	const most = 120
+	return " (" + OneLine(why, most) + ")"
+}

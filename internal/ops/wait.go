@@ -1,0 +1,118 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// How a Wait asks the store.
+const (
+	waitFirst   = 5 * time.Millisecond   // between looks right after a change
+	waitLongest = 250 * time.Millisecond // between looks at tasks that do not change
+	waitShare   = 4                      // it rests at least this many times as long as a look took
+	waitTrouble = 30 * time.Second       // a store that fails for so long is an error
+	waitLook    = 10 * time.Second       // for one look at one task
+)
+
+// Watch is what a Wait tells while it waits. Its functions may be nil.
+type Watch struct {
+	// Changed is called with each task as it is first seen, and whenever its state or fence is another.
+	Changed func(Info)
+	// Trouble is called when the store fails; the wait goes on.
+	Trouble func(error)
+}
+
+// Wait looks at the tasks until each has finished, and returns them in the order of ids. It looks often right after a
+// change and seldom later, and never takes more than a fifth of the time for looking. It fails with ErrNoTask where
+// one does not exist, with ctx's error when ctx ends (the tasks as last seen come with it, nil where never seen), and
+// when the store has failed for 30 s on end.
+func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error) {
+	wait := waiting{store: s, watch: w, ids: ids, seen: make([]*Info, len(ids))}
+	pause := waitFirst
+	for {
+		start := time.Now()
+		changed, left, err := wait.look(ctx)
+		switch {
+		case err != nil:
+			return wait.seen, err
+		case left == 0:
+			return wait.seen, nil
+		case changed:
+			pause = waitFirst
+		default:
+			pause = min(2*pause, waitLongest)
+		}
+		rest := time.NewTimer(max(pause, waitShare*time.Since(start)))
+		select {
+		case <-ctx.Done():
+			rest.Stop()
+			return wait.seen, ctx.Err()
+		case <-rest.C:
+		}
+	}
+}
+
+// waiting is a Wait under way.
+type waiting struct {
+	store Store
+	watch Watch
+	ids   []task.ID
+	seen  []*Info
+	since time.Time // when the store began to fail; zero: it does not
+}
+
+// look asks for each task that has not finished, and tells whether one changed and how many are left.
+func (w *waiting) look(ctx context.Context) (changed bool, left int, err error) {
+	for i, id := range w.ids {
+		old := w.seen[i]
+		if old != nil && old.State.Finished() {
+			continue
+		}
+		info, err := w.get(ctx, id)
+		if err != nil {
+			return false, 0, err
+		}
+		if info == nil { // the store failed: look again later
+			return changed, len(w.ids), nil
+		}
+		if old == nil || old.State != info.State || old.Fence != info.Fence {
+			changed = true
+			if w.watch.Changed != nil {
+				w.watch.Changed(*info)
+			}
+		}
+		w.seen[i] = info
+		if !info.State.Finished() {
+			left++
+		}
+	}
+	return changed, left, nil
+}
+
+// get reads one task; nil without an error says that the store failed and may be asked again.
+func (w *waiting) get(ctx context.Context, id task.ID) (*Info, error) {
+	timed, cancel := context.WithTimeout(ctx, waitLook)
+	defer cancel()
+	info, err := w.store.Get(timed, id)
+	switch {
+	case err == nil:
+		w.since = time.Time{}
+		return info, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, ErrNoTask):
+		return nil, fmt.Errorf("task %d: %w (or its retention is over)", id, ErrNoTask)
+	case w.since.IsZero():
+		w.since = time.Now()
+	case time.Since(w.since) > waitTrouble:
+		return nil, err
+	}
+	if w.watch.Trouble != nil {
+		w.watch.Trouble(err)
+	}
+	return nil, nil //nolint:nilnil // said above
+}

@@ -1,0 +1,153 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// script is a store whose tasks live by the clock: what Get says depends on how long ago it began.
+type script struct {
+	Store
+	began time.Time
+	looks int
+	at    func(id task.ID, since time.Duration) (*Info, error)
+}
+
+func (s *script) Get(_ context.Context, id task.ID) (*Info, error) {
+	s.looks++
+	return s.at(id, time.Since(s.began))
+}
+
+// life is a task that is claimed after claimed and done after done.
+func life(id task.ID, since, claimed, done time.Duration) *Info {
+	switch {
+	case since < claimed:
+		return &Info{ID: id, State: task.StatePending}
+	case since < done:
+		return &Info{ID: id, State: task.StateRunning, Fence: 1}
+	}
+	return &Info{ID: id, State: task.StateSucceeded, Fence: 2}
+}
+
+func TestWaitTellsEachChangeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+			return life(id, since, time.Duration(id)*time.Second, time.Duration(id)*10*time.Second), nil
+		}}
+		var told []task.State
+		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i Info) { told = append(told, i.State) }})
+		require.NoError(t, err)
+		require.Equal(t, task.ID(2), infos[0].ID)
+		require.Equal(t, task.ID(1), infos[1].ID)
+		require.Equal(t, []task.State{"pending", "pending", "running", "running", "succeeded", "succeeded"}, told)
+		require.Less(t, time.Since(s.began), 20*time.Second+waitLongest+time.Millisecond)
+		require.Less(t, s.looks, 200, "the store is spared")
+	})
+}
+
+func TestWaitLooksSoonAfterAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+			return life(id, since, 0, 4*time.Millisecond), nil
+		}}
+		_, err := Wait(t.Context(), s, []task.ID{1}, Watch{})
+		require.NoError(t, err)
+		require.Equal(t, waitFirst, time.Since(s.began))
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+			return life(id, since, time.Hour, time.Hour), nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		infos, err := Wait(ctx, s, []task.ID{1}, Watch{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, task.StatePending, infos[0].State, "what was seen last comes with the error")
+		require.Equal(t, time.Minute, time.Since(s.began))
+	})
+}
+
+func TestWaitForNobody(t *testing.T) {
+	s := &script{at: func(task.ID, time.Duration) (*Info, error) { return nil, ErrNoTask }}
+	_, err := Wait(t.Context(), s, []task.ID{7}, Watch{})
+	require.ErrorIs(t, err, ErrNoTask)
+	require.ErrorContains(t, err, "task 7")
+	require.Equal(t, 1, s.looks)
+	infos, err := Wait(t.Context(), s, nil, Watch{})
+	require.NoError(t, err)
+	require.Empty(t, infos)
+}
+
+func TestWaitOutlastsAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+			if since > time.Second && since < 25*time.Second {
+				return nil, errors.New("the database starts up")
+			}
+			return life(id, since, time.Second, 26*time.Second), nil
+		}}
+		trouble := 0
+		_, err := Wait(t.Context(), s, []task.ID{1, 2}, Watch{Trouble: func(error) { trouble++ }})
+		require.NoError(t, err)
+		require.Positive(t, trouble)
+	})
+}
+
+func TestWaitGivesUpOnADeadStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := errors.New("connection refused")
+		s := &script{began: time.Now(), at: func(task.ID, time.Duration) (*Info, error) { return nil, dead }}
+		infos, err := Wait(t.Context(), s, []task.ID{1}, Watch{})
+		require.ErrorIs(t, err, dead)
+		require.Nil(t, infos[0])
+		require.InDelta(t, waitTrouble, time.Since(s.began), float64(time.Second))
+	})
+}
+
+func TestStory(t *testing.T) {
+	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	claimed := start.Add(1200 * time.Microsecond)
+	failed := Attempt{Phase: task.Run, Attempt: 1, Outcome: task.Failed, Error: "exit status 1", State: task.StateRetryPending}
+	for want, i := range map[string]Info{
+		"waiting":                               {State: task.StatePending},
+		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},
+		"claimed 1.2 ms, running":               {State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed},
+		"claimed 1.2 ms, running, succeeded":    {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true},
+		"claimed 1.2 ms, running, failed (exit status 65 \\x1b)": {
+			State: task.StateFailed, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "exit status 65\n \x1b",
+		},
+		"cancelled": {State: task.StateCancelled},
+		"attempt 1 failed (exit status 1), waiting, due 2026-11-20T08:00:01.000Z": {
+			State: task.StateRetryPending, RunAt: start.Add(time.Second), History: []Attempt{failed}, Attempt: 1,
+		},
+		"attempt 1 failed (exit status 1), attempt 2 running": {
+			State: task.StateRunning, ClaimedAt: &claimed, History: []Attempt{failed}, Attempt: 2,
+		},
+		"attempt 1 failed (exit status 1), attempt 2 running, succeeded": {
+			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 2,
+			History: []Attempt{failed, {Phase: task.Run, Attempt: 2, Outcome: task.Succeeded, State: task.StateSucceeded}},
+		},
+		"attempt 1 deferred (does not count), waiting": {
+			State: task.StatePending, RunAt: start, History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred}},
+		},
+		"attempt 1 failed (exit status 1), rolling back": {
+			State: task.StateRollbackRunning, ClaimedAt: &claimed, History: []Attempt{failed}, Attempt: 1,
+		},
+	} {
+		i.CreatedAt = start
+		if i.RunAt.IsZero() {
+			i.RunAt = start
+		}
+		require.Equal(t, want, Story(&i))
+	}
+}
