@@ -44,6 +44,8 @@ type Lease struct {
 	end      time.Duration // local time of the window's end
 	started  time.Duration // local time; valid once isStarted
 	isStart  bool
+	over     bool
+	pinged   time.Duration // local time of the last progress; valid once isStart
 	timer    *time.Timer
 	presence func() time.Duration // local time at which the session's presence runs out
 }
@@ -79,10 +81,13 @@ func (l *Lease) Start() {
 	}
 	l.isStart, l.started = true, l.clock.Now()
 	length := l.length()
-	reason := fmt.Sprintf("ran longer than %s", length)
-	if timeout, _, _ := l.policy.Lengths(l.task.Phase()); length < timeout {
+	reason := fmt.Sprintf("ran longer than its timeout of %s", length)
+	timeout, _, stop := l.policy.Lengths(l.task.Phase())
+	if length < timeout {
 		reason = "the task's deadline has come"
 	}
+	// A start that the store or the agent delayed does not move the lease's end.
+	length = max(min(length, l.end-stop-l.started), 0)
 	l.timer = time.AfterFunc(length, func() { l.Stop(&Cause{Verdict: task.TimedOut, Reason: reason}) })
 }
 
@@ -152,9 +157,34 @@ func (l *Lease) Cause() *Cause {
 	return c
 }
 
-// Close releases what the lease holds in memory. The attempt is over.
+// Ping says that the task has made progress. It tells whether the attempt still holds its row; the lease of a policy
+// without a heartbeat is its timeout, which no ping moves.
+func (l *Lease) Ping() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pinged = l.clock.Now()
+	return l.ctx.Err() == nil
+}
+
+// left is how much of the lease's window is left.
+func (l *Lease) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end - l.clock.Now()
+}
+
+// Over tells whether Close has been called.
+func (l *Lease) Over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+// Close says that the attempt is over, and releases what the lease holds in memory. Its row is held until it has been
+// settled.
 func (l *Lease) Close() {
 	l.mu.Lock()
+	l.over = true
 	if l.timer != nil {
 		l.timer.Stop()
 	}

@@ -1,0 +1,198 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// JumpTolerance is how far store time and monotonic time may drift apart between two signs of life before it counts as
+// a jump of the store's clock.
+const JumpTolerance = time.Second
+
+// Period is how often a session of that presence says that it is there.
+func Period(presence time.Duration) time.Duration { return min(presence/4, 2*time.Second) }
+
+// Run says that the session is there until ctx ends, and stops leases when it cannot. It returns when all of its
+// own work is over; it does not leave (Leave does).
+func (k *Keeper) Run(ctx context.Context) {
+	period := Period(k.agent.Presence)
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	defer k.stopStopper()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		call, cancel := context.WithTimeout(ctx, period)
+		err := k.present(call)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			k.log.Warn("cannot tell the store that this session is there", "session", k.Session(), "err", err,
+				"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
+		}
+	}
+}
+
+// Leave ends the session's presence at once.
+func (k *Keeper) Leave(ctx context.Context) error {
+	k.mu.Lock()
+	s := k.session
+	k.until = k.clock.Now()
+	k.mu.Unlock()
+	if err := k.store.Leave(ctx, s); err != nil {
+		return fmt.Errorf("close session %d: %w", s, err)
+	}
+	return nil
+}
+
+// present writes one sign of life and compares what the store says with what the agent believes.
+func (k *Keeper) present(ctx context.Context) error {
+	open := k.snapshot()
+	k.mu.Lock()
+	through := k.through
+	p := Presence{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
+	k.mu.Unlock()
+
+	sent := k.clock.Now()
+	standing, err := k.store.Present(ctx, p)
+	if err != nil {
+		return fmt.Errorf("write presence: %w", err)
+	}
+	received := k.clock.Now()
+
+	k.mu.Lock()
+	back := sent > k.until // it was out of reach for longer than its presence
+	k.prolong(sent)
+	jumped := k.offset.jumped(standing.Now, sent, received)
+	if jumped {
+		k.noSweep = received + k.agent.Presence
+	}
+	k.mu.Unlock()
+
+	if back {
+		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
+	}
+	k.compare(open, standing.Held, through)
+	if jumped {
+		k.log.Warn("the store's clock has jumped; nothing is swept for one presence", "presence", k.agent.Presence)
+		return k.reanchor(ctx)
+	}
+	return nil
+}
+
+// compare stops leases whose rows are the session's no longer, and reports rows that it holds unknowingly. open and
+// through are from before the store was asked.
+func (k *Keeper) compare(open []*Lease, held []Held, through int64) {
+	mine := make(map[task.ID]task.Fence, len(open))
+	for _, l := range open {
+		mine[l.task.ID] = l.task.Fence
+	}
+	theirs := make(map[task.ID]task.Fence, len(held))
+	var strays []Held
+	for _, h := range held {
+		theirs[h.ID] = h.Fence
+		if f, ok := mine[h.ID]; (!ok || f != h.Fence) && h.Claim > 0 && h.Claim <= through {
+			strays = append(strays, h)
+		}
+	}
+	for _, l := range open {
+		// An attempt that is over and waits for its settlement's answer is told by that answer.
+		if theirs[l.task.ID] == l.task.Fence || l.Over() {
+			continue
+		}
+		k.metrics.LeasesLost.Inc()
+		k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
+		l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})
+	}
+	if len(strays) > 0 && k.strays != nil {
+		k.strays(strays)
+	}
+}
+
+// reanchor writes what is left of every lease anew, after the store's clock has jumped.
+func (k *Keeper) reanchor(ctx context.Context) error {
+	open := k.snapshot()
+	rows := make([]Renewal, 0, len(open))
+	for _, l := range open {
+		if left := l.left(); left > 0 {
+			rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Exact: true})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := k.store.Renew(ctx, k.Session(), rows); err != nil {
+		return fmt.Errorf("write leases anew: %w", err)
+	}
+	return nil
+}
+
+// prolong notes that presence was written at the local time sent. k.mu is held.
+func (k *Keeper) prolong(sent time.Duration) {
+	k.until = max(k.until, sent+k.agent.Presence)
+	wait := k.until - k.clock.Now() - k.stopAhead()
+	if k.stopper == nil {
+		k.stopper = time.AfterFunc(wait, k.stopUnreachable)
+	} else {
+		k.stopper.Reset(wait)
+	}
+}
+
+// stopAhead is how long before presence runs out stopping begins: the longest stop of a declared policy, but never so
+// long that an agent which reaches its store would begin to stop. Where that cuts a stop short, KillIn tells the
+// executor. k.mu is held.
+func (k *Keeper) stopAhead() time.Duration {
+	var longest time.Duration
+	for _, p := range k.agent.Policies {
+		longest = max(longest, p.Policy.Stop)
+		if p.Policy.Rollback != nil {
+			longest = max(longest, p.Policy.Rollback.Stop)
+		}
+	}
+	return min(longest, k.agent.Presence-2*Period(k.agent.Presence))
+}
+
+// stopUnreachable stops all work: the store has been out of reach for so long that presence runs out while it stops.
+func (k *Keeper) stopUnreachable() {
+	open := k.snapshot()
+	if len(open) == 0 {
+		return
+	}
+	k.log.Error("the store has been out of reach for too long: stopping all attempts", "attempts", len(open))
+	for _, l := range open {
+		l.Stop(&Cause{Verdict: task.Drained, Reason: "the store was out of reach"})
+	}
+}
+
+func (k *Keeper) stopStopper() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stopper != nil {
+		k.stopper.Stop()
+	}
+}
+
+// offset is what is known of the store's clock: its distance from the local one lies between low and high.
+type offset struct {
+	low, high time.Duration
+	known     bool
+	base      time.Time
+}
+
+// jumped takes a reading of the store's clock, made between the local times sent and received, and tells whether it
+// contradicts the one before by more than JumpTolerance.
+func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
+	if !o.known {
+		o.base = now
+	}
+	since := now.Sub(o.base)
+	next := offset{low: since - received, high: since - sent, known: true, base: o.base}
+	jump := o.known && (next.low > o.high+JumpTolerance || next.high < o.low-JumpTolerance)
+	*o = next
+	return jump
+}

@@ -1,0 +1,130 @@
+package poll
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// work runs an attempt, and then whatever its slot is given next.
+func (e *Engine) work(a *attempt) {
+	for a != nil {
+		e.attempt(a)
+		a = e.slots.done(a.lane)
+	}
+}
+
+// attempt runs one attempt and hands in its outcome.
+func (e *Engine) attempt(a *attempt) {
+	l, t := a.lease, a.lane.typ
+	row := l.Task()
+	if l.Context().Err() != nil || e.o.Clock.Now()-a.got >= task.StartWait {
+		e.giveBack(a, "it could not start in time")
+		return
+	}
+	if left, ok := l.Left(); ok && left <= 0 {
+		l.Close()
+		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
+		return
+	}
+	m := e.o.Metrics
+	m.StartLatency.WithLabelValues(t.Name).Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
+	running := m.Running.WithLabelValues(t.Name)
+	running.Inc()
+	start := e.o.Clock.Now()
+	out := e.run(l, t)
+	took := e.o.Clock.Now() - start
+	running.Dec()
+	l.Close()
+	m.Attempts.WithLabelValues(t.Name, string(row.Phase()), string(out.Verdict)).Inc()
+	m.AttemptDuration.WithLabelValues(t.Name).Observe(took.Seconds())
+	e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
+	if out.Verdict == task.Lost {
+		e.keeper.Release(l) // another has the row: there is nothing to settle
+		return
+	}
+	e.finish(l, out)
+}
+
+// run is the executor, with a panic in it made the attempt's failure rather than the agent's end.
+func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("the executor panicked", "task", l.Task().ID, "type", t.Name, "panic", p, "stack", string(debug.Stack()))
+			out = task.Outcome{Verdict: task.Failed, Error: fmt.Sprintf("the agent failed to run it: %v", p), EndUnknown: true}
+		}
+	}()
+	return e.o.Executor.Run(l, t)
+}
+
+// finish decides what the end of an attempt means and hands it to the settler.
+func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
+	row := l.Task()
+	s := e.decide(row, l, out)
+	e.report(row, s)
+	e.settle.add(&unsettled{Settlement: s, lease: l})
+}
+
+// giveBack returns a claimed row that was never started. It costs no attempt and leaves no trace in the history.
+func (e *Engine) giveBack(a *attempt, why string) {
+	a.lease.Close()
+	row := a.lease.Task()
+	s := e.decide(row, a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
+	s.Silent = true
+	e.o.Gate.Release(a.lane.typ.Name, row.Phase(), row.ID)
+	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
+	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
+}
+
+// decide makes the settlement of an attempt's end.
+func (e *Engine) decide(row *task.Task, l *lease.Lease, out task.Outcome) Settlement {
+	left, _ := l.Left()
+	out = clean(out)
+	s := Settlement{
+		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
+		Next: task.Decide(row, l.Policy(), out, left, jitter()),
+	}
+	if ago, ok := l.Started(); ok {
+		s.Started = ago
+	}
+	return s
+}
+
+// report logs the end of an attempt: what went well for those who look closely, the rest for everybody.
+func (e *Engine) report(row *task.Task, s Settlement) {
+	args := []any{
+		"task", row.ID, "type", row.Type, "fence", s.RanFence, "attempt", row.Attempt, "outcome", s.Outcome.Verdict, "state", s.Next.State,
+	}
+	if s.Started >= 0 {
+		args = append(args, "took", s.Started.Round(100*time.Microsecond))
+	}
+	switch {
+	case s.Outcome.Verdict == task.Succeeded:
+		e.log.Debug("attempt ended", args...)
+	case s.Next.State.Waiting():
+		e.log.Info("attempt ended", append(args, "why", s.Next.Reason, "again_in", s.Next.Delay.Round(time.Millisecond))...)
+	default:
+		e.log.Warn("attempt ended", append(args, "why", s.Next.Reason)...)
+	}
+}
+
+// clean makes an outcome something that every store can keep: bounded, valid UTF-8 without NUL.
+func clean(o task.Outcome) task.Outcome {
+	o.Error = text(o.Error, task.MaxError)
+	o.Output = text(o.Output, 2*task.MaxOutputPart+256)
+	if len(o.Result) > task.MaxResult {
+		o.Result, o.Note = nil, fmt.Sprintf("result not kept: %d bytes", len(o.Result))
+	}
+	return o
+}
+
+func text(s string, most int) string {
+	if len(s) > most {
+		s = s[:most]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

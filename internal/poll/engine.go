@@ -1,0 +1,222 @@
+package poll
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// Executor runs one attempt to its end. It stops when the lease's context ends.
+type Executor interface {
+	Run(l *lease.Lease, t *task.Type) task.Outcome
+}
+
+// Gate says how many attempts of a type may be started, for targets that may be out of reach.
+type Gate interface {
+	// Room is how many attempts may start beside those that run; negative: no bound; 0: none until wait is over.
+	Room(typ string, phase task.Phase) (n int, wait time.Duration)
+	// Done reports the end of an attempt.
+	Done(typ string, phase task.Phase, id task.ID, o task.Outcome)
+	// Release takes back room that was given and not used.
+	Release(typ string, phase task.Phase, id task.ID)
+}
+
+// Options are the parts and the settings of an Engine.
+type Options struct {
+	Store    Store
+	Agent    lease.Agent // of the keeper that the engine makes; Types and Policies are filled in
+	Leases   lease.Store
+	Executor Executor
+	Gate     Gate // nil: always open
+	Types    []*task.Type
+	Workers  int // attempts at once; 0: claims nothing
+	Poll     time.Duration
+	Drain    time.Duration // how long running attempts may go on once draining has begun
+	Clock    lease.Clock
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
+}
+
+// Limits of one engine.
+const (
+	callTimeout  = 15 * time.Second // one call to the store; its own statement timeout comes first
+	maxClaim     = 2000             // rows of one claim
+	maxSettle    = 2000             // rows of one settlement
+	maxUnsettled = 10_000           // outcomes in memory; claiming stops there
+	maxBytes     = 32 << 20         // of payloads claimed ahead, and of outcomes in memory; claiming stops there
+	maxSweep     = 500              // rows judged at once
+	judgeFor     = 10 * time.Second // how long a swept row is this session's to judge
+	settleFor    = 10 * time.Second // how long shutdown waits for the last settlements
+	leaveFor     = 3 * time.Second  // and for closing the session
+)
+
+// Engine is the loop of one agent: it claims due tasks, runs them, settles what came of them and sweeps what others
+// left behind.
+type Engine struct {
+	o      Options
+	log    *slog.Logger
+	keeper *lease.Keeper
+	slots  *slots
+	settle *settler
+	wake   *wake
+
+	number   int64    // of the last claim
+	unread   *unread  // a claim whose reply never came
+	latency  ewma     // of claims, seconds
+	backoff  backoff  // after failed claims
+	policies sync.Map // task.PolicyHash -> *task.Policy, for judging
+
+	workers   sync.WaitGroup // attempts
+	aside     sync.WaitGroup // give-backs of late claims
+	turned    atomic.Int64   // local time of the loop's last turn
+	starving  atomic.Int64   // local time since which due rows are there and none can be claimed; 0: they are not
+	joined    atomic.Bool
+	drainOnce sync.Once
+	draining  chan struct{}
+}
+
+// New makes an engine; Run runs it.
+func New(o Options) *Engine {
+	if o.Gate == nil {
+		o.Gate = open{}
+	}
+	if o.Clock == nil {
+		o.Clock = lease.BootClock()
+	}
+	e := &Engine{o: o, log: o.Log, draining: make(chan struct{})}
+	agent := o.Agent
+	agent.Workers = o.Workers
+	agent.Policies = make(map[task.PolicyHash]lease.NamedPolicy)
+	for _, t := range o.Types {
+		agent.Types = append(agent.Types, t.Names()...)
+		agent.Policies[t.Policy.Hash()] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
+		e.policies.Store(t.Policy.Hash(), &t.Policy)
+	}
+	e.o.Agent = agent
+	e.keeper = lease.NewKeeper(lease.KeeperOptions{
+		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
+	})
+	e.slots = newSlots(o.Workers, o.Types, o.Clock)
+	e.settle = newSettler(e)
+	e.wake = newWake()
+	o.Metrics.Workers.Set(float64(o.Workers))
+	e.turned.Store(int64(o.Clock.Now()))
+	return e
+}
+
+// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain, give back the rest, and
+// then Run return. It may be called at any time, and more than once.
+func (e *Engine) Drain() {
+	e.drainOnce.Do(func() { close(e.draining) })
+}
+
+// Run joins and works until Drain or the end of ctx. ctx is the hard stop: it stops running attempts at once, with
+// their grace. Either way nothing is left running when it returns, outcomes are settled or their rows are up for
+// sweeping, and the session has left. Its error is that of joining.
+func (e *Engine) Run(ctx context.Context) error {
+	// Store calls outlive the hard stop: what the attempts did is still to be settled.
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := e.join(ctx); err != nil || !e.joined.Load() {
+		return err
+	}
+	var actors sync.WaitGroup
+	work, stopWork := context.WithCancel(calls)
+	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.wake.listenTo(e)} {
+		actors.Go(func() { f(work) })
+	}
+	stopped, stopClaims := context.WithCancel(ctx)
+	var claims sync.WaitGroup
+	claims.Go(func() {
+		select {
+		case <-e.draining:
+			stopClaims()
+		case <-stopped.Done():
+		}
+	})
+	claims.Go(func() { e.sweepLoop(stopped, calls) })
+	e.loop(stopped, calls)
+	stopClaims()
+	e.shutdown(ctx, &claims)
+	e.settle.flush(settleFor)
+	stopWork()
+	actors.Wait()
+	e.aside.Wait()
+	leave, cancelLeave := context.WithTimeout(calls, leaveFor)
+	defer cancelLeave()
+	if err := e.keeper.Leave(leave); err != nil {
+		e.log.Warn("the session could not be closed; its presence runs out by itself", "err", err)
+	}
+	return nil
+}
+
+// join opens the session, again and again while the store is out of reach. It gives up only with ctx, or where the
+// store is not one that this binary can work with, or quietly with Drain.
+func (e *Engine) join(ctx context.Context) error {
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := e.keeper.Join(call)
+		cancel()
+		if err == nil {
+			e.joined.Store(true)
+			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(e.o.Types), "workers", e.o.Workers)
+			return nil
+		}
+		if permanent(err) || ctx.Err() != nil {
+			return err
+		}
+		if e.Draining() {
+			return nil
+		}
+		e.o.Metrics.StoreErrors.WithLabelValues("join").Inc()
+		e.log.Warn("the store is out of reach, trying again", "err", err)
+		pause(ctx, e.draining, e.backoff.next())
+	}
+}
+
+// shutdown sees every attempt over: what has not started is given back, what runs may finish within Options.Drain, and
+// is stopped then, or at once where hard has ended.
+func (e *Engine) shutdown(hard context.Context, claims *sync.WaitGroup) {
+	e.keeper.Drain()
+	claims.Wait()
+	for _, a := range e.slots.close() {
+		e.giveBack(a, "draining")
+	}
+	over := make(chan struct{})
+	go func() { // ends with the last attempt, which Stop bounds
+		e.workers.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(e.o.Drain)
+	defer timer.Stop()
+	if n := e.slots.active(); n > 0 {
+		e.log.Info("draining", "running", n, "for", e.o.Drain)
+	}
+	select {
+	case <-over:
+		return
+	case <-timer.C:
+	case <-hard.Done():
+	}
+	if n := e.slots.active(); n > 0 {
+		e.log.Warn("stopping what still runs; it is given back", "running", n)
+	}
+	e.keeper.StopAll(&lease.Cause{Verdict: task.Drained, Reason: "the agent was stopped"})
+	<-over
+}
+
+// open is the gate that is always open.
+type open struct{}
+
+func (open) Room(string, task.Phase) (int, time.Duration)   { return -1, 0 }
+func (open) Done(string, task.Phase, task.ID, task.Outcome) {}
+func (open) Release(string, task.Phase, task.ID)            {}
+func jitter() float64                                       { return rand.Float64() } //nolint:gosec // spreads load, guards nothing
+func spread(d time.Duration) time.Duration                  { return d*4/5 + time.Duration(float64(d)*0.4*jitter()) }

@@ -1,0 +1,36 @@
+package poll
+
+import (
+	"fmt"
+	"time"
+)
+
+// Joined tells whether the session is open: the store was reached and is the binary's.
+func (e *Engine) Joined() bool { return e.joined.Load() }
+
+// Draining tells whether Drain has been called.
+func (e *Engine) Draining() bool {
+	select {
+	case <-e.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Fit tells whether the session is present in the store and may claim.
+func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
+
+// Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
+// ten times Options.Poll.
+func (e *Engine) Health() error {
+	limit := 10 * e.o.Poll
+	now := e.o.Clock.Now()
+	if stood := now - time.Duration(e.turned.Load()); e.Joined() && !e.Draining() && stood > limit+callTimeout {
+		return fmt.Errorf("the loop has not turned for %s", stood.Round(time.Millisecond))
+	}
+	if since := e.starving.Load(); since != 0 && now-time.Duration(since) > limit {
+		return fmt.Errorf("tasks are due and slots are free, but none could be claimed for %s", (now - time.Duration(since)).Round(time.Millisecond))
+	}
+	return nil
+}

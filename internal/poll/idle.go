@@ -1,0 +1,136 @@
+package poll
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// nextDueEvery is how often, at the most, the store is asked when the next row is due.
+	nextDueEvery = 50 * time.Millisecond
+	// busyFor is how long there must be no free slot, or no claim that came back short, before the session asks
+	// producers to stop notifying it.
+	busyFor = time.Second
+)
+
+// idleness is what the loop does when there is nothing to claim: it says that it is idle, looks once more, and then
+// waits for a notification, for the next due time, or for the poll, whichever comes first. Each of the three works
+// without the others.
+type idleness struct {
+	e *Engine
+
+	said    bool          // producers notify this session
+	looked  bool          // the next due time is known since the last claim
+	asked   time.Duration // local time at which it was asked for
+	free    time.Duration // local time at which a slot was last free with nothing to claim
+	misses  int           // how often in a row rows were due and a claim got none
+	waiting bool          // a look by poll is set
+}
+
+// claimed notes a claim. full: it got all it asked for, so there may be more.
+func (i *idleness) claimed(calls context.Context, got int, full bool) {
+	i.looked = false
+	if got > 0 {
+		i.misses = 0
+		i.e.starving.Store(0)
+	}
+	now := i.e.o.Clock.Now()
+	if !full {
+		i.free = now
+	}
+	if i.said && now-i.free > busyFor {
+		i.say(calls, false)
+	}
+}
+
+// rest waits until there may be something to claim.
+func (i *idleness) rest(stopped, calls context.Context) {
+	e := i.e
+	now := e.o.Clock.Now()
+	if e.slots.idle() && e.keeper.Fit() && e.settle.room() > 0 {
+		i.free = now
+		if !i.said && i.say(calls, true) {
+			e.slots.wet() // say it, look once more, then wait
+			return
+		}
+		i.ask(calls, now)
+	} else if i.said && now-i.free > busyFor {
+		i.say(calls, false)
+	}
+	if !i.waiting {
+		e.wake.by(now + spread(e.o.Poll))
+		i.waiting = true
+	}
+	in, ok := e.wake.due(e.o.Clock.Now())
+	if !ok {
+		i.waiting = false
+		e.slots.wet()
+		return
+	}
+	timer := time.NewTimer(in)
+	defer timer.Stop()
+	select {
+	case <-stopped.Done():
+	case <-e.slots.free:
+	case <-e.wake.sooner:
+	case <-e.wake.called:
+		e.slots.wet()
+	case <-timer.C:
+	}
+}
+
+// ask sets the next look to when the next row is due.
+func (i *idleness) ask(calls context.Context, now time.Duration) {
+	e := i.e
+	if i.looked {
+		return
+	}
+	if ago := now - i.asked; i.asked != 0 && ago < nextDueEvery {
+		e.wake.by(now + nextDueEvery - ago)
+		return
+	}
+	wants := e.slots.open(e.room)
+	if len(wants) == 0 {
+		return
+	}
+	i.looked, i.asked = true, now
+	var in time.Duration
+	var ok bool
+	err := e.call(calls, "next_due", func(ctx context.Context) (err error) {
+		in, ok, err = e.o.Store.NextDue(ctx, Claim{Session: e.keeper.Session(), Region: e.o.Agent.Region, Wants: wants})
+		return err
+	})
+	switch {
+	case err != nil:
+		e.log.Warn("cannot tell when the next task is due; polling goes on", "err", err)
+	case !ok:
+		i.misses = 0
+		e.starving.Store(0)
+	case in > 0:
+		i.misses = 0
+		e.starving.Store(0)
+		if in < e.o.Poll {
+			e.wake.by(e.o.Clock.Now() + in)
+		}
+	default: // due, and the claim before did not get it: a moment's race, or somebody keeps the rows locked
+		if i.misses > 0 {
+			e.starving.CompareAndSwap(0, int64(now))
+		}
+		wait := min(time.Millisecond<<min(i.misses, 10), e.o.Poll)
+		i.misses++
+		e.wake.by(e.o.Clock.Now() + wait)
+	}
+}
+
+// say tells the store whether this session wants to be notified. It is false where the store did not hear it.
+func (i *idleness) say(calls context.Context, idle bool) bool {
+	err := i.e.call(calls, "idle", func(ctx context.Context) error {
+		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)
+	})
+	if err != nil {
+		i.e.log.Warn("cannot ask for notifications; polling goes on", "err", err)
+		return false
+	}
+	i.said = idle
+	return true
+}

@@ -1,0 +1,153 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// unread is a claim whose reply never came. It may have taken rows, so it is read back before the next one is sent.
+type unread struct {
+	number int64
+	sent   time.Duration
+}
+
+// loop claims until stopped ends. calls bounds what it asks of the store.
+func (e *Engine) loop(stopped, calls context.Context) {
+	idle := idleness{e: e}
+	for stopped.Err() == nil {
+		e.turned.Store(int64(e.o.Clock.Now()))
+		if e.unread != nil && !e.readBack(stopped, calls) {
+			continue
+		}
+		e.returnQueued()
+		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), e.settle.room(), e.room)
+		if len(asks) == 0 || !e.keeper.Fit() {
+			idle.rest(stopped, calls)
+			continue
+		}
+		got, full := e.claim(calls, asks)
+		if e.unread != nil {
+			pause(stopped, nil, e.backoff.next())
+			continue
+		}
+		e.backoff.reset()
+		idle.claimed(calls, got, full)
+	}
+	if e.unread != nil {
+		e.readBack(stopped, calls) // one last try: what it took is given back rather than left to be swept
+	}
+}
+
+// claim takes what was asked for and starts what can start.
+func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
+	e.number++
+	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
+	asked := 0
+	for _, a := range asks {
+		c.Wants = append(c.Wants, a.lane.want(a.source.name, a.n))
+		asked += a.n
+	}
+	sent := e.o.Clock.Now()
+	var tasks []task.Task
+	err := e.call(calls, "claim", func(ctx context.Context) (err error) {
+		tasks, err = e.o.Store.Claim(ctx, c)
+		return err
+	})
+	if err != nil {
+		e.log.Warn("claiming failed; it is read back before the next", "session", c.Session, "claim", c.Number, "err", err)
+		e.unread = &unread{number: c.Number, sent: sent}
+		return 0, false
+	}
+	e.latency.weight = 0.2
+	e.latency.add((e.o.Clock.Now() - sent).Seconds())
+	e.take(c.Number, tasks, sent)
+	counts := make(map[string]int, len(asks))
+	for i := range tasks {
+		counts[tasks[i].Type]++
+	}
+	for _, a := range asks {
+		e.slots.dry(a.source, counts[a.source.name] < a.n)
+	}
+	return len(tasks), len(tasks) == asked
+}
+
+// readBack asks what the unread claim took. It is false, after a pause, where the store did not say.
+func (e *Engine) readBack(stopped, calls context.Context) bool {
+	u := *e.unread
+	var tasks []task.Task
+	err := e.call(calls, "claimed", func(ctx context.Context) (err error) {
+		tasks, err = e.o.Store.Claimed(ctx, e.keeper.Session(), u.number)
+		return err
+	})
+	if err != nil {
+		e.log.Warn("the store is out of reach, trying again", "err", err)
+		pause(stopped, nil, e.backoff.next())
+		return false
+	}
+	e.unread = nil
+	e.backoff.reset()
+	e.take(u.number, tasks, u.sent)
+	return true
+}
+
+// take opens leases on what a claim took, queues the rows and starts as many as slots are free.
+func (e *Engine) take(number int64, tasks []task.Task, sent time.Duration) {
+	now := e.o.Clock.Now()
+	rows := make([]lease.Row, len(tasks))
+	for i := range tasks {
+		rows[i] = lease.Row{Task: &tasks[i], Policy: &e.slots.byName[tasks[i].Type].typ.Policy}
+	}
+	attempts := make([]*attempt, len(tasks))
+	for i, l := range e.keeper.Open(number, rows, sent) {
+		attempts[i] = &attempt{lease: l, lane: e.slots.byName[tasks[i].Type], got: now}
+	}
+	e.o.Metrics.Claims.Add(float64(len(tasks)))
+	for _, a := range e.slots.push(attempts) {
+		e.workers.Go(func() { e.work(a) })
+	}
+}
+
+// returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.
+func (e *Engine) returnQueued() {
+	now := e.o.Clock.Now()
+	back, next := e.slots.takeBack(now, func(l *lane) bool { return e.room(l) == 0 })
+	for _, a := range back {
+		e.giveBack(a, "it could not start in time")
+	}
+	if e.slots.held() > e.slots.active() {
+		e.wake.by(now + next)
+	}
+}
+
+// room is how many more attempts of the lane its target's breaker lets start.
+func (e *Engine) room(l *lane) int {
+	n, wait := e.o.Gate.Room(l.typ.Name, task.Run)
+	if n == 0 {
+		e.wake.by(e.o.Clock.Now() + wait)
+	}
+	return n
+}
+
+// call makes one bounded call to the store, measured.
+func (e *Engine) call(calls context.Context, op string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(calls, callTimeout)
+	defer cancel()
+	start := e.o.Clock.Now()
+	err := f(ctx)
+	e.o.Metrics.StoreDuration.WithLabelValues(op).Observe((e.o.Clock.Now() - start).Seconds())
+	if err != nil {
+		e.o.Metrics.StoreErrors.WithLabelValues(op).Inc()
+	}
+	return err
+}
+
+// permanent tells whether trying again is no use.
+func permanent(err error) bool {
+	var schema *store.SchemaError
+	return errors.As(err, &schema)
+}

@@ -1,0 +1,254 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// unsettled is an outcome that the store has not confirmed yet.
+type unsettled struct {
+	Settlement
+	lease    *lease.Lease // nil: of a swept row
+	stripped bool         // the store refused its result, so it goes without
+}
+
+func (u *unsettled) bytes() int {
+	return 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error)
+}
+
+// settler gathers outcomes and settles them. While one settlement is under way, those that arrive wait and go together
+// in the next: an idle agent adds no delay, a busy one no statements.
+type settler struct {
+	e *Engine
+
+	mu      sync.Mutex
+	queue   []*unsettled
+	waiting int // outcomes in memory, those under way included
+	bytes   int
+	failing bool
+	empty   chan struct{} // closed when waiting is 0 after flush was called; nil before
+	hurry   bool          // flush was called: retry sooner
+
+	more chan struct{} // has an element when queue has
+}
+
+func newSettler(e *Engine) *settler { return &settler{e: e, more: make(chan struct{}, 1)} }
+
+// add hands in an outcome. It never blocks: what may be handed in is bounded by room.
+func (s *settler) add(u *unsettled) {
+	s.mu.Lock()
+	s.queue = append(s.queue, u)
+	s.waiting++
+	s.bytes += u.bytes()
+	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
+	s.mu.Unlock()
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+// room is how many more rows may be claimed before too many outcomes could be in memory.
+func (s *settler) room() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes >= maxBytes {
+		return 0
+	}
+	return max(maxUnsettled-s.waiting-s.e.slots.held(), 0)
+}
+
+// stuck tells whether settlements fail now.
+func (s *settler) stuck() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failing
+}
+
+// run settles until ctx ends.
+func (s *settler) run(ctx context.Context) {
+	var b backoff
+	for {
+		batch := s.take()
+		if len(batch) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.more:
+			}
+			continue
+		}
+		again, err := s.try(ctx, batch)
+		s.putBack(again, err != nil)
+		switch {
+		case err != nil:
+			s.e.log.Warn("settling failed; outcomes are kept and tried again", "outcomes", s.count(), "err", err)
+			wait := b.next()
+			if s.hurried() {
+				wait = min(wait, 200*time.Millisecond)
+			}
+			if !pause(ctx, nil, wait) {
+				return
+			}
+		case len(again) == len(batch): // all of them busy
+			if !pause(ctx, nil, spread(50*time.Millisecond)) {
+				return
+			}
+		default:
+			b.reset()
+		}
+	}
+}
+
+// take removes the next batch from the queue.
+func (s *settler) take() []*unsettled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, bytes := 0, 0
+	for n < min(len(s.queue), maxSettle) && (n == 0 || bytes < maxBytes/4) {
+		bytes += s.queue[n].bytes()
+		n++
+	}
+	batch := s.queue[:n:n]
+	s.queue = s.queue[n:]
+	if len(s.queue) == 0 {
+		s.queue = nil
+	}
+	return batch
+}
+
+// putBack queues what has to be settled again, before the others.
+func (s *settler) putBack(again []*unsettled, failing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = failing
+	if len(again) > 0 {
+		if failing {
+			s.queue = append(again, s.queue...)
+		} else {
+			s.queue = append(s.queue, again...) // busy rows make way
+		}
+	}
+	if s.waiting == 0 && s.empty != nil {
+		close(s.empty)
+		s.empty = nil
+	}
+	s.e.slots.signal()
+}
+
+// try settles a batch and returns what is to be tried again. A batch that the store refuses for its values is halved
+// until the row is found.
+func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettled, err error) {
+	rows := make([]Settlement, len(batch))
+	for i, u := range batch {
+		rows[i] = u.Settlement
+	}
+	var answers []lease.Answer
+	err = s.e.call(ctx, "settle", func(ctx context.Context) (err error) {
+		answers, err = s.e.o.Store.Settle(ctx, s.e.keeper.Session(), rows)
+		return err
+	})
+	var refused *store.DataError
+	if errors.As(err, &refused) {
+		if len(batch) == 1 {
+			return s.strip(batch[0], err), nil
+		}
+		first, err1 := s.try(ctx, batch[:len(batch)/2])
+		second, err2 := s.try(ctx, batch[len(batch)/2:])
+		return append(first, second...), errors.Join(err1, err2)
+	}
+	if err != nil {
+		return batch, err
+	}
+	for i, u := range batch {
+		if !s.answered(u, answers[i]) {
+			again = append(again, u)
+		}
+	}
+	return again, nil
+}
+
+// answered takes in the store's answer; it is false where the row must be settled again.
+func (s *settler) answered(u *unsettled, a lease.Answer) bool {
+	switch a {
+	case lease.Busy:
+		return false
+	case lease.Lost:
+		s.e.o.Metrics.StaleSettlements.Inc()
+		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
+	case lease.Applied, lease.Ended:
+		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.o.Poll {
+			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
+		}
+	}
+	s.drop(u)
+	return true
+}
+
+// strip takes away from an outcome what the store will not keep. An outcome without anything that is refused all the
+// same is dropped: its row comes back when its lease ends.
+func (s *settler) strip(u *unsettled, err error) []*unsettled {
+	if u.stripped {
+		s.e.log.Error("outcome dropped: the store will not take it; the row comes back when its lease ends", "task", u.ID, "fence", u.Fence, "err", err)
+		s.drop(u)
+		return nil
+	}
+	s.e.log.Warn("result not kept: the store will not take it", "task", u.ID, "fence", u.Fence, "err", err)
+	s.mu.Lock()
+	s.bytes -= u.bytes()
+	u.stripped = true
+	u.Outcome.Result, u.Outcome.Output = nil, ""
+	u.Outcome.Note = "result not kept: the store will not take it"
+	s.bytes += u.bytes()
+	s.mu.Unlock()
+	return []*unsettled{u}
+}
+
+// drop forgets an outcome that is settled, or can never be.
+func (s *settler) drop(u *unsettled) {
+	if u.lease != nil {
+		s.e.keeper.Release(u.lease)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting--
+	s.bytes -= u.bytes()
+	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
+}
+
+func (s *settler) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
+func (s *settler) hurried() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hurry
+}
+
+// flush waits until everything is settled, at most for limit. Nothing is handed in any more.
+func (s *settler) flush(limit time.Duration) {
+	s.mu.Lock()
+	s.hurry = true
+	if s.waiting == 0 {
+		s.mu.Unlock()
+		return
+	}
+	empty := make(chan struct{})
+	s.empty = empty
+	s.mu.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-empty:
+	case <-timer.C:
+		s.e.log.Error("outcomes could not be settled before the end; their rows come back when their leases end", "outcomes", s.count())
+	}
+}

@@ -1,0 +1,212 @@
+package poll
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// attempt is a claimed row on its way.
+type attempt struct {
+	lease *lease.Lease
+	lane  *lane
+	got   time.Duration // local time at which its claim was read
+}
+
+// lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot.
+type lane struct {
+	typ     *task.Type
+	workers int // attempts at once
+	policy  task.PolicyHash
+	sources []*source
+
+	running int
+	queue   []*attempt
+	ended   int  // attempts since the last reading of rate
+	rate    ewma // attempts ended per second
+	ahead   int  // rows to hold beyond free slots
+}
+
+// source is one row type that a lane claims: the type's name, or an alias.
+type source struct {
+	name string
+	dry  bool // the last claim came back short: nothing more is due until something wakes the loop
+}
+
+// slots counts what runs and holds what was claimed ahead, so that a slot that falls free has its next row at hand.
+type slots struct {
+	clock   lease.Clock
+	workers int
+
+	mu      sync.Mutex
+	lanes   []*lane
+	byName  map[string]*lane
+	running int
+	queued  int
+	turn    int // which lane comes first, so that types take turns
+	read    time.Duration
+	size    ewma // bytes of payload of a row
+	closed  bool
+
+	free chan struct{} // has an element when wants is worth asking again
+}
+
+func newSlots(workers int, types []*task.Type, clock lease.Clock) *slots {
+	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
+	for _, t := range types {
+		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: 0.3}}
+		if t.Workers > 0 {
+			l.workers = min(t.Workers, workers)
+		}
+		for _, name := range t.Names() {
+			l.sources = append(l.sources, &source{name: name})
+			s.byName[name] = l
+		}
+		s.lanes = append(s.lanes, l)
+	}
+	s.size = ewma{weight: 0.1}
+	return s
+}
+
+// push queues attempts and returns those that may start at once, a slot taken for each.
+func (s *slots) push(attempts []*attempt) (start []*attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range attempts {
+		a.lane.queue = append(a.lane.queue, a)
+		s.size.add(float64(len(a.lease.Task().Payload)))
+	}
+	s.queued += len(attempts)
+	for s.running < s.workers && !s.closed {
+		a := s.pop()
+		if a == nil {
+			break
+		}
+		start = append(start, a)
+	}
+	return start
+}
+
+// pop takes the next attempt that may start, types taking turns, and a slot for it. s.mu is held.
+func (s *slots) pop() *attempt {
+	for i := range s.lanes {
+		l := s.lanes[(s.turn+i)%len(s.lanes)]
+		if len(l.queue) == 0 || l.running >= l.workers {
+			continue
+		}
+		s.turn = (s.turn + i + 1) % len(s.lanes)
+		a := l.queue[0]
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
+		l.running++
+		s.running++
+		s.queued--
+		return a
+	}
+	return nil
+}
+
+// done frees the slot of an attempt that is over and hands out the next one for it; nil: there is none.
+func (s *slots) done(l *lane) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.running--
+	s.running--
+	l.ended++
+	var next *attempt
+	if !s.closed {
+		next = s.pop()
+	}
+	if len(l.queue) <= l.ahead/2 {
+		s.signal()
+	}
+	return next
+}
+
+// signal wakes the loop. It never blocks.
+func (s *slots) signal() {
+	select {
+	case s.free <- struct{}{}:
+	default:
+	}
+}
+
+// close lets nothing more start and returns what was queued.
+func (s *slots) close() []*attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var all []*attempt
+	for _, l := range s.lanes {
+		all = append(all, l.queue...)
+		l.queue = nil
+	}
+	s.queued = 0
+	return all
+}
+
+// takeBack removes from the queues what must not start any more: rows that have waited for longer than
+// task.StartWait, and all of a lane whose target is out of reach.
+func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*attempt, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = task.StartWait
+	for _, l := range s.lanes {
+		if len(l.queue) == 0 {
+			continue
+		}
+		n := 0
+		for n < len(l.queue) && now-l.queue[n].got >= task.StartWait {
+			n++
+		}
+		if shut(l) {
+			n = len(l.queue)
+		}
+		back = append(back, l.queue[:n]...)
+		l.queue = slices.Clone(l.queue[n:])
+		s.queued -= n
+		if len(l.queue) > 0 {
+			next = min(next, task.StartWait-(now-l.queue[0].got))
+		}
+	}
+	return back, next
+}
+
+// idle tells whether slots are free with nothing at hand for them.
+func (s *slots) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running+s.queued < s.workers
+}
+
+// held is how many rows run or are queued.
+func (s *slots) held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running + s.queued
+}
+
+// active is how many attempts run.
+func (s *slots) active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
+// ewma is an exponentially weighted moving average.
+type ewma struct {
+	weight float64 // of the newest value, in (0, 1]
+	value  float64
+	warm   bool
+}
+
+func (m *ewma) add(v float64) {
+	if !m.warm {
+		m.value, m.warm = v, true
+		return
+	}
+	m.value += m.weight * (v - m.value)
+}

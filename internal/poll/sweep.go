@@ -1,0 +1,144 @@
+package poll
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// sweepEvery is how often a session looks for rows whose hold has ended.
+func sweepEvery(presence time.Duration) time.Duration {
+	return min(max(presence/8, 100*time.Millisecond), time.Second)
+}
+
+// sweepLoop judges what others left behind until stopped ends. An observer judges nobody, and nobody is judged by a
+// session whose own settlements fail.
+func (e *Engine) sweepLoop(stopped, calls context.Context) {
+	if e.o.Workers == 0 {
+		return
+	}
+	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
+		for e.keeper.MaySweep() && !e.settle.stuck() && e.settle.room() >= maxSweep && stopped.Err() == nil {
+			n, err := e.sweep(calls)
+			if err != nil {
+				e.log.Warn("sweeping failed", "err", err)
+			}
+			if err != nil || n < maxSweep {
+				break
+			}
+		}
+	}
+}
+
+// sweep claims dead rows for judgement and hands in the verdict of each: the same Decide and settlement as for any
+// other end.
+func (e *Engine) sweep(calls context.Context) (int, error) {
+	var rows []Swept
+	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
+		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), maxSweep, judgeFor)
+		return err
+	})
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	e.o.Metrics.Sweeps.Add(float64(len(rows)))
+	if err := e.learn(calls, rows); err != nil {
+		return len(rows), err // judged again when judgeFor is over
+	}
+	for i := range rows {
+		e.judge(&rows[i])
+	}
+	return len(rows), nil
+}
+
+// learn reads the policies of rows that were claimed under a configuration which this agent does not have.
+func (e *Engine) learn(calls context.Context, rows []Swept) error {
+	var missing []task.PolicyHash
+	for i := range rows {
+		if _, ok := e.policies.Load(rows[i].Policy); !ok {
+			missing = append(missing, rows[i].Policy)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return e.call(calls, "policies", func(ctx context.Context) error {
+		found, err := e.o.Store.Policies(ctx, missing)
+		for hash, p := range found {
+			e.policies.Store(hash, &p)
+		}
+		return err
+	})
+}
+
+// judge says how the hold on a swept row ended.
+func (e *Engine) judge(r *Swept) {
+	p := e.policy(&r.Task)
+	out := task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
+	if r.Present {
+		out.Error = "its lease ran out"
+	}
+	s := Settlement{
+		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1,
+		Next: task.Decide(&r.Task, p, out, r.Left, jitter()),
+	}
+	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
+	e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error, "state", s.Next.State)
+	e.settle.add(&unsettled{Settlement: s})
+}
+
+// policy is the policy that a row was claimed under. Where the store has lost it, the type's present one stands in,
+// and else the defaults: no row is stranded for want of its policy.
+func (e *Engine) policy(t *task.Task) *task.Policy {
+	if p, ok := e.policies.Load(t.Policy); ok {
+		return p.(*task.Policy)
+	}
+	e.log.Error("the policy of a swept row is missing from the store; judging it by another", "task", t.ID, "type", t.Type)
+	if l, ok := e.slots.byName[t.Type]; ok {
+		return &l.typ.Policy
+	}
+	return &task.Policy{Timeout: task.DefaultTimeout, Stop: task.StopLength(task.DefaultGrace), Retry: task.Retry{
+		Limit: task.DefaultRetryLimit, Backoff: task.Exponential, Min: task.DefaultRetryMin, Max: task.DefaultRetryMax,
+		On: task.DefaultOn(), GiveBacks: task.DefaultGiveBacks,
+	}}
+}
+
+// strays gives back rows that the session holds without knowing: the claim that took them committed after the agent
+// had stopped waiting for it. They are read whole first, for what is to be written back.
+func (e *Engine) strays(held []lease.Held) {
+	e.aside.Go(func() {
+		unknown := make(map[task.ID]task.Fence, len(held))
+		claims := make(map[int64]bool)
+		for _, h := range held {
+			unknown[h.ID] = h.Fence
+			claims[h.Claim] = true
+		}
+		for number := range claims {
+			var rows []task.Task
+			err := e.call(context.Background(), "claimed", func(ctx context.Context) (err error) {
+				rows, err = e.o.Store.Claimed(ctx, e.keeper.Session(), number)
+				return err
+			})
+			if err != nil {
+				e.log.Warn("cannot read rows of a late claim; the next sign of life tries again", "err", err)
+				return
+			}
+			for i := range rows {
+				if f, ok := unknown[rows[i].ID]; ok && f == rows[i].Fence {
+					e.returnStray(&rows[i])
+				}
+			}
+		}
+	})
+}
+
+func (e *Engine) returnStray(t *task.Task) {
+	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", Untouched: true}
+	e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
+	e.settle.add(&unsettled{Settlement: Settlement{
+		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, Outcome: out, Started: -1, Silent: true,
+		Next: task.Decide(t, e.policy(t), out, time.Hour, jitter()),
+	}})
+}

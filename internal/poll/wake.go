@@ -1,0 +1,94 @@
+package poll
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// wake is what ends the loop's rest: a notification, the next due time, or the poll.
+type wake struct {
+	called chan struct{} // has an element when something may be new
+	sooner chan struct{} // has an element when look moved forward
+
+	mu   sync.Mutex
+	look time.Duration // local time at which to look again; 0: not set
+}
+
+func newWake() *wake {
+	return &wake{called: make(chan struct{}, 1), sooner: make(chan struct{}, 1)}
+}
+
+// call says that something may be new. It never blocks.
+func (w *wake) call() {
+	select {
+	case w.called <- struct{}{}:
+	default:
+	}
+}
+
+// by asks for a look at the local time at, or earlier.
+func (w *wake) by(at time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.look != 0 && w.look <= at {
+		return
+	}
+	w.look = at
+	select {
+	case w.sooner <- struct{}{}:
+	default:
+	}
+}
+
+// due takes the time of the next look; ok is false where it has come.
+func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.look == 0 || w.look <= now {
+		w.look = 0
+		return 0, false
+	}
+	return w.look - now, true
+}
+
+// listenTo gives the function that keeps the store's notifications coming until its context ends.
+func (w *wake) listenTo(e *Engine) func(context.Context) {
+	return func(ctx context.Context) {
+		var b backoff
+		for ctx.Err() == nil {
+			if err := e.o.Store.Listen(ctx, w.call); err != nil && ctx.Err() == nil {
+				e.o.Metrics.StoreErrors.WithLabelValues("listen").Inc()
+				e.log.Warn("notifications are lost; polling goes on", "err", err)
+				pause(ctx, nil, b.next())
+			}
+		}
+	}
+}
+
+// backoff grows from 50 ms to 5 s, jittered.
+type backoff struct{ tries int }
+
+const backoffMin, backoffMax = 50 * time.Millisecond, 5 * time.Second
+
+func (b *backoff) next() time.Duration {
+	d := min(backoffMin<<min(b.tries, 10), backoffMax)
+	b.tries++
+	return spread(d)
+}
+
+func (b *backoff) reset() { b.tries = 0 }
+
+// pause waits for d; it is false where ctx or stop ended first. stop may be nil.
+func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-stop:
+		return false
+	}
+}

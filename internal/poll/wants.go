@@ -1,0 +1,139 @@
+package poll
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// ask is a share of a claim before it becomes a Want.
+type ask struct {
+	lane   *lane
+	source *source
+	n      int
+}
+
+const (
+	// aheadFor is how much work is held beyond the free slots, as time at the present rate: long enough that slots
+	// are fed while a claim and a settlement are under way, and far below task.StartWait.
+	aheadFor = 20 * time.Millisecond
+	// aheadMax is the most of that time, where the store is slow.
+	aheadMax = 250 * time.Millisecond
+)
+
+// plan reads the rates and sets how far ahead each lane claims: what its slots go through while a claim is under way,
+// twice over. s.mu is held.
+func (s *slots) plan(latency time.Duration) {
+	now := s.clock.Now()
+	elapsed := (now - s.read).Seconds()
+	if elapsed < 0.005 {
+		return
+	}
+	s.read = now
+	hold := min(max(2*latency, aheadFor), aheadMax).Seconds()
+	most := maxClaim
+	if s.size.value > 1 {
+		most = min(most, int(maxBytes/2/s.size.value))
+	}
+	for _, l := range s.lanes {
+		l.rate.add(float64(l.ended) / elapsed)
+		l.ended = 0
+		l.ahead = min(int(l.rate.value*hold), most)
+	}
+}
+
+// wants says what to claim now: nothing while enough is at hand, else a share for each type that may have due rows.
+// room tells how many of a lane may start (negative: no bound); most bounds the whole.
+func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []ask {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan(latency)
+	var asks []ask
+	ahead := 0
+	for i := range s.lanes {
+		l := s.lanes[(s.turn+i)%len(s.lanes)]
+		ahead += l.ahead
+		// A claim should be worth its round trip: while slots are fed, wait until half of what is held ahead is gone.
+		if len(l.queue) > l.ahead/2 {
+			continue
+		}
+		need := l.workers - l.running - len(l.queue) + l.ahead
+		if n := room(l); n >= 0 {
+			need = min(need, n-len(l.queue)) // no claiming ahead for a target in doubt
+		}
+		if need <= 0 {
+			continue
+		}
+		wet := 0
+		for _, src := range l.sources {
+			if !src.dry {
+				wet++
+			}
+		}
+		for _, src := range l.sources {
+			if !src.dry {
+				share := (need + wet - 1) / wet
+				asks = append(asks, ask{l, src, share})
+				need -= share
+				wet--
+			}
+		}
+	}
+	total := min(s.workers-s.running-s.queued+min(ahead, maxClaim), most, maxClaim)
+	return divide(asks, total)
+}
+
+// divide shares total among the asks: equally, and what one does not need goes to the others. Where there is less than
+// one for each, the first ones get it.
+func divide(asks []ask, total int) []ask {
+	slices.SortStableFunc(asks, func(a, b ask) int { return a.n - b.n })
+	left := len(asks)
+	for i := range asks {
+		share := (total + left - 1) / left
+		asks[i].n = max(min(asks[i].n, share), 0)
+		total -= asks[i].n
+		left--
+	}
+	return slices.DeleteFunc(asks, func(a ask) bool { return a.n <= 0 })
+}
+
+// dry notes what a claim said about a source: short tells that it gave less than was asked for.
+func (s *slots) dry(src *source, short bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src.dry = short
+}
+
+// wet forgets that sources were dry: something may be due.
+func (s *slots) wet() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		for _, src := range l.sources {
+			src.dry = false
+		}
+	}
+}
+
+// open is one of each source that could be claimed from now, for questions about what is due.
+func (s *slots) open(room func(*lane) int) []Want {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var wants []Want
+	for _, l := range s.lanes {
+		if l.running >= l.workers || room(l) == 0 {
+			continue
+		}
+		for _, src := range l.sources {
+			wants = append(wants, l.want(src.name, 1))
+		}
+	}
+	return wants
+}
+
+// want is how n rows of a lane are asked for.
+func (l *lane) want(name string, n int) Want {
+	p := &l.typ.Policy
+	return Want{Type: name, Phase: task.Run, N: n, Window: p.Window(task.Run), Policy: l.policy, Deadline: p.Deadline}
+}
