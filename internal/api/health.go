@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// Probes are what the health endpoints ask the agent.
+// Probes are what the health endpoints ask the agent. Those that are nil are taken to be well.
 type Probes struct {
-	// SinceTurn tells how long ago the loop last turned; nil: there is no loop to look at.
-	SinceTurn func() time.Duration
-	// Poll is how often the loop turns when nothing wakes it.
-	Poll time.Duration
+	// Healthy fails where the loop is stuck, so that only a new start can help.
+	Healthy func() error
 	// Store fails where the store is out of reach or not migrated.
 	Store func(context.Context) error
 	// Draining tells whether the agent is about to end.
@@ -22,21 +20,15 @@ type Probes struct {
 }
 
 const (
-	turns        = 10              // a loop that has not turned for so many polls is stuck
-	leastPoll    = time.Second     // a shorter poll is taken as this long: a busy host is not a stuck loop
 	storeTimeout = 2 * time.Second // for one question to the store
 	storeEvery   = time.Second     // whoever asks more often gets the last answer
 )
 
-// healthy fails where the loop is stuck.
 func (p *Probes) healthy() error {
-	if p.SinceTurn == nil {
+	if p.Healthy == nil {
 		return nil
 	}
-	if since := p.SinceTurn(); since > turns*max(p.Poll, leastPoll) {
-		return fmt.Errorf("the loop has not turned for %s", since.Round(time.Millisecond))
-	}
-	return nil
+	return p.Healthy()
 }
 
 // readiness answers /-/ready. However many ask, the store is asked at most once a second.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -171,15 +170,18 @@ func TestOffLoopbackNeedsTheToken(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	var since atomic.Int64
+	var stuck atomic.Bool
 	ask := serve(t, listen(t, "127.0.0.1:0"), Options{Probes: Probes{
-		Poll:      3 * time.Second,
-		SinceTurn: func() time.Duration { return time.Duration(since.Load()) },
-		Store:     func(context.Context) error { return errors.New("out of reach") },
+		Healthy: func() error {
+			if stuck.Load() {
+				return errors.New("the loop has not turned for 30s")
+			}
+			return nil
+		},
+		Store: func(context.Context) error { return errors.New("out of reach") },
 	}})
-	since.Store(int64(30 * time.Second))
 	require.Equal(t, 200, ask("GET", "/-/healthy").status, "the store's being away is no reason to restart the agent")
-	since.Store(int64(30*time.Second + 1))
+	stuck.Store(true)
 	got := ask("GET", "/-/healthy")
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "the loop has not turned for 30s\n", got.body)

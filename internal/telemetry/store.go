@@ -93,7 +93,7 @@ func (c *StoreCollector) refresh(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		c.stats = nil
 		c.errors.Inc()
-		c.log.Warn("store figures are missing from the metrics", "error", err)
+		c.log.Warn("store figures are missing from the metrics", "err", err)
 	}
 	close(c.fresh)
 	c.fresh = make(chan struct{})
