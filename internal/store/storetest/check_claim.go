@@ -15,14 +15,18 @@ func claimChecks() []Check {
 		{"never more than wanted", claimBounded},
 		{"priority, then due time, then id", claimOrder},
 		{"future rows stay", claimFuture},
+		{"several wants in one claim", claimWants},
+		{"other types stay", claimTypes},
+		{"regions", claimRegions},
+		{"rows to roll back", claimRollback},
+		{"a row that is kept is passed over", claimKept},
 	}
 }
 
 func claimBounded(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	all := r.insert(10)
-	first := r.claim(want(kind, 4))
-	require.Equal(t, all[:4], ids(first))
+	require.Equal(t, all[:4], ids(r.claim(want(kind, 4))))
 	require.Equal(t, all[4:7], ids(r.claim(want(kind, 3))))
 	require.Equal(t, all[7:], ids(r.claim(want(kind, 100))))
 	require.Empty(t, r.claim(want(kind, 100)))
@@ -50,4 +54,81 @@ func claimFuture(t testing.TB, h Harness) {
 	require.Empty(t, r.claim(want(kind, 10)))
 	r.Advance(t, 2*time.Minute)
 	require.Equal(t, got[:1], ids(r.claim(want(kind, 10))))
+}
+
+func claimWants(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	rows := r.Insert(t,
+		ops.Request{Type: "b"}, ops.Request{Type: "a"}, ops.Request{Type: "b", Priority: 5}, ops.Request{Type: "a"},
+		ops.Request{Type: "c"}, ops.Request{Type: "a", Priority: 1})
+	got := r.claim(want("a", 2), want("b", 10), want("none", 3))
+	require.Equal(t, []task.ID{rows[5], rows[1], rows[2], rows[0]}, ids(got), "in order, want by want")
+	require.Equal(t, []task.ID{rows[4], rows[3]}, ids(r.claim(want("c", 1), want("a", 1), want("b", 1))))
+	require.Empty(t, r.claim(), "nothing is wanted")
+}
+
+func claimTypes(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	rows := r.Insert(t, ops.Request{Type: kind + ".more"}, ops.Request{Type: "Suite.Work"}, ops.Request{Type: kind})
+	require.Equal(t, rows[2:], ids(r.claim(want(kind, 10))))
+	require.Equal(t, task.StatePending, r.state(rows[0]))
+	require.Equal(t, task.StatePending, r.state(rows[1]))
+}
+
+func claimRegions(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	due := r.now().Add(-time.Hour)
+	in := func(region string, after time.Duration, priority int) ops.Request {
+		return ops.Request{Type: kind, Region: region, RunAt: due.Add(after), Priority: priority}
+	}
+	rows := r.Insert(t,
+		in("sg", 4*time.Minute, 0), in("", 3*time.Minute, 0), in("sg", 2*time.Minute, 0), in("", time.Minute, 0),
+		in("eu", 0, 9), in("", 5*time.Minute, 1), in("eu", time.Minute, 0), in("", 6*time.Minute, 0))
+	require.Equal(t, []task.ID{rows[5], rows[3], rows[2]}, ids(r.claimIn("sg", want(kind, 3))),
+		"rows of the region and of none compete by due time")
+	require.Equal(t, []task.ID{rows[1], rows[7]}, ids(r.claimIn("", want(kind, 10))),
+		"an agent of no region takes rows of none")
+	require.Equal(t, []task.ID{rows[0]}, ids(r.claimIn("sg", want(kind, 10))))
+	require.Empty(t, r.claimIn("us", want(kind, 10)))
+	require.Equal(t, []task.ID{rows[4], rows[6]}, ids(r.claimIn("eu", want(kind, 10))))
+	require.Equal(t, "eu", r.get(rows[4]).Region)
+}
+
+func claimRollback(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	undo := retry(row, 0)
+	undo.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	r.settled(undo)
+	require.Equal(t, task.StateRollbackPending, r.state(row.ID))
+	fresh := r.insert(1)
+
+	back := want(kind, 10)
+	back.Phase = task.Rollback
+	require.Equal(t, fresh, ids(r.claim(want(kind, 10))), "a want of the run phase leaves it")
+	got := r.claim(back)
+	require.Equal(t, []task.ID{row.ID}, ids(got))
+	require.Equal(t, task.StateRollbackRunning, got[0].State)
+	require.Equal(t, task.Rollback, got[0].Phase())
+	require.Equal(t, 1, got[0].Attempt)
+	require.True(t, got[0].Touched)
+	require.Equal(t, row.Fence+2, got[0].Fence)
+
+	done := finish(got[0])
+	done.Next.State = task.StateRolledBack
+	r.settled(done)
+	require.Equal(t, task.StateRolledBack, r.state(row.ID))
+}
+
+func claimKept(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	rows := r.insert(3)
+	release := r.LockRow(t, rows[0])
+	if release == nil {
+		return // a store without locks on rows has nothing to pass over
+	}
+	defer release()
+	require.Equal(t, rows[1:2], ids(r.claim(want(kind, 1))))
+	release()
+	require.Equal(t, []task.ID{rows[0], rows[2]}, ids(r.claim(want(kind, 10))))
 }

@@ -53,6 +53,7 @@ func Checks() []Check {
 		checks []Check
 	}{
 		{"claim", claimChecks()},
+		{"claimed", claimedChecks()},
 		{"settle", settleChecks()},
 	} {
 		for _, c := range part.checks {
