@@ -1,0 +1,149 @@
+// Package envelope writes what a task is told about itself: the JSON document of docs/protocol.md that is the body of a
+// callback and the standard input of a subprocess, and the names and numbers that headers and environment repeat.
+package envelope
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Envelope is one attempt as the target sees it.
+type Envelope struct {
+	Task        *task.Task
+	Type        string // the declared name, also where the row carries an alias
+	MaxAttempts int
+	Now         time.Time // the store's clock
+	Deadline    time.Time // when this attempt must be over, by the store's clock
+	Remaining   time.Duration
+}
+
+// Of describes the attempt that holds l, of the declared type t, as it stands now.
+func Of(l *lease.Lease, t *task.Type) Envelope {
+	row := l.Task()
+	e := Envelope{
+		Task:        row,
+		Type:        t.Name,
+		MaxAttempts: l.Policy().MaxAttempts(row.Phase(), row.MaxAttempts),
+		Now:         l.Now(),
+		Remaining:   l.Remaining(),
+	}
+	e.Deadline = e.Now.Add(e.Remaining)
+	return e
+}
+
+// Time writes a time as every part of the protocol does: RFC 3339, UTC, always six digits of a second.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+
+// MessageID is the name of the work that a delivery asks for, the same on every retry of it (Standard Webhooks,
+// webhook-id). An operator's retry is new work.
+func (e *Envelope) MessageID() string {
+	id := "task_" + strconv.FormatInt(int64(e.Task.ID), 10)
+	if e.Task.Round > 0 {
+		id += "_r" + strconv.Itoa(e.Task.Round)
+	}
+	if e.Task.Phase() == task.Rollback {
+		id += "_rollback"
+	}
+	return id
+}
+
+// JSON writes the document. The row's own JSON (payload, labels, checkpoint) stands in it byte for byte; where that is
+// no JSON there is no document.
+func (e *Envelope) JSON() ([]byte, error) {
+	row := e.Task
+	if err := checkJSON(row); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, 512+len(row.Payload)+len(row.Labels)+len(row.Checkpoint))
+	b = append(b, `{"type":`...)
+	b = appendString(b, e.Type)
+	b = append(b, `,"timestamp":"`...)
+	b = append(b, Time(e.Now)...)
+	b = append(b, `","data":`...)
+	b = append(b, row.Payload...)
+	b = append(b, `,"task":{"id":`...)
+	b = strconv.AppendInt(b, int64(row.ID), 10)
+	b = append(b, `,"phase":`...)
+	b = appendString(b, string(row.Phase()))
+	b = append(b, `,"attempt":`...)
+	b = strconv.AppendInt(b, int64(row.Attempt), 10)
+	b = append(b, `,"max_attempts":`...)
+	b = strconv.AppendInt(b, int64(e.MaxAttempts), 10)
+	b = append(b, `,"fence":`...)
+	b = strconv.AppendInt(b, int64(row.Fence), 10)
+	b = append(b, `,"deadline":"`...)
+	b = append(b, Time(e.Deadline)...)
+	b = append(b, `","remaining_s":`...)
+	b = strconv.AppendFloat(b, e.Remaining.Seconds(), 'f', 3, 64)
+	b = append(b, `,"key":`...)
+	b = appendName(b, row.Key)
+	b = append(b, `,"region":`...)
+	b = appendName(b, row.Region)
+	b = append(b, `,"labels":`...)
+	b = appendJSON(b, row.Labels, "{}")
+	b = append(b, `,"checkpoint":`...)
+	b = appendJSON(b, row.Checkpoint, "null")
+	b = append(b, `,"previous":`...)
+	b = appendPrevious(b, row.Previous)
+	return append(b, "}}"...), nil
+}
+
+func checkJSON(row *task.Task) error {
+	if !json.Valid(row.Payload) {
+		return fmt.Errorf("write the envelope: the payload of task %d is not JSON", row.ID)
+	}
+	if row.Labels != nil && !json.Valid(row.Labels) {
+		return fmt.Errorf("write the envelope: the labels of task %d are not JSON", row.ID)
+	}
+	if row.Checkpoint != nil && !json.Valid(row.Checkpoint) {
+		return fmt.Errorf("write the envelope: the checkpoint of task %d is not JSON", row.ID)
+	}
+	return nil
+}
+
+func appendPrevious(b []byte, p *task.Previous) []byte {
+	if p == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, `{"outcome":`...)
+	b = appendString(b, string(p.Outcome))
+	b = append(b, `,"error":`...)
+	b = appendString(b, p.Error)
+	return append(b, '}')
+}
+
+// appendJSON appends a document, or what stands for none.
+func appendJSON(b []byte, doc json.RawMessage, none string) []byte {
+	if doc == nil {
+		return append(b, none...)
+	}
+	return append(b, doc...)
+}
+
+// appendName appends a string, or null for "".
+func appendName(b []byte, s string) []byte {
+	if s == "" {
+		return append(b, "null"...)
+	}
+	return appendString(b, s)
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic("a string always marshals: " + err.Error())
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

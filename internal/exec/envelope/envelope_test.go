@@ -1,0 +1,146 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/exec/exectest"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+var noon = time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
+
+func TestJSONWhole(t *testing.T) {
+	e := Envelope{
+		Task: &task.Task{
+			ID: 4211, Type: "send-invoice", State: task.StateRunning, Fence: 9, Attempt: 2,
+			Payload: json.RawMessage(`{ "invoice": 7.00, "html": "<b>&" }`),
+			Labels:  json.RawMessage(`{"tenant": "acme"}`),
+			Key:     "invoice-7", Region: "sg", Checkpoint: json.RawMessage(`{"page": 40}`),
+			Previous: &task.Previous{Outcome: task.Stalled, Error: "said \"no\"\n"},
+		},
+		Type: "invoice.send", MaxAttempts: 3, Now: noon, Deadline: noon.Add(30 * time.Second), Remaining: 30 * time.Second,
+	}
+	got, err := e.JSON()
+	require.NoError(t, err)
+	require.Equal(t, `{"type":"invoice.send","timestamp":"2026-11-20T08:00:00.123456Z",`+
+		`"data":{ "invoice": 7.00, "html": "<b>&" },"task":{"id":4211,"phase":"run","attempt":2,"max_attempts":3,"fence":9,`+
+		`"deadline":"2026-11-20T08:00:30.123456Z","remaining_s":30.000,"key":"invoice-7","region":"sg",`+
+		`"labels":{"tenant": "acme"},"checkpoint":{"page": 40},`+
+		`"previous":{"outcome":"stalled","error":"said \"no\"\n"}}}`, string(got))
+	require.True(t, json.Valid(got))
+}
+
+func TestJSONBare(t *testing.T) {
+	e := Envelope{Task: &task.Task{ID: 1, State: task.StateRunning, Attempt: 1, Payload: json.RawMessage(`{}`)}, Type: "a"}
+	got, err := e.JSON()
+	require.NoError(t, err)
+	var doc struct {
+		Task map[string]any `json:"task"`
+	}
+	require.NoError(t, json.Unmarshal(got, &doc))
+	require.Equal(t, map[string]any{}, doc.Task["labels"])
+	for _, name := range []string{"key", "region", "checkpoint", "previous"} {
+		value, there := doc.Task[name]
+		require.True(t, there, name)
+		require.Nil(t, value, name)
+	}
+	for _, name := range []string{"ping_url", "heartbeat_s", "batch"} {
+		require.NotContains(t, doc.Task, name, "not in this version")
+	}
+}
+
+func TestJSONRefusesWhatIsNone(t *testing.T) {
+	for _, row := range []task.Task{
+		{Payload: json.RawMessage(`{`)},
+		{Payload: json.RawMessage(`{}},"task":{"id":1`)},
+		{Payload: json.RawMessage(``)},
+		{Payload: json.RawMessage(`{}`), Labels: json.RawMessage(`x`)},
+		{Payload: json.RawMessage(`{}`), Checkpoint: json.RawMessage(`1 2`)},
+	} {
+		e := Envelope{Task: &row}
+		_, err := e.JSON()
+		require.ErrorContains(t, err, "JSON", "%s", row.Payload)
+	}
+}
+
+func TestOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := exectest.Attempt{
+			Task:   task.Task{MaxAttempts: 7, Deadline: time.Now().Add(12 * time.Second)},
+			Policy: task.Policy{Timeout: 30 * time.Second, Retry: task.Retry{Limit: 2}},
+		}.Lease()
+		defer l.Close()
+		time.Sleep(2 * time.Second) // the bubble's time
+		e := Of(l, &task.Type{Name: "invoice.send"})
+		require.Equal(t, "invoice.send", e.Type)
+		require.Equal(t, 7, e.MaxAttempts)
+		require.Equal(t, 10*time.Second, e.Remaining, "the task's own deadline comes first")
+		require.WithinDuration(t, time.Now().Add(10*time.Second), e.Deadline, 0)
+	})
+}
+
+func TestMessageID(t *testing.T) {
+	for want, row := range map[string]task.Task{
+		"task_7":             {ID: 7, State: task.StateRunning, Attempt: 3, Fence: 12},
+		"task_7_r2":          {ID: 7, State: task.StateRunning, Round: 2},
+		"task_7_rollback":    {ID: 7, State: task.StateRollbackRunning},
+		"task_7_r1_rollback": {ID: 7, State: task.StateRollbackRunning, Round: 1},
+	} {
+		e := Envelope{Task: &row}
+		require.Equal(t, want, e.MessageID())
+	}
+}
+
+func TestTraceparent(t *testing.T) {
+	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for _, parent := range []string{"00-" + trace + "-00f067aa0ba902b7-00", "01-" + trace + "-00f067aa0ba902b7-00-more"} {
+		got := Traceparent(parent)
+		require.Regexp(t, "^00-"+trace+"-[0-9a-f]{16}-00$", got)
+		require.NotContains(t, got, "00f067aa0ba902b7", "a child, not the same span")
+	}
+	for _, bad := range []string{
+		"", "x", "00-" + trace + "-00f067aa0ba902b7", "00-" + trace + "-00f067aa0ba902b7-00-more",
+		"ff-" + trace + "-00f067aa0ba902b7-00", "00-" + trace + "-0000000000000000-00",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-00", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-00",
+		"00-" + trace + "-00f067aa0ba902b7-00\r\nX-Evil: 1",
+	} {
+		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", Traceparent(bad), bad)
+		require.NotContains(t, Traceparent(bad), trace, bad)
+	}
+	require.NotEqual(t, Traceparent(""), Traceparent(""))
+}
+
+func FuzzJSON(f *testing.F) {
+	f.Add("invoice.send", []byte(`{"invoice": 7}`), []byte(`{"a":"b"}`), "key", "error", int64(30))
+	f.Add("\x00\xff\"\\", []byte(`[1e5]`), []byte(nil), "", "\u2028", int64(-1))
+	f.Add("a", []byte(`{}},"task":{"id":5}`), []byte(`1`), "é", "x", int64(1<<62))
+	f.Fuzz(func(t *testing.T, name string, payload, labels []byte, key, text string, remaining int64) {
+		row := task.Task{
+			ID: 5, State: task.StateRunning, Attempt: 1, Fence: 3, Payload: payload, Labels: labels, Key: key,
+			Previous: &task.Previous{Outcome: task.Failed, Error: text},
+		}
+		e := Envelope{Task: &row, Type: name, Now: noon, Deadline: noon, Remaining: time.Duration(remaining)}
+		got, err := e.JSON()
+		if err != nil {
+			require.False(t, json.Valid(payload) && (labels == nil || json.Valid(labels)))
+			return
+		}
+		var doc struct {
+			Type string          `json:"type"`
+			Data json.RawMessage `json:"data"`
+			Task struct {
+				ID int64 `json:"id"`
+			} `json:"task"`
+		}
+		require.NoError(t, json.Unmarshal(got, &doc))
+		require.True(t, bytes.Contains(got, payload))
+		require.EqualValues(t, 5, doc.Task.ID)
+		require.Equal(t, bytes.TrimSpace(payload), []byte(doc.Data))
+	})
+}
