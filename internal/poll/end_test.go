@@ -1,0 +1,178 @@
+package poll_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func TestDrainLetsRunningFinish(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(5 * time.Second) })
+		ids := r.insert(10)
+		after(time.Second)
+		began := time.Now()
+		r.drain()
+		require.Less(t, time.Since(began), 5*time.Second)
+		states := map[task.State]int{}
+		for _, id := range ids {
+			info := r.get(id)
+			states[info.State]++
+			if info.State == task.StatePending {
+				require.Zero(t, info.Attempt, "what never started cost no attempt")
+			}
+		}
+		require.Equal(t, map[task.State]int{task.StateSucceeded: 4, task.StatePending: 6}, states)
+	})
+}
+
+func TestDrainStopsWhatDoesNotFinish(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) {
+			r.opts.Drain = 3 * time.Second
+			r.deeds.do = takes(15 * time.Second)
+		})
+		ids := r.insert(2)
+		after(time.Second)
+		began := time.Now()
+		r.drain()
+		require.Equal(t, 3*time.Second, time.Since(began))
+		for _, id := range ids {
+			info := r.get(id)
+			require.Equal(t, task.StatePending, info.State)
+			require.Zero(t, info.Attempt)
+			require.True(t, info.Touched)
+		}
+	})
+}
+
+func TestHardStopStopsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(15 * time.Second) })
+		ids := r.insert(2)
+		after(time.Second)
+		began := time.Now()
+		r.engine.Drain()
+		r.cancel()
+		<-r.over
+		require.Zero(t, time.Since(began))
+		for _, id := range ids {
+			require.Zero(t, r.get(id).Attempt)
+		}
+	})
+}
+
+func TestStoreOutOfReachStopsWorkBeforePresenceRunsOut(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		var stopped time.Time
+		r := newRig(t, store, func(r *rig) {
+			r.opts.Types[0].Policy.Timeout = time.Hour
+			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
+				<-l.Context().Done()
+				stopped = time.Now()
+				return l.Cause().Outcome()
+			}
+		})
+		ids := r.insert(1)
+		after(10 * time.Second)
+		require.Equal(t, task.StateRunning, r.get(ids[0]).State)
+		r.wire.setHook(func(string) fault { return lostCall })
+		cut := time.Now()
+		after(16 * time.Second)
+		stop := r.opts.Types[0].Policy.Stop
+		require.WithinRange(t, stopped, cut.Add(15*time.Second-stop-2*time.Second), cut.Add(15*time.Second-stop),
+			"so early that stopping is over when presence runs out, and no earlier")
+		r.deeds.mu.Lock()
+		r.deeds.do = succeed
+		r.deeds.mu.Unlock()
+		r.wire.setHook(nil)
+		after(10 * time.Second)
+		info := r.get(ids[0])
+		require.Equal(t, task.StateSucceeded, info.State)
+		require.Equal(t, 1, info.Attempt, "the stopped attempt was given back: nobody had swept it")
+		r.drain()
+	})
+}
+
+func TestDeadAgentsRowsComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		long := func(r *rig) { r.opts.Types[0].Policy.Timeout = time.Hour; r.deeds.do = takes(time.Hour) }
+		dead := newRig(t, store, long)
+		ids := dead.insert(3)
+		after(5 * time.Second)
+		alive := newRig(t, store)
+		after(5 * time.Second)
+		dead.wire.setHook(func(string) fault { return lostCall })
+		cut := time.Now()
+		var back time.Time
+		for time.Since(cut) < time.Minute && back.IsZero() {
+			after(100 * time.Millisecond)
+			if len(alive.deeds.started()) == 3 {
+				back = time.Now()
+			}
+		}
+		require.False(t, back.IsZero())
+		presence, retry := 15*time.Second, 2*time.Second
+		require.WithinRange(t, back, cut.Add(presence-2*time.Second), cut.Add(presence+2*time.Second+retry))
+		for _, id := range ids {
+			info := alive.get(id)
+			require.Equal(t, task.StateSucceeded, info.State)
+			require.Equal(t, 2, info.Attempt, "an attempt that was lost counts")
+		}
+		dead.wire.setHook(nil)
+		after(time.Minute)
+		alive.all(ids, task.StateSucceeded, 1)
+		alive.drain()
+		dead.drain()
+	})
+}
+
+func TestLostLeaseStopsItsAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		var cause *lease.Cause
+		r := newRig(t, store, func(r *rig) {
+			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
+				<-l.Context().Done()
+				cause = l.Cause()
+				return cause.Outcome()
+			}
+		})
+		ids := r.insert(1)
+		after(4 * time.Second)
+		// Another agent judges the row dead, as it may after this one's presence ran out.
+		other, err := store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, store.Leave(t.Context(), r.session()))
+		swept, err := store.Sweep(t.Context(), other, 10, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, swept, 1)
+		after(4 * time.Second)
+		require.NotNil(t, cause)
+		require.Equal(t, task.Lost, cause.Verdict)
+		require.Equal(t, task.StateRunning, r.get(ids[0]).State, "the row is the other's to judge")
+		r.drain()
+	})
+}
+
+func TestGateHoldsClaimsAndReturnsTheQueue(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		g := &gate{n: 0, wait: 500 * time.Millisecond}
+		r := newRig(t, store, func(r *rig) { r.opts.Gate = g })
+		ids := r.insert(10)
+		after(5 * time.Second)
+		require.Empty(t, r.deeds.started())
+		g.set(1)
+		after(1500 * time.Millisecond)
+		require.NotEmpty(t, r.deeds.started())
+		require.Equal(t, 1, r.deeds.most[""])
+		g.set(-1)
+		after(3 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}

@@ -1,0 +1,278 @@
+package poll_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// wire is the way to a store, on which calls and replies can be lost.
+type wire struct {
+	*model.Store
+	mu   sync.Mutex
+	hook func(op string) fault
+	ops  map[string]int
+	deaf bool // no notifications
+}
+
+// fault is what happens to one call.
+type fault int
+
+const (
+	none fault = iota
+	lostCall
+	lostReply
+)
+
+var errCut = errors.New("the connection is gone")
+
+func cut[T any](w *wire, op string, call func() (T, error)) (T, error) {
+	w.mu.Lock()
+	w.ops[op]++
+	f := none
+	if w.hook != nil {
+		f = w.hook(op)
+	}
+	w.mu.Unlock()
+	var zero T
+	switch f {
+	case lostCall:
+		return zero, errCut
+	case lostReply:
+		if _, err := call(); err != nil {
+			return zero, err
+		}
+		return zero, errCut
+	}
+	return call()
+}
+
+func (w *wire) count(op string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ops[op]
+}
+
+func (w *wire) setHook(h func(op string) fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hook = h
+}
+
+func (w *wire) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+	return cut(w, "join", func() (task.Session, error) { return w.Store.Join(ctx, a) })
+}
+
+func (w *wire) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
+	return cut(w, "present", func() (lease.Standing, error) { return w.Store.Present(ctx, p) })
+}
+
+func (w *wire) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	return cut(w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
+}
+
+func (w *wire) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Task, error) {
+	return cut(w, "claimed", func() ([]task.Task, error) { return w.Store.Claimed(ctx, s, n) })
+}
+
+func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	return cut(w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
+}
+
+func (w *wire) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+	return cut(w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge) })
+}
+
+func (w *wire) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {
+	var ok bool
+	in, err := cut(w, "next_due", func() (in time.Duration, err error) {
+		in, ok, err = w.Store.NextDue(ctx, c)
+		return in, err
+	})
+	return in, ok, err
+}
+
+func (w *wire) Listen(ctx context.Context, wake func()) error {
+	if w.deaf {
+		<-ctx.Done()
+		return nil
+	}
+	return w.Store.Listen(ctx, wake)
+}
+
+// deeds records what an executor was asked to do.
+type deeds struct {
+	mu      sync.Mutex
+	starts  []start
+	running map[string]int
+	most    map[string]int
+	do      func(l *lease.Lease, t *task.Type) task.Outcome
+}
+
+type start struct {
+	id    task.ID
+	fence task.Fence
+	at    time.Time
+}
+
+func (d *deeds) Run(l *lease.Lease, t *task.Type) task.Outcome {
+	l.Start()
+	d.mu.Lock()
+	d.starts = append(d.starts, start{l.Task().ID, l.Task().Fence, time.Now()})
+	for _, k := range []string{t.Name, ""} {
+		d.running[k]++
+		d.most[k] = max(d.most[k], d.running[k])
+	}
+	do := d.do
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.running[t.Name]--
+		d.running[""]--
+	}()
+	return do(l, t)
+}
+
+func (d *deeds) started() []start {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]start(nil), d.starts...)
+}
+
+func succeed(*lease.Lease, *task.Type) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }
+
+// takes succeeds after d, or ends with the lease's cause.
+func takes(d time.Duration) func(*lease.Lease, *task.Type) task.Outcome {
+	return func(l *lease.Lease, _ *task.Type) task.Outcome {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return task.Outcome{Verdict: task.Succeeded}
+		case <-l.Context().Done():
+			return l.Cause().Outcome()
+		}
+	}
+}
+
+// rig is one agent's engine on a store, in a bubble of virtual time.
+type rig struct {
+	t      *testing.T
+	store  *model.Store
+	wire   *wire
+	deeds  *deeds
+	engine *poll.Engine
+	opts   poll.Options
+	cancel context.CancelFunc
+	over   chan struct{}
+}
+
+func declare(name string, workers int) *task.Type {
+	return &task.Type{Name: name, Workers: workers, Policy: task.Policy{
+		Timeout: 20 * time.Second, Stop: task.StopLength(task.DefaultGrace),
+		Retry: task.Retry{
+			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: time.Minute,
+			On: task.DefaultOn(), GiveBacks: 100,
+		},
+	}}
+}
+
+func newRig(t *testing.T, store *model.Store, change ...func(*rig)) *rig {
+	r := &rig{
+		t: t, store: store, wire: &wire{Store: store, ops: map[string]int{}}, over: make(chan struct{}),
+		deeds: &deeds{running: map[string]int{}, most: map[string]int{}, do: succeed},
+	}
+	r.opts = poll.Options{
+		Store: r.wire, Leases: r.wire, Executor: r.deeds,
+		Agent: lease.Agent{Name: "rig", Presence: 15 * time.Second},
+		Types: []*task.Type{declare("a", 0), declare("b", 2)}, Workers: 4,
+		Poll: time.Second, Drain: 20 * time.Second, Clock: lease.RunClock(),
+		Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+	}
+	for _, c := range change {
+		c(r)
+	}
+	r.engine = poll.New(r.opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	go func() {
+		defer close(r.over)
+		if err := r.engine.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}()
+	return r
+}
+
+// drain ends the engine in good order.
+func (r *rig) drain() {
+	r.engine.Drain()
+	<-r.over
+	r.cancel()
+}
+
+func (r *rig) insert(n int, change ...func(*ops.Request)) []task.ID {
+	r.t.Helper()
+	rows := make([]ops.Request, n)
+	for i := range rows {
+		rows[i].Type = "a"
+		for _, c := range change {
+			c(&rows[i])
+		}
+	}
+	ids, err := r.store.Insert(r.t.Context(), rows...)
+	require.NoError(r.t, err)
+	return ids
+}
+
+func (r *rig) get(id task.ID) *ops.Info {
+	r.t.Helper()
+	info, err := r.store.Get(r.t.Context(), id)
+	require.NoError(r.t, err)
+	return info
+}
+
+// all asserts the state of each row, and that each was started so often.
+func (r *rig) all(ids []task.ID, state task.State, starts int) {
+	r.t.Helper()
+	count := map[task.ID]int{}
+	for _, s := range r.deeds.started() {
+		count[s.id]++
+	}
+	for _, id := range ids {
+		require.Equal(r.t, state, r.get(id).State, "task %d", id)
+		require.Equal(r.t, starts, count[id], "starts of task %d", id)
+	}
+}
+
+// bubble runs f in virtual time on a fresh store.
+func bubble(t *testing.T, f func(t *testing.T, store *model.Store)) {
+	synctest.Test(t, func(t *testing.T) { f(t, model.New(time.Now)) })
+}
+
+// after lets d of virtual time pass and everything come to rest.
+func after(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+	synctest.Wait()
+}
+
+func of(typ string) func(*ops.Request) { return func(r *ops.Request) { r.Type = typ } }
+
+func in(d time.Duration) func(*ops.Request) { return func(r *ops.Request) { r.In = d } }
+
