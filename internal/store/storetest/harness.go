@@ -55,6 +55,8 @@ func Checks() []Check {
 		{"claim", claimChecks()},
 		{"claimed", claimedChecks()},
 		{"settle", settleChecks()},
+		{"repeat", repeatChecks()},
+		{"lease", leaseChecks()},
 	} {
 		for _, c := range part.checks {
 			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})

@@ -31,6 +31,7 @@ type rig struct {
 	Harness
 	t       testing.TB
 	ctx     context.Context
+	name    string // of the agent
 	session task.Session
 	claims  int64 // the number of the last claim
 }
@@ -39,14 +40,14 @@ type rig struct {
 func newRig(t testing.TB, h Harness) *rig {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	r := &rig{Harness: h, t: t, ctx: ctx}
-	r.session = r.join("first")
+	r := &rig{Harness: h, t: t, ctx: ctx, name: "first"}
+	r.session = r.join(r.name)
 	return r
 }
 
 // other is a second agent on the same store, by a connection of its own.
 func (r *rig) other(name string) *rig {
-	o := &rig{Harness: r.Twin(r.t), t: r.t, ctx: r.ctx}
+	o := &rig{Harness: r.Twin(r.t), t: r.t, ctx: r.ctx, name: name}
 	o.session = o.join(name)
 	return o
 }
@@ -97,12 +98,18 @@ func (r *rig) claimIn(region string, wants ...poll.Want) []task.Task {
 	return got
 }
 
-// held inserts and claims one row.
+// held inserts and claims one row, where no other of kind is due.
 func (r *rig) held() task.Task {
 	r.t.Helper()
-	id := r.insert(1)[0]
-	got := r.claim(want(kind, 1))
-	require.Equal(r.t, []task.ID{id}, ids(got))
+	return r.heldOf(kind)
+}
+
+// heldOf is held with a row of another type.
+func (r *rig) heldOf(typ string) task.Task {
+	r.t.Helper()
+	id := r.Insert(r.t, ops.Request{Type: typ})
+	got := r.claim(want(typ, 1))
+	require.Equal(r.t, id, ids(got))
 	return got[0]
 }
 
@@ -172,7 +179,7 @@ func (r *rig) now() time.Time {
 // present is a sign of life.
 func (r *rig) present() lease.Standing {
 	r.t.Helper()
-	st, err := r.Present(r.ctx, lease.Presence{Session: r.session, Agent: agent("first")})
+	st, err := r.Present(r.ctx, lease.Presence{Session: r.session, Agent: agent(r.name)})
 	require.NoError(r.t, err)
 	return st
 }

@@ -1,0 +1,280 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func leaseChecks() []Check {
+	return []Check{
+		{"a renewal moves the end", renewMoves},
+		{"an earlier end is taken only where it is exact", renewGreatest},
+		{"a renewal counts from the progress", renewAge},
+		{"renewals are answered in order", renewOrder},
+		{"a renewed row is not swept", renewKeeps},
+		{"a row that is kept is renewed", renewKept},
+		{"a row that is kept is busy, not lost", settleBusy},
+		{"a kept row holds up no sweep", sweepKept},
+		{"presence returns what is held", presentHeld},
+		{"presence lengthens no lease", presentShortens},
+		{"presence revives a removed session", presentRevives},
+		{"sessions are never used again", sessionsDiffer},
+		{"a repeated presence and leave", presentRepeats},
+		{"policies are kept", policies},
+	}
+}
+
+// renew renews one row and tells by how much its end lies in the future then.
+func (r *rig) renew(w lease.Renewal) (ahead time.Duration) {
+	r.t.Helper()
+	got, err := r.Renew(r.ctx, r.session, []lease.Renewal{w})
+	require.NoError(r.t, err)
+	require.Equal(r.t, same(lease.Applied, 1), got)
+	end := r.get(w.ID).LeaseEnd
+	require.NotNil(r.t, end)
+	return end.Sub(r.now())
+}
+
+func renewMoves(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	r.Advance(t, window/2)
+	before := r.get(row.ID)
+	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
+	require.InDelta(t, window, ahead, float64(slack))
+	after := r.get(row.ID)
+	before.LeaseEnd = after.LeaseEnd
+	require.Equal(t, before, after, "and nothing else")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
+	require.InDelta(t, window, ahead, float64(slack), "a repeat does nothing more")
+}
+
+func renewGreatest(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2})
+	require.InDelta(t, window, ahead, float64(slack), "a later end stays")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Exact: true})
+	require.InDelta(t, window/2, ahead, float64(slack), "unless it is exact")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Exact: true})
+	require.InDelta(t, 2*window, ahead, float64(slack))
+}
+
+func renewAge(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window / 2, Window: 2 * window})
+	require.InDelta(t, window*3/2, ahead, float64(slack))
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window})
+	require.InDelta(t, window*3/2, ahead, float64(slack), "older progress takes nothing away")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window, Exact: true})
+	require.InDelta(t, window, ahead, float64(slack))
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: window / 2, Exact: true})
+	require.InDelta(t, -window/2, ahead, float64(slack), "even into the past")
+	require.Len(t, r.sweep(10), 1)
+}
+
+func renewOrder(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.insert(3)
+	rows := r.claim(want(kind, 3))
+	r.settled(finish(rows[1]))
+	ask := func(i int, fence task.Fence) lease.Renewal {
+		return lease.Renewal{ID: rows[i].ID, Fence: fence, Window: 2 * window}
+	}
+	got, err := r.Renew(r.ctx, r.session, []lease.Renewal{
+		ask(2, rows[2].Fence), ask(1, rows[1].Fence), ask(0, rows[0].Fence), ask(2, rows[2].Fence+1),
+	})
+	require.NoError(t, err)
+	require.Equal(t, []lease.Answer{lease.Applied, lease.Lost, lease.Applied, lease.Lost}, got)
+}
+
+func renewKeeps(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	r.insert(2)
+	rows := r.claim(want(kind, 2))
+	r.Advance(t, window-time.Minute)
+	r.renew(lease.Renewal{ID: rows[0].ID, Fence: rows[0].Fence, Window: window})
+	r.Advance(t, 2*time.Minute)
+	r.present()
+	swept := o.sweep(10)
+	require.Len(t, swept, 1)
+	require.Equal(t, rows[1].ID, swept[0].ID)
+}
+
+func renewKept(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	release := r.LockRow(t, row.ID)
+	if release == nil {
+		return // no locks on rows
+	}
+	defer release()
+	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window})
+	require.InDelta(t, 2*window, ahead, float64(slack), "hold lets renewals pass")
+}
+
+func settleBusy(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for _, end := range []func(task.Task) poll.Settlement{
+		finish, giveBack, func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
+	} {
+		row, beside, third := r.held(), r.held(), r.held()
+		release := r.LockRow(t, row.ID)
+		if release == nil {
+			return // no locks on rows
+		}
+		defer release()
+		require.Equal(t, []lease.Answer{lease.Applied, lease.Busy, lease.Applied},
+			r.settle(finish(beside), end(row), retry(third, time.Hour)))
+		require.Equal(t, task.StateRunning, r.state(row.ID))
+		require.Equal(t, task.StateSucceeded, r.state(beside.ID))
+		release()
+		require.Equal(t, []lease.Answer{lease.Applied, lease.Ended}, r.settle(end(row), finish(beside)))
+		require.Equal(t, end(row).Next.State, r.state(row.ID))
+		if end(row).Silent {
+			r.settled(finish(r.claim(want(kind, 1))[0]))
+		}
+	}
+}
+
+func sweepKept(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.insert(2)
+	rows := r.claim(want(kind, 2))
+	release := r.LockRow(t, rows[0].ID)
+	if release == nil {
+		return // no locks on rows
+	}
+	defer release()
+	r.Advance(t, later)
+	r.present()
+	swept := r.sweep(10)
+	require.Len(t, swept, 1)
+	require.Equal(t, rows[1].ID, swept[0].ID)
+	release()
+	r.settled(finish(rows[0]))
+}
+
+func presentHeld(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	require.Empty(t, r.present().Held)
+	r.insert(5)
+	first, second, theirs := r.claim(want(kind, 2)), r.claim(want(kind, 1)), o.claim(want(kind, 1))
+	require.ElementsMatch(t, []lease.Held{
+		{ID: first[0].ID, Fence: 1, Claim: 1}, {ID: first[1].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 1, Claim: 2},
+	}, r.present().Held)
+	require.ElementsMatch(t, []lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}}, o.present().Held)
+
+	r.settled(finish(first[0]), retry(first[1], time.Hour))
+	require.Equal(t, []lease.Held{{ID: second[0].ID, Fence: 1, Claim: 2}}, r.present().Held)
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	require.Len(t, o.sweep(10), 1)
+	require.ElementsMatch(t,
+		[]lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 2, Claim: 0}},
+		o.present().Held, "a judged row is held by no claim")
+	require.Empty(t, r.present().Held)
+}
+
+func presentShortens(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	end := row.LeaseEnd
+	r.unchanged(row.ID, func() { r.present() })
+	require.WithinDuration(t, end, *r.get(row.ID).LeaseEnd, time.Millisecond)
+	for range 3 {
+		r.Advance(t, 4*time.Minute)
+		r.present()
+	}
+	swept := r.sweep(10)
+	require.Len(t, swept, 1, "the lease is over, however present its session is")
+	require.True(t, swept[0].Present)
+}
+
+func presentRevives(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.insert(1)
+	w := want(kind, 1)
+	w.Window = 30 * 24 * time.Hour
+	row := r.claim(w)[0]
+	r.Advance(t, 8*24*time.Hour)
+	_, err := r.Maintain(r.ctx, 24*time.Hour)
+	require.NoError(t, err)
+	stats, err := r.Stats(r.ctx)
+	require.NoError(t, err)
+	require.Zero(t, stats.AgentsPresent)
+
+	require.Equal(t, []lease.Held{{ID: row.ID, Fence: row.Fence, Claim: 1}}, r.present().Held)
+	stats, err = r.Stats(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, stats.AgentsPresent)
+	require.Equal(t, "first", r.get(row.ID).Agent)
+	o := r.other("second")
+	require.NotEqual(t, r.session, o.session)
+	require.Empty(t, o.sweep(10), "its row lives again")
+	r.settled(finish(row))
+}
+
+func sessionsDiffer(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	seen := map[task.Session]bool{r.session: true}
+	for range 5 {
+		s := r.join("first")
+		require.False(t, seen[s], "session %d", s)
+		seen[s] = true
+		require.NoError(t, r.Leave(r.ctx, s))
+	}
+	r.Advance(t, 8*24*time.Hour)
+	_, err := r.Maintain(r.ctx, 24*time.Hour)
+	require.NoError(t, err)
+	require.False(t, seen[r.join("first")])
+}
+
+func presentRepeats(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	near(t, row.ClaimedAt, r.present().Now)
+	r.present()
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	require.NoError(t, r.Leave(r.ctx, 999_999), "of a session that never was")
+	require.Len(t, r.present().Held, 1, "it is back before a sweep")
+	o := r.other("second")
+	require.Empty(t, o.sweep(10))
+}
+
+func policies(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	full := task.Policy{
+		Timeout: time.Minute, Heartbeat: 10 * time.Second, Stop: 7 * time.Second, Check: time.Second, Deadline: time.Hour,
+		Retry: task.Retry{
+			Limit: 3, Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), GiveBacks: 100,
+		},
+		Rollback: &task.Undo{
+			Timeout: time.Minute, Stop: time.Second, Retry: task.Retry{Backoff: task.Constant, Min: 1, Max: 2},
+		},
+	}
+	bare := task.Policy{Timeout: 1}
+	a := agent("with policies")
+	a.Policies = map[task.PolicyHash]lease.NamedPolicy{
+		full.Hash(): {Type: kind, Policy: full}, bare.Hash(): {Type: "b", Policy: bare},
+	}
+	for range 2 { // another agent with the same ones changes nothing
+		_, err := r.Join(r.ctx, a)
+		require.NoError(t, err)
+	}
+	got, err := r.Policies(r.ctx, []task.PolicyHash{bare.Hash(), full.Hash(), 12345})
+	require.NoError(t, err)
+	require.Equal(t, map[task.PolicyHash]task.Policy{full.Hash(): full, bare.Hash(): bare}, got)
+	got, err = r.Policies(r.ctx, nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
