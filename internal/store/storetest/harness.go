@@ -57,6 +57,11 @@ func Checks() []Check {
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},
+		{"sweep", sweepChecks()},
+		{"history", historyChecks()},
+		{"enqueue", enqueueChecks()},
+		{"look", lookChecks()},
+		{"maintain", maintainChecks()},
 	} {
 		for _, c := range part.checks {
 			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -214,4 +217,23 @@ func same(a lease.Answer, n int) []lease.Answer {
 func near(t testing.TB, want, got time.Time) {
 	t.Helper()
 	require.WithinDuration(t, want, got, slack)
+}
+
+// sameJSON asserts that two documents are the same, numbers to the last digit. A document may be large, so it is not
+// printed whole.
+func sameJSON(t testing.TB, want string, got json.RawMessage, format string, args ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(exact(t, []byte(want)), exact(t, got)) {
+		require.Fail(t, "JSON differs: "+fmt.Sprintf(format, args...), "want %.200s\ngot  %.200s", want, got)
+	}
+}
+
+// exact decodes JSON without rounding its numbers.
+func exact(t testing.TB, raw []byte) any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	require.NoError(t, d.Decode(&v))
+	return v
 }

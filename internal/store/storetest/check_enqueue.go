@@ -1,0 +1,280 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func enqueueChecks() []Check {
+	return []Check{
+		{"every column", enqueueColumns},
+		{"defaults", enqueueDefaults},
+		{"when it is due", enqueueDue},
+		{"a key is live once", enqueueKey},
+		{"a key is free again when its task is finished", enqueueKeyFree},
+		{"a key stays while its task waits again", enqueueKeyHeld},
+		{"plain INSERT of a key that is live", insertKey},
+		{"bad values are refused", enqueueBad},
+		{"plain INSERT of bad values is refused", insertBad},
+		{"the limits themselves are allowed", enqueueLimits},
+		{"payloads come back as they were", enqueuePayloads},
+		{"ids rise", enqueueIDs},
+	}
+}
+
+// ways are the three ways to enqueue a row.
+func (r *rig) ways() map[string]func(ops.Request) task.ID {
+	return map[string]func(ops.Request) task.ID{
+		"INSERT": func(q ops.Request) task.ID { r.t.Helper(); return r.Insert(r.t, q)[0] },
+		"SQL":    func(q ops.Request) task.ID { r.t.Helper(); return r.EnqueueSQL(r.t, q) },
+		"Go":     func(q ops.Request) task.ID { r.t.Helper(); return r.enqueue(q, true) },
+	}
+}
+
+// enqueue enqueues by Go and asserts whether the row is new.
+func (r *rig) enqueue(q ops.Request, isNew bool) task.ID {
+	r.t.Helper()
+	id, fresh, err := r.Enqueue(r.ctx, q)
+	require.NoError(r.t, err)
+	require.Equal(r.t, isNew, fresh)
+	require.Positive(r.t, id)
+	return id
+}
+
+func enqueueColumns(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for name, add := range r.ways() {
+		q := full(r.now())
+		q.Key = "by " + name
+		q.Labels["way"] = name
+		got := r.get(add(q))
+		require.Equal(t, kind, got.Type, name)
+		require.Equal(t, task.StatePending, got.State, name)
+		require.Equal(t, 3, got.Priority, name)
+		require.Equal(t, "sg", got.Region, name)
+		require.Equal(t, "by "+name, got.Key, name)
+		require.JSONEq(t, `{"tenant":"acme","way":"`+name+`"}`, string(got.Labels), name)
+		require.JSONEq(t, `{"invoice":7}`, string(got.Payload), name)
+		require.Equal(t, 4, got.MaxAttempts, name)
+		require.Equal(t, q.Traceparent, got.Traceparent, name)
+		require.Equal(t, "suite", got.CreatedBy, name)
+		require.WithinDuration(t, q.RunAt, got.RunAt, time.Millisecond, name)
+		near(t, r.now(), got.CreatedAt)
+	}
+}
+
+func enqueueDefaults(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for name, add := range r.ways() {
+		got := r.get(add(ops.Request{Type: kind}))
+		require.Equal(t, kind, got.Type, name)
+		require.Equal(t, task.StatePending, got.State, name)
+		require.Zero(t, got.Priority, name)
+		require.Empty(t, got.Region, name)
+		require.Empty(t, got.Key, name)
+		require.Nil(t, got.Labels, name)
+		require.JSONEq(t, `{}`, string(got.Payload), name)
+		require.Zero(t, got.MaxAttempts, name)
+		require.Empty(t, got.Traceparent, name)
+		require.Empty(t, got.Outcome, name)
+		require.Empty(t, got.Error, name)
+		require.Nil(t, got.Result, name)
+		require.Nil(t, got.Deadline, name)
+		require.Zero(t, got.Attempt, name)
+		require.Zero(t, got.GiveBacks, name)
+		require.False(t, got.Touched, name)
+		require.Zero(t, got.Fence, name)
+		near(t, r.now(), got.CreatedAt)
+		near(t, r.now(), got.RunAt)
+	}
+	require.Len(t, r.claim(want(kind, 10)), 3, "all are due at once")
+}
+
+func enqueueDue(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	at := r.now().Add(time.Hour)
+	for name, add := range r.ways() {
+		near(t, r.now().Add(30*time.Minute), r.get(add(ops.Request{Type: kind, In: 30 * time.Minute})).RunAt)
+		got := r.get(add(ops.Request{Type: kind, RunAt: at})).RunAt
+		require.WithinDuration(t, at, got, time.Millisecond, name)
+		elsewhere := at.In(time.FixedZone("", 8*60*60))
+		got = r.get(add(ops.Request{Type: kind, RunAt: elsewhere})).RunAt
+		require.WithinDuration(t, at, got, time.Millisecond, "%s, in another zone", name)
+	}
+}
+
+func enqueueKey(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	q := ops.Request{Type: kind, Key: "k", Payload: json.RawMessage(`{"n":1}`)}
+	id := r.enqueue(q, true)
+	q.Payload, q.Priority = json.RawMessage(`{"n":2}`), 5
+	r.unchanged(id, func() {
+		require.Equal(t, id, r.enqueue(q, false))
+		require.Equal(t, id, r.EnqueueSQL(t, q))
+	})
+	other := r.enqueue(ops.Request{Type: "b", Key: "k"}, true)
+	require.NotEqual(t, id, other, "a key is its type's")
+	require.NotEqual(t, id, r.enqueue(ops.Request{Type: kind, Key: "K"}, true))
+	require.NotEqual(t, r.enqueue(ops.Request{Type: kind}, true), r.enqueue(ops.Request{Type: kind}, true), "no key")
+	require.Equal(t, []task.ID{id}, ids(r.claim(want(kind, 1))))
+	require.Equal(t, id, r.enqueue(q, false), "while it runs")
+	require.Equal(t, id, r.EnqueueSQL(t, q))
+}
+
+func enqueueKeyFree(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	q := ops.Request{Type: kind, Key: "k"}
+	seen := map[task.ID]bool{}
+	for name, add := range r.ways() {
+		id := add(q)
+		require.False(t, seen[id], name)
+		seen[id] = true
+		r.settled(finish(r.claim(want(kind, 1))[0]))
+	}
+	require.False(t, seen[r.enqueue(q, true)])
+}
+
+func enqueueKeyHeld(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	q := ops.Request{Type: kind, Key: "k"}
+	id := r.enqueue(q, true)
+	r.settled(retry(r.claim(want(kind, 1))[0], time.Hour))
+	require.Equal(t, id, r.enqueue(q, false))
+	require.Equal(t, id, r.EnqueueSQL(t, q))
+}
+
+func insertKey(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	id := r.Insert(t, ops.Request{Type: kind, Key: "k"})[0]
+	require.NotEmpty(t, expect(t, func(t testing.TB) { r.Insert(t, ops.Request{Type: kind, Key: "k"}) }))
+	require.Equal(t, id, r.enqueue(ops.Request{Type: kind, Key: "k"}, false))
+	listed, err := r.List(r.ctx, ops.Filter{})
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+}
+
+// badRequests are refused, each for one reason.
+func badRequests() map[string]ops.Request {
+	return map[string]ops.Request{
+		"no type":             {},
+		"priority too high":   {Type: kind, Priority: 11},
+		"priority too low":    {Type: kind, Priority: -11},
+		"negative attempts":   {Type: kind, MaxAttempts: -1},
+		"too many attempts":   {Type: kind, MaxAttempts: 1001},
+		"payload not JSON":    {Type: kind, Payload: json.RawMessage(`{"open":`)},
+		"two JSON values":     {Type: kind, Payload: json.RawMessage(`{} {}`)},
+		"labels of over 4 KB": {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
+	}
+}
+
+func enqueueBad(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for name, q := range badRequests() {
+		id, isNew, err := r.Enqueue(r.ctx, q)
+		var input *ops.InputError
+		require.True(t, errors.As(err, &input), "%s: an *ops.InputError, not %v", name, err)
+		require.NotEmpty(t, input.Text, name)
+		require.Zero(t, id, name)
+		require.False(t, isNew, name)
+	}
+	r.nothing()
+}
+
+// nothing asserts that the store has no task.
+func (r *rig) nothing() {
+	r.t.Helper()
+	listed, err := r.List(r.ctx, ops.Filter{})
+	require.NoError(r.t, err)
+	require.Empty(r.t, listed)
+}
+
+func insertBad(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for name, q := range badRequests() {
+		refused := expect(t, func(t testing.TB) { r.Insert(t, q) })
+		require.NotEmpty(t, refused, "INSERT: %s", name)
+		refused = expect(t, func(t testing.TB) { r.EnqueueSQL(t, q) })
+		require.NotEmpty(t, refused, "SQL enqueue: %s", name)
+	}
+	r.nothing()
+}
+
+func enqueueLimits(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	for _, add := range r.ways() {
+		for _, q := range []ops.Request{
+			{Type: kind, Priority: 10}, {Type: kind, Priority: -10},
+			{Type: kind, MaxAttempts: 1}, {Type: kind, MaxAttempts: 1000},
+			{Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 4000)}},
+			{Type: kind, Labels: map[string]string{"": "", "ключ": "значение \"'\\"}},
+		} {
+			got := r.get(add(q))
+			require.Equal(t, q.Priority, got.Priority)
+			require.Equal(t, q.MaxAttempts, got.MaxAttempts)
+			if q.Labels != nil {
+				var labels map[string]string
+				require.NoError(t, json.Unmarshal(got.Labels, &labels))
+				require.Equal(t, q.Labels, labels)
+			}
+		}
+	}
+}
+
+func enqueuePayloads(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	big := `"` + strings.Repeat("0123456789abcdef", 64<<10) + `"` // 1 MiB
+	for _, payload := range []string{
+		`{}`, `[]`, `"text"`, `0`, `true`, `{"a":null}`, `[1,[2,[3,{"four":[]}]]]`,
+		`{"name":"Ærøskøbing 東京 🚲","quote":"\"'\\/\b\f\n\r\t","sql":"'; DROP TABLE task; --","html":"<b>&amp;"}`,
+		`{"big":9007199254740993,"bigger":123456789012345678901234567890,"small":-0.1,"long":3.141592653589793238}`,
+		`{"":{"":""}}`, `{"k":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`,
+		`{"big":` + big + `}`,
+	} {
+		name := payload[:min(len(payload), 60)]
+		for way, add := range r.ways() {
+			id := add(ops.Request{Type: kind, Payload: json.RawMessage(payload)})
+			sameJSON(t, payload, r.get(id).Payload, "%s: %s", way, name)
+			row := r.claim(want(kind, 1))[0]
+			sameJSON(t, payload, row.Payload, "%s, claimed: %s", way, name)
+			done := finish(row)
+			done.Outcome.Result = json.RawMessage(payload)
+			if len(payload) > task.MaxResult {
+				done.Outcome.Result = nil
+			}
+			r.settled(done)
+			got := r.get(id)
+			sameJSON(t, payload, got.Payload, "%s, archived: %s", way, name)
+			if done.Outcome.Result != nil {
+				sameJSON(t, payload, got.Result, "%s, the result: %s", way, name)
+			}
+		}
+	}
+}
+
+func enqueueIDs(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	var last task.ID
+	for range 3 {
+		for name, add := range r.ways() {
+			id := add(ops.Request{Type: kind})
+			require.Greater(t, id, last, name)
+			last = id
+		}
+		r.settled(finish(r.claim(want(kind, 1))[0]))
+	}
+	rows := r.claim(want(kind, 10))
+	for _, row := range rows {
+		r.settled(finish(row))
+	}
+	r.Advance(t, 30*24*time.Hour)
+	r.maintain(24 * time.Hour)
+	require.Greater(t, r.enqueue(ops.Request{Type: kind}, true), last, "an id is never used again")
+}

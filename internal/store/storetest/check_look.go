@@ -1,0 +1,216 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func lookChecks() []Check {
+	return []Check{
+		{"a task that is not there", getMissing},
+		{"filters", listFilters},
+		{"live ones first, newest first", listOrder},
+		{"pages", listPages},
+		{"what a list leaves out", listLean},
+		{"counts by type and state", statsCounts},
+		{"the oldest that is due", statsOldest},
+		{"orphans", statsOrphans},
+		{"agents that are present", statsAgents},
+		{"the store is well", pingWell},
+	}
+}
+
+// list lists ids.
+func (r *rig) list(f ops.Filter) []task.ID {
+	r.t.Helper()
+	infos, err := r.List(r.ctx, f)
+	require.NoError(r.t, err)
+	out := make([]task.ID, len(infos))
+	for i := range infos {
+		out[i] = infos[i].ID
+	}
+	return out
+}
+
+func getMissing(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	_, err := r.Get(r.ctx, 999_999_999)
+	require.ErrorIs(t, err, ops.ErrNoTask)
+}
+
+func listFilters(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	acme, beta := map[string]string{"tenant": "acme"}, map[string]string{"tenant": "beta", "tier": "gold"}
+	rows := r.Insert(t,
+		ops.Request{Type: kind, Labels: acme, Priority: 3}, ops.Request{Type: kind, Key: "k", Labels: beta},
+		ops.Request{Type: "b", Key: "k"}, ops.Request{Type: "b", Labels: acme, Priority: 1}, ops.Request{Type: kind})
+	taken := r.claim(want(kind, 1), want("b", 1))
+	r.settled(finish(taken[0])) // rows[0]; rows[3] runs
+	pending := []task.State{task.StatePending}
+	for _, c := range []struct {
+		filter ops.Filter
+		want   []int
+	}{
+		{ops.Filter{}, []int{4, 3, 2, 1, 0}},
+		{ops.Filter{Type: kind}, []int{4, 1, 0}},
+		{ops.Filter{Type: "none"}, nil},
+		{ops.Filter{States: pending}, []int{4, 2, 1}},
+		{ops.Filter{States: []task.State{task.StateRunning, task.StateSucceeded}}, []int{3, 0}},
+		{ops.Filter{States: []task.State{task.StateFailed}}, nil},
+		{ops.Filter{Key: "k"}, []int{2, 1}},
+		{ops.Filter{Key: "k", Type: "b"}, []int{2}},
+		{ops.Filter{Labels: acme}, []int{3, 0}},
+		{ops.Filter{Labels: acme, Type: kind}, []int{0}},
+		{ops.Filter{Labels: beta}, []int{1}},
+		{ops.Filter{Labels: map[string]string{"tier": "gold"}}, []int{1}},
+		{ops.Filter{Labels: map[string]string{"tier": "gold", "tenant": "acme"}}, nil},
+		{ops.Filter{Labels: map[string]string{"tier": ""}}, nil},
+		{ops.Filter{Limit: 2}, []int{4, 3}},
+		{ops.Filter{Before: rows[3]}, []int{2, 1, 0}},
+		{ops.Filter{Before: rows[3], Type: kind, Limit: 1}, []int{1}},
+		{ops.Filter{Before: rows[0]}, nil},
+	} {
+		wanted := []task.ID{}
+		for _, i := range c.want {
+			wanted = append(wanted, rows[i])
+		}
+		require.Equal(t, wanted, r.list(c.filter), "%+v", c.filter)
+	}
+}
+
+func listOrder(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	rows := r.insert(5)
+	for i, row := range r.claim(want(kind, 5)) {
+		if i != 1 && i != 3 {
+			r.settled(finish(row))
+		}
+	}
+	require.Equal(t, []task.ID{rows[3], rows[1], rows[4], rows[2], rows[0]}, r.list(ops.Filter{}))
+	require.Equal(t, []task.ID{rows[3], rows[1], rows[4]}, r.list(ops.Filter{Limit: 3}))
+}
+
+func listPages(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	all := r.insert(60)
+	require.Len(t, r.list(ops.Filter{}), 50, "the default")
+	require.Len(t, r.list(ops.Filter{Limit: 1000}), 60)
+	page := func(states ...task.State) (got []task.ID) {
+		t.Helper()
+		for f := (ops.Filter{States: states, Limit: 7}); ; f.Before = got[len(got)-1] {
+			next := r.list(f)
+			got = append(got, next...)
+			if len(next) < 7 {
+				return got
+			}
+		}
+	}
+	newest := make([]task.ID, len(all))
+	for i, id := range all {
+		newest[len(all)-1-i] = id
+	}
+	require.Equal(t, newest, page(task.StatePending))
+	for _, row := range r.claim(want(kind, 60)) {
+		r.settled(finish(row))
+	}
+	require.Equal(t, newest, page(task.StateSucceeded))
+}
+
+func listLean(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	row := r.held()
+	r.settled(retry(row, 0))
+	done := finish(r.claim(want(kind, 1))[0])
+	done.Outcome.Output = "some output"
+	r.settled(done)
+	whole := r.get(row.ID)
+	require.NotEmpty(t, whole.History)
+	require.NotEmpty(t, whole.Output)
+	listed, err := r.List(r.ctx, ops.Filter{})
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	whole.History, whole.Output = nil, ""
+	require.Equal(t, *whole, listed[0], "all but history and output")
+}
+
+func (r *rig) stats() ops.Stats {
+	r.t.Helper()
+	s, err := r.Stats(r.ctx)
+	require.NoError(r.t, err)
+	return s
+}
+
+func statsCounts(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	require.Empty(t, r.stats().Waiting)
+	r.insert(6)
+	r.Insert(t, ops.Request{Type: "b", In: time.Hour})
+	rows := r.claim(want(kind, 4))
+	r.settled(finish(rows[0]), retry(rows[1], time.Hour))
+	require.ElementsMatch(t, []ops.TypeCount{
+		{Type: kind, State: task.StatePending, N: 2}, {Type: kind, State: task.StateRunning, N: 2},
+		{Type: kind, State: task.StateRetryPending, N: 1}, {Type: "b", State: task.StatePending, N: 1},
+	}, r.stats().Waiting)
+}
+
+func statsOldest(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.Insert(t, ops.Request{Type: kind, RunAt: r.now().Add(-10 * time.Minute)}, ops.Request{Type: kind},
+		ops.Request{Type: "b", In: time.Hour}, ops.Request{Type: "c"})
+	r.Advance(t, 5*time.Minute)
+	got := r.stats().OldestDue
+	require.InDelta(t, 15*time.Minute, got[kind], float64(slack))
+	require.Zero(t, got["b"], "none is due")
+	require.InDelta(t, 5*time.Minute, got["c"], float64(slack))
+	require.Len(t, r.claim(want(kind, 1)), 1)
+	require.InDelta(t, 5*time.Minute, r.stats().OldestDue[kind], float64(slack), "what runs does not wait")
+}
+
+func statsOrphans(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.insert(2)
+	r.Insert(t, ops.Request{Type: "b"}, ops.Request{Type: "b", In: time.Hour}, ops.Request{Type: "c"})
+	require.Equal(t, map[string]int64{"b": 2, "c": 1}, r.stats().Orphans)
+
+	a := agent("third")
+	a.Types = []string{"b", "d"}
+	s, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"c": 1}, r.stats().Orphans)
+	require.Len(t, r.claim(want("c", 1)), 1)
+	require.Empty(t, r.stats().Orphans, "what runs is no orphan")
+
+	require.NoError(t, r.Leave(r.ctx, s))
+	require.Equal(t, map[string]int64{"b": 2}, r.stats().Orphans)
+	a.Types = []string{"b"}
+	_, err = r.Present(r.ctx, lease.Presence{Session: r.session, Agent: a})
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans, "a reload changes what an agent declares")
+	r.Advance(t, presence+time.Minute)
+	require.Equal(t, map[string]int64{kind: 2, "b": 2}, r.stats().Orphans, "agents that are gone declare nothing")
+}
+
+func statsAgents(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	require.Equal(t, 1, r.stats().AgentsPresent)
+	o := r.other("second")
+	require.Equal(t, 2, r.stats().AgentsPresent)
+	require.NoError(t, o.Leave(o.ctx, o.session))
+	require.Equal(t, 1, r.stats().AgentsPresent)
+	r.Advance(t, presence+time.Minute)
+	require.Zero(t, r.stats().AgentsPresent)
+	o.present()
+	require.Equal(t, 1, r.stats().AgentsPresent)
+}
+
+func pingWell(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	require.NoError(t, r.Ping(r.ctx))
+	require.NoError(t, r.other("second").Ping(r.ctx))
+}
