@@ -84,18 +84,31 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 	return divide(asks, total)
 }
 
-// divide shares total among the asks: equally, and what one does not need goes to the others. Where there is less than
-// one for each, the first ones get it.
+// divide shares total among the asks: equally, and what one does not need goes to the others. What is left over in the
+// end, less than one for each, goes to the first ones.
 func divide(asks []ask, total int) []ask {
-	slices.SortStableFunc(asks, func(a, b ask) int { return a.n - b.n })
-	left := len(asks)
-	for i := range asks {
-		share := (total + left - 1) / left
-		asks[i].n = max(min(asks[i].n, share), 0)
-		total -= asks[i].n
-		left--
+	given := make([]int, len(asks))
+	for total > 0 {
+		hungry := 0
+		for i := range asks {
+			if given[i] < asks[i].n {
+				hungry++
+			}
+		}
+		if hungry == 0 {
+			break
+		}
+		share := max(total/hungry, 1)
+		for i := range asks {
+			n := min(asks[i].n-given[i], share, total)
+			given[i] += n
+			total -= n
+		}
 	}
-	return slices.DeleteFunc(asks, func(a ask) bool { return a.n <= 0 })
+	for i := range asks {
+		asks[i].n = given[i]
+	}
+	return slices.DeleteFunc(asks, func(a ask) bool { return a.n == 0 })
 }
 
 // dry notes what a claim said about a source: short tells that it gave less than was asked for.

@@ -1,0 +1,66 @@
+package poll
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestDivide(t *testing.T) {
+	for _, c := range []struct {
+		needs []int
+		total int
+		want  []int
+	}{
+		{[]int{2, 1}, 1, []int{1, 0}},
+		{[]int{1, 2}, 1, []int{1, 0}},
+		{[]int{5, 5, 5}, 2, []int{1, 1, 0}},
+		{[]int{1, 100}, 20, []int{1, 19}},
+		{[]int{100, 1, 100}, 21, []int{10, 1, 10}},
+		{[]int{3, 3}, 100, []int{3, 3}},
+		{[]int{3, 3}, 0, []int{0, 0}},
+		{[]int{3, 3}, -4, []int{0, 0}},
+		{nil, 10, nil},
+	} {
+		require.Equal(t, c.want, shares(c.needs, c.total), "%v of %v", c.total, c.needs)
+	}
+}
+
+func TestDivideGivesAllItCan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		needs := rapid.SliceOfN(rapid.IntRange(1, 50), 1, 8).Draw(t, "needs")
+		total := rapid.IntRange(0, 300).Draw(t, "total")
+		given, sum, need := shares(needs, total), 0, 0
+		for i := range needs {
+			require.LessOrEqual(t, given[i], needs[i])
+			sum += given[i]
+			need += needs[i]
+			for j := range needs {
+				if given[i] < needs[i] {
+					require.LessOrEqual(t, given[j], given[i]+1, "who gets less than it needs gets no less than any other, but for the rest")
+				}
+			}
+		}
+		require.Equal(t, min(total, need), sum)
+	})
+}
+
+// shares is divide by position.
+func shares(needs []int, total int) []int {
+	var asks []ask
+	at := map[*source]int{}
+	for i, n := range needs {
+		src := &source{}
+		at[src] = i
+		asks = append(asks, ask{source: src, n: n})
+	}
+	var out []int
+	if needs != nil {
+		out = make([]int, len(needs))
+	}
+	for _, a := range divide(asks, total) {
+		out[at[a.source]] = a.n
+	}
+	return out
+}
