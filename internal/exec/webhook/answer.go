@@ -1,0 +1,116 @@
+package webhook
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// received is a whole answer: its body has been read to its end.
+type received struct {
+	status int
+	header http.Header
+	media  string // the body's type without parameters, lower case
+	body   []byte // at most task.MaxResult+1 bytes
+	size   int64  // of the whole body
+	stream bool   // a stream, which is not read
+}
+
+// partialError says that an answer began and did not end.
+type partialError struct {
+	text string
+	err  error
+}
+
+func (e *partialError) Error() string { return fmt.Sprintf("%s: %s", e.text, e.err) }
+func (e *partialError) Unwrap() error { return e.err }
+
+// readAnswer reads an answer to its end; what is too long to be kept is read and dropped, so that the connection can
+// be used again. An answer that does not end, or not within maxAnswer, is a *partialError: it is no answer.
+func readAnswer(resp *http.Response) (*received, error) {
+	a := &received{status: resp.StatusCode, header: resp.Header}
+	a.media, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if a.status == http.StatusSwitchingProtocols || a.isStream() {
+		a.stream = true
+		return a, nil
+	}
+	var body bytes.Buffer
+	if n := resp.ContentLength; 0 < n && n <= task.MaxResult {
+		body.Grow(int(n) + bytes.MinRead)
+	}
+	kept, err := io.Copy(&body, io.LimitReader(resp.Body, task.MaxResult+1))
+	a.body, a.size = body.Bytes(), kept
+	if err == nil && kept > task.MaxResult {
+		var more int64
+		more, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer-kept+1))
+		a.size += more
+	}
+	if err == nil && a.size > maxAnswer {
+		err = fmt.Errorf("at most %d bytes are read", maxAnswer)
+	}
+	if err != nil {
+		return nil, &partialError{text: fmt.Sprintf("answered %d, and the answer did not end", a.status), err: err}
+	}
+	return a, nil
+}
+
+func (a *received) isStream() bool { return a.status == http.StatusOK && a.media == "application/x-ndjson" }
+
+// outcome is what the answer means: the declared permanent statuses come first, then a problem document, then the
+// table of docs/protocol.md.
+func (a *received) outcome(w *task.Webhook) task.Outcome {
+	p := parseProblem(a.media, a.body)
+	o := task.Outcome{Error: a.text(p)}
+	switch {
+	case slices.Contains(w.Permanent, a.status):
+		o.Verdict = task.Rejected
+	case a.stream:
+		o.Verdict, o.EndUnknown = task.Failed, true
+		o.Error += ": streams and upgrades are not in this version"
+	case p.Stale:
+		o.Verdict, o.EndUnknown = task.Superseded, true
+	case p.Final:
+		o.Verdict = task.Rejected
+	default:
+		a.table(&o)
+	}
+	return o
+}
+
+// table is the answer table.
+func (a *received) table(o *task.Outcome) {
+	switch s := a.status; {
+	case 200 <= s && s <= 299:
+		o.Verdict, o.Error = task.Succeeded, ""
+		o.Result, o.Note = answer.Result(a.body, a.size)
+	case s == http.StatusGone, s == http.StatusUnprocessableEntity:
+		o.Verdict = task.Rejected
+	case s == http.StatusTooEarly, s == http.StatusTooManyRequests:
+		o.Verdict, o.RetryAfter = task.Deferred, retryAfter(a.header)
+	case s == http.StatusServiceUnavailable:
+		o.Verdict, o.RetryAfter, o.Unavailable = task.Deferred, retryAfter(a.header), true
+	default:
+		o.Verdict = task.Failed
+	}
+}
+
+// text says in one line what the answer was.
+func (a *received) text(p problem) string {
+	words := p.text()
+	if words == "" && !a.stream {
+		words = answer.Line(string(a.body))
+	}
+	if words == "" {
+		words = http.StatusText(a.status)
+	}
+	if words == "" {
+		return fmt.Sprintf("answered %d", a.status)
+	}
+	return fmt.Sprintf("answered %d: %s", a.status, words)
+}

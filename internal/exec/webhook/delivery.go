@@ -1,0 +1,133 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// How often, within one attempt, a request is tried again of which nothing left: 4 times in 0.75 s. It bridges the
+// moment in which a server is replaced; whatever takes longer is the breaker's.
+const (
+	maxRetries = 4
+	retryMin   = 50 * time.Millisecond
+	retryMax   = 400 * time.Millisecond
+)
+
+// delivery is the sending of one message, and what is known of it.
+type delivery struct {
+	client  *Client
+	lease   *lease.Lease
+	message *Message
+	signer  signer
+
+	// Of the present try: the connection that it got (nil: none) and how much had been written to it before.
+	conn   *countedConn
+	before int64
+	reused bool
+	opaque bool // the connection is none of ours: nothing is known
+}
+
+// send sends the message and returns the answer's header. It sends again only what never left. ctx ends it, the
+// reading of the answer's body included.
+func (d *delivery) send(ctx context.Context) (*http.Response, error) {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: d.gotConn})
+	m := d.message
+	r := &http.Request{
+		Method: m.Method, URL: m.URL, Host: m.Host, Header: m.Header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	req, err := retryablehttp.FromRequest(r.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if err := req.SetBody(m.Body); err != nil {
+		return nil, err
+	}
+	req.GetBody = nil // without it, Go's transport cannot send the request a second time by itself
+	client := retryablehttp.Client{
+		HTTPClient:   d.client.http,
+		RetryMax:     maxRetries,
+		RetryWaitMin: retryMin,
+		RetryWaitMax: retryMax,
+		Backoff:      d.backoff,
+		ErrorHandler: retryablehttp.PassthroughErrorHandler,
+		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
+			return err != nil && !d.left() && ctx.Err() == nil && !d.stopping(), nil
+		},
+		RequestLogHook: func(_ retryablehttp.Logger, r *http.Request, _ int) {
+			d.conn, d.before, d.reused, d.opaque = nil, 0, false, false
+			d.signer.sign(r.Header, m.ID, d.lease.Now(), m.Body)
+		},
+	}
+	return client.Do(req)
+}
+
+// gotConn notes the connection that the request is about to be written to. One that the server has closed since it
+// was last used is closed here too, before anything is written: a request that is lost in it would look as if it had
+// been sent. Nor is anything sent any more once the attempt is to stop.
+func (d *delivery) gotConn(info httptrace.GotConnInfo) {
+	d.conn = counted(info.Conn)
+	if d.conn == nil {
+		d.opaque = true
+		return
+	}
+	d.before, d.reused = d.conn.written.Load(), info.Reused
+	if d.stopping() {
+		_ = d.conn.Close()
+		return
+	}
+	if info.Reused && d.conn.ended() {
+		_ = d.conn.Close()
+		d.client.transport.CloseIdleConnections() // the others are likely to be as old
+	}
+}
+
+// left tells whether the target may have got anything of the present try. It is certain once the transport has given
+// the request up: it waits for its writer before it does.
+func (d *delivery) left() bool {
+	return d.opaque || d.conn != nil && d.conn.written.Load() > d.before
+}
+
+// stopping tells whether the attempt is to stop, be it that it still has its grace.
+func (d *delivery) stopping() bool { return d.lease.Context().Err() != nil }
+
+// backoff doubles, from nothing where it was only a connection that had grown old.
+func (d *delivery) backoff(low, high time.Duration, retry int, _ *http.Response) time.Duration {
+	if d.reused {
+		return 0
+	}
+	return min(low<<retry, high)
+}
+
+// failure is the outcome of an attempt that got no whole answer.
+func (d *delivery) failure(err error) task.Outcome {
+	left := d.left()
+	if d.stopping() {
+		return stopped(d.lease, !left)
+	}
+	var u *url.Error
+	if errors.As(err, &u) { // it repeats the URL, and with it what may be secret there
+		err = u.Err
+	}
+	if !left {
+		return task.Outcome{
+			Verdict: task.Undelivered, Untouched: true,
+			Error: "could not be sent: " + answer.Line(err.Error()),
+		}
+	}
+	var partial *partialError
+	if !errors.As(err, &partial) {
+		err = &partialError{text: "the connection was lost before an answer came", err: err}
+	}
+	return task.Outcome{Verdict: task.Failed, Error: answer.Line(err.Error()), EndUnknown: true}
+}

@@ -1,0 +1,100 @@
+package webhook
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/leasehold/leasehold/internal/exec/envelope"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Message is what is sent, without its signature.
+type Message struct {
+	Method string
+	URL    *url.URL
+	Host   string // "" for the URL's
+	Header http.Header
+	Body   []byte
+	ID     string // webhook-id
+}
+
+// Message writes the request of an attempt. Its errors are the row's fault: they name the template, or what it made.
+func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Message, error) {
+	e := envelope.Of(l, t)
+	m := &Message{Method: w.Method, ID: e.MessageID(), Header: make(http.Header, 16)}
+	if m.Method == "" {
+		m.Method = http.MethodPost
+	}
+	var err error
+	if m.URL, err = target(e.Task, t, w.URL); err != nil {
+		return nil, err
+	}
+	m.Header.Set("Content-Type", "application/json")
+	m.Header.Set("User-Agent", c.agent)
+	for name, template := range w.Headers {
+		value, err := template(e.Task)
+		if err != nil {
+			return nil, err
+		}
+		if !plain(value) {
+			return nil, fmt.Errorf("%s: header %s: a header value has no control characters, and this row's has", t.Source, name)
+		}
+		if http.CanonicalHeaderKey(name) == "Host" {
+			m.Host = value
+			continue
+		}
+		m.Header.Set(name, value)
+	}
+	m.protocol(&e, w)
+	if w.Body == task.BodyPayload {
+		m.Body = e.Task.Payload
+		return m, nil
+	}
+	m.Body, err = e.JSON()
+	return m, err
+}
+
+// protocol sets the headers that are the protocol's own; no declared header replaces them.
+func (m *Message) protocol(e *envelope.Envelope, w *task.Webhook) {
+	h, row := m.Header, e.Task
+	h.Set("Webhook-Id", m.ID)
+	h.Set("Traceparent", envelope.Traceparent(row.Traceparent))
+	h.Set("Leasehold-Type", e.Type)
+	h.Set("Leasehold-Task", strconv.FormatInt(int64(row.ID), 10))
+	h.Set("Leasehold-Phase", string(row.Phase()))
+	h.Set("Leasehold-Attempt", strconv.Itoa(row.Attempt))
+	h.Set("Leasehold-Fence", strconv.FormatInt(int64(row.Fence), 10))
+	h.Set("Leasehold-Deadline", envelope.Time(e.Deadline))
+	if w.IdempotencyKey {
+		h.Set("Idempotency-Key", m.ID)
+	}
+}
+
+// target evaluates the URL. Config has seen to it that rows fill path and query only; this is the last look.
+func target(row *task.Task, t *task.Type, template task.Template) (*url.URL, error) {
+	text, err := template(row)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: url: %w", t.Source, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, fmt.Errorf("%s: url: %q is not http://host… or https://host…", t.Source, u.Redacted())
+	}
+	return u, nil
+}
+
+// plain tells whether s may stand in a header (RFC 9110, field-value).
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,165 @@
+// Package webhook runs attempts as HTTP callbacks: one request, and what its answer means (docs/protocol.md).
+//
+// It speaks HTTP/1.1 only, also over TLS, because there a connection carries one request at a time: so it is known to
+// the byte whether anything of a request left, and closing the connection is a stop that every server notices. No
+// proxy is used, whatever the environment says: a proxy's answer would stand where "connection refused" belongs.
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Limits that no declaration changes.
+const (
+	dialTimeout = 5 * time.Second  // connection and, once more, TLS handshake
+	maxHeader   = 64 << 10         // bytes of an answer's header
+	maxAnswer   = 16 << 20         // bytes of an answer's body that are read at all
+	idleTimeout = time.Second      // below what any common server allows an idle connection (gunicorn 2 s, Node 5 s)
+	keepAlive   = 15 * time.Second // between TCP probes
+)
+
+// Options are what a Client needs.
+type Options struct {
+	Version string // of the agent, for User-Agent
+	Workers int    // attempts at once: as many idle connections are kept for each host
+}
+
+// Client runs attempts. It is safe for use by many at once.
+type Client struct {
+	transport *http.Transport
+	http      *http.Client
+	agent     string
+}
+
+// New makes a client with a transport of its own.
+func New(o Options) *Client {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{Conn: conn}, nil
+		},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    dialTimeout,
+		Protocols:              protocols,
+		DisableCompression:     true, // a small answer may not unfold into a large one
+		MaxIdleConnsPerHost:    max(o.Workers, 16),
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+	return &Client{
+		transport: transport,
+		http: &http.Client{
+			Transport:     onlyRoundTrip{transport},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		agent: "leasehold/" + o.Version,
+	}
+}
+
+// onlyRoundTrip hides CloseIdleConnections, which retryablehttp calls whenever a request fails: one target that is
+// down must not cost all others their connections.
+type onlyRoundTrip struct{ rt http.RoundTripper }
+
+func (o onlyRoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return o.rt.RoundTrip(r) }
+
+// Close closes idle connections. Attempts must be over.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Run runs one attempt and says how it ended. When it returns, the answer has been read to its end or the connection
+// is closed.
+func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome {
+	if l.Context().Err() != nil {
+		return stopped(l, true)
+	}
+	m, err := c.Message(l, t, w)
+	if err != nil {
+		return task.Outcome{Verdict: task.Rejected, Error: err.Error(), Untouched: true}
+	}
+	signer, err := newSigner(w.Secrets)
+	if err != nil { // the declaration's fault, not the row's
+		return task.Outcome{Verdict: task.Undelivered, Error: t.Source + ": " + err.Error(), Untouched: true}
+	}
+	ctx, release := requestContext(l, w.CancelGrace)
+	defer release()
+
+	l.Start()
+	d := &delivery{client: c, lease: l, message: m, signer: signer}
+	resp, err := d.send(ctx)
+	if err != nil {
+		return d.failure(err)
+	}
+	defer resp.Body.Close()
+	a, err := readAnswer(resp)
+	if err != nil {
+		return d.failure(err)
+	}
+	return afterStop(l, a.outcome(w))
+}
+
+// requestContext is the context of the request: it ends when the lease's does, or where the attempt is cancelled, once
+// the application has had its grace to answer. release ends it and waits until nothing of it is left.
+func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))
+	done := make(chan struct{})
+	stop := context.AfterFunc(l.Context(), func() {
+		defer close(done)
+		defer cancel()
+		if cause := l.Cause(); cause == nil || cause.Verdict != task.Cancelled {
+			return
+		}
+		grace := time.NewTimer(min(cancelGrace, l.KillIn()))
+		defer grace.Stop()
+		select {
+		case <-grace.C:
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel()
+		if !stop() {
+			<-done
+		}
+	}
+}
+
+// stopped is the outcome of an attempt whose lease has ended before its answer came.
+func stopped(l *lease.Lease, untouched bool) task.Outcome {
+	cause := l.Cause()
+	if cause == nil {
+		cause = &lease.Cause{Verdict: task.Drained, Reason: "the agent stops"}
+	}
+	o := cause.Outcome()
+	if untouched && o.Verdict == task.TimedOut {
+		o = task.Outcome{Verdict: task.Undelivered, Error: "no connection: " + o.Error}
+	}
+	o.Untouched, o.EndUnknown = untouched, !untouched
+	return o
+}
+
+// afterStop is what an answer is worth that came within the grace of a cancellation: a success stands, all else is the
+// cancellation's doing.
+func afterStop(l *lease.Lease, o task.Outcome) task.Outcome {
+	cause := l.Cause()
+	if cause == nil || cause.Verdict != task.Cancelled || o.Verdict == task.Succeeded {
+		return o
+	}
+	cancelled := cause.Outcome()
+	if o.Error != "" {
+		cancelled.Error = fmt.Sprintf("%s (%s)", cancelled.Error, o.Error)
+	}
+	return cancelled
+}
