@@ -62,6 +62,9 @@ func Checks() []Check {
 		{"enqueue", enqueueChecks()},
 		{"look", lookChecks()},
 		{"maintain", maintainChecks()},
+		{"concurrent", concurrentChecks()},
+		{"failpoints", failpointChecks()},
+		{"wake", wakeChecks()},
 	} {
 		for _, c := range part.checks {
 			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})
