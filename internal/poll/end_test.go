@@ -162,7 +162,11 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 func TestGateHoldsClaimsAndReturnsTheQueue(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		g := &gate{n: 0, wait: 500 * time.Millisecond}
-		r := newRig(t, store, func(r *rig) { r.opts.Gate = g })
+		r := newRig(t, store, func(r *rig) {
+			g.busy = func() int { return r.engine.Held() }
+			r.opts.Gate = g
+			r.deeds.do = takes(time.Millisecond)
+		})
 		ids := r.insert(10)
 		after(5 * time.Second)
 		require.Empty(t, r.deeds.started())

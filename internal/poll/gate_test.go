@@ -15,14 +15,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // gate is a gate that the test opens and shuts.
 type gate struct {
 	mu   sync.Mutex
-	n    int
+	n    int // that may run at once; negative: no bound
 	wait time.Duration
+	busy func() int
 }
 
 func (g *gate) Room(string, task.Phase) (int, time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.n, g.wait
+	if g.n < 0 {
+		return g.n, 0
+	}
+	return max(g.n-g.busy(), 0), g.wait
 }
 
 func (g *gate) Done(string, task.Phase, task.ID, task.Outcome) {}

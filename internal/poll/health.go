@@ -18,6 +18,9 @@ func (e *Engine) Draining() bool {
 	}
 }
 
+// Held is how many rows the session holds, as far as it knows: queued, running, or not settled yet.
+func (e *Engine) Held() int { return e.keeper.Held() }
+
 // Fit tells whether the session is present in the store and may claim.
 func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
 

@@ -1,0 +1,250 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const presence = 15 * time.Second
+
+// post is a keeper at a store whose clock can be moved and whose line can be cut.
+type post struct {
+	*lease.Keeper
+	store  *model.Store
+	skew   atomic.Int64
+	cut    atomic.Bool
+	clock  lease.Clock
+	strays [][]lease.Held
+}
+
+func (p *post) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+	return p.store.Join(ctx, a)
+}
+
+func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, error) {
+	if p.cut.Load() {
+		return lease.Standing{}, errors.New("out of reach")
+	}
+	return p.store.Present(ctx, q)
+}
+
+func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	return p.store.Renew(ctx, s, rows)
+}
+
+func (p *post) Leave(ctx context.Context, s task.Session) error { return p.store.Leave(ctx, s) }
+
+// station runs f with a keeper that has joined and runs.
+func station(t *testing.T, f func(t *testing.T, p *post)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &post{clock: lease.RunClock()}
+		p.store = model.New(func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) })
+		p.Keeper = lease.NewKeeper(lease.KeeperOptions{
+			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+			Agent: lease.Agent{
+				Name: "post", Presence: presence,
+				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
+			},
+			Strays: func(h []lease.Held) { p.strays = append(p.strays, h) },
+		})
+		require.NoError(t, p.Keeper.Join(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			p.Run(ctx)
+		}()
+		f(t, p)
+		cancel()
+		<-over
+		require.NoError(t, p.Keeper.Leave(context.Background()))
+	})
+}
+
+// hold claims n rows and opens leases on them.
+func (p *post) hold(t *testing.T, number int64, n int) []*lease.Lease {
+	t.Helper()
+	for range n {
+		_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		require.NoError(t, err)
+	}
+	sent := p.clock.Now()
+	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
+		{Type: "a", Phase: task.Run, N: n, Window: policy.Window(task.Run), Policy: policy.Hash()},
+	}})
+	require.NoError(t, err)
+	require.Len(t, got, n)
+	rows := make([]lease.Row, n)
+	for i := range got {
+		rows[i] = lease.Row{Task: &got[i], Policy: &policy}
+	}
+	return p.Open(number, rows, sent)
+}
+
+func TestSessionStaysPresent(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(10 * time.Minute)
+		require.True(t, p.Fit())
+		stats, err := p.store.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, stats.AgentsPresent)
+	})
+}
+
+func TestNewSessionSweepsNothingAtFirst(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(lease.SettleIn - time.Millisecond)
+		require.False(t, p.MaySweep())
+		pass(time.Millisecond)
+		require.True(t, p.MaySweep())
+	})
+}
+
+func TestOutOfReach(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		leases := p.hold(t, 1, 3)
+		pass(4 * time.Second) // a sign of life has just been written
+		p.cut.Store(true)
+		pass(presence - policy.Stop - time.Millisecond)
+		require.True(t, p.Fit())
+		require.Nil(t, leases[0].Cause())
+		pass(time.Millisecond)
+		require.False(t, p.Fit(), "nothing new is begun")
+		for _, l := range leases {
+			require.Equal(t, task.Drained, l.Cause().Verdict)
+			require.Equal(t, policy.Stop-lease.KillMargin, l.KillIn(), "and there is time to stop")
+		}
+		late := p.hold(t, 2, 1)
+		require.NotNil(t, late[0].Cause(), "a claim whose reply comes now is not started")
+		pass(policy.Stop)
+		require.False(t, p.MaySweep(), "who is absent judges nobody")
+		p.cut.Store(false)
+		pass(2 * time.Second)
+		require.True(t, p.Fit())
+		require.True(t, p.MaySweep())
+	})
+}
+
+func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		policy := policy
+		policy.Stop = time.Minute
+		k := lease.NewKeeper(lease.KeeperOptions{
+			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+			Agent: lease.Agent{
+				Name: "long", Presence: presence,
+				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
+			},
+		})
+		require.NoError(t, k.Join(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			k.Run(ctx)
+		}()
+		row := claimed()
+		l := k.Open(1, []lease.Row{{Task: row, Policy: &policy}}, p.clock.Now())
+		pass(1999 * time.Millisecond)
+		require.True(t, k.Fit())
+		require.Nil(t, l[0].Cause())
+		cancel()
+		<-over
+	})
+}
+
+func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
+	for what, jump := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				pass(5 * time.Second)
+				require.True(t, p.MaySweep())
+				leases := p.hold(t, 1, 2)
+				pass(3 * time.Second)
+				p.skew.Store(int64(jump))
+				pass(2 * time.Second)
+				require.False(t, p.MaySweep())
+				left := leases[0].KillIn() + lease.KillMargin
+				info, err := p.store.Get(t.Context(), leases[0].Task().ID)
+				require.NoError(t, err)
+				window := policy.Window(task.Run) - 5*time.Second
+				require.WithinDuration(t, time.Now().Add(jump+window), *info.LeaseEnd, 2*time.Second, "what was left before is left after")
+				require.LessOrEqual(t, left, window)
+				pass(presence - 2*time.Second)
+				require.False(t, p.MaySweep())
+				pass(4 * time.Second)
+				require.True(t, p.MaySweep())
+				for _, l := range leases {
+					require.Nil(t, l.Cause())
+				}
+			})
+		})
+	}
+}
+
+func TestDriftIsNoJump(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(5 * time.Second)
+		for i := range 20 {
+			p.skew.Store(int64(i) * int64(400*time.Millisecond))
+			pass(2 * time.Second)
+			require.True(t, p.MaySweep())
+		}
+	})
+}
+
+func TestTakenRowStopsItsLease(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		leases := p.hold(t, 1, 2)
+		leases[1].Close() // over, and its settlement's answer is still out
+		require.NoError(t, p.store.Leave(t.Context(), p.Session()))
+		other, err := p.store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
+		require.NoError(t, err)
+		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute)
+		require.NoError(t, err)
+		require.Len(t, swept, 2)
+		pass(2 * time.Second)
+		require.Equal(t, task.Lost, leases[0].Cause().Verdict)
+		require.Nil(t, leases[1].Cause())
+	})
+}
+
+func TestStraysAreReported(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		p.hold(t, 5, 1)
+		mine := p.hold(t, 6, 1)
+		p.Release(mine[0]) // as if claim 6 had come back empty: the row is unknown to the agent now
+		pass(2 * time.Second)
+		require.Len(t, p.strays, 1)
+		require.Equal(t, []lease.Held{{ID: mine[0].Task().ID, Fence: 1, Claim: 6}}, p.strays[0])
+
+		// A claim that is not resolved yet is nobody's stray.
+		_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		require.NoError(t, err)
+		_, err = p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: 7, Wants: []poll.Want{
+			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: policy.Hash()},
+		}})
+		require.NoError(t, err)
+		pass(2 * time.Second)
+		require.Len(t, p.strays, 2)
+		require.Len(t, p.strays[1], 1)
+	})
+}
