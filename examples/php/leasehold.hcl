@@ -1,0 +1,23 @@
+# What the agent runs for this application: one callback, one subprocess.
+
+store {
+  url = env("DATABASE_URL", "sqlite:leasehold.db")
+}
+
+task "greeting.send" {
+  timeout = "10s"
+
+  webhook {
+    url    = "${env("APP_URL", "http://127.0.0.1:8080")}/greet"
+    secret = env("WEBHOOK_SECRET", "whsec_bm90LWEtc2VjcmV0")
+  }
+}
+
+task "report.build" {
+  timeout = "1m"
+
+  command {
+    argv = ["php", "report.php"]
+    env  = { DATABASE_URL = env("DATABASE_URL", "sqlite:leasehold.db") }
+  }
+}

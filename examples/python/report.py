@@ -1,0 +1,20 @@
+"""One report.build task: the envelope comes on standard input, the result goes into $LEASEHOLD_RESULT_FILE."""
+
+import json
+import os
+import sys
+
+import db
+
+name = json.load(sys.stdin)["data"]["name"]
+
+with db.transaction() as run:
+    greetings = run("SELECT count(*) FROM greeting WHERE greeted_by IS NOT NULL").fetchone()[0]
+    found = run("UPDATE report SET greetings = ? WHERE name = ?", greetings, name).rowcount
+
+if not found:
+    print("no report of the name", name, file=sys.stderr)
+    sys.exit(65)  # rejected: trying again would not help
+
+with open(os.environ["LEASEHOLD_RESULT_FILE"], "w", encoding="utf-8") as result:
+    json.dump({"greetings": greetings}, result)
