@@ -1,0 +1,50 @@
+# What can be done with this repository. `make` alone lists it. Only Go is needed; what else a target would like to
+# have it installs where it may, or names.
+
+BIN        := bin/leasehold
+LINT       := .cache/bin/golangci-lint
+LINT_BUILT := v2.15.0
+GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
+SCRIPTS    := .ci/run test/with-postgres test/all test/apt-install test/examples/prepare \
+              examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
+              $(wildcard cmd/agent/template/*.sh)
+
+# The binary takes its version from git, where the tree can be read.
+VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint lint-scripts fmt check generated install-tools clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/leasehold, static
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(VCS) -o $(BIN) ./cmd/agent
+
+demo: build ## see it work: an agent, an application, tasks that succeed and tasks that do not
+	@go run ./examples/demo -leasehold $(BIN)
+
+test: ## run every test, on a throwaway PostgreSQL, with the race detector
+	@test/all
+
+check: fmt lint lint-scripts test ## format, lint and test
+
+lint: $(LINT) ## run golangci-lint
+	$(LINT) run ./...
+
+lint-scripts: ## run shellcheck on the shell scripts, where it is there
+	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x $(SCRIPTS); \
+	else echo 'left out: shellcheck is not there (apt install shellcheck)' >&2; [ "$(CI)" != true ]; fi
+
+fmt: ## format the Go files
+	gofmt -w $(GO_FILES)
+
+install-tools: $(LINT) ## build the linter into .cache/bin
+
+$(LINT): Makefile
+	GOBIN=$(CURDIR)/.cache/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_BUILT)
+	@touch $@
+
+clean: ## remove what was built
+	rm -rf bin .cache examples/node/node_modules
