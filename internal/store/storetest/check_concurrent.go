@@ -179,7 +179,7 @@ func concurrentSweeps(t testing.TB, h Harness) {
 	require.NoError(t, dead.Leave(dead.ctx, dead.session))
 	var seen tally
 	together(agents, func(ctx context.Context, r *rig) error {
-		for empty := 0; empty < patience; {
+		for empty, calls := 0, 0; empty < patience && calls < 10*patience; calls++ {
 			rows, err := r.Sweep(ctx, r.session, 5, judge)
 			if err != nil {
 				return err

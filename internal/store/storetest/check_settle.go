@@ -276,8 +276,8 @@ func settleOrder(t testing.TB, h Harness) {
 	stale := finish(rows[2])
 	stale.Fence--
 	require.Equal(t,
-		[]lease.Answer{lease.Applied, lease.Ended, lease.Lost, lease.Applied, lease.Lost, lease.Ended, lease.Applied},
-		r.settle(finish(rows[5]), retry(rows[4], time.Hour), stale, finish(rows[0]),
+		[]lease.Answer{lease.Ended, lease.Applied, lease.Lost, lease.Applied, lease.Lost, lease.Ended, lease.Applied},
+		r.settle(retry(rows[4], time.Hour), finish(rows[5]), stale, finish(rows[0]),
 			poll.Settlement{ID: 999_999_999, Fence: 1, Next: task.Transition{State: task.StateSucceeded}},
 			finish(rows[1]), retry(rows[3], time.Hour)))
 	for i, state := range []task.State{

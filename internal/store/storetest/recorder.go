@@ -61,3 +61,16 @@ func (r *recorder) Failed() bool {
 	defer r.mu.Unlock()
 	return r.failed
 }
+
+// Failing runs the check of that name on a harness and returns how it failed; "" where it passed. It is for showing
+// that the suite can fail.
+func Failing(t testing.TB, name string, h Harness) string {
+	t.Helper()
+	for _, c := range Checks() {
+		if c.Name == name {
+			return expect(t, func(t testing.TB) { c.Run(t, h) })
+		}
+	}
+	t.Fatalf("the suite has no check %q", name)
+	return ""
+}

@@ -1,0 +1,21 @@
+package model
+
+import (
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Tamper gives f the tables, to break them.
+func (s *Store) Tamper(f func(live, archive map[task.ID]*Row, attempts map[task.ID][]Attempt)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.live, s.archive, s.attempts)
+}
+
+// Each is Tamper of every live row.
+func (s *Store) Each(f func(*Row)) {
+	s.Tamper(func(live, _ map[task.ID]*Row, _ map[task.ID][]Attempt) {
+		for _, r := range live {
+			f(r)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package model_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// wrongRenew is a model that changes what it is told before a renewal.
+type wrongRenew struct {
+	*storetest.OnModel
+	before func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)
+}
+
+func (b wrongRenew) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		b.before(b.OnModel, &s, &rows[i])
+	}
+	return b.OnModel.Renew(ctx, s, rows)
+}
+
+func renewing(f func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongRenew{m, f} }
+}
+
+// wrongPresent lengthens leases with presence.
+type wrongPresent struct {
+	*storetest.OnModel
+	after func(m *storetest.OnModel, p lease.Presence, st *lease.Standing)
+}
+
+func (b wrongPresent) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
+	st, err := b.OnModel.Present(ctx, p)
+	b.after(b.OnModel, p, &st)
+	return st, err
+}
+
+func presenting(f func(*storetest.OnModel, lease.Presence, *lease.Standing)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongPresent{m, f} }
+}
+
+// wrongSweep is a model that changes its rows before a sweep, or what it has done after it.
+type wrongSweep struct {
+	*storetest.OnModel
+	before func(r *model.Row)
+	after  func(m *storetest.OnModel, swept []poll.Swept)
+	more   int
+}
+
+func (b wrongSweep) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+	if b.before != nil {
+		b.Each(b.before)
+	}
+	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge)
+	if b.after != nil {
+		b.after(b.OnModel, swept)
+	}
+	return swept, err
+}
+
+// never leaves.
+type lingers struct{ *storetest.OnModel }
+
+func (lingers) Leave(context.Context, task.Session) error { return nil }
+
+// rejoins gives out the session that it gave out before.
+type rejoins struct{ *storetest.OnModel }
+
+func (b rejoins) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+	_, err := b.Present(ctx, lease.Presence{Session: 1, Agent: a})
+	return 1, err
+}
+
+func leaseSabotages() []sabotage {
+	return append(sweepSabotages(), []sabotage{
+		{"renews whatever the fence", renewing(func(m *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			m.Each(func(r *model.Row) {
+				if r.ID == w.ID {
+					w.Fence = r.Fence
+				}
+			})
+		}), "repeat/a stale fence renews nothing"},
+		{"renews whoever asks", renewing(func(m *storetest.OnModel, s *task.Session, w *lease.Renewal) {
+			m.Each(func(r *model.Row) {
+				if r.ID == w.ID {
+					*s = r.Session
+				}
+			})
+		}), "repeat/a foreign session renews nothing"},
+		{"shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Exact = true
+		}), "lease/an earlier end is taken only where it is exact"},
+		{"never shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Exact = false
+		}), "lease/an earlier end is taken only where it is exact"},
+		{"counts from the write", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Age = 0
+		}), "lease/a renewal counts from the progress"},
+		{"lengthens leases with presence", presenting(func(m *storetest.OnModel, p lease.Presence, st *lease.Standing) {
+			m.Each(func(r *model.Row) {
+				if r.State.Running() && r.Session == p.Session {
+					r.LeaseEnd = st.Now.Add(time.Hour)
+				}
+			})
+		}), "lease/presence lengthens no lease"},
+		{"forgets what is held", presenting(func(_ *storetest.OnModel, _ lease.Presence, st *lease.Standing) {
+			st.Held = nil
+		}), "lease/presence returns what is held"},
+		{"keeps sessions that left", func(m *storetest.OnModel) storetest.Harness {
+			return lingers{m}
+		}, "sweep/dead by its session's leaving"},
+		{"uses a session again", func(m *storetest.OnModel) storetest.Harness {
+			return rejoins{m}
+		}, "lease/sessions are never used again"},
+		{"knows no policies", func(m *storetest.OnModel) storetest.Harness {
+			return ignorant{m}
+		}, "lease/policies are kept"},
+	}...)
+}
+
+type ignorant struct{ *storetest.OnModel }
+
+func (ignorant) Policies(context.Context, []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
+	return nil, nil
+}
+
+func sweepSabotages() []sabotage {
+	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []poll.Swept), more int,
+	) func(*storetest.OnModel) storetest.Harness {
+		return func(m *storetest.OnModel) storetest.Harness { return wrongSweep{m, before, after, more} }
+	}
+	each := func(f func(*model.Row, *poll.Swept)) func(*storetest.OnModel, []poll.Swept) {
+		return func(m *storetest.OnModel, swept []poll.Swept) {
+			m.Each(func(r *model.Row) {
+				for i := range swept {
+					if swept[i].ID == r.ID {
+						f(r, &swept[i])
+					}
+				}
+			})
+		}
+	}
+	return []sabotage{
+		{"sweeps the living", sweeping(func(r *model.Row) { r.LeaseEnd = time.Time{} }, nil, 0),
+			"sweep/nothing of the living"},
+		{"sweeps a judged row", sweeping(func(r *model.Row) {
+			if r.Claim == 0 {
+				r.LeaseEnd = time.Time{}
+			}
+		}, nil, 0), "sweep/a judged row is left to its judge"},
+		{"never sweeps a judged row", sweeping(func(r *model.Row) {
+			if r.State.Running() && r.Claim == 0 {
+				r.State = "judged"
+			}
+		}, nil, 0), "sweep/a judged row whose judge has died"},
+		{"sweeps over the limit", sweeping(nil, nil, 1), "sweep/no more than the limit"},
+		{"sweeps and leaves the row to others", sweeping(nil, each(func(r *model.Row, _ *poll.Swept) {
+			r.LeaseEnd = time.Time{}
+		}), 0), "concurrent/a sweep is won by one"},
+		{"keeps the fence", sweeping(nil, each(func(r *model.Row, s *poll.Swept) {
+			r.Fence, s.Fence = s.RanFence, s.RanFence
+		}), 0), "sweep/what a sweep returns and writes"},
+		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *poll.Swept) { r.Attempt-- }), 0),
+			"sweep/what a sweep returns and writes"},
+		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *poll.Swept) { s.Present = true }), 0),
+			"sweep/dead by its session's silence"},
+		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *poll.Swept) { s.Present = false }), 0),
+			"sweep/dead by its lease"},
+	}
+}

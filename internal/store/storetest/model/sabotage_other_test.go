@@ -1,0 +1,180 @@
+package model_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// wrongEnqueue is a model whose Enqueue is another function.
+type wrongEnqueue struct {
+	*storetest.OnModel
+	enqueue func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error)
+}
+
+func (b wrongEnqueue) Enqueue(ctx context.Context, r ops.Request) (task.ID, bool, error) {
+	return b.enqueue(b.OnModel, ctx, r)
+}
+
+func enqueueing(f func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error),
+) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongEnqueue{m, f} }
+}
+
+// wrongList is a model that changes filters.
+type wrongList struct {
+	*storetest.OnModel
+	change func(*ops.Filter)
+}
+
+func (b wrongList) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+	b.change(&f)
+	return b.OnModel.List(ctx, f)
+}
+
+func listing(f func(*ops.Filter)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongList{m, f} }
+}
+
+// wrongStats is a model that miscounts.
+type wrongStats struct {
+	*storetest.OnModel
+	change func(*ops.Stats)
+}
+
+func (b wrongStats) Stats(ctx context.Context) (ops.Stats, error) {
+	s, err := b.OnModel.Stats(ctx)
+	b.change(&s)
+	return s, err
+}
+
+func counting(f func(*ops.Stats)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongStats{m, f} }
+}
+
+// wrongMaintain is a model that does something else in its housekeeping.
+type wrongMaintain struct {
+	*storetest.OnModel
+	maintain func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error)
+}
+
+func (b wrongMaintain) Maintain(ctx context.Context, retention time.Duration) (int64, error) {
+	return b.maintain(b.OnModel, ctx, retention)
+}
+
+func maintaining(f func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error),
+) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongMaintain{m, f} }
+}
+
+// sleeps wakes nobody.
+type sleeps struct{ *storetest.OnModel }
+
+func (sleeps) Listen(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
+// complains returns an error when its listening is over.
+type complains struct{ *storetest.OnModel }
+
+func (b complains) Listen(ctx context.Context, wake func()) error {
+	_ = b.OnModel.Listen(ctx, wake)
+	return ctx.Err()
+}
+
+func otherSabotages() []sabotage {
+	return append(enqueueSabotages(), []sabotage{
+		{"lists any type", listing(func(f *ops.Filter) { f.Type = "" }), "look/filters"},
+		{"lists any label", listing(func(f *ops.Filter) { f.Labels = nil }), "look/filters"},
+		{"lists the first page always", listing(func(f *ops.Filter) { f.Before = 0 }), "look/filters"},
+		{"lists without end", listing(func(f *ops.Filter) { f.Limit = 1000 }), "look/pages"},
+		{"has no orphans", counting(func(s *ops.Stats) { s.Orphans = nil }), "look/orphans"},
+		{"counts nothing", counting(func(s *ops.Stats) { s.Waiting = nil }), "look/counts by type and state"},
+		{"finds nothing late", counting(func(s *ops.Stats) { s.OldestDue = nil }), "look/the oldest that is due"},
+		{"removes what finished lately", maintaining(
+			func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error) {
+				return m.Maintain(ctx, retention/2)
+			}), "maintain/only what finished long ago is removed"},
+		{"removes nothing", maintaining(func(*storetest.OnModel, context.Context, time.Duration) (int64, error) {
+			return 0, nil
+		}), "maintain/only what finished long ago is removed"},
+		{"removes live rows", maintaining(func(m *storetest.OnModel, _ context.Context, _ time.Duration) (int64, error) {
+			m.Tamper(func(live, _ map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { clear(live) })
+			return 0, nil
+		}), "maintain/live rows stay for ever"},
+		{"removes history by its own age", maintaining(
+			func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error) {
+				m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) { clear(attempts) })
+				return m.Maintain(ctx, retention)
+			}), "maintain/history goes with its task"},
+		{"wakes nobody", func(m *storetest.OnModel) storetest.Harness {
+			return sleeps{m}
+		}, "wake/an insert wakes who is idle"},
+		{"listens with an error", func(m *storetest.OnModel) storetest.Harness {
+			return complains{m}
+		}, "wake/an insert wakes who is idle"},
+	}...)
+}
+
+func enqueueSabotages() []sabotage {
+	return []sabotage{
+		{"enqueues a key twice", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+			r.Key = ""
+			return m.Enqueue(ctx, r)
+		}), "enqueue/a key is live once"},
+		{"takes every row for new", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+			id, _, err := m.Enqueue(ctx, r)
+			return id, true, err
+		}), "concurrent/one key, many producers"},
+		{"keeps keys of finished tasks", enqueueing(
+			func(m *storetest.OnModel, ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+				m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
+					for _, row := range archive {
+						if r.Key != "" && row.Key == r.Key {
+							id = row.ID
+						}
+					}
+				})
+				if id != 0 {
+					return id, false, nil
+				}
+				return m.Enqueue(ctx, r)
+			}), "enqueue/a key is free again when its task is finished"},
+		{"mends bad values", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+			r.Priority = max(min(r.Priority, 10), -10)
+			return m.Enqueue(ctx, r)
+		}), "enqueue/bad values are refused"},
+		{"gives bad values an error of no type", enqueueing(
+			func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+				id, isNew, err := m.Enqueue(ctx, r)
+				if err != nil {
+					err = errors.New("something went wrong")
+				}
+				return id, isNew, err
+			}), "enqueue/bad values are refused"},
+		{"rounds big numbers", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+			r.Payload = rounded(r.Payload)
+			return m.Enqueue(ctx, r)
+		}), "enqueue/payloads come back as they were"},
+	}
+}
+
+// rounded is JSON that has been through float64.
+func rounded(raw json.RawMessage) json.RawMessage {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package model_test
+
+import (
+	"context"
+	"slices"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// wrongSettle is a model that changes what it is told before a settlement, or what it has done and answers after it.
+type wrongSettle struct {
+	*storetest.OnModel
+	before func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)
+	after  func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)
+}
+
+func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		if w.before != nil {
+			w.before(w.OnModel, &s, &rows[i])
+		}
+	}
+	answers, err := w.OnModel.Settle(ctx, s, rows)
+	if w.after != nil {
+		w.after(w.OnModel, rows, answers)
+	}
+	return answers, err
+}
+
+func before(f func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongSettle{m, f, nil} }
+}
+
+func after(f func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)) func(*storetest.OnModel) storetest.Harness {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongSettle{m, nil, f} }
+}
+
+// says answers one thing for another.
+func says(instead, of lease.Answer) func(*storetest.OnModel) storetest.Harness {
+	return after(func(_ *storetest.OnModel, _ []poll.Settlement, answers []lease.Answer) {
+		for i, a := range answers {
+			if a == of {
+				answers[i] = instead
+			}
+		}
+	})
+}
+
+func settleSabotages() []sabotage {
+	return append([]sabotage{
+		{"ignores the session", before(func(m *storetest.OnModel, s *task.Session, e *poll.Settlement) {
+			m.Each(func(r *model.Row) {
+				if r.ID == e.ID {
+					*s = r.Session
+				}
+			})
+		}), "repeat/a foreign session settles nothing"},
+		{"ignores the fence", before(func(m *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			m.Each(func(r *model.Row) {
+				if r.ID == e.ID {
+					e.Fence = r.Fence
+				}
+			})
+		}), "repeat/a stale fence settles nothing"},
+		{"says lost for ended", says(lease.Lost, lease.Ended), "repeat/a finished row's settlement"},
+		{"says lost for a release repeated", says(lease.Lost, lease.Ended), "repeat/a released row's settlement"},
+		{"says ended for lost", says(lease.Ended, lease.Lost), "repeat/a stale fence settles nothing"},
+		{"says lost for busy", says(lease.Lost, lease.Busy), "lease/a row that is kept is busy, not lost"},
+		{"says applied for busy", says(lease.Applied, lease.Busy), "lease/a row that is kept is busy, not lost"},
+		{"answers in another order", after(func(_ *storetest.OnModel, _ []poll.Settlement, answers []lease.Answer) {
+			slices.Reverse(answers)
+		}), "settle/answers come in the order of the rows"},
+	}, append(rowSabotages(), historySabotages()...)...)
+}
+
+func rowSabotages() []sabotage {
+	return []sabotage{
+		{"forgets what is given back", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Next.Attempt = e.Attempt
+		}), "settle/an attempt given back does not count"},
+		{"forgets the lease's end", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Next.AfterLease = false
+		}), "settle/not before the lease's end"},
+		{"sends what never started to the end of the queue", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Next.Delay = max(e.Next.Delay, 1)
+		}), "settle/a row that was never started keeps its place"},
+		{"forgets that it was started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Next.Touched = false
+		}), "settle/a row that goes on is released"},
+		{"drops the reason", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Next.Reason = ""
+		}), "settle/the reason stands in for an error"},
+		{"drops results", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Outcome.Result = nil
+		}), "settle/a result is kept until there is another"},
+		{"does not raise the fence", after(func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer) {
+			m.Each(func(r *model.Row) {
+				for i, e := range rows {
+					if e.ID == r.ID && answers[i] == lease.Applied {
+						r.Fence--
+					}
+				}
+			})
+		}), "settle/a row that goes on is released"},
+		{"loses rows between the tables", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+			m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { clear(archive) })
+		}), "settle/a finished row goes to the archive"},
+		{"leaves finished rows in both tables", after(leaveInBoth), "settle/a finished row goes to the archive"},
+		{"crashes with half of it done", crashHalf, "failpoints/each is hit, and none loses or doubles a row"},
+		{"has a failpoint that is never come by", func(m *storetest.OnModel) storetest.Harness {
+			return deaf{m}
+		}, "failpoints/each is hit, and none loses or doubles a row"},
+	}
+}
+
+func leaveInBoth(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+	m.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
+		for id, r := range archive {
+			live[id] = r
+		}
+	})
+}
+
+// crashHalf loses what it was settling where a failpoint strikes.
+func crashHalf(m *storetest.OnModel) storetest.Harness {
+	return after(func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer) {
+		if answers != nil {
+			return
+		}
+		m.Tamper(func(live, _ map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { delete(live, rows[0].ID) })
+	})(m)
+}
+
+// deaf calls no hook.
+type deaf struct{ *storetest.OnModel }
+
+func (deaf) Fail(func(string) error) {}
+
+func historySabotages() []sabotage {
+	return []sabotage{
+		{"writes no history", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Silent = true
+		}), "history/what an attempt leaves"},
+		{"writes history of the silent", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Silent = false
+		}), "history/nothing of the silent"},
+		{"names the judgement's fence", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.RanFence = e.Fence
+		}), "history/the fence that the task saw"},
+		{"takes what never started for started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Started = max(e.Started, 0)
+		}), "history/each attempt, oldest first"},
+		{"writes history of what it refused", after(func(m *storetest.OnModel, rows []poll.Settlement, _ []lease.Answer) {
+			m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) {
+				attempts[rows[0].ID] = make([]model.Attempt, 1)
+			})
+		}), "history/nothing of what was not applied"},
+	}
+}

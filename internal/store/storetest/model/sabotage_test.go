@@ -1,0 +1,32 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store/storetest"
+)
+
+// A sabotage is a model with one thing wrong, and the check that must find it.
+type sabotage struct {
+	name  string
+	wrong func(*storetest.OnModel) storetest.Harness
+	check string
+}
+
+// Each part of the suite is shown to fail for what it is there to find.
+func TestSuiteFindsSabotage(t *testing.T) {
+	for _, list := range [][]sabotage{claimSabotages(), settleSabotages(), leaseSabotages(), otherSabotages()} {
+		for _, s := range list {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				sound := storetest.NewOnModel()
+				require.Empty(t, storetest.Failing(t, s.check, sound), "the sound model must pass")
+				m := storetest.NewOnModel()
+				m.Self = s.wrong(m)
+				require.NotEmpty(t, storetest.Failing(t, s.check, m.Self), "%s passes", s.check)
+			})
+		}
+	}
+}
