@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Defaults and bounds of the agent block.
+const (
+	defaultWorkers  = 32
+	maxWorkers      = 10_000
+	defaultListen   = "127.0.0.1:7070"
+	defaultPoll     = time.Second
+	defaultPresence = 15 * time.Second
+	defaultDrain    = 20 * time.Second
+	maxName         = 128 // bytes
+)
+
+// Bounds of presence. A session signs on each quarter of it, 2 s at most, and everything of a subprocess is dead 1 s
+// before it runs out (docs/architecture.md, lengths and fail-stop), so below 2 s one late sign would cost running
+// tasks. A stop_grace that is longer than presence leaves room for is legal: it is kept while the store is in reach
+// and cut short only when presence runs out.
+const (
+	minPresence = 2 * time.Second
+	maxPresence = time.Hour
+)
+
+func agentShape() *shape {
+	return &shape{
+		name:  "agent",
+		attrs: []string{"name", "region", "workers", "listen", "poll", "presence", "drain", "token"},
+		later: []string{"advertise"},
+	}
+}
+
+func (b *block) agent() Agent {
+	return Agent{
+		Name:     b.agentName(),
+		Region:   b.str("region", "", checkName),
+		Workers:  b.num("workers", defaultWorkers, 0, maxWorkers),
+		Listen:   b.str("listen", defaultListen, checkListen),
+		Poll:     b.length("poll", defaultPoll, 10*time.Millisecond, time.Hour),
+		Presence: b.length("presence", defaultPresence, minPresence, maxPresence),
+		Drain:    b.length("drain", defaultDrain, 0, day),
+		Token:    b.secret("token", ""),
+	}
+}
+
+// agentName is the declared name, else the host's.
+func (b *block) agentName() string {
+	g := b.get("name", cty.String)
+	if g.ok {
+		name := g.v.AsString()
+		err := checkName(name)
+		if name == "" {
+			err = errors.New("it is empty; leave it out for the host name")
+		}
+		if err != nil {
+			b.invalid("name", g.expr.Range(), err)
+		}
+		b.print("name", g, quote(name))
+		return name
+	}
+	name, err := b.l.opts.Hostname()
+	if err != nil && b.attr("name") == nil {
+		b.l.failNowhere("No name for the agent", "The host has no name (%s): declare agent { name = \"…\" }.", err)
+	}
+	b.out.add("name", quote(name))
+	return name
+}
+
+// checkName checks the name of an agent or a region.
+func checkName(s string) error {
+	if len(s) > maxName {
+		return fmt.Errorf("it is longer than %d bytes", maxName)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return errors.New("it holds control characters")
+	}
+	return nil
+}
+
+// checkListen checks "host:port" and "unix:///path".
+func checkListen(s string) error {
+	if path, ok := strings.CutPrefix(s, "unix://"); ok {
+		if !strings.HasPrefix(path, "/") || len(path) < 2 {
+			return errors.New("a unix socket is unix:// and an absolute path, as in unix:///run/leasehold.sock")
+		}
+		if len(path) > 107 { // sun_path of sockaddr_un, unix(7)
+			return errors.New("the path of a unix socket has at most 107 bytes")
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return errors.New(`write host:port, as in "127.0.0.1:7070", or unix:///path`)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errors.New("the port is a number from 0 to 65535; 0 picks a free one")
+	}
+	return nil
+}

@@ -1,0 +1,294 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// block is one block being decoded. Each attribute that is read from it is printed to out as well, so the effective
+// configuration is what was read.
+type block struct {
+	*scope
+	shape *shape
+	body  *hclsyntax.Body // nil: the block is not there, and all is default
+	label []string
+	rng   hcl.Range // its header
+	out   *printed
+}
+
+// block starts decoding a block: its labels and names are checked. hb is nil for one that is not there.
+func (s *scope) block(hb *hclsyntax.Block, shape *shape) *block {
+	b := &block{scope: s, shape: shape, out: &printed{header: shape.name}}
+	if hb == nil {
+		return b
+	}
+	b.body, b.label, b.rng = hb.Body, hb.Labels, hb.DefRange()
+	switch {
+	case shape.label == "" && len(hb.Labels) > 0:
+		s.l.fail(hb.LabelRanges[0], "Unexpected label", "A %s block has no label: write %s { … }.", shape.name, shape.name)
+	case shape.label != "" && len(hb.Labels) == 0:
+		s.l.fail(b.rng, "Missing label", "A %s block needs %s: write %s \"name\" { … }.", shape.name, shape.label, shape.name)
+	case shape.label != "" && len(hb.Labels) > 1:
+		s.l.fail(hb.LabelRanges[1], "Unexpected label", "A %s block has one label, %s.", shape.name, shape.label)
+	}
+	b.checkNames()
+	return b
+}
+
+// checkNames refuses attributes and blocks that do not belong.
+func (b *block) checkNames() {
+	for _, a := range inOrder(b.body.Attributes) {
+		switch {
+		case slices.Contains(b.shape.attrs, a.Name):
+		case slices.Contains(b.shape.blocks, a.Name):
+			b.l.fail(a.NameRange, "A block, not an attribute", "%s is a block: write %s { … } without the equals sign.", a.Name, a.Name)
+		default:
+			b.foreign(a.Name, a.NameRange, "attribute")
+		}
+	}
+	for _, hb := range b.body.Blocks {
+		switch {
+		case slices.Contains(b.shape.blocks, hb.Type):
+		case slices.Contains(b.shape.attrs, hb.Type):
+			b.l.fail(hb.TypeRange, "An attribute, not a block", "%s is an attribute: write %s = …, with the equals sign.", hb.Type, hb.Type)
+		default:
+			b.foreign(hb.Type, hb.TypeRange, "block")
+		}
+	}
+}
+
+// foreign notes a name that is of a later version, or unknown.
+func (b *block) foreign(name string, at hcl.Range, kind string) {
+	if slices.Contains(b.shape.later, name) {
+		b.l.fail(at, "Not in this version", "%s is part of Leasehold but not in this version. %s", name, b.shape.allowed())
+		return
+	}
+	b.l.fail(at, "Unknown "+kind, "There is no %s %q here.%s %s", kind, name, didYouMean(name, b.shape.names()), b.shape.allowed())
+}
+
+func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
+	out := make([]*hclsyntax.Attribute, 0, len(attrs))
+	for _, a := range attrs {
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b *hclsyntax.Attribute) int { return cmp.Compare(a.SrcRange.Start.Byte, b.SrcRange.Start.Byte) })
+	return out
+}
+
+// attr is an attribute of the block; nil where it is not written.
+func (b *block) attr(name string) *hclsyntax.Attribute {
+	if b.body == nil {
+		return nil
+	}
+	return b.body.Attributes[name]
+}
+
+// child is a block in the block, at most one; nil where there is none.
+func (b *block) child(name string) *hclsyntax.Block {
+	if b.body == nil {
+		return nil
+	}
+	var first *hclsyntax.Block
+	for _, hb := range b.body.Blocks {
+		switch {
+		case hb.Type != name:
+		case first == nil:
+			first = hb
+		default:
+			b.l.fail(hb.DefRange(), "Duplicate block", "There is one %s block in %s; another stands at %s.",
+				name, b.shape.name, place(first.DefRange()))
+		}
+	}
+	return first
+}
+
+// given is an attribute's value.
+type given struct {
+	v    cty.Value
+	expr hclsyntax.Expression
+	checked
+	ok bool // written, not null, and of the wanted type
+}
+
+// get evaluates an attribute. An attribute that is null counts as not written.
+func (b *block) get(name string, want cty.Type) given {
+	a := b.attr(name)
+	if a == nil {
+		return given{}
+	}
+	v, c, ok := b.constant(a.Expr)
+	if !ok || v.IsNull() {
+		return given{}
+	}
+	out, err := convert.Convert(v, want)
+	if err != nil {
+		b.invalid(name, a.Expr.Range(), fmt.Errorf("it needs %s, and this is of type %s", described(want), v.Type().FriendlyName()))
+		return given{}
+	}
+	return given{v: out, expr: a.Expr, checked: c, ok: true}
+}
+
+func described(t cty.Type) string {
+	switch t {
+	case cty.String:
+		return "a string"
+	case cty.Number:
+		return "a number"
+	case cty.Bool:
+		return "true or false"
+	}
+	return t.FriendlyName()
+}
+
+// invalid notes what is wrong with an attribute's value.
+func (b *block) invalid(name string, at hcl.Range, err error) {
+	b.l.fail(at, "Invalid "+name, "%s: %s.", name, err)
+}
+
+// at is the place of an attribute's value; the block's where it is not written.
+func (b *block) at(name string) hcl.Range {
+	if a := b.attr(name); a != nil {
+		return a.Expr.Range()
+	}
+	return b.rng
+}
+
+// str reads a string; check may be nil.
+func (b *block) str(name, def string, check func(string) error) string {
+	g := b.get(name, cty.String)
+	out := def
+	if g.ok {
+		out = g.v.AsString()
+		if check != nil {
+			if err := check(out); err != nil {
+				b.invalid(name, g.expr.Range(), err)
+			}
+		}
+	}
+	b.print(name, g, quote(out))
+	return out
+}
+
+// choice reads one of several words.
+func (b *block) choice(name, def string, allowed ...string) string {
+	return b.str(name, def, func(s string) error {
+		if slices.Contains(allowed, s) {
+			return nil
+		}
+		return notOneOf(s, allowed)
+	})
+}
+
+// boolean reads true or false.
+func (b *block) boolean(name string, def bool) bool {
+	g := b.get(name, cty.Bool)
+	out := def
+	if g.ok {
+		out = g.v.True()
+	}
+	b.print(name, g, fmt.Sprint(out))
+	return out
+}
+
+// num reads a whole number from lo to hi.
+func (b *block) num(name string, def, lo, hi int) int {
+	g := b.get(name, cty.Number)
+	out := def
+	if g.ok {
+		n, err := whole(g.v, lo, hi)
+		if err != nil {
+			b.invalid(name, g.expr.Range(), err)
+		}
+		out = n
+	}
+	b.print(name, g, fmt.Sprint(out))
+	return out
+}
+
+// whole is a number as an int from lo to hi.
+func whole(v cty.Value, lo, hi int) (int, error) {
+	n, acc := v.AsBigFloat().Int64()
+	if acc != big.Exact || n < int64(lo) || n > int64(hi) {
+		return lo, fmt.Errorf("it is a whole number from %d to %d", lo, hi)
+	}
+	return int(n), nil
+}
+
+// length reads a length of time from lo to hi.
+func (b *block) length(name string, def, lo, hi time.Duration) time.Duration {
+	d, _ := b.maybeLength(name, def, lo, hi)
+	return d
+}
+
+// maybeLength is length, and tells whether it was written. A default below 0 stands for none.
+func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Duration, bool) {
+	a := b.attr(name)
+	if a != nil {
+		if v, _, ok := b.constant(a.Expr); ok && !v.IsNull() && v.Type() == cty.Number {
+			b.invalid(name, a.Expr.Range(), fmt.Errorf("a length of time is a string with a unit: write %q (ms, s, m, h, d)",
+				v.AsBigFloat().Text('f', -1)+"s"))
+			return def, true
+		} else if !ok {
+			return def, true
+		}
+	}
+	g := b.get(name, cty.String)
+	out := def
+	if g.ok {
+		d, err := parseDuration(g.v.AsString())
+		if err == nil && (d < lo || d > hi) {
+			err = fmt.Errorf("it is a length of time from %s to %s", formatDuration(lo), formatDuration(hi))
+		}
+		if err != nil {
+			b.invalid(name, g.expr.Range(), err)
+		}
+		out = d
+	}
+	literal := "null"
+	if out >= 0 {
+		literal = quote(formatDuration(out))
+	}
+	b.print(name, g, literal)
+	return out, g.ok
+}
+
+// strs reads a list of strings; check may be nil.
+func (b *block) strs(name string, def []string, check func(string) error) []string {
+	g := b.get(name, cty.List(cty.String))
+	out := def
+	if g.ok {
+		out = []string{}
+		for _, v := range g.v.AsValueSlice() {
+			if v.IsNull() {
+				b.invalid(name, g.expr.Range(), errors.New("an item is null"))
+				continue
+			}
+			s := v.AsString()
+			if check != nil {
+				if err := check(s); err != nil {
+					b.invalid(name, g.expr.Range(), err)
+				}
+			}
+			out = append(out, s)
+		}
+	}
+	b.print(name, g, quoteAll(out))
+	return out
+}
+
+// print adds an attribute to the effective configuration: as its source where it calls env or file, else as literal.
+func (b *block) print(name string, g given, literal string) {
+	if len(g.calls) > 0 {
+		literal = b.source(g.expr, g.checked, nil)
+	}
+	b.out.add(name, literal)
+}

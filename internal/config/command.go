@@ -1,0 +1,179 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func commandShape() *shape {
+	return &shape{
+		name:  "command",
+		attrs: []string{"argv", "dir", "env", "user", "exit_codes", "stop_signal", "stop_grace"},
+	}
+}
+
+func (b *block) command() *task.Command {
+	c := &task.Command{Argv: b.argv(), Dir: b.dir()}
+	c.Env = b.templates("env", maxArgument, checkVariable, noNUL, func(s string) string { return s })
+	c.User = b.user()
+	c.ExitCodes = b.exitCodes()
+	c.StopSignal = b.stopSignal()
+	c.StopGrace = b.length("stop_grace", task.DefaultGrace, 0, maxGrace)
+	return c
+}
+
+// argv compiles the arguments. The program is fixed: a row does not choose what runs.
+func (b *block) argv() []task.Argument {
+	const example = `argv = ["python3", "resize.py", "${task.data.file}"]`
+	a := b.attr("argv")
+	if a == nil {
+		b.l.fail(b.rng, "Missing argv", "A command needs argv, as in %s.", example)
+		return nil
+	}
+	list, ok := unwrap(a.Expr).(*hclsyntax.TupleConsExpr)
+	if !ok {
+		b.invalid("argv", a.Expr.Range(), errors.New("it is a list of strings, as in "+example+"; there is no shell unless you name one"))
+		return nil
+	}
+	if len(list.Exprs) == 0 {
+		b.invalid("argv", a.Expr.Range(), errors.New("it is empty; the first item is the program"))
+		return nil
+	}
+	var (
+		out   []task.Argument
+		items []string
+	)
+	for i, e := range list.Exprs {
+		t, c, ok := b.rowString("argv", e, maxArgument, noNUL)
+		if !ok {
+			continue
+		}
+		switch {
+		case i > 0:
+		case !t.isFixed():
+			b.invalid("argv", e.Range(), errors.New("the program is fixed; a row cannot choose it"))
+		case t.prefix() == "":
+			b.invalid("argv", e.Range(), errors.New("the first item is the program; it is empty"))
+		}
+		out = append(out, task.Argument{Template: t.compile(maxArgument, noNUL), Dash: strings.HasPrefix(t.prefix(), "-")})
+		items = append(items, b.templateSource(e, c, t, "argv"))
+	}
+	b.out.add("argv", listOf(items))
+	return out
+}
+
+// noNUL refuses what the system cannot pass to a process.
+func noNUL(s string) error {
+	if strings.ContainsRune(s, 0) {
+		return errors.New("it holds a NUL byte")
+	}
+	return nil
+}
+
+// dir reads the working directory, by default that of the file.
+func (b *block) dir() string {
+	g := b.get("dir", cty.String)
+	if !g.ok {
+		b.out.add("dir", quote(b.src.dir))
+		return b.src.dir
+	}
+	path := g.v.AsString()
+	if path == "" || noNUL(path) != nil {
+		b.invalid("dir", g.expr.Range(), errors.New("it is the path of a directory; leave it out for that of the file"))
+	}
+	out := resolve(b.src.dir, path)
+	shown := quote(out)
+	if len(g.calls) > 0 {
+		var changed bool
+		if shown, changed = b.anchored(g.expr, path); !changed {
+			shown = b.source(g.expr, g.checked, nil)
+		}
+	}
+	b.out.add("dir", shown)
+	return out
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func checkVariable(name string) error {
+	switch {
+	case !variableName.MatchString(name):
+		return fmt.Errorf("%q is not a name that a variable can have: letters, digits and _", name)
+	case strings.HasPrefix(name, "LEASEHOLD_"),
+		slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "TRACEPARENT"}, name):
+		return fmt.Errorf("%s is set by the agent and cannot be declared", name)
+	}
+	return nil
+}
+
+func (b *block) user() string {
+	g := b.get("user", cty.String)
+	if !g.ok {
+		b.out.add("user", "null")
+		return ""
+	}
+	name := g.v.AsString()
+	if name == "" || noNUL(name) != nil {
+		b.invalid("user", g.expr.Range(), errors.New("it is the name of a user; leave it out for the agent's own"))
+	}
+	b.print("user", g, quote(name))
+	return name
+}
+
+// exitCodes reads what exit statuses mean beyond the table in docs/protocol.md.
+func (b *block) exitCodes() map[int]task.Verdict {
+	allowed := words([]task.Verdict{task.Succeeded, task.Failed, task.Rejected, task.Deferred})
+	g := b.get("exit_codes", cty.Map(cty.String))
+	out := map[int]task.Verdict{}
+	var items [][2]string
+	if g.ok {
+		for code, v := range g.v.AsValueMap() {
+			n, err := strconv.Atoi(code)
+			switch {
+			case err != nil || n < 1 || n > 255 || strconv.Itoa(n) != code:
+				err = fmt.Errorf("%q is not an exit status from 1 to 255 (0 always means succeeded)", code)
+			case v.IsNull() || !slices.Contains(allowed, v.AsString()):
+				err = fmt.Errorf("%d means one of %s", n, oneOf(allowed))
+			}
+			if err != nil {
+				b.invalid("exit_codes", g.expr.Range(), err)
+				continue
+			}
+			out[n] = task.Verdict(v.AsString())
+		}
+		for _, n := range sortedKeys(out) {
+			items = append(items, [2]string{strconv.Itoa(n), quote(string(out[n]))})
+		}
+	}
+	b.print("exit_codes", g, mapOf(items))
+	return out
+}
+
+// signals are those that a stop may begin with. All systems that an agent runs on have them.
+func signals() map[string]syscall.Signal {
+	return map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ABRT": syscall.SIGABRT, "KILL": syscall.SIGKILL,
+	}
+}
+
+func (b *block) stopSignal() syscall.Signal {
+	all := signals()
+	name := b.str("stop_signal", "TERM", func(s string) error {
+		if _, ok := all[strings.TrimPrefix(s, "SIG")]; ok {
+			return nil
+		}
+		return notOneOf(s, sortedKeys(all))
+	})
+	return all[strings.TrimPrefix(name, "SIG")]
+}

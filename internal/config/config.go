@@ -1,0 +1,103 @@
+// Package config turns HCL into typed, checked declarations. It is the only room that knows HCL: what leaves it is
+// plain data and compiled templates. Every problem of every file is reported at once, with its place and a remedy.
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// DefaultPath is the configuration that is read where none is named.
+const DefaultPath = "leasehold.hcl"
+
+// Config is everything that was declared, with every default filled in.
+type Config struct {
+	Agent Agent
+	Store Store
+	Tasks []*task.Type // in the order of files and lines
+	Files []string     // what was read, in that order, as named by the caller or found in a directory named by it
+
+	// Hash tells configurations apart: twelve hex digits over the effective configuration. Neither the agent's name nor
+	// any secret or value of the environment goes into it, so agents that share their files share their hash.
+	Hash string
+
+	printed []*printed
+}
+
+// Agent is the agent block.
+type Agent struct {
+	Name     string        // the host name by default
+	Region   string        // "" for none
+	Workers  int           // attempts at once; 0: an observer that claims nothing
+	Listen   string        // "host:port", or "unix:///path"
+	Poll     time.Duration // how often to look when nothing wakes the agent
+	Presence time.Duration // an agent silent for this long is dead
+	Drain    time.Duration // how long running tasks may take to finish on SIGTERM
+	Token    string        // "" for none; secret
+}
+
+// Store is the store block.
+type Store struct {
+	URL         string // postgres://…, postgresql://… or sqlite:/absolute/path; may hold a password
+	Schema      string // of Postgres
+	Connections int
+	Notify      bool
+	Retention   time.Duration // how long finished tasks are kept
+}
+
+// Options are what loading depends on besides the files. The zero value is for production.
+type Options struct {
+	LookupEnv func(name string) (value string, ok bool) // nil: os.LookupEnv
+	Hostname  func() (string, error)                    // nil: os.Hostname
+
+	// Redacted accepts Redacted where a secret belongs, so that the printed effective configuration can be looked at
+	// and compared. What is loaded so must not be run.
+	Redacted bool
+}
+
+// Load reads files and directories (all *.hcl in them, not their subdirectories) as one configuration. Its error is a
+// *Problems with every mistake found.
+func Load(paths []string, opts Options) (*Config, error) {
+	if opts.LookupEnv == nil {
+		opts.LookupEnv = os.LookupEnv
+	}
+	if opts.Hostname == nil {
+		opts.Hostname = os.Hostname
+	}
+	l := newLoader(opts)
+	sources := l.read(paths)
+	cfg := l.decode(sources, baseDir(paths))
+	if p := l.problems(); p != nil {
+		return nil, p
+	}
+	for _, s := range sources {
+		cfg.Files = append(cfg.Files, s.name)
+	}
+	cfg.Hash = cfg.hash()
+	return cfg, nil
+}
+
+// Type finds the declaration that claims rows of a type, by name or alias; nil where there is none.
+func (c *Config) Type(name string) *task.Type {
+	for _, t := range c.Tasks {
+		if slices.Contains(t.Names(), name) {
+			return t
+		}
+	}
+	return nil
+}
+
+// hash is what Hash holds.
+func (c *Config) hash() string {
+	h := sha256.New()
+	for _, p := range c.printed {
+		_, _ = io.WriteString(h, p.without("agent", "name"))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}

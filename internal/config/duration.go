@@ -1,0 +1,68 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// day is the only unit beyond those of Go; it is always 24 hours.
+const day = 24 * time.Hour
+
+// maxDuration bounds every length of time, so that sums of them cannot overflow.
+const maxDuration = 3650 * day
+
+var days = regexp.MustCompile(`^([0-9]+)d`)
+
+// parseDuration reads lengths of time as "7d", "1h30m", "1d12h", "500ms", "1.5s". They are never negative.
+func parseDuration(s string) (time.Duration, error) {
+	if strings.TrimSpace(s) != s || s == "" {
+		return 0, errors.New(`write a number and a unit, as in "30s" (ms, s, m, h, d)`)
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return 0, fmt.Errorf("a length of time needs a unit: write %q (ms, s, m, h, d)", s+"s")
+	}
+	rest, total := s, time.Duration(0)
+	if m := days.FindStringSubmatch(s); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if err != nil || n > int(maxDuration/day) {
+			return 0, fmt.Errorf("longer than %s", formatDuration(maxDuration))
+		}
+		total, rest = time.Duration(n)*day, s[len(m[0]):]
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil || strings.ContainsAny(rest[:1], "+-") {
+			return 0, fmt.Errorf(`%q is not a length of time: write a number and a unit, as in "30s", "1h30m", "7d"`, s)
+		}
+		total += d
+	}
+	if total > maxDuration {
+		return 0, fmt.Errorf("longer than %s", formatDuration(maxDuration))
+	}
+	return total, nil
+}
+
+// formatDuration is the short form that parseDuration reads back: "7d", "1h30m", "500ms".
+func formatDuration(d time.Duration) string {
+	if d == 0 {
+		return "0s"
+	}
+	var b strings.Builder
+	for _, u := range []struct {
+		length time.Duration
+		name   string
+	}{
+		{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
+		{time.Millisecond, "ms"}, {time.Microsecond, "us"}, {time.Nanosecond, "ns"},
+	} {
+		if n := d / u.length; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, u.name)
+			d -= n * u.length
+		}
+	}
+	return b.String()
+}

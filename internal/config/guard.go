@@ -1,0 +1,198 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+)
+
+// Bounds on every value that an expression computes. A row's data is written by others, so no expression may turn a
+// small row into a large amount of work or memory.
+const (
+	maxValueSize     = 1 << 20 // bytes of all strings in a value
+	maxValueElements = 10_000  // items and attributes in a value
+)
+
+var errValueSize = fmt.Errorf("the value would be larger than %d KiB or have more than %d items", maxValueSize>>10, maxValueElements)
+
+// guard bounds a function: what it would produce, by cost before it is called (nil: it cannot produce more than a few
+// times what it gets), and by size after.
+func guard(f function.Function, cost func(args []cty.Value) (int, error)) function.Function {
+	check := func(args []cty.Value) error {
+		for _, a := range args {
+			if !a.IsWhollyKnown() {
+				return nil
+			}
+		}
+		if cost == nil {
+			return nil
+		}
+		n, err := cost(args)
+		if err == nil && n > maxValueSize {
+			err = errValueSize
+		}
+		return err
+	}
+	return function.New(&function.Spec{
+		Params:   f.Params(),
+		VarParam: f.VarParam(),
+		Type: func(args []cty.Value) (cty.Type, error) {
+			if err := check(args); err != nil {
+				return cty.NilType, err
+			}
+			return f.ReturnTypeForValues(args)
+		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if err := check(args); err != nil {
+				return cty.NilVal, err
+			}
+			v, err := f.Call(args)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			return v, bounded(v)
+		},
+	})
+}
+
+// bounded tells whether a value is within bounds.
+func bounded(v cty.Value) error {
+	size, items := 0, 0
+	if !measure(v, &size, &items) {
+		return errValueSize
+	}
+	return nil
+}
+
+// measure adds up a value and stops as soon as it is past the bounds.
+func measure(v cty.Value, size, items *int) bool {
+	*items++
+	switch {
+	case *items > maxValueElements:
+		return false
+	case !v.IsKnown() || v.IsNull():
+	case v.Type() == cty.String:
+		*size += len(v.AsString())
+	case v.Type() == cty.Number:
+		return saneFloat(v.AsBigFloat())
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			if k.Type() == cty.String && k.IsKnown() {
+				*size += len(k.AsString())
+			}
+			if !measure(e, size, items) {
+				return false
+			}
+		}
+	}
+	return *size <= maxValueSize
+}
+
+// saneFloat tells whether a number can be printed in few digits.
+func saneFloat(f *big.Float) bool {
+	const binary = 4 * maxExponent // 2^4 > 10
+	exp := f.MantExp(nil)
+	return !f.IsInf() && exp <= binary && exp >= -binary
+}
+
+// stringAt is the string that stands at an index, "" where another value does; the function itself will refuse that.
+func stringAt(args []cty.Value, i int) string {
+	if i < len(args) && args[i].Type() == cty.String && !args[i].IsNull() {
+		return args[i].AsString()
+	}
+	return ""
+}
+
+func replaceCost(args []cty.Value) (int, error) {
+	s, old := stringAt(args, 0), stringAt(args, 1)
+	return len(s) + strings.Count(s, old)*len(stringAt(args, 2)), nil
+}
+
+// regexReplaceCost counts a match at every byte, and the whole string once for each group that is mentioned: matches do
+// not overlap.
+func regexReplaceCost(args []cty.Value) (int, error) {
+	s, repl := stringAt(args, 0), stringAt(args, 2)
+	matches := len(s) + 1
+	if re, err := regexp.Compile(stringAt(args, 1)); err == nil {
+		matches = len(re.FindAllStringIndex(s, maxValueElements+1))
+	}
+	return len(s)*(1+strings.Count(repl, "$")) + matches*len(repl), nil
+}
+
+func splitCost(args []cty.Value) (int, error) {
+	s := stringAt(args, 1)
+	if strings.Count(s, stringAt(args, 0)) >= maxValueElements {
+		return 0, errValueSize
+	}
+	return len(s), nil
+}
+
+func joinCost(args []cty.Value) (int, error) {
+	size, items := 0, 0
+	for _, a := range args[1:] {
+		if !measure(a, &size, &items) {
+			return 0, errValueSize
+		}
+	}
+	return size + items*len(stringAt(args, 0)), nil
+}
+
+// Widths and precisions become as many blanks or zeros.
+var (
+	wide   = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{5}`)
+	number = regexp.MustCompile(`[0-9]{1,4}`)
+)
+
+// formatCost counts every value once, or once for each verb where a pattern picks values by number, and every number in
+// the pattern as a width.
+func formatCost(args []cty.Value) (int, error) {
+	pattern := stringAt(args, 0)
+	if wide.MatchString(pattern) {
+		return 0, errors.New("a width in a pattern has at most four digits")
+	}
+	size, items := 0, 0
+	for _, a := range args[1:] {
+		if !measure(a, &size, &items) {
+			return 0, errValueSize
+		}
+	}
+	if strings.Contains(pattern, "[") {
+		size *= max(strings.Count(pattern, "%"), 1)
+	}
+	for _, n := range number.FindAllString(pattern, -1) {
+		width, err := strconv.Atoi(n)
+		if err != nil {
+			return 0, err
+		}
+		size += width
+	}
+	return len(pattern) + size, nil
+}
+
+// formatListCost is the cost of a format for as many times as the longest list has items.
+func formatListCost(args []cty.Value) (int, error) {
+	times := 1
+	for _, a := range args[1:] {
+		if t := a.Type(); (t.IsListType() || t.IsTupleType() || t.IsSetType()) && !a.IsNull() {
+			times = max(times, a.LengthInt())
+		}
+	}
+	size, items := 0, 0
+	for _, a := range args[1:] {
+		if t := a.Type(); t.IsListType() || t.IsTupleType() || t.IsSetType() {
+			continue // each of its items goes in once
+		}
+		if !measure(a, &size, &items) {
+			return 0, errValueSize
+		}
+	}
+	one, err := formatCost(args[:1])
+	return times * (one + size), err
+}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Bounds of the retry block.
+const (
+	maxRetries   = 1000
+	maxBackoff   = 30 * day
+	maxGiveBacks = 1_000_000
+)
+
+func retryShape() *shape {
+	return &shape{name: "retry", attrs: []string{"limit", "backoff", "min", "max", "on", "give_backs"}}
+}
+
+// retry decodes the retry block in b, or its defaults.
+func (b *block) retry() task.Retry {
+	hb := b.child("retry")
+	sub := b.block(hb, retryShape())
+	b.out.blocks = append(b.out.blocks, sub.out)
+	r := task.Retry{
+		Limit:   sub.num("limit", task.DefaultRetryLimit, 0, maxRetries),
+		Backoff: task.Backoff(sub.choice("backoff", string(task.Exponential), string(task.Exponential), string(task.Constant))),
+	}
+	r.Min, r.Max = sub.delays()
+	r.On = sub.retryOn()
+	r.GiveBacks = sub.num("give_backs", task.DefaultGiveBacks, 0, maxGiveBacks)
+	return r
+}
+
+// delays reads min and max. Where one is declared beyond the other's default, the other follows it.
+func (b *block) delays() (lo, hi time.Duration) {
+	lo, given := b.maybeLength("min", task.DefaultRetryMin, 0, maxBackoff)
+	hi, bounded := b.maybeLength("max", task.DefaultRetryMax, 0, maxBackoff)
+	switch {
+	case lo <= hi:
+	case !given:
+		lo = hi
+		b.out.set("min", quote(formatDuration(lo)))
+	case !bounded:
+		hi = lo
+		b.out.set("max", quote(formatDuration(hi)))
+	default:
+		b.l.fail(b.at("min"), "Invalid min", "min: it is longer than max (%s).", formatDuration(hi))
+	}
+	return lo, hi
+}
+
+// retryOn reads which verdicts are retried.
+func (b *block) retryOn() []task.Verdict {
+	allowed := words(task.DefaultOn())
+	on := b.strs("on", allowed, func(s string) error {
+		if slices.Contains(allowed, s) {
+			return nil
+		}
+		return notOneOf(s, allowed)
+	})
+	out := make([]task.Verdict, 0, len(on))
+	for _, s := range on {
+		if v := task.Verdict(s); !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func words[S ~string](list []S) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = string(s)
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// rowString compiles a string that a row may fill in. Fixed text is checked now, the rest with each row.
+func (b *block) rowString(name string, expr hclsyntax.Expression, limit int, valid func(string) error) (*template, checked, bool) {
+	t, c, ok := b.template(expr)
+	if !ok {
+		return nil, c, false
+	}
+	if t.isFixed() {
+		err := valid(t.prefix())
+		if err == nil && len(t.prefix()) > limit {
+			err = fmt.Errorf("it is longer than %d bytes", limit)
+		}
+		if err != nil {
+			b.invalid(name, expr.Range(), err)
+			return nil, c, false
+		}
+	}
+	return t, c, true
+}
+
+// templates compiles an object of strings that rows may fill in; its keys are fixed. same folds keys that mean the same.
+func (b *block) templates(
+	name string, limit int, checkKey, checkValue func(string) error, same func(string) string,
+) map[string]task.Template {
+	out := make(map[string]task.Template)
+	a := b.attr(name)
+	if a == nil {
+		b.out.add(name, "{}")
+		return out
+	}
+	items, ok := object(a.Expr)
+	if !ok {
+		b.invalid(name, a.Expr.Range(), errors.New(`it is an object of strings, as in { NAME = "value" }`))
+		return out
+	}
+	var shown [][2]string
+	seen := make(map[string]bool)
+	for _, item := range items {
+		k, ok := b.fixedKey(name, item.KeyExpr, checkKey)
+		if !ok {
+			continue
+		}
+		if seen[same(k)] {
+			b.invalid(name, item.KeyExpr.Range(), fmt.Errorf("%s stands in it twice", k))
+			continue
+		}
+		seen[same(k)] = true
+		b.hide(item.ValueExpr, secretName.MatchString(k))
+		t, c, ok := b.rowString(name, item.ValueExpr, limit, checkValue)
+		if !ok {
+			continue
+		}
+		if t.isFixed() {
+			b.notRedacted(item.ValueExpr.Range(), t.prefix())
+		}
+		out[k] = t.compile(limit, checkValue)
+		shown = append(shown, [2]string{key(k), b.templateSource(item.ValueExpr, c, t, k)})
+	}
+	b.out.add(name, mapOf(shown))
+	return out
+}
+
+// fixedKey evaluates the key of an object.
+func (b *block) fixedKey(name string, expr hclsyntax.Expression, check func(string) error) (string, bool) {
+	v, _, ok := b.constant(expr)
+	if !ok {
+		return "", false
+	}
+	k, err := stringOf(v)
+	if err == nil {
+		err = check(k)
+	}
+	if err != nil {
+		b.invalid(name, expr.Range(), err)
+		return "", false
+	}
+	return k, true
+}
+
+// templateSource prints a template: as its source where a row, env or file fills it in, else as the text it is. Where
+// its name says that it is a secret, text that is written out is not shown.
+func (b *block) templateSource(expr hclsyntax.Expression, c checked, t *template, name string) string {
+	secret := secretName.MatchString(name)
+	switch {
+	case len(c.calls) > 0 && secret:
+		return b.source(expr, c, redact)
+	case len(c.calls) > 0:
+		return b.source(expr, c, redactURL)
+	case secret && t.isFixed():
+		return quote(redact(t.prefix()))
+	case secret && b.hasOtherText(expr):
+		return quote(Redacted)
+	case t.isFixed():
+		return quote(redactURL(t.prefix()))
+	}
+	return b.source(expr, c, nil)
+}
+
+func notOneOf(s string, allowed []string) error {
+	return fmt.Errorf("%q is not one of its values, which are %s", s, oneOf(allowed))
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,234 @@
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Redacted is printed in place of a literal secret.
+const Redacted = "(redacted)"
+
+// Bounds on a signing secret, in bytes once decoded: those of the Standard Webhooks specification.
+const (
+	minSecret = 24
+	maxSecret = 64
+)
+
+// secretName matches names of headers and variables whose literal values are not to be shown.
+var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|pwd|credential|signature|(api|access|private)[-_]?key`)
+
+// Passwords in the URLs of databases: after the user, or as a parameter.
+var (
+	urlPassword   = regexp.MustCompile(`(://[^/@:\s]*:)([^/\s]+)(@)`)
+	paramPassword = regexp.MustCompile(`([?&](?:ssl)?password=)([^&\s]+)()`)
+)
+
+// redact hides a whole secret.
+func redact(s string) string {
+	if s == "" {
+		return s
+	}
+	return Redacted
+}
+
+// redactURL hides the passwords in a URL.
+func redactURL(s string) string {
+	for _, re := range []*regexp.Regexp{urlPassword, paramPassword} {
+		s = re.ReplaceAllString(s, "${1}"+Redacted+"${3}")
+	}
+	return s
+}
+
+// hide masks the literal text of an expression wherever the source is shown: all of it, or passwords in URLs only.
+func (s *scope) hide(expr hclsyntax.Expression, all bool) {
+	names := make(map[hclsyntax.Node]bool) // what env and file are called with is no secret
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.FunctionCallExpr:
+			if (n.Name == "env" || n.Name == "file") && len(n.Args) > 0 {
+				names[n.Args[0]] = true
+			}
+		case *hclsyntax.TemplateExpr:
+			for _, p := range n.Parts {
+				if lit, ok := p.(*hclsyntax.LiteralValueExpr); ok && !names[n] {
+					s.mask(lit.SrcRange, all)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func (s *scope) mask(r hcl.Range, all bool) {
+	if all {
+		s.l.masks[s.src.name] = append(s.l.masks[s.src.name], r)
+		return
+	}
+	text := s.text(r)
+	for _, re := range []*regexp.Regexp{urlPassword, paramPassword} {
+		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
+			part := r
+			part.Start.Byte, part.End.Byte = r.Start.Byte+m[4], r.Start.Byte+m[5]
+			s.l.masks[s.src.name] = append(s.l.masks[s.src.name], part)
+		}
+	}
+}
+
+// notRedacted refuses to load what Effective printed instead of a secret, unless that is what the caller wants.
+func (b *block) notRedacted(at hcl.Range, value string) {
+	if strings.Contains(value, Redacted) && !b.l.opts.Redacted {
+		b.l.fail(at, "Redacted secret", "This stands where a secret was when the configuration was printed. Put the secret in its place, "+
+			"or better env(…) or file(…).")
+	}
+}
+
+// secretSource prints an expression that gives a secret: its calls of env and file, and nothing that is written out.
+func (b *block) secretSource(expr hclsyntax.Expression, c checked, value string) string {
+	if len(c.calls) == 0 || b.hasOtherText(expr) {
+		return quote(redact(value))
+	}
+	return b.source(expr, c, redact)
+}
+
+// hasOtherText tells whether an expression holds text besides what env and file are called with.
+func (b *block) hasOtherText(expr hclsyntax.Expression) bool {
+	args, found := make(map[hclsyntax.Node]bool), false
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch n := n.(type) {
+		case *hclsyntax.FunctionCallExpr:
+			if n.Name == "env" || n.Name == "file" {
+				for _, a := range n.Args {
+					args[a] = true
+				}
+			}
+		case *hclsyntax.TemplateExpr:
+			if lit, ok := literal(n); !args[n] && !(ok && lit == "") {
+				for _, p := range n.Parts {
+					_, isText := p.(*hclsyntax.LiteralValueExpr)
+					found = found || isText
+				}
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+// secret reads one secret string; white space around it, as a file has at its end, is not part of it.
+func (b *block) secret(name, def string) string {
+	if a := b.attr(name); a != nil {
+		b.hide(a.Expr, true)
+	}
+	g := b.get(name, cty.String)
+	if !g.ok {
+		b.out.add(name, quote(def))
+		return def
+	}
+	value := strings.TrimSpace(g.v.AsString())
+	b.notRedacted(g.expr.Range(), value)
+	b.out.add(name, b.secretSource(g.expr, g.checked, value))
+	return value
+}
+
+// signingSecrets reads one signing secret or a list of them.
+func (b *block) signingSecrets(name string) []string {
+	a := b.attr(name)
+	if a == nil {
+		b.out.add(name, "[]")
+		return nil
+	}
+	b.hide(a.Expr, true)
+	list, isList := unwrap(a.Expr).(*hclsyntax.TupleConsExpr)
+	if !isList {
+		return b.evaluatedSecrets(name, a.Expr)
+	}
+	var values, items []string
+	for _, e := range list.Exprs {
+		v, c, ok := b.constant(e)
+		if !ok {
+			continue
+		}
+		s, err := stringOf(v)
+		if err != nil {
+			b.invalid(name, e.Range(), err)
+			continue
+		}
+		values = append(values, b.signingSecret(name, e.Range(), s))
+		items = append(items, b.secretSource(e, c, s))
+	}
+	b.out.add(name, listOf(items))
+	return values
+}
+
+// evaluatedSecrets reads an expression that gives one secret or a list.
+func (b *block) evaluatedSecrets(name string, expr hclsyntax.Expression) []string {
+	v, c, ok := b.constant(expr)
+	if !ok {
+		return nil
+	}
+	if v.IsNull() {
+		b.out.add(name, "[]")
+		return nil
+	}
+	all := []cty.Value{v}
+	if v.Type().IsTupleType() || v.Type().IsListType() {
+		all = v.AsValueSlice()
+	}
+	var values []string
+	for _, v := range all {
+		s, err := stringOf(v)
+		if err != nil {
+			b.invalid(name, expr.Range(), err)
+			continue
+		}
+		values = append(values, b.signingSecret(name, expr.Range(), s))
+	}
+	b.out.add(name, b.secretSource(expr, c, "secret"))
+	return values
+}
+
+// signingSecret checks one secret and gives it without the white space around it.
+func (b *block) signingSecret(name string, at hcl.Range, s string) string {
+	s = strings.TrimSpace(s)
+	b.notRedacted(at, s)
+	if s != Redacted {
+		if err := checkSecret(s); err != nil {
+			b.invalid(name, at, err)
+		}
+	}
+	return s
+}
+
+// checkSecret checks that a secret is one of Standard Webhooks. Its error does not show it.
+func checkSecret(s string) error {
+	const remedy = "`openssl rand -base64 32` makes one"
+	if s == "" {
+		return errors.New("it is empty; leave the attribute out to send requests unsigned; " + remedy)
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
+	switch {
+	case err != nil:
+		return errors.New("a secret is base64, with or without whsec_ before it; " + remedy)
+	case len(raw) < minSecret || len(raw) > maxSecret:
+		return fmt.Errorf("a secret stands for %d to %d bytes, this one for %d; %s", minSecret, maxSecret, len(raw), remedy)
+	}
+	return nil
+}
+
+// unwrap takes parentheses off an expression.
+func unwrap(e hclsyntax.Expression) hclsyntax.Expression {
+	for {
+		p, ok := e.(*hclsyntax.ParenthesesExpr)
+		if !ok {
+			return e
+		}
+		e = p.Expression
+	}
+}

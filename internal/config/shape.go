@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+)
+
+// shape is what may stand in a block.
+type shape struct {
+	name   string   // of the block; "" for a file
+	label  string   // what its label is; "" for none
+	attrs  []string // in the order they are printed
+	blocks []string
+	later  []string // part of Leasehold, but not of this version
+}
+
+func fileShape() *shape {
+	return &shape{blocks: []string{"agent", "store", "task"}, later: []string{"schedule", "chunks"}}
+}
+
+// allowed says what may stand in the block.
+func (s *shape) allowed() string {
+	var parts []string
+	if len(s.attrs) > 0 {
+		parts = append(parts, strings.Join(s.attrs, ", "))
+	}
+	if len(s.blocks) > 0 {
+		parts = append(parts, "the blocks "+strings.Join(s.blocks, ", "))
+	}
+	if s.name == "" {
+		return "A file holds " + strings.Join(parts, "; ") + "."
+	}
+	return "Allowed in " + s.name + ": " + strings.Join(parts, "; ") + "."
+}
+
+// names lists everything that has a name in the block.
+func (s *shape) names() []string { return slices.Concat(s.attrs, s.blocks, s.later) }
+
+// didYouMean suggests the candidate that is nearest to a name, if one is near.
+func didYouMean(name string, candidates []string) string {
+	best, distance := "", 1+len(name)/3
+	for _, c := range candidates {
+		if strings.EqualFold(c, name) {
+			best = c
+			break
+		}
+		if d := levenshtein.Distance(name, c, nil); d <= distance && (best == "" || d < distance) {
+			best, distance = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", best)
+}
+
+// oneOf lists allowed values: `"a", "b" or "c"`.
+func oneOf(values []string) string {
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = fmt.Sprintf("%q", v)
+	}
+	if len(quoted) < 2 {
+		return strings.Join(quoted, "")
+	}
+	return strings.Join(quoted[:len(quoted)-1], ", ") + " or " + quoted[len(quoted)-1]
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Defaults and bounds of the store block.
+const (
+	defaultStoreFile   = "leasehold.db"
+	defaultSchema      = "leasehold"
+	defaultConnections = 4
+	maxConnections     = 200
+	defaultRetention   = 7 * day
+)
+
+func storeShape() *shape {
+	return &shape{name: "store", attrs: []string{"url", "schema", "connections", "notify", "retention"}}
+}
+
+// store decodes the store block. Without a url it is an SQLite file in dir, beside the configuration.
+func (b *block) store(dir string) Store {
+	return Store{
+		URL:         b.storeURL(dir),
+		Schema:      b.str("schema", defaultSchema, checkSchema),
+		Connections: b.num("connections", defaultConnections, 1, maxConnections),
+		Notify:      b.boolean("notify", true),
+		Retention:   b.length("retention", defaultRetention, time.Second, maxDuration),
+	}
+}
+
+func (b *block) storeURL(dir string) string {
+	if a := b.attr("url"); a != nil {
+		b.hide(a.Expr, false)
+	}
+	g := b.get("url", cty.String)
+	if !g.ok {
+		out := "sqlite:" + filepath.Join(dir, defaultStoreFile)
+		b.out.add("url", quote(out))
+		return out
+	}
+	out, err := storeURL(b.src.dir, strings.TrimSpace(g.v.AsString()))
+	if err != nil {
+		b.invalid("url", g.expr.Range(), err)
+		return ""
+	}
+	b.notRedacted(g.expr.Range(), out)
+	if len(g.calls) > 0 {
+		b.out.add("url", b.source(g.expr, g.checked, redactURL))
+	} else {
+		b.out.add("url", quote(redactURL(out)))
+	}
+	return out
+}
+
+// storeURL checks a store's URL; an SQLite file is made absolute, seen from dir. Its errors show nothing of the URL,
+// which may hold a password.
+func storeURL(dir, s string) (string, error) {
+	switch {
+	case strings.HasPrefix(s, "postgres://"), strings.HasPrefix(s, "postgresql://"):
+		if _, err := url.Parse(s); err != nil {
+			return "", errors.New("it cannot be read as a URL; characters as @ : / ? # % in a password are escaped as %40 and so on")
+		}
+		return s, nil
+	case strings.HasPrefix(s, "sqlite:"):
+		path := strings.TrimPrefix(s, "sqlite:")
+		if rest, ok := strings.CutPrefix(path, "//"); ok {
+			if !strings.HasPrefix(rest, "/") {
+				return "", errors.New("after sqlite: comes a path, as in sqlite:leasehold.db or sqlite:/var/lib/leasehold.db")
+			}
+			path = rest
+		}
+		if path == "" || strings.ContainsAny(path, "?#\x00") || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "file:") {
+			return "", errors.New("after sqlite: comes the path of a file, without parameters, as in sqlite:leasehold.db")
+		}
+		return "sqlite:" + resolve(dir, path), nil
+	case s == "":
+		return "", errors.New("it is empty; leave the store block out for an SQLite file beside the configuration")
+	}
+	return "", errors.New("a store is postgres://user@host/database or sqlite:path")
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func checkSchema(s string) error {
+	if !schemaName.MatchString(s) || strings.HasPrefix(s, "pg_") {
+		return errors.New("a schema is named with small letters, digits and _, at most 63 of them, and not pg_…")
+	}
+	return nil
+}

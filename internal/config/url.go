@@ -1,0 +1,138 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// escaped is how a row's value is written into a URL, by where it stands.
+type escaped struct {
+	part
+	query bool
+}
+
+// urlTemplate compiles a webhook's URL: row data fills path and query only, escaped for where it stands.
+func (s *scope) urlTemplate(t *template) (task.Template, bool) {
+	prefix, sample := t.prefix(), strings.Builder{}
+	for _, p := range t.parts {
+		if p.row != nil {
+			sample.WriteByte('x')
+		}
+		sample.WriteString(p.fixed)
+	}
+	_, rest, _ := strings.Cut(prefix, "://")
+	if !t.isFixed() && !strings.ContainsAny(rest, "/?") {
+		s.l.fail(t.at, "Invalid URL", "A row may fill the path and the query of a URL, never its scheme, host or port: "+
+			"write http://host:port/ first, as fixed text or from env(…).")
+		return nil, false
+	}
+	if err := checkURL(sample.String()); err != nil {
+		s.l.fail(t.at, "Invalid URL", "%s.", err)
+		return nil, false
+	}
+	if t.isFixed() {
+		return t.compile(maxURL, nil), true
+	}
+	var parts []escaped
+	query := false
+	for _, p := range t.parts {
+		parts = append(parts, escaped{p, query})
+		query = query || p.row == nil && strings.Contains(p.fixed, "?")
+	}
+	return func(row *task.Task) (string, error) {
+		out, err := fillURL(parts, row)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", place(t.at), err)
+		}
+		return out, nil
+	}, true
+}
+
+// checkURL checks a URL in which something stands for each value of a row.
+func checkURL(text string) error {
+	if len(text) > maxURL {
+		return fmt.Errorf("it is longer than %d bytes", maxURL)
+	}
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c == 0x7f || c == '\\' {
+			return errors.New("a URL has no blanks, control characters or backslashes: escape them")
+		}
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return fmt.Errorf("it cannot be read as a URL: %w", err)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("it must start with http:// or https://")
+	case u.Hostname() == "":
+		return errors.New("it names no host, as http://127.0.0.1:8080/… does")
+	case u.User != nil:
+		return errors.New(`credentials do not belong in a URL, which ends up in logs: declare headers = { Authorization = "Basic ${base64encode(env("…"))}" }`)
+	case strings.Contains(text, "#"):
+		return errors.New("a URL for requests has no fragment (#)")
+	}
+	return nil
+}
+
+// fillURL writes a row's values into a URL. A segment of the path that holds row data may be neither empty nor "." nor
+// "..", which would change the path's meaning, and which no escape can hide: "%2e%2e" means the same.
+func fillURL(parts []escaped, row *task.Task) (string, error) {
+	var b strings.Builder
+	segment, tainted := 0, false // where the path's last segment begins; whether it holds row data
+	endSegment := func() error {
+		if s := b.String()[segment:]; tainted && (s == "" || isDots(s)) {
+			return fmt.Errorf("the row makes a path segment %q of the URL", s)
+		}
+		segment, tainted = b.Len()+1, false
+		return nil
+	}
+	for _, p := range parts {
+		if p.row != nil {
+			v, err := p.row(row)
+			if err != nil {
+				return "", err
+			}
+			if p.query {
+				b.WriteString(url.QueryEscape(v))
+			} else {
+				b.WriteString(url.PathEscape(v))
+				tainted = true
+			}
+		} else if err := writeFixed(&b, p, endSegment); err != nil {
+			return "", err
+		}
+		if b.Len() > maxURL {
+			return "", fmt.Errorf("the URL would be longer than %d bytes", maxURL)
+		}
+	}
+	return b.String(), endSegment()
+}
+
+// writeFixed adds fixed text and says where it ends segments of the path.
+func writeFixed(b *strings.Builder, p escaped, endSegment func() error) error {
+	for i, inPath := 0, !p.query; i < len(p.fixed); i++ {
+		if c := p.fixed[i]; inPath && (c == '/' || c == '?') {
+			if err := endSegment(); err != nil {
+				return err
+			}
+			inPath = c == '/'
+		}
+		b.WriteByte(p.fixed[i])
+	}
+	return nil
+}
+
+// isDots tells whether a segment means "here" or "above", in any spelling.
+func isDots(segment string) bool {
+	plain := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
+	return plain == "." || plain == ".."
+}
