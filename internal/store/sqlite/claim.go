@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The conditions and indexes of the rows that wait for a phase. The conditions must stand like this for SQLite to use
+// the indexes; naming the index turns a bad plan into an error.
+const (
+	due  = "task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending')"
+	undo = "task INDEXED BY task_undo WHERE state = 'rollback_pending'"
+)
+
+func waiting(p task.Phase) string {
+	if p == task.Rollback {
+		return undo
+	}
+	return due
+}
+
+// headQuery reads the first row of the highest priority below a bound: one step in the index, so a million rows that
+// are due next year cost as little as one.
+func headQuery(p task.Phase) string {
+	return "SELECT priority, run_at FROM " + waiting(p) +
+		" AND type = ? AND ifnull(region, '') = ? AND priority < ? ORDER BY priority DESC, run_at, id LIMIT 1"
+}
+
+// takeQuery claims due rows of one type and priority: those of no region and, where regions is 2, those of one. The
+// rows are chosen before the first of them changes, and never more than the limit.
+func takeQuery(p task.Phase, regions int) string {
+	branch := func(region string) string {
+		return "SELECT id, run_at FROM " + waiting(p) +
+			" AND type = ?1 AND ifnull(region, '') = " + region + " AND priority = ?3 AND run_at <= ?4"
+	}
+	chosen := branch("''")
+	if regions == 2 {
+		chosen += " UNION ALL " + branch("?2")
+	}
+	state := task.StateRunning
+	if p == task.Rollback {
+		state = task.StateRollbackRunning
+	}
+	return `UPDATE task SET state = '` + string(state) + `', session = ?6, claim = ?7, fence = fence + 1, attempt = attempt + 1,
+		policy = ?8, claimed_at = ?4, lease_until = ?9,
+		deadline = CASE WHEN deadline IS NULL AND ?10 <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, ?10) ELSE deadline END
+	WHERE id IN (SELECT id FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5))
+	RETURNING ` + columns + ``
+}
+
+// heads walks the priorities of a want from the highest down, in all regions at once.
+type heads struct {
+	query   string
+	want    poll.Want
+	regions []string
+	below   int
+}
+
+// rowFunc runs a query for one row, in whichever transaction there is.
+type rowFunc func(dest []any, text string, args ...any) error
+
+func newHeads(w poll.Want, region string) *heads {
+	h := &heads{query: headQuery(w.Phase), want: w, regions: []string{""}, below: 11}
+	if region != "" {
+		h.regions = append(h.regions, region)
+	}
+	return h
+}
+
+// next gives the next priority and when its first row is due; ok is false after the last one.
+func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err error) {
+	for _, region := range h.regions {
+		var p int
+		var at string
+		err := row([]any{&p, &at}, h.query, h.want.Type, region, h.below)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
+		}
+		if err != nil {
+			return 0, "", false, err
+		}
+		if !ok || p > priority || p == priority && at < runAt {
+			priority, runAt, ok = p, at, true
+		}
+	}
+	h.below = priority
+	return priority, runAt, ok, nil
+}
+
+// Claim takes due rows.
+func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err error) {
+	err = s.update(ctx, "claim tasks", func(t *tx) error {
+		for _, w := range c.Wants {
+			if tasks, err = t.claimWant(tasks, c, w); err != nil {
+				return fmt.Errorf("of type %s: %w", w.Type, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tasks, nil
+}
+
+// claimWant appends the rows of one want, priority by priority.
+func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want) ([]task.Task, error) {
+	h := newHeads(w, c.Region)
+	now, left := stamp(t.now), w.N
+	for left > 0 {
+		priority, runAt, ok, err := h.next(t.row)
+		if err != nil || !ok {
+			return tasks, err
+		}
+		if runAt > now {
+			continue
+		}
+		var level []task.Task
+		err = t.query(scanTasks(&level), takeQuery(w.Phase, len(h.regions)),
+			w.Type, c.Region, priority, now, left, int64(c.Session), c.Number, int64(w.Policy),
+			stamp(t.now.Add(w.Window)), modifier(w.Deadline))
+		if err != nil {
+			return tasks, err
+		}
+		slices.SortFunc(level, func(a, b task.Task) int { // RETURNING promises no order
+			return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+		})
+		tasks, left = append(tasks, level...), left-len(level)
+	}
+	return tasks, nil
+}
+
+// modifier writes a duration for SQLite's date functions (https://sqlite.org/lang_datefunc.html); "" for none.
+func modifier(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("+%d.%03d seconds", d/time.Second, d%time.Second/time.Millisecond)
+}
+
+// Claimed reads back what a claim took and the session still holds.
+func (s *Store) Claimed(ctx context.Context, session task.Session, number int64) (tasks []task.Task, err error) {
+	err = s.view(ctx, "read back a claim", func(t *sql.Tx) error {
+		rows, err := t.QueryContext(ctx, claimedQuery, int64(session), number)
+		if err != nil {
+			return err
+		}
+		return eachRow(rows, scanTasks(&tasks))
+	})
+	return tasks, err
+}
+
+const claimedQuery = "SELECT " + columns + " FROM task INDEXED BY task_running WHERE session = ? AND claim = ? AND " +
+	running + " ORDER BY priority DESC, run_at, id"
+
+// NextDue tells when the next row is due that one of the wants could claim.
+func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
+	err = s.view(ctx, "look for the next due task", func(t *sql.Tx) error {
+		row := func(dest []any, text string, args ...any) error {
+			return t.QueryRowContext(ctx, text, args...).Scan(dest...)
+		}
+		first := ""
+		for _, w := range c.Wants {
+			h := newHeads(w, c.Region)
+			for {
+				_, at, more, err := h.next(row)
+				if err != nil {
+					return err
+				}
+				if !more {
+					break
+				}
+				if first == "" || at < first {
+					first = at
+				}
+			}
+		}
+		if first == "" {
+			return nil
+		}
+		at, err := parseTime(first)
+		in, ok = max(at.Sub(s.now()), 0), true
+		return err
+	})
+	return in, ok, err
+}

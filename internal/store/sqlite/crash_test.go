@@ -1,0 +1,5 @@
+package sqlite
+
+const childWork = "LEASEHOLD_SQLITE_CHILD"
+
+func child(string) int { return 1 }

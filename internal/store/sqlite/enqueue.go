@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const enqueueQuery = `
+	INSERT INTO task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING RETURNING id`
+
+// Enqueue inserts a row, or finds the live one with the same type and key.
+func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+	labels, err := labelText(r.Labels)
+	if err != nil {
+		return 0, false, err
+	}
+	payload := jsonText(r.Payload)
+	if payload == nil {
+		payload = "{}"
+	}
+	err = s.update(ctx, "enqueue", func(t *tx) error {
+		runAt := r.RunAt
+		if runAt.IsZero() {
+			runAt = t.now.Add(r.In)
+		}
+		err := t.row([]any{&id}, enqueueQuery, r.Type, payload, stamp(runAt), r.Priority, null(r.Key), null(r.Region),
+			null(r.MaxAttempts), labels, null(r.Traceparent), null(r.CreatedBy), stamp(t.now))
+		if errors.Is(err, sql.ErrNoRows) {
+			return t.row([]any{&id}, "SELECT id FROM task WHERE type = ? AND key = ?", r.Type, r.Key)
+		}
+		if input := refused(err); input != nil {
+			return input
+		}
+		isNew = err == nil
+		return err
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return id, isNew, nil
+}
+
+// labelText writes labels as they stand in the table; NULL for none.
+func labelText(labels map[string]string) (any, error) {
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // people read them in the table
+	if err := enc.Encode(labels); err != nil {
+		return nil, fmt.Errorf("encode labels: %w", err)
+	}
+	return string(bytes.TrimSpace(b.Bytes())), nil
+}

@@ -1,0 +1,199 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func TestMain(m *testing.M) {
+	if work := os.Getenv(childWork); work != "" {
+		os.Exit(child(work))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestConforms(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
+}
+
+// harness is a store, and an application with a connection of its own to the same file.
+type harness struct {
+	*Store
+	app  *sql.DB
+	fail *atomic.Pointer[func(string) error]
+}
+
+// newHarness makes a migrated store in a directory of its own.
+func newHarness(t testing.TB) *harness {
+	t.Helper()
+	h := openHarness(t, filepath.Join(t.TempDir(), "store.db"), nil)
+	_, err := h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
+func openHarness(t testing.TB, path string, hook *func(string) error) *harness {
+	t.Helper()
+	h := &harness{fail: new(atomic.Pointer[func(string) error])}
+	h.fail.Store(hook)
+	h.Store = open(t, Options{Path: path, Create: true, Fail: func(point string) error {
+		if f := h.fail.Load(); f != nil {
+			return (*f)(point)
+		}
+		return nil
+	}})
+	h.app = application(t, path)
+	return h
+}
+
+// open opens a store until the test ends.
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// application opens the file as a program knowing nothing of this package would.
+func application(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)&_txlock=immediate")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// Insert is the plain INSERT, all rows in one transaction.
+func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
+	t.Helper()
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	ids := make([]task.ID, len(requests))
+	for i, r := range requests {
+		names, values := requestColumns(r)
+		text := fmt.Sprintf("INSERT INTO task (%s) VALUES (?%s) RETURNING id",
+			strings.Join(names, ", "), strings.Repeat(", ?", len(names)-1))
+		require.NoError(t, tx.QueryRowContext(t.Context(), text, values...).Scan(&ids[i]))
+	}
+	require.NoError(t, tx.Commit())
+	return ids
+}
+
+// EnqueueSQL inserts into the view, and reads the id back by key, or as the one that was new in the transaction.
+func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
+	t.Helper()
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	names, values := requestColumns(r)
+	text := fmt.Sprintf("INSERT INTO enqueue (%s) VALUES (?%s)", strings.Join(names, ", "), strings.Repeat(", ?", len(names)-1))
+	_, err = tx.ExecContext(t.Context(), text, values...)
+	require.NoError(t, err)
+	if r.Key != "" {
+		err = tx.QueryRowContext(t.Context(), "SELECT id FROM enqueue WHERE type = ? AND key = ?", r.Type, r.Key).Scan(&id)
+	} else {
+		err = tx.QueryRowContext(t.Context(), "SELECT max(id) FROM enqueue").Scan(&id)
+	}
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	return id
+}
+
+// requestColumns lists the columns that an application has something to say about.
+func requestColumns(r ops.Request) (names []string, values []any) {
+	add := func(name string, set bool, value any) {
+		if set {
+			names, values = append(names, name), append(values, value)
+		}
+	}
+	add("type", true, r.Type)
+	add("payload", r.Payload != nil, string(r.Payload))
+	add("priority", r.Priority != 0, r.Priority)
+	add("key", r.Key != "", r.Key)
+	add("region", r.Region != "", r.Region)
+	add("max_attempts", r.MaxAttempts != 0, r.MaxAttempts)
+	add("traceparent", r.Traceparent != "", r.Traceparent)
+	add("created_by", r.CreatedBy != "", r.CreatedBy)
+	switch {
+	case !r.RunAt.IsZero():
+		add("run_at", true, stamp(r.RunAt))
+	case r.In != 0:
+		add("run_at", true, stamp(time.Now().Add(r.In)))
+	}
+	labels, err := labelText(r.Labels)
+	if err != nil {
+		panic(err)
+	}
+	add("labels", labels != nil, labels)
+	return names, values
+}
+
+// Advance shifts every time in the file back.
+func (h *harness) Advance(t testing.TB, d time.Duration) {
+	t.Helper()
+	shifted := map[string][]string{
+		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline"},
+		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at"},
+		"attempt":      {"started_at", "ended_at"},
+		"agent":        {"started_at", "seen_at", "present_until"},
+	}
+	back := strings.Replace(modifier(d), "+", "-", 1)
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	for table, columns := range shifted {
+		var set []string
+		for _, c := range columns {
+			set = append(set, c+" = strftime('%Y-%m-%dT%H:%M:%fZ', "+c+", ?1)")
+		}
+		_, err := tx.ExecContext(t.Context(), "UPDATE "+table+" SET "+strings.Join(set, ", "), back)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tx.Commit())
+}
+
+func (h *harness) Fail(hook func(string) error) {
+	if hook == nil {
+		h.fail.Store(nil)
+		return
+	}
+	h.fail.Store(&hook)
+}
+
+// LockRow: there are no locks on rows.
+func (h *harness) LockRow(testing.TB, task.ID) func() { return nil }
+
+func (h *harness) Twin(t testing.TB) storetest.Harness {
+	t.Helper()
+	return openHarness(t, h.path, h.fail.Load())
+}
+
+// exec runs a statement as an application.
+func (h *harness) exec(t testing.TB, text string, args ...any) error {
+	t.Helper()
+	_, err := h.app.ExecContext(t.Context(), text, args...)
+	return err
+}
+
+func bounded(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,228 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Get returns a task, live or finished, with its history; ops.ErrNoTask where there is none.
+func (s *Store) Get(ctx context.Context, id task.ID) (info *ops.Info, err error) {
+	err = s.view(ctx, "get task", func(t *sql.Tx) error {
+		var found []ops.Info
+		err := scanInfos(ctx, t, &found, "SELECT "+columns+", finished_at, output, "+agentName("tasks")+
+			" FROM tasks WHERE id = ?", int64(id))
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
+		}
+		info = &found[0]
+		info.History, err = history(ctx, t, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return info, nil
+}
+
+// agentName reads the name of the agent of a row's session, while that is known.
+func agentName(table string) string {
+	return "ifnull((SELECT name FROM agent WHERE session = " + table + ".session), '')"
+}
+
+// scanInfos appends the rows of a query for columns, finished_at, output and the agent's name.
+func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, args ...any) error {
+	rows, err := t.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, func(rows *sql.Rows) error {
+		var r record
+		var finished time.Time
+		var output sql.NullString
+		var agent string
+		if err := rows.Scan(append(r.fields(), timeOf{&finished}, &output, &agent)...); err != nil {
+			return err
+		}
+		k := r.complete()
+		*into = append(*into, ops.Info{
+			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
+			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: task.Verdict(r.outcome),
+			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, GiveBacks: k.GiveBacks, Touched: k.Touched, Fence: k.Fence,
+			Session: r.session, Agent: agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
+			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
+			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: output.String,
+		})
+		return nil
+	})
+}
+
+func history(ctx context.Context, t *sql.Tx, id task.ID) (list []ops.Attempt, err error) {
+	rows, err := t.QueryContext(ctx, `
+		SELECT ran_fence, session, phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state,
+			started_at, ended_at
+		FROM attempt WHERE task_id = ? ORDER BY fence`, int64(id))
+	if err != nil {
+		return nil, err
+	}
+	err = eachRow(rows, func(r *sql.Rows) error {
+		var a ops.Attempt
+		var result sql.NullString
+		var started time.Time
+		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, &result, &a.State,
+			timeOf{&started}, timeOf{&a.EndedAt}); err != nil {
+			return err
+		}
+		a.Result, a.StartedAt = raw(result), pointer(started)
+		list = append(list, a)
+		return nil
+	})
+	return list, err
+}
+
+// List returns tasks that match: live ones, then finished ones, each newest first.
+func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, 1000)
+	err = s.view(ctx, "list tasks", func(t *sql.Tx) error {
+		for _, table := range []string{"task", "task_archive"} {
+			if len(list) == limit {
+				return nil
+			}
+			where, args, err := conditions(f)
+			if err != nil {
+				return err
+			}
+			finished := "finished_at"
+			if table == "task" {
+				finished = "NULL"
+			}
+			text := "SELECT " + columns + ", " + finished + ", NULL, " + agentName(table) + " FROM " + table + where +
+				" ORDER BY id DESC LIMIT ?"
+			if err := scanInfos(ctx, t, &list, text, append(args, limit-len(list))...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// conditions writes a filter as SQL.
+func conditions(f ops.Filter) (where string, args []any, err error) {
+	var all []string
+	add := func(condition string, values ...any) {
+		all, args = append(all, condition), append(args, values...)
+	}
+	if f.Type != "" {
+		add("type = ?", f.Type)
+	}
+	if f.Key != "" {
+		add("key = ?", f.Key)
+	}
+	if f.Before != 0 {
+		add("id < ?", int64(f.Before))
+	}
+	if len(f.States) > 0 {
+		states, err := json.Marshal(f.States)
+		if err != nil {
+			return "", nil, fmt.Errorf("encode states: %w", err)
+		}
+		add("state IN (SELECT value FROM json_each(?))", string(states))
+	}
+	for name, value := range f.Labels {
+		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)", name, value)
+	}
+	if len(all) == 0 {
+		return "", nil, nil
+	}
+	return " WHERE " + strings.Join(all, " AND "), args, nil
+}
+
+// The counts are read from indexes alone, so payloads cost them nothing.
+const (
+	countQuery = "SELECT type, state, count(*), min(run_at) FROM "
+	countDue   = countQuery + due + " GROUP BY type, state"
+	countUndo  = countQuery + undo + " GROUP BY type, state"
+	countRuns  = "SELECT type, state, count(*), NULL FROM task INDEXED BY task_running WHERE " + running + " GROUP BY type, state"
+)
+
+// Stats counts what waits and runs.
+func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
+	st := ops.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
+	err := s.view(ctx, "count tasks", func(t *sql.Tx) error {
+		now := s.now()
+		declared, err := declaredTypes(ctx, t, now, &st)
+		if err != nil {
+			return err
+		}
+		for _, text := range []string{countDue, countUndo, countRuns} {
+			rows, err := t.QueryContext(ctx, text)
+			if err != nil {
+				return err
+			}
+			if err := eachRow(rows, func(r *sql.Rows) error { return count(r, &st, declared, now) }); err != nil {
+				return err
+			}
+		}
+		return t.QueryRowContext(ctx, "SELECT count(*) FROM task_archive").Scan(&st.Archived)
+	})
+	return st, err
+}
+
+// count adds one count to the statistics.
+func count(r *sql.Rows, st *ops.Stats, declared map[string]bool, now time.Time) error {
+	var c ops.TypeCount
+	var oldest time.Time
+	if err := r.Scan(&c.Type, &c.State, &c.N, timeOf{&oldest}); err != nil {
+		return err
+	}
+	st.Waiting = append(st.Waiting, c)
+	if !c.State.Waiting() {
+		return nil
+	}
+	if !declared[c.Type] {
+		st.Orphans[c.Type] += c.N
+	}
+	if ago := now.Sub(oldest); ago >= 0 {
+		st.OldestDue[c.Type] = max(st.OldestDue[c.Type], ago)
+	}
+	return nil
+}
+
+// declaredTypes gathers the types of the agents that are present, and counts these.
+func declaredTypes(ctx context.Context, t *sql.Tx, now time.Time, st *ops.Stats) (map[string]bool, error) {
+	rows, err := t.QueryContext(ctx, "SELECT types FROM agent WHERE present_until > ?", stamp(now))
+	if err != nil {
+		return nil, err
+	}
+	declared := map[string]bool{}
+	err = eachRow(rows, func(r *sql.Rows) error {
+		var text []byte
+		var types []string
+		if err := r.Scan(&text); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &types); err != nil {
+			return fmt.Errorf("an agent's types: %w", err)
+		}
+		st.AgentsPresent++
+		for _, name := range types {
+			declared[name] = true
+		}
+		return nil
+	})
+	return declared, err
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// running is the condition on rows that somebody holds; it must stand like this for SQLite to use task_running.
+const running = "state IN ('running', 'rollback_running')"
+
+// Join opens a session.
+func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
+	types, err := typeList(a.Types)
+	if err != nil {
+		return 0, err
+	}
+	err = s.update(ctx, "join", func(t *tx) error {
+		if err := checkVersion(t.version()); err != nil {
+			return err
+		}
+		if err := t.keepPolicies(a.Policies); err != nil {
+			return err
+		}
+		now := stamp(t.now)
+		return t.row([]any{&session}, `
+			INSERT INTO agent (name, region, version, config, workers, types, started_at, seen_at, present_until)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING session`,
+			a.Name, null(a.Region), a.Version, a.Config, a.Workers, types, now, now, stamp(t.now.Add(a.Presence)))
+	})
+	return session, err
+}
+
+// Present writes the session's sign of life, and reads what it holds.
+func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standing, err error) {
+	a := p.Agent
+	types, err := typeList(a.Types)
+	if err != nil {
+		return st, err
+	}
+	err = s.update(ctx, "say present", func(t *tx) error {
+		if err := t.keepPolicies(a.Policies); err != nil {
+			return err
+		}
+		now := stamp(t.now)
+		if _, err := t.exec(`
+			INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at,
+			                   present_until, draining, running, done)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12)
+			ON CONFLICT (session) DO UPDATE SET
+				name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
+				workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at,
+				present_until = excluded.present_until, draining = excluded.draining, running = excluded.running,
+				done = excluded.done`,
+			int64(p.Session), a.Name, null(a.Region), a.Version, a.Config, a.Workers, types, now,
+			stamp(t.now.Add(a.Presence)), p.Draining, p.Running, p.Done); err != nil {
+			return err
+		}
+		st = lease.Standing{Now: t.now}
+		return t.query(func(r *sql.Rows) error {
+			var h lease.Held
+			err := r.Scan(&h.ID, &h.Fence, &h.Claim)
+			st.Held = append(st.Held, h)
+			return err
+		}, "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND "+running+" ORDER BY id",
+			int64(p.Session))
+	})
+	return st, err
+}
+
+// Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	answers := make([]lease.Answer, len(rows))
+	err := s.update(ctx, "renew leases", func(t *tx) error {
+		for i, r := range rows {
+			n, err := t.exec(`
+				UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
+				WHERE id = ?1 AND fence = ?2 AND session = ?3 AND `+running,
+				int64(r.ID), int64(r.Fence), int64(session), r.Exact, stamp(t.now.Add(r.Window-r.Age)))
+			if err != nil {
+				return fmt.Errorf("task %d: %w", r.ID, err)
+			}
+			answers[i] = lease.Lost
+			if n == 1 {
+				answers[i] = lease.Applied
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// Leave ends the session's presence.
+func (s *Store) Leave(ctx context.Context, session task.Session) error {
+	return s.update(ctx, "leave", func(t *tx) error {
+		_, err := t.exec("UPDATE agent SET present_until = ? WHERE session = ?", stamp(t.now), int64(session))
+		return err
+	})
+}
+
+func typeList(types []string) (string, error) {
+	if types == nil {
+		types = []string{}
+	}
+	b, err := json.Marshal(types)
+	if err != nil {
+		return "", fmt.Errorf("encode the list of types: %w", err)
+	}
+	return string(b), nil
+}
+
+// keepPolicies stores the policies that are not there yet.
+func (t *tx) keepPolicies(policies map[task.PolicyHash]lease.NamedPolicy) error {
+	for hash, p := range policies {
+		body, err := json.Marshal(p.Policy)
+		if err != nil {
+			return fmt.Errorf("encode the policy of %s: %w", p.Type, err)
+		}
+		if _, err := t.exec("INSERT INTO policy (hash, type, body) VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING",
+			int64(hash), p.Type, string(body)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Policies reads stored policies.
+func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
+	list, err := json.Marshal(hashes)
+	if err != nil {
+		return nil, fmt.Errorf("encode policy hashes: %w", err)
+	}
+	found := make(map[task.PolicyHash]task.Policy, len(hashes))
+	err = s.view(ctx, "read policies", func(t *sql.Tx) error {
+		rows, err := t.QueryContext(ctx, "SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(?))", string(list))
+		if err != nil {
+			return err
+		}
+		return eachRow(rows, func(r *sql.Rows) error {
+			var hash task.PolicyHash
+			var body []byte
+			if err := r.Scan(&hash, &body); err != nil {
+				return err
+			}
+			var p task.Policy
+			if err := json.Unmarshal(body, &p); err != nil {
+				return fmt.Errorf("policy %d: %w", hash, err)
+			}
+			found[hash] = p
+			return nil
+		})
+	})
+	return found, err
+}

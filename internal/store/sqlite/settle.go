@@ -1,0 +1,221 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The points of Settle at which it can be made to fail. Up to beforeCommit all of a call is undone; at committed only
+// its reply is lost.
+const (
+	failBegun     = "settle: begun"
+	failArchived  = "settle: copied to the archive"
+	failDeleted   = "settle: deleted from the hot table"
+	failCommit    = "settle: before the commit"
+	failCommitted = "settle: after the commit"
+)
+
+// Failpoints names the points at which Options.Fail is called, in their order.
+func Failpoints() []string {
+	return []string{failBegun, failArchived, failDeleted, failCommit, failCommitted}
+}
+
+// Failpoints names the points at which Options.Fail is called, in their order.
+func (*Store) Failpoints() []string { return Failpoints() }
+
+// kept are the columns that a finished row takes along as they are.
+const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
+	session, claim, policy, lease_until, claimed_at, deadline`
+
+// held is the condition that the row is still that of the hold being settled.
+const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
+
+const archiveQuery = `
+	INSERT INTO task_archive (` + kept + `,
+		state, fence, attempt, give_backs, touched, outcome, error, result, output, started_at, finished_at)
+	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(?10, result), ?11, ?12, ?13
+	FROM task WHERE ` + held
+
+// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end.
+const releaseQuery = `
+	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7, outcome = ?8, error = ?9,
+		result = ifnull(?10, result),
+		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
+		claim = NULL, claimed_at = NULL, lease_until = NULL
+	WHERE ` + held
+
+// endedQuery tells whether a settlement that matches no row repeats one that was applied.
+const endedQuery = `
+	SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3)
+		OR EXISTS (SELECT 1 FROM task WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3 AND NOT ` + running + `)
+		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND session = ?3)`
+
+const historyQuery = `
+	INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state,
+		started_at, ended_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// Settle applies the ends of holds, all in one transaction. It never answers Busy: nobody can lock a row of this store.
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	var answers []lease.Answer
+	err := s.update(ctx, "settle tasks", func(t *tx) error {
+		if err := s.fail(failBegun); err != nil {
+			return err
+		}
+		b := &settling{tx: t, session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
+		for i := range rows {
+			if err := b.settle(i, &rows[i]); err != nil {
+				return fmt.Errorf("task %d: %w", rows[i].ID, err)
+			}
+		}
+		if err := s.fail(failArchived); err != nil {
+			return err
+		}
+		if err := b.finish(); err != nil {
+			return err
+		}
+		if err := s.fail(failDeleted); err != nil {
+			return err
+		}
+		answers = b.answers
+		return s.fail(failCommit)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fail(failCommitted); err != nil {
+		return nil, s.explain("settle tasks", err)
+	}
+	return answers, nil
+}
+
+// settling is one call of Settle.
+type settling struct {
+	*tx
+	session  task.Session
+	answers  []lease.Answer
+	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
+	due      bool                   // a row was released that is due at once
+}
+
+func (b *settling) settle(i int, e *poll.Settlement) error {
+	if fence, twice := b.archived[e.ID]; twice {
+		if fence == e.Fence {
+			b.answers[i] = lease.Ended
+		}
+		return nil
+	}
+	apply := b.release
+	if e.Next.State.Finished() {
+		apply = b.archive
+	} else if !e.Next.State.Waiting() {
+		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
+	}
+	n, err := apply(e)
+	if err != nil {
+		return err
+	}
+	if n == 1 {
+		b.answers[i] = lease.Applied
+		return b.remember(e)
+	}
+	ended := false
+	err = b.row([]any{&ended}, endedQuery, int64(e.ID), int64(e.Fence), int64(b.session))
+	if ended {
+		b.answers[i] = lease.Ended
+	}
+	return err
+}
+
+// common are the values that both ways of settling write: parameters 1 to 10.
+func (b *settling) common(e *poll.Settlement) []any {
+	return append(make([]any, 0, 13),
+		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), e.Next.Attempt, e.Next.GiveBacks,
+		e.Next.Touched, string(e.Outcome.Verdict), null(cmp.Or(e.Outcome.Error, e.Next.Reason)), jsonText(e.Outcome.Result))
+}
+
+// archive copies a finished row; finish deletes all of them at once.
+func (b *settling) archive(e *poll.Settlement) (int64, error) {
+	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), stamp(b.now))...)
+	if n == 1 {
+		b.archived[e.ID] = e.Fence
+	}
+	return n, err
+}
+
+// release lets a row wait again. One that was claimed and never tried keeps its place in the order.
+func (b *settling) release(e *poll.Settlement) (int64, error) {
+	var runAt any
+	if !e.Silent || e.Next.Delay > 0 {
+		runAt = stamp(b.now.Add(e.Next.Delay))
+	}
+	if e.Next.Delay <= 0 && !e.Next.AfterLease {
+		b.due = true
+	}
+	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease)...)
+}
+
+// remember writes the history: every hold but a silent one, and but a first attempt that finished its task, of which
+// the archive tells all there is.
+func (b *settling) remember(e *poll.Settlement) error {
+	if e.Silent || (e.Next.State.Finished() && e.Phase == task.Run && e.Attempt == 1) {
+		return nil
+	}
+	o := &e.Outcome
+	_, err := b.exec(historyQuery, int64(e.ID), int64(e.Fence), int64(e.RanFence), int64(b.session), string(e.Phase),
+		e.Attempt, string(o.Verdict), null(o.Error), null(o.Output), jsonText(o.Result), string(e.Next.State),
+		b.started(e.Started), stamp(b.now))
+	return err
+}
+
+// finish ends the call: what is in the archive leaves the hot table, and idle agents learn of what is due.
+func (b *settling) finish() error {
+	if len(b.archived) > 0 {
+		ids := make([]task.ID, 0, len(b.archived))
+		for id := range b.archived {
+			ids = append(ids, id)
+		}
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return fmt.Errorf("encode task ids: %w", err)
+		}
+		n, err := b.exec(deleteQuery, string(list))
+		if err != nil {
+			return err
+		}
+		if n != int64(len(ids)) {
+			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(ids), n)
+		}
+	}
+	if b.due {
+		return b.run("UPDATE sign SET n = n + 1")
+	}
+	return nil
+}
+
+const deleteQuery = "DELETE FROM task WHERE id IN (SELECT value FROM json_each(?))"
+
+// started is when something that began so long ago did; NULL where it never did.
+func (b *settling) started(ago time.Duration) any {
+	if ago < 0 {
+		return nil
+	}
+	return stamp(b.now.Add(-ago))
+}
+
+func jsonText(j json.RawMessage) any {
+	if j == nil {
+		return nil
+	}
+	return string(j)
+}

@@ -1,0 +1,177 @@
+// Package sqlite is the embedded store: one file, one host, no server. It holds all SQL for SQLite and its migrations.
+//
+// SQLite has one writer. Every call that writes is one short BEGIN IMMEDIATE transaction over many rows on one
+// connection; reads have connections of their own and, with write-ahead logging, wait for nobody. A transaction that an
+// application leaves open for writing stalls every agent on the file; after a bound the calls fail with an error that
+// says so, and go on working once it is over.
+//
+// A file has no roles: an application that inserts tasks could also update or delete rows of any table here, and nothing
+// can stop it. It must not: only the inserts that docs/sql.md names keep the promises. It should set a busy timeout
+// (PRAGMA busy_timeout = 5000), since PHP and the sqlite3 shell have none by default and fail at once while an agent
+// writes.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// DefaultBusy is how long a call waits for its turn to write, and for the lock that another process holds.
+const DefaultBusy = 5 * time.Second
+
+// readers is how many reads run at once.
+const readers = 4
+
+// Options say which file to open and how.
+type Options struct {
+	Path   string // of the database file
+	Create bool   // make the file where there is none
+	Log    *slog.Logger
+	Clock  func() time.Time // nil: time.Now
+	Busy   time.Duration    // how long to wait for the lock that others hold; 0: DefaultBusy
+	// Fail, if set, is called at each of Failpoints; its error has the effect of a crash at that point.
+	Fail func(point string) error
+}
+
+// Store is an open database file. It implements lease.Store, poll.Store, ops.Store and ops.Maintenance, and is safe for
+// concurrent use.
+type Store struct {
+	path  string
+	log   *slog.Logger
+	clock func() time.Time
+	busy  time.Duration
+	fail  func(string) error
+
+	write *writer
+	read  *sql.DB
+}
+
+// ParseURL gives the path in a store URL: "sqlite:leasehold.db" (relative to the working directory),
+// "sqlite:/var/lib/leasehold.db" or "sqlite:///var/lib/leasehold.db". The path is taken as it stands, without escapes
+// or parameters.
+func ParseURL(text string) (string, error) {
+	path, ok := strings.CutPrefix(text, "sqlite:")
+	if !ok {
+		return "", fmt.Errorf("store %q is no SQLite file: write it as sqlite:leasehold.db", text)
+	}
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		if !strings.HasPrefix(rest, "/") {
+			return "", fmt.Errorf("store %q names a host, and a SQLite store is a file of this one: write sqlite:%s", text, rest)
+		}
+		path = rest
+	}
+	switch {
+	case path == "":
+		return "", fmt.Errorf("store %q has no path: write it as sqlite:leasehold.db", text)
+	case path == ":memory:":
+		return "", fmt.Errorf("store %q is gone with its process, and agents share theirs: name a file, as in sqlite:leasehold.db", text)
+	case strings.ContainsAny(path, "?\x00"):
+		return "", fmt.Errorf("store %q has parameters, and SQLite stores take none: write only the path", text)
+	}
+	return path, nil
+}
+
+// Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors name
+// the path and what is wrong with it.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	if s.busy <= 0 {
+		s.busy = DefaultBusy
+	}
+	if s.fail == nil {
+		s.fail = func(string) error { return nil }
+	}
+	if err := checkPath(o.Path, o.Create); err != nil {
+		return nil, err
+	}
+	w, err := s.openWriter(ctx, o.Create)
+	if err != nil {
+		return nil, err
+	}
+	s.write = w
+	if s.read, err = s.openDB("ro"); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	s.read.SetMaxOpenConns(readers)
+	s.read.SetMaxIdleConns(readers)
+	return s, nil
+}
+
+// Close waits for the call that is writing now, at most as long as any call waits, and closes the file.
+func (s *Store) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.busy)
+	defer cancel()
+	release, err := s.write.turn(ctx)
+	if err == nil {
+		defer release()
+	}
+	if err := errors.Join(s.read.Close(), s.write.close()); err != nil {
+		return fmt.Errorf("close store %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// now is the store's clock, in the resolution that the file keeps.
+func (s *Store) now() time.Time { return s.clock().UTC().Truncate(time.Millisecond) }
+
+// checkPath says in plain words what SQLite would only call "unable to open database file".
+func checkPath(path string, create bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case path == "":
+		return errors.New("open store: no path given: write the store as sqlite:leasehold.db")
+	case err == nil && info.IsDir():
+		return fmt.Errorf("open store %s: it is a directory: name a file in it", path)
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open store %s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("open store %s: there is no directory %s: make it first", path, dir)
+	}
+	if !create {
+		return fmt.Errorf("open store %s: there is no such file: `leasehold dev` and `leasehold run` make it; "+
+			"a store elsewhere is named with --store", path)
+	}
+	return nil
+}
+
+// openDB makes a handle on the file; it connects when it is first used. mode is ro, rw or rwc (https://sqlite.org/uri.html).
+func (s *Store) openDB(mode string, pragmas ...string) (*sql.DB, error) {
+	path, err := filepath.Abs(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s.path, err)
+	}
+	q := url.Values{"mode": {mode}, "_dqs": {"0"}, "_error_rc": {"1"}}
+	q["_pragma"] = append([]string{
+		fmt.Sprintf("busy_timeout(%d)", s.busy.Milliseconds()),
+		"synchronous(full)", // a claim that a crash takes back would hand its fence out again
+		"temp_store(memory)",
+		"cache_size(-16000)", // KiB
+	}, pragmas...)
+	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
+	db, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s.path, err)
+	}
+	return db, nil
+}

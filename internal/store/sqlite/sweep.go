@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. It reads every
+// row that runs, and there are no more of these than agents have workers.
+const deadQuery = `
+	SELECT t.id, ifnull(a.present_until > ?1, 0) AS present
+	FROM task AS t INDEXED BY task_running LEFT JOIN agent AS a ON a.session = t.session
+	WHERE t.state IN ('running', 'rollback_running')
+		AND (ifnull(t.lease_until <= ?1, 1) OR a.present_until IS NULL OR a.present_until <= ?1)
+	ORDER BY t.id LIMIT ?2`
+
+const judgeQuery = `
+	UPDATE task SET fence = fence + 1, session = ?1, claim = 0, lease_until = ?2
+	WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + columns
+
+// Sweep claims dead rows for judgement.
+func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+	if found, err := s.anyDead(ctx); err != nil || !found {
+		return nil, err // mostly: nobody has died, and nobody need wait for the lock to know it
+	}
+	var swept []poll.Swept
+	err := s.update(ctx, "sweep tasks", func(t *tx) error {
+		present := map[task.ID]bool{}
+		ids := []task.ID{}
+		err := t.query(func(r *sql.Rows) error {
+			var id task.ID
+			var p bool
+			err := r.Scan(&id, &p)
+			ids, present[id] = append(ids, id), p
+			return err
+		}, deadQuery, stamp(t.now), limit)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return fmt.Errorf("encode task ids: %w", err)
+		}
+		var tasks []task.Task
+		if err := t.query(scanTasks(&tasks), judgeQuery, int64(session), stamp(t.now.Add(judge)), string(list)); err != nil {
+			return err
+		}
+		for _, row := range tasks {
+			swept = append(swept, poll.Swept{
+				Task: row, RanFence: row.Fence - 1, Present: present[row.ID], Left: row.Deadline.Sub(t.now),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(swept, func(a, b poll.Swept) int { return cmp.Compare(a.ID, b.ID) })
+	return swept, nil
+}
+
+// anyDead looks for dead rows without the lock.
+func (s *Store) anyDead(ctx context.Context) (found bool, err error) {
+	err = s.view(ctx, "look for dead tasks", func(t *sql.Tx) error {
+		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1).Scan(&found)
+	})
+	return found, err
+}

@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// writer is the one connection that writes. Calls take turns in the order in which they came.
+type writer struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	token chan struct{}
+	stmts map[string]*sql.Stmt // prepared once, by their text; touched only by whose turn it is
+}
+
+func (s *Store) openWriter(ctx context.Context, create bool) (*writer, error) {
+	mode := "rw"
+	if create {
+		mode = "rwc"
+	}
+	// The lock of another process is waited for by begin, which tries more often than SQLite itself would.
+	db, err := s.openDB(mode, "journal_size_limit(67108864)")
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{db: db, token: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}}
+	if w.conn, err = db.Conn(ctx); err == nil {
+		err = s.useWAL(ctx, w.conn)
+	}
+	if err != nil {
+		return nil, errors.Join(s.explain("open", err), w.close())
+	}
+	if _, err := w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
+		return nil, errors.Join(s.explain("open", err), w.close())
+	}
+	return w, nil
+}
+
+// useWAL switches the file to write-ahead logging, where it is not yet. SQLite does not wait by itself where several
+// processes switch at once.
+func (s *Store) useWAL(ctx context.Context, conn *sql.Conn) error {
+	return s.retryBusy(ctx, time.Now().Add(s.busy), func() error {
+		var mode string
+		if err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = wal").Scan(&mode); err != nil {
+			return err
+		}
+		if mode != "wal" {
+			return fmt.Errorf("its file system does not allow write-ahead logging (journal mode %q): use a local disk", mode)
+		}
+		return nil
+	})
+}
+
+func (w *writer) close() error {
+	var errs []error
+	for _, stmt := range w.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+	}
+	return errors.Join(append(errs, w.db.Close())...)
+}
+
+// turn waits for the turn to write.
+func (w *writer) turn(ctx context.Context) (release func(), err error) {
+	select {
+	case w.token <- struct{}{}:
+		return func() { <-w.token }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tx is a transaction of the writer. Once begun it is carried to its end whatever becomes of the caller's context: it is
+// short, and interrupting SQLite gains nothing.
+type tx struct {
+	ctx context.Context //nolint:containedctx // lives as long as the call that made it
+	w   *writer
+	now time.Time
+}
+
+// update runs fn in a transaction and commits what it did. Waiting for it is bounded by ctx and by the store's bound.
+func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
+	limit := time.Now().Add(s.busy)
+	wait, cancel := context.WithDeadline(ctx, limit)
+	release, err := s.write.turn(wait)
+	cancel()
+	if err != nil {
+		if ctx.Err() == nil {
+			err = errQueue
+		}
+		return s.explain(op, err)
+	}
+	defer release()
+	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write}
+	begin := func() error { return t.run("BEGIN IMMEDIATE") }
+	if err := s.retryBusy(ctx, limit, begin); err != nil {
+		return s.explain(op, err)
+	}
+	done := false
+	defer func() {
+		if !done {
+			_ = t.run("ROLLBACK") // fails only where SQLite has rolled back already
+		}
+	}()
+	t.now = s.now()
+	if err := fn(t); err != nil {
+		return s.explain(op, err)
+	}
+	if err := t.run("COMMIT"); err != nil {
+		return s.explain(op, err)
+	}
+	done = true
+	return nil
+}
+
+// retryBusy calls f until it meets no lock of another connection, until limit or the end of ctx.
+func (s *Store) retryBusy(ctx context.Context, limit time.Time, f func() error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := f()
+		if !isBusy(err) || time.Now().After(limit) {
+			return err
+		}
+		pause := time.NewTimer(time.Millisecond + rand.N(4*time.Millisecond))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("%w while another program kept the file locked", ctx.Err())
+		case <-pause.C:
+		}
+	}
+}
+
+// stmt gives the prepared statement of that text.
+func (t *tx) stmt(text string) (*sql.Stmt, error) {
+	if stmt := t.w.stmts[text]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := t.w.conn.PrepareContext(t.ctx, text)
+	if err == nil {
+		t.w.stmts[text] = stmt
+	}
+	return stmt, err
+}
+
+func (t *tx) run(text string) error {
+	_, err := t.exec(text)
+	return err
+}
+
+// exec runs a statement and tells how many rows it changed.
+func (t *tx) exec(text string, args ...any) (int64, error) {
+	stmt, err := t.stmt(text)
+	if err != nil {
+		return 0, err
+	}
+	res, err := stmt.ExecContext(t.ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// query runs a statement that returns rows and calls each for every one of them. Statements of the same transaction may
+// only run once it has returned.
+func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) error {
+	stmt, err := t.stmt(text)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.QueryContext(t.ctx, args...)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, each)
+}
+
+// row scans the first row of a query; sql.ErrNoRows where there is none.
+func (t *tx) row(dest []any, text string, args ...any) error {
+	stmt, err := t.stmt(text)
+	if err != nil {
+		return err
+	}
+	return stmt.QueryRowContext(t.ctx, args...).Scan(dest...)
+}
+
+func eachRow(rows *sql.Rows, each func(*sql.Rows) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := each(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// view runs fn on one snapshot of the file, without waiting for writers.
+func (s *Store) view(ctx context.Context, op string, fn func(*sql.Tx) error) (err error) {
+	t, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s.explain(op, err)
+	}
+	defer func() {
+		if end := t.Rollback(); end != nil && !errors.Is(end, sql.ErrTxDone) && err == nil {
+			err = s.explain(op, end)
+		}
+	}()
+	return s.explain(op, fn(t))
+}
