@@ -44,3 +44,13 @@ func (s signer) sign(h http.Header, id string, now time.Time, body []byte) {
 	h.Set("Webhook-Timestamp", timestamp)
 	h.Set("Webhook-Signature", strings.Join(signatures, " "))
 }
+
+// Sign signs the message for the time now, with each of the secrets; without any it stays unsigned.
+func (m *Message) Sign(secrets []string, now time.Time) error {
+	s, err := newSigner(secrets)
+	if err != nil {
+		return err
+	}
+	s.sign(m.Header, m.ID, now, m.Body)
+	return nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/leasehold/leasehold/internal/api"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// engine is what the wiring needs of the loop.
+type engine interface {
+	// Run works until Drain or the end of ctx, which is the hard stop. Nothing is left running when it returns.
+	Run(ctx context.Context) error
+	// Drain lets running attempts finish, gives back the rest and has Run return.
+	Drain()
+	// Health is nil while the loop turns.
+	Health() error
+	// Fit tells whether the session is present in the store and may claim.
+	Fit() bool
+}
+
+// Bounds of the parts once they are interrupted.
+const (
+	settleMargin   = 15 * time.Second // beside draining and stopping: for the last settlements
+	listenerWithin = 3 * time.Second
+	quickWithin    = 6 * time.Second // for parts that only have to notice
+	maintainEvery  = time.Hour
+	maintainWithin = 10 * time.Minute // one maintenance, at the most
+)
+
+// agent is everything that runs in one agent.
+type agent struct {
+	cfg      *config.Config
+	store    dataStore
+	log      *slog.Logger
+	listener net.Listener
+	registry *prometheus.Registry
+	metrics  *telemetry.Metrics
+	engine   engine
+	release  func() // of what the engine holds
+}
+
+// newAgent builds an agent on an open store that has the binary's schema. It listens from now on, but claims nothing
+// before run.
+func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Logger) (*agent, error) {
+	a := &agent{cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry()}
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.metrics = telemetry.NewMetrics(a.registry)
+	var err error
+	if a.listener, err = api.Listen(ctx, cfg.Agent.Listen); err != nil {
+		return nil, err
+	}
+	a.engine, a.release = newEngine(cfg, s, log, a.metrics)
+	return a, nil
+}
+
+// run runs the agent until it is told to end by a signal, or a part of it fails. What went wrong has been logged.
+func (a *agent) run() error {
+	stop := a.longestStop()
+	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, func() {
+		a.notifySystemd(daemon.SdNotifyStopping)
+		a.engine.Drain()
+	})
+	defer signals.stop()
+	defer a.release()
+	group := &actors{log: a.log}
+	group.add(part{"signals", signals.run, signals.interrupt, always(quickWithin)})
+	group.add(a.loop(signals, stop))
+	group.add(a.listen(signals))
+	group.add(untilCancelled("store figures", a.collector().Run))
+	group.add(untilCancelled("maintenance", a.maintain))
+	a.notifySystemd(daemon.SdNotifyReady)
+	err := group.run()
+	a.notifySystemd(daemon.SdNotifyStopping)
+	switch {
+	case err == nil || errors.Is(err, errStopNow):
+		a.log.Info("agent ended")
+		return nil
+	case isSchemaError(err):
+		return err // it has its remedy in it: say it once more, in plain words
+	}
+	return &failure{code: exitFailed}
+}
+
+// longestStop is how long the most patient type may take to stop an attempt.
+func (a *agent) longestStop() time.Duration {
+	var longest time.Duration
+	for _, t := range a.cfg.Tasks {
+		for _, phase := range []task.Phase{task.Run, task.Rollback} {
+			_, _, stop := t.Policy.Lengths(phase)
+			longest = max(longest, stop)
+		}
+	}
+	return longest
+}
+
+// loop is the engine. When it has drained it ends, and all else with it: health, metrics and the store stay until the
+// last task is settled.
+func (a *agent) loop(s *signals, stop time.Duration) part {
+	ctx, cancel := context.WithCancel(context.Background())
+	return part{
+		name: "loop",
+		execute: func() error {
+			defer cancel()
+			return a.engine.Run(ctx)
+		},
+		interrupt: func(cause error) {
+			if errors.Is(cause, errStopNow) {
+				cancel()
+			}
+			a.engine.Drain()
+		},
+		within: func(cause error) time.Duration {
+			most := a.cfg.Agent.Drain + stop + settleMargin
+			if errors.Is(cause, errStopNow) {
+				most = stop + settleMargin
+			}
+			if left, draining := s.draining(); draining { // however often it is told: the first time counts
+				most = min(most, left+quickWithin)
+			}
+			return most
+		},
+	}
+}
+
+// listen is the listener: it answers until everything else has ended or is about to.
+func (a *agent) listen(s *signals) part {
+	server := api.New(a.listener, api.Options{
+		Gatherer: a.registry, Token: a.cfg.Agent.Token, Log: a.log,
+		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
+			_, draining := s.draining()
+			return draining
+		}},
+	})
+	ended := make(chan struct{})
+	return part{
+		name: "listener",
+		execute: func() error {
+			served := make(chan error, 1)
+			go func() { served <- server.Serve() }() // ends with Shutdown
+			select {
+			case err := <-served:
+				return err
+			case <-ended:
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), listenerWithin)
+			defer cancel()
+			return errors.Join(server.Shutdown(ctx), <-served)
+		},
+		interrupt: func(error) { close(ended) },
+		within:    always(listenerWithin + time.Second),
+	}
+}
+
+// untilCancelled is a part that works until its context ends.
+func untilCancelled(name string, work func(context.Context) error) part {
+	ctx, cancel := context.WithCancel(context.Background())
+	return part{
+		name:      name,
+		execute:   func() error { return work(ctx) },
+		interrupt: func(error) { cancel() },
+		within:    always(quickWithin),
+	}
+}
+
+// reachable is what readiness asks: can the store be reached, is it ours, does it know of us.
+func (a *agent) reachable(ctx context.Context) error {
+	if err := a.store.Ping(ctx); err != nil {
+		return err
+	}
+	if !a.engine.Fit() {
+		return errors.New("the agent's session is not present in the store")
+	}
+	return nil
+}
+
+// collector makes and registers the metrics of the whole store.
+func (a *agent) collector() *telemetry.StoreCollector {
+	c := telemetry.NewStoreCollector(func(ctx context.Context) (telemetry.StoreStats, error) {
+		stats, err := a.store.Stats(ctx)
+		if err != nil {
+			return telemetry.StoreStats{}, err
+		}
+		return plainStats(stats), nil
+	}, a.metrics.StoreErrors.WithLabelValues("stats"), a.log)
+	a.registry.MustRegister(c)
+	return c
+}
+
+// plainStats is a store's figures without our types: telemetry knows none.
+func plainStats(s ops.Stats) telemetry.StoreStats {
+	plain := telemetry.StoreStats{OldestDue: s.OldestDue, Orphans: s.Orphans, AgentsPresent: s.AgentsPresent}
+	for _, c := range s.Waiting {
+		if c.State.Waiting() {
+			plain.Waiting = append(plain.Waiting, telemetry.WaitingCount{Type: c.Type, State: string(c.State), N: c.N})
+		}
+	}
+	return plain
+}
+
+// maintain keeps house in the store at the start and about every hour; not at the same moment as all other agents.
+func (a *agent) maintain(ctx context.Context) error {
+	for {
+		call, cancel := context.WithTimeout(ctx, maintainWithin)
+		removed, err := a.store.Maintain(call, a.cfg.Store.Retention)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			a.metrics.StoreErrors.WithLabelValues("maintain").Inc()
+			a.log.Warn("the store's housekeeping failed; it is tried again", "err", err)
+		case removed > 0:
+			a.log.Info("finished tasks past their retention removed", "removed", removed, "retention", a.cfg.Store.Retention)
+		}
+		pause := maintainEvery/2 + rand.N(maintainEvery) //nolint:gosec // spreads load, keeps no secret
+		if err != nil {
+			pause = rand.N(maintainEvery / 12) //nolint:gosec // as above
+		}
+		timer := time.NewTimer(max(pause, 10*time.Second))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// notifySystemd tells the service manager, where one listens.
+func (a *agent) notifySystemd(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		a.log.Warn("the service manager could not be told", "state", state, "err", err)
+	}
+}
+
+// started says in the log what runs, and where.
+func (a *agent) started(p place) {
+	names := make([]string, 0, len(a.cfg.Tasks))
+	for _, t := range a.cfg.Tasks {
+		names = append(names, t.Name)
+	}
+	a.log.Info("agent starting", "agent", a.cfg.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
+		"types", fmt.Sprint(names), "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/mattn/go-isatty"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// The exit codes.
+const (
+	exitWell      = 0
+	exitFailed    = 1
+	exitUsage     = 2
+	exitTask      = 4 // the awaited task failed
+	exitCancelled = 5 // it was cancelled, or the wait timed out
+)
+
+// app is what every command works with: the streams, how to print on them, and the flags that all commands share.
+type app struct {
+	cli *cli
+	in  io.Reader
+	out *os.File
+	err *os.File
+
+	terminal bool // out is one
+	colour   bool
+}
+
+func newApp(in io.Reader, out, err *os.File) *app {
+	a := &app{cli: &cli{}, in: in, out: out, err: err, terminal: isatty.IsTerminal(out.Fd())}
+	a.colour = a.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return a
+}
+
+// log makes the logger: text on a terminal, JSON otherwise, on stderr either way.
+func (a *app) log() *slog.Logger {
+	level, err := telemetry.ParseLevel(a.cli.LogLevel)
+	if err != nil {
+		level = slog.LevelInfo // the grammar lets no other pass
+	}
+	return telemetry.NewLogger(a.err, level, isatty.IsTerminal(a.err.Fd()))
+}
+
+// width is how many columns the terminal has; 0 where it does not say, or is none.
+func (a *app) width() int {
+	size, err := unix.IoctlGetWinsize(int(a.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// failure is an error with an exit code of its own.
+type failure struct {
+	code int
+	err  error // nil: everything has been said already
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// usagef is a mistake of whoever gave the command.
+func usagef(format string, args ...any) error {
+	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// fail says what went wrong, in one line where it is one thing, and gives the exit code.
+func (a *app) fail(err error) int {
+	if err == nil {
+		return exitWell
+	}
+	var problems *config.Problems
+	if errors.As(err, &problems) {
+		// Nothing can be done about a stderr that does not take it.
+		_ = problems.Write(a.err, isatty.IsTerminal(a.err.Fd()) && os.Getenv("NO_COLOR") == "", a.width())
+		return exitUsage
+	}
+	var f *failure
+	var input *ops.InputError
+	code := exitFailed
+	switch {
+	case errors.As(err, &f):
+		code = f.code
+		if f.err == nil {
+			return code
+		}
+	case errors.As(err, &input):
+		code = exitUsage
+	}
+	_, _ = fmt.Fprintln(a.err, "leasehold: "+ops.Printable(err.Error()))
+	return code
+}

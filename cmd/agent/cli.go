@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the grammar: every command is a struct in a file of its own, with a Run method.
+type cli struct {
+	Config   []string `help:"Configuration: a file, or a directory of *.hcl; may be repeated. Default: $$LEASEHOLD_CONFIG, else ./leasehold.hcl." placeholder:"PATH" sep:"none" group:"Everywhere:"`
+	Store    string   `help:"Store: postgres://… or sqlite:PATH. Default: the configuration's, else sqlite:leasehold.db." placeholder:"URL" env:"LEASEHOLD_STORE" group:"Everywhere:"`
+	Output   string   `short:"o" help:"How to print: ${enum}." enum:"table,json,jsonl" default:"table" placeholder:"FORM" group:"Everywhere:"`
+	LogLevel string   `help:"What to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" group:"Everywhere:"`
+
+	Init       initCmd       `cmd:"" help:"Write a leasehold.hcl that runs as it is, and the script it runs."`
+	Dev        devCmd        `cmd:"" help:"Run an agent to try things with: migrates, and prints an INSERT to paste."`
+	Run        runCmd        `cmd:"" help:"Run the agent."`
+	Try        tryCmd        `cmd:"" help:"Run one task now, without any store."`
+	Validate   validateCmd   `cmd:"" help:"Check the configuration."`
+	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the effective configuration."`
+	Migrate    migrateCmd    `cmd:"" help:"Look at the store's schema, and change it."`
+	Enqueue    enqueueCmd    `cmd:"" help:"Enqueue a task."`
+	Task       taskCmd       `cmd:"" help:"Look at tasks, and wait for them."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
+
+	later
+}
+
+// later are the commands of rooms that are not built yet.
+type later struct {
+	Plan       laterCmd `cmd:"" hidden:"" passthrough:""`
+	Batch      laterCmd `cmd:"" hidden:"" passthrough:""`
+	Schedule   laterCmd `cmd:"" hidden:"" passthrough:""`
+	Chunks     laterCmd `cmd:"" hidden:"" passthrough:""`
+	Agents     laterCmd `cmd:"" hidden:"" passthrough:""`
+	Pause      laterCmd `cmd:"" hidden:"" passthrough:""`
+	Resume     laterCmd `cmd:"" hidden:"" passthrough:""`
+	Orphans    laterCmd `cmd:"" hidden:"" passthrough:""`
+	Doctor     laterCmd `cmd:"" hidden:"" passthrough:""`
+	Ping       laterCmd `cmd:"" hidden:"" passthrough:""`
+	Completion laterCmd `cmd:"" hidden:"" passthrough:""`
+}
+
+// laterCmd refuses to be run.
+type laterCmd struct {
+	Args []string `arg:"" optional:""`
+}
+
+// Run says so.
+func (laterCmd) Run(k *kong.Context) error {
+	return usagef("`%s` is not in this version", k.Selected().FullPath())
+}
+
+// laterFlag is a flag of a room that is not built yet.
+type laterFlag string
+
+// Decode refuses the flag wherever it is used.
+func (*laterFlag) Decode(*kong.DecodeContext) error {
+	return errors.New("not in this version")
+}
+
+const description = `Runs due rows of a table as HTTP callbacks and subprocesses. A task holds its row only for as long ` +
+	`as it proves progress.
+
+Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait timed out.`
+
+// execute runs one command line and gives the exit code.
+func execute(args []string) int {
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	var grammar cli
+	helpTo := os.Stdout
+	if len(args) == 0 { // nothing was asked: say what there is, but not that all is well
+		args, helpTo = []string{"--help"}, os.Stderr
+	}
+	exit := -1 // set where kong has answered by itself, as for --help
+	parser, err := kong.New(&grammar,
+		kong.Name("leasehold"), kong.Description(description), kong.Writers(helpTo, os.Stderr),
+		kong.Exit(func(code int) { exit = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ShortUsageOnError(),
+	)
+	if err != nil {
+		return a.fail(fmt.Errorf("the grammar is wrong: %w", err))
+	}
+	k, err := parser.Parse(joinNegative(args))
+	switch {
+	case exit >= 0 && helpTo == os.Stderr:
+		return exitUsage
+	case exit >= 0:
+		return exit
+	case err != nil:
+		return a.fail(usageError(err))
+	}
+	a.cli = &grammar
+	k.BindTo(context.Background(), (*context.Context)(nil))
+	return a.fail(k.Run(a))
+}
+
+// usageError is a mistake on the command line, in one line.
+func usageError(err error) error {
+	command := "leasehold"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context.Selected() != nil {
+		command = parse.Context.Selected().FullPath()
+	}
+	text := strings.ReplaceAll(err.Error(), `but got "EOL" (<EOL>)`, "but got nothing")
+	return usagef("%s (see `%s --help`)", text, command)
+}
+
+// joinNegative lets negative numbers follow their flag: --priority -5 means --priority=-5.
+func joinNegative(args []string) []string {
+	var out []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(out, args[i:]...)
+		}
+		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
+		if last := len(out) - 1; negative && last >= 0 && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "=") {
+			out[last] += "=" + arg
+			continue
+		}
+		out = append(out, arg)
+	}
+	return out
+}

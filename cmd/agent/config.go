@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+)
+
+type showConfigCmd struct {
+	Paths []string `arg:"" optional:"" name:"path" help:"Configuration files and directories."`
+}
+
+// Help gives examples.
+func (showConfigCmd) Help() string {
+	return `Every default is filled in. Values from the environment and from files are shown as the calls they come from, literal
+secrets as "(redacted)". What is printed loads again to the same.
+
+Examples:
+
+    leasehold config
+    leasehold config examples/billing.hcl > effective.hcl`
+}
+
+// Run prints the configuration.
+func (c showConfigCmd) Run(a *app) error {
+	cfg, err := a.loadConfig(c.Paths)
+	if err != nil {
+		return err
+	}
+	if a.cli.Output == "table" {
+		return cfg.Effective(a.out)
+	}
+	var text strings.Builder
+	if err := cfg.Effective(&text); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"files": cfg.Files, "hash": cfg.Hash, "hcl": text.String()}, nil)
+}

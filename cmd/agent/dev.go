@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/leasehold/leasehold/internal/api"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
+)
+
+type devCmd struct {
+	Paths []string `arg:"" optional:"" name:"path" help:"Configuration files and directories."`
+}
+
+// Help gives examples.
+func (devCmd) Help() string {
+	return `Like run, and it migrates the store, makes the embedded one, and prints where it listens and an INSERT to paste.
+
+Examples:
+
+    leasehold init && leasehold dev
+    leasehold dev examples/ --store postgres://localhost/app`
+}
+
+// Run runs the agent, and tells how to try it.
+func (c devCmd) Run(a *app) error {
+	cfg, err := a.loadConfig(c.Paths)
+	if err != nil {
+		return err
+	}
+	return a.runAgent(cfg, true, func(running *agent, p place) error {
+		_, err := fmt.Fprint(a.out, welcome(cfg, p, api.Address(running.listener)))
+		return err
+	})
+}
+
+// welcome is what dev prints: where everything is, and what to paste.
+func welcome(cfg *config.Config, p place, address string) string {
+	name := "hello"
+	names := make([]string, 0, len(cfg.Tasks))
+	for _, t := range cfg.Tasks {
+		names = append(names, ops.OneLine(t.Name, 60))
+	}
+	if len(cfg.Tasks) > 0 {
+		name = cfg.Tasks[0].Name
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "leasehold runs: %s\n\n", strings.Join(names, ", "))
+	fmt.Fprintf(&b, "  store      %s\n  address    %s   (/-/healthy, /-/ready, /metrics; the dashboard is not in this version)\n", p, address)
+	fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s --wait\n  or paste   %s\n\n", shellQuote(name), p.insertLine(name))
+	return b.String()
+}
+
+// String shows the place without its password.
+func (p place) String() string {
+	if p.embedded() {
+		return "sqlite:" + absolute(p.path)
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return "postgres" // it opened, so this is not reached; an odd URL is no reason to show a password
+	}
+	if _, has := u.User.Password(); has {
+		u.User = url.User(u.User.Username())
+	}
+	query := u.Query()
+	query.Del("password")
+	query.Del("sslpassword")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+// insertLine is a shell command that enqueues a task by plain SQL. psql asks for the password.
+func (p place) insertLine(typ string) string {
+	literal := "'" + strings.ReplaceAll(typ, "'", "''") + "'"
+	if p.embedded() {
+		insert := fmt.Sprintf("INSERT INTO task (type, payload) VALUES (%s, '{}') RETURNING id;", literal)
+		return "sqlite3 " + shellQuote(absolute(p.path)) + " " + shellQuote(insert)
+	}
+	schema := p.Schema
+	if schema == "" {
+		schema = "leasehold"
+	}
+	insert := fmt.Sprintf("INSERT INTO %s.task (type, payload) VALUES (%s, '{}') RETURNING id;", sqlName(schema), literal)
+	return "psql " + shellQuote(p.String()) + " -c " + shellQuote(insert)
+}
+
+// sqlName quotes a name where SQL asks for it.
+func sqlName(s string) string {
+	for i, r := range s {
+		if r != '_' && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+		}
+	}
+	return s
+}
+
+// absolute is the path from the root, for commands that are pasted elsewhere.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

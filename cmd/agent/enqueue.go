@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type enqueueCmd struct {
+	Type string `arg:"" help:"Type of the task."`
+
+	Payload     string            `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	RunAt       moment            `help:"When it is due, as 2026-11-20T08:00:00Z." placeholder:"TIME"`
+	In          span              `help:"How long from now it is due, as 10m or 2d." placeholder:"TIME"`
+	Priority    int               `help:"-10 to 10, higher first." placeholder:"N"`
+	Key         string            `help:"At most one task of a type and key is live: a second one is not enqueued." placeholder:"KEY"`
+	Region      string            `help:"Only agents of this region take it." placeholder:"REGION"`
+	MaxAttempts *int              `help:"Attempts that count, instead of the type's." placeholder:"N"`
+	Label       map[string]string `help:"A label; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
+	CreatedBy   string            `help:"Who enqueues it, for those who look." placeholder:"WHO"`
+	Wait        bool              `help:"Wait until it has finished: exit 4 if it failed, 5 if it was cancelled."`
+	Timeout     span              `help:"With --wait: give up waiting after this (exit 5). Default: never." placeholder:"TIME"`
+
+	Lock            laterFlag `hidden:""`
+	Batch           laterFlag `hidden:""`
+	RollbackPayload laterFlag `hidden:""`
+}
+
+// Help gives examples.
+func (enqueueCmd) Help() string {
+	return `Examples:
+
+    leasehold enqueue hello --wait
+    leasehold enqueue invoice.send --payload '{"invoice": 7}' --key invoice-7
+    leasehold enqueue report --payload @report.json --in 2h --priority 5
+    generate | leasehold enqueue report --payload - --label tenant=acme -o json`
+}
+
+// enqueued is what the command prints as JSON.
+type enqueued struct {
+	ID  task.ID `json:"id"`
+	New bool    `json:"new"` // false: a live task with this type and key was there already
+}
+
+// Run enqueues the task.
+func (c enqueueCmd) Run(a *app) error {
+	if c.Timeout != 0 && !c.Wait {
+		return usagef("--timeout is for --wait: give both")
+	}
+	r, err := c.request(a.in)
+	if err != nil {
+		return err
+	}
+	if err := r.Check(); err != nil { // before the store is looked for
+		return err
+	}
+	return a.withStore(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		id, isNew, err := ops.Enqueue(call, s, r)
+		if err != nil {
+			return err
+		}
+		if c.Wait && a.cli.Output != "table" {
+			return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
+		}
+		err = a.print(enqueued{id, isNew}, func(w io.Writer) error {
+			text := "task %d enqueued\n"
+			if !isNew {
+				text = "task %d is live already, with this type and key\n"
+			}
+			_, err := fmt.Fprintf(w, text, id)
+			return err
+		})
+		if err != nil || !c.Wait {
+			return err
+		}
+		return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
+	})
+}
+
+// request is what the flags ask for.
+func (c enqueueCmd) request(stdin io.Reader) (ops.Request, error) {
+	r := ops.Request{
+		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
+		Labels: c.Label, CreatedBy: c.CreatedBy,
+	}
+	if c.MaxAttempts != nil {
+		if r.MaxAttempts = *c.MaxAttempts; r.MaxAttempts < 1 {
+			return r, usagef("--max-attempts %d: use 1 to %d", r.MaxAttempts, ops.MaxAttempts)
+		}
+	}
+	var err error
+	r.Payload, err = readPayload(c.Payload, stdin)
+	return r, err
+}
+
+// maxPayload bounds what is read as a payload; a task's payload is an order, not the goods.
+const maxPayload = 16 << 20 // bytes
+
+// readPayload reads JSON as given, @FILE, or - for stdin; nil where nothing was given. It is not checked.
+func readPayload(text string, stdin io.Reader) (json.RawMessage, error) {
+	from := stdin
+	switch name, isFile := strings.CutPrefix(text, "@"); {
+	case text == "":
+		return nil, nil
+	case isFile:
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usagef("--payload: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		from = f
+	case text != "-":
+		return json.RawMessage(text), nil
+	}
+	doc, err := io.ReadAll(io.LimitReader(from, maxPayload+1))
+	switch {
+	case err != nil:
+		return nil, usagef("--payload: %w", err)
+	case len(doc) > maxPayload:
+		return nil, usagef("--payload: more than %d MiB: put it somewhere and enqueue where it is", maxPayload>>20)
+	}
+	return doc, nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// live is a line that changes: on a terminal it is drawn over, elsewhere each change is a line of its own.
+type live struct {
+	out   io.Writer
+	width int // of the terminal; 0: it is none
+	last  string
+}
+
+func (a *app) newLive() *live {
+	l := &live{out: a.out}
+	if a.terminal {
+		l.width = a.width()
+	}
+	return l
+}
+
+// show replaces the line.
+func (l *live) show(line string) error {
+	if line == l.last {
+		return nil
+	}
+	l.last = line
+	if l.width == 0 {
+		_, err := fmt.Fprintln(l.out, line)
+		return err
+	}
+	if r := []rune(line); len(r) >= l.width { // a line that wraps cannot be drawn over
+		line = string(r[:l.width-2]) + "…"
+	}
+	_, err := fmt.Fprint(l.out, "\r\x1b[K"+line)
+	return err
+}
+
+// end leaves the line as it stands, whole.
+func (l *live) end() error {
+	if l.width == 0 || l.last == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(l.out, "\r\x1b[K"+l.last)
+	return err
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// print writes one thing: as JSON, or in words by people.
+func (a *app) print(v any, people func(io.Writer) error) error {
+	switch a.cli.Output {
+	case "json":
+		return a.writeJSON(v, "  ")
+	case "jsonl":
+		return a.writeJSON(v, "")
+	}
+	return people(a.out)
+}
+
+// printList writes many things: as one JSON array, as a line of JSON each, or as a table.
+func printList[T any](a *app, list []T, header table.Row, row func(T) table.Row) error {
+	switch a.cli.Output {
+	case "json":
+		if list == nil {
+			list = []T{}
+		}
+		return a.writeJSON(list, "  ")
+	case "jsonl":
+		for _, v := range list {
+			if err := a.writeJSON(v, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := newTable(header)
+	for _, v := range list {
+		t.AppendRow(row(v))
+	}
+	return writeTable(a.out, t)
+}
+
+func (a *app) writeJSON(v any, indent string) error {
+	encoder := json.NewEncoder(a.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return fmt.Errorf("write the output: %w", err)
+	}
+	return nil
+}
+
+// newTable makes a table without lines: columns and two spaces.
+func newTable(header table.Row) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format.Header = 0
+	t.SetStyle(style)
+	if header != nil {
+		t.AppendHeader(header)
+	}
+	return t
+}
+
+func writeTable(w io.Writer, t table.Writer) error {
+	var out bytes.Buffer
+	for line := range bytes.Lines([]byte(t.Render())) {
+		out.Write(bytes.TrimRight(line, " \n"))
+		out.WriteByte('\n')
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// state writes a state, in its colour where there is colour.
+func (a *app) state(s task.State) string {
+	if !a.colour {
+		return string(s)
+	}
+	code := "33" // yellow: under way
+	switch {
+	case s == task.StateSucceeded || s == task.StateRolledBack:
+		code = "32"
+	case s.Finished():
+		code = "31"
+	}
+	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
+}
+
+// compactJSON shows a document on one line.
+func compactJSON(doc json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, doc); err != nil {
+		return ops.Printable(string(doc))
+	}
+	return ops.Printable(b.String())
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// errStopNow is why all parts are interrupted after a second signal, or when draining took too long.
+var errStopNow = errors.New("stop at once")
+
+// signals turns SIGTERM and SIGINT into what the agent does about them: the first drains, the second stops at once. A
+// third has its usual effect and ends the process on the spot.
+type signals struct {
+	caught chan os.Signal
+	pipe   chan os.Signal
+	drain  func()        // on the first signal; must not block
+	within time.Duration // how long draining may take
+	log    *slog.Logger
+	ended  chan struct{}
+	since  atomic.Pointer[time.Time] // when the first signal came
+}
+
+// draining tells whether a signal has come, and how long draining may still take; both at any time.
+func (s *signals) draining() (left time.Duration, ok bool) {
+	since := s.since.Load()
+	if since == nil {
+		return 0, false
+	}
+	return max(s.within-time.Since(*since), 0), true
+}
+
+// newSignals catches signals from now on; stop gives them back.
+func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
+	s := &signals{
+		caught: make(chan os.Signal, 2), pipe: make(chan os.Signal, 1), ended: make(chan struct{}),
+		drain: drain, within: within, log: log,
+	}
+	signal.Notify(s.caught, syscall.SIGTERM, syscall.SIGINT)
+	// Whoever reads our logs may go away; that is no reason to leave tasks behind. Caught rather than ignored: children
+	// would inherit that, and `yes | head` would never end.
+	signal.Notify(s.pipe, syscall.SIGPIPE)
+	return s
+}
+
+// run waits for signals until it is interrupted. It ends with errStopNow on the second, and when draining after the
+// first takes too long.
+func (s *signals) run() error {
+	var late <-chan time.Time
+	for {
+		select {
+		case <-s.ended:
+			return nil
+		case sig := <-s.caught:
+			if late != nil {
+				s.log.Warn("stopping at once", "signal", sig.String())
+				signal.Stop(s.caught)
+				return errStopNow
+			}
+			s.log.Info("draining: a second signal stops at once", "signal", sig.String(), "within", s.within)
+			now := time.Now()
+			s.since.Store(&now)
+			timer := time.NewTimer(s.within)
+			defer timer.Stop()
+			late = timer.C
+			s.drain()
+		case <-late:
+			s.log.Error("draining took too long, stopping", "within", s.within)
+			return errStopNow
+		}
+	}
+}
+
+// interrupt ends run.
+func (s *signals) interrupt(error) { close(s.ended) }
+
+// stop gives the signals back.
+func (s *signals) stop() {
+	signal.Stop(s.caught)
+	signal.Stop(s.pipe)
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/store/postgres"
+)
+
+// postgresStore is the Postgres store as a dataStore.
+type postgresStore struct{ *postgres.Store }
+
+// Close ends all connections.
+func (s postgresStore) Close() error {
+	s.Store.Close()
+	return nil
+}
+
+// openPostgres makes the store. It connects with the first call.
+func openPostgres(ctx context.Context, c config.Store, log *slog.Logger) (dataStore, error) {
+	s, err := postgres.Open(ctx, postgres.Options{
+		URL: c.URL, Schema: c.Schema, Connections: c.Connections, Notify: c.Notify, Log: log,
+	})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return postgresStore{s}, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type taskCmd struct {
+	List taskListCmd `cmd:"" help:"List tasks: live ones first, newest first."`
+	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
+	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
+
+	Why      laterCmd `cmd:"" hidden:"" passthrough:""`
+	Cancel   laterCmd `cmd:"" hidden:"" passthrough:""`
+	Retry    laterCmd `cmd:"" hidden:"" passthrough:""`
+	Rollback laterCmd `cmd:"" hidden:"" passthrough:""`
+}
+
+type taskListCmd struct {
+	Type  string            `help:"Only of this type." placeholder:"TYPE"`
+	State []string          `help:"Only in these states; may be repeated." placeholder:"STATE"`
+	Key   string            `help:"Only with this key." placeholder:"KEY"`
+	Label map[string]string `help:"Only with this label; may be repeated, and all must match." placeholder:"NAME=VALUE" mapsep:"none"`
+	Limit int               `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
+}
+
+// Help gives examples.
+func (taskListCmd) Help() string {
+	return `Examples:
+
+    leasehold task list
+    leasehold task list --type invoice.send --state failed --limit 10
+    leasehold task list --label tenant=acme -o jsonl`
+}
+
+// Run lists tasks.
+func (c taskListCmd) Run(a *app) error {
+	if c.Limit < 1 || c.Limit > 1000 {
+		return usagef("--limit %d: use 1 to 1000", c.Limit)
+	}
+	states, err := parseStates(c.State)
+	if err != nil {
+		return err
+	}
+	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit}
+	return a.withStore(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		infos, err := s.List(call, filter)
+		if err != nil {
+			return err
+		}
+		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE", "FINISHED", "KEY", "ERROR"}
+		return printList(a, infos, header, a.taskRow)
+	})
+}
+
+// parseStates reads the names of states.
+func parseStates(names []string) ([]task.State, error) {
+	var states []task.State
+	for _, name := range names {
+		s := task.State(name)
+		if !s.Known() {
+			var all []string
+			for _, known := range task.States() {
+				all = append(all, string(known))
+			}
+			return nil, usagef("--state %s: there is no such state: use %s", name, strings.Join(all, ", "))
+		}
+		if !slices.Contains(states, s) {
+			states = append(states, s)
+		}
+	}
+	return states, nil
+}
+
+// taskRow is a task in a table.
+func (a *app) taskRow(i ops.Info) table.Row {
+	const most = 60
+	due, finished := ops.Time(i.RunAt), ""
+	if i.FinishedAt != nil {
+		due, finished = "", ops.Time(*i.FinishedAt)
+	}
+	return table.Row{
+		i.ID, ops.OneLine(i.Type, most), a.state(i.State), i.Attempt, ops.Time(i.CreatedAt), due, finished,
+		ops.OneLine(i.Key, most), ops.OneLine(i.Error, most),
+	}
+}

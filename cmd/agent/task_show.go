@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type taskShowCmd struct {
+	ID taskID `arg:"" help:"Number of the task."`
+}
+
+// taskID is a task's number on the command line.
+type taskID task.ID
+
+// UnmarshalText reads a task's number.
+func (id *taskID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no task's number", text)
+	}
+	*id = taskID(n)
+	return nil
+}
+
+// Help gives examples.
+func (taskShowCmd) Help() string {
+	return "Examples:\n\n    leasehold task show 4211\n    leasehold task show 4211 -o json"
+}
+
+// Run shows the task.
+func (c taskShowCmd) Run(a *app) error {
+	return a.withStore(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		info, err := s.Get(call, task.ID(c.ID))
+		if err != nil {
+			return fmt.Errorf("task %d: %w", c.ID, err)
+		}
+		return a.print(info, func(w io.Writer) error { return a.showTask(w, info) })
+	})
+}
+
+// showTask writes all that is known of a task: what it is, how it went, what it printed.
+func (a *app) showTask(w io.Writer, i *ops.Info) error {
+	const most = 400
+	t := newTable(nil)
+	line := func(name string, value any) {
+		if s := fmt.Sprint(value); s != "" && s != "0" {
+			t.AppendRow(table.Row{name, s})
+		}
+	}
+	line("task", i.ID)
+	line("type", ops.OneLine(i.Type, most))
+	line("state", a.state(i.State))
+	line("story", ops.Story(i))
+	line("error", ops.OneLine(i.Error, most))
+	line("result", cut(compactJSON(i.Result), most))
+	line("payload", cut(compactJSON(i.Payload), most))
+	line("labels", compactJSON(i.Labels))
+	line("key", ops.OneLine(i.Key, most))
+	line("region", ops.OneLine(i.Region, most))
+	line("priority", i.Priority)
+	line("attempt", attempts(i))
+	line("fence", i.Fence)
+	line("agent", ops.OneLine(i.Agent, most))
+	line("created", ops.Time(i.CreatedAt))
+	line("created by", ops.OneLine(i.CreatedBy, most))
+	line("due", ops.Time(i.RunAt))
+	line("claimed", timeOf(i.ClaimedAt))
+	line("lease until", timeOf(i.LeaseEnd))
+	line("deadline", timeOf(i.Deadline))
+	line("finished", timeOf(i.FinishedAt))
+	if err := writeTable(w, t); err != nil {
+		return err
+	}
+	if err := showHistory(w, i.History); err != nil {
+		return err
+	}
+	return showOutput(w, i)
+}
+
+// attempts is "2 of 3" where the row has a limit of its own.
+func attempts(i *ops.Info) string {
+	if i.MaxAttempts > 0 {
+		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
+	}
+	return strconv.Itoa(i.Attempt)
+}
+
+func showHistory(w io.Writer, history []ops.Attempt) error {
+	if len(history) == 0 {
+		return nil
+	}
+	const most = 80
+	t := newTable(table.Row{"PHASE", "ATTEMPT", "OUTCOME", "BECAME", "STARTED", "TOOK", "ERROR"})
+	for _, h := range history {
+		started, took := "", ""
+		if h.StartedAt != nil {
+			started, took = ops.Time(*h.StartedAt), ops.Duration(h.EndedAt.Sub(*h.StartedAt))
+		}
+		t.AppendRow(table.Row{h.Phase, h.Attempt, h.Outcome, h.State, started, took, ops.OneLine(h.Error, most)})
+	}
+	if _, err := fmt.Fprintln(w, "\nhistory"); err != nil {
+		return err
+	}
+	return writeTable(w, t)
+}
+
+// showOutput writes what the attempts printed; the last one's is the task's own.
+func showOutput(w io.Writer, i *ops.Info) error {
+	for _, h := range i.History {
+		if h.Output == "" || h.Output == i.Output {
+			continue
+		}
+		if err := section(w, fmt.Sprintf("output of %s, attempt %d", h.Phase, h.Attempt), h.Output); err != nil {
+			return err
+		}
+	}
+	return section(w, "output", i.Output)
+}
+
+func section(w io.Writer, title, text string) error {
+	if text == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n%s\n", title, strings.TrimRight(ops.Printable(text), "\n"))
+	return err
+}
+
+func timeOf(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return ops.Time(*t)
+}
+
+// cut shortens a text for people.
+func cut(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "… (all of it with -o json)"
+	}
+	return s
+}

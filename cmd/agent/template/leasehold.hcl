@@ -1,0 +1,13 @@
+# What this agent runs. `leasehold validate` checks it, `leasehold dev` runs it.
+
+task "hello" {
+  timeout = "30s" # of one attempt
+
+  retry {
+    limit = 2 # attempts after the first
+  }
+
+  command {
+    argv = ["sh", "hello.sh"]
+  }
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/exec"
+	"github.com/leasehold/leasehold/internal/exec/envelope"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type tryCmd struct {
+	Type    string `arg:"" help:"A declared type, or an alias."`
+	Payload string `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	Curl    bool   `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
+}
+
+// Help gives examples.
+func (tryCmd) Help() string {
+	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Nothing is stored,
+nothing is retried. Exit 4 if it does not succeed.
+
+Examples:
+
+    leasehold try hello
+    leasehold try invoice.send --payload '{"invoice": 7}'
+    leasehold try invoice.send --payload @invoice.json --curl | sh`
+}
+
+// tried is what the command prints as JSON.
+type tried struct {
+	Envelope json.RawMessage `json:"envelope"`
+	Outcome  task.Verdict    `json:"outcome"`
+	Error    string          `json:"error,omitempty"`
+	Note     string          `json:"note,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+	Output   string          `json:"output,omitempty"`
+	TookS    float64         `json:"took_s"`
+	Next     next            `json:"next"`
+}
+
+// next is what would become of the row.
+type next struct {
+	State      task.State `json:"state"`
+	DelayS     float64    `json:"delay_s"`
+	AfterLease bool       `json:"after_lease,omitempty"` // due no earlier than the lease's end
+	Counts     bool       `json:"counts"`                // the attempt
+	Reason     string     `json:"reason,omitempty"`
+}
+
+// Run runs one attempt.
+func (c tryCmd) Run(a *app) error {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	typ, err := declared(cfg, c.Type)
+	if err != nil {
+		return err
+	}
+	payload, err := readPayload(c.Payload, a.in)
+	if err != nil {
+		return err
+	}
+	if err := (&ops.Request{Type: c.Type, Payload: payload}).Check(); err != nil {
+		return err
+	}
+	l := claimed(c.Type, payload, typ)
+	defer l.Close()
+	if c.Curl {
+		return a.printCurl(l, typ)
+	}
+	e := envelope.Of(l, typ)
+	doc, err := e.JSON()
+	if err != nil {
+		return fmt.Errorf("write the envelope: %w", err)
+	}
+	if a.cli.Output == "table" { // before it runs: it may take its time
+		if err := section(a.out, "envelope", indented(doc)); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	outcome := a.attempt(l, typ)
+	result := report(l, typ, outcome, doc, time.Since(start))
+	if err := a.print(result, func(w io.Writer) error { return result.show(w) }); err != nil {
+		return err
+	}
+	switch outcome.Verdict {
+	case task.Succeeded:
+		return nil
+	case task.Cancelled:
+		return &failure{code: exitCancelled}
+	}
+	return &failure{code: exitTask}
+}
+
+// declared finds the type of that name, or says which there are.
+func declared(cfg *config.Config, name string) (*task.Type, error) {
+	if t := cfg.Type(name); t != nil {
+		return t, nil
+	}
+	var names []string
+	for _, t := range cfg.Tasks {
+		names = append(names, t.Names()...)
+	}
+	return nil, usagef("no task %q is declared: there is %s", name, strings.Join(names, ", "))
+}
+
+// claimed is a lease as a claim of a fresh row would give it.
+func claimed(name string, payload json.RawMessage, t *task.Type) *lease.Lease {
+	if payload == nil {
+		payload = json.RawMessage("{}")
+	}
+	now := time.Now().UTC()
+	row := &task.Task{
+		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(),
+		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(task.Run)),
+	}
+	if t.Policy.Deadline > 0 {
+		row.Deadline = now.Add(t.Policy.Deadline)
+	}
+	clock := lease.BootClock()
+	return lease.New(context.Background(), row, &t.Policy, clock, clock.Now(), nil)
+}
+
+// attempt runs it; an interrupt cancels it, as an operator would.
+func (a *app) attempt(l *lease.Lease, t *task.Type) task.Outcome {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
+	ended := make(chan struct{})
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		select {
+		case <-caught:
+			signal.Stop(caught) // a second one ends this process
+			l.Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "interrupted"})
+		case <-ended:
+		}
+	}()
+	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1})
+	outcome := runner.Run(l, t)
+	runner.Close()
+	close(ended)
+	<-watching
+	signal.Stop(caught)
+	return outcome
+}
+
+func report(l *lease.Lease, t *task.Type, o task.Outcome, doc []byte, took time.Duration) tried {
+	left, _ := l.Left()
+	const jitter = 0.5 // in the middle
+	n := task.Decide(l.Task(), &t.Policy, o, left, jitter)
+	return tried{
+		Envelope: doc, Outcome: o.Verdict, Error: o.Error, Note: o.Note, Result: o.Result, Output: o.Output,
+		TookS: took.Seconds(),
+		Next: next{
+			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease, Counts: n.Attempt >= l.Task().Attempt, Reason: n.Reason,
+		},
+	}
+}
+
+// show writes it for people; the envelope has been shown.
+func (r tried) show(w io.Writer) error {
+	if err := section(w, "output", r.Output); err != nil {
+		return err
+	}
+	t := newTable(nil)
+	line := func(name, value string) {
+		if value != "" {
+			t.AppendRow([]any{name, value})
+		}
+	}
+	line("outcome", string(r.Outcome)+" after "+ops.Duration(seconds(r.TookS)))
+	line("error", ops.OneLine(r.Error, 1000))
+	line("note", ops.OneLine(r.Note, 1000))
+	if r.Result != nil {
+		line("result", compactJSON(r.Result))
+	}
+	line("next", r.Next.String())
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return writeTable(w, t)
+}
+
+func (n next) String() string {
+	s := string(n.State)
+	if n.State.Waiting() {
+		s += ", due in " + ops.Duration(seconds(n.DelayS))
+		if n.AfterLease {
+			s += " or when the lease has ended, whichever is later"
+		}
+		if !n.Counts {
+			s += "; the attempt does not count"
+		}
+	}
+	if n.Reason != "" {
+		s += " (" + ops.OneLine(n.Reason, 400) + ")"
+	}
+	return s
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// indented shows a document for people.
+func indented(doc json.RawMessage) string {
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return string(doc)
+	}
+	return string(b)
+}

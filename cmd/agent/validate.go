@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/leasehold/leasehold/internal/config"
+)
+
+type validateCmd struct {
+	Paths []string `arg:"" optional:"" name:"path" help:"Configuration files and directories."`
+}
+
+// Help gives examples.
+func (validateCmd) Help() string {
+	return `Reports every mistake at once, with file, line and what is allowed there. Exit 2 if there is one.
+
+Examples:
+
+    leasehold validate
+    leasehold validate examples/ more.hcl
+    leasehold validate -o json`
+}
+
+// Run checks the configuration.
+func (c validateCmd) Run(a *app) error {
+	cfg, err := a.loadConfig(c.Paths)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for _, t := range cfg.Tasks {
+		names = append(names, t.Name)
+	}
+	report := struct {
+		Files []string `json:"files"`
+		Types []string `json:"types"`
+		Hash  string   `json:"hash"`
+	}{cfg.Files, names, cfg.Hash}
+	return a.print(report, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s: %s, %s: well\n", count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)
+		return err
+	})
+}
+
+// loadConfig loads what the arguments and --config name, else what LEASEHOLD_CONFIG names, else ./leasehold.hcl.
+func (a *app) loadConfig(args []string) (*config.Config, error) {
+	return config.Load(a.configPaths(args), config.Options{})
+}
+
+// configPaths lists the named paths; none: the default.
+func (a *app) configPaths(args []string) []string {
+	if paths := append(args[:len(args):len(args)], a.cli.Config...); len(paths) > 0 {
+		return paths
+	}
+	return filepath.SplitList(os.Getenv("LEASEHOLD_CONFIG"))
+}
+
+// count is "1 file", "2 files".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
