@@ -38,6 +38,12 @@ type Harness interface {
 	Twin(t testing.TB) Harness
 }
 
+// Arranger is a Harness some of whose failpoints lie off the usual way, where a Settle comes only if, say, a partition
+// is missing. It is asked before each settlement that is to come by the point, and may throw away what is finished.
+type Arranger interface {
+	Arrange(t testing.TB, point string)
+}
+
 // Check is one thing that must be true of a store. It needs a store with nothing in it, and takes t as an interface
 // so that a store made to be wrong can be shown to fail it.
 type Check struct {
