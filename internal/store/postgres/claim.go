@@ -1,0 +1,242 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// priorities is how many there are, from highest to -highest.
+const (
+	highest    = 10
+	priorities = 2*highest + 1
+)
+
+// rowColumns is a task as scanTask reads it.
+const rowColumns = `t.id, t.type, t.state, t.fence, t.attempt, coalesce(t.max_attempts, 0), t.give_backs, t.touched,
+    t.payload, t.result, t.labels, coalesce(t.key, ''), coalesce(t.region, ''), t.priority,
+    coalesce(t.traceparent, ''), coalesce(t.created_by, ''), coalesce(t.outcome, ''), coalesce(t.error, ''),
+    coalesce(t.policy, 0), t.created_at, t.run_at, t.claimed_at, t.lease_until,
+    coalesce(t.deadline, '0001-01-01 00:00:00+00')`
+
+// A claim, for each want: the priorities from high to low, in each the due rows in order, until n are found. Every
+// range is one walk along the index, and nothing is looked at beyond the row that ends it.
+//
+// The rows are found and locked in a CTE that is computed once; a LIMIT in a subquery that the planner may run again
+// would take too many. The update then goes by primary key.
+//
+// $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
+const claimText = `
+WITH want AS MATERIALIZED (
+    SELECT * FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
+        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
+), picked AS MATERIALIZED (
+    SELECT found.id FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
+    ) AS found WHERE NOT w.rollback
+    UNION ALL
+    SELECT found.id FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
+    ) AS found WHERE w.rollback
+)
+UPDATE {schema}.task AS t SET
+    state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
+    session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
+    claimed_at = now(), lease_until = now() + w.length * interval '1 microsecond',
+    deadline = coalesce(t.deadline, t.run_at + nullif(w.deadline, 0) * interval '1 microsecond')
+FROM want AS w
+WHERE t.id = ANY (ARRAY(SELECT id FROM picked))
+  AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
+RETURNING ` + rowColumns
+
+// One region: the range itself.
+const rangeText = `
+            SELECT t.id, t.run_at FROM {schema}.task AS t
+            WHERE t.state {states} AND t.type = w.type AND coalesce(t.region, '') = {region} AND t.priority = p.priority
+              AND t.run_at <= now()
+              AND (t.run_at, t.id) > (coalesce(($8::timestamptz[])[{place}], '-infinity'),
+                                      coalesce(($9::bigint[])[{place}], 0))
+            ORDER BY t.run_at, t.id LIMIT w.n
+            FOR UPDATE OF t SKIP LOCKED
+        `
+
+// Several regions ($11): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
+// for the length of the statement: other claims pass over them meanwhile.
+const mergeText = `
+            SELECT each.id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place) CROSS JOIN LATERAL ({range}) AS each
+            ORDER BY each.run_at, each.id LIMIT w.n
+        `
+
+const (
+	oneRegion   = false
+	manyRegions = true
+)
+
+// claimSQL puts the statement together for agents of no region (oneRegion), or for those of one (manyRegions: its
+// rows, and rows of none).
+func claimSQL(merge bool) string {
+	one, region, place := rangeText, "''", "(w.place - 1) * 21 + 11 - p.priority"
+	if merge {
+		one = strings.Replace(mergeText, "{range}", rangeText, 1)
+		region, place = "g.region", "((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority"
+	}
+	one = strings.NewReplacer("{region}", region, "{place}", place).Replace(one)
+	return strings.NewReplacer(
+		"{due}", strings.Replace(one, "{states}", "IN ('pending', 'retry_pending')", 1),
+		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),
+	).Replace(claimText)
+}
+
+// regions lists those whose rows an agent of the region claims.
+func regions(region string) []string {
+	if region == "" {
+		return []string{""}
+	}
+	return []string{"", region}
+}
+
+// Claim takes due rows. Behind a floor rows may have appeared since it was set: a want that comes back short is asked
+// for once more without one, so a short answer always means that there is no more.
+func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	c.Wants = slices.DeleteFunc(slices.Clone(c.Wants), func(w poll.Want) bool { return w.N <= 0 })
+	if len(c.Wants) == 0 {
+		return nil, ctx.Err()
+	}
+	var all []task.Task
+	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) error {
+		look := s.floors.look(c)
+		rows, err := s.claim(ctx, conn, c, look)
+		if err != nil {
+			return err
+		}
+		all = rows
+		again := c
+		again.Wants = s.floors.note(look, rows)
+		if len(again.Wants) == 0 {
+			return nil
+		}
+		look = s.floors.look(again)
+		if rows, err = s.claim(ctx, conn, again, look); err != nil {
+			return err
+		}
+		s.floors.note(look, rows)
+		all = append(all, rows...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	inOrder(all, c.Wants)
+	return all, nil
+}
+
+// claim runs the statement to its end, commit included.
+func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) ([]task.Task, error) {
+	n := len(c.Wants)
+	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
+	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
+	total := 0
+	for i, w := range c.Wants {
+		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30)) //nolint:gosec // bounded
+		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
+		total += w.N
+	}
+	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline}
+	text := s.sql.claim
+	if c.Region != "" {
+		text = s.sql.claimRegion
+		args = append(args, regions(c.Region))
+	}
+	rows, err := conn.Query(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	return scanTasks(rows, min(total, 4096))
+}
+
+// inOrder sorts claimed rows as they are handed out: want by want, then priority, due time, id.
+func inOrder(rows []task.Task, wants []poll.Want) {
+	place := func(t *task.Task) int {
+		return slices.IndexFunc(wants, func(w poll.Want) bool { return w.Type == t.Type && w.Phase == t.Phase() })
+	}
+	slices.SortFunc(rows, func(a, b task.Task) int {
+		return cmp.Or(
+			cmp.Compare(place(&a), place(&b)), cmp.Compare(b.Priority, a.Priority),
+			a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID),
+		)
+	})
+}
+
+const claimedSQL = `SELECT ` + rowColumns + ` FROM {schema}.task AS t
+WHERE t.session = $1 AND t.claim = $2 AND t.state IN ('running', 'rollback_running')
+ORDER BY t.priority DESC, t.run_at, t.id`
+
+// Claimed reads back what a claim took and the session still holds.
+func (s *Store) Claimed(ctx context.Context, session task.Session, number int64) (tasks []task.Task, err error) {
+	err = s.do(ctx, "read back a claim", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, s.sql.claimed, int64(session), number)
+		if err != nil {
+			return err
+		}
+		tasks, err = scanTasks(rows, 0)
+		return err
+	})
+	return tasks, err
+}
+
+// scanTasks reads rows of rowColumns to the end and closes them: with no error, the statement is committed.
+func scanTasks(rows pgx.Rows, room int) ([]task.Task, error) {
+	defer rows.Close()
+	tasks := make([]task.Task, 0, room)
+	var r taskScan
+	for rows.Next() {
+		tasks = append(tasks, task.Task{})
+		if err := rows.Scan(r.into(&tasks[len(tasks)-1])...); err != nil {
+			return nil, err
+		}
+		r.finish()
+	}
+	rows.Close()
+	return tasks, rows.Err()
+}
+
+// taskScan reads one row of rowColumns at a time.
+type taskScan struct {
+	t                   *task.Task
+	previous            task.Previous
+	claimedAt, leaseEnd *time.Time
+	targets             [24]any
+}
+
+// into gives the targets of a scan into t.
+func (r *taskScan) into(t *task.Task) []any {
+	r.t = t
+	r.targets = [...]any{
+		(*int64)(&t.ID), &t.Type, (*string)(&t.State), (*int64)(&t.Fence), &t.Attempt, &t.MaxAttempts, &t.GiveBacks,
+		&t.Touched, (*[]byte)(&t.Payload), (*[]byte)(&t.Result), (*[]byte)(&t.Labels), &t.Key, &t.Region, &t.Priority,
+		&t.Traceparent, &t.CreatedBy, (*string)(&r.previous.Outcome), &r.previous.Error, (*int64)(&t.Policy),
+		&t.CreatedAt, &t.RunAt, &r.claimedAt, &r.leaseEnd, &t.Deadline,
+	}
+	return r.targets[:]
+}
+
+// finish fills in what a scan could not write directly.
+func (r *taskScan) finish() {
+	if r.previous.Outcome != "" {
+		previous := r.previous
+		r.t.Previous = &previous
+	}
+	if r.claimedAt != nil {
+		r.t.ClaimedAt = *r.claimedAt
+	}
+	if r.leaseEnd != nil {
+		r.t.LeaseEnd = *r.leaseEnd
+	}
+}

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// A claimed row leaves a dead entry at the low end of its index range, and while a long transaction anywhere keeps a
+// snapshot, these stay, and every claim walks over all of them first. So the agent remembers how far it has come in
+// each range, its floor, and looks from there on.
+//
+// Rows can appear below a floor: inserted by a transaction that began earlier, given back with their old due time, or
+// passed over while somebody had them locked. A lane is therefore looked at from zero when it comes back short, and at
+// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost.
+const (
+	floorLeast = time.Second
+	floorMost  = 5 * time.Second
+	floorShare = 20 // a look from zero may take a 20th of the time
+)
+
+type floors struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	lanes map[lane]*bottom
+}
+
+// lane is what one want claims from.
+type lane struct {
+	typ    string
+	phase  task.Phase
+	region string // the agent's
+}
+
+// bottom is the floors of a lane.
+type bottom struct {
+	looked time.Time     // when it was last looked at from zero
+	every  time.Duration // how often that is due
+	marks  map[rung]mark
+}
+
+// rung is one index range of a lane.
+type rung struct {
+	region   string
+	priority int
+}
+
+// mark is the place of a row in its range.
+type mark struct {
+	runAt time.Time
+	id    task.ID
+}
+
+func (m mark) less(o mark) bool {
+	return m.runAt.Before(o.runAt) || m.runAt.Equal(o.runAt) && m.id < o.id
+}
+
+// look is one claim's view of the floors.
+type look struct {
+	claim   poll.Claim
+	started time.Time
+	zero    []bool      // by want: looked at from zero
+	at      []time.Time // floors by (want, region, priority) from high to low; empty: none
+	id      []int64
+}
+
+func newFloors() *floors { return &floors{now: time.Now, lanes: map[lane]*bottom{}} }
+
+// look gives the floors for a claim.
+func (f *floors) look(c poll.Claim) *look {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := &look{claim: c, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
+	where := regions(c.Region)
+	for i, w := range c.Wants {
+		b := f.lanes[lane{w.Type, w.Phase, c.Region}]
+		if b == nil || len(b.marks) == 0 || l.started.Sub(b.looked) >= b.every {
+			l.zero[i] = true
+			continue
+		}
+		if len(l.at) == 0 {
+			// The zero time is below every row: the table holds none before the year 1.
+			l.at = make([]time.Time, len(c.Wants)*len(where)*priorities)
+			l.id = make([]int64, len(l.at))
+		}
+		for j, region := range where {
+			for p := range priorities {
+				if m, there := b.marks[rung{region, highest - p}]; there {
+					place := (i*len(where)+j)*priorities + p
+					l.at[place], l.id[place] = m.runAt, int64(m.id)
+				}
+			}
+		}
+	}
+	return l
+}
+
+// note takes what a look found: it raises the floors of lanes that came back full, drops those that came back short,
+// and returns what is still wanted of lanes that were short above a floor.
+func (f *floors) note(l *look, rows []task.Task) (again []poll.Want) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	took := f.now().Sub(l.started)
+	for i, w := range l.claim.Wants {
+		of := lane{w.Type, w.Phase, l.claim.Region}
+		n := 0
+		for j := range rows {
+			if of.has(&rows[j]) {
+				n++
+			}
+		}
+		if n < w.N {
+			delete(f.lanes, of)
+			if !l.zero[i] {
+				w.N -= n
+				again = append(again, w)
+			}
+			continue
+		}
+		b := f.lanes[of]
+		if l.zero[i] || b == nil {
+			b = &bottom{looked: l.started, every: min(max(floorLeast, floorShare*took), floorMost), marks: map[rung]mark{}}
+			f.lanes[of] = b
+		}
+		b.raise(of, rows)
+	}
+	return again
+}
+
+// has tells whether a claimed row came from the lane.
+func (l lane) has(t *task.Task) bool { return t.Type == l.typ && t.Phase() == l.phase }
+
+func (b *bottom) raise(of lane, rows []task.Task) {
+	for i := range rows {
+		t := &rows[i]
+		if !of.has(t) {
+			continue
+		}
+		r, m := rung{t.Region, t.Priority}, mark{t.RunAt, t.ID}
+		if b.marks[r].less(m) {
+			b.marks[r] = m
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/postgres"
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConforms(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
+}
+
+// harness is a migrated store in a schema of its own, with an application's role beside it.
+type harness struct {
+	*postgres.Store
+	t      testing.TB
+	schema string
+	asApp  string // a URL
+	hook   func(point string) error
+	plain  *postgres.Store // without failpoints, as in production
+}
+
+func newHarness(t testing.TB) *harness {
+	t.Helper()
+	h := &harness{t: t, schema: pgtest.Schema(t)}
+	h.open()
+	_, err := h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	h.asApp = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, false) })
+	return h
+}
+
+// open opens the harness's store anew, with the hook it has.
+func (h *harness) open() {
+	h.t.Helper()
+	h.Store = openStore(h.t, postgres.Options{Schema: h.schema, Notify: true, Fail: h.hook})
+	if h.hook == nil {
+		h.plain = h.Store
+	}
+}
+
+// openStore opens a store on the test server that is closed when the test is over.
+func openStore(t testing.TB, o postgres.Options) *postgres.Store {
+	t.Helper()
+	if o.URL == "" {
+		o.URL = pgtest.URL(t)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := postgres.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// q fills the schema's name in where a statement says SCHEMA.
+func (h *harness) q(text string) string { return strings.ReplaceAll(text, "SCHEMA", h.schema) }
+
+// exec runs a script as the superuser.
+func (h *harness) exec(t testing.TB, script string) {
+	t.Helper()
+	pgtest.Exec(t, h.q(script))
+}
+
+// number reads one number as the superuser.
+func (h *harness) number(t testing.TB, query string, args ...any) (n int64) {
+	t.Helper()
+	require.NoError(t, pgtest.Connect(t).QueryRow(t.Context(), h.q(query), args...).Scan(&n))
+	return n
+}
+
+func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
+	t.Helper()
+	conn := pgtest.ConnectTo(t, h.asApp)
+	var ids []task.ID
+	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		for _, r := range requests {
+			columns, values, args := producerColumns(t, r)
+			b.Queue(h.q(`INSERT INTO SCHEMA.task (`+columns+`) VALUES (`+values+`) RETURNING id`), args...).
+				QueryRow(func(row pgx.Row) error {
+					var id int64
+					err := row.Scan(&id)
+					ids = append(ids, task.ID(id))
+					return err
+				})
+		}
+		return tx.SendBatch(t.Context(), b).Close()
+	}))
+	return ids
+}
+
+func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
+	t.Helper()
+	_, _, args := producerColumns(t, r)
+	named := producerNames(r)
+	list := ""
+	for i, name := range named {
+		if i > 0 {
+			list += ", "
+		}
+		list += name + " => " + producerValue(r, name, i+1)
+	}
+	conn := pgtest.ConnectTo(t, h.asApp)
+	row := conn.QueryRow(t.Context(), h.q(`SELECT SCHEMA.enqueue(`+list+`)`), args...)
+	require.NoError(t, row.Scan((*int64)(&id)))
+	return id
+}
+
+// producerNames lists the columns that a request sets.
+func producerNames(r ops.Request) []string {
+	names := []string{"type"}
+	for _, c := range []struct {
+		name string
+		set  bool
+	}{
+		{"payload", r.Payload != nil}, {"run_at", !r.RunAt.IsZero() || r.In != 0}, {"priority", r.Priority != 0},
+		{"key", r.Key != ""}, {"region", r.Region != ""}, {"max_attempts", r.MaxAttempts != 0},
+		{"labels", len(r.Labels) > 0}, {"traceparent", r.Traceparent != ""}, {"created_by", r.CreatedBy != ""},
+	} {
+		if c.set {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// producerValue is the placeholder for a column's value.
+func producerValue(r ops.Request, name string, place int) string {
+	at := "$" + strconv.Itoa(place)
+	switch name {
+	case "payload", "labels":
+		return at + "::text::jsonb"
+	case "run_at":
+		if !r.RunAt.IsZero() {
+			return at + "::timestamptz"
+		}
+		return "now() + " + at + "::bigint * interval '1 microsecond'"
+	case "priority", "max_attempts":
+		return at + "::integer"
+	}
+	return at + "::text"
+}
+
+func producerColumns(t testing.TB, r ops.Request) (columns, values string, args []any) {
+	t.Helper()
+	labels, err := json.Marshal(r.Labels)
+	require.NoError(t, err)
+	runAt := any(r.In.Microseconds())
+	if !r.RunAt.IsZero() {
+		runAt = r.RunAt
+	}
+	value := map[string]any{
+		"type": r.Type, "payload": string(r.Payload), "run_at": runAt, "priority": r.Priority, "key": r.Key,
+		"region": r.Region, "max_attempts": r.MaxAttempts, "labels": string(labels), "traceparent": r.Traceparent,
+		"created_by": r.CreatedBy,
+	}
+	for i, name := range producerNames(r) {
+		if i > 0 {
+			columns, values = columns+", ", values+", "
+		}
+		columns, values = columns+name, values+producerValue(r, name, i+1)
+		args = append(args, value[name])
+	}
+	return columns, values, args
+}
+
+// Advance shifts all times back. Rows of the archive move to the partitions of the days that they then belong to.
+func (h *harness) Advance(t testing.TB, d time.Duration) {
+	t.Helper()
+	conn := pgtest.Connect(t)
+	us := d.Microseconds()
+	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		rows, err := tx.Query(t.Context(), h.q(`
+			SELECT DISTINCT to_char((finished_at - $1::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD')
+			FROM SCHEMA.task_archive`), us)
+		require.NoError(t, err)
+		days, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		for _, day := range days {
+			_, err := tx.Exec(t.Context(), h.q(`CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_`+strings.ReplaceAll(day, "-", "")+`
+				PARTITION OF SCHEMA.task_archive FOR VALUES FROM ('`+day+` 00:00:00+00') TO ('`+nextDay(t, day)+` 00:00:00+00')`))
+			require.NoError(t, err)
+		}
+		for table, columns := range map[string][]string{
+			"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline"},
+			"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at"},
+			"attempt":      {"started_at", "ended_at"},
+			"agent":        {"started_at", "seen_at", "present_until"},
+		} {
+			sets := ""
+			for i, c := range columns {
+				if i > 0 {
+					sets += ", "
+				}
+				sets += c + " = " + c + " - $1::bigint * interval '1 microsecond'"
+			}
+			_, err := tx.Exec(t.Context(), h.q(`UPDATE SCHEMA.`+table+` SET `+sets), us)
+			require.NoError(t, err)
+		}
+		return nil
+	}))
+}
+
+func nextDay(t testing.TB, day string) string {
+	t.Helper()
+	d, err := time.Parse(time.DateOnly, day)
+	require.NoError(t, err)
+	return d.AddDate(0, 0, 1).Format(time.DateOnly)
+}
+
+func (h *harness) Fail(hook func(point string) error) {
+	h.hook = hook
+	if hook == nil {
+		h.Store = h.plain
+		return
+	}
+	h.open()
+}
+
+// Failpoints names those that every settlement comes by; the others are in partitions_test.go.
+func (*harness) Failpoints() []string { return postgres.Failpoints()[:3] }
+
+func (h *harness) LockRow(t testing.TB, id task.ID) (release func()) {
+	t.Helper()
+	conn := pgtest.Connect(t)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	var got int64
+	require.NoError(t, tx.QueryRow(t.Context(),
+		h.q(`SELECT id FROM SCHEMA.task WHERE id = $1 FOR KEY SHARE`), int64(id)).Scan(&got))
+	return sync.OnceFunc(func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) })
+}
+
+func (h *harness) Twin(t testing.TB) storetest.Harness {
+	t.Helper()
+	twin := &harness{t: t, schema: h.schema, asApp: h.asApp, hook: h.hook, plain: h.plain}
+	twin.open()
+	return twin
+}

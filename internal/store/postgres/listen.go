@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// echoWithin is how long an agent waits for its own first notification. It is sent on another connection, so a
+	// pooler that shares server connections between clients loses it.
+	echoWithin = 2 * time.Second
+	echoPrefix = "echo " // inserts send no payload
+
+	probeEvery  = 30 * time.Second // how long a silent connection is trusted
+	againFirst  = 200 * time.Millisecond
+	againLast   = 30 * time.Second
+	againSteady = time.Minute // a connection that lasted so long starts the delays anew
+)
+
+var errNoEcho = errors.New("no notification came back")
+
+// Listen calls wake when rows may have been inserted, and after every gap in listening, until ctx ends.
+func (s *Store) Listen(ctx context.Context, wake func()) error {
+	echoed := !s.notify
+	delay := againFirst
+	for s.notify {
+		began := time.Now()
+		err := s.listen(ctx, wake, &echoed)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, errNoEcho) {
+			s.log.Warn("notifications do not arrive: is a pooler in between? "+
+				"New tasks are found by polling; `notify = false` says so", "waited", echoWithin)
+			break
+		}
+		s.log.Warn("listening for new tasks was interrupted", "error", err)
+		if time.Since(began) > againSteady {
+			delay = againFirst
+		}
+		if !pause(ctx, delay/2+rand.N(delay)) { //nolint:gosec // jitter
+			return nil
+		}
+		delay = min(2*delay, againLast)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// pause waits; it tells false where ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// listen listens on one connection until it is lost.
+func (s *Store) listen(ctx context.Context, wake func(), echoed *bool) error {
+	opening, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := s.connect.single(opening)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // it is closed in any case
+	}()
+	if _, err := conn.Exec(opening, s.schema.fill("LISTEN {channel}")); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if !*echoed {
+		if err := s.echo(ctx, conn, wake); err != nil {
+			return err
+		}
+		*echoed = true
+	}
+	wake() // for what was inserted while nobody listened
+	for {
+		payload, err := next(ctx, conn, probeEvery)
+		switch {
+		case err == nil && !strings.HasPrefix(payload, echoPrefix):
+			wake()
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, context.DeadlineExceeded):
+			return err
+		default: // silence: is anybody there?
+			if err := probe(ctx, conn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// next waits for one notification.
+func next(ctx context.Context, conn *pgx.Conn, within time.Duration) (payload string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	n, err := conn.WaitForNotification(ctx)
+	if err != nil {
+		return "", err
+	}
+	return n.Payload, nil
+}
+
+func probe(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+// echo has the agent notify itself, and waits until that arrives.
+func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func()) error {
+	token := echoPrefix + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // it is no secret
+	err := s.do(ctx, "notify myself", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", s.schema.channel(), token)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(echoWithin)
+	for {
+		payload, err := next(ctx, conn, time.Until(end))
+		switch {
+		case err == nil && payload == token:
+			return nil
+		case err == nil && !strings.HasPrefix(payload, echoPrefix):
+			wake()
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			return errNoEcho
+		case err != nil:
+			return err
+		}
+	}
+}

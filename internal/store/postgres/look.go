@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// infoColumns is a task as scanInfo reads it, without output.
+const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels, t.payload,
+    t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt, coalesce(t.max_attempts, 0), t.give_backs,
+    t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
+    coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at`
+
+const getSQL = `SELECT ` + infoColumns + `, coalesce(t.output, '')
+FROM {schema}.tasks AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
+WHERE t.id = $1`
+
+const historySQL = `
+SELECT ran_fence, session, phase, attempt, outcome, coalesce(error, ''), coalesce(output, ''), result, state, started_at,
+       ended_at
+FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
+
+// The newest of each table ($1 at most) are found by an index, then the two are one list. {where} is written for each
+// combination of filters: a statement that has them all, half of them switched off, finds no index.
+const listSQL = `
+SELECT ` + infoColumns + ` FROM (
+    SELECT * FROM (
+        (SELECT true AS live, {columns}, NULL::timestamptz AS finished_at FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
+        UNION ALL
+        (SELECT false, {columns}, finished_at FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
+    ) AS both_tables ORDER BY live DESC, id DESC LIMIT $1
+) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
+ORDER BY t.live DESC, t.id DESC`
+
+const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt, max_attempts,
+    give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at, lease_until, deadline`
+
+// Get returns a task with its history.
+func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
+	var info ops.Info
+	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
+		row := conn.QueryRow(ctx, s.sql.get, int64(id))
+		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
+			if errors.Is(err, pgx.ErrNoRows) {
+				return ops.ErrNoTask
+			}
+			return err
+		}
+		rows, err := conn.Query(ctx, s.sql.history, int64(id))
+		if err != nil {
+			return err
+		}
+		info.History, err = pgx.CollectRows(rows, scanAttempt)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(info.History) == 0 {
+		info.History = nil
+	}
+	return &info, nil
+}
+
+func scanAttempt(row pgx.CollectableRow) (a ops.Attempt, err error) {
+	err = row.Scan((*int64)(&a.Fence), (*int64)(&a.Session), (*string)(&a.Phase), &a.Attempt, (*string)(&a.Outcome),
+		&a.Error, &a.Output, (*[]byte)(&a.Result), (*string)(&a.State), &a.StartedAt, &a.EndedAt)
+	return a, err
+}
+
+func infoTargets(i *ops.Info) []any {
+	return []any{
+		(*int64)(&i.ID), &i.Type, (*string)(&i.State), &i.Priority, &i.Region, &i.Key, (*[]byte)(&i.Labels),
+		(*[]byte)(&i.Payload), (*[]byte)(&i.Result), &i.Error, (*string)(&i.Outcome), &i.Attempt, &i.MaxAttempts,
+		&i.GiveBacks, &i.Touched, (*int64)(&i.Fence), (*int64)(&i.Session), &i.Agent, &i.CreatedBy, &i.Traceparent,
+		&i.CreatedAt, &i.RunAt, &i.ClaimedAt, &i.LeaseEnd, &i.Deadline, &i.FinishedAt,
+	}
+}
+
+// List returns tasks that match: live ones, then finished ones, each newest first.
+func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+	where, args, err := filterSQL(f)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	text := strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(s.sql.list)
+	var list []ops.Info
+	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, text, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ops.Info, err error) {
+			err = row.Scan(infoTargets(&i)...)
+			return i, err
+		})
+		return err
+	})
+	return list, err
+}
+
+// filterSQL is the condition and the parameters of a List.
+func filterSQL(f ops.Filter) (where string, args []any, err error) {
+	terms := []string{"true"}
+	args = []any{min(cmp.Or(f.Limit, 50), 1000)}
+	term := func(format string, arg any) {
+		args = append(args, arg)
+		terms = append(terms, fmt.Sprintf(format, len(args)))
+	}
+	if f.Type != "" {
+		term("type = $%d", f.Type)
+	}
+	if f.Key != "" {
+		term("key = $%d", f.Key)
+	}
+	if f.Before != 0 {
+		term("id < $%d", int64(f.Before))
+	}
+	if len(f.Labels) > 0 {
+		labels, err := json.Marshal(f.Labels)
+		if err != nil {
+			return "", nil, err
+		}
+		term("labels @> $%d::text::jsonb", string(labels))
+	}
+	if len(f.States) > 0 {
+		names := make([]string, len(f.States))
+		well := false
+		for i, st := range f.States {
+			names[i] = string(st)
+			well = well || st == task.StateSucceeded
+		}
+		term("state = ANY ($%d::text[])", names)
+		if !well { // the archive's index of what did not succeed
+			terms = append(terms, "state <> 'succeeded'")
+		}
+	}
+	return strings.Join(terms, " AND "), args, nil
+}

@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// agentsKept is how long the row of a session that is not seen any more stays.
+const agentsKept = 7 * 24 * time.Hour
+
+// forgetStep is how many archived tasks lose their history in one statement.
+const forgetStep = 5000
+
+// Day tables of the archive, attached or not. A table that is not attached was being removed when somebody's agent
+// ended: removal goes on from there.
+const dayTablesSQL = `
+SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false), c.reltuples, now()
+FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_inherits AS i ON i.inhrelid = c.oid
+WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relname ~ '^task_archive_[0-9]{8}$'
+ORDER BY c.relname`
+
+const (
+	// Nobody waits for a detach, and it waits for everybody: where that takes longer than a statement may, it stays
+	// pending, and the next call finishes it.
+	detachSQL   = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s CONCURRENTLY`
+	finalizeSQL = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s FINALIZE`
+	dropSQL     = `DROP TABLE IF EXISTS {schema}.%s`
+	countSQL    = `SELECT count(*) FROM {schema}.%s`
+	forgetSQL   = `
+WITH step AS MATERIALIZED (
+    SELECT id FROM {schema}.%s WHERE id > $1 ORDER BY id LIMIT $2
+), gone AS (
+    DELETE FROM {schema}.attempt WHERE task_id = ANY (ARRAY(SELECT id FROM step))
+)
+SELECT max(id) FROM step`
+	forgetAgentsSQL = `DELETE FROM {schema}.agent
+WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND present_until < now()`
+)
+
+// dayTable is a table of the archive's.
+type dayTable struct {
+	name              string
+	day               time.Time
+	attached, pending bool
+	rows              float32 // the planner's estimate; < 0: not known
+}
+
+// Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
+// today's. Several agents may do it at once: what one finds done by another is no error.
+func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
+	var old []dayTable
+	err = s.do(ctx, "maintain", func(ctx context.Context, conn *pgx.Conn) error {
+		if err := s.makePartitions(ctx, conn); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, s.schema.fill(forgetAgentsSQL), agentsKept.Microseconds()); err != nil {
+			return err
+		}
+		old, err = s.oldDays(ctx, conn, retention)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	var problems []error
+	for _, t := range old {
+		n, err := s.retire(ctx, t)
+		removed += n
+		if err != nil {
+			problems = append(problems, fmt.Errorf("remove %s: %w", t.name, err))
+		}
+	}
+	return removed, errors.Join(problems...)
+}
+
+func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Duration) ([]dayTable, error) {
+	rows, err := conn.Query(ctx, dayTablesSQL, string(s.schema))
+	if err != nil {
+		return nil, err
+	}
+	var old []dayTable
+	var t dayTable
+	var now time.Time
+	_, err = pgx.ForEachRow(rows, []any{&t.name, &t.attached, &t.pending, &t.rows, &now}, func() error {
+		t.day, err = time.Parse("task_archive_20060102", t.name)
+		if err != nil {
+			return nil //nolint:nilerr // eight digits that are no day are not ours
+		}
+		ends := t.day.AddDate(0, 0, 1)
+		today := now.UTC().Truncate(24 * time.Hour)
+		if !ends.After(now.Add(-retention)) && ends.Before(today) {
+			old = append(old, t)
+		}
+		return nil
+	})
+	return old, err
+}
+
+// retire takes a day out of the archive, with the history of its tasks. Each step is a call of its own.
+func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
+	exec := func(what, text string) error {
+		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, fmt.Sprintf(s.schema.fill(text), t.name))
+			return err
+		})
+	}
+	if removed, err = s.rowsOf(ctx, t); err != nil {
+		return 0, unlessGone(err)
+	}
+	switch {
+	case t.pending:
+		err = exec("finish detaching", finalizeSQL)
+	case t.attached:
+		err = exec("detach", detachSQL)
+	}
+	if err != nil {
+		return 0, unlessGone(err)
+	}
+	if err := s.forget(ctx, t); err != nil {
+		return 0, unlessGone(err)
+	}
+	if err := exec("drop", dropSQL); err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// unlessGone drops an error that only says that another agent was quicker: the table is gone, or is not a partition
+// any more, or is being detached.
+func unlessGone(err error) error {
+	switch code(err) {
+	case codeNoTable, "55000": // object_not_in_prerequisite_state
+		return nil
+	}
+	return err
+}
+
+// rowsOf is how many tasks a day holds, exact where nothing is known of it yet.
+func (s *Store) rowsOf(ctx context.Context, t dayTable) (n int64, err error) {
+	if t.rows >= 0 {
+		return int64(t.rows), nil
+	}
+	err = s.do(ctx, "count", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, fmt.Sprintf(s.schema.fill(countSQL), t.name)).Scan(&n)
+	})
+	return n, err
+}
+
+// forget removes the history of a day's tasks, step by step along their ids.
+func (s *Store) forget(ctx context.Context, t dayTable) error {
+	text := fmt.Sprintf(s.schema.fill(forgetSQL), t.name)
+	last := new(int64)
+	for last != nil {
+		err := s.do(ctx, "forget attempts", func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, text, *last, forgetStep).Scan(&last)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+-- {schema} and {channel_literal} are filled in, quoted, before this runs. A constraint's name is the message that people
+-- see when they run into it.
+
+-- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent
+-- and created_by; the other columns belong to the agents. Columns of a fixed width stand first: the row is written three
+-- times in its life, and this order wastes nothing on alignment.
+CREATE TABLE {schema}.task (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_at       timestamptz NOT NULL DEFAULT now()
+                 CONSTRAINT "run_at must be within the years 1 to 9999" CHECK (
+                     run_at >= '0001-01-02 00:00:00+00' AND run_at < '9999-12-31 00:00:00+00'),
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    fence        bigint NOT NULL DEFAULT 0,
+    session      bigint,
+    claim        bigint,
+    policy       bigint,
+    lease_until  timestamptz,
+    claimed_at   timestamptz,
+    deadline     timestamptz,
+    attempt      integer NOT NULL DEFAULT 0,
+    give_backs   integer NOT NULL DEFAULT 0,
+    max_attempts integer
+                 CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
+    priority     smallint NOT NULL DEFAULT 0
+                 CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
+    touched      boolean NOT NULL DEFAULT false,
+    state        text NOT NULL DEFAULT 'pending'
+                 CONSTRAINT "state must be that of a live task" CHECK (state IN
+                     ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
+    type         text NOT NULL
+                 CONSTRAINT "type must not be empty" CHECK (type <> '')
+                 CONSTRAINT "type must be 255 bytes at most" CHECK (octet_length(type) <= 255),
+    region       text
+                 CONSTRAINT "region must be 255 bytes at most" CHECK (octet_length(region) <= 255),
+    key          text
+                 CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
+                 CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
+    payload      jsonb NOT NULL DEFAULT '{}',
+    labels       jsonb
+                 -- strict: the lax mode would look into lists, and let one of strings pass for a string
+                 CONSTRAINT "labels must be a JSON object of strings" CHECK (jsonb_typeof(labels) = 'object'
+                     AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))
+                 CONSTRAINT "labels must be 4 KiB at most" CHECK (octet_length(labels::text) <= 4096),
+    traceparent  text
+                 CONSTRAINT "traceparent must be 512 bytes at most" CHECK (octet_length(traceparent) <= 512),
+    created_by   text
+                 CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
+    outcome      text,
+    error        text,
+    result       jsonb
+) WITH (
+    -- Room on the page for the claim's and the renewals' versions of a row, so that renewals stay heap-only updates.
+    fillfactor = 70,
+    -- The table turns over many times an hour whatever its size, so its size decides nothing.
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 5000,
+    toast.autovacuum_vacuum_cost_delay = 0
+);
+
+-- A claim walks one (type, region, priority) of these in order.
+CREATE INDEX task_due ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
+    WHERE state IN ('pending', 'retry_pending');
+CREATE INDEX task_undo ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
+    WHERE state = 'rollback_pending';
+-- lease_until is in no index and no predicate: a renewal touches nothing but its row.
+CREATE INDEX task_running ON {schema}.task (session)
+    WHERE state IN ('running', 'rollback_running');
+CREATE UNIQUE INDEX task_key ON {schema}.task (type, key) WHERE key IS NOT NULL;
+
+-- Finished tasks: the row as it was, and how it ended. One partition for each day (UTC), made ahead by the agents.
+CREATE TABLE {schema}.task_archive (
+    id           bigint NOT NULL,
+    run_at       timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL,
+    finished_at  timestamptz NOT NULL,
+    fence        bigint NOT NULL,
+    session      bigint,
+    claim        bigint,
+    policy       bigint,
+    lease_until  timestamptz,
+    claimed_at   timestamptz,
+    started_at   timestamptz,
+    deadline     timestamptz,
+    attempt      integer NOT NULL,
+    give_backs   integer NOT NULL,
+    max_attempts integer,
+    priority     smallint NOT NULL,
+    touched      boolean NOT NULL,
+    state        text NOT NULL,
+    type         text NOT NULL,
+    region       text,
+    key          text,
+    payload      jsonb NOT NULL,
+    labels       jsonb,
+    traceparent  text,
+    created_by   text,
+    outcome      text,
+    error        text,
+    result       jsonb,
+    output       text
+) PARTITION BY RANGE (finished_at);
+
+CREATE INDEX task_archive_id ON {schema}.task_archive (id);
+CREATE INDEX task_archive_type ON {schema}.task_archive (type, id);
+-- Nearly every row succeeds: to find the others costs only them an index entry.
+CREATE INDEX task_archive_unwell ON {schema}.task_archive (id) WHERE state <> 'succeeded';
+CREATE INDEX task_archive_key ON {schema}.task_archive (key) WHERE key IS NOT NULL;
+
+-- The history: one row for each hold that was settled, but for tasks that were done at first try.
+CREATE TABLE {schema}.attempt (
+    task_id    bigint NOT NULL,
+    fence      bigint NOT NULL, -- that the settlement carried
+    ran_fence  bigint NOT NULL, -- that the task was given
+    session    bigint NOT NULL,
+    started_at timestamptz,
+    ended_at   timestamptz NOT NULL,
+    attempt    integer NOT NULL,
+    phase      text NOT NULL,
+    outcome    text NOT NULL,
+    state      text NOT NULL,   -- what the task became
+    error      text,
+    output     text,
+    result     jsonb,
+    PRIMARY KEY (task_id, fence)
+);
+
+-- Sessions: one row for each start of an agent. A number is never used again.
+CREATE TABLE {schema}.agent (
+    session       bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    name          text NOT NULL,
+    region        text,
+    version       text NOT NULL,
+    config        text NOT NULL,
+    workers       integer NOT NULL,
+    types         text[] NOT NULL,
+    started_at    timestamptz NOT NULL DEFAULT now(),
+    seen_at       timestamptz NOT NULL DEFAULT now(),
+    present_until timestamptz NOT NULL,
+    idle          boolean NOT NULL DEFAULT false,
+    draining      boolean NOT NULL DEFAULT false,
+    running       integer NOT NULL DEFAULT 0,
+    done          bigint NOT NULL DEFAULT 0
+) WITH (
+    -- Few rows, written every few seconds: heap-only updates, and a page or two at most for the trigger to read.
+    fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+
+CREATE TABLE {schema}.policy (
+    hash bigint PRIMARY KEY,
+    type text NOT NULL,
+    body jsonb NOT NULL
+);
+
+CREATE VIEW {schema}.tasks AS
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+           NULL::timestamptz AS finished_at
+    FROM {schema}.task
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, output, started_at, finished_at
+    FROM {schema}.task_archive;
+
+-- NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while some agent is
+-- idle. The function runs with its owner's rights: producers may not read agent.
+CREATE FUNCTION {schema}.task_inserted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()) THEN
+        PERFORM pg_notify({channel_literal}, '');
+    END IF;
+    RETURN NULL;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.task_inserted() FROM PUBLIC;
+
+CREATE TRIGGER task_inserted AFTER INSERT ON {schema}.task
+    FOR EACH STATEMENT EXECUTE FUNCTION {schema}.task_inserted();
+
+-- The id of a new row, or of the live one with the same type and key. The live one may finish between the two
+-- statements, hence the loop; a tenth round takes ten such meetings in a row.
+CREATE FUNCTION {schema}.enqueue(
+    type text, payload jsonb DEFAULT '{}', key text DEFAULT NULL, run_at timestamptz DEFAULT NULL,
+    priority integer DEFAULT 0, region text DEFAULT NULL, max_attempts integer DEFAULT NULL, labels jsonb DEFAULT NULL,
+    traceparent text DEFAULT NULL, created_by text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+#variable_conflict use_column
+DECLARE
+    found_id bigint;
+BEGIN
+    FOR round IN 1..10 LOOP
+        INSERT INTO {schema}.task AS t (type, payload, key, run_at, priority, region, max_attempts, labels,
+                                        traceparent, created_by)
+        VALUES (enqueue.type, coalesce(enqueue.payload, '{}'), enqueue.key, coalesce(enqueue.run_at, now()),
+                coalesce(enqueue.priority, 0), enqueue.region, enqueue.max_attempts, enqueue.labels,
+                enqueue.traceparent, enqueue.created_by)
+        ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
+        RETURNING t.id INTO found_id;
+        IF found_id IS NOT NULL THEN
+            RETURN found_id;
+        END IF;
+        SELECT t.id INTO found_id FROM {schema}.task AS t WHERE t.type = enqueue.type AND t.key = enqueue.key;
+        IF found_id IS NOT NULL THEN
+            RETURN found_id;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION 'task of type % with key % came and went ten times: try again', enqueue.type, enqueue.key
+        USING ERRCODE = 'serialization_failure';
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text)
+    FROM PUBLIC;

@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const joinSQL = `
+INSERT INTO {schema}.agent (name, region, version, config, workers, types, present_until)
+VALUES ($1, nullif($2, ''), $3, $4, $5, $6, now() + $7::bigint * interval '1 microsecond')
+RETURNING session`
+
+// A sign of life, and what the session holds. A session whose row is gone gets it back under its number; fresh tells so.
+const presentSQL = `
+WITH seen AS (
+    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining, running, done)
+    VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, now() + $8::bigint * interval '1 microsecond', $9, $10, $11)
+    ON CONFLICT (session) DO UPDATE SET
+        name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
+        workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
+        draining = excluded.draining, running = excluded.running, done = excluded.done
+    RETURNING xmax = 0 AS fresh
+)
+SELECT now(), seen.fresh, t.id, t.fence, t.claim FROM seen LEFT JOIN {schema}.task AS t
+    ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
+
+const leaveSQL = `UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = $1`
+
+const idleSQL = `UPDATE {schema}.agent SET idle = $2 WHERE session = $1`
+
+const putPolicySQL = `
+INSERT INTO {schema}.policy (hash, type, body) SELECT p.hash, p.type, p.body::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[]) AS p (hash, type, body)
+ON CONFLICT (hash) DO NOTHING`
+
+const policiesSQL = `SELECT hash, body FROM {schema}.policy WHERE hash = ANY ($1::bigint[])`
+
+// Join opens a session, on a schema that is the binary's, with policies stored and partitions made.
+func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
+	err = s.do(ctx, "join", func(ctx context.Context, conn *pgx.Conn) error {
+		if err := s.checkSchema(ctx, conn); err != nil {
+			return err
+		}
+		if err := s.makePartitions(ctx, conn); err != nil {
+			return err
+		}
+		s.stored.clear()
+		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, s.sql.join, storable(a.Name), storable(a.Region), a.Version, a.Config,
+			a.Workers, types(a), a.Presence.Microseconds()).Scan((*int64)(&session))
+	})
+	return session, err
+}
+
+// types is never nil: the column takes no NULL.
+func types(a lease.Agent) []string { return append([]string{}, a.Types...) }
+
+// Present says that the session is there.
+func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.Standing, err error) {
+	err = s.do(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
+		a := p.Agent
+		rows, err := conn.Query(ctx, s.sql.present, int64(p.Session), storable(a.Name), storable(a.Region), a.Version,
+			a.Config, a.Workers, types(a), a.Presence.Microseconds(), p.Draining, p.Running, p.Done)
+		if err != nil {
+			return err
+		}
+		standing = lease.Standing{}
+		var fresh bool
+		var id, fence, claim *int64
+		_, err = pgx.ForEachRow(rows, []any{&standing.Now, &fresh, &id, &fence, &claim}, func() error {
+			if id != nil {
+				held := lease.Held{ID: task.ID(*id), Fence: task.Fence(*fence)}
+				if claim != nil {
+					held.Claim = *claim
+				}
+				standing.Held = append(standing.Held, held)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if fresh {
+			s.stored.clear()
+		}
+		return s.putPolicies(ctx, conn, a.Policies)
+	})
+	return standing, err
+}
+
+// putPolicies stores the policies that this agent has not seen stored.
+func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[task.PolicyHash]lease.NamedPolicy) error {
+	lacks := s.stored.lacks(slices.Collect(maps.Keys(policies))) // sorted: two agents never wait for each other in a ring
+	if len(lacks) == 0 {
+		return nil
+	}
+	hashes, names, bodies := make([]int64, len(lacks)), make([]string, len(lacks)), make([]string, len(lacks))
+	for i, h := range lacks {
+		body, err := json.Marshal(policies[h].Policy)
+		if err != nil {
+			return fmt.Errorf("policy %d: %w", h, err)
+		}
+		hashes[i], names[i], bodies[i] = int64(h), policies[h].Type, string(body)
+	}
+	if _, err := conn.Exec(ctx, s.sql.putPolicy, hashes, names, bodies); err != nil {
+		return fmt.Errorf("store policies: %w", err)
+	}
+	s.stored.add(lacks)
+	return nil
+}
+
+// Leave ends a session's presence.
+func (s *Store) Leave(ctx context.Context, session task.Session) error {
+	return s.do(ctx, "leave", func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, s.sql.leave, int64(session))
+		return err
+	})
+}
+
+// Idle says whether a session wants to be notified of inserts.
+func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
+	return s.do(ctx, "say whether idle", func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, s.sql.idle, int64(session), idle)
+		return err
+	})
+}
+
+// Policies reads stored policies.
+func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
+	found := map[task.PolicyHash]task.Policy{}
+	ids := make([]int64, len(hashes))
+	for i, h := range hashes {
+		ids[i] = int64(h)
+	}
+	err := s.do(ctx, "read policies", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, s.sql.policies, ids)
+		if err != nil {
+			return err
+		}
+		var hash int64
+		var body []byte
+		_, err = pgx.ForEachRow(rows, []any{&hash, &body}, func() error {
+			var p task.Policy
+			if err := json.Unmarshal(body, &p); err != nil {
+				return fmt.Errorf("policy %d: %w", hash, err)
+			}
+			found[task.PolicyHash(hash)] = p
+			return nil
+		})
+		return err
+	})
+	return found, err
+}
+
+// Ping checks that the store can be reached and has the binary's schema.
+func (s *Store) Ping(ctx context.Context) error { return s.do(ctx, "ping", s.checkSchema) }
+
+func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
+	have, _, err := version(ctx, conn, s.schema)
+	if err != nil {
+		return err
+	}
+	all, err := steps(s.schema)
+	if err != nil {
+		return err
+	}
+	if have != len(all) {
+		return &store.SchemaError{Have: have, Want: len(all)}
+	}
+	return nil
+}

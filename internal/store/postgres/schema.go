@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// nameLength is the longest identifier in bytes that Postgres keeps (NAMEDATALEN - 1); it cuts longer ones silently,
+// and two schemas could become one.
+const nameLength = 63
+
+// schema is the name of the schema that holds everything, and what is derived from it.
+type schema string
+
+// check refuses names that cannot be quoted into every place where they stand.
+func (s schema) check() error {
+	bad := func(r rune) bool { return unicode.IsControl(r) || r == '$' || r == '{' || r == '}' }
+	switch {
+	case s == "":
+		return errors.New("the schema's name is empty")
+	case len(s) > nameLength:
+		return fmt.Errorf("the schema's name %q is longer than %d bytes", string(s), nameLength)
+	case !utf8.ValidString(string(s)) || strings.ContainsFunc(string(s), bad):
+		return fmt.Errorf("the schema's name %q has a character in it that is not allowed (control characters, $, braces)", string(s))
+	case strings.HasPrefix(string(s), "pg_") || s == "information_schema":
+		return fmt.Errorf("the schema's name %q is reserved by Postgres", string(s))
+	}
+	return nil
+}
+
+// quoted is the name as an SQL identifier.
+func (s schema) quoted() string { return quoteIdentifier(string(s)) }
+
+// channel is the notification channel: databases have channels of their own, schemas have not.
+func (s schema) channel() string {
+	c := "leasehold:" + string(s)
+	if len(c) <= nameLength {
+		return c
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "leasehold:" + hex.EncodeToString(sum[:16])
+}
+
+// lock is the key of the advisory lock under which the schema is changed: one for each schema of a database.
+func (s schema) lock() int64 {
+	sum := sha256.Sum256([]byte("leasehold schema " + string(s)))
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
+}
+
+// fill puts the names into a statement: {schema}, {channel} (an identifier) and {channel_literal}.
+func (s schema) fill(text string) string {
+	return strings.NewReplacer(
+		"{schema}", s.quoted(),
+		"{channel}", quoteIdentifier(s.channel()),
+		"{channel_literal}", quoteLiteral(s.channel()),
+	).Replace(text)
+}
+
+func quoteIdentifier(name string) string { return pgx.Identifier{name}.Sanitize() }
+
+// quoteLiteral quotes for any setting of standard_conforming_strings.
+func quoteLiteral(text string) string {
+	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	if strings.Contains(text, `\`) {
+		return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	}
+	return quoted
+}

@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// A settlement: rows that still match are locked, those that somebody else's transaction keeps are passed over, and
+// what was locked moves to the archive or is released, with its history, all in one statement.
+//
+// The parameters are the columns of a table sorted by id. Finding the rows is a loop over primary key lookups, since a
+// LATERAL with FOR UPDATE can be nothing else. Released rows find their values by width_bucket, a bisection of the ids.
+// So there is no join, and nothing that the planner could do differently on a bad day. A row without lease_until is
+// held by nobody; its state is not asked, lest the planner take another index than the primary key's.
+const settleSQL = `
+WITH hit AS MATERIALIZED (
+    SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
+    FROM unnest($2::bigint[], $3::bigint[], $4::text[], $8::integer[], $9::integer[], $10::boolean[], $11::text[],
+                $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[], $17::text[], $18::integer[],
+                $19::bigint[], $20::text[])
+        AS i (i_id, i_fence, next, next_attempt, next_give_backs, next_touched, verdict,
+              next_error, next_result, next_output, started, keep, phase, ran_attempt,
+              ran_fence, ran_error)
+    CROSS JOIN LATERAL (
+        SELECT * FROM {schema}.task AS held
+        WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.lease_until IS NOT NULL
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+), archived AS (
+    INSERT INTO {schema}.task_archive (
+        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+        created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+        outcome, error, result, output, started_at, finished_at)
+    SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, claim, policy, lease_until,
+        claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
+        coalesce(nullif(next_result, '')::jsonb, result), nullif(next_output, ''),
+        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
+    FROM hit WHERE finished
+), gone AS (
+    DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
+), released AS (
+    UPDATE {schema}.task AS t SET
+        state = ($4::text[])[width_bucket(t.id, $2::bigint[])],
+        run_at = CASE
+            WHEN ($7::boolean[])[width_bucket(t.id, $2::bigint[])] THEN t.run_at
+            WHEN ($6::boolean[])[width_bucket(t.id, $2::bigint[])] THEN greatest(t.lease_until,
+                now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond')
+            ELSE now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond' END,
+        attempt = ($8::integer[])[width_bucket(t.id, $2::bigint[])],
+        give_backs = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
+        touched = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
+        outcome = nullif(($11::text[])[width_bucket(t.id, $2::bigint[])], ''),
+        error = nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], ''),
+        result = coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result),
+        fence = t.fence + 1, claim = NULL, lease_until = NULL, claimed_at = NULL
+    WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
+), history AS (
+    INSERT INTO {schema}.attempt (
+        task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+    SELECT id, fence, ran_fence, session, phase, ran_attempt, verdict, nullif(ran_error, ''), nullif(next_output, ''),
+        nullif(next_result, '')::jsonb, next,
+        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
+    FROM hit WHERE keep
+)
+SELECT id FROM hit`
+
+// What became of rows that a settlement passed over: still ours, so somebody keeps them (busy); settled before by the
+// same hold (ended); or neither. Each lookup ends at its first row: an EXISTS could be turned into a scan of the table.
+const settleToldSQL = `
+SELECT ours.id IS NOT NULL,
+       archived.id IS NOT NULL OR released.id IS NOT NULL OR history.task_id IS NOT NULL
+FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS i (id, fence, place)
+LEFT JOIN LATERAL (
+    SELECT t.id FROM {schema}.task AS t
+    WHERE t.id = i.id AND t.fence = i.fence AND t.session = $1 AND t.lease_until IS NOT NULL LIMIT 1) AS ours ON true
+LEFT JOIN LATERAL (
+    SELECT t.id FROM {schema}.task AS t
+    WHERE t.id = i.id AND t.fence = i.fence + 1 AND t.session = $1
+      AND t.state IN ('pending', 'retry_pending', 'rollback_pending') LIMIT 1) AS released ON true
+LEFT JOIN LATERAL (
+    SELECT a.task_id FROM {schema}.attempt AS a
+    WHERE a.task_id = i.id AND a.fence = i.fence AND a.session = $1 LIMIT 1) AS history ON true
+LEFT JOIN LATERAL (
+    SELECT a.id FROM {schema}.task_archive AS a
+    WHERE a.id = i.id AND a.fence = i.fence + 1 AND a.session = $1 LIMIT 1) AS archived ON true
+ORDER BY i.place`
+
+// Of rows that are kept from us, those that only an application keeps (FOR KEY SHARE lets this pass), or that have
+// become free.
+const settleKeptSQL = `
+SELECT t.id FROM {schema}.task AS t
+WHERE t.id = ANY ($1::bigint[])
+FOR NO KEY UPDATE SKIP LOCKED`
+
+// The points of Settle at which a store can crash.
+const (
+	failBefore    = "before the statement"       // nothing has happened
+	failCommit    = "before the commit"          // the server takes all of it back
+	failAfter     = "after the commit"           // all has happened, and the caller does not know
+	failPartition = "before a partition is made" // only where the archive has no place for today
+	failRepeat    = "before the statement again" // now it has
+)
+
+// Failpoints names the points at which Options.Fail is called.
+func Failpoints() []string {
+	return []string{failBefore, failCommit, failAfter, failPartition, failRepeat}
+}
+
+func (s *Store) failAt(point string) error {
+	if s.fail == nil {
+		return nil
+	}
+	return s.fail(point)
+}
+
+// Settle applies the ends of holds.
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	answers := make([]lease.Answer, len(rows))
+	if len(rows) == 0 {
+		return answers, ctx.Err()
+	}
+	err := s.do(ctx, "settle tasks", func(ctx context.Context, conn *pgx.Conn) error {
+		for _, places := range rounds(len(rows), func(i int) task.ID { return rows[i].ID }) {
+			r := settling{s: s, conn: conn, session: session, rows: rows, answers: answers}
+			if err := r.run(ctx, places); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// rounds splits rows so that no id stands in a round twice, and sorts each round by id. It gives their places.
+func rounds(n int, id func(int) task.ID) [][]int {
+	var all [][]int
+	seen := make(map[task.ID]int, n)
+	for i := range n {
+		r := seen[id(i)]
+		seen[id(i)]++
+		if r == len(all) {
+			all = append(all, make([]int, 0, n-i))
+		}
+		all[r] = append(all[r], i)
+	}
+	for _, places := range all {
+		slices.SortFunc(places, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	}
+	return all
+}
+
+// settling is one round of a Settle.
+type settling struct {
+	s       *Store
+	conn    *pgx.Conn
+	session task.Session
+	rows    []poll.Settlement // of the whole call
+	answers []lease.Answer
+}
+
+// A claim that meets a row which another has just claimed locks it before it sees that, and keeps it until its
+// statement ends. Such a lock is waited for, in growing steps; one of an application is not: that may take long.
+const (
+	lockFirst = time.Millisecond
+	lockLast  = 64 * time.Millisecond
+)
+
+// run settles the rows at places, which are sorted by id, and fills in their answers.
+func (r *settling) run(ctx context.Context, places []int) error {
+	before := map[task.ID]bool{} // kept by an application when last looked at
+	for wait := lockFirst; ; wait *= 2 {
+		missed, err := r.apply(ctx, places)
+		if err != nil || len(missed) == 0 {
+			return err
+		}
+		busy, err := r.told(ctx, missed)
+		if err != nil || len(busy) == 0 || wait > lockLast {
+			return err
+		}
+		kept, err := collectIDs(r.conn.Query(ctx, r.s.sql.kept, r.ids(busy)))
+		if err != nil {
+			return err
+		}
+		// A row that was kept twice in a row is; once, it may have become free between the two statements.
+		places = slices.DeleteFunc(busy, func(p int) bool { id := r.rows[p].ID; return kept[id] && before[id] })
+		if len(places) == 0 || !pause(ctx, wait) {
+			return nil // they have their answer: busy
+		}
+		before = kept
+	}
+}
+
+// apply settles the rows at places and gives the places of those that were passed over.
+func (r *settling) apply(ctx context.Context, places []int) (missed []int, err error) {
+	if err := r.s.failAt(failBefore); err != nil {
+		return nil, err
+	}
+	some := make([]poll.Settlement, len(places))
+	for i, p := range places {
+		some[i] = r.rows[p]
+	}
+	applied, err := r.s.settleSome(ctx, r.conn, r.session, some)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if applied[r.rows[p].ID] {
+			r.answers[p] = lease.Applied
+		} else {
+			missed = append(missed, p)
+		}
+	}
+	return missed, r.s.failAt(failAfter)
+}
+
+// told fills in the answers of rows that were passed over, and gives the places of the busy ones.
+func (r *settling) told(ctx context.Context, missed []int) (busy []int, err error) {
+	fences := make([]int64, len(missed))
+	for i, p := range missed {
+		fences[i] = int64(r.rows[p].Fence)
+	}
+	found, err := r.conn.Query(ctx, r.s.sql.told, int64(r.session), r.ids(missed), fences)
+	if err != nil {
+		return nil, err
+	}
+	var ours, ended bool
+	i := 0
+	_, err = pgx.ForEachRow(found, []any{&ours, &ended}, func() error {
+		place := missed[i]
+		i++
+		switch {
+		case ours:
+			r.answers[place] = lease.Busy
+			busy = append(busy, place)
+		case ended:
+			r.answers[place] = lease.Ended
+		default:
+			r.answers[place] = lease.Lost
+		}
+		return nil
+	})
+	return busy, err
+}
+
+func (r *settling) ids(places []int) []int64 {
+	ids := make([]int64, len(places))
+	for i, p := range places {
+		ids[i] = int64(r.rows[p].ID)
+	}
+	return ids
+}

@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// settleSome sends one settlement, of rows sorted by id and no id twice, and tells which were applied. A value that the
+// server refuses would keep the whole batch from ever being settled: it is found by halving the batch, and kept in
+// another form.
+func (s *Store) settleSome(
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
+) (map[task.ID]bool, error) {
+	applied, err := s.settleOnce(ctx, conn, session, rows)
+	switch {
+	case noPartition(err):
+		if err := s.failAt(failPartition); err != nil {
+			return nil, err
+		}
+		if err := s.makePartitions(ctx, conn); err != nil {
+			return nil, err
+		}
+		if err := s.failAt(failRepeat); err != nil {
+			return nil, err
+		}
+		return s.settleOnce(ctx, conn, session, rows)
+	case !badValue(err):
+		return applied, err
+	case len(rows) == 1 && rows[0].Outcome.Result != nil:
+		s.log.Warn("the store refuses a result as JSON: it is kept as a string", "task", int64(rows[0].ID), "error", err)
+		rows[0].Outcome.Result = asString(rows[0].Outcome.Result)
+		return s.settleOnce(ctx, conn, session, rows)
+	case len(rows) == 1:
+		return nil, err
+	}
+	half := len(rows) / 2
+	applied, err = s.settleSome(ctx, conn, session, rows[:half])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.settleSome(ctx, conn, session, rows[half:])
+	for id := range rest {
+		applied[id] = true
+	}
+	return applied, err
+}
+
+// noPartition tells whether the archive has no partition for the row's day: its check_violation names no constraint.
+func noPartition(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == codeCheck && e.ConstraintName == ""
+}
+
+// badValue tells whether the server refused a value: class 22 is data exceptions (as a NUL in JSON, or a number out of
+// range), class 54 limits (as JSON nested too deeply).
+func badValue(err error) bool {
+	c := code(err)
+	return strings.HasPrefix(c, "22") || strings.HasPrefix(c, "54")
+}
+
+// settleOnce runs the statement to its end, commit included.
+func (s *Store) settleOnce(
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
+) (applied map[task.ID]bool, err error) {
+	args := settleArgs(session, rows)
+	if s.fail == nil {
+		return collectIDs(conn.Query(ctx, s.sql.settle, args...))
+	}
+	// With failpoints the commit is a step of its own.
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if applied, err = collectIDs(tx.Query(ctx, s.sql.settle, args...)); err != nil {
+			return err
+		}
+		return s.failAt(failCommit)
+	})
+	return applied, err
+}
+
+func collectIDs(rows pgx.Rows, err error) (map[task.ID]bool, error) {
+	if err != nil {
+		return nil, err
+	}
+	ids := map[task.ID]bool{}
+	var id int64
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { ids[task.ID(id)] = true; return nil })
+	return ids, err
+}
+
+// settleColumns are the parameters of settleSQL after the session.
+type settleColumns struct {
+	id, fence           []int64
+	state               []string
+	delay               []int64 // microseconds
+	afterLease, keepDue []bool
+	attempt, giveBacks  []int32
+	touched             []bool
+	outcome, err        []string
+	result, output      []string
+	started             []int64 // microseconds; < 0: never
+	keep                []bool  // in the history
+	phase               []string
+	ranAttempt          []int32
+	ranFence            []int64
+	ranError            []string
+}
+
+func settleArgs(session task.Session, rows []poll.Settlement) []any {
+	var c settleColumns
+	for i := range rows {
+		c.add(&rows[i])
+	}
+	return []any{
+		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.giveBacks, c.touched,
+		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
+	}
+}
+
+func (c *settleColumns) add(r *poll.Settlement) {
+	next, o := r.Next, r.Outcome
+	c.id, c.fence = append(c.id, int64(r.ID)), append(c.fence, int64(r.Fence))
+	c.state = append(c.state, string(next.State))
+	c.delay = append(c.delay, next.Delay.Microseconds())
+	c.afterLease = append(c.afterLease, next.AfterLease)
+	// A row that was given back before anything was tried keeps its place in the order.
+	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
+	c.attempt, c.giveBacks = append(c.attempt, int32(next.Attempt)), append(c.giveBacks, int32(next.GiveBacks)) //nolint:gosec // bounded by policy
+	c.touched = append(c.touched, next.Touched)
+	c.outcome = append(c.outcome, string(o.Verdict))
+	c.err = append(c.err, storable(cmp.Or(o.Error, next.Reason)))
+	c.result = append(c.result, string(o.Result))
+	c.output = append(c.output, storable(o.Output))
+	if r.Started < 0 {
+		c.started = append(c.started, -1)
+	} else {
+		c.started = append(c.started, r.Started.Microseconds())
+	}
+	// The archive row tells all there is of a first attempt that finished its task.
+	first := next.State.Finished() && r.Phase == task.Run && r.Attempt == 1
+	c.keep = append(c.keep, !r.Silent && !first)
+	c.phase = append(c.phase, string(r.Phase))
+	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt)) //nolint:gosec // bounded by policy
+	c.ranFence = append(c.ranFence, int64(r.RanFence))
+	c.ranError = append(c.ranError, storable(o.Error))
+}
+
+// storable is text as Postgres can keep it: UTF-8 without NUL.
+func storable(text string) string {
+	if strings.IndexByte(text, 0) >= 0 {
+		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// asString is what JSON that Postgres refuses is kept as: its text, in a JSON string that it takes.
+func asString(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(storable(string(raw))); err != nil {
+		return json.RawMessage(`"(not kept)"`)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

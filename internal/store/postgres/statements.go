@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// statements are the texts with the schema's name filled in: made once, since pgx prepares a statement once for each
+// text and connection.
+type statements struct {
+	claim, claimRegion, claimed          string
+	nextDue                              string
+	settle, told, kept                   string
+	renew, renewTold                     string
+	sweep                                string
+	join, present, leave, idle           string
+	putPolicy, policies                  string
+	enqueue, findKey, get, history, list string
+	stats, agents, archived              string
+	partitions                           string
+}
+
+func newStatements(sc schema) statements {
+	return statements{
+		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
+		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),
+		settle: sc.fill(settleSQL), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
+		renew: sc.fill(renewSQL), renewTold: sc.fill(renewToldSQL),
+		sweep: sc.fill(sweepSQL),
+		join:  sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
+		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
+		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
+		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(listSQL),
+		stats: sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
+		partitions: sc.fill(partitionsSQL),
+	}
+}
+
+// hashes is a set of policy hashes for several goroutines.
+type hashes struct {
+	mu  sync.Mutex
+	set map[task.PolicyHash]bool
+}
+
+func newHashes() *hashes { return &hashes{set: map[task.PolicyHash]bool{}} }
+
+// lacks lists those of all that are not in the set, sorted.
+func (h *hashes) lacks(all []task.PolicyHash) []task.PolicyHash {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	missing := slices.DeleteFunc(slices.Clone(all), func(p task.PolicyHash) bool { return h.set[p] })
+	slices.Sort(missing)
+	return missing
+}
+
+func (h *hashes) add(all []task.PolicyHash) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range all {
+		h.set[p] = true
+	}
+}
+
+func (h *hashes) clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.set)
+}

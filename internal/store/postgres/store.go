@@ -1,0 +1,168 @@
+// Package postgres is the store on PostgreSQL, 14 and later. Each of the calls that agents live on is one statement
+// over many rows, in a file of its own: claim.go, settle.go, renew.go, sweep.go, present.go. The tables are in
+// migrations/.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// Options say where the store is and how it is used.
+type Options struct {
+	// URL is a connection string as libpq takes it, URL or key=value, with pgx's additions: behind PgBouncer in
+	// transaction mode before its version 1.21 add default_query_exec_mode=exec.
+	URL string
+	// Schema holds everything; "": leasehold.
+	Schema string
+	// Connections is the size of the pool; 0: 4. Listening takes one more.
+	Connections int
+	// Notify: Listen listens, rather than just wait.
+	Notify bool
+	// Log gets what has no caller to be returned to; nil: slog.Default().
+	Log *slog.Logger
+	// Fail, for tests, is called at each of Failpoints; its error ends the call there as a crash would.
+	Fail func(point string) error
+}
+
+// How long things may take. The server ends a statement after statementTimeout; the client gives it up somewhat later,
+// for the case that the server is not there any more.
+const (
+	statementTimeout = 10 * time.Second
+	callTimeout      = statementTimeout + 5*time.Second
+	migrateTimeout   = 10 * time.Minute
+	maintainTimeout  = 10 * time.Minute
+	connectTimeout   = 5 * time.Second
+	// cutAfter is what a statement under way still gets once its caller's context has ended. A statement that is cut
+	// takes its connection with it, and leaves open whether it took effect.
+	cutAfter = 2 * time.Second
+)
+
+// Store implements lease.Store, poll.Store, ops.Store and ops.Maintenance. It is made by Open.
+type Store struct {
+	schema schema
+	log    *slog.Logger
+	notify bool
+	fail   func(point string) error
+
+	pool    *pgxpool.Pool
+	connect *connector
+	sql     statements
+	floors  *floors
+	stored  *hashes // policies known to be in the store
+}
+
+// Open makes a store. It does not connect: the first call does, so an agent may start before its server.
+func Open(_ context.Context, o Options) (*Store, error) {
+	if o.Schema == "" {
+		o.Schema = "leasehold"
+	}
+	if o.Connections == 0 {
+		o.Connections = 4
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &Store{schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes()}
+	if err := s.schema.check(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.sql = newStatements(s.schema)
+	var err error
+	if s.connect, err = newConnector(o.URL, o.Log); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if s.pool, err = s.connect.pool(o.Connections); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends all connections. It waits for calls under way, each of which has a bound.
+func (s *Store) Close() { s.pool.Close() }
+
+// Migrator changes the store's schema.
+func (s *Store) Migrator() store.Migrator { return migrator{s} }
+
+// do runs f on a connection of the pool, for as long as a call may take.
+func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
+	return s.with(ctx, what, callTimeout, f)
+}
+
+// with runs f on a connection of the pool.
+func (s *Store) with(ctx context.Context, what string, limit time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer conn.Release()
+	ctx, cancel := outlast(ctx, limit)
+	defer cancel()
+	if err := f(ctx, conn.Conn()); err != nil {
+		if code(err) == codeReadOnly {
+			// The server is a standby now, and would refuse every write for as long as we stayed with it.
+			s.log.Warn("the server became read-only: all connections are dropped")
+			s.pool.Reset()
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// acquire takes a connection from the pool. This wait ends with the caller's context, and within connectTimeout twice.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil && s.connect.goPlain(err) {
+		conn, err = s.pool.Acquire(ctx)
+	}
+	return conn, err
+}
+
+// outlast gives a context for statements: it lasts for limit, or until the parent's deadline, or until cutAfter past
+// the parent's cancellation.
+func outlast(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), limit)
+	undeadline := context.CancelFunc(func() {})
+	if end, ok := parent.Deadline(); ok {
+		ctx, undeadline = context.WithDeadline(ctx, end)
+	}
+	stop := context.AfterFunc(parent, func() { time.AfterFunc(cutAfter, cancel) })
+	return ctx, func() { stop(); undeadline(); cancel() }
+}
+
+// SQLSTATE codes (PostgreSQL documentation, appendix A) that are decided on.
+const (
+	codeReadOnly       = "25006" // read_only_sql_transaction
+	codeCheck          = "23514" // check_violation; also: no partition for the row
+	codeNoTable        = "42P01" // undefined_table
+	codeNoSchema       = "3F000" // invalid_schema_name
+	codeNotNull        = "23502" // not_null_violation
+	codeProtocol       = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
+	codeDuplicateTable = "42P07" // duplicate_table
+)
+
+// code is the SQLSTATE of an error; "" where it has none.
+func code(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// missing tells whether the error says that our tables are not there.
+func missing(err error) bool { return code(err) == codeNoTable || code(err) == codeNoSchema }

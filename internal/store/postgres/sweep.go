@@ -1,0 +1,69 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// A sweep takes rows whose lease has ended or whose session is not present. Only running rows are looked at, all of
+// them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and
+// a row that an application keeps is left for later.
+const sweepSQL = `
+WITH present AS MATERIALIZED (
+    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now()
+), dead AS MATERIALIZED (
+    SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present FROM {schema}.task AS t
+    WHERE t.state IN ('running', 'rollback_running')
+      AND (t.lease_until <= now() OR t.lease_until IS NULL
+           OR (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)
+    LIMIT $2::bigint
+    FOR UPDATE OF t SKIP LOCKED
+)
+UPDATE {schema}.task AS t SET
+    fence = t.fence + 1, session = $1, claim = 0, lease_until = now() + $3::bigint * interval '1 microsecond'
+WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
+RETURNING ` + rowColumns + `,
+    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)),
+    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)`
+
+// Sweep claims dead rows for judgement.
+func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) (dead []poll.Swept, err error) {
+	if limit <= 0 {
+		return nil, ctx.Err()
+	}
+	err = s.do(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, s.sql.sweep, int64(session), int64(limit), judge.Microseconds())
+		if err != nil {
+			return err
+		}
+		dead, err = scanSwept(rows)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dead, nil
+}
+
+func scanSwept(rows pgx.Rows) ([]poll.Swept, error) {
+	defer rows.Close()
+	var dead []poll.Swept
+	var r taskScan
+	for rows.Next() {
+		var d poll.Swept
+		var left int64
+		if err := rows.Scan(append(r.into(&d.Task), &d.Present, &left)...); err != nil {
+			return nil, err
+		}
+		r.finish()
+		d.RanFence, d.Left = d.Fence-1, microseconds(left)
+		dead = append(dead, d)
+	}
+	rows.Close()
+	return dead, rows.Err()
+}
