@@ -74,7 +74,6 @@ func (e *Engine) giveBack(a *attempt, why string) {
 	a.lease.Close()
 	row := a.lease.Task()
 	s := e.decide(row, a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
-	s.Silent = true
 	e.o.Gate.Release(a.lane.typ.Name, row.Phase(), row.ID)
 	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
@@ -87,6 +86,8 @@ func (e *Engine) decide(row *task.Task, l *lease.Lease, out task.Outcome) Settle
 	s := Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
+		// Nothing was tried: that is no part of the task's history.
+		Silent: out.Verdict == task.Drained && out.Untouched,
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago
