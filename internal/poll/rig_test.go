@@ -275,4 +275,3 @@ func after(d time.Duration) {
 func of(typ string) func(*ops.Request) { return func(r *ops.Request) { r.Type = typ } }
 
 func in(d time.Duration) func(*ops.Request) { return func(r *ops.Request) { r.In = d } }
-
