@@ -1,0 +1,53 @@
+# What the demo's agent runs: callbacks to the shop (shop.go), and two scripts beside this file.
+
+agent {
+  listen = "127.0.0.1:0"
+  drain  = "5s"
+}
+
+task "order.confirm" {
+  webhook {
+    url    = "${env("SHOP_URL")}/tasks/confirm/${task.data.order}"
+    secret = env("WEBHOOK_SECRET")
+  }
+}
+
+task "invoice.send" {
+  webhook {
+    url    = "${env("SHOP_URL")}/tasks/invoice/${task.data.order}"
+    secret = env("WEBHOOK_SECRET")
+  }
+}
+
+task "card.charge" {
+  webhook {
+    url    = "${env("SHOP_URL")}/tasks/charge"
+    secret = env("WEBHOOK_SECRET")
+  }
+}
+
+task "parcel.book" {
+  webhook {
+    url    = "${env("SHOP_URL")}/tasks/parcel"
+    secret = env("WEBHOOK_SECRET")
+  }
+}
+
+task "label.print" {
+  command {
+    argv = ["sh", "label.sh", "${task.data.name}"]
+  }
+}
+
+task "video.encode" {
+  timeout = "2s"
+
+  retry {
+    limit = 0
+  }
+
+  command {
+    argv       = ["sh", "encode.sh"]
+    stop_grace = "1s"
+  }
+}
