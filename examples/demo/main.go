@@ -38,8 +38,8 @@ func main() {
 const mostTime = 55 * time.Second
 
 // runDemo makes a directory for the demo, plays it there and removes it.
-func runDemo(ctx context.Context, binary string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, mostTime, fmt.Errorf("it took more than %s", mostTime))
+func runDemo(user context.Context, binary string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(user, mostTime, fmt.Errorf("it took more than %s", mostTime))
 	defer cancel()
 	if binary, err = filepath.Abs(binary); err != nil {
 		return err
@@ -55,6 +55,9 @@ func runDemo(ctx context.Context, binary string) (err error) {
 	}
 	d.say("Everything happens in %s, which is removed at the end.", dir)
 	err = errors.Join(d.play(ctx), d.close())
+	if user.Err() != nil {
+		return errors.New("interrupted")
+	}
 	if err != nil {
 		for _, p := range []*process{d.agent, d.shop} {
 			if p != nil {
