@@ -131,22 +131,24 @@ func (b *block) get(name string, want cty.Type) given {
 	}
 	out, err := convert.Convert(v, want)
 	if err != nil {
-		b.invalid(name, a.Expr.Range(), fmt.Errorf("it needs %s, and this is of type %s", described(want), v.Type().FriendlyName()))
+		b.invalid(name, a.Expr.Range(), fmt.Errorf("it needs %s; this is %s", described(want), friendly(v)))
 		return given{}
 	}
 	return given{v: out, expr: a.Expr, checked: c, ok: true}
 }
 
 func described(t cty.Type) string {
-	switch t {
-	case cty.String:
+	switch {
+	case t == cty.String:
 		return "a string"
-	case cty.Number:
+	case t == cty.Number:
 		return "a number"
-	case cty.Bool:
+	case t == cty.Bool:
 		return "true or false"
+	case t.IsListType():
+		return "a list, each item " + described(t.ElementType())
 	}
-	return t.FriendlyName()
+	return "an object, each value " + described(t.ElementType())
 }
 
 // invalid notes what is wrong with an attribute's value.

@@ -137,7 +137,9 @@ func (b *block) exitCodes() map[int]task.Verdict {
 	out := map[int]task.Verdict{}
 	var items [][2]string
 	if g.ok {
-		for code, v := range g.v.AsValueMap() {
+		codes := g.v.AsValueMap()
+		for _, code := range sortedKeys(codes) {
+			v := codes[code]
 			n, err := strconv.Atoi(code)
 			switch {
 			case err != nil || n < 1 || n > 255 || strconv.Itoa(n) != code:

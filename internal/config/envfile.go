@@ -81,6 +81,8 @@ func (o *outside) envFunction() function.Function {
 			return cty.NilVal, err
 		case v != nil:
 			return cty.StringVal(*v), nil
+		case len(args) == 2 && args[1].IsNull():
+			return cty.NullVal(cty.String), nil
 		case len(args) == 2:
 			return args[1], nil
 		}
@@ -88,9 +90,9 @@ func (o *outside) envFunction() function.Function {
 	}
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String}},
-		VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true},
+		VarParam: &function.Parameter{Name: "default", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
 		Type: func(args []cty.Value) (cty.Type, error) {
-			if !args[0].IsKnown() {
+			if !args[0].IsKnown() || len(args) > 1 && !args[1].IsKnown() {
 				return cty.DynamicPseudoType, nil
 			}
 			v, err := value(args)

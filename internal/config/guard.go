@@ -64,35 +64,35 @@ func guard(f function.Function, cost func(args []cty.Value) (int, error)) functi
 // bounded tells whether a value is within bounds.
 func bounded(v cty.Value) error {
 	size, items := 0, 0
-	if !measure(v, &size, &items) {
-		return errValueSize
-	}
-	return nil
+	return measure(v, &size, &items)
 }
 
 // measure adds up a value and stops as soon as it is past the bounds.
-func measure(v cty.Value, size, items *int) bool {
+func measure(v cty.Value, size, items *int) error {
 	*items++
 	switch {
 	case *items > maxValueElements:
-		return false
+		return errValueSize
 	case !v.IsKnown() || v.IsNull():
 	case v.Type() == cty.String:
 		*size += len(v.AsString())
-	case v.Type() == cty.Number:
-		return saneFloat(v.AsBigFloat())
+	case v.Type() == cty.Number && !saneFloat(v.AsBigFloat()):
+		return errNumber
 	case v.CanIterateElements():
 		for it := v.ElementIterator(); it.Next(); {
 			k, e := it.Element()
 			if k.Type() == cty.String && k.IsKnown() {
 				*size += len(k.AsString())
 			}
-			if !measure(e, size, items) {
-				return false
+			if err := measure(e, size, items); err != nil {
+				return err
 			}
 		}
 	}
-	return *size <= maxValueSize
+	if *size > maxValueSize {
+		return errValueSize
+	}
+	return nil
 }
 
 // saneFloat tells whether a number can be printed in few digits.
@@ -137,8 +137,8 @@ func splitCost(args []cty.Value) (int, error) {
 func joinCost(args []cty.Value) (int, error) {
 	size, items := 0, 0
 	for _, a := range args[1:] {
-		if !measure(a, &size, &items) {
-			return 0, errValueSize
+		if err := measure(a, &size, &items); err != nil {
+			return 0, err
 		}
 	}
 	return size + items*len(stringAt(args, 0)), nil
@@ -159,8 +159,8 @@ func formatCost(args []cty.Value) (int, error) {
 	}
 	size, items := 0, 0
 	for _, a := range args[1:] {
-		if !measure(a, &size, &items) {
-			return 0, errValueSize
+		if err := measure(a, &size, &items); err != nil {
+			return 0, err
 		}
 	}
 	if strings.Contains(pattern, "[") {
@@ -189,8 +189,8 @@ func formatListCost(args []cty.Value) (int, error) {
 		if t := a.Type(); t.IsListType() || t.IsTupleType() || t.IsSetType() {
 			continue // each of its items goes in once
 		}
-		if !measure(a, &size, &items) {
-			return 0, errValueSize
+		if err := measure(a, &size, &items); err != nil {
+			return 0, err
 		}
 	}
 	one, err := formatCost(args[:1])

@@ -13,7 +13,7 @@ const (
 	maxExponent = 400
 )
 
-var errNumber = errors.New("the number is too long or its exponent too large")
+var errNumber = errors.New("the number is infinite, too long, or its exponent too large")
 
 // sane tells whether the text of a number is within bounds. Text that is no number is sane: it converts to none.
 func sane(text string) bool {

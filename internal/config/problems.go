@@ -8,10 +8,14 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // maxProblems is how many problems are shown; a file of noise has as many as it has lines.
 const maxProblems = 50
+
+// maxLine is the longest line of a file whose lines are shown, in bytes.
+const maxLine = 4 << 10
 
 // Problems is everything that is wrong with a configuration.
 type Problems struct {
@@ -78,13 +82,21 @@ func (l *loader) take(diags hcl.Diagnostics) (failed bool) {
 		}
 		clean := *d
 		clean.Expression, clean.EvalContext, clean.Extra = nil, nil, nil
-		if clean.Summary == "Call to unknown function" {
-			clean.Detail += " The functions are " + strings.Join(functionNames(), ", ") + "."
+		clean.Detail = withoutOperand(clean.Detail)
+		if f, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallUnknownDiagExtra](d); ok {
+			name := f.CalledFunctionNamespace() + f.CalledFunctionName()
+			clean.Detail = fmt.Sprintf("There is no function %q.%s The functions are %s.",
+				name, didYouMean(name, functionNames()), strings.Join(functionNames(), ", "))
 		}
 		l.diags = append(l.diags, &clean)
 		failed = true
 	}
 	return failed
+}
+
+// withoutOperand takes the name of operandFunction, which nobody called, out of HCL's text.
+func withoutOperand(detail string) string {
+	return strings.TrimPrefix(detail, fmt.Sprintf("Call to function %q failed: ", operandName))
 }
 
 // problems gives what was noted, in the order of files and lines; nil where nothing was.
@@ -109,9 +121,20 @@ func (l *loader) problems() *Problems {
 		p.diags, p.more = diags[:maxProblems], len(diags)-maxProblems
 	}
 	for name, src := range l.text {
+		if longestLine(src) > maxLine {
+			continue // the problems name the place; nobody reads such a line
+		}
 		p.files[name] = &hcl.File{Bytes: l.masked(name, src)}
 	}
 	return p
+}
+
+func longestLine(src []byte) int {
+	longest := 0
+	for line := range bytes.Lines(src) {
+		longest = max(longest, len(line))
+	}
+	return longest
 }
 
 func boolOrder(a, b bool) int {

@@ -157,7 +157,7 @@ func friendly(v cty.Value) string {
 	if v.IsNull() {
 		return "null"
 	}
-	return "a value of type " + v.Type().FriendlyName()
+	return "a " + v.Type().FriendlyName()
 }
 
 // direct is a template for a plain mention of row data, or its jsonencode; nil for everything else.
@@ -221,7 +221,7 @@ func (s *scope) computed(expr hclsyntax.Expression) task.Template {
 		ctx.Variables = map[string]cty.Value{"task": row}
 		v, diags := expr.Value(ctx)
 		if diags.HasErrors() {
-			return "", fmt.Errorf("%s: %s", source, shorten(firstError(diags).Detail, 300))
+			return "", fmt.Errorf("%s: %s", source, shorten(withoutOperand(firstError(diags).Detail), 300))
 		}
 		if out, err = stringOf(v); err != nil {
 			return "", fmt.Errorf("%s: %w", source, err)
@@ -255,7 +255,7 @@ func stringOf(v cty.Value) (string, error) {
 	case !v.IsKnown():
 		return "", errors.New("the value is not known")
 	case !v.Type().IsPrimitiveType():
-		return "", fmt.Errorf("the value is of type %s; jsonencode(…) makes a string of it", v.Type().FriendlyName())
+		return "", fmt.Errorf("the value is %s; jsonencode(…) makes a string of it", friendly(v))
 	}
 	if err := bounded(v); err != nil {
 		return "", err

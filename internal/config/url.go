@@ -26,12 +26,12 @@ func (s *scope) urlTemplate(t *template) (task.Template, bool) {
 	}
 	_, rest, _ := strings.Cut(prefix, "://")
 	if !t.isFixed() && !strings.ContainsAny(rest, "/?") {
-		s.l.fail(t.at, "Invalid URL", "A row may fill the path and the query of a URL, never its scheme, host or port: "+
+		s.l.fail(t.at, "Invalid url", "url: a row may fill the path and the query of a URL, never its scheme, host or port: "+
 			"write http://host:port/ first, as fixed text or from env(…).")
 		return nil, false
 	}
 	if err := checkURL(sample.String()); err != nil {
-		s.l.fail(t.at, "Invalid URL", "%s.", err)
+		s.l.fail(t.at, "Invalid url", "url: %s.", err)
 		return nil, false
 	}
 	if t.isFixed() {

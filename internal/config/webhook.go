@@ -54,6 +54,7 @@ func (b *block) webhookURL() task.Template {
 		b.l.fail(b.rng, "Missing url", "A webhook needs a url, as in url = \"http://127.0.0.1:8080/tasks\".")
 		return nil
 	}
+	b.hide(a.Expr, false)
 	t, c, ok := b.template(a.Expr)
 	if !ok {
 		return nil

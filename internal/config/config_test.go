@@ -1,0 +1,391 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+func TestDefaults(t *testing.T) {
+	dir := write(t, map[string]string{"leasehold.hcl": `
+task "hello" {
+  command {
+    argv = ["sh", "-c", "cat"]
+  }
+}
+
+task "call" {
+  webhook {
+    url = "http://127.0.0.1:8080/"
+  }
+}
+`})
+	cfg, err := Load([]string{filepath.Join(dir, "leasehold.hcl")}, options(nil))
+	require.NoError(t, err)
+	require.Equal(t, Agent{
+		Name: "host-1", Workers: 32, Listen: "127.0.0.1:7070",
+		Poll: time.Second, Presence: 15 * time.Second, Drain: 20 * time.Second,
+	}, cfg.Agent)
+	require.Equal(t, Store{
+		URL: "sqlite:" + filepath.Join(dir, "leasehold.db"), Schema: "leasehold", Connections: 4, Notify: true,
+		Retention: 7 * 24 * time.Hour,
+	}, cfg.Store)
+	require.Len(t, cfg.Tasks, 2)
+	policy := task.Policy{
+		Timeout: 20 * time.Second, Stop: 7 * time.Second,
+		Retry: task.Retry{
+			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, GiveBacks: 100,
+			On: []task.Verdict{task.Failed, task.Stalled, task.TimedOut, task.Lost},
+		},
+	}
+	for _, typ := range cfg.Tasks {
+		require.Equal(t, policy, typ.Policy)
+		require.Equal(t, 32, typ.Workers)
+		require.Empty(t, typ.Aliases)
+	}
+	require.Equal(t, filepath.Join(dir, "leasehold.hcl")+":2", cfg.Tasks[0].Source)
+
+	c := cfg.Tasks[0].Target.(*task.Command)
+	require.Len(t, c.Argv, 3)
+	require.Equal(t, dir, c.Dir)
+	require.Empty(t, c.Env)
+	require.Empty(t, c.User)
+	require.Empty(t, c.ExitCodes)
+	require.Equal(t, syscall.SIGTERM, c.StopSignal)
+	require.Equal(t, 5*time.Second, c.StopGrace)
+
+	w := cfg.Tasks[1].Target.(*task.Webhook)
+	require.Equal(t, "POST", w.Method)
+	require.Empty(t, w.Headers)
+	require.Empty(t, w.Secrets)
+	require.Equal(t, task.BodyEnvelope, w.Body)
+	require.False(t, w.IdempotencyKey)
+	require.Empty(t, w.Permanent)
+	require.Equal(t, 5*time.Second, w.CancelGrace)
+}
+
+const everything = `
+agent {
+  name     = "billing-1"
+  region   = "sg"
+  workers  = 8
+  listen   = "unix:///run/leasehold.sock"
+  poll     = "500ms"
+  presence = "1m30s"
+  drain    = "0s"
+  token    = env("TOKEN", "")
+}
+
+store {
+  url         = env("DATABASE_URL")
+  schema      = "jobs"
+  connections = 9
+  notify      = false
+  retention   = "1d12h"
+}
+
+task "invoice.send" {
+  aliases  = ["send-invoice", "old/invoice"]
+  timeout  = "30s"
+  workers  = 4
+  deadline = "1h"
+  retry {
+    limit      = 0
+    backoff    = "constant"
+    min        = "2s"
+    max        = "1m"
+    on         = ["failed", "lost"]
+    give_backs = 5
+  }
+  webhook {
+    url             = "${env("BASE")}/${task.type}/${task.data.invoice}"
+    method          = "PUT"
+    headers         = { X-Team = "billing", Authorization = "Bearer ${env("TOKEN")}", X-Id = task.id }
+    secret          = [env("SECRET"), file("old.secret")]
+    body            = "payload"
+    idempotency_key = true
+    permanent       = [400, 404]
+    cancel_grace    = "1s"
+  }
+}
+
+task "video.resize" {
+  command {
+    argv        = ["./resize.py", "--in=${task.data.file}", "${task.data.mode}"]
+    dir         = "scripts"
+    env         = { MODE = "fast", API_KEY = env("TOKEN") }
+    user        = "nobody"
+    exit_codes  = { 42 = "rejected", 7 = "deferred", 9 = "succeeded" }
+    stop_signal = "SIGINT"
+    stop_grace  = "500ms"
+  }
+}
+`
+
+func everythingEnv() map[string]string {
+	return map[string]string{
+		"TOKEN": "tok", "DATABASE_URL": "postgres://app:pw@db/app", "SECRET": secret, "BASE": "http://127.0.0.1:8080/base",
+	}
+}
+
+func TestEverything(t *testing.T) {
+	dir := write(t, map[string]string{"a.hcl": everything, "old.secret": secret + "\n"})
+	cfg, err := Load([]string{dir}, options(everythingEnv()))
+	require.NoError(t, err, report(err))
+	require.Equal(t, Agent{
+		Name: "billing-1", Region: "sg", Workers: 8, Listen: "unix:///run/leasehold.sock",
+		Poll: 500 * time.Millisecond, Presence: 90 * time.Second, Token: "tok",
+	}, cfg.Agent)
+	require.Equal(t, Store{
+		URL: "postgres://app:pw@db/app", Schema: "jobs", Connections: 9, Retention: 36 * time.Hour,
+	}, cfg.Store)
+
+	invoice := cfg.Type("old/invoice")
+	require.Same(t, cfg.Tasks[0], invoice)
+	require.Nil(t, cfg.Type("nothing"))
+	require.Equal(t, []string{"invoice.send", "send-invoice", "old/invoice"}, invoice.Names())
+	require.Equal(t, 4, invoice.Workers)
+	require.Equal(t, task.Policy{
+		Timeout: 30 * time.Second, Stop: 3 * time.Second, Deadline: time.Hour,
+		Retry: task.Retry{
+			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, On: []task.Verdict{task.Failed, task.Lost}, GiveBacks: 5,
+		},
+	}, invoice.Policy)
+	w := invoice.Target.(*task.Webhook)
+	r := row(`{"invoice": 7, "file": "a b", "mode": "-x"}`)
+	require.Equal(t, "http://127.0.0.1:8080/base/invoice.send/7", eval(t, w.URL, r))
+	require.Equal(t, "PUT", w.Method)
+	require.Equal(t, "billing", eval(t, w.Headers["X-Team"], r))
+	require.Equal(t, "Bearer tok", eval(t, w.Headers["Authorization"], r))
+	require.Equal(t, "9007199254740993", eval(t, w.Headers["X-Id"], r))
+	require.Equal(t, []string{secret, secret}, w.Secrets)
+	require.Equal(t, task.BodyPayload, w.Body)
+	require.True(t, w.IdempotencyKey)
+	require.Equal(t, []int{400, 404}, w.Permanent)
+
+	c := cfg.Type("video.resize").Target.(*task.Command)
+	require.Equal(t, filepath.Join(dir, "scripts"), c.Dir)
+	require.Equal(t, "./resize.py", eval(t, c.Argv[0].Template, r))
+	require.Equal(t, "--in=a b", eval(t, c.Argv[1].Template, r))
+	require.True(t, c.Argv[1].Dash)
+	require.Equal(t, "-x", eval(t, c.Argv[2].Template, r))
+	require.False(t, c.Argv[2].Dash)
+	require.Equal(t, "fast", eval(t, c.Env["MODE"], r))
+	require.Equal(t, "tok", eval(t, c.Env["API_KEY"], r))
+	require.Equal(t, "nobody", c.User)
+	require.Equal(t, map[int]task.Verdict{42: task.Rejected, 7: task.Deferred, 9: task.Succeeded}, c.ExitCodes)
+	require.Equal(t, syscall.SIGINT, c.StopSignal)
+	require.Equal(t, 2500*time.Millisecond, cfg.Type("video.resize").Policy.Stop)
+	require.Equal(t, 8, cfg.Type("video.resize").Workers)
+}
+
+func eval(t testing.TB, f task.Template, r *task.Task) string {
+	t.Helper()
+	s, err := f(r)
+	require.NoError(t, err)
+	return s
+}
+
+const (
+	taskA = "task \"a\" {\n  command {\n    argv = [\"true\"]\n  }\n}\n"
+	taskB = "task \"b\" {\n  command {\n    argv = [\"cat\", file(\"note.txt\")]\n    dir  = \"here\"\n  }\n}\n"
+)
+
+func TestSeveralFiles(t *testing.T) {
+	dir := write(t, map[string]string{
+		"conf.d/20-b.hcl": taskB, "conf.d/10-a.hcl": taskA, "conf.d/note.txt": "hello", "conf.d/.hidden.hcl": "broken",
+		"conf.d/x.hcl~": "broken", "conf.d/sub.hcl/c.hcl": "broken", "agent.hcl": "agent {\n  workers = 0\n}\n",
+	})
+	cfg, err := Load([]string{filepath.Join(dir, "agent.hcl"), filepath.Join(dir, "conf.d"), filepath.Join(dir, "agent.hcl")}, options(nil))
+	require.NoError(t, err, report(err))
+	require.Equal(t, []string{
+		filepath.Join(dir, "agent.hcl"), filepath.Join(dir, "conf.d/10-a.hcl"), filepath.Join(dir, "conf.d/20-b.hcl"),
+	}, cfg.Files)
+	require.Equal(t, "a", cfg.Tasks[0].Name)
+	require.Equal(t, "b", cfg.Tasks[1].Name)
+	require.Zero(t, cfg.Tasks[0].Workers, "as many as the agent has")
+	require.Equal(t, "sqlite:"+filepath.Join(dir, "leasehold.db"), cfg.Store.URL, "beside the first file")
+	c := cfg.Tasks[1].Target.(*task.Command)
+	require.Equal(t, filepath.Join(dir, "conf.d/here"), c.Dir)
+	require.Equal(t, "hello", eval(t, c.Argv[1].Template, row(`{}`)))
+}
+
+func TestProblemsOfAllFiles(t *testing.T) {
+	dir := write(t, map[string]string{
+		"1.hcl": taskA + "agent {\n}\n", "2.hcl": "agent {\n  x = 1\n}\n" + taskA, "3.hcl": "broken {", "4.hcl": "task \"a-alias\" {\n  aliases = [\"a\"]\n  command {\n    argv = [\"x\"]\n  }\n}\n",
+	})
+	_, err := Load([]string{dir}, options(nil))
+	var p *Problems
+	require.ErrorAs(t, err, &p)
+	text := report(err)
+	require.Contains(t, text, "There is one agent block in a configuration; another stands at "+filepath.Join(dir, "1.hcl")+":6.")
+	require.Contains(t, text, `The type "a" is declared at `+filepath.Join(dir, "1.hcl")+":1 already.")
+	require.Contains(t, text, `The alias "a" is the name or an alias of the task at `+filepath.Join(dir, "1.hcl")+":1 already.")
+	require.Contains(t, text, filepath.Join(dir, "3.hcl")+" line 1")
+	require.GreaterOrEqual(t, p.Count(), 4)
+	require.Contains(t, err.Error(), filepath.Join(dir, "2.hcl")+":1: Duplicate block; ")
+	require.Contains(t, err.Error(), "more)")
+}
+
+func TestNoConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	_, err := Load(nil, options(nil))
+	require.ErrorContains(t, err, "There is no leasehold.hcl. `leasehold init` writes")
+	require.Contains(t, report(err), "leasehold init")
+	_, err = Load([]string{dir}, options(nil))
+	require.ErrorContains(t, err, "holds no *.hcl file")
+	_, err = Load([]string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, options(nil))
+	var p *Problems
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, 2, p.Count())
+
+	require.NoError(t, os.WriteFile("empty.hcl", nil, 0o600))
+	cfg, err := Load([]string{"empty.hcl"}, options(nil))
+	require.NoError(t, err)
+	require.Empty(t, cfg.Tasks)
+	require.NoError(t, os.WriteFile("leasehold.hcl", []byte(taskA), 0o600))
+	cfg, err = Load(nil, options(nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{"leasehold.hcl"}, cfg.Files)
+}
+
+func TestInputBounds(t *testing.T) {
+	dir := t.TempDir()
+	big := filepath.Join(dir, "big.hcl")
+	require.NoError(t, os.WriteFile(big, []byte(strings.Repeat("#\n", 1<<19)+"#"), 0o600))
+	_, err := Load([]string{big}, options(nil))
+	require.ErrorContains(t, err, "larger than 1024 KiB")
+	_, err = Load([]string{"/dev/zero"}, options(nil))
+	require.ErrorContains(t, err, "larger than 1024 KiB")
+
+	many := t.TempDir()
+	for i := range 1001 {
+		require.NoError(t, os.WriteFile(filepath.Join(many, strings.Repeat("a", 1+i%100)+string(rune('a'+i/100))+".hcl"), nil, 0o600))
+	}
+	_, err = Load([]string{many}, options(nil))
+	require.ErrorContains(t, err, "More than 1000 files")
+}
+
+// TestRecursion feeds HCL everything that makes its parser or evaluator recurse: as much as fits into a file, and about
+// as much as the bounds allow.
+func TestRecursion(t *testing.T) {
+	for name, expr := range map[string]func(n int) string{
+		"brackets":           func(n int) string { return strings.Repeat("[", n) },
+		"parentheses":        func(n int) string { return strings.Repeat("(", n) },
+		"braces":             func(n int) string { return strings.Repeat("{", n) },
+		"objects":            func(n int) string { return strings.Repeat("{a=", n) },
+		"calls":              func(n int) string { return strings.Repeat("f(", n) },
+		"for":                func(n int) string { return strings.Repeat("[for x in ", n) },
+		"not":                func(n int) string { return strings.Repeat("!", n) + "true" },
+		"minus":              func(n int) string { return strings.Repeat("-", n) + "1" },
+		"interpolation":      func(n int) string { return strings.Repeat(`"${`, n) },
+		"conditional":        func(n int) string { return strings.Repeat("true?1:", n) + "1" },
+		"conditional middle": func(n int) string { return strings.Repeat("true?", n) },
+		"sum":                func(n int) string { return strings.Repeat("1+", n) + "1" },
+		"and":                func(n int) string { return strings.Repeat("true&&", n) + "true" },
+		"attributes":         func(n int) string { return "task.data" + strings.Repeat(".b", n) },
+		"index":              func(n int) string { return "task.data" + strings.Repeat("[task.id]", n) },
+		"splat":              func(n int) string { return "task.data" + strings.Repeat("[*]", n) },
+		"attribute splat":    func(n int) string { return "task.data" + strings.Repeat(".*", n) },
+		"heredocs":           func(n int) string { return strings.Repeat("<<A\n${", n) },
+		"directives":         func(n int) string { return `"` + strings.Repeat("%{if true}", n) + strings.Repeat("%{endif}", n) + `"` },
+		"closers":            func(n int) string { return strings.Repeat(")", n) + strings.Repeat("!", n) },
+		"mixed":              func(n int) string { return ") (" + strings.Repeat("-", n) },
+		"newlines":           func(n int) string { return "(" + strings.Repeat("!\n", n) + "1)" },
+		"closed":             func(n int) string { return "(1]]}" + strings.Repeat("!", n) },
+		"parts":              func(n int) string { return `"` + strings.Repeat("${task.id}", n) + `"` },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{100_000, 7_000, 1_900, 90, 20} {
+				_, err := load(t, "task \"a\" {\n  command {\n    argv = [\"echo\", "+expr(n)+"]\n  }\n}\n", nil)
+				require.True(t, err != nil || n < 100_000, "%d pass the bounds", n)
+				require.Less(t, len(report(err)), 1<<20)
+			}
+		})
+	}
+	t.Run("blocks", func(t *testing.T) {
+		_, err := load(t, strings.Repeat("a {\n", 100_000), nil)
+		require.ErrorContains(t, err, "Nested too deeply")
+	})
+}
+
+func TestWithoutHostname(t *testing.T) {
+	dir := write(t, map[string]string{"leasehold.hcl": taskA, "named.hcl": taskA + "agent {\n  name = \"x\"\n}\n"})
+	opts := Options{Hostname: func() (string, error) { return "", errors.New("none") }}
+	_, err := Load([]string{filepath.Join(dir, "leasehold.hcl")}, opts)
+	require.ErrorContains(t, err, "declare agent { name")
+	_, err = Load([]string{filepath.Join(dir, "named.hcl")}, opts)
+	require.NoError(t, err)
+}
+
+func TestRetryDelaysFollowEachOther(t *testing.T) {
+	for text, want := range map[string][2]time.Duration{
+		`max = "100ms"`: {100 * time.Millisecond, 100 * time.Millisecond},
+		`min = "10m"`:   {10 * time.Minute, 10 * time.Minute},
+		`min = "0s"`:    {0, 5 * time.Minute},
+	} {
+		cfg := mustLoad(t, "task \"a\" {\n  retry {\n    "+text+"\n  }\n  command {\n    argv = [\"x\"]\n  }\n}\n", nil)
+		require.Equal(t, want, [2]time.Duration{cfg.Tasks[0].Policy.Retry.Min, cfg.Tasks[0].Policy.Retry.Max}, text)
+	}
+}
+
+func TestValuesFromTheEnvironmentConvert(t *testing.T) {
+	cfg := mustLoad(t, `
+agent {
+  workers = env("WORKERS")
+  poll    = env("POLL", null)
+  token   = file("leasehold.hcl") == "" ? "" : env("NONE", null)
+}
+
+store {
+  notify = env("NOTIFY")
+  url    = env("URL", null)
+}
+`, map[string]string{"WORKERS": "7", "NOTIFY": "false"})
+	require.Equal(t, 7, cfg.Agent.Workers)
+	require.Equal(t, time.Second, cfg.Agent.Poll, "null is as if it were not written")
+	require.False(t, cfg.Store.Notify)
+	require.Empty(t, cfg.Agent.Token)
+	require.True(t, strings.HasPrefix(cfg.Store.URL, "sqlite:/"))
+}
+
+func TestStoreURLs(t *testing.T) {
+	for in, want := range map[string]string{
+		"sqlite:a.db": "sqlite:/conf/a.db", "sqlite:./x/../a.db": "sqlite:/conf/a.db", "sqlite:/var/a.db": "sqlite:/var/a.db",
+		"sqlite:///var/a.db": "sqlite:/var/a.db", "postgres://h/db": "postgres://h/db",
+		"postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable": "postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable",
+		"postgres:///db?host=/run/postgresql":                 "postgres:///db?host=/run/postgresql",
+		"sqlite:":                                             "", "sqlite::memory:": "", "sqlite:a.db?mode=ro": "", "sqlite://a.db": "", "": "", "a.db": "", "postgres:h": "", "mysql://h": "",
+		"sqlite:file:a.db": "",
+	} {
+		got, err := storeURL("/conf", in)
+		if want == "" {
+			require.Error(t, err, in)
+			continue
+		}
+		require.NoError(t, err, in)
+		require.Equal(t, want, got)
+	}
+}
+
+func TestFunctionTable(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, f := range Functions() {
+		require.False(t, seen[f.Name], f.Name)
+		seen[f.Name] = true
+		require.True(t, strings.HasPrefix(f.Usage, f.Name+"("), f.Usage)
+		require.NotEmpty(t, f.Does)
+	}
+	require.False(t, seen[operandName])
+}

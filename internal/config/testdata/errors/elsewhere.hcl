@@ -1,0 +1,7 @@
+name = "billing-1"
+
+tasks "a" {
+}
+
+Agent {
+}

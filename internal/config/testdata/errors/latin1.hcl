@@ -1,0 +1,3 @@
+agent {
+  name = "Müller"
+}

@@ -1,0 +1,3 @@
+agent {
+  workers = 1e999999999
+}

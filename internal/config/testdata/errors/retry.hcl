@@ -1,0 +1,16 @@
+task "a" {
+  retry {
+    limit      = 1001
+    backoff    = "exponentially"
+    min        = "10m"
+    max        = "5m"
+    on         = ["failed", "rejected"]
+    give_backs = "many"
+    jitter     = true
+  }
+  retry {
+  }
+  command {
+    argv = ["true"]
+  }
+}

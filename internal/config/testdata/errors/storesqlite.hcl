@@ -1,0 +1,3 @@
+store {
+  url = "sqlite://leasehold.db"
+}

@@ -1,0 +1,4 @@
+task "a" {
+  timeout = 
+  command { argv = ["true"
+}
