@@ -60,7 +60,9 @@ func readAnswer(resp *http.Response) (*received, error) {
 	return a, nil
 }
 
-func (a *received) isStream() bool { return a.status == http.StatusOK && a.media == "application/x-ndjson" }
+func (a *received) isStream() bool {
+	return a.status == http.StatusOK && a.media == "application/x-ndjson"
+}
 
 // outcome is what the answer means: the declared permanent statuses come first, then a problem document, then the
 // table of docs/protocol.md.

@@ -50,7 +50,9 @@ func run(t *testing.T, c *Client, a exectest.Attempt, w *task.Webhook) task.Outc
 	return c.Run(l, declared(w), w)
 }
 
-func to(url string) *task.Webhook { return &task.Webhook{URL: exectest.Text(url), Method: http.MethodPost} }
+func to(url string) *task.Webhook {
+	return &task.Webhook{URL: exectest.Text(url), Method: http.MethodPost}
+}
 
 func TestAnswerTable(t *testing.T) {
 	const problem = "application/problem+json; charset=utf-8"

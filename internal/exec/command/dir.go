@@ -1,0 +1,83 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const resultName = "result"
+
+// privateDir is where a command leaves its result. Only its user can enter it. What stands in it is the command's
+// doing and is believed in nothing: no link is followed, and only a plain file of the command's own user is read.
+type privateDir struct {
+	path string
+	fd   *os.File // the directory itself, whatever its path leads to by now
+	uid  uint32   // whose the result must be
+}
+
+// makeDir makes a directory for the user of the command; nil: the agent's own.
+func makeDir(c *syscall.Credential) (*privateDir, error) {
+	path, err := os.MkdirTemp("", "leasehold-") // mode 0700
+	if err != nil {
+		return nil, fmt.Errorf("make a private directory: %w", err)
+	}
+	d := &privateDir{path: path, uid: uint32(os.Geteuid())} //nolint:gosec // user ids have 32 bits
+	if c != nil {
+		d.uid = c.Uid
+		err = os.Chown(path, int(c.Uid), int(c.Gid))
+	}
+	if err == nil {
+		d.fd, err = os.Open(path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a private directory: %w", err), os.Remove(path))
+	}
+	return d, nil
+}
+
+func (d *privateDir) resultPath() string { return filepath.Join(d.path, resultName) }
+
+// result reads what the command wrote: at most task.MaxResult+1 bytes of it, and how long it is. Where there is
+// nothing fit to be read, note may say why.
+func (d *privateDir) result() (body []byte, size int64, note string) {
+	fd, err := unix.Openat(int(d.fd.Fd()), resultName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, 0, ""
+	}
+	if err != nil {
+		return nil, 0, "result not kept: " + err.Error()
+	}
+	file := os.NewFile(uintptr(fd), resultName)
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, "result not kept: " + err.Error()
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || !ok || owner.Uid != d.uid {
+		return nil, 0, "result not kept: not a plain file of the command's user"
+	}
+	body, err = io.ReadAll(io.LimitReader(file, task.MaxResult+1))
+	if err != nil {
+		return nil, 0, "result not kept: " + err.Error()
+	}
+	return body, max(info.Size(), int64(len(body))), ""
+}
+
+// remove removes the directory and what is in it.
+func (d *privateDir) remove() error {
+	_ = d.fd.Close()
+	_ = os.Remove(d.resultPath())
+	if os.Remove(d.path) == nil { // nearly always
+		return nil
+	}
+	return os.RemoveAll(d.path)
+}

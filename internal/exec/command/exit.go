@@ -1,0 +1,124 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Exit codes with a meaning of their own (sysexits.h).
+const (
+	exitUsage    = 64 // EX_USAGE
+	exitData     = 65 // EX_DATAERR
+	exitTempFail = 75 // EX_TEMPFAIL
+)
+
+// exitStatus is how a leader ended: by a signal, with a code, or not at all.
+type exitStatus struct {
+	code    int
+	signal  syscall.Signal // 0: none
+	unknown bool           // it is still there
+}
+
+func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 0 }
+
+// notStarted is the outcome of a command that did not start.
+func notStarted(err error) task.Outcome {
+	o := task.Outcome{Verdict: task.Undelivered, Error: err.Error(), Untouched: true}
+	var row *rowError
+	if errors.As(err, &row) {
+		o.Verdict = task.Rejected
+	}
+	return o
+}
+
+// outcome is what an ending means: after a stop the stop's cause, unless the command finished its work all the same;
+// else the exit table of docs/protocol.md.
+func (r *Runner) outcome(l *lease.Lease, c *task.Command, dir *privateDir, end ending) task.Outcome {
+	body, size, note := dir.result()
+	var o task.Outcome
+	switch {
+	case end.stopped != nil && !(end.exit.ok() && len(body) > 0):
+		o = end.stopped.Outcome()
+	case end.exit.unknown: // only with end.gone false
+		o = task.Outcome{Verdict: task.Failed, Error: "the process did not end"}
+	case end.exit.signal != 0:
+		o = task.Outcome{Verdict: task.Failed, Error: r.signalText(end.exit.signal)}
+	default:
+		o = byCode(end.exit.code, c.ExitCodes, body)
+	}
+	if o.Verdict == task.Succeeded {
+		o.Result, o.Note = answer.Result(body, size)
+		if note != "" {
+			o.Note = note
+		}
+	} else if line := lastLine(end.output); line != "" && end.stopped == nil {
+		o.Error += ": " + line
+	}
+	o.Output = end.output
+	if !end.gone {
+		o.EndUnknown = true
+		o.Error += " (processes of it are still there after SIGKILL)"
+		if o.Verdict == task.Succeeded {
+			o.Error = ""
+		}
+	}
+	return o
+}
+
+// byCode is the exit table, the declared codes first.
+func byCode(code int, declared map[int]task.Verdict, result []byte) task.Outcome {
+	verdict, ok := declared[code]
+	if !ok {
+		switch code {
+		case 0:
+			verdict = task.Succeeded
+		case exitUsage, exitData:
+			verdict = task.Rejected
+		case exitTempFail:
+			verdict = task.Deferred
+		default:
+			verdict = task.Failed
+		}
+	}
+	o := task.Outcome{Verdict: verdict}
+	if verdict != task.Succeeded {
+		o.Error = fmt.Sprintf("exit code %d", code)
+	}
+	if verdict == task.Deferred {
+		o.RetryAfter = retryAfter(result)
+	}
+	return o
+}
+
+// retryAfter reads {"retry_after_s": 30} from a result file, within limits; 0 where there is nothing to go by.
+func retryAfter(result []byte) time.Duration {
+	var wish struct {
+		Seconds *float64 `json:"retry_after_s"`
+	}
+	if json.Unmarshal(result, &wish) != nil || wish.Seconds == nil {
+		return 0
+	}
+	return answer.Seconds(*wish.Seconds)
+}
+
+// signalText tells what killed a command that nobody told to stop.
+func (r *Runner) signalText(s syscall.Signal) string {
+	name := unix.SignalName(s)
+	if name == "" {
+		name = fmt.Sprintf("signal %d", int(s))
+	}
+	text := "killed by " + name
+	if s == unix.SIGKILL && r.oom.rose() {
+		text += ", probably by the kernel: out of memory"
+	}
+	return text
+}

@@ -1,0 +1,80 @@
+// Package exec runs attempts: it sends a task to its target, a callback or a subprocess, and says how the attempt
+// ended. Breakers hold attempts back from targets that are out of reach.
+package exec
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/leasehold/leasehold/internal/exec/command"
+	"github.com/leasehold/leasehold/internal/exec/webhook"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// Options are what a Runner needs.
+type Options struct {
+	Log     *slog.Logger       // nil: the default logger
+	Metrics *telemetry.Metrics // nil: none
+	Version string             // of the agent, told to HTTP targets as User-Agent
+	Workers int                // attempts at once, to keep as many idle connections
+}
+
+// Runner runs attempts. It is safe for use by many at once.
+type Runner struct {
+	log      *slog.Logger
+	breakers *Breakers
+	webhooks *webhook.Client
+	commands *command.Runner
+}
+
+// New makes a runner with breakers of its own.
+func New(o Options) *Runner {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	r := &Runner{
+		log:      o.Log,
+		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
+		commands: command.New(command.Options{Log: o.Log}),
+	}
+	if o.Metrics != nil {
+		r.breakers = NewBreakers(o.Metrics.BreakerOpen, nil)
+	} else {
+		r.breakers = NewBreakers(nil, nil)
+	}
+	return r
+}
+
+// Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done).
+func (r *Runner) Breakers() *Breakers { return r.breakers }
+
+// Close closes what is kept open between attempts. No attempt may run.
+func (r *Runner) Close() { r.webhooks.Close() }
+
+// Message is the request that an attempt at an HTTP target would send.
+func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhook.Message, error) {
+	return r.webhooks.Message(l, t, w)
+}
+
+// Run runs one attempt and says how it ended. It returns once nothing of the attempt is left: the process group is
+// empty, or the connection is closed or free for the next. It never takes longer than the lease.
+func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
+	row := l.Task()
+	if !r.breakers.Begin(t.Name, row.Phase(), row.ID) {
+		return task.Outcome{Verdict: task.Drained, Untouched: true, Error: "its target is out of reach, and another task is trying it"}
+	}
+	switch target := t.Target.(type) {
+	case *task.Webhook:
+		return r.webhooks.Run(l, t, target)
+	case *task.Command:
+		o := r.commands.Run(l, t, target, func() { r.breakers.Reached(t.Name, row.Phase(), row.ID) })
+		if o.Verdict == task.Undelivered {
+			r.log.Error("the command cannot be started", "task", row.ID, "type", t.Name, "fence", row.Fence, "error", o.Error)
+		}
+		return o
+	default:
+		panic(fmt.Sprintf("a target is a webhook or a command, not %T", target))
+	}
+}
