@@ -1,0 +1,242 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// again loads the effective configuration from elsewhere, on another host, and wants the same.
+func again(t testing.TB, cfg *Config, env map[string]string) {
+	text := effective(t, cfg)
+	dir, err := os.MkdirTemp("", "again")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir) //nolint:errcheck // a test's leftovers
+	path := filepath.Join(dir, "effective.hcl")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	opts := options(env)
+	opts.Redacted = true
+	opts.Hostname = func() (string, error) { return "another", nil }
+	second, err := Load([]string{path}, opts)
+	require.NoError(t, err, "%s\n%s", text, report(err))
+	require.Equal(t, text, effective(t, second))
+	require.Equal(t, cfg.Hash, second.Hash)
+	if !strings.Contains(text, Redacted) {
+		require.Empty(t, cmp.Diff(plain(cfg), plain(second)), text)
+	}
+}
+
+// plain is a configuration with everything that templates give for some rows in place of the templates.
+func plain(cfg *Config) map[string]any {
+	out := map[string]any{"agent": cfg.Agent, "store": cfg.Store}
+	for _, t := range cfg.Tasks {
+		out[t.Name] = fmt.Sprintf("%q %d %+v", t.Aliases, t.Workers, t.Policy)
+		for i, r := range []*task.Task{row(`{}`), row(`{"a": "x", "n": 7, "list": [1, 2]}`), row(`{"a": "../-", "n": 1.5}`)} {
+			for name, f := range templates(t.Target) {
+				v, err := f(r)
+				out[fmt.Sprint(t.Name, i, name)] = fmt.Sprintf("%q %t", v, err == nil)
+			}
+		}
+		switch target := t.Target.(type) {
+		case *task.Webhook:
+			out[t.Name+" webhook"] = fmt.Sprint(
+				target.Method, target.Secrets, target.Body, target.IdempotencyKey, target.Permanent, target.CancelGrace)
+		case *task.Command:
+			dashes := ""
+			for _, a := range target.Argv {
+				dashes += fmt.Sprint(a.Dash)
+			}
+			out[t.Name+" command"] = fmt.Sprint(
+				dashes, target.Dir, target.User, target.ExitCodes, target.StopSignal, target.StopGrace)
+		}
+	}
+	return out
+}
+
+// templates lists the templates of a target.
+func templates(target task.Target) map[string]task.Template {
+	out := make(map[string]task.Template)
+	switch target := target.(type) {
+	case *task.Webhook:
+		out["url"] = target.URL
+		for name, f := range target.Headers {
+			out["header "+name] = f
+		}
+	case *task.Command:
+		for i, a := range target.Argv {
+			out[fmt.Sprint("argv ", i)] = a.Template
+		}
+		for name, f := range target.Env {
+			out["env "+name] = f
+		}
+	}
+	return out
+}
+
+func TestEffective(t *testing.T) {
+	dir := write(t, map[string]string{"a.hcl": everything, "old.secret": secret + "\n"})
+	cfg, err := Load([]string{dir}, options(everythingEnv()))
+	require.NoError(t, err)
+	again(t, cfg, everythingEnv())
+	got := strings.ReplaceAll(effective(t, cfg), dir, "DIR")
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/effective.hcl", []byte(got), 0o600))
+	}
+	want, err := os.ReadFile("testdata/effective.hcl")
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+	require.NotContains(t, got, "tok\"")
+	require.NotContains(t, got, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	require.NotContains(t, got, "postgres://app")
+}
+
+// TestSecretsAreNotShown puts literal secrets wherever one may be, and looks for them in what is printed.
+func TestSecretsAreNotShown(t *testing.T) {
+	cfg := mustLoad(t, `
+agent {
+  token = "geheim"
+}
+
+store {
+  url = "postgres://app:geheim@127.0.0.1/app?sslpassword=geheim"
+}
+
+task "a" {
+  webhook {
+    url     = "http://127.0.0.1/"
+    secret  = ["whsec_Z2VoZWltZ2VoZWltZ2VoZWltZ2VoZWlt", env("SECRET", "Z2VoZWltZ2VoZWltZ2VoZWltZ2VoZWlt")]
+    headers = { Authorization = "Bearer geheim", X-Api-Key = "geheim-${task.id}", X-Auth = env("NONE", "geheim"), X-Plain = "seen" }
+  }
+}
+
+task "b" {
+  command {
+    argv = ["sync", "postgres://app:geheim@127.0.0.1/app"]
+    env  = { PASSWORD = "geheim", DATABASE_URL = "postgres://app:geheim@127.0.0.1/app", MODE = "seen" }
+  }
+}
+
+task "c" {
+  webhook {
+    url    = "http://127.0.0.1/"
+    secret = env("SECRET", "Z2VoZWltZ2VoZWltZ2VoZWltZ2VoZWlt")
+  }
+}
+`, nil)
+	text := effective(t, cfg)
+	require.NotContains(t, text, "geheim")
+	require.NotContains(t, text, "Z2Vo")
+	require.Equal(t, 2, strings.Count(text, "seen"))
+	require.Contains(t, text, `secret          = env("SECRET", "(redacted)")`)
+	again(t, cfg, nil)
+
+	_, err := load(t, text, nil)
+	var p *Problems
+	require.ErrorAs(t, err, &p, "what was redacted must not be run")
+	require.Contains(t, err.Error(), "Redacted secret")
+}
+
+func TestHashIgnoresNameAndSecrets(t *testing.T) {
+	hash := func(text string, env map[string]string) string { return mustLoad(t, text, env).Hash }
+	const text = "store {\n  url = env(\"URL\")\n}\n"
+	base := hash(text, map[string]string{"URL": "postgres://a@h/db"})
+	require.Len(t, base, 12)
+	require.Equal(t, base, hash(text, map[string]string{"URL": "postgres://b@h/db"}))
+	require.Equal(t, base, hash("# a comment\n"+text+"agent {\n  name = \"other\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
+	require.NotEqual(t, base, hash(text+"agent {\n  poll = \"2s\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
+}
+
+// TestEffectiveProperty writes random configurations and loads what they are in effect.
+func TestEffectiveProperty(t *testing.T) {
+	env := map[string]string{
+		"ONE": "1", "SHORT": "2s", "TEXT": "some text", "EMPTY": "", "SECRET": secret, "REL": "sub", "ABS": "/abs/dir", "YES": "true",
+		"BASE": "http://127.0.0.1:1",
+	}
+	dir := write(t, map[string]string{"note.txt": "a note", "one.txt": "1"})
+	path := filepath.Join(dir, "leasehold.hcl")
+	rapid.Check(t, func(rt *rapid.T) {
+		text := randomConfig(rt)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		cfg, err := Load([]string{path}, options(env))
+		if err != nil {
+			rt.Fatalf("%s\n%s", text, report(err))
+		}
+		again(t, cfg, env)
+	})
+}
+
+// randomConfig writes a configuration without mistakes.
+func randomConfig(t *rapid.T) string {
+	var b bytes.Buffer
+	attr := func(indent, name string, values ...string) {
+		if rapid.Bool().Draw(t, name+" written") {
+			fmt.Fprintf(&b, "%s%s = %s\n", indent, name, rapid.SampledFrom(values).Draw(t, name))
+		}
+	}
+	b.WriteString("agent {\n")
+	attr("  ", "name", `"n"`, `env("TEXT")`, `"${env("TEXT")}-é"`, `null`, "trimspace(<<A\nn\nA\n)")
+	attr("  ", "workers", `0`, `5`, `env("ONE")`, `tonumber(trimspace(file("one.txt")))`, `1 + 2`)
+	attr("  ", "poll", `"1s"`, `"1500ms"`, `env("SHORT")`, "env(\n \"SHORT\" # why\n)")
+	attr("  ", "token", `""`, `env("TEXT")`, `file("note.txt")`, `env("NONE", "")`, `"${env("TEXT")}${file("note.txt")}"`, `null`)
+	b.WriteString("}\nstore {\n")
+	attr("  ", "url", `"sqlite:x.db"`, `"postgres://h/db"`, `"sqlite:${env("ABS")}/x"`)
+	attr("  ", "notify", `false`, `env("YES")`)
+	b.WriteString("}\n")
+	strings := []string{
+		`"plain"`, `"${task.data.a}"`, `task.id`, `"-${task.id}"`, `"${env("TEXT")}-${task.data.n}"`, `env("TEXT")`, `file("note.txt")`,
+		`file("${env("REL", "x")}/../note.txt")`, "<<A\nmore ${task.id}\n  text\nA", "<<-A\n    less\n      ${upper(task.type)}\n    A",
+		`"%{if task.data.n == 7}seven%{else}${task.data.a}%{endif}"`, `jsonencode(task.data)`, `"$${x} %%{y} \" \\ \n\t é"`, `"${jsonencode(["a", { b = task.id }])}"`,
+		`("in" != "out" ? "a" : task.data.a)`, `7`, `true`, `"${-task.data.n + 2 * 3}"`, `join(",", task.data.list[*])`, "upper( // why\n  task.type)",
+		`"${try(task.data.x, "none")}"`, `file("note.txt") == "" ? "" : "x"`, `1.50`, `"${file("note.txt")}${task.id}"`,
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "tasks") {
+		fmt.Fprintf(&b, "task \"t%d\" {\n", i)
+		attr("  ", "aliases", fmt.Sprintf(`["a%d", "b%d"]`, i, i), fmt.Sprintf(`["${env("ONE")}x%d"]`, i), `[]`, `null`)
+		attr("  ", "timeout", `"1m30s"`, `env("SHORT")`, `"2d"`)
+		attr("  ", "workers", `3`, `env("ONE")`)
+		attr("  ", "deadline", `"1h"`, `null`, `env("SHORT")`)
+		if rapid.Bool().Draw(t, "retry") {
+			b.WriteString("  retry {\n")
+			attr("    ", "limit", `0`, `7`, `env("ONE")`)
+			attr("    ", "min", `"3s"`, `env("SHORT")`)
+			attr("    ", "max", `"4s"`, `"1h"`)
+			attr("    ", "on", `[]`, `["lost"]`, `split(",", "lost,failed")`)
+			b.WriteString("  }\n")
+		}
+		if rapid.Bool().Draw(t, "webhook") {
+			b.WriteString("  webhook {\n")
+			fmt.Fprintf(&b, "    url = %s\n", rapid.SampledFrom([]string{
+				`"http://127.0.0.1/x"`, `"${env("BASE")}/${task.data.a}?q=${task.data.n}"`, `"http://h/${upper(task.type)}"`, `"${env("BASE")}"`,
+				"\"${\n env(\"BASE\") }/${task.id}\"",
+			}).Draw(t, "url"))
+			attr("    ", "secret", `env("SECRET")`, `[env("SECRET"), env("SECRET")]`, `null`)
+			attr("    ", "permanent", `[400]`, `[]`, `concat([400], [404])`)
+			attr("    ", "headers", `{}`, fmt.Sprintf("{ X-A = %s, \"X-B\" = %s }", `"plain"`, `task.id`),
+				"{\n  X-A = env(\"TEXT\")\n  (\"X-C\") = \"${task.id}\" # why\n  X-Token = env(\"TEXT\")\n}")
+		} else {
+			b.WriteString("  command {\n")
+			fmt.Fprintf(&b, "    argv = [\"sh\"")
+			for range rapid.IntRange(0, 4).Draw(t, "arguments") {
+				b.WriteString(", " + rapid.SampledFrom(strings).Draw(t, "argument") + "\n")
+			}
+			b.WriteString("]\n")
+			attr("    ", "dir", `"sub/../other"`, `env("REL")`, `env("ABS")`, `"${env("REL")}/x"`, `"/var/tmp/"`, `null`)
+			attr("    ", "env", "{ A = "+rapid.SampledFrom(strings).Draw(t, "value")+"\n B = "+rapid.SampledFrom(strings).Draw(t, "value")+"\n}")
+			attr("    ", "user", `"nobody"`, `env("TEXT")`, `null`)
+			attr("    ", "exit_codes", `{ 42 = "rejected", "7" = "deferred" }`, `{}`)
+			attr("    ", "stop_signal", `"INT"`, `"SIGHUP"`)
+			attr("    ", "stop_grace", `"0s"`, `env("SHORT")`)
+		}
+		b.WriteString("  }\n}\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,67 @@
+agent {
+  name     = "billing-1"
+  region   = "sg"
+  workers  = 8
+  listen   = "unix:///run/leasehold.sock"
+  poll     = "500ms"
+  presence = "1m30s"
+  drain    = "0s"
+  token    = env("TOKEN", "")
+}
+
+store {
+  url         = env("DATABASE_URL")
+  schema      = "jobs"
+  connections = 9
+  notify      = false
+  retention   = "1d12h"
+}
+
+task "invoice.send" {
+  aliases  = ["send-invoice", "old/invoice"]
+  timeout  = "30s"
+  workers  = 4
+  deadline = "1h"
+  retry {
+    limit      = 0
+    backoff    = "constant"
+    min        = "2s"
+    max        = "1m"
+    on         = ["failed", "lost"]
+    give_backs = 5
+  }
+  webhook {
+    url             = "${env("BASE")}/${task.type}/${task.data.invoice}"
+    method          = "PUT"
+    headers         = { X-Team = "billing", Authorization = "Bearer ${env("TOKEN")}", X-Id = task.id }
+    secret          = [env("SECRET"), file("DIR/old.secret")]
+    body            = "payload"
+    idempotency_key = true
+    permanent       = [400, 404]
+    cancel_grace    = "1s"
+  }
+}
+
+task "video.resize" {
+  aliases  = []
+  timeout  = "20s"
+  workers  = 8
+  deadline = null
+  retry {
+    limit      = 2
+    backoff    = "exponential"
+    min        = "1s"
+    max        = "5m"
+    on         = ["failed", "stalled", "timed_out", "lost"]
+    give_backs = 100
+  }
+  command {
+    argv        = ["./resize.py", "--in=${task.data.file}", "${task.data.mode}"]
+    dir         = "DIR/scripts"
+    env         = { MODE = "fast", API_KEY = env("TOKEN") }
+    user        = "nobody"
+    exit_codes  = { 7 = "deferred", 9 = "succeeded", 42 = "rejected" }
+    stop_signal = "SIGINT"
+    stop_grace  = "500ms"
+  }
+}
