@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
@@ -92,6 +93,7 @@ func (a *app) fail(err error) int {
 	}
 	var f *failure
 	var input *ops.InputError
+	var schema *store.SchemaError
 	code := exitFailed
 	switch {
 	case errors.As(err, &f):
@@ -101,6 +103,8 @@ func (a *app) fail(err error) int {
 		}
 	case errors.As(err, &input):
 		code = exitUsage
+	case errors.As(err, &schema):
+		err = schema // which says all that matters, the remedy with it
 	}
 	_, _ = fmt.Fprintln(a.err, "leasehold: "+ops.Printable(err.Error()))
 	return code

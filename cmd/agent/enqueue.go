@@ -61,7 +61,7 @@ func (c enqueueCmd) Run(a *app) error {
 	if err := r.Check(); err != nil { // before the store is looked for
 		return err
 	}
-	return a.withStore(func(ctx context.Context, s dataStore) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		id, isNew, err := ops.Enqueue(call, s, r)

@@ -15,7 +15,10 @@ type live struct {
 func (a *app) newLive() *live {
 	l := &live{out: a.out}
 	if a.terminal {
-		l.width = a.width()
+		const usual = 80 // where the terminal does not say
+		if l.width = a.width(); l.width == 0 {
+			l.width = usual
+		}
 	}
 	return l
 }

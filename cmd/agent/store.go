@@ -105,16 +105,24 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
+// withTables is withStore for commands that work with tasks: a store with another schema is refused, with the remedy.
+func (a *app) withTables(do func(ctx context.Context, s dataStore) error) error {
+	return a.withStore(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		if err := s.Ping(call); err != nil {
+			return err
+		}
+		return do(ctx, s)
+	})
+}
+
 // withStore opens the store that the flags name for one command, and closes it after.
 func (a *app) withStore(do func(ctx context.Context, s dataStore) error) error {
 	p, err := a.findPlace()
 	if err != nil {
 		return err
 	}
-	return a.withPlace(p, do)
-}
-
-func (a *app) withPlace(p place, do func(ctx context.Context, s dataStore) error) error {
 	ctx := context.Background()
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

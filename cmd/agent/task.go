@@ -49,7 +49,7 @@ func (c taskListCmd) Run(a *app) error {
 		return err
 	}
 	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit}
-	return a.withStore(func(ctx context.Context, s dataStore) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		infos, err := s.List(call, filter)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -38,12 +39,14 @@ func (taskShowCmd) Help() string {
 
 // Run shows the task.
 func (c taskShowCmd) Run(a *app) error {
-	return a.withStore(func(ctx context.Context, s dataStore) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		info, err := s.Get(call, task.ID(c.ID))
-		if err != nil {
-			return fmt.Errorf("task %d: %w", c.ID, err)
+		if errors.Is(err, ops.ErrNoTask) {
+			return fmt.Errorf("task %d: %w (or its retention is over)", c.ID, ops.ErrNoTask)
+		} else if err != nil {
+			return err
 		}
 		return a.print(info, func(w io.Writer) error { return a.showTask(w, info) })
 	})

@@ -37,7 +37,7 @@ func (c taskWaitCmd) Run(a *app) error {
 	if len(ids) > maxWaited {
 		return usagef("%d tasks: at most %d can be waited for at once", len(ids), maxWaited)
 	}
-	return a.withStore(func(ctx context.Context, s dataStore) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
 		return a.wait(ctx, s, ids, time.Duration(c.Timeout))
 	})
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"leasehold": main})
+}
+
+// TestScripts runs the command line as users do; each script has a directory of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: commands(),
+	})
+}
+
+// TestPostgresScripts does so on Postgres: DATABASE_URL and SCHEMA name a schema of the script's own.
+func TestPostgresScripts(t *testing.T) {
+	url := pgtest.URL(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/postgres", RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: commands(),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("DATABASE_URL", url)
+			env.Setenv("SCHEMA", pgtest.Schema(t))
+			return nil
+		},
+	})
+}
+
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){"until": until, "code": code}
+}
+
+// code runs a command that must end with that exit code: `code 2 leasehold nonsense`.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N command [args]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = strconv.Itoa(exit.ExitCode())
+	} else if err != nil {
+		ts.Fatalf("%v: %v", args[1:], err)
+	}
+	if got != args[0] {
+		ts.Fatalf("%v: exit code %s, not %s", args[1:], got, args[0])
+	}
+}
+
+// until runs a command again and again until it succeeds: `until leasehold task list`. A process beside the script has
+// no other way to say that it has come so far.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: until command [args]")
+	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for late := time.After(20 * time.Second); ; {
+		err := ts.Exec(args[0], args[1:]...)
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			ts.Fatalf("%v: still %v", args, err)
+		}
+	}
+}
