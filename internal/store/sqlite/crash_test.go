@@ -1,5 +1,236 @@
 package sqlite
 
-const childWork = "LEASEHOLD_SQLITE_CHILD"
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
 
-func child(string) int { return 1 }
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The test binary runs itself as a child that is killed, or that migrates beside others.
+const (
+	childWork  = "LEASEHOLD_SQLITE_CHILD" // what to do
+	childPath  = "LEASEHOLD_SQLITE_PATH"
+	childPoint = "LEASEHOLD_SQLITE_POINT" // the failpoint at which it kills itself
+)
+
+func childCommand(t *testing.T, work, path string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(bounded(t, time.Minute), self)
+	cmd.Env = append(os.Environ(), childWork+"="+work, childPath+"="+path)
+	return cmd
+}
+
+// child is the child's main.
+func child(work string) int {
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Path: os.Getenv(childPath), Create: true, Busy: time.Minute, Fail: childFails})
+	if err == nil {
+		switch work {
+		case "migrate":
+			_, err = s.Migrator().Up(ctx)
+		case "settle":
+			err = childSettles(ctx, s)
+		default:
+			err = fmt.Errorf("unknown work %q", work)
+		}
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// childFails dies at its point without another word, and says where it passes.
+func childFails(point string) error {
+	if point == os.Getenv(childPoint) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return err
+		}
+		select {} // until the signal arrives
+	}
+	fmt.Println(point)
+	return nil
+}
+
+// childSettles claims twenty rows at a time and settles them, half of them for good, until it is killed or all is done.
+func childSettles(ctx context.Context, s *Store) error {
+	session, err := s.Join(ctx, lease.Agent{Name: "child", Presence: time.Hour})
+	if err != nil {
+		return err
+	}
+	fmt.Println("session", session)
+	for number := int64(1); ; number++ {
+		c := claimOf(session, number)
+		c.Wants[0].N = 20
+		tasks, err := s.Claim(ctx, c)
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		if _, err := s.Settle(ctx, session, childSettlements(tasks)); err != nil {
+			return err
+		}
+	}
+}
+
+// childSettlements finishes tasks with an even id, and those that were tried before; the rest are due again.
+func childSettlements(tasks []task.Task) []poll.Settlement {
+	all := make([]poll.Settlement, len(tasks))
+	for i, t := range tasks {
+		all[i] = succeeded(t)
+		if t.ID%2 == 1 && t.Attempt == 1 {
+			all[i].Next = task.Transition{State: task.StateRetryPending, Attempt: 1, Touched: true}
+			all[i].Outcome = task.Outcome{Verdict: task.Failed, Error: "it broke"}
+		}
+	}
+	return all
+}
+
+const crashRows = 300
+
+// startCrashing starts a child that settles, and returns its session and what it prints.
+func startCrashing(t *testing.T, h *harness, point string) (*exec.Cmd, task.Session, *bufio.Scanner) {
+	t.Helper()
+	fill(t, h, crashRows)
+	cmd := childCommand(t, "settle", h.path)
+	cmd.Env = append(cmd.Env, childPoint+"="+point)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	number, err := strconv.ParseInt(strings.TrimPrefix(lines.Text(), "session "), 10, 64)
+	require.NoError(t, err)
+	return cmd, task.Session(number), lines
+}
+
+// dead waits for the child, which must have been killed.
+func dead(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGKILL, status.Signal(), "it was killed, and did not end by itself")
+}
+
+// whole checks that every row is there once, with the history that its state tells of.
+func whole(t *testing.T, h *harness) {
+	t.Helper()
+	require.Equal(t, crashRows, h.count(t, "SELECT count(*) FROM tasks"))
+	require.Equal(t, crashRows, h.count(t, "SELECT count(DISTINCT id) FROM tasks"))
+	require.Equal(t, h.count(t, "SELECT count(*) FROM tasks WHERE id % 2 = 1 AND (attempt = 2 OR state = 'retry_pending')"),
+		h.count(t, "SELECT count(*) FROM attempt WHERE outcome = 'failed'"))
+	var verdict string
+	require.NoError(t, h.app.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict))
+	require.Equal(t, "ok", verdict)
+}
+
+func TestAKillAtEachFailpointLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, point := range Failpoints() {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			cmd, session, lines := startCrashing(t, h, point)
+			for lines.Scan() {
+				continue
+			}
+			require.NoError(t, lines.Err())
+			dead(t, cmd)
+			whole(t, h)
+
+			// The one whose reply was lost asks again, as the loop does.
+			var tasks []task.Task
+			rows, err := h.app.QueryContext(t.Context(), "SELECT "+columns+" FROM tasks WHERE session = ?", int64(session))
+			require.NoError(t, err)
+			require.NoError(t, eachRow(rows, scanTasks(&tasks)))
+			require.Len(t, tasks, 20)
+			want := lease.Applied
+			for i := range tasks {
+				if !tasks[i].State.Running() {
+					want = lease.Ended
+					tasks[i].Fence--
+				}
+			}
+			answers, err := h.Settle(t.Context(), session, childSettlements(tasks))
+			require.NoError(t, err)
+			require.Equal(t, slices.Repeat([]lease.Answer{want}, 20), answers)
+			require.Equal(t, want == lease.Ended, point == failCommitted, "the commit decides")
+			whole(t, h)
+			require.Equal(t, 10, h.count(t, "SELECT count(*) FROM task_archive"))
+		})
+	}
+}
+
+func TestAKillAnywhereLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int{1, 8, 23, 51} { // lines that the child prints; six for each settlement
+		t.Run(strconv.Itoa(after), func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			cmd, session, lines := startCrashing(t, h, "")
+			for range after {
+				require.True(t, lines.Scan())
+			}
+			require.NoError(t, cmd.Process.Kill())
+			for lines.Scan() { // what it still printed
+				continue
+			}
+			dead(t, cmd)
+			whole(t, h)
+
+			// Another agent judges what it held, and finishes the rest.
+			mine, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+			require.NoError(t, err)
+			require.NoError(t, h.Leave(t.Context(), session))
+			swept, err := h.Sweep(t.Context(), mine, 1000, time.Minute)
+			require.NoError(t, err)
+			judged := make([]poll.Settlement, len(swept))
+			for i, s := range swept {
+				require.False(t, s.Present)
+				judged[i] = released(s.Task)
+				judged[i].Next.Attempt = s.Attempt - 1
+			}
+			if len(judged) > 0 {
+				_, err = h.Settle(t.Context(), mine, judged)
+				require.NoError(t, err)
+			}
+			require.NoError(t, childFinishes(t, h.Store, mine))
+			whole(t, h)
+			require.Equal(t, crashRows, h.count(t, "SELECT count(*) FROM task_archive WHERE state = 'succeeded'"))
+		})
+	}
+}
+
+func childFinishes(t *testing.T, s *Store, session task.Session) error {
+	t.Helper()
+	for number := int64(1); ; number++ {
+		tasks, err := s.Claim(t.Context(), claimOf(session, number))
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		if _, err := s.Settle(t.Context(), session, childSettlements(tasks)); err != nil {
+			return err
+		}
+	}
+}

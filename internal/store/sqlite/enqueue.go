@@ -17,6 +17,8 @@ const enqueueQuery = `
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING RETURNING id`
 
+const keyedQuery = "SELECT id FROM task WHERE type = ? AND key = ?"
+
 // Enqueue inserts a row, or finds the live one with the same type and key.
 func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
 	labels, err := labelText(r.Labels)
@@ -35,7 +37,7 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 		err := t.row([]any{&id}, enqueueQuery, r.Type, payload, stamp(runAt), r.Priority, null(r.Key), null(r.Region),
 			null(r.MaxAttempts), labels, null(r.Traceparent), null(r.CreatedBy), stamp(t.now))
 		if errors.Is(err, sql.ErrNoRows) {
-			return t.row([]any{&id}, "SELECT id FROM task WHERE type = ? AND key = ?", r.Type, r.Key)
+			return t.row([]any{&id}, keyedQuery, r.Type, r.Key)
 		}
 		if input := refused(err); input != nil {
 			return input

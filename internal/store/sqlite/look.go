@@ -151,13 +151,27 @@ func conditions(f ops.Filter) (where string, args []any, err error) {
 	return " WHERE " + strings.Join(all, " AND "), args, nil
 }
 
-// The counts are read from indexes alone, so payloads cost them nothing.
-const (
-	countQuery = "SELECT type, state, count(*), min(run_at) FROM "
-	countDue   = countQuery + due + " GROUP BY type, state"
-	countUndo  = countQuery + undo + " GROUP BY type, state"
-	countRuns  = "SELECT type, state, count(*), NULL FROM task INDEXED BY task_running WHERE " + running + " GROUP BY type, state"
-)
+// counting counts the rows of each type in some states. The counts are read from one index alone, and in its order, so
+// payloads cost them nothing and nothing is sorted.
+type counting struct {
+	text   string
+	states []task.State
+}
+
+func countings() []counting {
+	count := func(from string, states ...task.State) counting {
+		text := "SELECT type, min(run_at)"
+		for _, state := range states {
+			text += ", count(*) FILTER (WHERE state = '" + string(state) + "')"
+		}
+		return counting{text + " FROM " + from + " GROUP BY type", states}
+	}
+	return []counting{
+		count(due, task.StatePending, task.StateRetryPending),
+		count(undo, task.StateRollbackPending),
+		count("task INDEXED BY task_running WHERE "+running, task.StateRunning, task.StateRollbackRunning),
+	}
+}
 
 // Stats counts what waits and runs.
 func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
@@ -168,12 +182,8 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 		if err != nil {
 			return err
 		}
-		for _, text := range []string{countDue, countUndo, countRuns} {
-			rows, err := t.QueryContext(ctx, text)
-			if err != nil {
-				return err
-			}
-			if err := eachRow(rows, func(r *sql.Rows) error { return count(r, &st, declared, now) }); err != nil {
+		for _, c := range countings() {
+			if err := c.add(ctx, t, &st, declared, now); err != nil {
 				return err
 			}
 		}
@@ -182,24 +192,37 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 	return st, err
 }
 
-// count adds one count to the statistics.
-func count(r *sql.Rows, st *ops.Stats, declared map[string]bool, now time.Time) error {
-	var c ops.TypeCount
-	var oldest time.Time
-	if err := r.Scan(&c.Type, &c.State, &c.N, timeOf{&oldest}); err != nil {
+// add runs the counting and adds what it finds to the statistics.
+func (c *counting) add(ctx context.Context, t *sql.Tx, st *ops.Stats, declared map[string]bool, now time.Time) error {
+	rows, err := t.QueryContext(ctx, c.text)
+	if err != nil {
 		return err
 	}
-	st.Waiting = append(st.Waiting, c)
-	if !c.State.Waiting() {
+	return eachRow(rows, func(r *sql.Rows) error {
+		var name string
+		var oldest time.Time
+		counts := make([]int64, len(c.states))
+		dest := []any{&name, timeOf{&oldest}}
+		for i := range counts {
+			dest = append(dest, &counts[i])
+		}
+		if err := r.Scan(dest...); err != nil {
+			return err
+		}
+		for i, n := range counts {
+			if n == 0 {
+				continue
+			}
+			st.Waiting = append(st.Waiting, ops.TypeCount{Type: name, State: c.states[i], N: n})
+			if c.states[i].Waiting() && !declared[name] {
+				st.Orphans[name] += n
+			}
+		}
+		if ago := now.Sub(oldest); c.states[0].Waiting() && ago >= 0 {
+			st.OldestDue[name] = max(st.OldestDue[name], ago)
+		}
 		return nil
-	}
-	if !declared[c.Type] {
-		st.Orphans[c.Type] += c.N
-	}
-	if ago := now.Sub(oldest); ago >= 0 {
-		st.OldestDue[c.Type] = max(st.OldestDue[c.Type], ago)
-	}
-	return nil
+	})
 }
 
 // declaredTypes gathers the types of the agents that are present, and counts these.

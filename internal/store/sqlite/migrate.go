@@ -109,7 +109,7 @@ func (m migrator) Down(ctx context.Context) (undone store.Migration, err error) 
 			return err
 		}
 		if present > 0 {
-			return fmt.Errorf("%d agents are present: stop them first", present)
+			return fmt.Errorf("agents are present (%d): stop them first", present)
 		}
 		st := steps()[have-1]
 		if err := t.script(st.down); err != nil {

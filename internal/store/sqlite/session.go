@@ -66,11 +66,17 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 			err := r.Scan(&h.ID, &h.Fence, &h.Claim)
 			st.Held = append(st.Held, h)
 			return err
-		}, "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND "+running+" ORDER BY id",
-			int64(p.Session))
+		}, heldQuery, int64(p.Session))
 	})
 	return st, err
 }
+
+const heldQuery = "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND " + running +
+	" ORDER BY id"
+
+const renewQuery = `
+	UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
+	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
 
 // Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
 func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
@@ -80,9 +86,7 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 	answers := make([]lease.Answer, len(rows))
 	err := s.update(ctx, "renew leases", func(t *tx) error {
 		for i, r := range rows {
-			n, err := t.exec(`
-				UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
-				WHERE id = ?1 AND fence = ?2 AND session = ?3 AND `+running,
+			n, err := t.exec(renewQuery,
 				int64(r.ID), int64(r.Fence), int64(session), r.Exact, stamp(t.now.Add(r.Window-r.Age)))
 			if err != nil {
 				return fmt.Errorf("task %d: %w", r.ID, err)

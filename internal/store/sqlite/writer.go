@@ -121,21 +121,25 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 
 // retryBusy calls f until it meets no lock of another connection, until limit or the end of ctx.
 func (s *Store) retryBusy(ctx context.Context, limit time.Time, f func() error) error {
+	locked := false
 	for {
 		if err := ctx.Err(); err != nil {
+			if locked {
+				err = fmt.Errorf("%w while another program kept the file locked", err)
+			}
 			return err
 		}
 		err := f()
 		if !isBusy(err) || time.Now().After(limit) {
 			return err
 		}
+		locked = true
 		pause := time.NewTimer(time.Millisecond + rand.N(4*time.Millisecond))
 		select {
 		case <-ctx.Done():
-			pause.Stop()
-			return fmt.Errorf("%w while another program kept the file locked", ctx.Err())
 		case <-pause.C:
 		}
+		pause.Stop()
 	}
 }
 

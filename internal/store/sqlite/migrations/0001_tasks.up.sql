@@ -50,13 +50,14 @@ CREATE TABLE task (
     result       TEXT
 ) STRICT;
 
--- A claim walks one (type, region, priority) of these in order. The state at the end is for counting only.
+-- A claim walks one (type, region, priority) of these in order. With the state at the end neither looking for what is
+-- due nor counting reads the rows themselves.
 CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
     WHERE state IN ('pending', 'retry_pending');
 CREATE INDEX task_undo ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
     WHERE state = 'rollback_pending';
 -- lease_until is in no index: a renewal touches nothing but its row.
-CREATE INDEX task_running ON task (session, type, state)
+CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
 CREATE UNIQUE INDEX task_key ON task (type, key) WHERE key IS NOT NULL;
 

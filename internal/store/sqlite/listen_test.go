@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// listen starts a Listen that ends with the test, and waits until it listens.
+func listen(t *testing.T, s *Store) (woken chan struct{}) {
+	t.Helper()
+	woken = make(chan struct{}, 1000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Listen(ctx, func() { woken <- struct{}{} }) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	await(t, woken)
+	return woken
+}
+
+func await(t *testing.T, woken chan struct{}) {
+	t.Helper()
+	select {
+	case <-woken:
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "not woken")
+	}
+}
+
+func TestInsertsOfOthersWake(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	woken := listen(t, h.Store)
+	fastest := time.Hour
+	for range 5 {
+		start := time.Now()
+		require.NoError(t, h.exec(t, "INSERT INTO task (type) VALUES ('x')"))
+		await(t, woken)
+		fastest = min(fastest, time.Since(start))
+	}
+	require.Less(t, fastest, 100*time.Millisecond, "the fastest of five, for the machine may be busy")
+
+	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type, key) VALUES ('x', 'k')"))
+	await(t, woken)
+	_, _, err := h.Enqueue(t.Context(), ops.Request{Type: "x"}) // through the store that listens
+	require.NoError(t, err)
+	await(t, woken)
+}
+
+func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	require.NoError(t, err)
+	h.Insert(t, ops.Request{Type: "x"}, ops.Request{Type: "x"}, ops.Request{Type: "x"})
+	woken := listen(t, h.Store)
+
+	tasks, err := h.Claim(t.Context(), claimOf(session, 1))
+	require.NoError(t, err)
+	require.Len(t, tasks, 3)
+	_, err = h.Renew(t.Context(), session, []lease.Renewal{{ID: tasks[0].ID, Fence: 1, Window: time.Hour}})
+	require.NoError(t, err)
+	_, err = h.Present(t.Context(), lease.Presence{Session: session, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+	require.NoError(t, err)
+	later := released(tasks[1])
+	later.Next.Delay = time.Hour
+	_, err = h.Settle(t.Context(), session, []poll.Settlement{succeeded(tasks[0]), later})
+	require.NoError(t, err)
+	l, err := newListener(t.Context(), h.read)
+	require.NoError(t, err)
+	var work [2]int64
+	require.NoError(t, l.work.QueryRowContext(t.Context()).Scan(&work[0], &work[1]))
+	require.Equal(t, [2]int64{3, 0}, work, "none of this is a reason to look")
+
+	_, err = h.Settle(t.Context(), session, []poll.Settlement{released(tasks[2])})
+	require.NoError(t, err)
+	await(t, woken)
+	require.NoError(t, l.work.QueryRowContext(t.Context()).Scan(&work[0], &work[1]))
+	require.Equal(t, [2]int64{3, 1}, work, "another agent may take what is given back")
+	require.NoError(t, l.close())
+	require.Empty(t, woken, "once, and for nothing else")
+}
+
+// released gives a claimed row back.
+func released(row task.Task) poll.Settlement {
+	return poll.Settlement{
+		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Started: -1, Silent: true,
+		Next: task.Transition{State: task.StatePending}, Outcome: task.Outcome{Verdict: task.Drained},
+	}
+}

@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+)
+
+func TestParseURL(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, path, wrong string }{
+		{url: "sqlite:leasehold.db", path: "leasehold.db"},
+		{url: "sqlite:../my tasks #1 100%.db", path: "../my tasks #1 100%.db"},
+		{url: "sqlite:/var/lib/leasehold.db", path: "/var/lib/leasehold.db"},
+		{url: "sqlite:///var/lib/leasehold.db", path: "/var/lib/leasehold.db"},
+		{url: "sqlite:", wrong: "has no path"},
+		{url: "sqlite://", wrong: "names a host"},
+		{url: "sqlite://leasehold.db", wrong: "write sqlite:leasehold.db"},
+		{url: "sqlite::memory:", wrong: "name a file"},
+		{url: "sqlite:a.db?mode=ro", wrong: "write only the path"},
+		{url: "postgres://db/x", wrong: "is no SQLite file"},
+		{url: "leasehold.db", wrong: "sqlite:leasehold.db"},
+		{url: "", wrong: "sqlite:leasehold.db"},
+	} {
+		path, err := ParseURL(c.url)
+		if c.wrong != "" {
+			require.ErrorContains(t, err, c.wrong, c.url)
+			continue
+		}
+		require.NoError(t, err, c.url)
+		require.Equal(t, c.path, path)
+	}
+}
+
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	require.NoError(t, os.WriteFile(text, []byte("These are my notes, and not at all a database of any kind.\n"), 0o600))
+	cut := filepath.Join(dir, "cut.db")
+	require.NoError(t, os.WriteFile(cut, []byte("SQLite format 3\x00 and then nothing that makes sense, for long enough to be read as a header of one hundred bytes"), 0o600))
+	for _, c := range []struct {
+		name, path string
+		create     bool
+		wrong      string
+	}{
+		{"no path", "", true, "write the store as sqlite:leasehold.db"},
+		{"no file", filepath.Join(dir, "none.db"), false, "`leasehold dev` and `leasehold run` make it"},
+		{"no directory", filepath.Join(dir, "none", "a.db"), true, "there is no directory " + filepath.Join(dir, "none")},
+		{"a directory", dir, true, "it is a directory"},
+		{"below a file", filepath.Join(text, "a.db"), true, "not a directory"},
+		{"a text", text, false, "the file is not a SQLite database"},
+		{"a text, to be made", text, true, "the file is not a SQLite database"},
+		{"a damaged file", cut, true, "cut.db"},
+	} {
+		_, err := Open(t.Context(), Options{Path: c.path, Create: c.create})
+		require.ErrorContains(t, err, c.wrong, c.name)
+		require.ErrorContains(t, err, c.path, c.name)
+	}
+	require.NoFileExists(t, filepath.Join(dir, "none.db"))
+	content, err := os.ReadFile(text)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "my notes", "it is left as it was")
+}
+
+func TestOddNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a b.db", "50%41.db", "a#b.db", "ä;ö&=.db", "-wal"} {
+		h := openHarnessWithoutApp(t, filepath.Join(dir, name))
+		require.FileExists(t, filepath.Join(dir, name))
+		_, isNew, err := h.Enqueue(t.Context(), ops.Request{Type: "x"})
+		require.NoError(t, err)
+		require.True(t, isNew)
+	}
+}
+
+func openHarnessWithoutApp(t *testing.T, path string) *Store {
+	t.Helper()
+	s := open(t, Options{Path: path, Create: true})
+	_, err := s.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+func TestTheFileKeepsWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		var got string
+		require.NoError(t, h.write.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got))
+		require.Equal(t, want, got, pragma)
+	}
+	_, err := h.read.ExecContext(t.Context(), "DELETE FROM task")
+	require.ErrorContains(t, err, "readonly", "reads cannot write")
+}
+
+func TestAClosedStoreSaysSo(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "store.db"), Create: true})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	_, _, err = s.Enqueue(t.Context(), ops.Request{Type: "x"})
+	require.ErrorContains(t, err, "is closed")
+	require.ErrorContains(t, s.Ping(t.Context()), "is closed")
+}

@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// TestPlans looks at how SQLite would run each statement of the hot calls: by which index, and that none reads a table
+// from end to end.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	fill(t, h, 2000)
+	const byID = "SEARCH task USING INTEGER PRIMARY KEY"
+	for _, analyzed := range []bool{false, true} {
+		if analyzed { // what somebody's ANALYZE leaves behind must not tempt the planner
+			require.NoError(t, h.exec(t, "ANALYZE"))
+		}
+		for name, c := range map[string]struct {
+			text  string
+			needs []string
+		}{
+			"head":         {headQuery(task.Run), []string{"USING COVERING INDEX task_due (type=? AND <expr>=? AND priority<?)"}},
+			"head undo":    {headQuery(task.Rollback), []string{"USING COVERING INDEX task_undo (type=? AND <expr>=? AND priority<?)"}},
+			"take":         {takeQuery(task.Run, 1), []string{byID, "COVERING INDEX task_due (type=? AND <expr>=? AND priority=? AND run_at<?)"}},
+			"take regions": {takeQuery(task.Run, 2), []string{byID, "MERGE (UNION ALL)", "INDEX task_due (type=? AND <expr>=? AND priority=? AND run_at<?)"}},
+			"take undo":    {takeQuery(task.Rollback, 2), []string{byID, "MERGE (UNION ALL)", "INDEX task_undo (type=? AND <expr>=? AND priority=? AND run_at<?)"}},
+			"claimed":      {claimedQuery, []string{"INDEX task_running (session=?)"}},
+			"present":      {heldQuery, []string{"INDEX task_running (session=?)"}},
+			"renew":        {renewQuery, []string{byID}},
+			"archive":      {archiveQuery, []string{byID}},
+			"release":      {releaseQuery, []string{byID}},
+			"delete":       {deleteQuery, []string{byID}},
+			"ended":        {endedQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"}},
+			"dead":         {deadQuery, []string{"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"}},
+			"judge":        {judgeQuery, []string{byID}},
+			"enqueue":      {keyedQuery, []string{"USING COVERING INDEX task_key (type=? AND key=?)"}},
+			"count due":    {countings()[0].text, []string{"USING COVERING INDEX task_due"}},
+			"count undo":   {countings()[1].text, []string{"USING COVERING INDEX task_undo"}},
+			"count runs":   {countings()[2].text, []string{"USING INDEX task_running"}},
+			"old":          {oldQuery, []string{"USING COVERING INDEX task_archive_finished (finished_at<?)"}},
+			"old attempts": {oldAttempts, []string{"SEARCH attempt USING"}},
+			"old tasks":    {oldTasks, []string{"SEARCH task_archive USING INTEGER PRIMARY KEY"}},
+		} {
+			plan := h.plan(t, c.text)
+			for _, need := range c.needs {
+				require.Contains(t, plan, need, "%s\n%s", name, plan)
+			}
+			for line := range strings.Lines(plan) {
+				for _, table := range []string{"task", "t", "task_archive", "attempt"} {
+					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", name, plan)
+				}
+				if name != "claimed" && name != "present" && name != "dead" && name != "count runs" { // of few rows
+					require.NotContains(t, line, "USE TEMP B-TREE", "%s\n%s", name, plan)
+				}
+			}
+		}
+	}
+}
+
+// plan is what EXPLAIN QUERY PLAN says, line by line.
+func (h *harness) plan(t *testing.T, text string) string {
+	t.Helper()
+	args := make([]any, 0, 13)
+	for range strings.Count(text, "?") + 13 {
+		args = append(args, 1)
+	}
+	stmt, err := h.app.PrepareContext(t.Context(), "EXPLAIN QUERY PLAN "+text)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stmt.Close()) }()
+	rows, err := stmt.QueryContext(t.Context(), args...)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+		var id, parent, unused int
+		var detail string
+		err := r.Scan(&id, &parent, &unused, &detail)
+		b.WriteString(detail + "\n")
+		return err
+	}))
+	return b.String()
+}
+
+// A million rows that are due next year, at a higher priority, must not slow a claim down: it takes no longer than it
+// takes SQLite to look at a few rows.
+func TestFutureRowsAreNotRead(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	require.NoError(t, h.exec(t, `
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+		INSERT INTO task (type, priority, run_at) SELECT 'x', 5, '2999-01-01T00:00:00.000Z' FROM n`))
+	fill(t, h, 3)
+	steps := 0
+	err := h.update(t.Context(), "count", func(tx *tx) error {
+		hd := newHeads(claimOf(1, 1).Wants[0], "")
+		for {
+			_, _, ok, err := hd.next(tx.row)
+			if err != nil || !ok {
+				return err
+			}
+			steps++
+		}
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, steps, "one step for each priority")
+	tasks, err := h.Claim(t.Context(), claimOf(1, 1))
+	require.NoError(t, err)
+	require.Len(t, tasks, 3)
+	in, ok, err := h.NextDue(t.Context(), claimOf(1, 1))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Greater(t, in, 100*365*24*time.Hour)
+}
