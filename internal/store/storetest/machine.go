@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"context"
+	"flag"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The machine's time. Whatever happens, happens at a whole number of steps after the beginning and a little: the
+// time that the test itself takes on a store with a real clock. Every length that decides about anything ends half a
+// step away from that, so that the little never decides; and compared are times in halves of a step.
+const (
+	step = time.Hour
+	half = step / 2
+	// tick passes before each action, so that what happens later has a later time on a store that counts in
+	// milliseconds too: rows that become due one after the other are claimed in that order.
+	tick = 3 * time.Millisecond
+)
+
+// checksHere is how many random histories RunMachine tries unless -rapid.checks says otherwise.
+const checksHere = 12
+
+// RunMachine makes random histories of calls on a store and on the model, and compares what they answer and all that
+// is to be seen of them after every step. Each history has a store of its own from open, which cleans up with the
+// t.Cleanup it is given. It is not for parallel tests: it lowers -rapid.checks while it runs.
+func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
+	t.Helper()
+	setFlag(t, "rapid.checks", strconv.Itoa(checksHere))
+	runMachine(t, open)
+}
+
+// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not.
+func MachineFails(t *testing.T, open func(t testing.TB) Harness) string {
+	t.Helper()
+	setFlag(t, "rapid.checks", "2000")
+	setFlag(t, "rapid.shrinktime", "0s")
+	setFlag(t, "rapid.nofailfile", "true")
+	return expect(t, func(t testing.TB) { runMachine(t, open) })
+}
+
+func runMachine(t testing.TB, open func(t testing.TB) Harness) {
+	t.Helper()
+	rapid.Check(t, func(rt *rapid.T) {
+		s := &scope{TB: t, rt: rt}
+		m := &machine{t: s, real: open(s), ideal: NewOnModel(), touched: map[int]bool{}}
+		m.join("first")
+		rt.Repeat(map[string]func(*rapid.T){
+			"":         m.compare,
+			"insert":   m.insert,
+			"enqueue":  m.enqueue,
+			"claim":    m.claim,
+			"claim 2":  m.claim, // it is what most else needs
+			"claimed":  m.claimed,
+			"next due": m.nextDue,
+			"renew":    m.renew,
+			"settle":   m.settle,
+			"settle 2": m.settle,
+			"repeat":   m.repeat,
+			"sweep":    m.sweep,
+			"present":  m.present,
+			"leave":    m.leave,
+			"join":     func(*rapid.T) { m.join("further") },
+			"advance":  m.advance,
+		})
+	})
+}
+
+// setFlag sets a flag until the test is over, unless it was set by hand.
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	f := flag.Lookup(name)
+	if f.Value.String() != f.DefValue {
+		return
+	}
+	require.NoError(t, f.Value.Set(value))
+	t.Cleanup(func() { require.NoError(t, f.Value.Set(f.DefValue)) })
+}
+
+// scope is the testing.TB of one history: what it reports goes to rapid, which may try a shorter one.
+type scope struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (s *scope) Helper()                   {}
+func (s *scope) Cleanup(f func())          { s.rt.Cleanup(f) }
+func (s *scope) Context() context.Context  { return s.rt.Context() }
+func (s *scope) Failed() bool              { return s.rt.Failed() }
+func (s *scope) Fail()                     { s.rt.Fail() }
+func (s *scope) FailNow()                  { s.rt.FailNow() }
+func (s *scope) Log(a ...any)              { s.rt.Log(a...) }
+func (s *scope) Logf(f string, a ...any)   { s.rt.Logf(f, a...) }
+func (s *scope) Error(a ...any)            { s.rt.Error(a...) }
+func (s *scope) Errorf(f string, a ...any) { s.rt.Errorf(f, a...) }
+func (s *scope) Fatal(a ...any)            { s.rt.Fatal(a...) }
+func (s *scope) Fatalf(f string, a ...any) { s.rt.Fatalf(f, a...) }
+
+// machine is one history. The two stores give their own numbers to tasks and sessions; what they mean by them is told
+// by the place in tasks and sessions.
+type machine struct {
+	t     *scope
+	real  Harness
+	ideal *OnModel
+
+	tasks    []pair[task.ID]
+	sessions []*session
+	holds    []hold // every hold that there ever was
+	sent     []sent // every settlement that there ever was
+	touched  map[int]bool
+}
+
+// pair is a thing's number in the two stores.
+type pair[N ~int64] struct{ real, ideal N }
+
+type session struct {
+	pair[task.Session]
+	name   string
+	claims int64
+}
+
+// hold is a row as somebody once held it.
+type hold struct {
+	row     int // in tasks
+	session int // in sessions
+	fence   task.Fence
+	ran     task.Fence // of the attempt
+	attempt int
+	phase   task.Phase
+}
+
+// place finds a number among pairs; -1 where it is not there.
+func place[N ~int64](pairs []pair[N], side func(pair[N]) N, n N) int {
+	return slices.IndexFunc(pairs, func(p pair[N]) bool { return side(p) == n })
+}
+
+func onReal[N ~int64](p pair[N]) N  { return p.real }
+func onIdeal[N ~int64](p pair[N]) N { return p.ideal }
+
+func (m *machine) sessionPairs() []pair[task.Session] {
+	pairs := make([]pair[task.Session], len(m.sessions))
+	for i, s := range m.sessions {
+		pairs[i] = s.pair
+	}
+	return pairs
+}
+
+// compare asserts that the two stores look the same: every task in the list, the history of those that the last
+// action was about, and the counts.
+func (m *machine) compare(*rapid.T) {
+	ctx := m.t.Context()
+	all := ops.Filter{Limit: 1000}
+	got, err := m.real.List(ctx, all)
+	require.NoError(m.t, err)
+	want, err := m.ideal.List(ctx, all)
+	require.NoError(m.t, err)
+	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
+
+	for row := range m.touched {
+		got, err := m.real.Get(ctx, m.tasks[row].real)
+		require.NoError(m.t, err)
+		want, err := m.ideal.Get(ctx, m.tasks[row].ideal)
+		require.NoError(m.t, err)
+		require.Equal(m.t, m.whole(want, onIdeal, onIdeal), m.whole(got, onReal, onReal), "task %d", row)
+	}
+	m.touched = map[int]bool{}
+
+	gotStats, err := m.real.Stats(ctx)
+	require.NoError(m.t, err)
+	wantStats, err := m.ideal.Stats(ctx)
+	require.NoError(m.t, err)
+	require.Equal(m.t, counts(wantStats), counts(gotStats), "the counts")
+}
+
+// begin lets a tick pass.
+func (m *machine) begin() context.Context {
+	m.pass(tick)
+	return m.t.Context()
+}
+
+func (m *machine) pass(d time.Duration) {
+	m.real.Advance(m.t, d)
+	m.ideal.Advance(m.t, d)
+}
+
+func (m *machine) advance(t *rapid.T) {
+	m.pass(time.Duration(rapid.IntRange(1, 6).Draw(t, "steps")) * step)
+}

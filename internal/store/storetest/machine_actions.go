@@ -1,0 +1,334 @@
+package storetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// length draws a length that ends between two steps.
+func length(t *rapid.T, label string, most int) time.Duration {
+	return time.Duration(rapid.IntRange(0, most).Draw(t, label))*step + half
+}
+
+// delay draws a length that ends between two steps, or none.
+func delay(t *rapid.T, label string) time.Duration {
+	if rapid.Bool().Draw(t, label+" none") {
+		return 0
+	}
+	return length(t, label, 4)
+}
+
+func types(t *rapid.T) string   { return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "type") }
+func regions(t *rapid.T) string { return rapid.SampledFrom([]string{"", "", "sg"}).Draw(t, "region") }
+
+func request(t *rapid.T) ops.Request {
+	r := ops.Request{
+		Type: types(t), Region: regions(t), In: delay(t, "in"),
+		Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
+	}
+	if rapid.Bool().Draw(t, "more") {
+		r.MaxAttempts = 3
+		r.Labels = map[string]string{"tenant": "acme"}
+		r.Payload = json.RawMessage(`{"invoice":7}`)
+	}
+	return r
+}
+
+func (m *machine) insert(t *rapid.T) {
+	m.begin()
+	for range rapid.IntRange(1, 4).Draw(t, "rows") {
+		r := request(t)
+		m.added(pair[task.ID]{real: m.real.Insert(m.t, r)[0], ideal: m.ideal.Insert(m.t, r)[0]})
+		m.pass(tick)
+	}
+}
+
+// added notes a new task.
+func (m *machine) added(p pair[task.ID]) {
+	if n := len(m.tasks); n > 0 {
+		require.Greater(m.t, p.real, m.tasks[n-1].real, "ids rise")
+	}
+	m.tasks = append(m.tasks, p)
+}
+
+func (m *machine) enqueue(t *rapid.T) {
+	ctx := m.begin()
+	r := request(t)
+	r.Key = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
+	want, wantNew, err := m.ideal.Enqueue(ctx, r)
+	require.NoError(m.t, err)
+	got, isNew, err := m.real.Enqueue(ctx, r)
+	require.NoError(m.t, err)
+	require.Equal(m.t, wantNew, isNew, "whether the row is new")
+	if isNew {
+		m.added(pair[task.ID]{real: got, ideal: want})
+		return
+	}
+	require.Equal(m.t, place(m.tasks, onIdeal, want), place(m.tasks, onReal, got), "the row of the key")
+}
+
+// pick draws a session.
+func (m *machine) pick(t *rapid.T) (int, *session) {
+	i := rapid.IntRange(0, len(m.sessions)-1).Draw(t, "session")
+	return i, m.sessions[i]
+}
+
+func wants(t *rapid.T) []poll.Want {
+	var out []poll.Want
+	for _, typ := range []string{"a", "b"} {
+		for _, phase := range []task.Phase{task.Run, task.Rollback} {
+			if n := rapid.IntRange(-1, 4).Draw(t, "rows of "+typ+" "+string(phase)); n > 0 {
+				out = append(out, poll.Want{
+					Type: typ, Phase: phase, N: n, Window: length(t, "window", 5),
+					Policy: task.PolicyHash(n), Deadline: delay(t, "deadline"),
+				})
+			}
+		}
+	}
+	return out
+}
+
+func (m *machine) claim(t *rapid.T) {
+	ctx := m.begin()
+	i, s := m.pick(t)
+	s.claims++
+	c := poll.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: wants(t)}
+	want, err := m.ideal.Claim(ctx, c)
+	require.NoError(m.t, err)
+	c.Session = s.real
+	got, err := m.real.Claim(ctx, c)
+	require.NoError(m.t, err)
+	require.Equal(m.t, m.taskViews(want, onIdeal), m.taskViews(got, onReal), "what is claimed")
+	for _, row := range want {
+		m.hold(i, row, row.Fence)
+	}
+}
+
+// hold notes that a session has got a row.
+func (m *machine) hold(session int, row task.Task, ran task.Fence) {
+	at := place(m.tasks, onIdeal, row.ID)
+	m.touched[at] = true
+	m.holds = append(m.holds, hold{
+		row: at, session: session, fence: row.Fence, ran: ran, attempt: row.Attempt, phase: row.Phase(),
+	})
+}
+
+func (m *machine) claimed(t *rapid.T) {
+	ctx := m.begin()
+	_, s := m.pick(t)
+	number := rapid.Int64Range(1, max(s.claims, 1)).Draw(t, "number")
+	want, err := m.ideal.Claimed(ctx, s.ideal, number)
+	require.NoError(m.t, err)
+	got, err := m.real.Claimed(ctx, s.real, number)
+	require.NoError(m.t, err)
+	require.Equal(m.t, byRow(m.taskViews(want, onIdeal)), byRow(m.taskViews(got, onReal)), "what was claimed")
+}
+
+func (m *machine) nextDue(t *rapid.T) {
+	ctx := m.begin()
+	c := poll.Claim{Region: regions(t), Wants: wants(t)}
+	want, wantOK, err := m.ideal.NextDue(ctx, c)
+	require.NoError(m.t, err)
+	got, ok, err := m.real.NextDue(ctx, c)
+	require.NoError(m.t, err)
+	require.Equal(m.t, wantOK, ok, "whether any row waits")
+	require.Equal(m.t, inHalves(want), inHalves(got), "until the next is due")
+}
+
+// someone draws holds, each row once, most of them right: with the fence and by the session that they have.
+func (m *machine) someone(t *rapid.T) (*session, []hold) {
+	if len(m.holds) == 0 {
+		t.Skip("nothing was ever held")
+	}
+	recent := m.holds[max(len(m.holds)-8, 0):]
+	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom(recent), 1, 4, func(h hold) int { return h.row }).Draw(t, "holds")
+	s := m.sessions[drawn[0].session]
+	if rapid.IntRange(0, 9).Draw(t, "foreign") == 0 {
+		_, s = m.pick(t)
+	}
+	for i := range drawn {
+		if rapid.IntRange(0, 9).Draw(t, "stale") == 0 {
+			drawn[i].fence += task.Fence(rapid.IntRange(-2, 2).Draw(t, "by"))
+		}
+		m.touched[drawn[i].row] = true
+	}
+	return s, drawn
+}
+
+func (m *machine) renew(t *rapid.T) {
+	ctx := m.begin()
+	s, holds := m.someone(t)
+	var onModel, onStore []lease.Renewal
+	for _, h := range holds {
+		r := lease.Renewal{
+			ID: m.tasks[h.row].ideal, Fence: h.fence, Window: length(t, "window", 5), Exact: rapid.Bool().Draw(t, "exact"),
+			Age: time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * step,
+		}
+		onModel = append(onModel, r)
+		r.ID = m.tasks[h.row].real
+		onStore = append(onStore, r)
+	}
+	want, err := m.ideal.Renew(ctx, s.ideal, onModel)
+	require.NoError(m.t, err)
+	got, err := m.real.Renew(ctx, s.real, onStore)
+	require.NoError(m.t, err)
+	require.Equal(m.t, want, got, "renewing %v", holds)
+}
+
+// sent is a settlement as it was sent.
+type sent struct {
+	session         *session
+	holds           []hold
+	onModel, onReal []poll.Settlement
+}
+
+func (m *machine) settle(t *rapid.T) {
+	m.begin()
+	call := sent{}
+	call.session, call.holds = m.someone(t)
+	for _, h := range call.holds {
+		e := settlement(t, h)
+		e.ID = m.tasks[h.row].ideal
+		call.onModel = append(call.onModel, e)
+		e.ID = m.tasks[h.row].real
+		call.onReal = append(call.onReal, e)
+	}
+	m.send(call)
+	m.sent = append(m.sent, call)
+}
+
+func (m *machine) repeat(t *rapid.T) {
+	if len(m.sent) == 0 {
+		t.Skip("nothing was ever settled")
+	}
+	m.begin()
+	recent := m.sent[max(len(m.sent)-4, 0):]
+	m.send(recent[rapid.IntRange(0, len(recent)-1).Draw(t, "settlement")])
+}
+
+func (m *machine) send(c sent) {
+	ctx := m.t.Context()
+	want, err := m.ideal.Settle(ctx, c.session.ideal, c.onModel)
+	require.NoError(m.t, err)
+	got, err := m.real.Settle(ctx, c.session.real, c.onReal)
+	require.NoError(m.t, err)
+	require.Equal(m.t, want, got, "settling %v", c.holds)
+	for _, h := range c.holds {
+		m.touched[h.row] = true
+	}
+}
+
+func settlement(t *rapid.T, h hold) poll.Settlement {
+	e := poll.Settlement{
+		Fence: h.fence, RanFence: h.ran, Phase: h.phase, Attempt: h.attempt, Started: -1,
+		Outcome: task.Outcome{
+			Verdict: rapid.SampledFrom(task.Verdicts()).Draw(t, "verdict"),
+			Error:   rapid.SampledFrom([]string{"", "it broke"}).Draw(t, "error"),
+			Output:  rapid.SampledFrom([]string{"", "some output"}).Draw(t, "output"),
+		},
+	}
+	if rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
+		e.Silent = true
+		e.Next = task.Transition{State: task.StatePending, Attempt: h.attempt - 1, Delay: delay(t, "delay")}
+		return e
+	}
+	if rapid.Bool().Draw(t, "result") {
+		e.Outcome.Result = json.RawMessage(fmt.Sprintf(`{"of":%d}`, h.fence))
+	}
+	if rapid.Bool().Draw(t, "started") {
+		e.Started = length(t, "started", 3)
+	}
+	next := rapid.SampledFrom([]task.State{
+		task.StatePending, task.StateRetryPending, task.StateRetryPending, task.StateRollbackPending,
+		task.StateSucceeded, task.StateFailed, task.StateCancelled, task.StateRolledBack, task.StateRollbackFailed,
+	}).Draw(t, "next")
+	e.Next = task.Transition{
+		State: next, Delay: delay(t, "delay"), AfterLease: rapid.Bool().Draw(t, "after lease"),
+		Attempt:   rapid.IntRange(0, h.attempt).Draw(t, "attempt"),
+		GiveBacks: rapid.IntRange(0, 2).Draw(t, "give-backs"), Touched: rapid.Bool().Draw(t, "touched"),
+		Reason: rapid.SampledFrom([]string{"", "past its deadline"}).Draw(t, "reason"),
+	}
+	return e
+}
+
+func (m *machine) sweep(t *rapid.T) {
+	ctx := m.begin()
+	i, s := m.pick(t)
+	length := length(t, "judge", 3)
+	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length)
+	require.NoError(m.t, err)
+	got, err := m.real.Sweep(ctx, s.real, 1000, length)
+	require.NoError(m.t, err)
+	require.Equal(m.t, m.sweptViews(want, onIdeal), m.sweptViews(got, onReal), "what is swept")
+	for _, row := range want {
+		m.hold(i, row.Task, row.RanFence)
+	}
+}
+
+func (m *machine) sweptViews(list []poll.Swept, ids taskSide) []taskView {
+	out := make([]taskView, len(list))
+	for i := range list {
+		out[i] = m.taskView(&list[i].Task, ids)
+		out[i].Ran, out[i].Present = list[i].RanFence, list[i].Present
+		if !list[i].Deadline.IsZero() {
+			out[i].Left = inHalves(list[i].Left)
+		}
+	}
+	return byRow(out)
+}
+
+func (m *machine) agent(name string) lease.Agent {
+	a := agent(name)
+	a.Presence = 2*step + half
+	a.Types = []string{"a"}
+	return a
+}
+
+func (m *machine) join(name string) {
+	ctx := m.begin()
+	p := pair[task.Session]{}
+	var err error
+	p.ideal, err = m.ideal.Join(ctx, m.agent(name))
+	require.NoError(m.t, err)
+	p.real, err = m.real.Join(ctx, m.agent(name))
+	require.NoError(m.t, err)
+	m.sessions = append(m.sessions, &session{pair: p, name: name})
+}
+
+func (m *machine) present(t *rapid.T) {
+	ctx := m.begin()
+	_, s := m.pick(t)
+	want, err := m.ideal.Present(ctx, lease.Presence{Session: s.ideal, Agent: m.agent(s.name)})
+	require.NoError(m.t, err)
+	got, err := m.real.Present(ctx, lease.Presence{Session: s.real, Agent: m.agent(s.name)})
+	require.NoError(m.t, err)
+	require.Equal(m.t, m.heldViews(want.Held, onIdeal), m.heldViews(got.Held, onReal), "what it holds")
+}
+
+func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
+	out := make([]lease.Held, len(list))
+	for i, h := range list {
+		out[i] = h
+		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
+	}
+	slices.SortFunc(out, func(a, b lease.Held) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (m *machine) leave(t *rapid.T) {
+	ctx := m.begin()
+	_, s := m.pick(t)
+	require.NoError(m.t, m.ideal.Leave(ctx, s.ideal))
+	require.NoError(m.t, m.real.Leave(ctx, s.real))
+}

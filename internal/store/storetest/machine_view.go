@@ -1,0 +1,195 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// view is a task with all that differs between two stores that are right taken out: numbers are places in the
+// machine's lists, times are halves of a step from the task's beginning, JSON is written in one way.
+type view struct {
+	Row                                      int
+	Type, Region, Key, Labels, Agent         string
+	State                                    task.State
+	Payload, Result, Error, Output           string
+	Outcome                                  task.Verdict
+	Priority, Attempt, MaxAttempts           int
+	GiveBacks, Session                       int
+	Touched                                  bool
+	Fence                                    task.Fence
+	Due, Claimed, LeaseEnd, Deadline, Finish int
+	History                                  []attemptView
+}
+
+type attemptView struct {
+	Fence          task.Fence
+	Session        int
+	Phase          task.Phase
+	Attempt        int
+	Outcome        task.Verdict
+	Error, Output  string
+	Result         string
+	State          task.State
+	Started, Ended int
+}
+
+// never is the view of a time that is not there.
+const never = math.MinInt
+
+// halves is how many halves of a step lie between two times.
+func halves(from, to time.Time) int { return inHalves(to.Sub(from)) }
+
+func inHalves(d time.Duration) int { return int(math.Round(float64(d) / float64(half))) }
+
+func halvesTo(from time.Time, to *time.Time) int {
+	if to == nil {
+		return never
+	}
+	return halves(from, *to)
+}
+
+// oneWay writes JSON in one way.
+func oneWay(raw json.RawMessage) string {
+	if raw == nil {
+		return ""
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return "not JSON: " + string(raw)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return "not JSON: " + string(raw)
+	}
+	return string(out)
+}
+
+type (
+	taskSide    = func(pair[task.ID]) task.ID
+	sessionSide = func(pair[task.Session]) task.Session
+)
+
+func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
+	v := view{
+		Row:  place(m.tasks, ids, i.ID),
+		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
+		State: i.State, Payload: oneWay(i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
+		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
+		GiveBacks: i.GiveBacks, Session: place(m.sessionPairs(), sessions, i.Session),
+		Touched: i.Touched, Fence: i.Fence,
+		Due: halves(i.CreatedAt, i.RunAt), Claimed: halvesTo(i.CreatedAt, i.ClaimedAt),
+		LeaseEnd: halvesTo(i.CreatedAt, i.LeaseEnd), Deadline: halvesTo(i.CreatedAt, i.Deadline),
+		Finish: halvesTo(i.CreatedAt, i.FinishedAt),
+	}
+	if i.State.Finished() {
+		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not
+	}
+	return v
+}
+
+// whole is a view with the history.
+func (m *machine) whole(i *ops.Info, ids taskSide, sessions sessionSide) view {
+	v := m.view(i, ids, sessions)
+	for _, a := range i.History {
+		v.History = append(v.History, attemptView{
+			Fence: a.Fence, Session: place(m.sessionPairs(), sessions, a.Session), Phase: a.Phase, Attempt: a.Attempt,
+			Outcome: a.Outcome, Error: a.Error, Output: a.Output, Result: oneWay(a.Result), State: a.State,
+			Started: halvesTo(i.CreatedAt, a.StartedAt), Ended: halves(i.CreatedAt, a.EndedAt),
+		})
+	}
+	return v
+}
+
+func (m *machine) views(list []ops.Info, ids taskSide, sessions sessionSide) []view {
+	out := make([]view, len(list))
+	for i := range list {
+		out[i] = m.view(&list[i], ids, sessions)
+	}
+	return out
+}
+
+// taskView is a claimed task in the same manner.
+type taskView struct {
+	Row                             int
+	Type, Region, Key               string
+	State                           task.State
+	Fence, Ran                      task.Fence
+	Attempt, MaxAttempts, GiveBacks int
+	Touched                         bool
+	Payload, Result, Labels         string
+	Priority                        int
+	Previous                        task.Previous
+	Policy                          task.PolicyHash
+	Due, Claimed, LeaseEnd          int
+	Deadline, Left                  int
+	Present                         bool
+}
+
+func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
+	v := taskView{
+		Row:  place(m.tasks, ids, t.ID),
+		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
+		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, GiveBacks: t.GiveBacks, Touched: t.Touched,
+		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
+		Policy: t.Policy,
+		Due:    halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
+		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,
+	}
+	if !t.Deadline.IsZero() {
+		v.Deadline = halves(t.CreatedAt, t.Deadline)
+	}
+	if t.Previous != nil {
+		v.Previous = *t.Previous
+	}
+	return v
+}
+
+func (m *machine) taskViews(list []task.Task, ids taskSide) []taskView {
+	out := make([]taskView, len(list))
+	for i := range list {
+		out[i] = m.taskView(&list[i], ids)
+	}
+	return out
+}
+
+// byRow sorts what comes in no order.
+func byRow(views []taskView) []taskView {
+	slices.SortFunc(views, func(a, b taskView) int { return cmp.Compare(a.Row, b.Row) })
+	return views
+}
+
+// statsView is the counts in the same manner.
+type statsView struct {
+	Waiting []ops.TypeCount
+	Oldest  map[string]int
+	Orphans map[string]int64
+	Present int
+}
+
+func counts(s ops.Stats) statsView {
+	v := statsView{Oldest: map[string]int{}, Orphans: map[string]int64{}, Present: s.AgentsPresent}
+	v.Waiting = append(v.Waiting, s.Waiting...)
+	slices.SortFunc(v.Waiting, func(a, b ops.TypeCount) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.State, b.State))
+	})
+	for typ, ago := range s.OldestDue {
+		if n := inHalves(ago); n > 0 {
+			v.Oldest[typ] = n
+		}
+	}
+	for typ, n := range s.Orphans {
+		if n > 0 {
+			v.Orphans[typ] = n
+		}
+	}
+	return v
+}

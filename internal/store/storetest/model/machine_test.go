@@ -1,0 +1,35 @@
+package model_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store/storetest"
+)
+
+// The machine finds the model to be like itself: it asks nothing that has two answers.
+func TestMachineOnItself(t *testing.T) {
+	storetest.RunMachine(t, func(testing.TB) storetest.Harness { return storetest.NewOnModel() })
+}
+
+// What is wrong with one call shows in some history.
+func TestMachineFindsSabotage(t *testing.T) {
+	// No history shows these: they are about many at once, crashes, or what no history does.
+	unseen := []string{}
+	for _, list := range [][]sabotage{claimSabotages(), settleSabotages(), leaseSabotages()} {
+		for _, s := range list {
+			if slices.Contains(unseen, s.name) {
+				continue
+			}
+			t.Run(s.name, func(t *testing.T) {
+				require.NotEmpty(t, storetest.MachineFails(t, func(testing.TB) storetest.Harness {
+					m := storetest.NewOnModel()
+					m.Self = s.wrong(m)
+					return m.Self
+				}), "no history shows it")
+			})
+		}
+	}
+}
