@@ -76,6 +76,7 @@ type Engine struct {
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // give-backs of late claims
 	turned    atomic.Int64   // local time of the loop's last turn
+	asking    atomic.Bool    // the loop waits for the store
 	starving  atomic.Int64   // local time since which due rows are there and none can be claimed; 0: they are not
 	joined    atomic.Bool
 	drainOnce sync.Once

@@ -25,11 +25,15 @@ func (e *Engine) Held() int { return e.keeper.Held() }
 func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
 
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
-// ten times Options.Poll.
+// ten times Options.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:
+// readiness tells that.
 func (e *Engine) Health() error {
 	limit := 10 * e.o.Poll
 	now := e.o.Clock.Now()
-	if stood := now - time.Duration(e.turned.Load()); e.Joined() && !e.Draining() && stood > limit+callTimeout {
+	if e.asking.Load() {
+		limit += callTimeout
+	}
+	if stood := now - time.Duration(e.turned.Load()); e.Joined() && !e.Draining() && stood > limit {
 		return fmt.Errorf("the loop has not turned for %s", stood.Round(time.Millisecond))
 	}
 	if since := e.starving.Load(); since != 0 && now-time.Duration(since) > limit {

@@ -54,6 +54,8 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	}
 	sent := e.o.Clock.Now()
 	var tasks []task.Task
+	e.asking.Store(true)
+	defer e.asking.Store(false)
 	err := e.call(calls, "claim", func(ctx context.Context) (err error) {
 		tasks, err = e.o.Store.Claim(ctx, c)
 		return err
@@ -80,6 +82,8 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 func (e *Engine) readBack(stopped, calls context.Context) bool {
 	u := *e.unread
 	var tasks []task.Task
+	e.asking.Store(true)
+	defer e.asking.Store(false)
 	err := e.call(calls, "claimed", func(ctx context.Context) (err error) {
 		tasks, err = e.o.Store.Claimed(ctx, e.keeper.Session(), u.number)
 		return err
