@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/internal/api"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// rig is an agent on a store of its own, running in this process.
+type rig struct {
+	agent *agent
+	url   string
+	ended chan error
+}
+
+func startAgent(t *testing.T, hcl string) *rig {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "leasehold.hcl")
+	require.NoError(t, os.WriteFile(file, []byte("agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n"+hcl), 0o600))
+	cfg, err := config.Load([]string{file}, config.Options{})
+	require.NoError(t, err)
+	p, err := placeOf(cfg.Store)
+	require.NoError(t, err)
+	s, err := openReady(t.Context(), p, false, quiet())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
+	a, err := newAgent(t.Context(), cfg, s, quiet())
+	require.NoError(t, err)
+	r := &rig{agent: a, url: api.Address(a.listener), ended: make(chan error, 1)}
+	go func() { r.ended <- a.run() }()
+	return r
+}
+
+// stop drains the agent and waits for its end.
+func (r *rig) stop(t *testing.T) {
+	t.Helper()
+	r.agent.engine.Drain()
+	select {
+	case err := <-r.ended:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "the agent does not end")
+	}
+}
+
+// get asks the agent's listener.
+func (r *rig) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+path, nil)
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
+
+// eventually asks until the answer is that.
+func (r *rig) eventually(t *testing.T, path string, status int, contains string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got, body := r.get(t, path)
+		require.Equal(c, status, got)
+		require.Contains(c, body, contains)
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestAgentTellsHowItIs(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Run("agent", func(t *testing.T) {
+		r := startAgent(t, `task "hello" {
+  command {
+    argv = ["true"]
+  }
+}`)
+		r.eventually(t, "/-/ready", 200, "ok")
+		r.eventually(t, "/-/healthy", 200, "ok")
+
+		id, isNew, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "hello"})
+		require.NoError(t, err)
+		require.True(t, isNew)
+		_, _, err = ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "nobody's"})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		infos, err := ops.Wait(ctx, r.agent.store, []task.ID{id}, ops.Watch{})
+		require.NoError(t, err)
+		require.Equal(t, task.StateSucceeded, infos[0].State)
+
+		r.eventually(t, "/metrics", 200, `leasehold_attempts_total{outcome="succeeded",phase="run",type="hello"} 1`)
+		r.eventually(t, "/metrics", 200, `leasehold_store_orphans{type="nobody's"} 1`)
+		r.eventually(t, "/metrics", 200, `leasehold_store_waiting{state="pending",type="nobody's"} 1`)
+		r.eventually(t, "/metrics", 200, `leasehold_store_agents_present 1`)
+		r.stop(t)
+	})
+}
+
+func TestAgentTellsSystemd(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	t.Setenv("NOTIFY_SOCKET", socket)
+	said := func() string {
+		require.NoError(t, l.SetReadDeadline(time.Now().Add(20*time.Second)))
+		b := make([]byte, 100)
+		n, err := l.Read(b)
+		require.NoError(t, err)
+		return string(b[:n])
+	}
+	r := startAgent(t, "")
+	require.Equal(t, "READY=1", said())
+	r.stop(t)
+	require.Equal(t, "STOPPING=1", said())
+}
+
+func TestAgentEndsWithItsListener(t *testing.T) {
+	r := startAgent(t, "")
+	r.eventually(t, "/-/ready", 200, "ok")
+	require.NoError(t, r.agent.listener.Close())
+	var f *failure
+	require.ErrorAs(t, <-r.ended, &f)
+	require.Equal(t, exitFailed, f.code)
+}
