@@ -40,7 +40,7 @@ WITH hit AS MATERIALIZED (
         created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
         outcome, error, result, output, started_at, finished_at)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, claim, policy, lease_until,
+        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy, NULL,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
         coalesce(nullif(next_result, '')::jsonb, result), nullif(next_output, ''),
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()

@@ -49,8 +49,9 @@ CREATE TABLE {schema}.task (
     error        text,
     result       jsonb
 ) WITH (
-    -- Room on the page for the claim's and the renewals' versions of a row, so that renewals stay heap-only updates.
-    fillfactor = 70,
+    -- Room on the page for the claim's and the renewals' versions of a row: renewals stay heap-only updates, and a claim
+    -- that finds no room costs an extra record in the log.
+    fillfactor = 50,
     -- The table turns over many times an hour whatever its size, so its size decides nothing.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,
