@@ -1,0 +1,47 @@
+package harness
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+)
+
+// Database makes a database on the test server, with Leasehold's schema, and drops it when the test is over. The URL is
+// that of a superuser.
+func Database(t testing.TB) string {
+	t.Helper()
+	name := pgtest.Name("test")
+	pgtest.Exec(t, `CREATE DATABASE `+name)
+	t.Cleanup(func() { pgtest.Exec(t, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	u, err := url.Parse(pgtest.URL(t))
+	require.NoError(t, err)
+	u.Path = "/" + name
+	MustRun(t, nil, "migrate", "up", "--store", u.String())
+	return u.String()
+}
+
+// Application is the URL of a role on a Database that has what `migrate grants` gives to applications, and may make
+// tables of its own in the schema public.
+func Application(t testing.TB, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	role := pgtest.Name("app")
+	pgtest.Exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'app'`)
+	t.Cleanup(func() {
+		db := pgtest.ConnectTo(t, database)
+		_, err := db.Exec(context.Background(), `DROP OWNED BY `+role) // the test's own context has ended
+		require.NoError(t, err)
+		pgtest.Exec(t, `DROP ROLE `+role)
+	})
+	grants := MustRun(t, nil, "migrate", "grants", "--role", role, "--store", database)
+	db := pgtest.ConnectTo(t, database)
+	_, err = db.Exec(t.Context(), grants+`; GRANT CREATE ON SCHEMA public TO `+role)
+	require.NoError(t, err)
+	u.User = url.UserPassword(role, "app")
+	return u.String()
+}
