@@ -24,7 +24,8 @@ type Harness interface {
 	Insert(t testing.TB, r ...ops.Request) []task.ID
 	// EnqueueSQL is Insert by the store's SQL enqueue (a function or a view): the id of the row, new or live.
 	EnqueueSQL(t testing.TB, r ops.Request) task.ID
-	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back.
+	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back. A store
+	// that remembers how far its claims have come forgets it here, for this harness.
 	Advance(t testing.TB, d time.Duration)
 	// Fail has hook called at the named points between hot table and archive, for this harness and its twins made
 	// from then on; an error of the hook ends the call as a crash at that point would. nil: no hook.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,30 +25,42 @@ const (
 	tick = 3 * time.Millisecond
 )
 
-// checksHere is how many random histories RunMachine tries unless -rapid.checks says otherwise.
-const checksHere = 12
+// budget is how long RunMachine begins new histories, unless -rapid.checks was given.
+const budget = 8 * time.Second
 
 // RunMachine makes random histories of calls on a store and on the model, and compares what they answer and all that
 // is to be seen of them after every step. Each history has a store of its own from open, which cleans up with the
-// t.Cleanup it is given. It is not for parallel tests: it lowers -rapid.checks while it runs.
+// t.Cleanup it is given. It tries 100 histories or as many as fit into a few seconds; just so many as -rapid.checks says
+// where that is given.
 func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
-	setFlag(t, "rapid.checks", strconv.Itoa(checksHere))
-	runMachine(t, open)
+	checks := flag.Lookup("rapid.checks")
+	if checks.Value.String() != checks.DefValue {
+		runMachine(t, open, 0)
+		return
+	}
+	runMachine(t, open, budget)
 }
 
-// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not.
+// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not. It is
+// not for parallel tests, as it sets flags while it runs.
 func MachineFails(t *testing.T, open func(t testing.TB) Harness) string {
 	t.Helper()
 	setFlag(t, "rapid.checks", "2000")
 	setFlag(t, "rapid.shrinktime", "0s")
 	setFlag(t, "rapid.nofailfile", "true")
-	return expect(t, func(t testing.TB) { runMachine(t, open) })
+	return expect(t, func(t testing.TB) { runMachine(t, open, 0) })
 }
 
-func runMachine(t testing.TB, open func(t testing.TB) Harness) {
+// runMachine begins histories while the budget lasts; 0: there is none.
+func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Duration) {
 	t.Helper()
+	begin, failing := time.Now(), false
 	rapid.Check(t, func(rt *rapid.T) {
+		if budget > 0 && !failing && time.Since(begin) > budget {
+			return
+		}
+		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
 		m := &machine{t: s, real: open(s), ideal: NewOnModel(), touched: map[int]bool{}}
 		m.join("first")
