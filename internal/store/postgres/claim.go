@@ -139,26 +139,34 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) ([]task.Task, error) {
-	n := len(c.Wants)
-	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
-	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
-	total := 0
-	for i, w := range c.Wants {
-		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30)) //nolint:gosec // bounded
-		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
-		total += w.N
-	}
-	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline}
 	text := s.sql.claim
 	if c.Region != "" {
 		text = s.sql.claimRegion
-		args = append(args, regions(c.Region))
 	}
-	rows, err := conn.Query(ctx, text, args...)
+	rows, err := conn.Query(ctx, text, claimArgs(c, l)...)
 	if err != nil {
 		return nil, err
 	}
-	return scanTasks(rows, min(total, 4096))
+	room := 0
+	for _, w := range c.Wants {
+		room += w.N
+	}
+	return scanTasks(rows, min(room, 4096))
+}
+
+func claimArgs(c poll.Claim, l *look) []any {
+	n := len(c.Wants)
+	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
+	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, w := range c.Wants {
+		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30)) //nolint:gosec // bounded
+		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
+	}
+	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline}
+	if c.Region != "" {
+		args = append(args, regions(c.Region))
+	}
+	return args
 }
 
 // inOrder sorts claimed rows as they are handed out: want by want, then priority, due time, id.

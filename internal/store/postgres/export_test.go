@@ -1,6 +1,13 @@
 package postgres
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/poll"
+)
 
 // Statements are the hot calls' texts.
 func (s *Store) Statements() map[string]string {
@@ -27,4 +34,50 @@ func (s *Store) Spoil(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Flush closes all connections: a backend that ends has told the server what it counted.
+func (s *Store) Flush(ctx context.Context) error {
+	for _, c := range s.pool.AcquireAllIdle(ctx) {
+		pid := c.Conn().PgConn().PID()
+		err := c.Conn().Close(ctx)
+		c.Release()
+		if err != nil {
+			return err
+		}
+		for there := true; there; {
+			const look = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)"
+			if err := s.pool.QueryRow(ctx, look, pid).Scan(&there); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ForgetFloors has the next claim look from zero.
+func (s *Store) ForgetFloors() { s.floors = newFloors() }
+
+// Touched makes a claim and tells how many buffers its statement touched.
+func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err error) {
+	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
+		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim
+		args := claimArgs(c, s.floors.look(c))
+		var plan []struct {
+			Plan struct {
+				Hit  int64 `json:"Shared Hit Blocks"`
+				Read int64 `json:"Shared Read Blocks"`
+			}
+		}
+		var body []byte
+		if err := conn.QueryRow(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...).Scan(&body); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(body, &plan); err != nil {
+			return err
+		}
+		buffers = plan[0].Plan.Hit + plan[0].Plan.Read
+		return nil
+	})
+	return buffers, err
 }
