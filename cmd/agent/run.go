@@ -41,6 +41,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	if err != nil {
 		return err
 	}
+	defer survivePipes()()
 	log := a.log()
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)

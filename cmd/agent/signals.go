@@ -17,7 +17,6 @@ var errStopNow = errors.New("stop at once")
 // third has its usual effect and ends the process on the spot.
 type signals struct {
 	caught chan os.Signal
-	pipe   chan os.Signal
 	drain  func()        // on the first signal; must not block
 	within time.Duration // how long draining may take
 	log    *slog.Logger
@@ -37,13 +36,9 @@ func (s *signals) draining() (left time.Duration, ok bool) {
 // newSignals catches signals from now on; stop gives them back.
 func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
 	s := &signals{
-		caught: make(chan os.Signal, 2), pipe: make(chan os.Signal, 1), ended: make(chan struct{}),
-		drain: drain, within: within, log: log,
+		caught: make(chan os.Signal, 2), ended: make(chan struct{}), drain: drain, within: within, log: log,
 	}
 	signal.Notify(s.caught, syscall.SIGTERM, syscall.SIGINT)
-	// Whoever reads our logs may go away; that is no reason to leave tasks behind. Caught rather than ignored: children
-	// would inherit that, and `yes | head` would never end.
-	signal.Notify(s.pipe, syscall.SIGPIPE)
 	return s
 }
 
@@ -79,7 +74,12 @@ func (s *signals) run() error {
 func (s *signals) interrupt(error) { close(s.ended) }
 
 // stop gives the signals back.
-func (s *signals) stop() {
-	signal.Stop(s.caught)
-	signal.Stop(s.pipe)
+func (s *signals) stop() { signal.Stop(s.caught) }
+
+// survivePipes lets the process live on when whoever reads its logs goes away: that is no reason to leave tasks behind.
+// The signal is caught rather than ignored: children would inherit that, and `yes | head` would never end.
+func survivePipes() (stop func()) {
+	c := make(chan os.Signal, 1) // nobody reads it
+	signal.Notify(c, syscall.SIGPIPE)
+	return func() { signal.Stop(c) }
 }
