@@ -50,8 +50,11 @@ func New(o Options) *Runner {
 // Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done).
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 
-// Close closes what is kept open between attempts. No attempt may run.
-func (r *Runner) Close() { r.webhooks.Close() }
+// Close closes connections and removes files that are kept between attempts. No attempt may run.
+func (r *Runner) Close() {
+	r.webhooks.Close()
+	r.commands.Close()
+}
 
 // Message is the request that an attempt at an HTTP target would send.
 func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhook.Message, error) {

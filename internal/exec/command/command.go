@@ -30,8 +30,9 @@ type Options struct {
 
 // Runner runs attempts. It is safe for use by many at once.
 type Runner struct {
-	log *slog.Logger
-	oom *oomCounter
+	log  *slog.Logger
+	oom  *oomCounter
+	dirs dirs
 }
 
 // New makes a runner. From now on nothing that the agent was started with, standard streams aside, is handed on to a
@@ -39,6 +40,13 @@ type Runner struct {
 func New(o Options) *Runner {
 	keepDescriptors()
 	return &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents())}
+}
+
+// Close removes what is kept on disk between attempts.
+func (r *Runner) Close() {
+	if err := r.dirs.close(); err != nil {
+		r.log.Warn("private directories of tasks are left behind", "error", err)
+	}
 }
 
 // Run runs one attempt and says how it ended. It calls started once the process runs. When it returns, the process
@@ -54,13 +62,13 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	if err != nil {
 		return notStarted(err)
 	}
-	dir, err := makeDir(call.credential)
+	dir, err := r.dirs.take(call.credential)
 	if err != nil {
 		return notStarted(err)
 	}
 	defer func() {
-		if err := dir.remove(); err != nil {
-			r.log.Warn("a task's private directory is left behind", "task", e.Task.ID, "directory", dir.path, "error", err)
+		if err := r.dirs.give(dir); err != nil {
+			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "error", err)
 		}
 	}()
 	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath())

@@ -81,7 +81,9 @@ func runLease(t *testing.T, l *lease.Lease, c *task.Command) task.Outcome {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
 	require.NoError(t, os.Chmod(temp, 0o755)) //nolint:gosec // other users' commands pass through it
 	t.Setenv("TMPDIR", temp)
-	o := New(Options{Log: slog.New(slog.DiscardHandler)}).Run(l, declared(c), c, func() {})
+	r := New(Options{Log: slog.New(slog.DiscardHandler)})
+	o := r.Run(l, declared(c), c, func() {})
+	r.Close()
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	require.Empty(t, left, "the private directory is removed")
@@ -247,7 +249,9 @@ func TestStartBeginsTheTimeout(t *testing.T) {
 	defer l.Close()
 	started := false
 	c := shell("exit 3")
-	o := New(Options{Log: slog.New(slog.DiscardHandler)}).Run(l, declared(c), c, func() { started = true })
+	r := New(Options{Log: slog.New(slog.DiscardHandler)})
+	defer r.Close()
+	o := r.Run(l, declared(c), c, func() { started = true })
 	require.Equal(t, task.Failed, o.Verdict)
 	require.True(t, started)
 	_, ok := l.Started()
@@ -291,6 +295,7 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 	events := filepath.Join(t.TempDir(), "memory.events")
 	require.NoError(t, os.WriteFile(events, []byte("low 0\noom 3\noom_kill 1\n"), 0o600))
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})
+	defer r.Close()
 	r.oom = newOOMCounter(events)
 	killed := func() string {
 		l := exectest.Attempt{}.Lease()

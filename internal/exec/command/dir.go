@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,14 +14,13 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const resultName = "result"
-
 // privateDir is where a command leaves its result. Only its user can enter it. What stands in it is the command's
 // doing and is believed in nothing: no link is followed, and only a plain file of the command's own user is read.
 type privateDir struct {
 	path string
 	fd   *os.File // the directory itself, whatever its path leads to by now
-	uid  uint32   // whose the result must be
+	uid  uint32   // whose it is, and whose the result must be
+	uses int      // attempts that have had it
 }
 
 // makeDir makes a directory for the user of the command; nil: the agent's own.
@@ -29,9 +29,8 @@ func makeDir(c *syscall.Credential) (*privateDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a private directory: %w", err)
 	}
-	d := &privateDir{path: path, uid: uint32(os.Geteuid())} //nolint:gosec // user ids have 32 bits
+	d := &privateDir{path: path, uid: uidOf(c)}
 	if c != nil {
-		d.uid = c.Uid
 		err = os.Chown(path, int(c.Uid), int(c.Gid))
 	}
 	if err == nil {
@@ -43,19 +42,29 @@ func makeDir(c *syscall.Credential) (*privateDir, error) {
 	return d, nil
 }
 
-func (d *privateDir) resultPath() string { return filepath.Join(d.path, resultName) }
+func uidOf(c *syscall.Credential) uint32 {
+	if c != nil {
+		return c.Uid
+	}
+	return uint32(os.Geteuid()) //nolint:gosec // user ids have 32 bits
+}
+
+// resultName is another for each attempt: what an earlier one left running writes to a name that nobody reads.
+func (d *privateDir) resultName() string { return "result-" + strconv.Itoa(d.uses) }
+
+func (d *privateDir) resultPath() string { return filepath.Join(d.path, d.resultName()) }
 
 // result reads what the command wrote: at most task.MaxResult+1 bytes of it, and how long it is. Where there is
 // nothing fit to be read, note may say why.
 func (d *privateDir) result() (body []byte, size int64, note string) {
-	fd, err := unix.Openat(int(d.fd.Fd()), resultName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(d.fd.Fd()), d.resultName(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, 0, ""
 	}
 	if err != nil {
 		return nil, 0, "result not kept: " + err.Error()
 	}
-	file := os.NewFile(uintptr(fd), resultName)
+	file := os.NewFile(uintptr(fd), d.resultName())
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
@@ -75,9 +84,32 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 // remove removes the directory and what is in it.
 func (d *privateDir) remove() error {
 	_ = d.fd.Close()
-	_ = os.Remove(d.resultPath())
 	if os.Remove(d.path) == nil { // nearly always
 		return nil
 	}
 	return os.RemoveAll(d.path)
+}
+
+// clean removes the result and tells whether the directory is empty now.
+func (d *privateDir) clean() bool {
+	_ = unix.Unlinkat(int(d.fd.Fd()), d.resultName(), 0)
+	if _, err := d.fd.Seek(0, io.SeekStart); err != nil {
+		return false
+	}
+	_, err := d.fd.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
+
+// intact tells whether the path still leads to the directory, and nobody but its user has access.
+func (d *privateDir) intact() bool {
+	here, err := d.fd.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(d.path)
+	if err != nil || !os.SameFile(here, there) {
+		return false
+	}
+	owner, ok := here.Sys().(*syscall.Stat_t)
+	return ok && owner.Uid == d.uid && here.Mode().Perm() == 0o700
 }

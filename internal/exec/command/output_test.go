@@ -2,8 +2,6 @@ package command
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/leasehold/leasehold/internal/exec/exectest"
@@ -86,75 +83,6 @@ func TestInputThatNobodyReads(t *testing.T) {
 	s := newScene(t, attempt)
 	o = s.run("echo > ready; exec sleep 1000", nil, s.stop(task.TimedOut))
 	require.Equal(t, task.Outcome{Verdict: task.TimedOut, Error: "why"}, o)
-}
-
-func TestResultFile(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
-	t.Setenv("HOME", secret) // a variable that the scripts can see
-	const file = `f=$LEASEHOLD_RESULT_FILE; d=$(dirname "$f"); `
-	for name, c := range map[string]struct {
-		script string
-		note   string
-	}{
-		"link":                {`ln -s "$HOME" "$f"`, "result not kept"},
-		"link to endless":     {`ln -s /dev/zero "$f"`, "result not kept"},
-		"FIFO":                {`mkfifo "$f"`, "not a plain file"},
-		"directory":           {`mkdir -p "$f/a/b"; touch "$f/a/b/c"`, "not a plain file"},
-		"huge":                {`head -c 200000 /dev/zero > "$f"`, "200000 bytes"},
-		"sparse":              {`dd if=/dev/null of="$f" bs=1 seek=1099511627776 2>/dev/null`, "1099511627776 bytes"},
-		"unreadable":          {`mkdir "$d/x"; echo 1 > "$d/x/y"; chmod 0 "$d/x"`, ""},
-		"directory moved":     {`mv "$d" "$d.moved"; mv "$d.moved" "$d"`, ""},
-		"directory is gone":   {`rm -r "$d"`, ""},
-		"directory is a link": {`rmdir "$d"; mkdir "$d.other"; cp "$HOME" "$d.other/result"; ln -s "$d.other" "$d"; rm -r "$d.other"`, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := run(t, exectest.Attempt{}, shell(file+c.script))
-			require.Equal(t, task.Succeeded, o.Verdict, o.Error)
-			require.Nil(t, o.Result, string(o.Result))
-			require.Contains(t, o.Note, c.note)
-			require.Equal(t, c.note == "", o.Note == "")
-		})
-	}
-	kept, err := os.ReadFile(secret)
-	require.NoError(t, err)
-	require.Equal(t, "secret", string(kept))
-}
-
-// A directory that was put in the place of the private one is not read: the result is looked for where it was made.
-func TestResultIsReadWhereItWasMade(t *testing.T) {
-	o := run(t, exectest.Attempt{}, shell(`d=$(dirname "$LEASEHOLD_RESULT_FILE"); rmdir "$d"; mkdir "$d"; echo 1 > "$d/result"`))
-	require.Equal(t, task.Succeeded, o.Verdict)
-	require.Nil(t, o.Result)
-}
-
-func TestResultOfAnotherUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		return // only root can give files away
-	}
-	dir, err := makeDir(nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, dir.remove()) }()
-	require.NoError(t, os.WriteFile(dir.resultPath(), []byte("1"), 0o600))
-	body, size, note := dir.result()
-	require.Equal(t, "1", string(body))
-	require.EqualValues(t, 1, size)
-	require.Empty(t, note)
-	require.NoError(t, os.Chown(dir.resultPath(), 1, 1))
-	body, _, note = dir.result()
-	require.Empty(t, body)
-	require.Contains(t, note, "not a plain file of the command's user")
-}
-
-// What cannot be opened without waiting is not opened at all.
-func TestResultFIFOWithWriter(t *testing.T) {
-	dir, err := makeDir(nil)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, dir.remove()) }()
-	require.NoError(t, unix.Mkfifo(dir.resultPath(), 0o600))
-	body, _, note := dir.result()
-	require.Empty(t, body)
-	require.NotEmpty(t, note)
 }
 
 func FuzzRetryAfter(f *testing.F) {

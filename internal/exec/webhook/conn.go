@@ -9,15 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countedConn counts what has been written to a connection.
+// countedConn counts what has been written to a connection. It counts first and takes back what was not written after
+// all: an answer may be here before the write has returned.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
 }
 
 func (c *countedConn) Write(p []byte) (int, error) {
+	c.written.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
+	c.written.Add(int64(n - len(p)))
 	return n, err
 }
 
