@@ -72,6 +72,7 @@ func Checks() []Check {
 		{"concurrent", concurrentChecks()},
 		{"failpoints", failpointChecks()},
 		{"wake", wakeChecks()},
+		{"hostile", hostileChecks()},
 	} {
 		for _, c := range part.checks {
 			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})
