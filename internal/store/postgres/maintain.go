@@ -51,7 +51,7 @@ type dayTable struct {
 }
 
 // Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
-// today's. Several agents may do it at once: what one finds done by another is no error.
+// today's. Where several agents do it at once, one removes; the others leave it to that one.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	var old []dayTable
 	err = s.do(ctx, "maintain", func(ctx context.Context, conn *pgx.Conn) error {
@@ -64,18 +64,66 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		old, err = s.oldDays(ctx, conn, retention)
 		return err
 	})
-	if err != nil {
+	if err != nil || len(old) == 0 {
 		return 0, err
 	}
-	var problems []error
-	for _, t := range old {
-		n, err := s.retire(ctx, t)
-		removed += n
+	err = s.alone(ctx, func(ctx context.Context) error {
+		// Another may have removed some, before this one was alone.
+		err := s.do(ctx, "look for old days", func(ctx context.Context, conn *pgx.Conn) error {
+			old, err = s.oldDays(ctx, conn, retention)
+			return err
+		})
 		if err != nil {
-			problems = append(problems, fmt.Errorf("remove %s: %w", t.name, err))
+			return err
 		}
+		var problems []error
+		for _, t := range old {
+			n, err := s.retire(ctx, t)
+			removed += n
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", t.name, err))
+			}
+		}
+		return errors.Join(problems...)
+	})
+	if err != nil {
+		err = fmt.Errorf("remove old tasks: %w", err)
 	}
-	return removed, errors.Join(problems...)
+	return removed, err
+}
+
+// alone runs f unless another agent does so just now: two that detach at once run into a deadlock. The lock belongs to
+// a transaction, on a connection of its own, since DETACH … CONCURRENTLY cannot run in one. That transaction holds
+// nothing else, and no snapshot.
+func (s *Store) alone(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := outlast(ctx, maintainTimeout)
+	defer cancel()
+	conn, err := s.connect.single(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // it is closed in any case
+	}()
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var mine bool
+		// One above the key of the schema's changes: partitions can be made meanwhile.
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", s.schema.lock()+1).Scan(&mine); err != nil {
+			return err
+		}
+		if !mine {
+			return nil
+		}
+		// This comes last: until a next statement the portal of a SELECT keeps its snapshot, and FINALIZE would wait
+		// for that.
+		limit := fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = '%ds'", int(maintainTimeout.Seconds()))
+		if _, err := tx.Exec(ctx, limit); err != nil {
+			return err
+		}
+		return f(ctx)
+	})
 }
 
 func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Duration) ([]dayTable, error) {
@@ -110,7 +158,7 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 		})
 	}
 	if removed, err = s.rowsOf(ctx, t); err != nil {
-		return 0, unlessGone(err)
+		return 0, err
 	}
 	switch {
 	case t.pending:
@@ -119,25 +167,15 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 		err = exec("detach", detachSQL)
 	}
 	if err != nil {
-		return 0, unlessGone(err)
+		return 0, err
 	}
 	if err := s.forget(ctx, t); err != nil {
-		return 0, unlessGone(err)
+		return 0, err
 	}
 	if err := exec("drop", dropSQL); err != nil {
 		return 0, err
 	}
 	return removed, nil
-}
-
-// unlessGone drops an error that only says that another agent was quicker: the table is gone, or is not a partition
-// any more, or is being detached.
-func unlessGone(err error) error {
-	switch code(err) {
-	case codeNoTable, "55000": // object_not_in_prerequisite_state
-		return nil
-	}
-	return err
 }
 
 // rowsOf is how many tasks a day holds, exact where nothing is known of it yet.

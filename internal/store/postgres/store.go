@@ -146,13 +146,12 @@ func outlast(parent context.Context, limit time.Duration) (context.Context, cont
 
 // SQLSTATE codes (PostgreSQL documentation, appendix A) that are decided on.
 const (
-	codeReadOnly       = "25006" // read_only_sql_transaction
-	codeCheck          = "23514" // check_violation; also: no partition for the row
-	codeNoTable        = "42P01" // undefined_table
-	codeNoSchema       = "3F000" // invalid_schema_name
-	codeNotNull        = "23502" // not_null_violation
-	codeProtocol       = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
-	codeDuplicateTable = "42P07" // duplicate_table
+	codeReadOnly = "25006" // read_only_sql_transaction
+	codeCheck    = "23514" // check_violation; also: no partition for the row
+	codeNoTable  = "42P01" // undefined_table
+	codeNoSchema = "3F000" // invalid_schema_name
+	codeNotNull  = "23502" // not_null_violation
+	codeProtocol = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
 )
 
 // code is the SQLSTATE of an error; "" where it has none.

@@ -1,0 +1,125 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/postgres"
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+)
+
+// TestAnApplicationsRights tries what an application may do, and what it may not.
+func TestAnApplicationsRights(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	joined(t, h)
+	app := pgtest.ConnectTo(t, h.asApp)
+	for _, may := range []string{
+		`INSERT INTO SCHEMA.task (type, payload) VALUES ('invoice.send', '{"invoice": 7}') RETURNING id`,
+		`INSERT INTO SCHEMA.task (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by)
+			VALUES ('a', '{}', now(), -10, 'sg', 'k', 1000, '{"tenant": "acme"}', '00-x', 'app') RETURNING id`,
+		`INSERT INTO SCHEMA.task (type, key) VALUES ('a', 'k') ON CONFLICT DO NOTHING`,
+		`SELECT id, state, result, error, output FROM SCHEMA.tasks WHERE id = 1`,
+		`SELECT id FROM SCHEMA.task`,
+		`SELECT SCHEMA.enqueue('invoice.send', '{"invoice": 7}', key => 'invoice-7', run_at => now() + '1 hour')`,
+		`SELECT SCHEMA.enqueue('a', payload => NULL, key => 'k', priority => 3, region => 'sg', max_attempts => 2,
+			labels => '{"a": "b"}', traceparent => '00-x', created_by => 'app')`,
+	} {
+		_, err := app.Exec(t.Context(), h.q(may))
+		require.NoError(t, err, may)
+	}
+	require.EqualValues(t, 3, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
+	for _, mayNot := range []string{
+		`INSERT INTO SCHEMA.task (id, type) OVERRIDING SYSTEM VALUE VALUES (7, 'a')`,
+		`INSERT INTO SCHEMA.task (type, state) VALUES ('a', 'running')`,
+		`INSERT INTO SCHEMA.task (type, fence) VALUES ('a', 7)`,
+		`INSERT INTO SCHEMA.task (type, created_at) VALUES ('a', now())`,
+		`SELECT payload FROM SCHEMA.task`,
+		`SELECT id FROM SCHEMA.task FOR KEY SHARE`,
+		`UPDATE SCHEMA.task SET priority = 1`,
+		`DELETE FROM SCHEMA.task`,
+		`TRUNCATE SCHEMA.task`,
+		`SELECT * FROM SCHEMA.task_archive`,
+		`SELECT * FROM SCHEMA.attempt`,
+		`SELECT * FROM SCHEMA.agent`,
+		`UPDATE SCHEMA.agent SET idle = true`,
+		`SELECT * FROM SCHEMA.policy`,
+		`SELECT * FROM SCHEMA.schema_version`,
+		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
+		`CREATE TABLE SCHEMA.mine (id int)`,
+		`CREATE TRIGGER mine AFTER INSERT ON SCHEMA.task FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.task_inserted()`,
+	} {
+		_, err := app.Exec(t.Context(), h.q(mayNot))
+		require.ErrorContains(t, err, "42501", mayNot)
+	}
+	// A role with nothing has not even that.
+	nobody := pgtest.ConnectTo(t, pgtest.Role(t, func(role string) string { return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role }))
+	for _, mayNot := range []string{
+		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
+	} {
+		_, err := nobody.Exec(t.Context(), h.q(mayNot))
+		require.ErrorContains(t, err, "42501", mayNot)
+	}
+	require.Contains(t, postgres.Grants(h.schema, "app", true), "nothing in this version")
+}
+
+// TestFunctionsKeepToThemselves has an application put its own functions and tables where a name might lead.
+func TestFunctionsKeepToThemselves(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	a := joined(t, h)
+	require.NoError(t, a.Idle(t.Context(), a.session, true))
+	app := pgtest.ConnectTo(t, h.asApp)
+	_, err := app.Exec(t.Context(), h.q(`
+		CREATE TEMPORARY TABLE task (id bigint, type text, key text, payload jsonb);
+		CREATE FUNCTION pg_temp.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
+		CREATE FUNCTION pg_temp.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''caught''; END';
+		SET search_path = pg_temp, pg_catalog;
+		SELECT SCHEMA.enqueue('a', key => 'k')`))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE key = 'k' AND run_at IS NOT NULL`))
+}
+
+// TestRefusalsReadWell has an application run into each constraint by plain SQL, and the Go call say the same.
+func TestRefusalsReadWell(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	app := pgtest.ConnectTo(t, h.asApp)
+	for columns, text := range map[string]string{
+		`(type) VALUES ('')`:                                                    "type must not be empty",
+		`(type, priority) VALUES ('a', 11)`:                                     "priority must be between -10 and 10",
+		`(type, max_attempts) VALUES ('a', 0)`:                                  "max_attempts must be between 1 and 1000",
+		`(type, key) VALUES ('a', '')`:                                          "key must not be empty: leave it out instead",
+		`(type, labels) VALUES ('a', '[]')`:                                     "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '"x"')`:                                    "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": 1}')`:                               "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": ["b"]}')`:                           "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": null}')`:                            "labels must be a JSON object of strings",
+		`(type, labels) SELECT 'a', jsonb_build_object('a', repeat('x', 4096))`: "labels must be 4 KiB at most",
+		`(type, run_at) VALUES ('a', 'infinity')`:                               "run_at must be within the years 1 to 9999",
+		`(type, run_at) VALUES ('a', '-infinity')`:                              "run_at must be within the years 1 to 9999",
+		`(type) VALUES (repeat('x', 256))`:                                      "type must be 255 bytes at most",
+	} {
+		_, err := app.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.task `+columns))
+		require.ErrorContains(t, err, `violates check constraint "`+text+`"`, columns)
+	}
+	for text, r := range map[string]ops.Request{
+		"type must not be empty":                      {},
+		"priority must be between -10 and 10":         {Type: "a", Priority: 11},
+		"out of range":                                {Type: "a", Priority: 70000},
+		"max_attempts must be between 1 and 1000":     {Type: "a", MaxAttempts: -1},
+		"invalid input syntax for type json":          {Type: "a", Payload: []byte(`{"a": `)},
+		"unsupported Unicode escape sequence":         {Type: "a", Payload: []byte(`"\u0000"`)},
+		"invalid byte sequence for encoding \"UTF8\"": {Type: "a\x00b"},
+		"labels must be 4 KiB at most":                {Type: "a", Labels: map[string]string{"a": strings.Repeat("x", 4096)}},
+	} {
+		_, _, err := h.Enqueue(t.Context(), r)
+		var input *ops.InputError
+		require.ErrorAs(t, err, &input, text)
+		require.Contains(t, input.Text, text)
+	}
+	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.task`))
+}
