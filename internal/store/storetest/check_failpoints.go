@@ -26,10 +26,6 @@ var errCrash = errors.New("crash made by the test")
 
 // crash makes the store fail once at the point, and gives a function that tells whether it has.
 func (r *rig) crash(point string) (hit func() bool) {
-	r.t.Helper()
-	if a, ok := r.Harness.(Arranger); ok {
-		a.Arrange(r.t, point)
-	}
 	var mu sync.Mutex
 	done := false
 	r.Fail(func(at string) error {

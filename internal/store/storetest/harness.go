@@ -30,19 +30,13 @@ type Harness interface {
 	// Fail has hook called at the named points between hot table and archive, for this harness and its twins made
 	// from then on; an error of the hook ends the call as a crash at that point would. nil: no hook.
 	Fail(hook func(point string) error)
-	// Failpoints names every point.
+	// Failpoints names every point that a Settle of a finished and a released row comes by.
 	Failpoints() []string
 	// LockRow begins a transaction of an application that keeps the row where it is (see hold in DESIGN.md) until
 	// release is called. It returns nil on a store that has no locks on rows.
 	LockRow(t testing.TB, id task.ID) (release func())
 	// Twin is a second, independent connection to the same store, as another agent would have.
 	Twin(t testing.TB) Harness
-}
-
-// Arranger is a Harness some of whose failpoints lie off the usual way, where a Settle comes only if, say, a partition
-// is missing. It is asked before each settlement that is to come by the point, and may throw away what is finished.
-type Arranger interface {
-	Arrange(t testing.TB, point string)
 }
 
 // Check is one thing that must be true of a store. It needs a store with nothing in it, and takes t as an interface
