@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -254,5 +253,5 @@ func (a *agent) started(p place) {
 		names = append(names, t.Name)
 	}
 	a.log.Info("agent starting", "agent", a.cfg.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
-		"types", fmt.Sprint(names), "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
+		"types", names, "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
 }

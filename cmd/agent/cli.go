@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -82,7 +81,6 @@ func execute(args []string) int {
 		kong.Name("leasehold"), kong.Description(description), kong.Writers(helpTo, os.Stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.ShortUsageOnError(),
 	)
 	if err != nil {
 		return a.fail(fmt.Errorf("the grammar is wrong: %w", err))
@@ -97,7 +95,6 @@ func execute(args []string) int {
 		return a.fail(usageError(err))
 	}
 	a.cli = &grammar
-	k.BindTo(context.Background(), (*context.Context)(nil))
 	return a.fail(k.Run(a))
 }
 

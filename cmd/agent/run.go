@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/store"
@@ -61,7 +62,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 }
 
 // openReady opens the store and migrates it, if asked to or embedded. A store that has another schema is an error now;
-// one that is out of reach is not: the agent waits for it.
+// one that is out of reach is not: the agent waits for it, unless it is to be migrated.
 func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (dataStore, error) {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -70,26 +71,52 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 		return nil, err
 	}
 	if migrate || p.embedded() {
-		call, cancel := context.WithTimeout(ctx, migrateTimeout)
-		defer cancel()
-		done, err := s.Migrator().Up(call)
-		if err != nil {
+		if err := migrateUp(ctx, s, log); err != nil {
 			return nil, errors.Join(err, closeStore(s))
 		}
-		for _, m := range done {
-			log.Info("store migrated", "version", m.Version, "name", m.Name)
-		}
 	}
-	call, cancelPing := context.WithTimeout(ctx, openTimeout)
-	defer cancelPing()
-	err = s.Ping(call)
-	if isSchemaError(err) {
+	switch err := ping(ctx, s); {
+	case isSchemaError(err):
 		return nil, errors.Join(err, closeStore(s))
-	}
-	if err != nil {
+	case err != nil:
 		log.Warn("the store is out of reach; the agent starts and tries on", "err", err)
 	}
 	return s, nil
+}
+
+// How long a store that is to be migrated may take to come up beside the agent.
+const (
+	storePatience = 30 * time.Second
+	storePause    = time.Second
+)
+
+// migrateUp migrates a store as soon as it is there.
+func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
+	start := time.Now()
+	for {
+		err := ping(ctx, s)
+		if err == nil || isSchemaError(err) {
+			break
+		}
+		if time.Since(start) > storePatience {
+			return err
+		}
+		log.Warn("the store is out of reach and cannot be migrated yet, trying again", "err", err)
+		time.Sleep(storePause)
+	}
+	call, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	done, err := s.Migrator().Up(call)
+	for _, m := range done {
+		log.Info("store migrated", "version", m.Version, "name", m.Name)
+	}
+	return err
+}
+
+func ping(ctx context.Context, s dataStore) error {
+	call, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	return s.Ping(call)
 }
 
 // isSchemaError tells whether the store's schema is not the binary's; the error says what to do about it.

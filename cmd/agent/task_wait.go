@@ -118,18 +118,15 @@ func unfinished(ids []task.ID, infos []*ops.Info) string {
 
 // verdict is the exit code for what became of the tasks; a failure outweighs a cancellation.
 func verdict(infos []*ops.Info) error {
-	code := exitWell
+	var err error
 	for _, i := range infos {
 		switch i.State {
 		case task.StateSucceeded:
 		case task.StateCancelled:
-			code = max(code, exitTask+1)
+			err = &failure{code: exitCancelled}
 		default:
 			return &failure{code: exitTask}
 		}
 	}
-	if code == exitWell {
-		return nil
-	}
-	return &failure{code: exitCancelled}
+	return err
 }

@@ -22,7 +22,7 @@ const (
 type Watch struct {
 	// Changed is called with each task as it is first seen, and whenever its state or fence is another.
 	Changed func(Info)
-	// Trouble is called when the store fails; the wait goes on.
+	// Trouble is called when the store begins to fail; the wait goes on.
 	Trouble func(error)
 }
 
@@ -108,11 +108,11 @@ func (w *waiting) get(ctx context.Context, id task.ID) (*Info, error) {
 		return nil, fmt.Errorf("task %d: %w (or its retention is over)", id, ErrNoTask)
 	case w.since.IsZero():
 		w.since = time.Now()
+		if w.watch.Trouble != nil {
+			w.watch.Trouble(err)
+		}
 	case time.Since(w.since) > waitTrouble:
 		return nil, err
-	}
-	if w.watch.Trouble != nil {
-		w.watch.Trouble(err)
 	}
 	return nil, nil //nolint:nilnil // said above
 }
