@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +42,48 @@ func FuzzLoad(f *testing.F) {
 		for _, typ := range cfg.Tasks {
 			fuzzRow(t, typ.Target, &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload), Labels: []byte(`{"x": "y"}`)})
 		}
+	})
+}
+
+// FuzzTemplate evaluates any expression as an argument and as part of a URL for any row.
+func FuzzTemplate(f *testing.F) {
+	for _, expr := range []string{
+		`"${task.data.a}"`, `task.data.a[0].b`, `"x-${upper(task.data.a)}"`, `"%{if task.data.a}b%{else}c%{endif}"`, `jsonencode(task.data)`,
+		`"${task.data.a + 1 * -2 / 3 % 4}"`, `format("%05d %s %#v %[1]q", task.data.a, task.type)`, `replace(task.data.a, "b", task.data.a)`,
+		`regexreplace(task.data.a, "(b)", "$1$1")`, `join(task.data.a, split("b", task.data.a))`, `try(task.data.x, jsondecode(task.data.a), "c")`,
+		`"<<A\n${task.id}\nA\n"`, `substr(task.data.a, -2, 1)`, `sort(task.data.a[*])[0]`, `merge(task.data, {a = 1}).a`, `element(task.data.a, -7)`,
+		`task.data.a == null ? task.key : task.labels.x`, `tostring(max(task.data.a...))`, `base64decode(task.data.a)`, `slice(task.data.a, 0, 1)[0]`,
+		`lookup(task.data, task.data.a, "d")`, `formatlist("%s-%s", task.data.a, ["x"])[0]`, `coalesce(task.data.a, keys(task.data)[0])`,
+		`env("NONE", "")`, `file("old.secret")`, `tonumber(task.data.a) > 1e3 && !contains(["x"], task.data.a) || task.attempt >= 0x10`,
+	} {
+		f.Add(expr, `{"a": "b"}`)
+		f.Add(expr, `{"a": [1, {"b": 1e400}, "1e999999999"]}`)
+		f.Add(expr, `{"a": 9007199254740993}`)
+	}
+	env := everythingEnv()
+	f.Fuzz(func(t *testing.T, expr, payload string) {
+		if len(expr) > 1<<10 || len(payload) > 16<<10 {
+			return
+		}
+		start := time.Now()
+		for _, text := range []string{
+			"task \"a\" {\n  command {\n    argv = [\"echo\", " + expr + "\n]\n  }\n}\n",
+			"task \"a\" {\n  webhook {\n    url = \"http://h/x${" + expr + "}?y=${" + expr + "}\"\n    headers = { X-A = " + expr + "\n}\n  }\n}\n",
+		} {
+			cfg, ok := fuzzLoad(t, text, env, false)
+			if !ok {
+				continue
+			}
+			printed := effective(t, cfg)
+			second, ok := fuzzLoad(t, printed, env, true)
+			require.True(t, ok, printed)
+			require.Equal(t, printed, effective(t, second))
+			r := &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload)}
+			for _, typ := range cfg.Tasks {
+				fuzzRow(t, typ.Target, r)
+			}
+		}
+		require.Less(t, time.Since(start), 5*time.Second, "too much work for so little input")
 	})
 }
 

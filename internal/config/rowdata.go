@@ -86,7 +86,7 @@ func decodeJSON(raw []byte) (cty.Value, error) {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return cty.NilVal, errors.New("not valid JSON")
+		return cty.NilVal, errJSON
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return cty.NilVal, errors.New("not valid JSON: something follows it")
@@ -199,27 +199,21 @@ func (s pathStep) into(at json.RawMessage) (json.RawMessage, error) {
 	at = bytes.TrimSpace(at)
 	switch {
 	case bytes.HasPrefix(at, []byte("{")):
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal(at, &m); err != nil {
-			return nil, errors.New("not valid JSON")
+		v, found, err := member(at, string(s))
+		if err == nil && !found {
+			err = fmt.Errorf("the row has no field %q there", string(s))
 		}
-		if v, ok := m[string(s)]; ok {
-			return v, nil
-		}
-		return nil, fmt.Errorf("the row has no field %q there", string(s))
+		return v, err
 	case bytes.HasPrefix(at, []byte("[")):
 		i, err := strconv.Atoi(string(s))
 		if err != nil {
 			return nil, fmt.Errorf("there is a list in the row, which has no field %q", string(s))
 		}
-		var l []json.RawMessage
-		if err := json.Unmarshal(at, &l); err != nil {
-			return nil, errors.New("not valid JSON")
+		v, n, err := item(at, i)
+		if err == nil && (i < 0 || i >= n) {
+			err = fmt.Errorf("the list in the row has %d items, no index %d", n, i)
 		}
-		if i < 0 || i >= len(l) {
-			return nil, fmt.Errorf("the list in the row has %d items, no index %d", len(l), i)
-		}
-		return l[i], nil
+		return v, err
 	}
 	return nil, fmt.Errorf("there is neither an object nor a list in the row, so no field %q", string(s))
 }
@@ -259,16 +253,15 @@ func (p rowPath) present(s string) (string, error) {
 // scalar is the text of a JSON string, number or boolean.
 func scalar(raw json.RawMessage) (string, error) {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || !json.Valid(raw) {
-		return "", errors.New("not valid JSON")
+	switch {
+	case len(raw) == 0:
+		return "", errJSON
+	case raw[0] == '"':
+		return unquoted(raw)
+	case !json.Valid(raw):
+		return "", errJSON
 	}
 	switch raw[0] {
-	case '"':
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return "", errors.New("not valid JSON")
-		}
-		return s, nil
 	case '{', '[':
 		return "", errors.New("the row has an object or a list there: name a field of it, or use jsonencode(…)")
 	case 'n':
@@ -277,4 +270,13 @@ func scalar(raw json.RawMessage) (string, error) {
 		return string(raw), nil
 	}
 	return plainNumber(string(raw))
+}
+
+// unquoted is the text of a JSON string.
+func unquoted(raw json.RawMessage) (string, error) {
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return "", errJSON
+	}
+	return s, nil
 }
