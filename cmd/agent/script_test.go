@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds: commands(),
+		Cmds: commands(), Setup: setup,
 	})
 }
 
@@ -33,9 +33,15 @@ func TestPostgresScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DATABASE_URL", url)
 			env.Setenv("SCHEMA", pgtest.Schema(t))
-			return nil
+			return setup(env)
 		},
 	})
+}
+
+// setup spares each command the second that the race detector waits at the end of a process.
+func setup(env *testscript.Env) error {
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	return nil
 }
 
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
