@@ -50,7 +50,8 @@ func (b *block) checkNames() {
 		switch {
 		case slices.Contains(b.shape.attrs, a.Name):
 		case slices.Contains(b.shape.blocks, a.Name):
-			b.l.fail(a.NameRange, "A block, not an attribute", "%s is a block: write %s { … } without the equals sign.", a.Name, a.Name)
+			b.l.fail(a.NameRange, "A block, not an attribute", "%s is a block: write %s { … } without the equals sign.",
+				a.Name, a.Name)
 		default:
 			b.foreign(a.Name, a.NameRange, "attribute")
 		}
@@ -59,7 +60,8 @@ func (b *block) checkNames() {
 		switch {
 		case slices.Contains(b.shape.blocks, hb.Type):
 		case slices.Contains(b.shape.attrs, hb.Type):
-			b.l.fail(hb.TypeRange, "An attribute, not a block", "%s is an attribute: write %s = …, with the equals sign.", hb.Type, hb.Type)
+			b.l.fail(hb.TypeRange, "An attribute, not a block", "%s is an attribute: write %s = …, with the equals sign.",
+				hb.Type, hb.Type)
 		default:
 			b.foreign(hb.Type, hb.TypeRange, "block")
 		}
@@ -72,7 +74,8 @@ func (b *block) foreign(name string, at hcl.Range, kind string) {
 		b.l.fail(at, "Not in this version", "%s is part of Leasehold but not in this version. %s", name, b.shape.allowed())
 		return
 	}
-	b.l.fail(at, "Unknown "+kind, "There is no %s %q here.%s %s", kind, name, didYouMean(name, b.shape.names()), b.shape.allowed())
+	b.l.fail(at, "Unknown "+kind, "There is no %s %q here.%s %s", kind, name, didYouMean(name, b.shape.names()),
+		b.shape.allowed())
 }
 
 func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
@@ -80,7 +83,9 @@ func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
 	for _, a := range attrs {
 		out = append(out, a)
 	}
-	slices.SortFunc(out, func(a, b *hclsyntax.Attribute) int { return cmp.Compare(a.SrcRange.Start.Byte, b.SrcRange.Start.Byte) })
+	slices.SortFunc(out, func(a, b *hclsyntax.Attribute) int {
+		return cmp.Compare(a.SrcRange.Start.Byte, b.SrcRange.Start.Byte)
+	})
 	return out
 }
 
@@ -113,9 +118,8 @@ func (b *block) child(name string) *hclsyntax.Block {
 
 // given is an attribute's value.
 type given struct {
-	v    cty.Value
-	expr hclsyntax.Expression
 	checked
+	v  cty.Value
 	ok bool // written, not null, and of the wanted type
 }
 
@@ -134,7 +138,7 @@ func (b *block) get(name string, want cty.Type) given {
 		b.invalid(name, a.Expr.Range(), fmt.Errorf("it needs %s; this is %s", described(want), friendly(v)))
 		return given{}
 	}
-	return given{v: out, expr: a.Expr, checked: c, ok: true}
+	return given{v: out, checked: c, ok: true}
 }
 
 func described(t cty.Type) string {

@@ -53,7 +53,8 @@ type boundScanner struct {
 func (s *boundScanner) next(t hclsyntax.Token) *hcl.Diagnostic {
 	if c, opens := s.closers[t.Type]; opens {
 		if s.open = append(s.open, c); len(s.open) > maxNesting {
-			return problem(t.Range, "Nested too deeply", "Brackets, braces and templates may stand %d deep in each other.", maxNesting)
+			return problem(t.Range, "Nested too deeply", "Brackets, braces and templates may stand %d deep in each other.",
+				maxNesting)
 		}
 	} else if n := len(s.open); n > 0 && s.open[n-1] == t.Type {
 		s.open = s.open[:n-1]

@@ -42,7 +42,8 @@ func (b *block) argv() []task.Argument {
 	}
 	list, ok := unwrap(a.Expr).(*hclsyntax.TupleConsExpr)
 	if !ok {
-		b.invalid("argv", a.Expr.Range(), errors.New("it is a list of strings, as in "+example+"; there is no shell unless you name one"))
+		b.invalid("argv", a.Expr.Range(),
+			errors.New("it is a list of strings, as in "+example+"; there is no shell unless you name one"))
 		return nil
 	}
 	if len(list.Exprs) == 0 {

@@ -48,7 +48,8 @@ func TestDocumentation(t *testing.T) {
 	require.NotZero(t, blocks, "no block was found at all")
 }
 
-// TestExamples loads every configuration in examples/ and what `leasehold init` writes, and shows that it prints as what it is.
+// TestExamples loads every configuration in examples/ and what `leasehold init` writes, and shows that it prints as what
+// it is.
 func TestExamples(t *testing.T) {
 	files := pages(t, ".hcl", "examples", "cmd")
 	require.NotEmpty(t, files)

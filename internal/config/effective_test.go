@@ -151,7 +151,8 @@ func TestHashIgnoresNameAndSecrets(t *testing.T) {
 	base := hash(text, map[string]string{"URL": "postgres://a@h/db"})
 	require.Len(t, base, 12)
 	require.Equal(t, base, hash(text, map[string]string{"URL": "postgres://b@h/db"}))
-	require.Equal(t, base, hash("# a comment\n"+text+"agent {\n  name = \"other\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
+	require.Equal(t, base, hash("# a comment\n"+text+"agent {\n  name = \"other\"\n}\n",
+		map[string]string{"URL": "postgres://b@h/db"}))
 	require.NotEqual(t, base, hash(text+"agent {\n  poll = \"2s\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
 }
 
@@ -186,7 +187,8 @@ func randomConfig(t *rapid.T) string {
 	attr("  ", "name", `"n"`, `env("TEXT")`, `"${env("TEXT")}-é"`, `null`, "trimspace(<<A\nn\nA\n)")
 	attr("  ", "workers", `0`, `5`, `env("ONE")`, `tonumber(trimspace(file("one.txt")))`, `1 + 2`)
 	attr("  ", "poll", `"1s"`, `"1500ms"`, `env("SHORT")`, "env(\n \"SHORT\" # why\n)")
-	attr("  ", "token", `""`, `env("TEXT")`, `file("note.txt")`, `env("NONE", "")`, `"${env("TEXT")}${file("note.txt")}"`, `null`)
+	attr("  ", "token", `""`, `env("TEXT")`, `file("note.txt")`, `env("NONE", "")`,
+		`"${env("TEXT")}${file("note.txt")}"`, `null`)
 	b.WriteString("}\nstore {\n")
 	attr("  ", "url", `"sqlite:x.db"`, `"postgres://h/db"`, `"sqlite:${env("ABS")}/x"`)
 	attr("  ", "notify", `false`, `env("YES")`)
@@ -230,7 +232,8 @@ func randomConfig(t *rapid.T) string {
 			}
 			b.WriteString("]\n")
 			attr("    ", "dir", `"sub/../other"`, `env("REL")`, `env("ABS")`, `"${env("REL")}/x"`, `"/var/tmp/"`, `null`)
-			attr("    ", "env", "{ A = "+rapid.SampledFrom(strings).Draw(t, "value")+"\n B = "+rapid.SampledFrom(strings).Draw(t, "value")+"\n}")
+			one, two := rapid.SampledFrom(strings).Draw(t, "value"), rapid.SampledFrom(strings).Draw(t, "value")
+			attr("    ", "env", "{ A = "+one+"\n B = "+two+"\n}")
 			attr("    ", "user", `"nobody"`, `env("TEXT")`, `null`)
 			attr("    ", "exit_codes", `{ 42 = "rejected", "7" = "deferred" }`, `{}`)
 			attr("    ", "stop_signal", `"INT"`, `"SIGHUP"`)

@@ -86,7 +86,8 @@ func (o *outside) envFunction() function.Function {
 		case len(args) == 2:
 			return args[1], nil
 		}
-		return cty.NilVal, fmt.Errorf("the environment variable %s is not set: set it, or give a default, as in env(%q, \"…\")", name, name)
+		return cty.NilVal, fmt.Errorf(
+			"the environment variable %s is not set: set it, or give a default, as in env(%q, \"…\")", name, name)
 	}
 	return function.New(&function.Spec{
 		Params:   []function.Parameter{{Name: "name", Type: cty.String}},

@@ -90,7 +90,8 @@ func (s *scope) checkMention(tr hcl.Traversal) bool {
 	if name != "" {
 		what = "A row has no task." + name + "." + didYouMean(name, rowFields())
 	}
-	s.l.fail(tr.SourceRange(), "Unknown field of a row", "%s Its fields are task.%s.", what, strings.Join(rowFields(), ", task."))
+	s.l.fail(tr.SourceRange(), "Unknown field of a row", "%s Its fields are task.%s.", what,
+		strings.Join(rowFields(), ", task."))
 	return false
 }
 
@@ -98,7 +99,8 @@ func (s *scope) checkMention(tr hcl.Traversal) bool {
 func (s *scope) readOutside(call *hclsyntax.FunctionCallExpr) bool {
 	for _, arg := range call.Args {
 		if len(arg.Variables()) > 0 {
-			s.l.fail(arg.Range(), "A row cannot choose what is read", "%s is read once, at load; what it reads must not depend on task.…",
+			s.l.fail(arg.Range(), "A row cannot choose what is read",
+				"%s is read once, at load; what it reads must not depend on task.…",
 				call.Name)
 			return false
 		}
@@ -114,8 +116,9 @@ func (s *scope) constant(expr hclsyntax.Expression) (v cty.Value, c checked, ok 
 		return cty.NilVal, c, false
 	}
 	if c.row {
-		s.l.fail(expr.Range(), "No row data here", "This is evaluated once, at load. Templates that mention task.… may stand in a "+
-			"webhook's url and headers and in a command's argv and env.")
+		s.l.fail(expr.Range(), "No row data here",
+			"This is evaluated once, at load. Templates that mention task.… may stand in a "+
+				"webhook's url and headers and in a command's argv and env.")
 		return cty.NilVal, c, false
 	}
 	v, diags := expr.Value(s.ctx)

@@ -170,7 +170,8 @@ func (l *loader) parse(name string, src []byte) *hclsyntax.Body {
 		l.fail(at(name, src, bytes.IndexByte(src, 0)), "Not a text file", "The file holds a NUL byte. Save it as UTF-8 text.")
 		return nil
 	case !utf8.Valid(src):
-		l.fail(at(name, src, firstInvalid(src)), "Not UTF-8", "The file holds bytes that are not UTF-8. Save it as UTF-8 text.")
+		l.fail(at(name, src, firstInvalid(src)), "Not UTF-8",
+			"The file holds bytes that are not UTF-8. Save it as UTF-8 text.")
 		return nil
 	}
 	if d := checkBounds(name, src); d != nil {

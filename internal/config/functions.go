@@ -13,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
 // Function is a function that expressions may call. None of them reads a clock or a random number, and none but env
@@ -29,8 +28,10 @@ type Function struct {
 // Functions lists every function, for the documentation. The ones that look outside work only within Load.
 func Functions() []Function {
 	return append([]Function{
-		{Name: "env", Usage: "env(name, default)", Does: "the environment variable, read at load; unset without a default: an error"},
-		{Name: "file", Usage: "file(path)", Does: "the text of a file of at most 1 MiB, read at load; relative to the file that names it"},
+		{Name: "env", Usage: "env(name, default)",
+			Does: "the environment variable, read at load; unset without a default: an error"},
+		{Name: "file", Usage: "file(path)",
+			Does: "the text of a file of at most 1 MiB, read at load; relative to the file that names it"},
 	}, pureFunctions()...)
 }
 
@@ -66,8 +67,10 @@ func stringFunctions() []Function {
 		{"strlen", "strlen(s)", "how many characters s has", guard(stdlib.StrlenFunc, nil)},
 		{"split", "split(separator, s)", "the parts of s as a list", guard(stdlib.SplitFunc, splitCost)},
 		{"join", "join(separator, list)", "the list as one string", guard(stdlib.JoinFunc, joinCost)},
-		{"format", "format(pattern, values...)", "values put into a pattern with %s, %d, %05d, %q …", guard(stdlib.FormatFunc, formatCost)},
-		{"formatlist", "formatlist(pattern, lists...)", "format for each item of the lists", guard(stdlib.FormatListFunc, formatListCost)},
+		{"format", "format(pattern, values...)", "values put into a pattern with %s, %d, %05d, %q …",
+			guard(stdlib.FormatFunc, formatCost)},
+		{"formatlist", "formatlist(pattern, lists...)", "format for each item of the lists",
+			guard(stdlib.FormatListFunc, formatListCost)},
 	}
 }
 
@@ -175,10 +178,4 @@ func jsonDecode() function.Function {
 		},
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return decode(args[0]) },
 	})
-}
-
-// encodeJSON is the value as JSON.
-func encodeJSON(v cty.Value) (string, error) {
-	out, err := ctyjson.Marshal(v, v.Type())
-	return string(out), err
 }

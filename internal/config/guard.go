@@ -19,7 +19,8 @@ const (
 	maxValueElements = 10_000  // items and attributes in a value
 )
 
-var errValueSize = fmt.Errorf("the value would be larger than %d KiB or have more than %d items", maxValueSize>>10, maxValueElements)
+var errValueSize = fmt.Errorf("the value would be larger than %d KiB or have more than %d items",
+	maxValueSize>>10, maxValueElements)
 
 // guard bounds a function: what it would produce, by cost before it is called (nil: it cannot produce more than a few
 // times what it gets), and by size after.

@@ -21,9 +21,11 @@ func TestScanIsDecoding(t *testing.T) {
 			}
 			switch kind {
 			case 0:
-				return space + strconv.Quote(rapid.SampledFrom([]string{"", "a", `\`, `"`, "}", "]", ",", ":", "{["}).Draw(t, "text")) + space
+				text := rapid.SampledFrom([]string{"", "a", `\`, `"`, "}", "]", ",", ":", "{["}).Draw(t, "text")
+				return space + strconv.Quote(text) + space
 			case 1, 2, 3:
-				return space + rapid.SampledFrom([]string{"0", "-1.5e3", "true", "null", `"\u00e9\"\\"`, "[]", "{ }"}).Draw(t, "word") + space
+				words := []string{"0", "-1.5e3", "true", "null", `"\u00e9\"\\"`, "[]", "{ }"}
+				return space + rapid.SampledFrom(words).Draw(t, "word") + space
 			case 4:
 				out := "["
 				for i := range rapid.IntRange(0, 3).Draw(t, "items") {
@@ -39,7 +41,8 @@ func TestScanIsDecoding(t *testing.T) {
 				if i > 0 {
 					out += "," + space
 				}
-				out += rapid.SampledFrom([]string{`"a"`, `"b"`, `"\u0061"`, `"a\"}"`, `""`}).Draw(t, "name") + space + ":" + any(depth-1).Draw(t, "member")
+				name := rapid.SampledFrom([]string{`"a"`, `"b"`, `"\u0061"`, `"a\"}"`, `""`}).Draw(t, "name")
+				out += name + space + ":" + any(depth-1).Draw(t, "member")
 			}
 			return out + "}"
 		})
@@ -73,7 +76,8 @@ func TestScanIsDecoding(t *testing.T) {
 func TestScanOfBrokenText(t *testing.T) {
 	const text = `{"a": [1, {"b": "c\"d"}], "e\u0041": null, "f": -1.5}`
 	for i := range len(text) {
-		for _, b := range []string{text[:i], text[:i] + "}" + text[i:], text[:i] + "\"" + text[i:], text[:i] + "\\" + text[i:], text[i:]} {
+		for _, b := range []string{text[:i], text[:i] + "}" + text[i:], text[:i] + "\"" + text[i:],
+			text[:i] + "\\" + text[i:], text[i:]} {
 			if b == "" {
 				continue
 			}

@@ -114,7 +114,8 @@ func (l *loader) problems() *Problems {
 		return a.Subject.Start.Byte - b.Subject.Start.Byte
 	})
 	diags := slices.CompactFunc(l.diags, func(a, b *hcl.Diagnostic) bool {
-		return a.Summary == b.Summary && a.Detail == b.Detail && a.Subject != nil && b.Subject != nil && *a.Subject == *b.Subject
+		samePlace := a.Subject != nil && b.Subject != nil && *a.Subject == *b.Subject
+		return samePlace && a.Summary == b.Summary && a.Detail == b.Detail
 	})
 	p := &Problems{diags: diags, files: make(map[string]*hcl.File)}
 	if len(diags) > maxProblems {

@@ -24,8 +24,9 @@ func (b *block) retry() task.Retry {
 	sub := b.block(hb, retryShape())
 	b.out.blocks = append(b.out.blocks, sub.out)
 	r := task.Retry{
-		Limit:   sub.num("limit", task.DefaultRetryLimit, 0, maxRetries),
-		Backoff: task.Backoff(sub.choice("backoff", string(task.Exponential), string(task.Exponential), string(task.Constant))),
+		Limit: sub.num("limit", task.DefaultRetryLimit, 0, maxRetries),
+		Backoff: task.Backoff(sub.choice("backoff", string(task.Exponential), string(task.Exponential),
+			string(task.Constant))),
 	}
 	r.Min, r.Max = sub.delays()
 	r.On = sub.retryOn()

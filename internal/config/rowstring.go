@@ -12,7 +12,9 @@ import (
 )
 
 // rowString compiles a string that a row may fill in. Fixed text is checked now, the rest with each row.
-func (b *block) rowString(name string, expr hclsyntax.Expression, limit int, valid func(string) error) (*template, checked, bool) {
+func (b *block) rowString(
+	name string, expr hclsyntax.Expression, limit int, valid func(string) error,
+) (*template, checked, bool) {
 	t, c, ok := b.template(expr)
 	if !ok {
 		return nil, c, false
@@ -30,7 +32,8 @@ func (b *block) rowString(name string, expr hclsyntax.Expression, limit int, val
 	return t, c, true
 }
 
-// templates compiles an object of strings that rows may fill in; its keys are fixed. same folds keys that mean the same.
+// templates compiles an object of strings that rows may fill in; its keys are fixed. same folds keys that mean the
+// same.
 func (b *block) templates(
 	name string, limit int, checkKey, checkValue func(string) error, same func(string) string,
 ) map[string]task.Template {

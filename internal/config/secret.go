@@ -22,7 +22,8 @@ const (
 )
 
 // secretName matches names of headers and variables whose literal values are not to be shown.
-var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|pwd|credential|signature|(api|access|private)[-_]?key`)
+var secretName = regexp.MustCompile(
+	`(?i)auth|cookie|token|secret|passw|pwd|credential|signature|(api|access|private)[-_]?key`)
 
 // Passwords in the URLs of databases: after the user, or as a parameter.
 var (
@@ -84,8 +85,9 @@ func (s *scope) mask(r hcl.Range, all bool) {
 // notRedacted refuses to load what Effective printed instead of a secret, unless that is what the caller wants.
 func (b *block) notRedacted(at hcl.Range, value string) {
 	if strings.Contains(value, Redacted) && !b.l.opts.Redacted {
-		b.l.fail(at, "Redacted secret", "This stands where a secret was when the configuration was printed. Put the secret in its place, "+
-			"or better env(…) or file(…).")
+		b.l.fail(at, "Redacted secret",
+			"This stands where a secret was when the configuration was printed. Put the secret in its place, "+
+				"or better env(…) or file(…).")
 	}
 }
 

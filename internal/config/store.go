@@ -65,7 +65,8 @@ func storeURL(dir, s string) (string, error) {
 	switch {
 	case strings.HasPrefix(s, "postgres://"), strings.HasPrefix(s, "postgresql://"):
 		if _, err := url.Parse(s); err != nil {
-			return "", errors.New("it cannot be read as a URL; characters as @ : / ? # % in a password are escaped as %40 and so on")
+			return "", errors.New("it cannot be read as a URL; " +
+				"characters as @ : / ? # % in a password are escaped as %40 and so on")
 		}
 		return s, nil
 	case strings.HasPrefix(s, "sqlite:"):
@@ -76,7 +77,7 @@ func storeURL(dir, s string) (string, error) {
 			}
 			path = rest
 		}
-		if path == "" || strings.ContainsAny(path, "?#\x00") || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "file:") {
+		if !filePath.MatchString(path) || strings.HasPrefix(path, "file:") {
 			return "", errors.New("after sqlite: comes the path of a file, without parameters, as in sqlite:leasehold.db")
 		}
 		return "sqlite:" + resolve(dir, path), nil
@@ -85,6 +86,8 @@ func storeURL(dir, s string) (string, error) {
 	}
 	return "", errors.New("a store is postgres://user@host/database or sqlite:path")
 }
+
+var filePath = regexp.MustCompile(`^[^:?#\x00][^?#\x00]*$`)
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 

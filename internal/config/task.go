@@ -30,7 +30,8 @@ var typeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 func checkType(s string) error {
 	if !typeName.MatchString(s) {
-		return fmt.Errorf("%q: a type is named with letters, digits and . _ - : /, at most 128 of them, and starts with a letter or digit", s)
+		return fmt.Errorf("%q: a type is named with letters, digits and . _ - : /, at most 128 of them, "+
+			"and starts with a letter or digit", s)
 	}
 	return nil
 }
@@ -69,9 +70,11 @@ func (b *block) target(p *task.Policy) task.Target {
 	webhook, command := b.child("webhook"), b.child("command")
 	switch {
 	case webhook == nil && command == nil:
-		b.l.fail(b.rng, "No target", "A task needs a webhook block, for an HTTP request, or a command block, for a subprocess.")
+		b.l.fail(b.rng, "No target",
+			"A task needs a webhook block, for an HTTP request, or a command block, for a subprocess.")
 	case webhook != nil && command != nil:
-		b.l.fail(command.DefRange(), "Two targets", "A task has one target; a webhook block stands at %s.", place(webhook.DefRange()))
+		b.l.fail(command.DefRange(), "Two targets", "A task has one target; a webhook block stands at %s.",
+			place(webhook.DefRange()))
 	case webhook != nil:
 		sub := b.block(webhook, webhookShape())
 		w := sub.webhook()

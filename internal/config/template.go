@@ -142,7 +142,8 @@ func (s *scope) part(expr hclsyntax.Expression) (part, bool) {
 		return p, false
 	}
 	if v.IsNull() || v.Type() != cty.DynamicPseudoType && !v.Type().IsPrimitiveType() {
-		s.l.fail(expr.Range(), "Not a string", "Text is needed here, and this gives %s. jsonencode(…) makes a string of anything.",
+		s.l.fail(expr.Range(), "Not a string",
+			"Text is needed here, and this gives %s. jsonencode(…) makes a string of anything.",
 			friendly(v))
 		return p, false
 	}

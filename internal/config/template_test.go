@@ -107,7 +107,8 @@ func TestRowsThatFail(t *testing.T) {
 		{`"${max(task.data.a, 1)}"`, `{"a": "1e99999"}`, `number is infinite`},
 		{`"${tonumber(task.data.a)}"`, `{"a": "1e999999999"}`, `number is infinite, too long`},
 		{`"${jsondecode(task.data.a)}"`, `{"a": "1e999999999"}`, `number is infinite, too long`},
-		{`"${task.data.a * task.data.a * task.data.a * task.data.a * task.data.a * task.data.a}"`, `{"a": 1e400}`, `number is infinite, too long`},
+		{`"${task.data.a * task.data.a * task.data.a * task.data.a * task.data.a * task.data.a}"`, `{"a": 1e400}`,
+			`number is infinite, too long`},
 		{`"${task.data.a / 0}"`, `{"a": 1}`, `number is infinite`},
 		{`"${upper(task.data.missing)}"`, `{}`, `upper(task.data.missing)`},
 		{`"${upper(task.data.a)}"`, `{"a": {}}`, `string`},
@@ -133,7 +134,8 @@ func TestRowsThatFail(t *testing.T) {
 		})
 	}
 	bare := &task.Task{Payload: json.RawMessage(`{}`)}
-	for _, expr := range []string{`"${task.key}"`, `"${task.region}"`, `"${task.labels.x}"`, `"${upper(task.key)}"`, `upper(task.labels.x)`} {
+	for _, expr := range []string{`"${task.key}"`, `"${task.region}"`, `"${task.labels.x}"`, `"${upper(task.key)}"`,
+		`upper(task.labels.x)`} {
 		_, err := argument(t, expr, nil).Template(bare)
 		require.ErrorContains(t, err, "leasehold.hcl:3: ", expr)
 	}
@@ -246,7 +248,8 @@ func TestDash(t *testing.T) {
 
 // TestTemplatesTogether runs templates that share what env and file read at the same time: -race watches.
 func TestTemplatesTogether(t *testing.T) {
-	a := argument(t, `"${upper(env("A"))}${file("leasehold.hcl") == "" ? 1 : 2}${task.data.n + 1}"`, map[string]string{"A": "x"})
+	a := argument(t, `"${upper(env("A"))}${file("leasehold.hcl") == "" ? 1 : 2}${task.data.n + 1}"`,
+		map[string]string{"A": "x"})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -264,7 +267,8 @@ func TestTemplatesTogether(t *testing.T) {
 // TestReadOnce shows that a row's evaluation reads neither the environment nor files.
 func TestReadOnce(t *testing.T) {
 	reads := 0
-	dir := write(t, map[string]string{"leasehold.hcl": "task \"a\" {\n  command {\n    argv = [\"echo\", \"${upper(env(\"A\"))}${task.id}\"]\n  }\n}\n"})
+	dir := write(t,
+		map[string]string{"leasehold.hcl": "task \"a\" {\n  command {\n    argv = [\"echo\", \"${upper(env(\"A\"))}${task.id}\"]\n  }\n}\n"})
 	cfg, err := Load([]string{dir}, Options{LookupEnv: func(string) (string, bool) { reads++; return "x", true }})
 	require.NoError(t, err)
 	require.Equal(t, 1, reads)

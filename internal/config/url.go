@@ -76,7 +76,8 @@ func checkURL(text string) error {
 	case u.Hostname() == "":
 		return errors.New("it names no host, as http://127.0.0.1:8080/… does")
 	case u.User != nil:
-		return errors.New(`credentials do not belong in a URL, which ends up in logs: declare headers = { Authorization = "Basic ${base64encode(env("…"))}" }`)
+		return errors.New("credentials do not belong in a URL, which ends up in logs: " +
+			`declare headers = { Authorization = "Basic ${base64encode(env("…"))}" }`)
 	case strings.Contains(text, "#"):
 		return errors.New("a URL for requests has no fragment (#)")
 	}
