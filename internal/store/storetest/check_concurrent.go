@@ -28,6 +28,7 @@ func concurrentChecks() []Check {
 		{"one of many settles a row", concurrentSettle},
 		{"one key, many producers", concurrentKey},
 		{"many sessions", concurrentJoins},
+		{"thieves", concurrentThieves},
 	}
 }
 
