@@ -66,7 +66,10 @@ func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhoo
 func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
 	row := l.Task()
 	if !r.breakers.Begin(t.Name, row.Phase(), row.ID) {
-		return task.Outcome{Verdict: task.Drained, Untouched: true, Error: "its target is out of reach, and another task is trying it"}
+		return task.Outcome{
+			Verdict: task.Drained, Untouched: true,
+			Error: "its target is out of reach, and another task is trying it",
+		}
 	}
 	switch target := t.Target.(type) {
 	case *task.Webhook:

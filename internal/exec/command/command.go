@@ -18,9 +18,8 @@ import (
 
 // Times that no declaration changes.
 const (
-	orphanGrace = time.Second            // for what a leader that has ended left behind in its group
-	drainFor    = 250 * time.Millisecond // for output still in the pipe when the group is empty
-	killFor     = 3 * time.Second        // for a killed group to be gone
+	orphanGrace = time.Second     // for what a leader that has ended left behind in its group
+	killFor     = 3 * time.Second // for a killed group to be gone
 )
 
 // Options are what a Runner needs.
@@ -30,9 +29,10 @@ type Options struct {
 
 // Runner runs attempts. It is safe for use by many at once.
 type Runner struct {
-	log  *slog.Logger
-	oom  *oomCounter
-	dirs dirs
+	log    *slog.Logger
+	oom    *oomCounter
+	dirs   dirs
+	shared shared
 }
 
 // New makes a runner. From now on nothing that the agent was started with, standard streams aside, is handed on to a
@@ -42,8 +42,21 @@ func New(o Options) *Runner {
 	return &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents())}
 }
 
-// Close removes what is kept on disk between attempts.
+// Close waits for what the ends of attempts have left to be done, and removes what is kept on disk between them. A
+// process that SIGKILL did not end is not waited for long.
 func (r *Runner) Close() {
+	over := make(chan struct{})
+	go func() {
+		r.shared.running.Wait()
+		close(over)
+	}()
+	late := time.NewTimer(killFor)
+	defer late.Stop()
+	select {
+	case <-over:
+	case <-late.C:
+		r.log.Error("a process did not end, and the agent does not wait for it")
+	}
 	if err := r.dirs.close(); err != nil {
 		r.log.Warn("private directories of tasks are left behind", "error", err)
 	}
@@ -73,7 +86,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	}()
 	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath())
 	l.Start()
-	p, err := start(call)
+	p, err := start(call, &r.shared)
 	if err != nil {
 		return notStarted(err)
 	}
@@ -109,7 +122,7 @@ func (r *Runner) supervise(l *lease.Lease, c *task.Command, p *process) ending {
 		row := l.Task()
 		r.log.Error("processes are still there after SIGKILL", "task", row.ID, "type", row.Type, "fence", row.Fence, "group", p.pid)
 	}
-	end.output = p.close()
+	end.output = p.finish()
 	end.exit = p.status()
 	return end
 }

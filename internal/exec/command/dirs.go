@@ -24,7 +24,9 @@ func (s *dirs) take(c *syscall.Credential) (*privateDir, error) {
 			d.uses++
 			return d, nil
 		}
-		_ = d.fd.Close() // somebody moved or opened it: it is theirs now
+		if err := d.remove(); err != nil { // an attempt moved it away, or let others in
+			return nil, err
+		}
 	}
 	return makeDir(c)
 }
@@ -43,7 +45,7 @@ func (s *dirs) pop(uid uint32) *privateDir {
 
 // give takes a directory back, and removes one that cannot be used again.
 func (s *dirs) give(d *privateDir) error {
-	if d.clean() && d.intact() && s.push(d) {
+	if d.clean() && s.push(d) {
 		return nil
 	}
 	return d.remove()

@@ -18,14 +18,33 @@ type process struct {
 	exited chan struct{} // closed once the leader has been reaped
 	state  *os.ProcessState
 
-	in    *os.File // our end of its standard input
-	out   *os.File // our end of its output
-	pipes sync.WaitGroup
-	kept  output
+	in  *os.File // our end of its standard input
+	out *os.File // our end of its output
+
+	shared *shared
+	mu     sync.Mutex
+	kept   output
+	buffer *[]byte // nil once nothing is kept any more
 }
 
-// start starts a call as the leader of a new process group.
-func start(k *call) (p *process, err error) {
+// shared is what the processes of a runner have in common.
+type shared struct {
+	running sync.WaitGroup // goroutines, which end with their process or shortly after
+	buffers sync.Pool      // of *[]byte, readSize long
+}
+
+// readSize is how much output is read at once.
+const readSize = 32 << 10
+
+// pipeHolds is how much every pipe takes without a reader (pipe(7): one page at the least).
+const pipeHolds = 4096
+
+// maxPipe is more than a pipe holds (fs.pipe-max-size is 1 MiB), so that one who goes on writing is not read for ever.
+const maxPipe = 2 << 20
+
+// start starts a call as the leader of a new process group. What it leaves running ends with the process and
+// finish.
+func start(k *call, s *shared) (p *process, err error) {
 	childIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -39,20 +58,33 @@ func start(k *call) (p *process, err error) {
 		Stdin: childIn, Stdout: childOut, Stderr: childOut, // one pipe keeps the order of the two
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
 	}
+	small := len(k.input) <= pipeHolds
+	if small {
+		_, _ = in.Write(k.input)
+		_ = in.Close()
+	}
 	err = cmd.Start()
 	_, _ = childIn.Close(), childOut.Close()
 	if err != nil {
 		_, _ = in.Close(), out.Close()
 		return nil, startError(k, err)
 	}
-	p = &process{pid: cmd.Process.Pid, exited: make(chan struct{}), in: in, out: out}
-	p.pipes.Go(func() { p.feed(k.input) })
-	p.pipes.Go(p.drain)
-	go func() { // ends with the leader, which awaitGone and kill see to
+	p = &process{pid: cmd.Process.Pid, exited: make(chan struct{}), in: in, out: out, shared: s}
+	if b, ok := s.buffers.Get().(*[]byte); ok {
+		p.buffer = b
+	} else {
+		b := make([]byte, readSize)
+		p.buffer = &b
+	}
+	if !small {
+		s.running.Go(func() { p.feed(k.input) })
+	}
+	s.running.Go(p.drain)
+	s.running.Go(func() {
 		_ = cmd.Wait() // what it says stands in the state
 		p.state = cmd.ProcessState
 		close(p.exited)
-	}()
+	})
 	return p, nil
 }
 
@@ -62,31 +94,72 @@ func (p *process) feed(input []byte) {
 	_ = p.in.Close()
 }
 
-// drain reads all output until nobody can write any more, or the reading is cut off.
+// drain reads output until nobody can write any more, or finish has taken the rest.
 func (p *process) drain() {
-	buffer, _ := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	for {
-		n, err := p.out.Read(*buffer)
-		p.kept.add((*buffer)[:n])
-		if err != nil {
-			return
-		}
+	defer p.out.Close()
+	raw, err := p.out.SyscallConn()
+	if err != nil {
+		return
 	}
+	_ = raw.Read(func(fd uintptr) bool {
+		for {
+			switch p.take(int(fd)) {
+			case atEnd:
+				return true
+			case empty:
+				return false // wait for more
+			case full:
+			}
+		}
+	})
 }
 
-var buffers = sync.Pool{New: func() any {
-	b := make([]byte, 32<<10)
-	return &b
-}}
+// taken is how take left the pipe.
+type taken int
 
-// close ends the pipes and returns what was printed. What is still in the output pipe is read; a process outside the
-// group that holds it open is not waited for.
-func (p *process) close() string {
-	_ = p.in.Close()
-	_ = p.out.SetReadDeadline(time.Now().Add(drainFor))
-	p.pipes.Wait()
-	_ = p.out.Close()
+const (
+	empty taken = iota // for now
+	full               // it took maxPipe bytes, and there may be more
+	atEnd              // nothing more comes, or nothing more is kept
+)
+
+// take reads what stands in the output pipe, at most about maxPipe bytes of it.
+func (p *process) take(fd int) taken {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for left := maxPipe; left > 0 && p.buffer != nil; {
+		n, err := unix.Read(fd, *p.buffer)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return empty
+		case n <= 0:
+			return atEnd
+		}
+		p.kept.add((*p.buffer)[:n])
+		left -= n
+	}
+	if p.buffer == nil {
+		return atEnd
+	}
+	return full
+}
+
+// finish ends the pipes and returns what was printed. What the dead have left in the output pipe is read here and now.
+// Neither the end of the file nor drain is waited for: a process outside the group may hold the pipe open, and while
+// all threads are busy starting processes, Go's scheduler would take milliseconds to get there.
+func (p *process) finish() string {
+	if raw, err := p.out.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { p.take(int(fd)) }) // an error says that drain has seen the end
+	}
+	past := time.Unix(0, 0)
+	_ = p.out.SetReadDeadline(past) // wakes drain, which closes it
+	_ = p.in.SetWriteDeadline(past) // and feed
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shared.buffers.Put(p.buffer)
+	p.buffer = nil
 	return p.kept.String()
 }
 

@@ -57,6 +57,25 @@ func TestSessionOfItsOwn(t *testing.T) {
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 }
 
+// What left the group and goes on printing into the attempt's pipe is cut off.
+func TestSessionOfItsOwnThatPrints(t *testing.T) {
+	dir := t.TempDir()
+	c := shell(`setsid sh -c 'echo $$ > pid.new; mv pid.new pid; exec yes' & while [ ! -e pid ]; do sleep 0.01; done`)
+	c.Dir = dir
+	o := run(t, exectest.Attempt{}, c)
+	require.Equal(t, task.Succeeded, o.Verdict)
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	require.NoError(t, err)
+	pid := atoi(strings.TrimSpace(string(text)))
+	for deadline := time.Now().Add(30 * time.Second); unix.Kill(pid, 0) == nil; {
+		stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if i := bytes.LastIndexByte(stat, ')'); i < 0 || stat[i+2] == 'Z' {
+			break
+		}
+		require.True(t, time.Now().Before(deadline), "its writes fail, which ends it")
+	}
+}
+
 // A group of which only zombies are left is gone: their parent may never look.
 func TestZombiesAreDead(t *testing.T) {
 	parent := exec.Command(os.Args[0])

@@ -29,7 +29,7 @@ const (
 // Options are what a Client needs.
 type Options struct {
 	Version string // of the agent, for User-Agent
-	Workers int    // attempts at once: as many idle connections are kept for each host
+	Workers int    // attempts at once, and the most connections to one host; 0: no bound
 }
 
 // Client runs attempts. It is safe for use by many at once.
@@ -57,6 +57,7 @@ func New(o Options) *Client {
 		Protocols:              protocols,
 		DisableCompression:     true, // a small answer may not unfold into a large one
 		MaxIdleConnsPerHost:    max(o.Workers, 16),
+		MaxConnsPerHost:        o.Workers, // a dial that a freed connection has overtaken would be one too many
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 	}
