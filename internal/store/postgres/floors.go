@@ -14,8 +14,11 @@ import (
 //
 // Rows can appear below a floor: inserted by a transaction that began earlier, given back with their old due time, or
 // passed over while somebody had them locked. A lane is therefore looked at from zero when it comes back short, and at
-// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost.
+// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost. And there
+// are no floors before floorAfter rows have been claimed without an end in sight: until then they would save little, and
+// the order of rows is exact.
 const (
+	floorAfter = 100
 	floorLeast = time.Second
 	floorMost  = 5 * time.Second
 	floorShare = 20 // a look from zero may take a 20th of the time
@@ -38,6 +41,7 @@ type lane struct {
 type bottom struct {
 	looked time.Time     // when it was last looked at from zero
 	every  time.Duration // how often that is due
+	taken  int           // rows claimed since the lane was last short
 	marks  map[rung]mark
 }
 
@@ -76,7 +80,7 @@ func (f *floors) look(c poll.Claim) *look {
 	where := regions(c.Region)
 	for i, w := range c.Wants {
 		b := f.lanes[lane{w.Type, w.Phase, c.Region}]
-		if b == nil || len(b.marks) == 0 || l.started.Sub(b.looked) >= b.every {
+		if b == nil || b.taken < floorAfter || l.started.Sub(b.looked) >= b.every {
 			l.zero[i] = true
 			continue
 		}
@@ -120,10 +124,17 @@ func (f *floors) note(l *look, rows []task.Task) (again []poll.Want) {
 			continue
 		}
 		b := f.lanes[of]
-		if l.zero[i] || b == nil {
-			b = &bottom{looked: l.started, every: min(max(floorLeast, floorShare*took), floorMost), marks: map[rung]mark{}}
+		if b == nil && !l.zero[i] {
+			continue // another claim has found the lane short: the next one looks from zero
+		}
+		if b == nil {
+			b = &bottom{}
 			f.lanes[of] = b
 		}
+		if l.zero[i] {
+			b.looked, b.every, b.marks = l.started, min(max(floorLeast, floorShare*took), floorMost), map[rung]mark{}
+		}
+		b.taken += n
 		b.raise(of, rows)
 	}
 	return again

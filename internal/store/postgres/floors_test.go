@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// TestFloors walks one lane through its life, on a clock of its own.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	f := newFloors()
+	f.now = func() time.Time { return now }
+	claim := func(n int) poll.Claim {
+		return poll.Claim{Region: "sg", Wants: []poll.Want{
+			{Type: "other", Phase: task.Run, N: 1}, {Type: "a", Phase: task.Run, N: n},
+		}}
+	}
+	next := task.ID(0)
+	rows := func(n int) (all []task.Task) {
+		for range n {
+			next++
+			all = append(all, task.Task{
+				ID: next, Type: "a", State: task.StateRunning, Region: "sg", Priority: 3, RunAt: time.Unix(int64(next), 0),
+			})
+		}
+		return all
+	}
+	// The place of (want 2, region 2, priority 3) among two wants, two regions and 21 priorities from high to low.
+	const place = (1*2+1)*priorities + 7
+	full := func(took time.Duration, n int) *look {
+		l := f.look(claim(n))
+		now = now.Add(took)
+		again := f.note(l, rows(n))
+		require.NotContains(t, again, l.claim.Wants[1])
+		return l
+	}
+	require.Empty(t, full(0, 60).at, "the first look is from zero")
+	require.Empty(t, full(0, 60).at, "there are no floors for so few rows")
+	l := full(0, 60)
+	require.Len(t, l.at, 2*2*priorities)
+	for i := range l.at {
+		if i == place {
+			require.Equal(t, time.Unix(120, 0), l.at[i])
+			require.EqualValues(t, 120, l.id[i])
+			continue
+		}
+		require.True(t, l.at[i].IsZero(), "place %d has no floor", i)
+	}
+	require.Equal(t, time.Unix(180, 0), full(0, 60).at[place], "it rises with each claim")
+
+	now = now.Add(floorLeast)
+	require.Empty(t, full(100*time.Millisecond, 60).at, "and is looked below every second")
+	now = now.Add(floorShare*100*time.Millisecond - time.Millisecond - 100*time.Millisecond)
+	require.NotEmpty(t, full(0, 60).at, "less often, if that was dear")
+	now = now.Add(time.Millisecond)
+	require.Empty(t, full(time.Minute, 60).at)
+	now = now.Add(floorMost)
+	require.Empty(t, full(0, 60).at, "but every five seconds at least")
+
+	// Short above a floor: what is missing is asked for once more, from zero.
+	l = f.look(claim(60))
+	require.NotEmpty(t, l.at)
+	again := f.note(l, rows(13))
+	require.Equal(t, []poll.Want{{Type: "a", Phase: task.Run, N: 47}}, again)
+	require.Empty(t, f.look(claim(60)).at)
+	// Short from zero: there is no more.
+	l = f.look(claim(60))
+	require.Empty(t, f.note(l, rows(13)))
+	require.Empty(t, full(0, 60).at)
+
+	// A claim under way while another finds the lane short leaves no floor behind.
+	require.Empty(t, full(0, 60).at)
+	above := f.look(claim(60))
+	require.NotEmpty(t, above.at)
+	f.note(f.look(claim(60)), nil)
+	f.note(above, rows(60))
+	require.Empty(t, f.look(claim(60)).at)
+}
