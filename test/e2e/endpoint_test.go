@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -51,6 +52,9 @@ func (e *endpoint) serve(_ http.ResponseWriter, r *http.Request) {
 	attempt, err2 := strconv.ParseInt(r.Header.Get("Leasehold-Attempt"), 10, 64)
 	if err != nil || err2 != nil || id >= int64(len(e.hits)) {
 		panic("a request without its headers, or of a task that there is not") // the connection is cut, the task not done
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil { // read to its end, the server notices when the agent goes away
+		panic(err)
 	}
 	e.hits[id].Add(1)
 	e.total.Add(1)
