@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,4 +116,40 @@ func TestManyWriters(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 2*writers*each, h.count(t, "SELECT count(*) FROM task"))
+}
+
+// A store that writes all the time must leave others their turns: another agent's store, and an application that waits
+// with SQLite's own patience, which looks only every 100 ms.
+func TestABusyStoreLeavesOthersTheirTurn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	other := open(t, Options{Path: h.path})
+	ctx, cancel := context.WithCancel(t.Context())
+	var turns atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			err := h.update(ctx, "hog", func(*tx) error {
+				for start := time.Now(); time.Since(start) < 5*time.Millisecond; {
+					runtime.Gosched()
+				}
+				return nil
+			})
+			if err != nil && ctx.Err() == nil {
+				ended <- err
+				return
+			}
+			turns.Add(1)
+		}
+		ended <- nil
+	}()
+	start := time.Now()
+	for n := 0; n < 20 || turns.Load() < 20; n++ { // both sides get on
+		require.Less(t, time.Since(start), time.Minute)
+		_, _, err := other.Enqueue(t.Context(), ops.Request{Type: "x"})
+		require.NoError(t, err)
+		require.NoError(t, h.exec(t, "INSERT INTO task (type) VALUES ('x')"))
+	}
+	cancel()
+	require.NoError(t, <-ended)
 }

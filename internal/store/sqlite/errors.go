@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +15,8 @@ import (
 
 // errQueue: a call waited its bound for its turn, behind calls of this process that wait for the lock themselves.
 var errQueue = errors.New("many calls wait for their turn to write, or another program keeps the file locked")
+
+var errClosed = errors.New("it is closed")
 
 // code is the primary result code of SQLite in err; 0 where it has none (https://sqlite.org/rescode.html).
 func code(err error) int {
@@ -44,8 +45,6 @@ func (s *Store) explain(op string, err error) error {
 	case errors.As(err, &schema), errors.As(err, &input), errors.Is(err, ops.ErrNoTask),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", op, err)
-	case errors.Is(err, sql.ErrConnDone), strings.Contains(err.Error(), "sql: database is closed"):
-		return fmt.Errorf("%s: store %s is closed: %w", op, s.path, err)
 	case strings.Contains(err.Error(), "no such table"):
 		return fmt.Errorf("%s: store %s: %w (%w)", op, s.path, &store.SchemaError{Want: version()}, err)
 	}

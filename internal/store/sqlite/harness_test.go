@@ -30,6 +30,10 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
+func TestMachine(t *testing.T) {
+	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
+}
+
 // harness is a store, and an application with a connection of its own to the same file.
 type harness struct {
 	*Store

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,16 +102,10 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 			if len(list) == limit {
 				return nil
 			}
-			where, args, err := conditions(f)
+			text, args, err := listQuery(table, f)
 			if err != nil {
 				return err
 			}
-			finished := "finished_at"
-			if table == "task" {
-				finished = "NULL"
-			}
-			text := "SELECT " + columns + ", " + finished + ", NULL, " + agentName(table) + " FROM " + table + where +
-				" ORDER BY id DESC LIMIT ?"
 			if err := scanInfos(ctx, t, &list, text, append(args, limit-len(list))...); err != nil {
 				return err
 			}
@@ -118,6 +113,24 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 		return nil
 	})
 	return list, err
+}
+
+// listQuery reads the rows of one table that match, newest first; its last parameter is how many.
+func listQuery(table string, f ops.Filter) (text string, args []any, err error) {
+	where, args, err := conditions(f)
+	if err != nil {
+		return "", nil, err
+	}
+	from, finished := table, "NULL"
+	if table == "task_archive" {
+		finished = "finished_at"
+		if f.Key == "" && f.Type == "" && len(f.States) > 0 && !slices.Contains(f.States, task.StateSucceeded) {
+			from += " INDEXED BY task_archive_unwell"
+			where += " AND state <> 'succeeded'"
+		}
+	}
+	return "SELECT " + columns + ", " + finished + ", NULL, " + agentName(table) + " FROM " + from + where +
+		" ORDER BY id DESC LIMIT ?", args, nil
 }
 
 // conditions writes a filter as SQL.

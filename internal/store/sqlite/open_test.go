@@ -71,7 +71,7 @@ func TestOddNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"a b.db", "50%41.db", "a#b.db", "ä;ö&=.db", "-wal"} {
-		h := openHarnessWithoutApp(t, filepath.Join(dir, name))
+		h := openMigrated(t, filepath.Join(dir, name))
 		require.FileExists(t, filepath.Join(dir, name))
 		_, isNew, err := h.Enqueue(t.Context(), ops.Request{Type: "x"})
 		require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-func openHarnessWithoutApp(t *testing.T, path string) *Store {
+func openMigrated(t *testing.T, path string) *Store {
 	t.Helper()
 	s := open(t, Options{Path: path, Create: true})
 	_, err := s.Migrator().Up(t.Context())
@@ -101,10 +101,12 @@ func TestTheFileKeepsWhatIsCommitted(t *testing.T) {
 
 func TestAClosedStoreSaysSo(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "store.db"), Create: true})
+	s := openMigrated(t, filepath.Join(t.TempDir(), "store.db"))
+	_, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x"})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	_, _, err = s.Enqueue(t.Context(), ops.Request{Type: "x"})
 	require.ErrorContains(t, err, "is closed")
 	require.ErrorContains(t, s.Ping(t.Context()), "is closed")
+	require.NoError(t, s.Close(), "again")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -61,6 +62,28 @@ func TestPlans(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Looking for few of many finished rows reads few of them.
+func TestPlansOfLists(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, c := range []struct {
+		filter ops.Filter
+		needs  string
+	}{
+		{ops.Filter{Type: "a"}, "SEARCH task_archive USING INDEX task_archive_type (type=?"},
+		{ops.Filter{Type: "a", Before: 7}, "SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid<?)"},
+		{ops.Filter{Key: "k"}, "SEARCH task_archive USING INDEX task_archive_key (key=?)"},
+		{ops.Filter{States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_unwell"},
+		{ops.Filter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
+	} {
+		text, _, err := listQuery("task_archive", c.filter)
+		require.NoError(t, err)
+		plan := h.plan(t, text)
+		require.Contains(t, plan, c.needs, "%+v", c.filter)
+		require.NotContains(t, plan, "USE TEMP B-TREE FOR ORDER BY", "%+v", c.filter)
 	}
 }
 

@@ -114,14 +114,19 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for the call that is writing now, at most as long as any call waits, and closes the file.
+// Close waits for the calls that write or wait to write, which all end within the bound, and closes the file. It fails,
+// and leaves the file open, where they do not. A second Close does nothing.
 func (s *Store) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.busy)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.busy)
 	defer cancel()
 	release, err := s.write.turn(ctx)
-	if err == nil {
-		defer release()
+	if errors.Is(err, errClosed) {
+		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("close store %s: a call does not end: %w", s.path, err)
+	}
+	defer release()
 	if err := errors.Join(s.read.Close(), s.write.close()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 )
 
@@ -15,6 +14,9 @@ type writer struct {
 	conn  *sql.Conn
 	token chan struct{}
 	stmts map[string]*sql.Stmt // prepared once, by their text; touched only by whose turn it is
+	pace  pace
+
+	closed bool // like stmts
 }
 
 func (s *Store) openWriter(ctx context.Context, create bool) (*writer, error) {
@@ -55,7 +57,9 @@ func (s *Store) useWAL(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
+// close closes the connection. It must be the caller's turn.
 func (w *writer) close() error {
+	w.closed = true
 	var errs []error
 	for _, stmt := range w.stmts {
 		errs = append(errs, stmt.Close())
@@ -70,6 +74,10 @@ func (w *writer) close() error {
 func (w *writer) turn(ctx context.Context) (release func(), err error) {
 	select {
 	case w.token <- struct{}{}:
+		if w.closed {
+			<-w.token
+			return nil, errClosed
+		}
 		return func() { <-w.token }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -91,37 +99,50 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 	release, err := s.write.turn(wait)
 	cancel()
 	if err != nil {
-		if ctx.Err() == nil {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = errQueue
 		}
 		return s.explain(op, err)
 	}
 	defer release()
-	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write}
-	begin := func() error { return t.run("BEGIN IMMEDIATE") }
-	if err := s.retryBusy(ctx, limit, begin); err != nil {
+	if err := s.write.pace.wait(ctx); err != nil {
 		return s.explain(op, err)
 	}
-	done := false
+	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write}
+	if err := s.retryBusy(ctx, limit, func() error { return t.run("BEGIN IMMEDIATE") }); err != nil {
+		return s.explain(op, err)
+	}
+	return s.explain(op, s.carryOut(t, fn))
+}
+
+// carryOut runs fn in the transaction that has begun, and ends it.
+func (s *Store) carryOut(t *tx, fn func(*tx) error) error {
+	begun, committed := time.Now(), false
 	defer func() {
-		if !done {
+		if !committed {
 			_ = t.run("ROLLBACK") // fails only where SQLite has rolled back already
 		}
+		s.write.pace.ended(begun)
 	}()
+	var version int64
+	if err := t.row([]any{&version}, "PRAGMA data_version"); err != nil {
+		return err
+	}
+	s.write.pace.begun(version)
 	t.now = s.now()
 	if err := fn(t); err != nil {
-		return s.explain(op, err)
+		return err
 	}
 	if err := t.run("COMMIT"); err != nil {
-		return s.explain(op, err)
+		return err
 	}
-	done = true
+	committed = true
 	return nil
 }
 
 // retryBusy calls f until it meets no lock of another connection, until limit or the end of ctx.
 func (s *Store) retryBusy(ctx context.Context, limit time.Time, f func() error) error {
-	locked := false
+	locked, start := false, time.Now()
 	for {
 		if err := ctx.Err(); err != nil {
 			if locked {
@@ -134,7 +155,7 @@ func (s *Store) retryBusy(ctx context.Context, limit time.Time, f func() error) 
 			return err
 		}
 		locked = true
-		pause := time.NewTimer(time.Millisecond + rand.N(4*time.Millisecond))
+		pause := time.NewTimer(lookAgain(time.Since(start)))
 		select {
 		case <-ctx.Done():
 		case <-pause.C:

@@ -7,15 +7,18 @@
 CREATE TABLE task (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     type         TEXT NOT NULL
-                 CONSTRAINT "type must not be empty" CHECK (type <> ''),
+                 CONSTRAINT "type must not be empty" CHECK (type <> '')
+                 CONSTRAINT "type must be 255 bytes at most" CHECK (length(CAST(type AS BLOB)) <= 255),
     state        TEXT NOT NULL DEFAULT 'pending'
                  CONSTRAINT "state must be that of a live task" CHECK (state IN
                      ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
     priority     INTEGER NOT NULL DEFAULT 0
                  CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
-    region       TEXT,
+    region       TEXT
+                 CONSTRAINT "region must be 255 bytes at most" CHECK (length(CAST(region AS BLOB)) <= 255),
     key          TEXT
-                 CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> ''),
+                 CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
+                 CONSTRAINT "key must be 1 KiB at most" CHECK (length(CAST(key AS BLOB)) <= 1024),
     run_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
                  CONSTRAINT "run_at must be UTC text like 2026-11-20T08:00:00.123Z" CHECK (
                      run_at GLOB '????-??-??T??:??:??.???Z'
@@ -26,8 +29,10 @@ CREATE TABLE task (
                  CONSTRAINT "labels must be a JSON object of strings" CHECK (
                      CASE WHEN json_valid(labels) THEN json_type(labels) = 'object' ELSE labels IS NULL END)
                  CONSTRAINT "labels must be 4 KiB at most" CHECK (length(CAST(labels AS BLOB)) <= 4096),
-    traceparent  TEXT,
-    created_by   TEXT,
+    traceparent  TEXT
+                 CONSTRAINT "traceparent must be 512 bytes at most" CHECK (length(CAST(traceparent AS BLOB)) <= 512),
+    created_by   TEXT
+                 CONSTRAINT "created_by must be 512 bytes at most" CHECK (length(CAST(created_by AS BLOB)) <= 512),
     max_attempts INTEGER
                  CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
     created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
@@ -97,7 +102,10 @@ CREATE TABLE task_archive (
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);
+CREATE INDEX task_archive_type ON task_archive (type);
 CREATE INDEX task_archive_key ON task_archive (key) WHERE key IS NOT NULL;
+-- Nearly every row succeeds: to find the others costs only them an index entry.
+CREATE INDEX task_archive_unwell ON task_archive (id) WHERE state <> 'succeeded';
 
 -- The history: one row for each hold that was settled, but for tasks that were done at first try.
 CREATE TABLE attempt (
