@@ -19,7 +19,10 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 func obedient(name string, err error) part {
 	stop := make(chan struct{})
 	return part{
-		name: name, execute: func() error { <-stop; return err }, interrupt: func(error) { close(stop) }, within: always(time.Second),
+		name:      name,
+		execute:   func() error { <-stop; return err },
+		interrupt: func(error) { close(stop) },
+		within:    always(time.Second),
 	}
 }
 

@@ -218,7 +218,7 @@ func (a *agent) maintain(ctx context.Context) error {
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // interrupted, not failed
 		case err != nil:
 			a.metrics.StoreErrors.WithLabelValues("maintain").Inc()
 			a.log.Warn("the store's housekeeping failed; it is tried again", "err", err)

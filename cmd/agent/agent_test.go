@@ -30,7 +30,8 @@ type rig struct {
 func startAgent(t *testing.T, hcl string) *rig {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "leasehold.hcl")
-	require.NoError(t, os.WriteFile(file, []byte("agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n"+hcl), 0o600))
+	hcl = "agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n" + hcl
+	require.NoError(t, os.WriteFile(file, []byte(hcl), 0o600))
 	cfg, err := config.Load([]string{file}, config.Options{})
 	require.NoError(t, err)
 	p, err := placeOf(cfg.Store)
@@ -71,12 +72,12 @@ func (r *rig) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// eventually asks until the answer is that.
-func (r *rig) eventually(t *testing.T, path string, status int, contains string) {
+// eventually asks until the answer is 200 and that.
+func (r *rig) eventually(t *testing.T, path, contains string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		got, body := r.get(t, path)
-		require.Equal(c, status, got)
+		require.Equal(c, http.StatusOK, got)
 		require.Contains(c, body, contains)
 	}, 20*time.Second, 10*time.Millisecond)
 }
@@ -89,8 +90,8 @@ func TestAgentTellsHowItIs(t *testing.T) {
     argv = ["true"]
   }
 }`)
-		r.eventually(t, "/-/ready", 200, "ok")
-		r.eventually(t, "/-/healthy", 200, "ok")
+		r.eventually(t, "/-/ready", "ok")
+		r.eventually(t, "/-/healthy", "ok")
 
 		id, isNew, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "hello"})
 		require.NoError(t, err)
@@ -103,10 +104,10 @@ func TestAgentTellsHowItIs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, task.StateSucceeded, infos[0].State)
 
-		r.eventually(t, "/metrics", 200, `leasehold_attempts_total{outcome="succeeded",phase="run",type="hello"} 1`)
-		r.eventually(t, "/metrics", 200, `leasehold_store_orphans{type="nobody's"} 1`)
-		r.eventually(t, "/metrics", 200, `leasehold_store_waiting{state="pending",type="nobody's"} 1`)
-		r.eventually(t, "/metrics", 200, `leasehold_store_agents_present 1`)
+		r.eventually(t, "/metrics", `leasehold_attempts_total{outcome="succeeded",phase="run",type="hello"} 1`)
+		r.eventually(t, "/metrics", `leasehold_store_orphans{type="nobody's"} 1`)
+		r.eventually(t, "/metrics", `leasehold_store_waiting{state="pending",type="nobody's"} 1`)
+		r.eventually(t, "/metrics", `leasehold_store_agents_present 1`)
 		r.stop(t)
 	})
 }
@@ -132,7 +133,7 @@ func TestAgentTellsSystemd(t *testing.T) {
 
 func TestAgentEndsWithItsListener(t *testing.T) {
 	r := startAgent(t, "")
-	r.eventually(t, "/-/ready", 200, "ok")
+	r.eventually(t, "/-/ready", "ok")
 	require.NoError(t, r.agent.listener.Close())
 	var f *failure
 	require.ErrorAs(t, <-r.ended, &f)

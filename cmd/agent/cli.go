@@ -11,10 +11,10 @@ import (
 
 // cli is the grammar: every command is a struct in a file of its own, with a Run method.
 type cli struct {
-	Config   []string `help:"Configuration: a file, or a directory of *.hcl; may be repeated. Default: $$LEASEHOLD_CONFIG, else ./leasehold.hcl." placeholder:"PATH" sep:"none" group:"Everywhere:"`
-	Store    string   `help:"Store: postgres://… or sqlite:PATH. Default: the configuration's, else sqlite:leasehold.db." placeholder:"URL" env:"LEASEHOLD_STORE" group:"Everywhere:"`
-	Output   string   `short:"o" help:"How to print: ${enum}." enum:"table,json,jsonl" default:"table" placeholder:"FORM" group:"Everywhere:"`
-	LogLevel string   `help:"What to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" group:"Everywhere:"`
+	Config   []string `help:"${config_help}" placeholder:"PATH" sep:"none" group:"Everywhere:"`
+	Store    string   `help:"${store_help}" placeholder:"URL" env:"LEASEHOLD_STORE" group:"Everywhere:"`
+	Output   string   `short:"o" help:"How to print: ${enum}." enum:"table,json,jsonl" default:"table" group:"Everywhere:"`
+	LogLevel string   `help:"What to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" group:"Everywhere:"`
 
 	Init       initCmd       `cmd:"" help:"Write a leasehold.hcl that runs as it is, and the script it runs."`
 	Dev        devCmd        `cmd:"" help:"Run an agent to try things with: migrates, and prints an INSERT to paste."`
@@ -45,6 +45,15 @@ type later struct {
 	Completion laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
+// texts are what help says of the flags that every command has.
+func texts() kong.Vars {
+	return kong.Vars{
+		"config_help": "Configuration: a file, or a directory of *.hcl; may be repeated. " +
+			"Default: $LEASEHOLD_CONFIG, else ./leasehold.hcl.",
+		"store_help": "Store: postgres://… or sqlite:PATH. Default: the configuration's, else sqlite:leasehold.db.",
+	}
+}
+
 // laterCmd refuses to be run.
 type laterCmd struct {
 	Args []string `arg:"" optional:""`
@@ -63,10 +72,11 @@ func (*laterFlag) Decode(*kong.DecodeContext) error {
 	return errors.New("not in this version")
 }
 
-const description = `Runs due rows of a table as HTTP callbacks and subprocesses. A task holds its row only for as long ` +
-	`as it proves progress.
+const description = `Runs due rows of a table as HTTP callbacks and subprocesses. A task holds its row only for as
+long as it proves progress.
 
-Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait timed out.`
+Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait
+timed out.`
 
 // execute runs one command line and gives the exit code.
 func execute(args []string) int {
@@ -78,7 +88,7 @@ func execute(args []string) int {
 	}
 	exit := -1 // set where kong has answered by itself, as for --help
 	parser, err := kong.New(&grammar,
-		kong.Name("leasehold"), kong.Description(description), kong.Writers(helpTo, os.Stderr),
+		kong.Name("leasehold"), kong.Description(description), texts(), kong.Writers(helpTo, os.Stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 	)
@@ -117,7 +127,8 @@ func joinNegative(args []string) []string {
 			return append(out, args[i:]...)
 		}
 		negative := len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
-		if last := len(out) - 1; negative && last >= 0 && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "=") {
+		last := len(out) - 1
+		if negative && last >= 0 && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "=") {
 			out[last] += "=" + arg
 			continue
 		}

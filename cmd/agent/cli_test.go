@@ -27,7 +27,8 @@ func TestJoinNegative(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for in, want := range map[string]time.Duration{
-		"0s": 0, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour, "1d12h": 36 * time.Hour, "1.5s": 1500 * time.Millisecond,
+		"0s": 0, "90s": 90 * time.Second, "1.5s": 1500 * time.Millisecond, "1h30m": 90 * time.Minute,
+		"7d": 168 * time.Hour, "1d12h": 36 * time.Hour,
 	} {
 		var s span
 		require.NoError(t, s.UnmarshalText([]byte(in)), in)

@@ -10,8 +10,8 @@ type showConfigCmd struct {
 
 // Help gives examples.
 func (showConfigCmd) Help() string {
-	return `Every default is filled in. Values from the environment and from files are shown as the calls they come from, literal
-secrets as "(redacted)". What is printed loads again to the same.
+	return `Every default is filled in. Values from the environment and from files are shown as the calls they come from,
+literal secrets as "(redacted)". What is printed loads again to the same.
 
 Examples:
 

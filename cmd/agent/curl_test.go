@@ -35,7 +35,9 @@ func TestCurlSaysWhatTheAttemptWouldSend(t *testing.T) {
 	require.NoError(t, m.Sign([]string{secret}, time.Now()))
 
 	got := words(t, curl(m))
-	require.Equal(t, []string{"-sS", "-i", "--globoff", "--path-as-is", "-X", "PUT", u.String(), "-H", "Host: other.example"}, got[:9])
+	require.Equal(t, []string{
+		"-sS", "-i", "--globoff", "--path-as-is", "-X", "PUT", u.String(), "-H", "Host: other.example",
+	}, got[:9])
 	header := http.Header{}
 	for len(got) > 11 {
 		require.Equal(t, "-H", got[9])

@@ -17,7 +17,8 @@ type devCmd struct {
 
 // Help gives examples.
 func (devCmd) Help() string {
-	return `Like run, and it migrates the store, makes the embedded one, and prints where it listens and an INSERT to paste.
+	return `Like run, and it migrates the store, makes the embedded one, and prints where it listens and an INSERT to
+paste.
 
 Examples:
 
@@ -49,7 +50,8 @@ func welcome(cfg *config.Config, p place, address string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "leasehold runs: %s\n\n", strings.Join(names, ", "))
-	fmt.Fprintf(&b, "  store      %s\n  address    %s   (/-/healthy, /-/ready, /metrics; the dashboard is not in this version)\n", p, address)
+	fmt.Fprintf(&b, "  store      %s\n", p)
+	fmt.Fprintf(&b, "  address    %s   (health and metrics; the dashboard is not in this version)\n", address)
 	fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s --wait\n  or paste   %s\n\n", shellQuote(name), p.insertLine(name))
 	return b.String()
 }

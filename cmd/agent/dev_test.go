@@ -28,7 +28,9 @@ func TestPlaceHidesItsPassword(t *testing.T) {
 }
 
 func TestPlaceOfRefusesWhatIsNone(t *testing.T) {
-	for _, url := range []string{"", "leasehold.db", "mysql://root:geheim@db/app", "host=db password=geheim", "sqlite:", "sqlite::memory:"} {
+	for _, url := range []string{
+		"", "leasehold.db", "mysql://root:geheim@db/app", "host=db password=geheim", "sqlite:", "sqlite::memory:",
+	} {
 		_, err := placeOf(config.Store{URL: url})
 		var f *failure
 		require.ErrorAs(t, err, &f, url)
@@ -40,14 +42,18 @@ func TestPlaceOfRefusesWhatIsNone(t *testing.T) {
 func TestInsertLine(t *testing.T) {
 	sqlite, err := placeOf(config.Store{URL: "sqlite:/tmp/a b.db"})
 	require.NoError(t, err)
-	require.Equal(t, `sqlite3 '/tmp/a b.db' "INSERT INTO task (type, payload) VALUES ('hello', '{}') RETURNING id;"`, sqlite.insertLine("hello"))
+	require.Equal(t,
+		`sqlite3 '/tmp/a b.db' "INSERT INTO task (type, payload) VALUES ('hello', '{}') RETURNING id;"`,
+		sqlite.insertLine("hello"))
 
 	postgres, err := placeOf(config.Store{URL: "postgres://me:geheim@db/app", Schema: "leasehold"})
 	require.NoError(t, err)
-	require.Equal(t, `psql postgres://me@db/app -c "INSERT INTO leasehold.task (type, payload) VALUES ('it''s', '{}') RETURNING id;"`,
+	require.Equal(t,
+		`psql postgres://me@db/app -c "INSERT INTO leasehold.task (type, payload) VALUES ('it''s', '{}') RETURNING id;"`,
 		postgres.insertLine("it's"))
 	postgres.Schema = "Task Queue"
-	require.Equal(t, `psql postgres://me@db/app -c 'INSERT INTO "Task Queue".task (type, payload) VALUES ('\''a'\'', '\''{}'\'') RETURNING id;'`,
+	require.Equal(t, `psql postgres://me@db/app -c `+
+		`'INSERT INTO "Task Queue".task (type, payload) VALUES ('\''a'\'', '\''{}'\'') RETURNING id;'`,
 		postgres.insertLine("a"))
 }
 

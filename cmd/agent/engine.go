@@ -11,7 +11,9 @@ import (
 )
 
 // newEngine builds the loop of an agent. release is to be called once it has ended.
-func newEngine(cfg *config.Config, s dataStore, log *slog.Logger, metrics *telemetry.Metrics) (e engine, release func()) {
+func newEngine(
+	cfg *config.Config, s dataStore, log *slog.Logger, metrics *telemetry.Metrics,
+) (e engine, release func()) {
 	version := readBuild().Version
 	runner := exec.New(exec.Options{Log: log, Metrics: metrics, Version: version, Workers: cfg.Agent.Workers})
 	loop := poll.New(poll.Options{

@@ -20,13 +20,13 @@ type enqueueCmd struct {
 	RunAt       moment            `help:"When it is due, as 2026-11-20T08:00:00Z." placeholder:"TIME"`
 	In          span              `help:"How long from now it is due, as 10m or 2d." placeholder:"TIME"`
 	Priority    int               `help:"-10 to 10, higher first." placeholder:"N"`
-	Key         string            `help:"At most one task of a type and key is live: a second one is not enqueued." placeholder:"KEY"`
+	Key         string            `help:"One task of a type and key is live at a time." placeholder:"KEY"`
 	Region      string            `help:"Only agents of this region take it." placeholder:"REGION"`
 	MaxAttempts *int              `help:"Attempts that count, instead of the type's." placeholder:"N"`
 	Label       map[string]string `help:"A label; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
 	CreatedBy   string            `help:"Who enqueues it, for those who look." placeholder:"WHO"`
 	Wait        bool              `help:"Wait until it has finished: exit 4 if it failed, 5 if it was cancelled."`
-	Timeout     span              `help:"With --wait: give up waiting after this (exit 5). Default: never." placeholder:"TIME"`
+	Timeout     span              `help:"With --wait: give up after this (exit 5). Default: never." placeholder:"TIME"`
 
 	Lock            laterFlag `hidden:""`
 	Batch           laterFlag `hidden:""`
@@ -112,7 +112,7 @@ func readPayload(text string, stdin io.Reader) (json.RawMessage, error) {
 	case text == "":
 		return nil, nil
 	case isFile:
-		f, err := os.Open(name)
+		f, err := os.Open(name) //nolint:gosec // a path of the user's own
 		if err != nil {
 			return nil, usagef("--payload: %w", err)
 		}

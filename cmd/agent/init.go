@@ -43,7 +43,8 @@ func (c initCmd) Run(a *app) error {
 	for _, f := range files {
 		path := filepath.Join(c.Dir, f.name)
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s is there already, and nothing is overwritten: use another directory (`leasehold init DIR`)", path)
+			return fmt.Errorf("%s is there already, and nothing is overwritten: "+
+				"use another directory (`leasehold init DIR`)", path)
 		}
 	}
 	for _, f := range files {
@@ -51,14 +52,17 @@ func (c initCmd) Run(a *app) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(a.out, "wrote %s and %s\n\nNext: leasehold dev\nand:  leasehold enqueue hello --wait   (in another terminal)\n",
-		filepath.Join(c.Dir, files[0].name), filepath.Join(c.Dir, files[1].name))
+	_, err := fmt.Fprintf(a.out, `wrote %s and %s
+
+Next: leasehold dev
+and:  leasehold enqueue hello --wait   (in another terminal)
+`, filepath.Join(c.Dir, files[0].name), filepath.Join(c.Dir, files[1].name))
 	return err
 }
 
 // writeNew writes a file that is not there yet.
 func writeNew(path string, content []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // a path of the user's own
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type step struct {
 }
 
 func steps(migrations []store.Migration) []step {
-	list := []step{}
+	list := make([]step, 0, len(migrations))
 	for _, m := range migrations {
 		if m.Applied != nil {
 			utc := m.Applied.UTC()

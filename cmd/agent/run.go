@@ -17,8 +17,8 @@ type runCmd struct {
 
 // Help gives examples.
 func (runCmd) Help() string {
-	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain, the rest is stopped and given back. A second
-signal stops at once.
+	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain, the rest is stopped and given back. A
+second signal stops at once.
 
 Examples:
 

@@ -26,7 +26,7 @@ type taskListCmd struct {
 	Type  string            `help:"Only of this type." placeholder:"TYPE"`
 	State []string          `help:"Only in these states; may be repeated." placeholder:"STATE"`
 	Key   string            `help:"Only with this key." placeholder:"KEY"`
-	Label map[string]string `help:"Only with this label; may be repeated, and all must match." placeholder:"NAME=VALUE" mapsep:"none"`
+	Label map[string]string `help:"With this label; of several, all must match." placeholder:"NAME=VALUE" mapsep:"none"`
 	Limit int               `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
 }
 
@@ -67,7 +67,7 @@ func parseStates(names []string) ([]task.State, error) {
 	for _, name := range names {
 		s := task.State(name)
 		if !s.Known() {
-			var all []string
+			all := make([]string, 0, len(task.States()))
 			for _, known := range task.States() {
 				all = append(all, string(known))
 			}

@@ -30,7 +30,7 @@ const maxWaited = 1000
 
 // Run waits.
 func (c taskWaitCmd) Run(a *app) error {
-	var ids []task.ID
+	ids := make([]task.ID, 0, len(c.ID))
 	for _, id := range c.ID {
 		ids = append(ids, task.ID(id))
 	}

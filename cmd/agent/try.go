@@ -27,8 +27,8 @@ type tryCmd struct {
 
 // Help gives examples.
 func (tryCmd) Help() string {
-	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Nothing is stored,
-nothing is retried. Exit 4 if it does not succeed.
+	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Nothing is
+stored, nothing is retried. Exit 4 if it does not succeed.
 
 Examples:
 
@@ -93,7 +93,7 @@ func (c tryCmd) Run(a *app) error {
 	start := time.Now()
 	outcome := a.attempt(l, typ)
 	result := report(l, typ, outcome, doc, time.Since(start))
-	if err := a.print(result, func(w io.Writer) error { return result.show(w) }); err != nil {
+	if err := a.print(result, result.show); err != nil {
 		return err
 	}
 	switch outcome.Verdict {
@@ -166,7 +166,8 @@ func report(l *lease.Lease, t *task.Type, o task.Outcome, doc []byte, took time.
 		Envelope: doc, Outcome: o.Verdict, Error: o.Error, Note: o.Note, Result: o.Result, Output: o.Output,
 		TookS: took.Seconds(),
 		Next: next{
-			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease, Counts: n.Attempt >= l.Task().Attempt, Reason: n.Reason,
+			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease,
+			Counts: n.Attempt >= l.Task().Attempt, Reason: n.Reason,
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/config"
 )
@@ -40,7 +41,8 @@ func (c validateCmd) Run(a *app) error {
 		Hash  string   `json:"hash"`
 	}{cfg.Files, names, cfg.Hash}
 	return a.print(report, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %s, %s: well\n", count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)
+		_, err := fmt.Fprintf(w, "%s: %s, %s: well\n",
+			count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)
 		return err
 	})
 }
@@ -52,7 +54,7 @@ func (a *app) loadConfig(args []string) (*config.Config, error) {
 
 // configPaths lists the named paths; none: the default.
 func (a *app) configPaths(args []string) []string {
-	if paths := append(args[:len(args):len(args)], a.cli.Config...); len(paths) > 0 {
+	if paths := slices.Concat(args, a.cli.Config); len(paths) > 0 {
 		return paths
 	}
 	return filepath.SplitList(os.Getenv("LEASEHOLD_CONFIG"))

@@ -39,9 +39,11 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is taken: set `listen` in the agent block to another (\"127.0.0.1:0\" takes any free one)", addr)
+		return nil, fmt.Errorf("listen on %s: the port is taken: set `listen` in the agent block to another "+
+			"(\"127.0.0.1:0\" takes any free one)", addr)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen on %s: no permission for that port: set `listen` in the agent block to one above 1023", addr)
+		return nil, fmt.Errorf("listen on %s: no permission for that port: "+
+			"set `listen` in the agent block to one above 1023", addr)
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w: check `listen` in the agent block", addr, err)
 	}

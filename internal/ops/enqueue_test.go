@@ -27,7 +27,7 @@ func TestRequestCheck(t *testing.T) {
 		{"type with NUL", Request{Type: "a\x00"}, "type \"a\\x00\": text must be UTF-8 without NUL"},
 		{"key not UTF-8", Request{Type: "a", Key: "\xff"}, "key"},
 		{"empty payload", Request{Type: "a", Payload: json.RawMessage(" ")}, "the payload is not JSON: it is empty"},
-		{"broken payload", Request{Type: "a", Payload: json.RawMessage(`{"a":}`)}, "invalid character '}' looking for beginning of value (byte 6)"},
+		{"broken payload", Request{Type: "a", Payload: json.RawMessage(`{"a":}`)}, "(byte 6)"},
 		{"two payloads", Request{Type: "a", Payload: json.RawMessage(`1 2`)}, "the payload is not JSON"},
 		{"NUL in the payload", Request{Type: "a", Payload: json.RawMessage(`{"a":["\u0000"]}`)}, "NUL"},
 		{"NUL in a name", Request{Type: "a", Payload: json.RawMessage(`{"a\u0000":1}`)}, "NUL"},
@@ -41,7 +41,7 @@ func TestRequestCheck(t *testing.T) {
 		{"a year that is none", Request{Type: "a", RunAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "year"},
 		{"label without a name", Request{Type: "a", Labels: map[string]string{"": "x"}}, "a label needs a name"},
 		{"label with NUL", Request{Type: "a", Labels: map[string]string{"x": "\x00"}}, `label "x"`},
-		{"labels too long", Request{Type: "a", Labels: map[string]string{"x": strings.Repeat("y", 4096)}}, "at most 4096 are kept"},
+		{"labels too long", Request{Type: "a", Labels: map[string]string{"x": strings.Repeat("y", 4096)}}, "at most 4096"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &enqueues{}

@@ -117,7 +117,9 @@ func TestWaitGivesUpOnADeadStore(t *testing.T) {
 func TestStory(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	claimed := start.Add(1200 * time.Microsecond)
-	failed := Attempt{Phase: task.Run, Attempt: 1, Outcome: task.Failed, Error: "exit status 1", State: task.StateRetryPending}
+	failed := Attempt{
+		Phase: task.Run, Attempt: 1, Outcome: task.Failed, Error: "exit status 1", State: task.StateRetryPending,
+	}
 	for want, i := range map[string]Info{
 		"waiting":                               {State: task.StatePending},
 		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},

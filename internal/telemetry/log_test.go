@@ -14,7 +14,8 @@ func TestLoggerWritesJSONOffATerminal(t *testing.T) {
 	var out bytes.Buffer
 	log := NewLogger(&out, slog.LevelInfo, false)
 	log.Debug("hidden")
-	log.Info("started", "task", 7, "took", 1500*time.Microsecond+7, "at", time.Unix(0, 0).In(time.FixedZone("x", 3600)))
+	elsewhere := time.FixedZone("x", 3600)
+	log.Info("started", "task", 7, "took", 1500*time.Microsecond+7, "at", time.Unix(0, 0).In(elsewhere))
 
 	var event map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &event), "one event is one line of JSON: %s", out.String())

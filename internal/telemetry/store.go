@@ -53,7 +53,9 @@ type StoreCollector struct {
 
 // NewStoreCollector makes a collector that reads the store with read and counts read's failures in errors. Nothing is
 // read until Run is called.
-func NewStoreCollector(read func(context.Context) (StoreStats, error), errors prometheus.Counter, log *slog.Logger) *StoreCollector {
+func NewStoreCollector(
+	read func(context.Context) (StoreStats, error), errors prometheus.Counter, log *slog.Logger,
+) *StoreCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("leasehold_store_"+name, help+" The same from every agent.", labels, nil)
 	}

@@ -18,7 +18,11 @@ import (
 )
 
 // scene runs a collector over read in a synctest bubble; scrape gives what Prometheus would see.
-func scene(t *testing.T, read func(context.Context) (StoreStats, error), test func(scrape func() string, failures prometheus.Counter)) {
+func scene(
+	t *testing.T, read func(context.Context) (StoreStats, error),
+	test func(scrape func() string, failures prometheus.Counter),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"})
 		c := NewStoreCollector(read, failures, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -153,10 +157,12 @@ func TestStoreCollectorFoldsMadeUpTypes(t *testing.T) {
 	}
 	scene(t, read, func(scrape func() string, _ prometheus.Counter) {
 		out := scrape()
-		require.Equal(t, 20, strings.Count(out, "leasehold_store_orphans"), "nineteen made up, and `other`, which is also a type")
+		require.Equal(t, 20, strings.Count(out, "leasehold_store_orphans"),
+			"nineteen made up, and `other`, which is also a type")
 		require.Contains(t, out, "leasehold_store_orphans type=other 4321\n") // 1000 + 1 + 2 + … + 81
 		require.Contains(t, out, "leasehold_store_oldest_due_seconds type=other 81\n")
 		require.Contains(t, out, "leasehold_store_waiting state=pending type=other 3321\n")
-		require.Contains(t, out, "leasehold_store_waiting state=pending type=declared-29 1\n", "declared types are never folded")
+		require.Contains(t, out, "leasehold_store_waiting state=pending type=declared-29 1\n",
+			"declared types are never folded")
 	})
 }
