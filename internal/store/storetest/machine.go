@@ -30,8 +30,8 @@ const budget = 8 * time.Second
 
 // RunMachine makes random histories of calls on a store and on the model, and compares what they answer and all that
 // is to be seen of them after every step. Each history has a store of its own from open, which cleans up with the
-// t.Cleanup it is given. It tries 100 histories or as many as fit into a few seconds; just so many as -rapid.checks says
-// where that is given.
+// t.Cleanup it is given. It tries 100 histories or as many as fit into a few seconds; where -rapid.checks is given,
+// just so many.
 func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -42,8 +42,8 @@ func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	runMachine(t, open, budget)
 }
 
-// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not. It is
-// not for parallel tests, as it sets flags while it runs.
+// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not. It
+// is not for parallel tests, as it sets flags while it runs.
 func MachineFails(t *testing.T, open func(t testing.TB) Harness) string {
 	t.Helper()
 	setFlag(t, "rapid.checks", "2000")

@@ -21,18 +21,16 @@ func TestMachineFindsSabotage(t *testing.T) {
 		"says lost for busy", "says applied for busy", "crashes with half of it done",
 		"has a failpoint that is never come by", "sweeps over the limit", "knows no policies",
 	}
-	for _, list := range [][]sabotage{claimSabotages(), settleSabotages(), leaseSabotages()} {
-		for _, s := range list {
-			if slices.Contains(unseen, s.name) {
-				continue
-			}
-			t.Run(s.name, func(t *testing.T) {
-				require.NotEmpty(t, storetest.MachineFails(t, func(testing.TB) storetest.Harness {
-					m := storetest.NewOnModel()
-					m.Self = s.wrong(m)
-					return m.Self
-				}), "no history shows it")
-			})
+	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages()) {
+		if slices.Contains(unseen, s.name) {
+			continue
 		}
+		t.Run(s.name, func(t *testing.T) {
+			require.NotEmpty(t, storetest.MachineFails(t, func(testing.TB) storetest.Harness {
+				m := storetest.NewOnModel()
+				m.Self = s.wrong(m)
+				return m.Self
+			}), "no history shows it")
+		})
 	}
 }

@@ -15,21 +15,22 @@ import (
 // wrongClaim is a model whose Claim is another function.
 type wrongClaim struct {
 	*storetest.OnModel
-	claim func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error)
+	claim claimFunc
 }
+
+type claimFunc = func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error)
 
 func (w wrongClaim) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
-	return w.claim(w.OnModel, ctx, c)
+	return w.claim(ctx, w.OnModel, c)
 }
 
-func claimed(f func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error),
-) func(*storetest.OnModel) storetest.Harness {
+func claimed(f claimFunc) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongClaim{m, f} }
 }
 
 // blurred is a claim that sees its rows changed by blur. They are put right again after it, by restore.
-func blurred(blur func(r *model.Row), restore func(was model.Row, r *model.Row)) func(*storetest.OnModel) storetest.Harness {
-	return claimed(func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func blurred(blur func(r *model.Row), restore func(was model.Row, r *model.Row)) wrong {
+	return claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
 		was := map[task.ID]model.Row{}
 		m.Each(func(r *model.Row) { was[r.ID] = *r; blur(r) })
 		rows, err := m.Claim(ctx, c)
@@ -40,7 +41,7 @@ func blurred(blur func(r *model.Row), restore func(was model.Row, r *model.Row))
 
 func claimSabotages() []sabotage {
 	return []sabotage{
-		{"claims one too many", claimed(func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+		{"claims one too many", claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
 			c.Wants = slices.Clone(c.Wants)
 			for i := range c.Wants {
 				c.Wants[i].N++
@@ -67,19 +68,23 @@ func claimSabotages() []sabotage {
 			func(r *model.Row) { r.Deadline = time.Time{} },
 			func(model.Row, *model.Row) {},
 		), "claimed/the deadline is stamped once"},
-		{"mixes up the phases", claimed(func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+		{"mixes up the phases", claimed(func(
+			ctx context.Context, m *storetest.OnModel, c poll.Claim,
+		) ([]task.Task, error) {
 			for _, w := range c.Wants {
 				w.Phase = map[task.Phase]task.Phase{task.Run: task.Rollback, task.Rollback: task.Run}[w.Phase]
 				c.Wants = append(slices.Clone(c.Wants), w)
 			}
 			return m.Claim(ctx, c)
 		}), "claim/rows to roll back"},
-		{"returns rows in another order", claimed(func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+		{"returns rows in another order", claimed(func(
+			ctx context.Context, m *storetest.OnModel, c poll.Claim,
+		) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			slices.Reverse(rows)
 			return rows, err
 		}), "claim/several wants in one claim"},
-		{"counts no attempt", claimed(func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+		{"counts no attempt", claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			m.Each(func(r *model.Row) {
 				for _, taken := range rows {
@@ -90,12 +95,17 @@ func claimSabotages() []sabotage {
 			})
 			return rows, err
 		}), "claimed/what a claim writes"},
+	}
+}
+
+func readSabotages() []sabotage {
+	return []sabotage{
 		{"hands a row out twice", handsOutTwice, "concurrent/each row is claimed once"},
-		{"reads nothing back", readsBack(func(*storetest.OnModel, context.Context, task.Session, int64) ([]task.Task, error) {
+		{"reads nothing back", readsBack(func(context.Context, *storetest.OnModel, task.Session, int64) ([]task.Task, error) {
 			return nil, nil
 		}), "claimed/a lost reply is read back"},
 		{"reads any claim of the number back",
-			readsBack(func(m *storetest.OnModel, ctx context.Context, _ task.Session, n int64) (all []task.Task, err error) {
+			readsBack(func(ctx context.Context, m *storetest.OnModel, _ task.Session, n int64) (all []task.Task, err error) {
 				for session := range task.Session(10) {
 					rows, err := m.Claimed(ctx, session, n)
 					if err != nil {
@@ -111,7 +121,7 @@ func claimSabotages() []sabotage {
 
 func handsOutTwice(m *storetest.OnModel) storetest.Harness {
 	var n atomic.Int64
-	return wrongClaim{m, func(m *storetest.OnModel, ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	return wrongClaim{m, func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
 		rows, err := m.Claim(ctx, c)
 		if n.Add(1) == 5 && len(rows) > 0 {
 			m.Each(func(r *model.Row) {
@@ -127,15 +137,16 @@ func handsOutTwice(m *storetest.OnModel) storetest.Harness {
 // wrongClaimed is a model whose Claimed is another function.
 type wrongClaimed struct {
 	*storetest.OnModel
-	claimed func(m *storetest.OnModel, ctx context.Context, s task.Session, n int64) ([]task.Task, error)
+	claimed claimedFunc
 }
+
+type claimedFunc = func(ctx context.Context, m *storetest.OnModel, s task.Session, n int64) ([]task.Task, error)
 
 func (w wrongClaimed) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Task, error) {
-	return w.claimed(w.OnModel, ctx, s, n)
+	return w.claimed(ctx, w.OnModel, s, n)
 }
 
-func readsBack(f func(m *storetest.OnModel, ctx context.Context, s task.Session, n int64) ([]task.Task, error),
-) func(*storetest.OnModel) storetest.Harness {
+func readsBack(f claimedFunc) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongClaimed{m, f} }
 }
 

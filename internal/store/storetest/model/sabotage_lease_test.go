@@ -26,7 +26,7 @@ func (b wrongRenew) Renew(ctx context.Context, s task.Session, rows []lease.Rene
 	return b.OnModel.Renew(ctx, s, rows)
 }
 
-func renewing(f func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)) func(*storetest.OnModel) storetest.Harness {
+func renewing(f func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongRenew{m, f} }
 }
 
@@ -42,7 +42,7 @@ func (b wrongPresent) Present(ctx context.Context, p lease.Presence) (lease.Stan
 	return st, err
 }
 
-func presenting(f func(*storetest.OnModel, lease.Presence, *lease.Standing)) func(*storetest.OnModel) storetest.Harness {
+func presenting(f func(*storetest.OnModel, lease.Presence, *lease.Standing)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPresent{m, f} }
 }
 
@@ -133,7 +133,7 @@ func (ignorant) Policies(context.Context, []task.PolicyHash) (map[task.PolicyHas
 
 func sweepSabotages() []sabotage {
 	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []poll.Swept), more int,
-	) func(*storetest.OnModel) storetest.Harness {
+	) wrong {
 		return func(m *storetest.OnModel) storetest.Harness { return wrongSweep{m, before, after, more} }
 	}
 	each := func(f func(*model.Row, *poll.Swept)) func(*storetest.OnModel, []poll.Swept) {

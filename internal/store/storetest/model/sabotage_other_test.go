@@ -15,15 +15,16 @@ import (
 // wrongEnqueue is a model whose Enqueue is another function.
 type wrongEnqueue struct {
 	*storetest.OnModel
-	enqueue func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error)
+	enqueue enqueueFunc
 }
+
+type enqueueFunc = func(ctx context.Context, m *storetest.OnModel, r ops.Request) (task.ID, bool, error)
 
 func (b wrongEnqueue) Enqueue(ctx context.Context, r ops.Request) (task.ID, bool, error) {
-	return b.enqueue(b.OnModel, ctx, r)
+	return b.enqueue(ctx, b.OnModel, r)
 }
 
-func enqueueing(f func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error),
-) func(*storetest.OnModel) storetest.Harness {
+func enqueueing(f enqueueFunc) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongEnqueue{m, f} }
 }
 
@@ -38,7 +39,7 @@ func (b wrongList) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	return b.OnModel.List(ctx, f)
 }
 
-func listing(f func(*ops.Filter)) func(*storetest.OnModel) storetest.Harness {
+func listing(f func(*ops.Filter)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongList{m, f} }
 }
 
@@ -54,22 +55,23 @@ func (b wrongStats) Stats(ctx context.Context) (ops.Stats, error) {
 	return s, err
 }
 
-func counting(f func(*ops.Stats)) func(*storetest.OnModel) storetest.Harness {
+func counting(f func(*ops.Stats)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongStats{m, f} }
 }
 
 // wrongMaintain is a model that does something else in its housekeeping.
 type wrongMaintain struct {
 	*storetest.OnModel
-	maintain func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error)
+	maintain maintainFunc
 }
+
+type maintainFunc = func(ctx context.Context, m *storetest.OnModel, retention time.Duration) (int64, error)
 
 func (b wrongMaintain) Maintain(ctx context.Context, retention time.Duration) (int64, error) {
-	return b.maintain(b.OnModel, ctx, retention)
+	return b.maintain(ctx, b.OnModel, retention)
 }
 
-func maintaining(f func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error),
-) func(*storetest.OnModel) storetest.Harness {
+func maintaining(f maintainFunc) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongMaintain{m, f} }
 }
 
@@ -99,18 +101,18 @@ func otherSabotages() []sabotage {
 		{"counts nothing", counting(func(s *ops.Stats) { s.Waiting = nil }), "look/counts by type and state"},
 		{"finds nothing late", counting(func(s *ops.Stats) { s.OldestDue = nil }), "look/the oldest that is due"},
 		{"removes what finished lately", maintaining(
-			func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error) {
+			func(ctx context.Context, m *storetest.OnModel, retention time.Duration) (int64, error) {
 				return m.Maintain(ctx, retention/2)
 			}), "maintain/only what finished long ago is removed"},
-		{"removes nothing", maintaining(func(*storetest.OnModel, context.Context, time.Duration) (int64, error) {
+		{"removes nothing", maintaining(func(context.Context, *storetest.OnModel, time.Duration) (int64, error) {
 			return 0, nil
 		}), "maintain/only what finished long ago is removed"},
-		{"removes live rows", maintaining(func(m *storetest.OnModel, _ context.Context, _ time.Duration) (int64, error) {
+		{"removes live rows", maintaining(func(_ context.Context, m *storetest.OnModel, _ time.Duration) (int64, error) {
 			m.Tamper(func(live, _ map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { clear(live) })
 			return 0, nil
 		}), "maintain/live rows stay for ever"},
 		{"removes history by its own age", maintaining(
-			func(m *storetest.OnModel, ctx context.Context, retention time.Duration) (int64, error) {
+			func(ctx context.Context, m *storetest.OnModel, retention time.Duration) (int64, error) {
 				m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) { clear(attempts) })
 				return m.Maintain(ctx, retention)
 			}), "maintain/history goes with its task"},
@@ -125,16 +127,20 @@ func otherSabotages() []sabotage {
 
 func enqueueSabotages() []sabotage {
 	return []sabotage{
-		{"enqueues a key twice", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+		{"enqueues a key twice", enqueueing(func(
+			ctx context.Context, m *storetest.OnModel, r ops.Request,
+		) (task.ID, bool, error) {
 			r.Key = ""
 			return m.Enqueue(ctx, r)
 		}), "enqueue/a key is live once"},
-		{"takes every row for new", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+		{"takes every row for new", enqueueing(func(
+			ctx context.Context, m *storetest.OnModel, r ops.Request,
+		) (task.ID, bool, error) {
 			id, _, err := m.Enqueue(ctx, r)
 			return id, true, err
 		}), "concurrent/one key, many producers"},
 		{"keeps keys of finished tasks", enqueueing(
-			func(m *storetest.OnModel, ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+			func(ctx context.Context, m *storetest.OnModel, r ops.Request) (id task.ID, isNew bool, err error) {
 				m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 					for _, row := range archive {
 						if r.Key != "" && row.Key == r.Key {
@@ -147,19 +153,23 @@ func enqueueSabotages() []sabotage {
 				}
 				return m.Enqueue(ctx, r)
 			}), "enqueue/a key is free again when its task is finished"},
-		{"mends bad values", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+		{"mends bad values", enqueueing(func(
+			ctx context.Context, m *storetest.OnModel, r ops.Request,
+		) (task.ID, bool, error) {
 			r.Priority = max(min(r.Priority, 10), -10)
 			return m.Enqueue(ctx, r)
 		}), "enqueue/bad values are refused"},
 		{"gives bad values an error of no type", enqueueing(
-			func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+			func(ctx context.Context, m *storetest.OnModel, r ops.Request) (task.ID, bool, error) {
 				id, isNew, err := m.Enqueue(ctx, r)
 				if err != nil {
 					err = errors.New("something went wrong")
 				}
 				return id, isNew, err
 			}), "enqueue/bad values are refused"},
-		{"rounds big numbers", enqueueing(func(m *storetest.OnModel, ctx context.Context, r ops.Request) (task.ID, bool, error) {
+		{"rounds big numbers", enqueueing(func(
+			ctx context.Context, m *storetest.OnModel, r ops.Request,
+		) (task.ID, bool, error) {
 			r.Payload = rounded(r.Payload)
 			return m.Enqueue(ctx, r)
 		}), "enqueue/payloads come back as they were"},

@@ -15,8 +15,10 @@ import (
 type wrongSettle struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)
-	after  func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)
+	after  afterSettle
 }
+
+type afterSettle = func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)
 
 func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
 	rows = slices.Clone(rows)
@@ -32,16 +34,16 @@ func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []poll.Set
 	return answers, err
 }
 
-func before(f func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)) func(*storetest.OnModel) storetest.Harness {
+func before(f func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongSettle{m, f, nil} }
 }
 
-func after(f func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)) func(*storetest.OnModel) storetest.Harness {
+func after(f afterSettle) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongSettle{m, nil, f} }
 }
 
 // says answers one thing for another.
-func says(instead, of lease.Answer) func(*storetest.OnModel) storetest.Harness {
+func says(instead, of lease.Answer) wrong {
 	return after(func(_ *storetest.OnModel, _ []poll.Settlement, answers []lease.Answer) {
 		for i, a := range answers {
 			if a == of {
@@ -86,7 +88,7 @@ func rowSabotages() []sabotage {
 		{"forgets the lease's end", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
 			e.Next.AfterLease = false
 		}), "settle/not before the lease's end"},
-		{"sends what never started to the end of the queue", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"sends what never started to the end", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
 			e.Next.Delay = max(e.Next.Delay, 1)
 		}), "settle/a row that was never started keeps its place"},
 		{"forgets that it was started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
