@@ -15,8 +15,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// This is a hundred lines of ours rather than goose: goose takes a lock on Postgres only, and on SQLite the whole run,
-// version check included, simply is one transaction.
+// This is ours rather than goose: goose takes no lock on SQLite, where the whole run, version check included, can simply
+// be one transaction.
 
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
     version    INTEGER PRIMARY KEY,

@@ -4,10 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 )
 
 func TestParseURL(t *testing.T) {
@@ -109,4 +112,39 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 	require.ErrorContains(t, err, "is closed")
 	require.ErrorContains(t, s.Ping(t.Context()), "is closed")
 	require.NoError(t, s.Close(), "again")
+}
+
+func TestTheClockIsTheStores(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 2, 3, 4, 5, 678_912_345, time.FixedZone("", 8*60*60))
+	s := open(t, Options{Path: filepath.Join(t.TempDir(), "store.db"), Create: true, Clock: func() time.Time { return now }})
+	_, err := s.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	st, err := s.Present(t.Context(), lease.Presence{Session: 5, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+	require.NoError(t, err)
+	require.Equal(t, time.Date(2030, 1, 1, 19, 4, 5, 678e6, time.UTC), st.Now, "in UTC, to the millisecond")
+	id, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x", In: time.Second})
+	require.NoError(t, err)
+	info, err := s.Get(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, st.Now, info.CreatedAt)
+	require.Equal(t, st.Now.Add(time.Second), info.RunAt)
+}
+
+// What a subprocess prints may be anything.
+func TestOddTextComesBack(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	require.NoError(t, err)
+	h.Insert(t, ops.Request{Type: "x"})
+	tasks, err := h.Claim(t.Context(), claimOf(session, 1))
+	require.NoError(t, err)
+	end := succeeded(tasks[0])
+	end.Outcome.Output = "a\x00b\xff\u2028\r\n'"
+	_, err = h.Settle(t.Context(), session, []poll.Settlement{end})
+	require.NoError(t, err)
+	info, err := h.Get(t.Context(), tasks[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, end.Outcome.Output, info.Output)
 }
