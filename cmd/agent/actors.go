@@ -40,12 +40,13 @@ func (g *actors) add(p part) {
 	interrupted := make(chan time.Duration, 1)
 	g.group.Add(func() error {
 		err := bounded(p.execute, interrupted)
-		switch {
-		case errors.Is(err, errStopNow): // said already
-		case err != nil:
+		if err == errStopNow { //nolint:errorlint // that one as it is: no part has failed
+			return err
+		}
+		if err != nil {
 			err = fmt.Errorf("%s: %w", p.name, err)
 			g.log.Error("a part of the agent failed", "part", p.name, "err", err)
-		default:
+		} else {
 			g.log.Debug("a part of the agent ended", "part", p.name)
 		}
 		g.mu.Lock()
@@ -78,7 +79,7 @@ func bounded(f func() error, stop <-chan time.Duration) error {
 	}
 }
 
-// run runs all parts until the last has ended, and joins their errors.
+// run runs all parts until the last has ended, and joins their errors; errStopNow is none.
 func (g *actors) run() error {
 	_ = g.group.Run() // the first error, which is among those that were kept
 	g.mu.Lock()

@@ -62,8 +62,17 @@ func TestActorsTellTheCause(t *testing.T) {
 	p.within = func(cause error) time.Duration { told = append(told, cause); return time.Second }
 	group.add(p)
 	group.add(part{"signals", func() error { return errStopNow }, func(error) {}, always(0)})
-	require.ErrorIs(t, group.run(), errStopNow)
+	require.NoError(t, group.run(), "no part has failed")
 	require.Equal(t, []error{errStopNow, errStopNow}, told)
+}
+
+func TestActorsFailWhereDrainingIsLate(t *testing.T) {
+	group := &actors{log: quiet()}
+	group.add(obedient("other", nil))
+	group.add(part{"signals", func() error { return errLate }, func(error) {}, always(0)})
+	err := group.run()
+	require.ErrorIs(t, err, errLate)
+	require.ErrorIs(t, err, errStopNow, "the loop stops at once then, too")
 }
 
 // signalled is a signals that gets its signals from the test.
@@ -97,7 +106,7 @@ func TestDrainingIsBounded(t *testing.T) {
 		}
 		start := time.Now()
 		s.caught <- syscall.SIGTERM
-		require.ErrorIs(t, s.run(), errStopNow)
+		require.ErrorIs(t, s.run(), errLate)
 		require.Equal(t, time.Minute, time.Since(start))
 		left, _ := s.draining()
 		require.Zero(t, left)

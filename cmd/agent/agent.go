@@ -85,7 +85,7 @@ func (a *agent) run() error {
 	err := group.run()
 	a.notifySystemd(daemon.SdNotifyStopping)
 	switch {
-	case err == nil || errors.Is(err, errStopNow):
+	case err == nil:
 		a.log.Info("agent ended")
 		return nil
 	case isSchemaError(err):

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,9 +76,15 @@ func (r *rig) get(t *testing.T, path string) (int, string) {
 // eventually asks until the answer is 200 and that.
 func (r *rig) eventually(t *testing.T, path, contains string) {
 	t.Helper()
+	r.becomes(t, path, http.StatusOK, contains)
+}
+
+// becomes asks until the answer is that.
+func (r *rig) becomes(t *testing.T, path string, status int, contains string) {
+	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		got, body := r.get(t, path)
-		require.Equal(c, http.StatusOK, got)
+		require.Equal(c, status, got)
 		require.Contains(c, body, contains)
 	}, 20*time.Second, 10*time.Millisecond)
 }
@@ -129,6 +136,30 @@ func TestAgentTellsSystemd(t *testing.T) {
 	require.Equal(t, "READY=1", said())
 	r.stop(t)
 	require.Equal(t, "STOPPING=1", said())
+}
+
+func TestAgentDrainsOnASignal(t *testing.T) {
+	finish := filepath.Join(t.TempDir(), "finish")
+	r := startAgent(t, `task "slow" {
+  command {
+    argv = ["sh", "-c", "until test -e `+finish+`; do sleep 0.02; done"]
+  }
+}`)
+	r.eventually(t, "/-/ready", "ok")
+	id, _, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "slow"})
+	require.NoError(t, err)
+	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
+
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	r.becomes(t, "/-/ready", http.StatusServiceUnavailable, "the agent drains")
+	r.eventually(t, "/-/healthy", "ok")
+	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
+	require.NoError(t, os.WriteFile(finish, nil, 0o600))
+	require.NoError(t, <-r.ended)
+	info, err := r.agent.store.Get(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, task.StateSucceeded, info.State)
+	require.Equal(t, 1, info.Attempt)
 }
 
 func TestAgentEndsWithItsListener(t *testing.T) {

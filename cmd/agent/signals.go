@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -10,8 +11,12 @@ import (
 	"time"
 )
 
-// errStopNow is why all parts are interrupted after a second signal, or when draining took too long.
-var errStopNow = errors.New("stop at once")
+// errStopNow is why all parts are interrupted after a second signal; errLate, when draining took too long, which is a
+// failure.
+var (
+	errStopNow = errors.New("stop at once")
+	errLate    = fmt.Errorf("draining took too long: %w", errStopNow)
+)
 
 // signals turns SIGTERM and SIGINT into what the agent does about them: the first drains, the second stops at once. A
 // third has its usual effect and ends the process on the spot.
@@ -42,8 +47,8 @@ func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
 	return s
 }
 
-// run waits for signals until it is interrupted. It ends with errStopNow on the second, and when draining after the
-// first takes too long.
+// run waits for signals until it is interrupted. It ends with errStopNow on the second, with errLate when draining
+// after the first takes too long.
 func (s *signals) run() error {
 	var late <-chan time.Time
 	for {
@@ -64,8 +69,7 @@ func (s *signals) run() error {
 			late = timer.C
 			s.drain()
 		case <-late:
-			s.log.Error("draining took too long, stopping", "within", s.within)
-			return errStopNow
+			return errLate
 		}
 	}
 }

@@ -65,13 +65,12 @@ func (a *app) placeFor(cfg *config.Config) (place, error) {
 	return placeOf(s)
 }
 
-// findPlace is the store of a command that needs no configuration. Where --store names one, a configuration that stands
-// there by itself adds what it has to say (the schema), but need not be well.
+// findPlace is the store of a command that needs no configuration. Where --store names one, a configuration that is
+// there anyhow adds what it has to say (the schema), but need not be well; one that --config names must be.
 func (a *app) findPlace() (place, error) {
 	paths := a.configPaths(nil)
-	named := len(paths) > 0
 	fallback := config.Store{URL: defaultStore, Schema: "leasehold", Connections: 2}
-	if !named {
+	if len(paths) == 0 {
 		if _, err := os.Stat(config.DefaultPath); errors.Is(err, fs.ErrNotExist) {
 			if a.cli.Store != "" {
 				fallback.URL = a.cli.Store
@@ -83,7 +82,7 @@ func (a *app) findPlace() (place, error) {
 	switch {
 	case err == nil:
 		return a.placeFor(cfg)
-	case named || a.cli.Store == "":
+	case len(a.cli.Config) > 0 || a.cli.Store == "":
 		return place{}, err
 	}
 	fallback.URL = a.cli.Store
