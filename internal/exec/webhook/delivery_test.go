@@ -305,11 +305,13 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 		}
 		return conn, err
 	}
-	resp, err := d.send(context.Background())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	resp, err := d.send(ctx)
 	require.NoError(t, err)
 	_, _ = io.Copy(io.Discard, resp.Body)
 	s.CloseClientConnections()
-	resp, err = d.send(context.Background())
+	resp, err = d.send(ctx)
 	require.NoError(t, err, "sent on a new connection, without a wait")
 	_, _ = io.Copy(io.Discard, resp.Body)
 	require.Equal(t, 2, dials)
