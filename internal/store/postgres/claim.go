@@ -70,7 +70,8 @@ const rangeText = `
 // Several regions ($11): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
 // for the length of the statement: other claims pass over them meanwhile.
 const mergeText = `
-            SELECT each.id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place) CROSS JOIN LATERAL ({range}) AS each
+            SELECT each.id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place)
+            CROSS JOIN LATERAL ({range}) AS each
             ORDER BY each.run_at, each.id LIMIT w.n
         `
 
@@ -159,7 +160,7 @@ func claimArgs(c poll.Claim, l *look) []any {
 	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
 	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, w := range c.Wants {
-		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30)) //nolint:gosec // bounded
+		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30))
 		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
 	}
 	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline}

@@ -17,7 +17,8 @@ import (
 
 // many puts rows of type a into three priorities and two regions.
 const many = `INSERT INTO SCHEMA.task (type, priority, region, run_at)
-	SELECT 'a', n % 3, CASE n % 2 WHEN 1 THEN 'sg' END, now() - n * interval '1 millisecond' FROM generate_series(1, 20000) AS n`
+	SELECT 'a', n % 3, CASE n % 2 WHEN 1 THEN 'sg' END, now() - n * interval '1 millisecond'
+	FROM generate_series(1, 20000) AS n`
 
 func TestEightClaimersTakeEachRowOnce(t *testing.T) {
 	t.Parallel()
@@ -27,12 +28,15 @@ func TestEightClaimersTakeEachRowOnce(t *testing.T) {
 	seen := map[task.ID]int{}
 	g, ctx := errgroup.WithContext(t.Context())
 	for i := range 8 {
-		a := joined(t, h.Twin(t).(*harness))
+		twin, ok := h.Twin(t).(*harness)
+		require.True(t, ok)
+		a := joined(t, twin)
 		region := []string{"", "sg"}[i%2]
 		g.Go(func() error {
 			for empty := 0; empty < 5; {
 				a.claims++
-				rows, err := a.Claim(ctx, poll.Claim{Session: a.session, Number: a.claims, Region: region, Wants: []poll.Want{wantOf(300)}})
+				c := poll.Claim{Session: a.session, Number: a.claims, Region: region, Wants: []poll.Want{wantOf(300)}}
+				rows, err := a.Claim(ctx, c)
 				if err != nil {
 					return err
 				}

@@ -3,9 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ import (
 // parameters are asked for when a connection is made, so nothing depends on what a session did before. A pooler may
 // refuse them; all works without, less well guarded.
 func parameters() map[string]string {
-	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
 		"application_name":                    "leasehold",
 		"search_path":                         "pg_catalog", // every name of ours is qualified; nobody else's is found
@@ -54,7 +55,8 @@ func newConnector(url string, log *slog.Logger) (*connector, error) {
 			c.ours[name] = value
 		}
 	}
-	if conn.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+	asked := strings.Contains(url, "target_session_attrs") || os.Getenv("PGTARGETSESSIONATTRS") != ""
+	if conn.ValidateConnect == nil && !asked {
 		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if !strings.Contains(url, "connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
@@ -66,11 +68,11 @@ func newConnector(url string, log *slog.Logger) (*connector, error) {
 }
 
 // pool makes a pool of at most size connections. It does not connect.
-func (c *connector) pool(size int) (*pgxpool.Pool, error) {
+func (c *connector) pool(ctx context.Context, size int) (*pgxpool.Pool, error) {
 	config := c.config.Copy()
-	config.MaxConns = int32(min(max(size, 1), 1000)) //nolint:gosec // bounded
+	config.MaxConns = int32(min(max(size, 1), 1000))
 	config.MinConns, config.MinIdleConns = 0, 0
-	return pgxpool.NewWithConfig(context.Background(), config)
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // single makes a connection outside the pool.
@@ -92,15 +94,12 @@ func (c *connector) dress(conn *pgx.ConnConfig) {
 	if c.plain.Load() {
 		return
 	}
-	for name, value := range c.ours {
-		conn.RuntimeParams[name] = value
-	}
+	maps.Copy(conn.RuntimeParams, c.ours)
 }
 
 // goPlain tells whether err is the server's refusal of our parameters; from then on connections are made without.
 func (c *connector) goPlain(err error) bool {
-	var connecting *pgconn.ConnectError
-	if !errors.As(err, &connecting) {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); !connecting {
 		return false
 	}
 	switch code(err) {

@@ -26,6 +26,7 @@ func wantOf(n int) poll.Want {
 
 // pooler refuses startup parameters as PgBouncer does.
 func pooler(t *testing.T) *proxy {
+	t.Helper()
 	return (&proxy{startup: func(packet []byte) []byte {
 		if bytes.Contains(packet, []byte("statement_timeout")) {
 			return refusal("08P01", "unsupported startup parameter: statement_timeout")
@@ -37,13 +38,16 @@ func pooler(t *testing.T) *proxy {
 // TestPoolerModes goes a row's whole way through what a pooler leaves of a connection.
 func TestPoolerModes(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
 	p := pooler(t)
 	for _, mode := range []string{"exec", "cache_describe", "simple_protocol", "describe_exec"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
 			var log lines
 			s := openStore(t, postgres.Options{
-				URL: p.URL + "&default_query_exec_mode=" + mode, Schema: h.schema, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				URL:    p.URL + "&default_query_exec_mode=" + mode,
+				Schema: h.schema,
+				Log:    slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			ctx := t.Context()
 			agent := someAgent()
@@ -54,7 +58,8 @@ func TestPoolerModes(t *testing.T) {
 			stored, err := s.Policies(ctx, []task.PolicyHash{policy.Hash(), 1})
 			require.NoError(t, err)
 			require.Equal(t, map[task.PolicyHash]task.Policy{policy.Hash(): policy}, stored)
-			id, isNew, err := s.Enqueue(ctx, ops.Request{Type: "a", Payload: []byte(`{"n": 1}`), Labels: map[string]string{"x": "y"}})
+			labels := map[string]string{"x": "y"}
+			id, isNew, err := s.Enqueue(ctx, ops.Request{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
 			require.NoError(t, err)
 			require.True(t, isNew)
 			rows, err := s.Claim(ctx, poll.Claim{Session: session, Number: 1, Region: "sg", Wants: []poll.Want{wantOf(5)}})
@@ -71,7 +76,7 @@ func TestPoolerModes(t *testing.T) {
 			answers, err = s.Settle(ctx, session, []poll.Settlement{done(rows[0]), done(rows[0])})
 			require.NoError(t, err)
 			require.Equal(t, []lease.Answer{lease.Applied, lease.Ended}, answers)
-			list, err := s.List(ctx, ops.Filter{Type: "a", Labels: map[string]string{"x": "y"}, States: []task.State{task.StateSucceeded}})
+			list, err := s.List(ctx, ops.Filter{Type: "a", Labels: labels, States: []task.State{task.StateSucceeded}})
 			require.NoError(t, err)
 			require.Equal(t, id, list[0].ID)
 			_, err = s.Stats(ctx)
@@ -118,11 +123,10 @@ func TestReadOnlyServers(t *testing.T) {
 	require.ErrorContains(t, err, "25006")
 	require.NoError(t, h.Idle(t.Context(), session, true))
 
-	standby := openStore(t, postgres.Options{URL: pgtest.URL(t) + "&options=-cdefault_transaction_read_only%3Don", Schema: h.schema})
+	readOnly := pgtest.URL(t) + "&options=-cdefault_transaction_read_only%3Don"
+	standby := openStore(t, postgres.Options{URL: readOnly, Schema: h.schema})
 	require.ErrorContains(t, standby.Ping(t.Context()), "read only connection")
-	asked := openStore(t, postgres.Options{
-		URL: pgtest.URL(t) + "&options=-cdefault_transaction_read_only%3Don&target_session_attrs=any", Schema: h.schema,
-	})
+	asked := openStore(t, postgres.Options{URL: readOnly + "&target_session_attrs=any", Schema: h.schema})
 	require.NoError(t, asked.Ping(t.Context()))
 }
 
@@ -151,7 +155,8 @@ func TestLostReplyToAClaim(t *testing.T) {
 	require.False(t, armed.Load(), "the reply was cut")
 	rows, err := s.Claimed(t.Context(), session, 41)
 	require.NoError(t, err)
-	require.Equal(t, ids[:2], []task.ID{rows[0].ID, rows[1].ID})
+	got := []task.ID{rows[0].ID, rows[1].ID}
+	require.Equal(t, ids[:2], got)
 	answers, err := s.Settle(t.Context(), session, []poll.Settlement{done(rows[0]), done(rows[1])})
 	require.NoError(t, err)
 	require.Equal(t, []lease.Answer{lease.Applied, lease.Applied}, answers)
@@ -171,7 +176,8 @@ func TestACancelledCallerDoesNotCutItsStatement(t *testing.T) {
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- h.Idle(ctx, session, true) }()
-	waiting := h.q(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%SCHEMA%agent SET idle%'`)
+	waiting := h.q(`SELECT count(*) FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND query LIKE '%SCHEMA%agent SET idle%'`)
 	conn := pgtest.Connect(t)
 	require.Eventually(t, func() bool {
 		var n int

@@ -23,12 +23,14 @@ var settings = map[string]string{
 // fill puts rows into every table: 120,000 that wait, some thousands that run, 120,000 that are finished.
 const fill = `
 INSERT INTO SCHEMA.task (type, priority, run_at, payload)
-    SELECT 'type' || n % 7, n % 5 - 2, now() - n * interval '1 second', '{"some": "payload"}' FROM generate_series(1, 125000) AS n;
-UPDATE SCHEMA.task SET state = 'running', session = id % 4, fence = 1, claim = 1, lease_until = now() + interval '1 minute'
-    WHERE id % 25 = 0;
+    SELECT 'type' || n % 7, n % 5 - 2, now() - n * interval '1 second', '{"some": "payload"}'
+    FROM generate_series(1, 125000) AS n;
+UPDATE SCHEMA.task SET state = 'running', session = id % 4, fence = 1, claim = 1,
+    lease_until = now() + interval '1 minute' WHERE id % 25 = 0;
 INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, give_backs, priority,
                                  touched, state, type, payload)
-    SELECT 1000000 + n, now(), now(), now() - (n % 2) * interval '1 day', 2, 1, 1, 0, 0, true, 'succeeded', 'type1', '{}'
+    SELECT 1000000 + n, now(), current_timestamp, now() - (n % 2) * interval '1 day', 2, 1, 1, 0, 0, true, 'succeeded', 'type1',
+        '{}'
     FROM generate_series(1, 120000) AS n;
 INSERT INTO SCHEMA.attempt (task_id, fence, ran_fence, session, ended_at, attempt, phase, outcome, state)
     SELECT n, 1, 1, 1, now(), 1, 'run', 'failed', 'retry_pending' FROM generate_series(1, 100000) AS n;
@@ -49,7 +51,8 @@ func TestNoHotCallReadsATable(t *testing.T) {
 				plan := explain(t, set, text)
 				for _, table := range []string{"task", "task_archive", "attempt"} {
 					// Nothing is cheaper than to read a partition that has no page yet.
-					require.NotRegexp(t, `Seq Scan on `+table+`(_\d+)?\b.*cost=0.00..\d*[1-9]`, plan, "%s, %s, analysed %v", name, how, analysed)
+					require.NotRegexp(t, `Seq Scan on `+table+`(_\d+)?\b.*cost=0.00..\d*[1-9]`, plan,
+						"%s, %s, analysed %v", name, how, analysed)
 				}
 				if strings.HasPrefix(name, "claim ") || name == "claim" {
 					require.Contains(t, plan, "task_due", name)

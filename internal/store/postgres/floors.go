@@ -14,9 +14,9 @@ import (
 //
 // Rows can appear below a floor: inserted by a transaction that began earlier, given back with their old due time, or
 // passed over while somebody had them locked. A lane is therefore looked at from zero when it comes back short, and at
-// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost. And there
-// are no floors before floorAfter rows have been claimed without an end in sight: until then they would save little, and
-// the order of rows is exact.
+// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost. And
+// there are no floors before floorAfter rows have been claimed without an end in sight: until then they would save
+// little, and the order of rows is exact.
 const (
 	floorAfter = 100
 	floorLeast = time.Second

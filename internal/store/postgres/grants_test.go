@@ -56,7 +56,8 @@ func TestAnApplicationsRights(t *testing.T) {
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
 	// A role with nothing has not even that.
-	nobody := pgtest.ConnectTo(t, pgtest.Role(t, func(role string) string { return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role }))
+	usage := func(role string) string { return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role }
+	nobody := pgtest.ConnectTo(t, pgtest.Role(t, usage))
 	for _, mayNot := range []string{
 		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
 	} {
@@ -76,7 +77,8 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 	_, err := app.Exec(t.Context(), h.q(`
 		CREATE TEMPORARY TABLE task (id bigint, type text, key text, payload jsonb);
 		CREATE FUNCTION pg_temp.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
-		CREATE FUNCTION pg_temp.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''caught''; END';
+		CREATE FUNCTION pg_temp.pg_notify(text, text) RETURNS void LANGUAGE plpgsql
+			AS 'BEGIN RAISE EXCEPTION ''caught''; END';
 		SET search_path = pg_temp, pg_catalog;
 		SELECT SCHEMA.enqueue('a', key => 'k')`))
 	require.NoError(t, err)
@@ -89,19 +91,19 @@ func TestRefusalsReadWell(t *testing.T) {
 	h := newHarness(t)
 	app := pgtest.ConnectTo(t, h.asApp)
 	for columns, text := range map[string]string{
-		`(type) VALUES ('')`:                                                    "type must not be empty",
-		`(type, priority) VALUES ('a', 11)`:                                     "priority must be between -10 and 10",
-		`(type, max_attempts) VALUES ('a', 0)`:                                  "max_attempts must be between 1 and 1000",
-		`(type, key) VALUES ('a', '')`:                                          "key must not be empty: leave it out instead",
-		`(type, labels) VALUES ('a', '[]')`:                                     "labels must be a JSON object of strings",
-		`(type, labels) VALUES ('a', '"x"')`:                                    "labels must be a JSON object of strings",
-		`(type, labels) VALUES ('a', '{"a": 1}')`:                               "labels must be a JSON object of strings",
-		`(type, labels) VALUES ('a', '{"a": ["b"]}')`:                           "labels must be a JSON object of strings",
-		`(type, labels) VALUES ('a', '{"a": null}')`:                            "labels must be a JSON object of strings",
-		`(type, labels) SELECT 'a', jsonb_build_object('a', repeat('x', 4096))`: "labels must be 4 KiB at most",
-		`(type, run_at) VALUES ('a', 'infinity')`:                               "run_at must be within the years 1 to 9999",
-		`(type, run_at) VALUES ('a', '-infinity')`:                              "run_at must be within the years 1 to 9999",
-		`(type) VALUES (repeat('x', 256))`:                                      "type must be 255 bytes at most",
+		`(type) VALUES ('')`:                                                                    "type must not be empty",
+		`(type, priority) VALUES ('a', 11)`:                                                     "priority must be between -10 and 10",
+		`(type, max_attempts) VALUES ('a', 0)`:                                                  "max_attempts must be between 1 and 1000",
+		`(type, key) VALUES ('a', '')`:                                                          "key must not be empty: leave it out instead",
+		`(type, labels) VALUES ('a', '[]')`:                                                     "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '"x"')`:                                                    "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": 1}')`:                                               "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": ["b"]}')`:                                           "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', '{"a": null}')`:                                            "labels must be a JSON object of strings",
+		`(type, labels) VALUES ('a', to_jsonb(('{"a": "' || repeat('x', 4096) || '"}')::json))`: "labels must be 4 KiB at most",
+		`(type, run_at) VALUES ('a', 'infinity')`:                                               "run_at must be within the years 1 to 9999",
+		`(type, run_at) VALUES ('a', '-infinity')`:                                              "run_at must be within the years 1 to 9999",
+		`(type) VALUES (repeat('x', 256))`:                                                      "type must be 255 bytes at most",
 	} {
 		_, err := app.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.task `+columns))
 		require.ErrorContains(t, err, `violates check constraint "`+text+`"`, columns)

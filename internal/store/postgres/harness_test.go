@@ -119,16 +119,12 @@ func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
 func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
 	t.Helper()
 	_, _, args := producerColumns(t, r)
-	named := producerNames(r)
-	list := ""
-	for i, name := range named {
-		if i > 0 {
-			list += ", "
-		}
-		list += name + " => " + producerValue(r, name, i+1)
+	var list []string
+	for i, name := range producerNames(r) {
+		list = append(list, name+" => "+producerValue(r, name, i+1))
 	}
 	conn := pgtest.ConnectTo(t, h.asApp)
-	row := conn.QueryRow(t.Context(), h.q(`SELECT SCHEMA.enqueue(`+list+`)`), args...)
+	row := conn.QueryRow(t.Context(), h.q(`SELECT SCHEMA.enqueue(`+strings.Join(list, ", ")+`)`), args...)
 	require.NoError(t, row.Scan((*int64)(&id)))
 	return id
 }
@@ -207,8 +203,10 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		days, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
 		for _, day := range days {
-			_, err := tx.Exec(t.Context(), h.q(`CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_`+strings.ReplaceAll(day, "-", "")+`
-				PARTITION OF SCHEMA.task_archive FOR VALUES FROM ('`+day+` 00:00:00+00') TO ('`+nextDay(t, day)+` 00:00:00+00')`))
+			name := strings.ReplaceAll(day, "-", "")
+			_, err := tx.Exec(t.Context(), h.q(`CREATE TABLE IF NOT EXISTS SCHEMA.task_archive_`+name+`
+				PARTITION OF SCHEMA.task_archive
+				FOR VALUES FROM ('`+day+` 00:00:00+00') TO ('`+nextDay(t, day)+` 00:00:00+00')`))
 			require.NoError(t, err)
 		}
 		for table, columns := range map[string][]string{
@@ -217,14 +215,11 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"attempt":      {"started_at", "ended_at"},
 			"agent":        {"started_at", "seen_at", "present_until"},
 		} {
-			sets := ""
+			sets := make([]string, len(columns))
 			for i, c := range columns {
-				if i > 0 {
-					sets += ", "
-				}
-				sets += c + " = " + c + " - $1::bigint * interval '1 microsecond'"
+				sets[i] = c + " = " + c + " - $1::bigint * interval '1 microsecond'"
 			}
-			_, err := tx.Exec(t.Context(), h.q(`UPDATE SCHEMA.`+table+` SET `+sets), us)
+			_, err := tx.Exec(t.Context(), h.q(`UPDATE SCHEMA.`+table+` SET `+strings.Join(sets, ", ")), us)
 			require.NoError(t, err)
 		}
 		return nil

@@ -34,7 +34,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 		began := time.Now()
 		err := s.listen(ctx, wake, &echoed)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // to end with its context is what it is for
 		}
 		if errors.Is(err, errNoEcho) {
 			s.log.Warn("notifications do not arrive: is a pooler in between? "+
@@ -45,7 +45,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 		if time.Since(began) > againSteady {
 			delay = againFirst
 		}
-		if !pause(ctx, delay/2+rand.N(delay)) { //nolint:gosec // jitter
+		if !pause(ctx, delay/2+rand.N(delay)) {
 			return nil
 		}
 		delay = min(2*delay, againLast)
@@ -126,7 +126,7 @@ func probe(ctx context.Context, conn *pgx.Conn) error {
 
 // echo has the agent notify itself, and waits until that arrives.
 func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func()) error {
-	token := echoPrefix + strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // it is no secret
+	token := echoPrefix + strconv.FormatUint(rand.Uint64(), 36)
 	err := s.do(ctx, "notify myself", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", s.schema.channel(), token)
 		return err

@@ -123,7 +123,9 @@ func TestListenThroughAPooler(t *testing.T) {
 		return true, nil
 	}}).start(t)
 	var log lines
-	s := openStore(t, postgres.Options{URL: p.URL, Schema: h.schema, Notify: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s := openStore(t, postgres.Options{
+		URL: p.URL, Schema: h.schema, Notify: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	wakes := listening(t, s)
 	select {
 	case <-gone:
@@ -132,7 +134,6 @@ func TestListenThroughAPooler(t *testing.T) {
 	}
 	log.await(t, "notifications do not arrive")
 	require.Empty(t, wakes, "nothing woke it")
-	require.Zero(t, h.number(t, `SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN "leasehold:SCHEMA"' AND state <> 'idle'`))
 }
 
 func TestListenWithoutNotify(t *testing.T) {

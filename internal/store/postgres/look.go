@@ -15,9 +15,9 @@ import (
 )
 
 // infoColumns is a task as scanInfo reads it, without output.
-const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels, t.payload,
-    t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt, coalesce(t.max_attempts, 0), t.give_backs,
-    t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
+const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels,
+    t.payload, t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt,
+    coalesce(t.max_attempts, 0), t.give_backs, t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
     coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at`
 
 const getSQL = `SELECT ` + infoColumns + `, coalesce(t.output, '')
@@ -25,8 +25,8 @@ FROM {schema}.tasks AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
 WHERE t.id = $1`
 
 const historySQL = `
-SELECT ran_fence, session, phase, attempt, outcome, coalesce(error, ''), coalesce(output, ''), result, state, started_at,
-       ended_at
+SELECT ran_fence, session, phase, attempt, outcome, coalesce(error, ''), coalesce(output, ''), result, state,
+       started_at, ended_at
 FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
 
 // The newest of each table ($1 at most) are found by an index, then the two are one list. {where} is written for each
@@ -34,15 +34,18 @@ FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
 const listSQL = `
 SELECT ` + infoColumns + ` FROM (
     SELECT * FROM (
-        (SELECT true AS live, {columns}, NULL::timestamptz AS finished_at FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
+        (SELECT true AS live, {columns}, NULL::timestamptz AS finished_at
+         FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
         UNION ALL
-        (SELECT false, {columns}, finished_at FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
+        (SELECT false, {columns}, finished_at
+         FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
     ) AS both_tables ORDER BY live DESC, id DESC LIMIT $1
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
 ORDER BY t.live DESC, t.id DESC`
 
-const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt, max_attempts,
-    give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at, lease_until, deadline`
+const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
+    max_attempts, give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
+    lease_until, deadline`
 
 // Get returns a task with its history.
 func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {

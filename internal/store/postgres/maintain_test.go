@@ -56,7 +56,8 @@ func TestNobodyWaitsForAPartition(t *testing.T) {
 	h := newHarness(t)
 	tx, err := pgtest.Connect(t).Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), h.q(`LOCK TABLE SCHEMA.task_archive IN ROW EXCLUSIVE MODE; SELECT count(*) FROM SCHEMA.tasks`))
+	_, err = tx.Exec(t.Context(), h.q(`LOCK TABLE SCHEMA.task_archive IN ROW EXCLUSIVE MODE;
+		SELECT count(*) FROM SCHEMA.tasks`))
 	require.NoError(t, err)
 	joined(t, h)
 	require.Len(t, days(t, h), 5)
@@ -96,7 +97,8 @@ func TestRetention(t *testing.T) {
 		_, err := a.Get(t.Context(), row.ID)
 		require.ErrorIs(t, err, ops.ErrNoTask)
 	}
-	require.Zero(t, a.number(t, `SELECT count(*) FROM SCHEMA.attempt WHERE task_id = $1`, int64(old[0].ID)), "its history goes with it")
+	const history = `SELECT count(*) FROM SCHEMA.attempt WHERE task_id = $1`
+	require.Zero(t, a.number(t, history, int64(old[0].ID)), "its history goes with it")
 	info, err := a.Get(t.Context(), recent[0].ID)
 	require.NoError(t, err)
 	require.Len(t, info.History, 2)
@@ -125,9 +127,11 @@ func TestRemovalGoesOn(t *testing.T) {
 	impatient := pgtest.Connect(t)
 	_, err = impatient.Exec(t.Context(), `SET statement_timeout = '200ms'`)
 	require.NoError(t, err)
-	_, err = impatient.Exec(t.Context(), a.q(`ALTER TABLE SCHEMA.task_archive DETACH PARTITION SCHEMA.`+name+` CONCURRENTLY`))
+	detach := a.q(`ALTER TABLE SCHEMA.task_archive DETACH PARTITION SCHEMA.` + name)
+	_, err = impatient.Exec(t.Context(), detach+` CONCURRENTLY`)
 	require.ErrorContains(t, err, "57014", "the reader keeps it waiting")
-	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM pg_inherits WHERE inhrelid = 'SCHEMA.`+name+`'::regclass AND inhdetachpending`))
+	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM pg_inherits
+		WHERE inhrelid = 'SCHEMA.`+name+`'::regclass AND inhdetachpending`))
 	// Nobody else waits meanwhile.
 	require.Equal(t, "applied", a.settle(t, done(a.take(t, 1)[0]))[0].String())
 	require.NoError(t, reader.Rollback(context.WithoutCancel(t.Context())))

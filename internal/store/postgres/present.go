@@ -19,10 +19,12 @@ INSERT INTO {schema}.agent (name, region, version, config, workers, types, prese
 VALUES ($1, nullif($2, ''), $3, $4, $5, $6, now() + $7::bigint * interval '1 microsecond')
 RETURNING session`
 
-// A sign of life, and what the session holds. A session whose row is gone gets it back under its number; fresh tells so.
+// A sign of life, and what the session holds. A session whose row is gone gets it back under its number; fresh
+// tells that.
 const presentSQL = `
 WITH seen AS (
-    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining, running, done)
+    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
+                                running, done)
     VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, now() + $8::bigint * interval '1 microsecond', $9, $10, $11)
     ON CONFLICT (session) DO UPDATE SET
         name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
@@ -33,12 +35,14 @@ WITH seen AS (
 SELECT now(), seen.fresh, t.id, t.fence, t.claim FROM seen LEFT JOIN {schema}.task AS t
     ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
 
-const leaveSQL = `UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = $1`
+const leaveSQL = `
+UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = $1`
 
 const idleSQL = `UPDATE {schema}.agent SET idle = $2 WHERE session = $1`
 
 const putPolicySQL = `
-INSERT INTO {schema}.policy (hash, type, body) SELECT p.hash, p.type, p.body::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[]) AS p (hash, type, body)
+INSERT INTO {schema}.policy (hash, type, body)
+SELECT p.hash, p.type, p.body::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[]) AS p (hash, type, body)
 ON CONFLICT (hash) DO NOTHING`
 
 const policiesSQL = `SELECT hash, body FROM {schema}.policy WHERE hash = ANY ($1::bigint[])`
@@ -100,7 +104,8 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 
 // putPolicies stores the policies that this agent has not seen stored.
 func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[task.PolicyHash]lease.NamedPolicy) error {
-	lacks := s.stored.lacks(slices.Collect(maps.Keys(policies))) // sorted: two agents never wait for each other in a ring
+	// Sorted: agents that store the same ones wait for each other in one order.
+	lacks := s.stored.lacks(slices.Collect(maps.Keys(policies)))
 	if len(lacks) == 0 {
 		return nil
 	}

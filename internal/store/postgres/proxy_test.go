@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -32,7 +33,7 @@ func (p *proxy) start(t testing.TB) *proxy {
 	u, err := url.Parse(pgtest.URL(t))
 	require.NoError(t, err)
 	server := u.Host
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	u.Host = l.Addr().String()
 	p.URL = u.String()
@@ -55,10 +56,10 @@ func (p *proxy) start(t testing.TB) *proxy {
 		}
 	})
 	t.Cleanup(func() {
-		_ = l.Close()
+		shut(l)
 		mu.Lock()
 		for _, c := range open {
-			_ = c.Close()
+			shut(c)
 		}
 		mu.Unlock()
 		all.Wait()
@@ -66,9 +67,12 @@ func (p *proxy) start(t testing.TB) *proxy {
 	return p
 }
 
+// shut closes what may be closed already.
+func shut(c io.Closer) { _ = c.Close() }
+
 // serve carries one connection until either side ends it.
 func (p *proxy) serve(client net.Conn, server string, keep func(net.Conn)) {
-	defer client.Close()
+	defer shut(client)
 	packet, err := readBody(client, nil)
 	if err != nil {
 		return
@@ -79,23 +83,23 @@ func (p *proxy) serve(client net.Conn, server string, keep func(net.Conn)) {
 			return
 		}
 	}
-	up, err := net.Dial("tcp", server)
+	up, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", server)
 	if err != nil {
 		return
 	}
 	keep(up)
-	defer up.Close()
+	defer shut(up)
 	if _, err := up.Write(packet); err != nil {
 		return
 	}
 	var back sync.WaitGroup
 	back.Go(func() {
-		defer client.Close()
-		defer up.Close()
+		defer shut(client)
+		defer shut(up)
 		p.back(client, up)
 	})
 	_, _ = io.Copy(up, client)
-	_ = up.Close()
+	shut(up)
 	back.Wait()
 }
 
@@ -145,6 +149,6 @@ func readBody(c net.Conn, head []byte) ([]byte, error) {
 // refusal is an ErrorResponse.
 func refusal(sqlstate, text string) []byte {
 	body := "SFATAL\x00VFATAL\x00C" + sqlstate + "\x00M" + text + "\x00\x00"
-	message := binary.BigEndian.AppendUint32([]byte{'E'}, uint32(len(body)+4)) //nolint:gosec // short
+	message := binary.BigEndian.AppendUint32([]byte{'E'}, uint32(len(body)+4))
 	return append(message, body...)
 }

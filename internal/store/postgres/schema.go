@@ -29,7 +29,7 @@ func (s schema) check() error {
 	case len(s) > nameLength:
 		return fmt.Errorf("the schema's name %q is longer than %d bytes", string(s), nameLength)
 	case !utf8.ValidString(string(s)) || strings.ContainsFunc(string(s), bad):
-		return fmt.Errorf("the schema's name %q has a character in it that is not allowed (control characters, $, braces)", string(s))
+		return fmt.Errorf("the schema's name %q has a control character, a $ or a brace in it", string(s))
 	case strings.HasPrefix(string(s), "pg_") || s == "information_schema":
 		return fmt.Errorf("the schema's name %q is reserved by Postgres", string(s))
 	}
@@ -52,7 +52,7 @@ func (s schema) channel() string {
 // lock is the key of the advisory lock under which the schema is changed: one for each schema of a database.
 func (s schema) lock() int64 {
 	sum := sha256.Sum256([]byte("leasehold schema " + string(s)))
-	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // any 64 bits will do
+	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
 // fill puts the names into a statement: {schema}, {channel} (an identifier) and {channel_literal}.

@@ -165,7 +165,8 @@ func TestRenewalsAreHeapOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, all(len(rows), lease.Applied), renewed)
 	require.NoError(t, a.Flush(t.Context()))
-	require.EqualValues(t, 10, a.number(t, `SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'SCHEMA.task'::regclass`))
+	require.EqualValues(t, 10, a.number(t, `SELECT n_tup_hot_upd FROM pg_stat_user_tables
+		WHERE relid = 'SCHEMA.task'::regclass`))
 	require.Zero(t, a.number(t, `SELECT count(*) FROM pg_indexes WHERE schemaname = 'SCHEMA' AND tablename = 'task'
 		AND indexdef LIKE '%lease_until%'`))
 }

@@ -133,7 +133,8 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.afterLease = append(c.afterLease, next.AfterLease)
 	// A row that was given back before anything was tried keeps its place in the order.
 	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
-	c.attempt, c.giveBacks = append(c.attempt, int32(next.Attempt)), append(c.giveBacks, int32(next.GiveBacks)) //nolint:gosec // bounded by policy
+	c.attempt = append(c.attempt, int32(next.Attempt))
+	c.giveBacks = append(c.giveBacks, int32(next.GiveBacks))
 	c.touched = append(c.touched, next.Touched)
 	c.outcome = append(c.outcome, string(o.Verdict))
 	c.err = append(c.err, storable(cmp.Or(o.Error, next.Reason)))
@@ -148,7 +149,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	first := next.State.Finished() && r.Phase == task.Run && r.Attempt == 1
 	c.keep = append(c.keep, !r.Silent && !first)
 	c.phase = append(c.phase, string(r.Phase))
-	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt)) //nolint:gosec // bounded by policy
+	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt))
 	c.ranFence = append(c.ranFence, int64(r.RanFence))
 	c.ranError = append(c.ranError, storable(o.Error))
 }

@@ -62,7 +62,7 @@ type Store struct {
 }
 
 // Open makes a store. It does not connect: the first call does, so an agent may start before its server.
-func Open(_ context.Context, o Options) (*Store, error) {
+func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Schema == "" {
 		o.Schema = "leasehold"
 	}
@@ -72,7 +72,9 @@ func Open(_ context.Context, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &Store{schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes()}
+	s := &Store{
+		schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
+	}
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -81,7 +83,7 @@ func Open(_ context.Context, o Options) (*Store, error) {
 	if s.connect, err = newConnector(o.URL, o.Log); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if s.pool, err = s.connect.pool(o.Connections); err != nil {
+	if s.pool, err = s.connect.pool(ctx, o.Connections); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil
@@ -99,7 +101,9 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 }
 
 // with runs f on a connection of the pool.
-func (s *Store) with(ctx context.Context, what string, limit time.Duration, f func(context.Context, *pgx.Conn) error) error {
+func (s *Store) with(
+	ctx context.Context, what string, limit time.Duration, f func(context.Context, *pgx.Conn) error,
+) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -156,8 +160,7 @@ const (
 
 // code is the SQLSTATE of an error; "" where it has none.
 func code(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
 	}
 	return ""

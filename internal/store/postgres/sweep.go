@@ -32,7 +32,9 @@ RETURNING ` + rowColumns + `,
     coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)`
 
 // Sweep claims dead rows for judgement.
-func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) (dead []poll.Swept, err error) {
+func (s *Store) Sweep(
+	ctx context.Context, session task.Session, limit int, judge time.Duration,
+) (dead []poll.Swept, err error) {
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}

@@ -1,9 +1,9 @@
--- {schema} and {channel_literal} are filled in, quoted, before this runs. A constraint's name is the message that people
--- see when they run into it.
+-- {schema} and {channel_literal} are filled in, quoted, before this runs. A constraint's name is the message that
+-- people see when they run into it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent
--- and created_by; the other columns belong to the agents. Columns of a fixed width stand first: the row is written three
--- times in its life, and this order wastes nothing on alignment.
+-- and created_by; the other columns belong to the agents. Columns of a fixed width stand first: the row is written
+-- three times in its life, and this order wastes nothing on alignment.
 CREATE TABLE {schema}.task (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_at       timestamptz NOT NULL DEFAULT now()
@@ -49,8 +49,8 @@ CREATE TABLE {schema}.task (
     error        text,
     result       jsonb
 ) WITH (
-    -- Room on the page for the claim's and the renewals' versions of a row: renewals stay heap-only updates, and a claim
-    -- that finds no room costs an extra record in the log.
+    -- Room on the page for the claim's and the renewals' versions of a row: renewals stay heap-only updates, and a
+    -- claim that finds no room costs an extra record in the log.
     fillfactor = 50,
     -- The table turns over many times an hour whatever its size, so its size decides nothing.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
