@@ -49,8 +49,8 @@ func takeQuery(p task.Phase, regions int) string {
 	if p == task.Rollback {
 		state = task.StateRollbackRunning
 	}
-	return `UPDATE task SET state = '` + string(state) + `', session = ?6, claim = ?7, fence = fence + 1, attempt = attempt + 1,
-		policy = ?8, claimed_at = ?4, lease_until = ?9,
+	return `UPDATE task SET state = '` + string(state) + `', session = ?6, claim = ?7,
+		fence = fence + 1, attempt = attempt + 1, policy = ?8, claimed_at = ?4, lease_until = ?9,
 		deadline = CASE WHEN deadline IS NULL AND ?10 <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, ?10) ELSE deadline END
 	WHERE id IN (SELECT id FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5))
 	RETURNING ` + columns + ``

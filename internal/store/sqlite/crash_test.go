@@ -68,8 +68,8 @@ func childFails(point string) error {
 		}
 		select {} // until the signal arrives
 	}
-	fmt.Println(point)
-	return nil
+	_, err := fmt.Fprintln(os.Stdout, point)
+	return err
 }
 
 // childSettles claims twenty rows at a time and settles them, half of them for good, until it is killed or all is done.
@@ -78,7 +78,9 @@ func childSettles(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("session", session)
+	if _, err := fmt.Fprintln(os.Stdout, "session", session); err != nil {
+		return err
+	}
 	for number := int64(1); ; number++ {
 		c := claimOf(session, number)
 		c.Wants[0].N = 20

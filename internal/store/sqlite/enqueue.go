@@ -13,7 +13,8 @@ import (
 )
 
 const enqueueQuery = `
-	INSERT INTO task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at)
+	INSERT INTO task
+		(type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING RETURNING id`
 
@@ -35,7 +36,7 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 			runAt = t.now.Add(r.In)
 		}
 		err := t.row([]any{&id}, enqueueQuery, r.Type, payload, stamp(runAt), r.Priority, null(r.Key), null(r.Region),
-			null(r.MaxAttempts), labels, null(r.Traceparent), null(r.CreatedBy), stamp(t.now))
+			null(r.MaxAttempts), null(labels), null(r.Traceparent), null(r.CreatedBy), stamp(t.now))
 		if errors.Is(err, sql.ErrNoRows) {
 			return t.row([]any{&id}, keyedQuery, r.Type, r.Key)
 		}
@@ -51,16 +52,16 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 	return id, isNew, nil
 }
 
-// labelText writes labels as they stand in the table; NULL for none.
-func labelText(labels map[string]string) (any, error) {
+// labelText writes labels as they stand in the table; "" for none.
+func labelText(labels map[string]string) (string, error) {
 	if len(labels) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // people read them in the table
 	if err := enc.Encode(labels); err != nil {
-		return nil, fmt.Errorf("encode labels: %w", err)
+		return "", fmt.Errorf("encode labels: %w", err)
 	}
 	return string(bytes.TrimSpace(b.Bytes())), nil
 }

@@ -144,7 +144,7 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 	if err != nil {
 		panic(err)
 	}
-	add("labels", labels != nil, labels)
+	add("labels", labels != "", labels)
 	return names, values
 }
 

@@ -49,7 +49,8 @@ func newListener(ctx context.Context, db *sql.DB) (*listener, error) {
 	}
 	l := &listener{conn: conn}
 	if l.version, err = conn.PrepareContext(ctx, "PRAGMA data_version"); err == nil {
-		l.work, err = conn.PrepareContext(ctx, "SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n FROM sign")
+		l.work, err = conn.PrepareContext(ctx,
+			"SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n FROM sign")
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())

@@ -173,11 +173,12 @@ type counting struct {
 
 func countings() []counting {
 	count := func(from string, states ...task.State) counting {
-		text := "SELECT type, min(run_at)"
-		for _, state := range states {
-			text += ", count(*) FILTER (WHERE state = '" + string(state) + "')"
+		counts := make([]string, len(states))
+		for i, state := range states {
+			counts[i] = "count(*) FILTER (WHERE state = '" + string(state) + "')"
 		}
-		return counting{text + " FROM " + from + " GROUP BY type", states}
+		text := "SELECT type, min(run_at), " + strings.Join(counts, ", ") + " FROM " + from + " GROUP BY type"
+		return counting{text, states}
 	}
 	return []counting{
 		count(due, task.StatePending, task.StateRetryPending),

@@ -59,7 +59,8 @@ func (t *tx) removeFinished(before string) (int64, error) {
 }
 
 const (
-	oldQuery    = "SELECT id FROM task_archive INDEXED BY task_archive_finished WHERE finished_at < ? ORDER BY finished_at LIMIT ?"
+	oldQuery = "SELECT id FROM task_archive INDEXED BY task_archive_finished WHERE finished_at < ?" +
+		" ORDER BY finished_at LIMIT ?"
 	oldAttempts = "DELETE FROM attempt WHERE task_id IN (SELECT value FROM json_each(?))"
 	oldTasks    = "DELETE FROM task_archive WHERE id IN (SELECT value FROM json_each(?))"
 )

@@ -15,8 +15,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// This is ours rather than goose: goose takes no lock on SQLite, where the whole run, version check included, can simply
-// be one transaction.
+// This is ours rather than goose: goose takes no lock on SQLite, where the whole run, version check included, can
+// simply be one transaction.
 
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
     version    INTEGER PRIMARY KEY,
@@ -127,7 +127,7 @@ func (m migrator) Status(ctx context.Context) (list []store.Migration, err error
 		list = append(list, store.Migration{Version: st.version, Name: st.name})
 	}
 	err = m.s.view(ctx, "migrate status", func(t *sql.Tx) error {
-		if have, err := versionOf(t.QueryRowContext, ctx); err != nil || have == 0 {
+		if have, err := versionOf(ctx, t.QueryRowContext); err != nil || have == 0 {
 			return err
 		}
 		rows, err := t.QueryContext(ctx, "SELECT version, applied_at FROM schema_version WHERE version <= ?", len(list))
@@ -168,10 +168,13 @@ func (t *tx) script(text string) error {
 	return err
 }
 
-func (t *tx) version() (int, error) { return versionOf(t.w.conn.QueryRowContext, t.ctx) }
+func (t *tx) version() (int, error) { return versionOf(t.ctx, t.w.conn.QueryRowContext) }
+
+// rowOf is QueryRowContext of whatever there is.
+type rowOf func(context.Context, string, ...any) *sql.Row
 
 // versionOf reads the schema's version; 0 where there is none.
-func versionOf(row func(context.Context, string, ...any) *sql.Row, ctx context.Context) (have int, err error) {
+func versionOf(ctx context.Context, row rowOf) (have int, err error) {
 	err = row(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'").Scan(&have)
 	if err != nil || have == 0 {
 		return 0, err
@@ -191,6 +194,6 @@ func checkVersion(have int, err error) error {
 // Ping checks that the file can be read and has the binary's schema (*store.SchemaError otherwise).
 func (s *Store) Ping(ctx context.Context) error {
 	return s.view(ctx, "ping", func(t *sql.Tx) error {
-		return checkVersion(versionOf(t.QueryRowContext, ctx))
+		return checkVersion(versionOf(ctx, t.QueryRowContext))
 	})
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	text := filepath.Join(dir, "notes.txt")
 	require.NoError(t, os.WriteFile(text, []byte("These are my notes, and not at all a database of any kind.\n"), 0o600))
 	cut := filepath.Join(dir, "cut.db")
-	require.NoError(t, os.WriteFile(cut, []byte("SQLite format 3\x00 and then nothing that makes sense, for long enough to be read as a header of one hundred bytes"), 0o600))
+	require.NoError(t, os.WriteFile(cut, []byte("SQLite format 3\x00"+strings.Repeat("nonsense", 20)), 0o600))
 	for _, c := range []struct {
 		name, path string
 		create     bool

@@ -28,7 +28,7 @@ func asNobody(t *testing.T, f func()) {
 func TestMissingRightsAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // or nobody would not get that far
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // or nobody would not get that far
 	path := filepath.Join(dir, "store.db")
 	s, err := Open(t.Context(), Options{Path: path, Create: true})
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		{"a directory that cannot be written", 0o666, 0o555, "this user"},
 	} {
 		require.NoError(t, os.Chmod(path, c.file))
-		require.NoError(t, os.Chmod(dir, c.dir)) //nolint:gosec // that is the test
+		require.NoError(t, os.Chmod(dir, c.dir))
 		asNobody(t, func() {
 			s, err := Open(t.Context(), Options{Path: path, Create: true})
 			if err == nil {

@@ -95,6 +95,7 @@ func TestEveryMillisecondIsATime(t *testing.T) {
 	defer func() { require.NoError(t, tx.Rollback()) }()
 	insert, err := tx.PrepareContext(t.Context(), "INSERT INTO task (type, run_at) VALUES ('a', ?)")
 	require.NoError(t, err)
+	defer func() { require.NoError(t, insert.Close()) }()
 	for ms := range 1000 {
 		at := day.Add(time.Duration(ms)*time.Millisecond + time.Duration(ms)*time.Minute)
 		_, err := insert.ExecContext(t.Context(), stamp(at))
@@ -123,10 +124,11 @@ func TestSQLAddsDurationsAsGoDoes(t *testing.T) {
 func TestEnqueueViewFillsInDefaults(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type, key, priority, payload, run_at) VALUES ('a', 'k', NULL, NULL, NULL)"))
+	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type, key, priority, payload, run_at) VALUES ('a', 'k', ?1, ?1, ?1)", nil))
 	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type, key, payload) VALUES ('a', 'k', '[1]')"), "nothing to do")
 	var payload string
-	require.NoError(t, h.app.QueryRowContext(t.Context(), "SELECT payload FROM enqueue WHERE type = 'a' AND key = 'k'").Scan(&payload))
+	const read = "SELECT payload FROM enqueue WHERE type = 'a' AND key = 'k'"
+	require.NoError(t, h.app.QueryRowContext(t.Context(), read).Scan(&payload))
 	require.Equal(t, "{}", payload, "that of the first")
 }
 

@@ -71,8 +71,8 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 	return st, err
 }
 
-const heldQuery = "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND " + running +
-	" ORDER BY id"
+const heldQuery = "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND " +
+	running + " ORDER BY id"
 
 const renewQuery = `
 	UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
@@ -146,7 +146,8 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 	}
 	found := make(map[task.PolicyHash]task.Policy, len(hashes))
 	err = s.view(ctx, "read policies", func(t *sql.Tx) error {
-		rows, err := t.QueryContext(ctx, "SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(?))", string(list))
+		rows, err := t.QueryContext(ctx,
+			"SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(?))", string(list))
 		if err != nil {
 			return err
 		}

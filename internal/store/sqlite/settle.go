@@ -31,8 +31,8 @@ func Failpoints() []string {
 func (*Store) Failpoints() []string { return Failpoints() }
 
 // kept are the columns that a finished row takes along as they are.
-const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-	session, claim, policy, lease_until, claimed_at, deadline`
+const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+	created_at, session, claim, policy, lease_until, claimed_at, deadline`
 
 // held is the condition that the row is still that of the hold being settled.
 const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running

@@ -5,10 +5,10 @@
 // application leaves open for writing stalls every agent on the file; after a bound the calls fail with an error that
 // says so, and go on working once it is over.
 //
-// A file has no roles: an application that inserts tasks could also update or delete rows of any table here, and nothing
-// can stop it. It must not: only the inserts that docs/sql.md names keep the promises. It should set a busy timeout
-// (PRAGMA busy_timeout = 5000), since PHP and the sqlite3 shell have none by default and fail at once while an agent
-// writes.
+// A file has no roles: an application that inserts tasks could also update or delete rows of any table here, and
+// nothing can stop it. It must not: only the inserts that docs/sql.md names keep the promises. It should set a busy
+// timeout (PRAGMA busy_timeout = 5000), since PHP and the sqlite3 shell have none by default and fail at once while an
+// agent writes.
 package sqlite
 
 import (
@@ -75,15 +75,15 @@ func ParseURL(text string) (string, error) {
 	case path == "":
 		return "", fmt.Errorf("store %q has no path: write it as sqlite:leasehold.db", text)
 	case path == ":memory:":
-		return "", fmt.Errorf("store %q is gone with its process, and agents share theirs: name a file, as in sqlite:leasehold.db", text)
+		return "", fmt.Errorf("store %q ends with its process, and agents share theirs: name a file (sqlite:leasehold.db)", text)
 	case strings.ContainsAny(path, "?\x00"):
 		return "", fmt.Errorf("store %q has parameters, and SQLite stores take none: write only the path", text)
 	}
 	return path, nil
 }
 
-// Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors name
-// the path and what is wrong with it.
+// Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors
+// name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail}
 	if s.log == nil {
@@ -160,7 +160,8 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
-// openDB makes a handle on the file; it connects when it is first used. mode is ro, rw or rwc (https://sqlite.org/uri.html).
+// openDB makes a handle on the file; it connects when it is first used. mode is ro, rw or rwc
+// (https://sqlite.org/uri.html).
 func (s *Store) openDB(mode string, pragmas ...string) (*sql.DB, error) {
 	path, err := filepath.Abs(s.path)
 	if err != nil {

@@ -84,8 +84,8 @@ func (w *writer) turn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// tx is a transaction of the writer. Once begun it is carried to its end whatever becomes of the caller's context: it is
-// short, and interrupting SQLite gains nothing.
+// tx is a transaction of the writer. Once begun it is carried to its end whatever becomes of the caller's context: it
+// is short, and interrupting SQLite gains nothing.
 type tx struct {
 	ctx context.Context //nolint:containedctx // lives as long as the call that made it
 	w   *writer
@@ -183,7 +183,7 @@ func (t *tx) run(text string) error {
 
 // exec runs a statement and tells how many rows it changed.
 func (t *tx) exec(text string, args ...any) (int64, error) {
-	stmt, err := t.stmt(text)
+	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +197,7 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 // query runs a statement that returns rows and calls each for every one of them. Statements of the same transaction may
 // only run once it has returned.
 func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) error {
-	stmt, err := t.stmt(text)
+	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) error {
 
 // row scans the first row of a query; sql.ErrNoRows where there is none.
 func (t *tx) row(dest []any, text string, args ...any) error {
-	stmt, err := t.stmt(text)
+	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return err
 	}
