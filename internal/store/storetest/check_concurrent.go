@@ -80,7 +80,7 @@ func (c *tally) once(t testing.TB, ids []task.ID) {
 
 // patience is how many claims in a row may come back empty before an agent takes the store to be empty: rows that
 // another claim has locked are passed over.
-const patience = 25
+const patience = 10
 
 func concurrentClaims(t testing.TB, h Harness) {
 	agents := crew(t, h)
@@ -120,7 +120,7 @@ func concurrentClaims(t testing.TB, h Harness) {
 
 func concurrentWork(t testing.TB, h Harness) {
 	agents := crew(t, h)
-	all := agents[0].insert(200)
+	all := agents[0].insert(100)
 	var seen tally
 	var finished atomic.Int64
 	together(agents, func(ctx context.Context, r *rig) error {

@@ -25,7 +25,7 @@ type thieves struct {
 
 func concurrentThieves(t testing.TB, h Harness) {
 	agents := crew(t, h)
-	all := agents[0].insert(120)
+	all := agents[0].insert(80)
 	th := &thieves{holds: map[hold]int{}, finishes: map[task.ID]int{}}
 	th.left.Store(int64(len(all)))
 	together(agents, func(ctx context.Context, r *rig) error {
