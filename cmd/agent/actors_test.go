@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"syscall"
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // obedient is a part that ends err when it is interrupted.
 func obedient(name string, err error) part {

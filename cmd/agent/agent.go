@@ -225,9 +225,9 @@ func (a *agent) maintain(ctx context.Context) error {
 		case removed > 0:
 			a.log.Info("finished tasks past their retention removed", "removed", removed, "retention", a.cfg.Store.Retention)
 		}
-		pause := maintainEvery/2 + rand.N(maintainEvery) //nolint:gosec // spreads load, keeps no secret
+		pause := maintainEvery/2 + rand.N(maintainEvery)
 		if err != nil {
-			pause = rand.N(maintainEvery / 12) //nolint:gosec // as above
+			pause = rand.N(maintainEvery / 12)
 		}
 		timer := time.NewTimer(max(pause, 10*time.Second))
 		select {

@@ -85,8 +85,7 @@ func (a *app) fail(err error) int {
 	if err == nil {
 		return exitWell
 	}
-	var problems *config.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[*config.Problems](err); ok {
 		// Nothing can be done about a stderr that does not take it.
 		_ = problems.Write(a.err, isatty.IsTerminal(a.err.Fd()) && os.Getenv("NO_COLOR") == "", a.width())
 		return exitUsage

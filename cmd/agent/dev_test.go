@@ -46,7 +46,7 @@ func TestInsertLine(t *testing.T) {
 		`sqlite3 '/tmp/a b.db' "INSERT INTO task (type, payload) VALUES ('hello', '{}') RETURNING id;"`,
 		sqlite.insertLine("hello"))
 
-	postgres, err := placeOf(config.Store{URL: "postgres://me:geheim@db/app", Schema: "leasehold"})
+	postgres, err := placeOf(config.Store{URL: "postgres://me@db/app", Schema: "leasehold"})
 	require.NoError(t, err)
 	require.Equal(t,
 		`psql postgres://me@db/app -c "INSERT INTO leasehold.task (type, payload) VALUES ('it''s', '{}') RETURNING id;"`,

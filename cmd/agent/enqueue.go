@@ -112,7 +112,7 @@ func readPayload(text string, stdin io.Reader) (json.RawMessage, error) {
 	case text == "":
 		return nil, nil
 	case isFile:
-		f, err := os.Open(name) //nolint:gosec // a path of the user's own
+		f, err := os.Open(name)
 		if err != nil {
 			return nil, usagef("--payload: %w", err)
 		}

@@ -62,7 +62,7 @@ and:  leasehold enqueue hello --wait   (in another terminal)
 
 // writeNew writes a file that is not there yet.
 func writeNew(path string, content []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode) //nolint:gosec // a path of the user's own
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
 			return err
 		}
 		log.Warn("the store is out of reach and cannot be migrated yet, trying again", "err", err)
-		time.Sleep(storePause)
+		<-time.After(storePause) // a signal ends the process: nothing runs yet
 	}
 	call, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()

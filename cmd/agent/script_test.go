@@ -55,8 +55,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	err := ts.Exec(args[1], args[2:]...)
 	got := "0"
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		got = strconv.Itoa(exit.ExitCode())
 	} else if err != nil {
 		ts.Fatalf("%v: %v", args[1:], err)

@@ -50,7 +50,9 @@ func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
 // run waits for signals until it is interrupted. It ends with errStopNow on the second, with errLate when draining
 // after the first takes too long.
 func (s *signals) run() error {
-	var late <-chan time.Time
+	timer := time.NewTimer(s.within)
+	defer timer.Stop()
+	var late <-chan time.Time // once draining
 	for {
 		select {
 		case <-s.ended:
@@ -64,8 +66,7 @@ func (s *signals) run() error {
 			s.log.Info("draining: a second signal stops at once", "signal", sig.String(), "within", s.within)
 			now := time.Now()
 			s.since.Store(&now)
-			timer := time.NewTimer(s.within)
-			defer timer.Stop()
+			timer.Reset(s.within)
 			late = timer.C
 			s.drain()
 		case <-late:

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -24,11 +23,9 @@ const (
 	dialTimeout = time.Second // to find out whether a socket file has an owner
 )
 
-// umask belongs to the whole process; listeners change it one at a time.
-var umask sync.Mutex
-
 // Listen opens the agent's listener on addr: "host:port" (port 0: any free one), "unix:///path", or "" for
-// DefaultListen. A socket file that nobody listens on any more is replaced. Its errors name the remedy.
+// DefaultListen. A socket file that nobody listens on any more is replaced. Its errors name the remedy. It is for the
+// start of a process: what else makes files meanwhile may make them with a socket's rights.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if addr == "" {
 		addr = DefaultListen
@@ -54,9 +51,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen on %s%s: %w", unixPrefix, path, err)
 	}
-	umask.Lock()
-	defer umask.Unlock()
-	old := unix.Umask(socketUmask)
+	old := unix.Umask(socketUmask) // of the whole process
 	defer unix.Umask(old)
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {

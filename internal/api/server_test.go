@@ -33,7 +33,7 @@ func serve(t *testing.T, l net.Listener, o Options) func(method, path string, he
 	if o.Gatherer == nil {
 		o.Gatherer = prometheus.NewRegistry()
 	}
-	o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	o.Log = slog.New(slog.DiscardHandler)
 	s := New(l, o)
 	if e, ok := l.(everywhere); ok {
 		l = e.Listener
@@ -215,7 +215,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	entered := make(chan struct{})
 	l := listen(t, "127.0.0.1:0")
 	s := New(l, Options{
-		Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler),
 		Probes: Probes{Store: func(ctx context.Context) error {
 			close(entered)
 			<-ctx.Done() // a store that hangs

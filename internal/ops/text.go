@@ -54,7 +54,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// OneLine is Printable on a single line of at most most characters; what is longer is cut, and shown to be.
+// OneLine is Printable on a single line of no more than most characters; what is longer is cut, and shown to be.
 func OneLine(s string, most int) string {
 	s = Printable(strings.Join(strings.Fields(s), " "))
 	if utf8.RuneCountInString(s) <= most {

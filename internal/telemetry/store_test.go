@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -25,7 +24,7 @@ func scene(
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"})
-		c := NewStoreCollector(read, failures, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		c := NewStoreCollector(read, failures, slog.New(slog.DiscardHandler))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(c)
 		ctx, cancel := context.WithCancel(t.Context())
