@@ -49,7 +49,7 @@ func runDemo(user context.Context, binary string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := newDemo(dir, binary)
+	d, err := newDemo(ctx, dir, binary)
 	if err != nil {
 		return err
 	}

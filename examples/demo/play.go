@@ -47,7 +47,7 @@ type wanted struct {
 }
 
 // newDemo writes the demo's files.
-func newDemo(dir, binary string) (*demo, error) {
+func newDemo(ctx context.Context, dir, binary string) (*demo, error) {
 	root, err := fs.Sub(files, "files")
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func newDemo(dir, binary string) (*demo, error) {
 	if err := os.CopyFS(dir, root); err != nil {
 		return nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (d *demo) openShop(ctx context.Context) (err error) {
 		return err
 	}
 	return until(ctx, "the shop listened", func() bool {
-		conn, err := net.DialTimeout("tcp", d.listen, time.Second)
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", d.listen)
 		if err == nil {
 			err = conn.Close()
 		}

@@ -47,7 +47,8 @@ func (d *demo) task(ctx context.Context, id int64) (info, error) {
 	if err != nil {
 		return t, err
 	}
-	return t, json.Unmarshal([]byte(out), &t)
+	err = json.Unmarshal([]byte(out), &t)
+	return t, err
 }
 
 // tasks reads all that are there. None may be there but those that the demo knows of.

@@ -143,7 +143,7 @@ func start(t *testing.T, app application, s stores) *stage {
 	for _, arg := range app.argv {
 		argv = append(argv, strings.ReplaceAll(arg, "{port}", fmt.Sprint(port)))
 	}
-	cmd := exec.Command("/usr/bin/env", argv...) //nolint:gosec,noctx // env finds it in the PATH above; StartProcess ends it
+	cmd := exec.Command("/usr/bin/env", argv...) // env finds it in the PATH above
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	harness.StartProcess(t, app.dir, cmd)
 	harness.Until(t, 20*time.Second, "the application listens", func() bool {

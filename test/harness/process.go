@@ -143,7 +143,7 @@ func (p *Process) Kill(t testing.TB) {
 func (p *Process) PeakMemory(t testing.TB) int64 {
 	t.Helper()
 	pid := strconv.Itoa(p.cmd.Process.Pid)
-	number := ""
+	var number string
 	if status, err := os.ReadFile("/proc/" + pid + "/status"); err == nil {
 		_, after, _ := strings.Cut(string(status), "VmHWM:")
 		number = strings.Fields(after)[0]
@@ -160,7 +160,7 @@ func (p *Process) PeakMemory(t testing.TB) int64 {
 // FreePort is a port of 127.0.0.1 that nothing listens on.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	return l.Addr().(*net.TCPAddr).Port
