@@ -4,6 +4,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -153,7 +154,8 @@ func (l *Lease) Stop(c *Cause) { l.cancel(c) }
 
 // Cause is why the lease was stopped; nil while it was not.
 func (l *Lease) Cause() *Cause {
-	c, _ := context.Cause(l.ctx).(*Cause)
+	var c *Cause
+	errors.As(context.Cause(l.ctx), &c)
 	return c
 }
 

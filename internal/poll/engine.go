@@ -3,7 +3,6 @@ package poll
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,11 +66,11 @@ type Engine struct {
 	settle *settler
 	wake   *wake
 
-	number   int64    // of the last claim
-	unread   *unread  // a claim whose reply never came
-	latency  ewma     // of claims, seconds
-	backoff  backoff  // after failed claims
-	policies sync.Map // task.PolicyHash -> *task.Policy, for judging
+	number   int64   // of the last claim
+	unread   *unread // a claim whose reply never came
+	latency  ewma    // of claims, seconds
+	backoff  backoff // after failed claims
+	policies policies
 
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // give-backs of late claims
@@ -92,13 +91,14 @@ func New(o Options) *Engine {
 		o.Clock = lease.BootClock()
 	}
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{})}
+	e.policies.known = make(map[task.PolicyHash]*task.Policy)
 	agent := o.Agent
 	agent.Workers = o.Workers
 	agent.Policies = make(map[task.PolicyHash]lease.NamedPolicy)
 	for _, t := range o.Types {
 		agent.Types = append(agent.Types, t.Names()...)
 		agent.Policies[t.Policy.Hash()] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
-		e.policies.Store(t.Policy.Hash(), &t.Policy)
+		e.policies.put(t.Policy.Hash(), &t.Policy)
 	}
 	e.o.Agent = agent
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
@@ -219,5 +219,3 @@ type open struct{}
 func (open) Room(string, task.Phase) (int, time.Duration)   { return -1, 0 }
 func (open) Done(string, task.Phase, task.ID, task.Outcome) {}
 func (open) Release(string, task.Phase, task.ID)            {}
-func jitter() float64                                       { return rand.Float64() } //nolint:gosec // spreads load, guards nothing
-func spread(d time.Duration) time.Duration                  { return d*4/5 + time.Duration(float64(d)*0.4*jitter()) }

@@ -67,7 +67,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	}
 	e.latency.weight = 0.2
 	e.latency.add((e.o.Clock.Now() - sent).Seconds())
-	e.take(c.Number, tasks, sent)
+	e.take(c.Number, tasks, sent) //nolint:contextcheck // leases outlive the call that claimed them
 	counts := make(map[string]int, len(asks))
 	for i := range tasks {
 		counts[tasks[i].Type]++
@@ -95,7 +95,7 @@ func (e *Engine) readBack(stopped, calls context.Context) bool {
 	}
 	e.unread = nil
 	e.backoff.reset()
-	e.take(u.number, tasks, u.sent)
+	e.take(u.number, tasks, u.sent) //nolint:contextcheck // as above
 	return true
 }
 

@@ -153,8 +153,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		answers, err = s.e.o.Store.Settle(ctx, s.e.keeper.Session(), rows)
 		return err
 	})
-	var refused *store.DataError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*store.DataError](err); refused {
 		if len(batch) == 1 {
 			return s.strip(batch[0], err), nil
 		}

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -57,7 +58,7 @@ func (e *Engine) sweep(calls context.Context) (int, error) {
 func (e *Engine) learn(calls context.Context, rows []Swept) error {
 	var missing []task.PolicyHash
 	for i := range rows {
-		if _, ok := e.policies.Load(rows[i].Policy); !ok {
+		if _, ok := e.policies.get(rows[i].Policy); !ok {
 			missing = append(missing, rows[i].Policy)
 		}
 	}
@@ -67,10 +68,29 @@ func (e *Engine) learn(calls context.Context, rows []Swept) error {
 	return e.call(calls, "policies", func(ctx context.Context) error {
 		found, err := e.o.Store.Policies(ctx, missing)
 		for hash, p := range found {
-			e.policies.Store(hash, &p)
+			e.policies.put(hash, &p)
 		}
 		return err
 	})
+}
+
+// policies are those that this agent knows, for judging.
+type policies struct {
+	mu    sync.Mutex
+	known map[task.PolicyHash]*task.Policy
+}
+
+func (p *policies) get(hash task.PolicyHash) (*task.Policy, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	policy, ok := p.known[hash]
+	return policy, ok
+}
+
+func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known[hash] = policy
 }
 
 // judge says how the hold on a swept row ended.
@@ -92,8 +112,8 @@ func (e *Engine) judge(r *Swept) {
 // policy is the policy that a row was claimed under. Where the store has lost it, the type's present one stands in,
 // and else the defaults: no row is stranded for want of its policy.
 func (e *Engine) policy(t *task.Task) *task.Policy {
-	if p, ok := e.policies.Load(t.Policy); ok {
-		return p.(*task.Policy)
+	if p, ok := e.policies.get(t.Policy); ok {
+		return p
 	}
 	e.log.Error("the policy of a swept row is missing from the store; judging it by another", "task", t.ID, "type", t.Type)
 	if l, ok := e.slots.byName[t.Type]; ok {

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -92,3 +93,9 @@ func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
 		return false
 	}
 }
+
+// jitter is a random number in [0, 1).
+func jitter() float64 { return rand.Float64() }
+
+// spread gives d, or up to a fifth more or less.
+func spread(d time.Duration) time.Duration { return d*4/5 + time.Duration(float64(d)*0.4*jitter()) }

@@ -20,8 +20,8 @@ func (e *SchemaError) Error() string {
 	case e.Have < e.Want:
 		return fmt.Sprintf("the store's schema is version %d and this binary needs %d: run `leasehold migrate up`", e.Have, e.Want)
 	}
-	return fmt.Sprintf("the store's schema is version %d and this binary knows only %d: use a newer leasehold, or `leasehold migrate down` with the newer one",
-		e.Have, e.Want)
+	return fmt.Sprintf("the store's schema is version %d and this binary knows only %d: "+
+		"use a newer leasehold, or `leasehold migrate down` with the newer one", e.Have, e.Want)
 }
 
 // Migration is one numbered step of the schema.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -42,14 +43,7 @@ func (v Verdict) GivesBack() bool {
 }
 
 // Known tells whether v is one of Verdicts.
-func (v Verdict) Known() bool {
-	for _, k := range Verdicts() {
-		if v == k {
-			return true
-		}
-	}
-	return false
-}
+func (v Verdict) Known() bool { return slices.Contains(Verdicts(), v) }
 
 // Limits on what is kept of an attempt.
 const (

@@ -1,5 +1,7 @@
 package task
 
+import "slices"
+
 // State is where a task stands. The names are what people read and query in the store.
 type State string
 
@@ -40,14 +42,7 @@ func (s State) Live() bool { return s.Waiting() || s.Running() }
 func (s State) Finished() bool { return s.Known() && !s.Live() }
 
 // Known tells whether s is one of States.
-func (s State) Known() bool {
-	for _, k := range States() {
-		if s == k {
-			return true
-		}
-	}
-	return false
-}
+func (s State) Known() bool { return slices.Contains(States(), s) }
 
 // Phase is what a task in this state is or would be claimed for.
 func (s State) Phase() Phase {

@@ -31,7 +31,8 @@ func TestStates(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			require.True(t, s.Known())
 			require.Contains(t, want, s)
-			require.Equal(t, want[s], traits{s.Waiting(), s.Running(), s.Live(), s.Finished(), s.Phase(), s.Claimed()})
+			got := traits{s.Waiting(), s.Running(), s.Live(), s.Finished(), s.Phase(), s.Claimed()}
+			require.Equal(t, want[s], got)
 		})
 	}
 	for _, s := range []task.State{"", "done"} {

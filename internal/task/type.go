@@ -28,7 +28,7 @@ func (p *Policy) Hash() PolicyHash {
 		panic("a policy is numbers and strings and always marshals: " + err.Error())
 	}
 	sum := sha256.Sum256(body)
-	return PolicyHash(binary.BigEndian.Uint64(sum[:8]) &^ (1 << 63)) //nolint:gosec // the sign bit is cleared: it fits
+	return PolicyHash(binary.BigEndian.Uint64(sum[:8]) &^ (1 << 63))
 }
 
 // Template is a string that a declaration computes for each row. Its error names file and line of the template.
