@@ -92,6 +92,9 @@ type tx struct {
 	now time.Time
 }
 
+// longWait is how long a wait for another program's lock may take before it is worth a word.
+const longWait = time.Second
+
 // update runs fn in a transaction and commits what it did. Waiting for it is bounded by ctx and by the store's bound.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
 	limit := time.Now().Add(s.busy)
@@ -109,8 +112,12 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 		return s.explain(op, err)
 	}
 	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write}
+	start := time.Now()
 	if err := s.retryBusy(ctx, limit, func() error { return t.run("BEGIN IMMEDIATE") }); err != nil {
 		return s.explain(op, err)
+	}
+	if waited := time.Since(start); waited > longWait {
+		s.log.Warn("another program kept the store locked", "store", s.path, "op", op, "waited", waited)
 	}
 	return s.explain(op, s.carryOut(t, fn))
 }
