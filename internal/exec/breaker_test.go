@@ -240,7 +240,7 @@ func TestBreakerGauge(t *testing.T) {
 func TestBreakerProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(*testing.T) {
-			b := NewBreakers(nil, rand.New(rand.NewPCG(1, 2)).Float64) //nolint:gosec // jitter
+			b := NewBreakers(nil, rand.New(rand.NewPCG(1, 2)).Float64)
 			b.Done("a", task.Run, 1, undelivered)
 			next, running := task.ID(2), make(map[task.ID]time.Time)
 			outcomes := []task.Outcome{undelivered, unavailable, {Verdict: task.Drained}, {Verdict: task.Cancelled}}

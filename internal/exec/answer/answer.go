@@ -51,14 +51,14 @@ func notKept(size int64) string {
 	return fmt.Sprintf("result not kept: %d bytes, and at most %d are", size, task.MaxResult)
 }
 
-// Text makes s fit for any store, valid UTF-8 without NUL, and cuts it to max bytes.
-func Text(s string, max int) string {
+// Text makes s fit for any store, valid UTF-8 without NUL, and cuts it to most bytes.
+func Text(s string, most int) string {
 	s = valid(s)
-	if len(s) <= max {
+	if len(s) <= most {
 		return s
 	}
 	const more = "…"
-	return cut(s, max-len(more)) + more
+	return cut(s, most-len(more)) + more
 }
 
 // Line is Text on one line, without control characters, of at most MaxLine bytes.
@@ -93,13 +93,13 @@ func valid(s string) string {
 	return strings.ReplaceAll(s, "\x00", string(utf8.RuneError))
 }
 
-// cut gives at most the first max bytes of s and leaves no half rune at the end.
-func cut(s string, max int) string {
-	if len(s) <= max {
+// cut gives at most the first most bytes of s and leaves no half rune at the end.
+func cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
 	}
-	return s[:max]
+	return s[:most]
 }

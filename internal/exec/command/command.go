@@ -92,7 +92,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	}
 	started()
 	end := r.supervise(l, c, p)
-	return r.outcome(l, c, dir, end)
+	return r.outcome(c, dir, end)
 }
 
 // ending is how a process ended.

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // zombie starts a process group, reports it, and does not reap it until its input ends.
 func zombie() {
-	child := exec.Command("true")
+	child := exec.CommandContext(context.Background(), "true")
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := child.Start(); err != nil {
 		panic(err)
@@ -76,10 +76,11 @@ func run(t *testing.T, a exectest.Attempt, c *task.Command) task.Outcome {
 
 func runLease(t *testing.T, l *lease.Lease, c *task.Command) task.Outcome {
 	t.Helper()
-	temp, err := os.MkdirTemp("/tmp", "command-test-") // t.TempDir's is closed to other users
+	//nolint:usetesting // t.TempDir is closed to other users, whose commands pass through it
+	temp, err := os.MkdirTemp("/tmp", "command-test-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(temp)) })
-	require.NoError(t, os.Chmod(temp, 0o755)) //nolint:gosec // other users' commands pass through it
+	require.NoError(t, os.Chmod(temp, 0o755))
 	t.Setenv("TMPDIR", temp)
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})
 	o := r.Run(l, declared(c), c, func() {})
@@ -135,7 +136,7 @@ func TestCannotStart(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	require.NoError(t, os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600))
 	binary := filepath.Join(dir, "binary")
-	require.NoError(t, os.WriteFile(binary, []byte{0x7f, 'E', 'L', 'F', 0, 0}, 0o700)) //nolint:gosec // is to be executed
+	require.NoError(t, os.WriteFile(binary, []byte{0x7f, 'E', 'L', 'F', 0, 0}, 0o700))
 	row := func(s string) task.Template { return func(*task.Task) (string, error) { return s, nil } }
 	broken := func(*task.Task) (string, error) {
 		return "", &os.PathError{Op: "tasks.hcl:7", Path: "no field file", Err: os.ErrInvalid}
@@ -231,7 +232,7 @@ func TestProgramsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"tool", filepath.Join("bin", "tool")} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+name+"\n"), 0o700)) //nolint:gosec // is to be executed
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho "+name+"\n"), 0o700))
 	}
 	c := shell("")
 	c.Dir = dir

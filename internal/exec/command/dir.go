@@ -46,7 +46,7 @@ func uidOf(c *syscall.Credential) uint32 {
 	if c != nil {
 		return c.Uid
 	}
-	return uint32(os.Geteuid()) //nolint:gosec // user ids have 32 bits
+	return uint32(os.Geteuid())
 }
 
 // resultName is another for each attempt: what an earlier one left running writes to a name that nobody reads.
@@ -65,7 +65,7 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 		return nil, 0, "result not kept: " + err.Error()
 	}
 	file := os.NewFile(uintptr(fd), d.resultName())
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return nil, 0, "result not kept: " + err.Error()

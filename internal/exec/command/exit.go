@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -33,8 +32,7 @@ func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 
 // notStarted is the outcome of a command that did not start.
 func notStarted(err error) task.Outcome {
 	o := task.Outcome{Verdict: task.Undelivered, Error: err.Error(), Untouched: true}
-	var row *rowError
-	if errors.As(err, &row) {
+	if _, ok := errors.AsType[*rowError](err); ok {
 		o.Verdict = task.Rejected
 	}
 	return o
@@ -42,7 +40,7 @@ func notStarted(err error) task.Outcome {
 
 // outcome is what an ending means: after a stop the stop's cause, unless the command finished its work all the same;
 // else the exit table of docs/protocol.md.
-func (r *Runner) outcome(l *lease.Lease, c *task.Command, dir *privateDir, end ending) task.Outcome {
+func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outcome {
 	body, size, note := dir.result()
 	var o task.Outcome
 	switch {

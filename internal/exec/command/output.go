@@ -52,12 +52,12 @@ func (o *output) String() string {
 	return fmt.Sprintf("%s\n… %d bytes left out …\n%s", head, cut, tail)
 }
 
-// last gives at most the last max bytes of s and leaves no half rune at the start.
-func last(s string, max int) string {
-	if len(s) <= max {
+// last gives at most the last most bytes of s and leaves no half rune at the start.
+func last(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	s = s[len(s)-max:]
+	s = s[len(s)-most:]
 	for s != "" && !utf8.RuneStart(s[0]) {
 		s = s[1:]
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// inherited are the variables of the agent's own environment that a task gets. All else, the agent's database address
+// inherited lists the variables of the agent's own environment that a task gets. All else, the agent's database address
 // above all, it does not.
-var inherited = [...]string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
+func inherited() []string { return []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"} }
 
 // fallbackPath is where programs are looked for when the agent itself has no PATH.
 const fallbackPath = "/usr/local/bin:/usr/bin:/bin"
@@ -104,8 +104,8 @@ func declaredEnv(row *task.Task, t *task.Type, c *task.Command) (map[string]stri
 // environment is the whole environment but for the result file: what is inherited, what is declared over it, and the
 // protocol's own, which nothing replaces.
 func environment(e *envelope.Envelope, declared map[string]string, home string) []string {
-	env := make([]string, 0, len(inherited)+len(declared)+10)
-	for _, name := range inherited {
+	env := make([]string, 0, len(declared)+15)
+	for _, name := range inherited() {
 		value, ok := os.LookupEnv(name)
 		if name == "HOME" && home != "" {
 			value, ok = home, true

@@ -96,7 +96,7 @@ func (p *process) feed(input []byte) {
 
 // drain reads output until nobody can write any more, or finish has taken the rest.
 func (p *process) drain() {
-	defer p.out.Close()
+	defer func() { _ = p.out.Close() }()
 	raw, err := p.out.SyscallConn()
 	if err != nil {
 		return
@@ -198,8 +198,7 @@ func startError(k *call, err error) error {
 			return fmt.Errorf("%s: dir = %q is no directory that the agent can enter", k.source, k.dir)
 		}
 	}
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		err = path.Err
 	}
 	return fmt.Errorf("%s: start %s: %w", k.source, k.argv[0], err)

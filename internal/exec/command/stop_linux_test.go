@@ -78,7 +78,7 @@ func TestSessionOfItsOwnThatPrints(t *testing.T) {
 
 // A group of which only zombies are left is gone: their parent may never look.
 func TestZombiesAreDead(t *testing.T) {
-	parent := exec.Command(os.Args[0])
+	parent := exec.CommandContext(t.Context(), os.Args[0])
 	parent.Env = append(os.Environ(), helperVariable+"=zombie")
 	out, err := parent.StdoutPipe()
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestZombiesAreDead(t *testing.T) {
 
 // Where the agent is process 1, the group's orphans are its children: it reaps them.
 func TestAdoptedOrphansAreReaped(t *testing.T) {
-	child := exec.Command("true")
+	child := exec.CommandContext(t.Context(), "true")
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, child.Start())
 	awaitState(t, child.Process.Pid, 'Z')

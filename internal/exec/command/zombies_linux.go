@@ -13,7 +13,7 @@ func onlyZombies(pgid int) bool {
 	if err != nil {
 		return false
 	}
-	defer proc.Close()
+	defer func() { _ = proc.Close() }()
 	names, err := proc.Readdirnames(-1)
 	if err != nil {
 		return false

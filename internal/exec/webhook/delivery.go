@@ -115,8 +115,7 @@ func (d *delivery) failure(err error) task.Outcome {
 	if d.stopping() {
 		return stopped(d.lease, !left)
 	}
-	var u *url.Error
-	if errors.As(err, &u) { // it repeats the URL, and with it what may be secret there
+	if u, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL, and with it what may be secret there
 		err = u.Err
 	}
 	if !left {
@@ -125,8 +124,7 @@ func (d *delivery) failure(err error) task.Outcome {
 			Error: "could not be sent: " + answer.Line(err.Error()),
 		}
 	}
-	var partial *partialError
-	if !errors.As(err, &partial) {
+	if _, ok := errors.AsType[*partialError](err); !ok {
 		err = &partialError{text: "the connection was lost before an answer came", err: err}
 	}
 	return task.Outcome{Verdict: task.Failed, Error: answer.Line(err.Error()), EndUnknown: true}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -124,10 +125,12 @@ func TestComesBackWithinTheAttempt(t *testing.T) {
 			require.Error(t, err)
 			listener, lerr := net.Listen("tcp", strings.TrimPrefix(url, "http://"))
 			require.NoError(t, lerr)
-			s = &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			s = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				verified <- wh.Verify(body, r.Header)
-			})}}
+			}))
+			require.NoError(t, s.Listener.Close())
+			s.Listener = listener
 			s.Start()
 			d.message.Header.Set("Webhook-Signature", "v1,of-the-first-try")
 		}
@@ -323,7 +326,7 @@ type deafConn struct{ *net.TCPConn }
 
 func (d *deafConn) Read(p []byte) (int, error) {
 	n, err := d.TCPConn.Read(p)
-	if n == 0 && err == io.EOF {
+	if n == 0 && errors.Is(err, io.EOF) {
 		_ = d.TCPConn.SetReadDeadline(time.Time{})
 		rc, rerr := d.TCPConn.SyscallConn()
 		if rerr == nil {
@@ -349,7 +352,7 @@ func TestTimeout(t *testing.T) {
 					_, _ = io.WriteString(c, begin)
 					for _, err := io.WriteString(c, begin[:min(len(begin), 1)]); err == nil && begin != ""; {
 						_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond)) // a byte now and then
-						if _, rerr := c.Read(make([]byte, 1)); rerr == io.EOF {
+						if _, rerr := c.Read(make([]byte, 1)); errors.Is(rerr, io.EOF) {
 							return
 						}
 						_, err = io.WriteString(c, "a")

@@ -31,12 +31,10 @@ func retryAfter(h http.Header) time.Duration {
 
 // seconds reads a number of digits only. However many there are, it is at most the limit.
 func seconds(digits string) time.Duration {
-	n := time.Duration(0)
+	const most = int64(answer.MaxRetryAfter / time.Second)
+	n := int64(0)
 	for i := range len(digits) {
-		n = n*10 + time.Duration(digits[i]-'0')
-		if n*time.Second > answer.MaxRetryAfter {
-			return answer.MaxRetryAfter
-		}
+		n = min(n*10+int64(digits[i]-'0'), most+1)
 	}
-	return n * time.Second
+	return answer.Later(time.Duration(n) * time.Second)
 }

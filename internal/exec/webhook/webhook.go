@@ -103,7 +103,7 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 	if err != nil {
 		return d.failure(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	a, err := readAnswer(resp)
 	if err != nil {
 		return d.failure(err)
