@@ -58,8 +58,9 @@ WITH hit AS MATERIALIZED (
         attempt = ($8::integer[])[width_bucket(t.id, $2::bigint[])],
         give_backs = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
         touched = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
-        outcome = nullif(($11::text[])[width_bucket(t.id, $2::bigint[])], ''),
-        error = nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], ''),
+        outcome = coalesce(($11::text[])[width_bucket(t.id, $2::bigint[])], t.outcome),
+        error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error
+            ELSE nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], '') END,
         result = coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result),
         fence = t.fence + 1, claim = NULL, lease_until = NULL, claimed_at = NULL
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,7 +103,8 @@ type settleColumns struct {
 	afterLease, keepDue []bool
 	attempt, giveBacks  []int32
 	touched             []bool
-	outcome, err        []string
+	outcome             []*string // nil: outcome and error stay
+	err                 []string
 	result, output      []string
 	started             []int64 // microseconds; < 0: never
 	keep                []bool  // in the history
@@ -136,9 +136,17 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.giveBacks = append(c.giveBacks, int32(next.GiveBacks))
 	c.touched = append(c.touched, next.Touched)
-	c.outcome = append(c.outcome, string(o.Verdict))
-	c.err = append(c.err, storable(cmp.Or(o.Error, next.Reason)))
-	c.result = append(c.result, string(o.Result))
+	verdict, why, keep := r.Tells()
+	outcome := (*string)(&verdict)
+	if keep {
+		outcome = nil
+	}
+	c.outcome, c.err = append(c.outcome, outcome), append(c.err, storable(why))
+	result := string(o.Result)
+	if storable(result) != result {
+		result = string(asString(o.Result))
+	}
+	c.result = append(c.result, result)
 	c.output = append(c.output, storable(o.Output))
 	if r.Started < 0 {
 		c.started = append(c.started, -1)
