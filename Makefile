@@ -34,7 +34,7 @@ lint: $(LINT) ## run golangci-lint
 	$(LINT) run ./...
 
 lint-scripts: ## run shellcheck on the shell scripts, where it is there
-	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x $(SCRIPTS); \
+	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x -P examples/shell $(SCRIPTS); \
 	else echo 'left out: shellcheck is not there (apt install shellcheck)' >&2; [ "$(CI)" != true ]; fi
 
 fmt: ## format the Go files

@@ -9,7 +9,7 @@ task "greeting.send" {
 
   webhook {
     url    = "${env("APP_URL", "http://127.0.0.1:8080")}/greet"
-    secret = env("WEBHOOK_SECRET", "whsec_bm90LWEtc2VjcmV0")
+    secret = env("WEBHOOK_SECRET", "whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==")
   }
 }
 

@@ -40,7 +40,7 @@ function greet(Db $db, array $envelope): array
 function signed(string $body): bool
 {
     $stamp = $_SERVER['HTTP_WEBHOOK_TIMESTAMP'] ?? '0';
-    $secret = getenv('WEBHOOK_SECRET') ?: 'whsec_bm90LWEtc2VjcmV0';
+    $secret = getenv('WEBHOOK_SECRET') ?: 'whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==';
     $key = base64_decode(preg_replace('/^whsec_/', '', $secret));
     $message = ($_SERVER['HTTP_WEBHOOK_ID'] ?? '') . ".$stamp.$body";
     $want = 'v1,' . base64_encode(hash_hmac('sha256', $message, $key, true));

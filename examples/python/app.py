@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import db
 
-SECRET = os.environ.get("WEBHOOK_SECRET", "whsec_bm90LWEtc2VjcmV0")
+SECRET = os.environ.get("WEBHOOK_SECRET", "whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==")
 
 
 def add_greetings(body):

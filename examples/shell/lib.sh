@@ -2,7 +2,7 @@
 # What the scripts of this application share. It needs jq, openssl, and psql or sqlite3.
 
 DATABASE_URL=${DATABASE_URL:-sqlite:leasehold.db}
-WEBHOOK_SECRET=${WEBHOOK_SECRET:-whsec_bm90LWEtc2VjcmV0}
+WEBHOOK_SECRET=${WEBHOOK_SECRET:-whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==}
 
 # transaction runs the SQL on its standard input as one transaction, all or nothing, and prints the rows.
 transaction() {
