@@ -1,7 +1,6 @@
 package poll_test
 
 import (
-	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -217,42 +215,6 @@ func TestSettlementsFailAndClaimsStopAtTheCap(t *testing.T) {
 		r.wire.setHook(nil)
 		after(10 * time.Second)
 		r.all(ids, task.StateSucceeded, 1)
-		r.drain()
-	})
-}
-
-func TestRefusedResultIsFoundAndLeftOut(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, func(r *rig) {
-			r.opts.Workers = 50
-			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
-				o := task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{}`)}
-				if l.Task().ID == 23 {
-					o.Result = json.RawMessage(`1e999999`)
-				}
-				return o
-			}
-			r.wire.refuse = func(s poll.Settlement) bool { return string(s.Outcome.Result) == `1e999999` }
-		})
-		ids := r.insert(50)
-		after(5 * time.Second)
-		r.all(ids, task.StateSucceeded, 1)
-		require.Nil(t, r.get(23).Result)
-		require.JSONEq(t, `{}`, string(r.get(22).Result))
-		r.drain()
-	})
-}
-
-func TestRefusedRowDoesNotStopTheOthers(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, func(r *rig) {
-			r.opts.Workers = 50
-			r.wire.refuse = func(s poll.Settlement) bool { return s.ID == 23 }
-		})
-		ids := r.insert(50)
-		after(5 * time.Second)
-		r.all(append(ids[:22:22], ids[23:]...), task.StateSucceeded, 1)
-		require.Equal(t, task.StateRunning, r.get(23).State, "it comes back when its lease ends")
 		r.drain()
 	})
 }

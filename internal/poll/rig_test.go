@@ -15,7 +15,6 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -28,8 +27,6 @@ type wire struct {
 	hook func(op string) fault
 	ops  map[string]int
 	deaf bool // no notifications
-
-	refuse func(poll.Settlement) bool // values that the store will not take
 }
 
 // fault is what happens to one call.
@@ -93,14 +90,7 @@ func (w *wire) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Tas
 }
 
 func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
-	return cut(w, "settle", func() ([]lease.Answer, error) {
-		for _, r := range rows {
-			if w.refuse != nil && w.refuse(r) {
-				return nil, &store.DataError{Err: errors.New("no such number")}
-			}
-		}
-		return w.Store.Settle(ctx, s, rows)
-	})
+	return cut(w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
 }
 
 func (w *wire) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {

@@ -2,19 +2,16 @@ package poll
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/store"
 )
 
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease    *lease.Lease // nil: of a swept row
-	stripped bool         // the store refused its result, so it goes without
+	lease *lease.Lease // nil: of a swept row
 }
 
 func (u *unsettled) bytes() int {
@@ -141,8 +138,7 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 	s.e.slots.signal()
 }
 
-// try settles a batch and returns what is to be tried again. A batch that the store refuses for its values is halved
-// until the row is found.
+// try settles a batch and returns what is to be tried again.
 func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettled, err error) {
 	rows := make([]Settlement, len(batch))
 	for i, u := range batch {
@@ -153,14 +149,6 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		answers, err = s.e.o.Store.Settle(ctx, s.e.keeper.Session(), rows)
 		return err
 	})
-	if _, refused := errors.AsType[*store.DataError](err); refused {
-		if len(batch) == 1 {
-			return s.strip(batch[0], err), nil
-		}
-		first, err1 := s.try(ctx, batch[:len(batch)/2])
-		second, err2 := s.try(ctx, batch[len(batch)/2:])
-		return append(first, second...), errors.Join(err1, err2)
-	}
 	if err != nil {
 		return batch, err
 	}
@@ -178,6 +166,9 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 	case lease.Busy:
 		return false
 	case lease.Lost:
+		if u.Silent {
+			break // a repeat of a give-back finds no trace of itself once the row has been claimed again
+		}
 		s.e.o.Metrics.StaleSettlements.Inc()
 		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
 	case lease.Applied, lease.Ended:
@@ -189,26 +180,7 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 	return true
 }
 
-// strip takes away from an outcome what the store will not keep. An outcome without anything that is refused all the
-// same is dropped: its row comes back when its lease ends.
-func (s *settler) strip(u *unsettled, err error) []*unsettled {
-	if u.stripped {
-		s.e.log.Error("outcome dropped: the store will not take it; the row comes back when its lease ends", "task", u.ID, "fence", u.Fence, "err", err)
-		s.drop(u)
-		return nil
-	}
-	s.e.log.Warn("result not kept: the store will not take it", "task", u.ID, "fence", u.Fence, "err", err)
-	s.mu.Lock()
-	s.bytes -= u.bytes()
-	u.stripped = true
-	u.Outcome.Result, u.Outcome.Output = nil, ""
-	u.Outcome.Note = "result not kept: the store will not take it"
-	s.bytes += u.bytes()
-	s.mu.Unlock()
-	return []*unsettled{u}
-}
-
-// drop forgets an outcome that is settled, or can never be.
+// drop forgets an outcome that is settled, or refused.
 func (s *settler) drop(u *unsettled) {
 	if u.lease != nil {
 		s.e.keeper.Release(u.lease)

@@ -3,6 +3,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -22,7 +23,8 @@ type Store interface {
 	// none waits. A row that is due already gives 0.
 	NextDue(ctx context.Context, c Claim) (in time.Duration, ok bool, err error)
 	// Settle applies transitions where id, fence and session still match, one answer a row in the order of rows. A
-	// finished row moves to the archive with its outcome; a row that goes on is released with its fence raised.
+	// finished row moves to the archive with its outcome; a row that goes on is released with its fence raised. No text
+	// and no JSON that a task said is refused: what a store cannot keep as it is, it keeps in another form.
 	Settle(ctx context.Context, s task.Session, rows []Settlement) ([]lease.Answer, error)
 	// Sweep claims for judgement at most limit rows whose lease has ended, or whose session is not present: their
 	// fence rises, they belong to the session for judge, and keep their state and attempt count.
@@ -69,6 +71,16 @@ type Settlement struct {
 	Started  time.Duration // how long ago it started; < 0: it never did
 	// Silent keeps the attempt out of the history: a claimed row that was given back before anything was tried.
 	Silent bool
+}
+
+// Tells is what the row itself says of the attempt from now on: its verdict, and why, for people. A row that waits
+// keeps the target's own words, for the next attempt to read; a finished one says what was decided. keep: nothing was
+// tried, so what the row says of the attempt before stays.
+func (s *Settlement) Tells() (v task.Verdict, why string, keep bool) {
+	if s.Next.State.Finished() {
+		return s.Outcome.Verdict, cmp.Or(s.Next.Reason, s.Outcome.Error, s.Outcome.Note), false
+	}
+	return s.Outcome.Verdict, cmp.Or(s.Outcome.Error, s.Next.Reason), s.Silent
 }
 
 // Swept is a row whose hold has ended without an outcome.

@@ -44,11 +44,3 @@ type Migrator interface {
 	// versions that it brings.
 	SQL(from int) (string, error)
 }
-
-// DataError says that the store refuses the values it was given, not the moment: trying again is no use.
-type DataError struct{ Err error }
-
-func (e *DataError) Error() string { return "the store will not take the values: " + e.Err.Error() }
-
-// Unwrap gives the store's own error.
-func (e *DataError) Unwrap() error { return e.Err }

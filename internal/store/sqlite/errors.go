@@ -48,10 +48,6 @@ func (s *Store) explain(op string, err error) error {
 	case strings.Contains(err.Error(), "no such table"):
 		return fmt.Errorf("%s: store %s: %w (%w)", op, s.path, &store.SchemaError{Want: version()}, err)
 	}
-	switch code(err) {
-	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG:
-		return fmt.Errorf("%s: store %s: %w", op, s.path, &store.DataError{Err: err})
-	}
 	if hint := s.hint(err); hint != "" {
 		return fmt.Errorf("%s: store %s: %s: %w", op, s.path, hint, err)
 	}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,8 +44,7 @@ const archiveQuery = `
 
 // releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end.
 const releaseQuery = `
-	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7, outcome = ?8, error = ?9,
-		result = ifnull(?10, result),
+	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7, outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9), result = ifnull(?10, result),
 		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
 		claim = NULL, claimed_at = NULL, lease_until = NULL
 	WHERE ` + held
@@ -137,11 +135,17 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	return err
 }
 
-// common are the values that both ways of settling write: parameters 1 to 10.
+// common are the values that both ways of settling write: parameters 1 to 10. Parameter 8 is NULL where outcome and
+// error stay.
 func (b *settling) common(e *poll.Settlement) []any {
+	verdict, why, keep := e.Tells()
+	var outcome any
+	if !keep {
+		outcome = string(verdict)
+	}
 	return append(make([]any, 0, 13),
 		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), e.Next.Attempt, e.Next.GiveBacks,
-		e.Next.Touched, string(e.Outcome.Verdict), null(cmp.Or(e.Outcome.Error, e.Next.Reason)), jsonText(e.Outcome.Result))
+		e.Next.Touched, outcome, null(why), jsonText(e.Outcome.Result))
 }
 
 // archive copies a finished row; finish deletes all of them at once.

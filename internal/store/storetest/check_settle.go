@@ -126,17 +126,18 @@ func settleRelease(t testing.TB, h Harness) {
 
 func settleReason(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	for _, c := range []struct{ err, reason, want string }{
-		{"it broke", "attempt 3 of 3 failed: it broke", "it broke"},
-		{"", "past its deadline", "past its deadline"},
-		{"", "", ""},
+	for _, c := range []struct{ err, reason, failed, waiting string }{
+		{"it broke", "attempt 3 of 3 failed: it broke", "attempt 3 of 3 failed: it broke", "it broke"},
+		{"", "past its deadline", "past its deadline", "past its deadline"},
+		{"it broke", "", "it broke", "it broke"},
+		{"", "", "", ""},
 	} {
-		for _, state := range []task.State{task.StateFailed, task.StateRetryPending} {
+		for state, want := range map[task.State]string{task.StateFailed: c.failed, task.StateRetryPending: c.waiting} {
 			row := r.held()
 			end := retry(row, time.Hour)
 			end.Next.State, end.Next.Reason, end.Outcome.Error = state, c.reason, c.err
 			r.settled(end)
-			require.Equal(t, c.want, r.get(row.ID).Error, "%s, %q", state, c.reason)
+			require.Equal(t, want, r.get(row.ID).Error, "%s, %q", state, c.reason)
 		}
 	}
 	row := r.held()

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -106,8 +105,9 @@ func (r *Row) end(e poll.Settlement) {
 	r.State = e.Next.State
 	r.Fence++
 	r.Attempt, r.GiveBacks, r.Touched = e.Next.Attempt, e.Next.GiveBacks, e.Next.Touched
-	r.Outcome = e.Outcome.Verdict
-	r.Error = cmp.Or(e.Outcome.Error, e.Next.Reason)
+	if verdict, why, keep := e.Tells(); !keep {
+		r.Outcome, r.Error = verdict, why
+	}
 	if e.Outcome.Result != nil {
 		r.Result = e.Outcome.Result
 	}
