@@ -21,7 +21,7 @@ Examples:
 
 // Run prints the configuration.
 func (c showConfigCmd) Run(a *app) error {
-	cfg, err := a.loadConfig(c.Paths)
+	cfg, err := a.readConfig(c.Paths)
 	if err != nil {
 		return err
 	}

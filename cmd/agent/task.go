@@ -12,7 +12,7 @@ import (
 )
 
 type taskCmd struct {
-	List taskListCmd `cmd:"" help:"List tasks: live ones first, newest first."`
+	List taskListCmd `cmd:"" help:"List tasks, newest first."`
 	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
 	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
 

@@ -27,7 +27,7 @@ Examples:
 
 // Run checks the configuration.
 func (c validateCmd) Run(a *app) error {
-	cfg, err := a.loadConfig(c.Paths)
+	cfg, err := a.readConfig(c.Paths)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,11 @@ func (c validateCmd) Run(a *app) error {
 // loadConfig loads what the arguments and --config name, else what LEASEHOLD_CONFIG names, else ./leasehold.hcl.
 func (a *app) loadConfig(args []string) (*config.Config, error) {
 	return config.Load(a.configPaths(args), config.Options{})
+}
+
+// readConfig is loadConfig for those who only look: what `leasehold config` printed, its secrets redacted, will do.
+func (a *app) readConfig(args []string) (*config.Config, error) {
+	return config.Load(a.configPaths(args), config.Options{Redacted: true})
 }
 
 // configPaths lists the named paths; none: the default.

@@ -16,7 +16,7 @@ type Store interface {
 	Enqueue(ctx context.Context, r Request) (id task.ID, isNew bool, err error)
 	// Get returns a task, live or finished, with its history; ErrNoTask where there is none.
 	Get(ctx context.Context, id task.ID) (*Info, error)
-	// List returns tasks that match, live ones first, newest first, without history and output.
+	// List returns tasks that match, newest first, without history and output.
 	List(ctx context.Context, f Filter) ([]Info, error)
 	// Stats counts what waits and runs.
 	Stats(ctx context.Context) (Stats, error)

@@ -58,7 +58,7 @@ func (r *Runner) Close() {
 		r.log.Error("a process did not end, and the agent does not wait for it")
 	}
 	if err := r.dirs.close(); err != nil {
-		r.log.Warn("private directories of tasks are left behind", "error", err)
+		r.log.Warn("private directories of tasks are left behind", "err", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	}
 	defer func() {
 		if err := r.dirs.give(dir); err != nil {
-			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "error", err)
+			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "err", err)
 		}
 	}()
 	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath())

@@ -109,7 +109,7 @@ func (c *connector) goPlain(err error) bool {
 	}
 	if !c.plain.Swap(true) {
 		c.log.Warn("the server refuses our settings, going on without: give the role a statement_timeout of 10s",
-			"error", err)
+			"err", err)
 	}
 	return true
 }

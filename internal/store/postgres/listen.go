@@ -41,7 +41,7 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 				"New tasks are found by polling; `notify = false` says so", "waited", echoWithin)
 			break
 		}
-		s.log.Warn("listening for new tasks was interrupted", "error", err)
+		s.log.Warn("listening for new tasks was interrupted", "err", err)
 		if time.Since(began) > againSteady {
 			delay = againFirst
 		}

@@ -34,14 +34,14 @@ FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
 const listSQL = `
 SELECT ` + infoColumns + ` FROM (
     SELECT * FROM (
-        (SELECT true AS live, {columns}, NULL::timestamptz AS finished_at
+        (SELECT {columns}, NULL::timestamptz AS finished_at
          FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
         UNION ALL
-        (SELECT false, {columns}, finished_at
+        (SELECT {columns}, finished_at
          FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
-    ) AS both_tables ORDER BY live DESC, id DESC LIMIT $1
+    ) AS both_tables ORDER BY id DESC LIMIT $1
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
-ORDER BY t.live DESC, t.id DESC`
+ORDER BY t.id DESC`
 
 const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
     max_attempts, give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
@@ -89,7 +89,7 @@ func infoTargets(i *ops.Info) []any {
 	}
 }
 
-// List returns tasks that match: live ones, then finished ones, each newest first.
+// List returns tasks that match, newest first.
 func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	where, args, err := filterSQL(f)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Store) settleSome(
 	case !badValue(err):
 		return applied, err
 	case len(rows) == 1 && rows[0].Outcome.Result != nil:
-		s.log.Warn("the store refuses a result as JSON: it is kept as a string", "task", int64(rows[0].ID), "error", err)
+		s.log.Warn("the store refuses a result as JSON: it is kept as a string", "task", int64(rows[0].ID), "err", err)
 		rows[0].Outcome.Result = asString(rows[0].Outcome.Result)
 		return s.settleOnce(ctx, conn, session, rows)
 	case len(rows) == 1:

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -90,7 +91,7 @@ func history(ctx context.Context, t *sql.Tx, id task.ID) (list []ops.Attempt, er
 	return list, err
 }
 
-// List returns tasks that match: live ones, then finished ones, each newest first.
+// List returns tasks that match, newest first.
 func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -99,20 +100,18 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 	limit = min(limit, 1000)
 	err = s.view(ctx, "list tasks", func(t *sql.Tx) error {
 		for _, table := range []string{"task", "task_archive"} {
-			if len(list) == limit {
-				return nil
-			}
 			text, args, err := listQuery(table, f)
 			if err != nil {
 				return err
 			}
-			if err := scanInfos(ctx, t, &list, text, append(args, limit-len(list))...); err != nil {
+			if err := scanInfos(ctx, t, &list, text, append(args, limit)...); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return list, err
+	slices.SortFunc(list, func(a, b ops.Info) int { return cmp.Compare(b.ID, a.ID) })
+	return list[:min(limit, len(list))], err
 }
 
 // listQuery reads the rows of one table that match, newest first; its last parameter is how many.

@@ -15,7 +15,7 @@ func lookChecks() []Check {
 	return []Check{
 		{"a task that is not there", getMissing},
 		{"filters", listFilters},
-		{"live ones first, newest first", listOrder},
+		{"newest first, live and finished", listOrder},
 		{"pages", listPages},
 		{"what a list leaves out", listLean},
 		{"counts by type and state", statsCounts},
@@ -92,8 +92,9 @@ func listOrder(t testing.TB, h Harness) {
 			r.settled(finish(row))
 		}
 	}
-	require.Equal(t, []task.ID{rows[3], rows[1], rows[4], rows[2], rows[0]}, r.list(ops.Filter{}))
-	require.Equal(t, []task.ID{rows[3], rows[1], rows[4]}, r.list(ops.Filter{Limit: 3}))
+	require.Equal(t, []task.ID{rows[4], rows[3], rows[2], rows[1], rows[0]}, r.list(ops.Filter{}))
+	require.Equal(t, []task.ID{rows[4], rows[3], rows[2]}, r.list(ops.Filter{Limit: 3}))
+	require.Equal(t, []task.ID{rows[2], rows[1]}, r.list(ops.Filter{Limit: 2, Before: rows[3]}), "pages go over both")
 }
 
 func listPages(t testing.TB, h Harness) {

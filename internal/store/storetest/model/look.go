@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
 	return &info, nil
 }
 
-// List returns tasks that match: live ones, then finished ones, each newest first.
+// List returns tasks that match, newest first.
 func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
@@ -41,17 +41,13 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	defer s.mu.Unlock()
 	var out []ops.Info
 	for _, table := range []map[task.ID]*Row{s.live, s.archive} {
-		var rows []*Row
 		for _, r := range table {
 			if matches(f, r) {
-				rows = append(rows, r)
+				out = append(out, s.info(r))
 			}
 		}
-		slices.SortFunc(rows, func(a, b *Row) int { return cmp.Compare(b.ID, a.ID) })
-		for _, r := range rows {
-			out = append(out, s.info(r))
-		}
 	}
+	slices.SortFunc(out, func(a, b ops.Info) int { return cmp.Compare(b.ID, a.ID) })
 	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
 }
 
