@@ -61,7 +61,7 @@ func formatDuration(d time.Duration) string {
 	} {
 		if n := d / u.length; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)
-			d -= n * u.length
+			d %= u.length
 		}
 	}
 	return b.String()

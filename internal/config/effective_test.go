@@ -18,7 +18,7 @@ import (
 // again loads the effective configuration from elsewhere, on another host, and wants the same.
 func again(t testing.TB, cfg *Config, env map[string]string) {
 	text := effective(t, cfg)
-	dir, err := os.MkdirTemp("", "again")
+	dir, err := os.MkdirTemp("", "again") //nolint:usetesting // called for each of many drawn configurations
 	require.NoError(t, err)
 	defer os.RemoveAll(dir) //nolint:errcheck // a test's leftovers
 	path := filepath.Join(dir, "effective.hcl")

@@ -150,8 +150,7 @@ func readBounded(name string, limit int) ([]byte, error) {
 
 // reason is the cause of a file error without the path, which the message names already.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

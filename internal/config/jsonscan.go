@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // What follows finds one member or item in JSON without building the rest: templates read a field or two of each row,
@@ -126,7 +127,7 @@ func value(text []byte, i int) int {
 		return -1
 	}
 	start := i
-	for i < len(text) && bytes.IndexByte([]byte(",:]} \t\r\n\"[{"), text[i]) < 0 {
+	for i < len(text) && strings.IndexByte(",:]} \t\r\n\"[{", text[i]) < 0 {
 		i++
 	}
 	if i == start {

@@ -11,8 +11,8 @@ import (
 
 // TestScanIsDecoding compares what is found in place with what encoding/json decodes.
 func TestScanIsDecoding(t *testing.T) {
-	var any func(depth int) *rapid.Generator[string]
-	any = func(depth int) *rapid.Generator[string] {
+	var value func(depth int) *rapid.Generator[string]
+	value = func(depth int) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {
 			space := rapid.SampledFrom([]string{"", " ", "\n\t"}).Draw(t, "space")
 			kind := rapid.IntRange(0, 5).Draw(t, "kind")
@@ -32,7 +32,7 @@ func TestScanIsDecoding(t *testing.T) {
 					if i > 0 {
 						out += ","
 					}
-					out += any(depth-1).Draw(t, "item")
+					out += value(depth-1).Draw(t, "item")
 				}
 				return out + "]" + space
 			}
@@ -42,13 +42,13 @@ func TestScanIsDecoding(t *testing.T) {
 					out += "," + space
 				}
 				name := rapid.SampledFrom([]string{`"a"`, `"b"`, `"\u0061"`, `"a\"}"`, `""`}).Draw(t, "name")
-				out += name + space + ":" + any(depth-1).Draw(t, "member")
+				out += name + space + ":" + value(depth-1).Draw(t, "member")
 			}
 			return out + "}"
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		inner := any(3).Draw(t, "json")
+		inner := value(3).Draw(t, "json")
 		object := `{"x": 1, "a": ` + inner + `, "z": {}}`
 		var want map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(object), &want))

@@ -43,7 +43,7 @@ func (p *Problems) Count() int { return len(p.diags) + p.more }
 // Write prints every problem with its file, line and source line. A width of 0 does not wrap. Literal secrets in the
 // source lines are masked.
 func (p *Problems) Write(w io.Writer, color bool, width int) error {
-	out := hcl.NewDiagnosticTextWriter(w, p.files, uint(max(width, 0)), color) //nolint:gosec // not negative
+	out := hcl.NewDiagnosticTextWriter(w, p.files, uint(max(width, 0)), color)
 	if err := out.WriteDiagnostics(p.diags); err != nil {
 		return fmt.Errorf("write the configuration's problems: %w", err)
 	}

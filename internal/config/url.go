@@ -64,8 +64,7 @@ func checkURL(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
 		return fmt.Errorf("it cannot be read as a URL: %w", err)

@@ -44,7 +44,8 @@ const archiveQuery = `
 
 // releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end.
 const releaseQuery = `
-	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7, outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9), result = ifnull(?10, result),
+	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7,
+		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9), result = ifnull(?10, result),
 		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
 		claim = NULL, claimed_at = NULL, lease_until = NULL
 	WHERE ` + held

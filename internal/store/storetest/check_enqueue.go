@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -123,7 +122,8 @@ func enqueueKey(t testing.TB, h Harness) {
 	other := r.enqueue(ops.Request{Type: "b", Key: "k"}, true)
 	require.NotEqual(t, id, other, "a key is its type's")
 	require.NotEqual(t, id, r.enqueue(ops.Request{Type: kind, Key: "K"}, true))
-	require.NotEqual(t, r.enqueue(ops.Request{Type: kind}, true), r.enqueue(ops.Request{Type: kind}, true), "no key")
+	first, second := r.enqueue(ops.Request{Type: kind}, true), r.enqueue(ops.Request{Type: kind}, true)
+	require.NotEqual(t, first, second, "no key")
 	require.Equal(t, []task.ID{id}, ids(r.claim(want(kind, 1))))
 	require.Equal(t, id, r.enqueue(q, false), "while it runs")
 	require.Equal(t, id, r.EnqueueSQL(t, q))
@@ -180,7 +180,7 @@ func enqueueBad(t testing.TB, h Harness) {
 	for name, q := range badRequests() {
 		id, isNew, err := r.Enqueue(r.ctx, q)
 		var input *ops.InputError
-		require.True(t, errors.As(err, &input), "%s: an *ops.InputError, not %v", name, err)
+		require.ErrorAs(t, err, &input, name)
 		require.NotEmpty(t, input.Text, name)
 		require.Zero(t, id, name)
 		require.False(t, isNew, name)

@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -87,7 +86,7 @@ func hostilePayload(t testing.TB, h Harness) {
 		id, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Payload: json.RawMessage(payload)})
 		if err != nil {
 			var input *ops.InputError
-			require.True(t, errors.As(err, &input), "%s: kept, or an *ops.InputError, not %v", name, err)
+			require.ErrorAs(t, err, &input, "%s: kept, or an *ops.InputError", name)
 			continue
 		}
 		got := r.claim(want(kind, 2))

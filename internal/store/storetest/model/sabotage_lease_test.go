@@ -128,7 +128,7 @@ func leaseSabotages() []sabotage {
 type ignorant struct{ *storetest.OnModel }
 
 func (ignorant) Policies(context.Context, []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
-	return nil, nil
+	return map[task.PolicyHash]task.Policy{}, nil
 }
 
 func sweepSabotages() []sabotage {

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -122,9 +123,7 @@ func rowSabotages() []sabotage {
 
 func leaveInBoth(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
 	m.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
-		for id, r := range archive {
-			live[id] = r
-		}
+		maps.Copy(live, archive)
 	})
 }
 
