@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
@@ -105,6 +106,28 @@ func (a *app) fail(err error) int {
 	case errors.As(err, &schema):
 		err = schema // which says all that matters, the remedy with it
 	}
-	_, _ = fmt.Fprintln(a.err, "leasehold: "+ops.Printable(err.Error()))
+	_, _ = fmt.Fprintln(a.err, "leasehold: "+ops.Printable(oneLine(err.Error())))
 	return code
+}
+
+// oneLine folds what others wrote on several lines, as the Postgres driver does for each address that it tried: lines
+// that say the same stand once.
+func oneLine(text string) string {
+	var folded strings.Builder
+	said := map[string]bool{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || said[line] {
+			continue
+		}
+		said[line] = true
+		switch before := folded.String(); {
+		case strings.HasSuffix(before, ":"):
+			folded.WriteByte(' ')
+		case before != "":
+			folded.WriteString("; ")
+		}
+		folded.WriteString(line)
+	}
+	return folded.String()
 }

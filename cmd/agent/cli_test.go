@@ -84,3 +84,15 @@ func TestLiveLine(t *testing.T) {
 	require.NoError(t, file.end())
 	require.Equal(t, "one\ntwo\n", out.String())
 }
+
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                      "plain",
+		"connect:\n\tto a\n\tto a\n": "connect: to a",
+		"connect:\n\tone\n\ttwo":     "connect: one; two",
+		"first\n\nsecond":            "first; second",
+		"":                           "",
+	} {
+		require.Equal(t, want, oneLine(in), in)
+	}
+}
