@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -33,26 +34,39 @@ func (c devCmd) Run(a *app) error {
 		return err
 	}
 	return a.runAgent(cfg, true, func(running *agent, p place) error {
-		_, err := fmt.Fprint(a.out, welcome(cfg, p, api.Address(running.listener)))
+		_, err := fmt.Fprint(a.out, welcome(cfg, p, api.Address(running.listener), a.selection(c.Paths, p)))
 		return err
 	})
 }
 
+// selection is the flags with which a command in another terminal, in this directory, finds the same store.
+func (a *app) selection(args []string, p place) string {
+	var flags strings.Builder
+	for _, path := range a.configPaths(args) {
+		flags.WriteString(" --config " + shellQuote(path))
+	}
+	if a.cli.Store != "" {
+		flags.WriteString(" --store " + shellQuote(p.String()))
+	}
+	return flags.String()
+}
+
 // welcome is what dev prints: where everything is, and what to paste.
-func welcome(cfg *config.Config, p place, address string) string {
-	name := "hello"
+func welcome(cfg *config.Config, p place, address, selection string) string {
 	names := make([]string, 0, len(cfg.Tasks))
 	for _, t := range cfg.Tasks {
 		names = append(names, ops.OneLine(t.Name, 60))
 	}
-	if len(cfg.Tasks) > 0 {
-		name = cfg.Tasks[0].Name
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "leasehold runs: %s\n\n", strings.Join(names, ", "))
+	fmt.Fprintf(&b, "leasehold runs: %s\n\n", cmp.Or(strings.Join(names, ", "), "nothing, because no task is declared"))
 	fmt.Fprintf(&b, "  store      %s\n", p)
 	fmt.Fprintf(&b, "  address    %s   (health and metrics; the dashboard is not in this version)\n", address)
-	fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s --wait\n  or paste   %s\n\n", shellQuote(name), p.insertLine(name))
+	if len(cfg.Tasks) > 0 {
+		name := cfg.Tasks[0].Name
+		fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s --wait%s\n", shellQuote(name), selection)
+		fmt.Fprintf(&b, "  or paste   %s\n", p.insertLine(name))
+	}
+	b.WriteByte('\n')
 	return b.String()
 }
 

@@ -61,9 +61,27 @@ func TestWelcome(t *testing.T) {
 	p, err := placeOf(config.Store{URL: "sqlite:/var/lib/leasehold.db"})
 	require.NoError(t, err)
 	cfg := &config.Config{Tasks: []*task.Type{{Name: "hello"}, {Name: "invoice.send"}}}
-	text := welcome(cfg, p, "http://127.0.0.1:7070")
+	text := welcome(cfg, p, "http://127.0.0.1:7070", "")
 	require.Contains(t, text, "leasehold runs: hello, invoice.send\n")
 	require.Contains(t, text, "http://127.0.0.1:7070")
 	require.Contains(t, text, "leasehold enqueue hello --wait\n")
 	require.Contains(t, text, "sqlite3 /var/lib/leasehold.db ")
+}
+
+func TestWelcomeWithoutTasks(t *testing.T) {
+	text := welcome(&config.Config{}, place{path: "/var/lib/leasehold.db"}, "http://127.0.0.1:7070", "")
+	require.Contains(t, text, "no task is declared")
+	require.NotContains(t, text, "enqueue")
+	require.NotContains(t, text, "INSERT")
+}
+
+func TestSelectionFindsTheSameStore(t *testing.T) {
+	t.Setenv("LEASEHOLD_CONFIG", "")
+	p, err := placeOf(config.Store{URL: "postgres://me:geheim@db/app"})
+	require.NoError(t, err)
+	a := &app{cli: &cli{}}
+	require.Empty(t, a.selection(nil, p))
+	require.Equal(t, " --config a.hcl --config 'b c'", a.selection([]string{"a.hcl", "b c"}, p))
+	a.cli.Store = "postgres://me:geheim@db/app"
+	require.Equal(t, " --store postgres://me@db/app", a.selection(nil, p))
 }
