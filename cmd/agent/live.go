@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // live is a line that changes: on a terminal it is drawn over, elsewhere each change is a line of its own.
@@ -33,9 +35,7 @@ func (l *live) show(line string) error {
 		_, err := fmt.Fprintln(l.out, line)
 		return err
 	}
-	if r := []rune(line); len(r) >= l.width { // a line that wraps cannot be drawn over
-		line = string(r[:l.width-2]) + "…"
-	}
+	line = text.Snip(line, l.width-1, "…") // one that wraps cannot be drawn over
 	_, err := fmt.Fprint(l.out, "\r\x1b[K"+line)
 	return err
 }
