@@ -43,6 +43,9 @@ func printList[T any](a *app, list []T, header table.Row, row func(T) table.Row)
 	for _, v := range list {
 		t.AppendRow(row(v))
 	}
+	if a.terminal && len(list) > 0 { // scripts get every column
+		t.SuppressEmptyColumns()
+	}
 	return writeTable(a.out, t)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -56,7 +57,7 @@ func (c taskListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE", "FINISHED", "KEY", "ERROR"}
+		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE OR FINISHED", "KEY", "ERROR"}
 		return printList(a, infos, header, a.taskRow)
 	})
 }
@@ -83,12 +84,22 @@ func parseStates(names []string) ([]task.State, error) {
 // taskRow is a task in a table.
 func (a *app) taskRow(i ops.Info) table.Row {
 	const most = 60
-	due, finished := ops.Time(i.RunAt), ""
+	second := func(t time.Time) string { return t.UTC().Format(time.RFC3339) } // task show has them to the millisecond
+	when := i.RunAt
 	if i.FinishedAt != nil {
-		due, finished = "", ops.Time(*i.FinishedAt)
+		when = *i.FinishedAt
 	}
 	return table.Row{
-		i.ID, ops.OneLine(i.Type, most), a.state(i.State), i.Attempt, ops.Time(i.CreatedAt), due, finished,
-		ops.OneLine(i.Key, most), ops.OneLine(i.Error, most),
+		i.ID, ops.OneLine(i.Type, most), a.state(i.State), i.Attempt, second(i.CreatedAt), second(when),
+		ops.OneLine(i.Key, most), ops.OneLine(i.Error, a.errorWidth(most)),
 	}
+}
+
+// errorWidth is how much of a task's error a table shows: on a terminal, what the other columns leave of its width.
+func (a *app) errorWidth(most int) int {
+	const others, least = 85, 20
+	if width := a.width(); width > 0 {
+		return min(max(width-others, least), most)
+	}
+	return most
 }
