@@ -51,19 +51,24 @@ func TestReadPayload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"from": "file"}`), 0o600))
 	for _, c := range []struct{ text, stdin, want string }{
-		{"", "unread", ""},
+		{"", "unread", ""}, // which is not JSON, as an empty variable in a script is not
 		{`{"a": 1}`, "unread", `{"a": 1}`},
 		{"@" + file, "unread", `{"from": "file"}`},
 		{"-", `[1]`, `[1]`},
 		{"-", "", ""},
 	} {
-		got, err := readPayload(c.text, strings.NewReader(c.stdin))
+		got, err := readPayload(&c.text, strings.NewReader(c.stdin))
 		require.NoError(t, err)
 		require.Equal(t, c.want, string(got))
+		require.NotNil(t, got)
 	}
-	_, err := readPayload("@/nowhere", nil)
+	got, err := readPayload(nil, nil)
+	require.NoError(t, err)
+	require.Nil(t, got)
+	nowhere, stdin := "@/nowhere", "-"
+	_, err = readPayload(&nowhere, nil)
 	require.ErrorContains(t, err, "--payload: open /nowhere")
-	_, err = readPayload("-", bytes.NewReader(make([]byte, maxPayload+1)))
+	_, err = readPayload(&stdin, bytes.NewReader(make([]byte, maxPayload+1)))
 	require.ErrorContains(t, err, "more than 16 MiB")
 }
 

@@ -16,7 +16,7 @@ import (
 type enqueueCmd struct {
 	Type string `arg:"" help:"Type of the task."`
 
-	Payload     string            `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	Payload     *string           `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
 	RunAt       moment            `help:"When it is due, as 2026-11-20T08:00:00Z." placeholder:"TIME"`
 	In          span              `help:"How long from now it is due, as 10m or 2d." placeholder:"TIME"`
 	Priority    int               `help:"-10 to 10, higher first." placeholder:"N"`
@@ -106,11 +106,12 @@ func (c enqueueCmd) request(stdin io.Reader) (ops.Request, error) {
 const maxPayload = 16 << 20 // bytes
 
 // readPayload reads JSON as given, @FILE, or - for stdin; nil where nothing was given. It is not checked.
-func readPayload(text string, stdin io.Reader) (json.RawMessage, error) {
-	from := stdin
-	switch name, isFile := strings.CutPrefix(text, "@"); {
-	case text == "":
+func readPayload(flag *string, stdin io.Reader) (json.RawMessage, error) {
+	if flag == nil {
 		return nil, nil
+	}
+	text, from := *flag, stdin
+	switch name, isFile := strings.CutPrefix(text, "@"); {
 	case isFile:
 		f, err := os.Open(name)
 		if err != nil {

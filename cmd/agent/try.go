@@ -20,9 +20,9 @@ import (
 )
 
 type tryCmd struct {
-	Type    string `arg:"" help:"A declared type, or an alias."`
-	Payload string `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
-	Curl    bool   `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
+	Type    string  `arg:"" help:"A declared type, or an alias."`
+	Payload *string `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	Curl    bool    `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
 }
 
 // Help gives examples.
