@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -156,7 +157,14 @@ func (migrateStatusCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		return printList(a, steps(all), stepHeader(), stepRow)
+		if err := printList(a, steps(all), stepHeader(), stepRow); err != nil {
+			return err
+		}
+		// Steps of a later binary cannot be listed, but that they are there is what one came to see.
+		if other, ok := errors.AsType[*store.SchemaError](s.Ping(call)); ok && other.Have > other.Want {
+			return other
+		}
+		return nil
 	})
 }
 
