@@ -31,11 +31,11 @@ func ended(a Attempt) string {
 	if a.Phase == task.Rollback {
 		phase = "rollback"
 	}
-	verdict := string(a.Outcome)
+	why := a.Error
 	if a.Outcome.GivesBack() {
-		verdict += " (does not count)"
+		why = strings.TrimSuffix("does not count: "+why, ": ")
 	}
-	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, verdict, because(a.Error))
+	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, a.Outcome, because(why))
 }
 
 // standing tells what a task does now.

@@ -142,6 +142,10 @@ func TestStory(t *testing.T) {
 		"attempt 1 deferred (does not count), waiting": {
 			State: task.StatePending, RunAt: start, History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred}},
 		},
+		"attempt 1 drained (does not count: stopped), waiting": {
+			State: task.StatePending, RunAt: start,
+			History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Drained, Error: "stopped"}},
+		},
 		"attempt 1 failed (exit status 1), rolling back": {
 			State: task.StateRollbackRunning, ClaimedAt: &claimed, History: []Attempt{failed}, Attempt: 1,
 		},
