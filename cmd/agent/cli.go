@@ -72,8 +72,8 @@ func (*laterFlag) Decode(*kong.DecodeContext) error {
 	return errors.New("not in this version")
 }
 
-const description = `Runs due rows of a table as HTTP callbacks and subprocesses. A task holds its row only for as
-long as it proves progress.
+const description = `Runs due rows of a table as HTTP callbacks and subprocesses. What hangs is stopped, what fails
+is tried again, and what a dead agent held comes back.
 
 Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait
 timed out.`

@@ -199,9 +199,13 @@ func (r tried) show(w io.Writer) error {
 func (n next) String() string {
 	s := string(n.State)
 	if n.State.Waiting() {
-		s += ", due in " + ops.Duration(seconds(n.DelayS))
-		if n.AfterLease {
-			s += " or when the lease has ended, whichever is later"
+		switch due := ", due in " + ops.Duration(seconds(n.DelayS)); {
+		case n.AfterLease:
+			s += due + " or when the lease has ended, whichever is later"
+		case n.DelayS == 0:
+			s += ", due at once"
+		default:
+			s += due
 		}
 		if !n.Counts {
 			s += "; the attempt does not count"
