@@ -40,6 +40,9 @@ func (c initCmd) Run(a *app) error {
 		{config.DefaultPath, initialConfig, 0o644},
 		{"hello.sh", initialScript, 0o755},
 	}
+	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no directory %s: make it first", c.Dir)
+	}
 	for _, f := range files {
 		path := filepath.Join(c.Dir, f.name)
 		if _, err := os.Lstat(path); err == nil {
