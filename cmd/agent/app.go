@@ -34,11 +34,13 @@ type app struct {
 	err *os.File
 
 	terminal bool // out is one
+	watched  bool // err is one: somebody sits there
 	colour   bool
 }
 
 func newApp(in io.Reader, out, err *os.File) *app {
-	a := &app{cli: &cli{}, in: in, out: out, err: err, terminal: isatty.IsTerminal(out.Fd())}
+	a := &app{cli: &cli{}, in: in, out: out, err: err}
+	a.terminal, a.watched = isatty.IsTerminal(out.Fd()), isatty.IsTerminal(err.Fd())
 	a.colour = a.terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return a
 }
@@ -49,7 +51,7 @@ func (a *app) log() *slog.Logger {
 	if err != nil {
 		level = slog.LevelInfo // the grammar lets no other pass
 	}
-	return telemetry.NewLogger(a.err, level, isatty.IsTerminal(a.err.Fd()))
+	return telemetry.NewLogger(a.err, level, a.watched)
 }
 
 // width is how many columns the terminal has; 0 where it does not say, or is none.
@@ -88,7 +90,7 @@ func (a *app) fail(err error) int {
 	}
 	if problems, ok := errors.AsType[*config.Problems](err); ok {
 		// Nothing can be done about a stderr that does not take it.
-		_ = problems.Write(a.err, isatty.IsTerminal(a.err.Fd()) && os.Getenv("NO_COLOR") == "", a.width())
+		_ = problems.Write(a.err, a.watched && os.Getenv("NO_COLOR") == "", a.width())
 		return exitUsage
 	}
 	var f *failure

@@ -68,6 +68,9 @@ func (c enqueueCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if c.Wait || a.watched { // others do not look, and are spared the count
+			a.noteOrphan(ctx, s, c.Type)
+		}
 		if c.Wait && a.cli.Output != "table" {
 			return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
 		}
@@ -84,6 +87,27 @@ func (c enqueueCmd) Run(a *app) error {
 		}
 		return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
 	})
+}
+
+// noteOrphan says on stderr that the task waits for an agent that is not there. It has been enqueued all the same, so
+// what keeps us from finding out is nothing to fail for.
+func (a *app) noteOrphan(ctx context.Context, s ops.Store, typ string) {
+	const most = time.Second // the store counts all that waits
+	call, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	stats, err := s.Stats(call)
+	if err != nil {
+		a.log().Debug("the store was not asked who takes the task", "type", typ, "err", err)
+		return
+	}
+	if stats.Orphans[typ] == 0 {
+		return
+	}
+	why := fmt.Sprintf("no agent that runs now declares the type %q", typ)
+	if stats.AgentsPresent == 0 {
+		why = "no agent runs now"
+	}
+	_, _ = fmt.Fprintf(a.err, "leasehold: note: %s; the task waits until one does\n", why)
 }
 
 // request is what the flags ask for.
