@@ -46,7 +46,7 @@ type KeeperOptions struct {
 	Strays  func([]Held) // must not block; nil: strays stay until their lease ends
 }
 
-// SettleIn is how long a new session leaves the dead alone, and judges nobody.
+// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
 const SettleIn = 3 * time.Second
 
 // NewKeeper makes a Keeper; Join opens its session.
@@ -86,6 +86,7 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 	defer k.mu.Unlock()
 	for i, r := range rows {
 		leases[i] = New(context.Background(), r.Task, r.Policy, k.clock, sent, k.presentUntil)
+		leases[i].end += r.Extra
 		k.open[r.Task.ID] = leases[i]
 	}
 	k.through = max(k.through, claim)
@@ -101,6 +102,7 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 type Row struct {
 	Task   *task.Task
 	Policy *task.Policy
+	Extra  time.Duration // how much longer than the policy's the window is that it was claimed with
 }
 
 // Release forgets a lease whose row has been settled, or is another's.

@@ -92,6 +92,14 @@ func (l *Lease) Start() {
 	l.timer = time.AfterFunc(length, func() { l.Stop(&Cause{Verdict: task.TimedOut, Reason: reason}) })
 }
 
+// Late tells whether so much of the window has passed that an attempt which starts now would be stopped before its time.
+func (l *Lease) Late() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _, stop := l.policy.Lengths(l.task.Phase())
+	return l.end-stop-l.clock.Now() < l.length()
+}
+
 // Started tells how long ago the attempt started; ok is false where it has not.
 func (l *Lease) Started() (ago time.Duration, ok bool) {
 	l.mu.Lock()

@@ -68,6 +68,9 @@ func (k *Keeper) present(ctx context.Context) error {
 	k.mu.Lock()
 	back := sent > k.until // it was out of reach for longer than its presence
 	k.prolong(sent)
+	if back { // others may have been absent for the same reason: give them the time to be back, too
+		k.noSweep = max(k.noSweep, received+SettleIn)
+	}
 	jumped := k.offset.jumped(standing.Now, sent, received)
 	if jumped {
 		k.noSweep = received + k.agent.Presence

@@ -139,6 +139,8 @@ func TestOutOfReach(t *testing.T) {
 		p.cut.Store(false)
 		pass(2 * time.Second)
 		require.True(t, p.Fit())
+		require.False(t, p.MaySweep(), "nor who has just come back: others may be about to")
+		pass(lease.SettleIn)
 		require.True(t, p.MaySweep())
 	})
 }

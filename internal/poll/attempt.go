@@ -10,26 +10,26 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// work runs an attempt, and then whatever its slot is given next.
-func (e *Engine) work(a *attempt) {
+// occupy runs an attempt, and then whatever its slot is given next.
+func (e *Engine) occupy(a *attempt) {
 	for a != nil {
-		e.attempt(a)
-		a = e.slots.done(a.lane)
+		tried := e.attempt(a)
+		a = e.slots.done(a.lane, tried)
 	}
 }
 
-// attempt runs one attempt and hands in its outcome.
-func (e *Engine) attempt(a *attempt) {
+// attempt runs one attempt and hands in its outcome. It is false where it was not even tried.
+func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.lane.typ
 	row := l.Task()
-	if l.Context().Err() != nil || e.o.Clock.Now()-a.got >= task.StartWait {
+	if l.Context().Err() != nil || e.o.Clock.Now()-a.got >= task.StartWait || l.Late() {
 		e.giveBack(a, "it could not start in time")
-		return
+		return false
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
 		l.Close()
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
-		return
+		return false
 	}
 	m := e.o.Metrics
 	m.StartLatency.WithLabelValues(t.Name).Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
@@ -45,9 +45,10 @@ func (e *Engine) attempt(a *attempt) {
 	e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
 	if out.Verdict == task.Lost {
 		e.keeper.Release(l) // another has the row: there is nothing to settle
-		return
+		return true
 	}
 	e.finish(l, out)
+	return true
 }
 
 // run is the executor, with a panic in it made the attempt's failure rather than the agent's end.

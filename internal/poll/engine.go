@@ -52,7 +52,9 @@ const (
 	maxBytes     = 32 << 20         // of payloads claimed ahead, and of outcomes in memory; claiming stops there
 	maxSweep     = 500              // rows judged at once
 	judgeFor     = 10 * time.Second // how long a swept row is this session's to judge
-	settleFor    = 10 * time.Second // how long shutdown waits for the last settlements
+	lastCall     = time.Second      // how long a claim or a sweep may still take once nothing more is claimed
+	lastTry      = 2 * time.Second  // how long reading back the last claim may take
+	settleFor    = 7 * time.Second  // how long shutdown waits for the last settlements
 	leaveFor     = 3 * time.Second  // and for closing the session
 )
 
@@ -66,16 +68,17 @@ type Engine struct {
 	settle *settler
 	wake   *wake
 
-	number   int64   // of the last claim
-	unread   *unread // a claim whose reply never came
-	latency  ewma    // of claims, seconds
-	backoff  backoff // after failed claims
+	number   int64         // of the last claim
+	unread   *unread       // a claim whose reply never came
+	latency  ewma          // of claims, seconds
+	extra    time.Duration // of the next claim's windows
+	backoff  backoff       // after failed claims
 	policies policies
 
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // give-backs of late claims
 	turned    atomic.Int64   // local time of the loop's last turn
-	asking    atomic.Bool    // the loop waits for the store
+	asking    atomic.Bool    // the loop waits for the store, or to ask it again
 	starving  atomic.Int64   // local time since which due rows are there and none can be claimed; 0: they are not
 	joined    atomic.Bool
 	drainOnce sync.Once
@@ -120,7 +123,8 @@ func (e *Engine) Drain() {
 
 // Run joins and works until Drain or the end of ctx. ctx is the hard stop: it stops running attempts at once, with
 // their grace. Either way nothing is left running when it returns, outcomes are settled or their rows are up for
-// sweeping, and the session has left. Its error is that of joining.
+// sweeping, and the session has left; a store that does not answer delays that by less than 15 s. Its error is that of
+// joining.
 func (e *Engine) Run(ctx context.Context) error {
 	// Store calls outlive the hard stop: what the attempts did is still to be settled.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -133,19 +137,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	for _, f := range []func(context.Context){e.keeper.Run, e.settle.run, e.wake.listenTo(e)} {
 		actors.Go(func() { f(work) })
 	}
-	stopped, stopClaims := context.WithCancel(ctx)
-	var claims sync.WaitGroup
-	claims.Go(func() {
-		select {
-		case <-e.draining:
-			stopClaims()
-		case <-stopped.Done():
-		}
-	})
-	claims.Go(func() { e.sweepLoop(stopped, calls) })
-	e.loop(stopped, calls)
-	stopClaims()
-	e.shutdown(ctx, &claims)
+	e.work(ctx, calls)
 	e.settle.flush(settleFor)
 	stopWork()
 	actors.Wait()
@@ -182,24 +174,50 @@ func (e *Engine) join(ctx context.Context) error {
 	}
 }
 
-// shutdown sees every attempt over: what has not started is given back, what runs may finish within Options.Drain, and
-// is stopped then, or at once where hard has ended.
-func (e *Engine) shutdown(hard context.Context, claims *sync.WaitGroup) {
-	e.keeper.Drain()
-	claims.Wait()
+// work claims, runs and sweeps until Drain or the end of hard, and returns when every attempt is over: what has not
+// started is given back then.
+func (e *Engine) work(hard, calls context.Context) {
+	stopped, stopClaims := context.WithCancel(hard)
+	defer stopClaims()
+	// Nobody waits for the store once nothing more is to be claimed. What a call that is cut took is read back once.
+	asks, dropAsks := context.WithCancel(calls)
+	defer dropAsks()
+	over := make(chan struct{})
+	var ending, sweeps sync.WaitGroup
+	ending.Go(func() { e.windDown(hard, stopClaims, dropAsks, over) })
+	sweeps.Go(func() { e.sweepLoop(stopped, asks) })
+	e.loop(stopped, asks)
+	if e.unread != nil {
+		last, cancel := context.WithTimeout(calls, lastTry)
+		e.readBack(stopped, last)
+		cancel()
+	}
+	sweeps.Wait()
 	for _, a := range e.slots.close() {
 		e.giveBack(a, "draining")
 	}
-	over := make(chan struct{})
-	go func() { // ends with the last attempt, which Stop bounds
-		e.workers.Wait()
-		close(over)
-	}()
-	timer := time.NewTimer(e.o.Drain)
-	defer timer.Stop()
+	e.workers.Wait() // each attempt ends when it is stopped
+	close(over)
+	ending.Wait()
+}
+
+// windDown waits for Drain or the end of hard, and ends the work then, whatever the store does: nothing more starts,
+// and what runs may finish within Options.Drain and is stopped after that, or at once where hard has ended. It returns
+// when all attempts are stopped or over.
+func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), over <-chan struct{}) {
+	select {
+	case <-e.draining:
+	case <-hard.Done():
+	}
+	e.slots.shut()
+	e.keeper.Drain()
+	stopClaims()
+	defer time.AfterFunc(lastCall, dropAsks).Stop()
 	if n := e.slots.active(); n > 0 {
 		e.log.Info("draining", "running", n, "for", e.o.Drain)
 	}
+	timer := time.NewTimer(e.o.Drain)
+	defer timer.Stop()
 	select {
 	case <-over:
 		return
@@ -210,7 +228,7 @@ func (e *Engine) shutdown(hard context.Context, claims *sync.WaitGroup) {
 		e.log.Warn("stopping what still runs; it is given back", "running", n)
 	}
 	e.keeper.StopAll(&lease.Cause{Verdict: task.Drained, Reason: "the agent was stopped"})
-	<-over
+	<-over // dropAsks may be yet to come
 }
 
 // open is the gate that is always open.

@@ -96,7 +96,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	i.looked, i.asked = true, now
 	var in time.Duration
 	var ok bool
-	err := e.call(calls, "next_due", func(ctx context.Context) (err error) {
+	err := e.ask(calls, "next_due", func(ctx context.Context) (err error) {
 		in, ok, err = e.o.Store.NextDue(ctx, Claim{Session: e.keeper.Session(), Region: e.o.Agent.Region, Wants: wants})
 		return err
 	})
@@ -124,7 +124,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 
 // say tells the store whether this session wants to be notified. It is false where the store did not hear it.
 func (i *idleness) say(calls context.Context, idle bool) bool {
-	err := i.e.call(calls, "idle", func(ctx context.Context) error {
+	err := i.e.ask(calls, "idle", func(ctx context.Context) error {
 		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)
 	})
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 type unread struct {
 	number int64
 	sent   time.Duration
+	extra  time.Duration // of its windows
 }
 
-// loop claims until stopped ends. calls bounds what it asks of the store.
+// loop claims until stopped ends. calls bounds what it asks of the store; a claim whose reply did not come may be left.
 func (e *Engine) loop(stopped, calls context.Context) {
 	idle := idleness{e: e}
 	for stopped.Err() == nil {
@@ -32,14 +33,11 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		}
 		got, full := e.claim(calls, asks)
 		if e.unread != nil {
-			pause(stopped, nil, e.backoff.next())
+			e.waitToAsk(stopped)
 			continue
 		}
 		e.backoff.reset()
 		idle.claimed(calls, got, full)
-	}
-	if e.unread != nil {
-		e.readBack(stopped, calls) // one last try: what it took is given back rather than left to be swept
 	}
 }
 
@@ -47,27 +45,29 @@ func (e *Engine) loop(stopped, calls context.Context) {
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number++
 	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
-	asked := 0
+	asked, extra := 0, e.extra
 	for _, a := range asks {
-		c.Wants = append(c.Wants, a.lane.want(a.source.name, a.n))
+		w := a.lane.want(a.source.name, a.n)
+		w.Window += extra
+		c.Wants = append(c.Wants, w)
 		asked += a.n
 	}
 	sent := e.o.Clock.Now()
 	var tasks []task.Task
-	e.asking.Store(true)
-	defer e.asking.Store(false)
-	err := e.call(calls, "claim", func(ctx context.Context) (err error) {
+	err := e.ask(calls, "claim", func(ctx context.Context) (err error) {
 		tasks, err = e.o.Store.Claim(ctx, c)
 		return err
 	})
 	if err != nil {
 		e.log.Warn("claiming failed; it is read back before the next", "session", c.Session, "claim", c.Number, "err", err)
-		e.unread = &unread{number: c.Number, sent: sent}
+		e.unread = &unread{c.Number, sent, extra}
 		return 0, false
 	}
+	took := e.o.Clock.Now() - sent
 	e.latency.weight = 0.2
-	e.latency.add((e.o.Clock.Now() - sent).Seconds())
-	e.take(c.Number, tasks, sent) //nolint:contextcheck // leases outlive the call that claimed them
+	e.latency.add(took.Seconds())
+	e.extra = extraWindow(took)
+	e.take(c.Number, tasks, sent, extra) //nolint:contextcheck // leases outlive the call that claimed them
 	counts := make(map[string]int, len(asks))
 	for i := range tasks {
 		counts[tasks[i].Type]++
@@ -82,29 +82,37 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 func (e *Engine) readBack(stopped, calls context.Context) bool {
 	u := *e.unread
 	var tasks []task.Task
-	e.asking.Store(true)
-	defer e.asking.Store(false)
-	err := e.call(calls, "claimed", func(ctx context.Context) (err error) {
+	err := e.ask(calls, "claimed", func(ctx context.Context) (err error) {
 		tasks, err = e.o.Store.Claimed(ctx, e.keeper.Session(), u.number)
 		return err
 	})
 	if err != nil {
 		e.log.Warn("the store is out of reach, trying again", "err", err)
-		pause(stopped, nil, e.backoff.next())
+		e.waitToAsk(stopped)
 		return false
 	}
 	e.unread = nil
 	e.backoff.reset()
-	e.take(u.number, tasks, u.sent) //nolint:contextcheck // as above
+	e.take(u.number, tasks, u.sent, u.extra) //nolint:contextcheck // as above
 	return true
 }
 
+// extraWindow is how much longer than the policies say the windows of the next claim are, where the last one took so
+// long. A lease is counted from before its claim is sent: on a slow store it would be too late to start by the time that
+// the claim is read, each time anew.
+func extraWindow(took time.Duration) time.Duration {
+	if took < task.StartWait/2 {
+		return 0
+	}
+	return min(2*took, callTimeout)
+}
+
 // take opens leases on what a claim took, queues the rows and starts as many as slots are free.
-func (e *Engine) take(number int64, tasks []task.Task, sent time.Duration) {
+func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration) {
 	now := e.o.Clock.Now()
 	rows := make([]lease.Row, len(tasks))
 	for i := range tasks {
-		rows[i] = lease.Row{Task: &tasks[i], Policy: &e.slots.byName[tasks[i].Type].typ.Policy}
+		rows[i] = lease.Row{Task: &tasks[i], Policy: &e.slots.byName[tasks[i].Type].typ.Policy, Extra: extra}
 	}
 	attempts := make([]*attempt, len(tasks))
 	for i, l := range e.keeper.Open(number, rows, sent) {
@@ -112,7 +120,7 @@ func (e *Engine) take(number int64, tasks []task.Task, sent time.Duration) {
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
 	for _, a := range e.slots.push(attempts) {
-		e.workers.Go(func() { e.work(a) })
+		e.workers.Go(func() { e.occupy(a) })
 	}
 }
 
@@ -135,6 +143,22 @@ func (e *Engine) room(l *lane) int {
 		e.wake.by(e.o.Clock.Now() + wait)
 	}
 	return n
+}
+
+// ask is call for the loop itself: it stands still meanwhile, and that is no illness of its own.
+func (e *Engine) ask(calls context.Context, op string, f func(context.Context) error) error {
+	e.turned.Store(int64(e.o.Clock.Now()))
+	e.asking.Store(true)
+	defer e.asking.Store(false)
+	return e.call(calls, op, f)
+}
+
+// waitToAsk has the loop wait before it asks the store again, longer each time.
+func (e *Engine) waitToAsk(stopped context.Context) {
+	e.turned.Store(int64(e.o.Clock.Now()))
+	e.asking.Store(true)
+	defer e.asking.Store(false)
+	pause(stopped, nil, e.backoff.next())
 }
 
 // call makes one bounded call to the store, measured.

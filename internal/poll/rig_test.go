@@ -25,6 +25,7 @@ type wire struct {
 	*model.Store
 	mu   sync.Mutex
 	hook func(op string) fault
+	slow func(op string) time.Duration // how long a call is on its way there
 	ops  map[string]int
 	deaf bool // no notifications
 }
@@ -36,22 +37,33 @@ const (
 	none fault = iota
 	lostCall
 	lostReply
+	hung // it ends with the caller's patience
 )
 
 var errCut = errors.New("the connection is gone")
 
-func cut[T any](w *wire, op string, call func() (T, error)) (T, error) {
+func cut[T any](ctx context.Context, w *wire, op string, call func() (T, error)) (T, error) {
 	w.mu.Lock()
 	w.ops[op]++
 	f := none
 	if w.hook != nil {
 		f = w.hook(op)
 	}
+	var way time.Duration
+	if w.slow != nil {
+		way = w.slow(op)
+	}
 	w.mu.Unlock()
 	var zero T
+	if way > 0 && !wait(ctx, way) {
+		return zero, ctx.Err()
+	}
 	switch f {
 	case lostCall:
 		return zero, errCut
+	case hung:
+		<-ctx.Done()
+		return zero, ctx.Err()
 	case lostReply:
 		if _, err := call(); err != nil {
 			return zero, err
@@ -67,6 +79,18 @@ func (w *wire) count(op string) int {
 	return w.ops[op]
 }
 
+// setSlow has the calls of an operation take so long.
+func (w *wire) setSlow(op string, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slow = func(o string) time.Duration {
+		if o == op {
+			return d
+		}
+		return 0
+	}
+}
+
 func (w *wire) setHook(h func(op string) fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,36 +98,50 @@ func (w *wire) setHook(h func(op string) fault) {
 }
 
 func (w *wire) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
-	return cut(w, "join", func() (task.Session, error) { return w.Store.Join(ctx, a) })
+	return cut(ctx, w, "join", func() (task.Session, error) { return w.Store.Join(ctx, a) })
 }
 
 func (w *wire) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
-	return cut(w, "present", func() (lease.Standing, error) { return w.Store.Present(ctx, p) })
+	return cut(ctx, w, "present", func() (lease.Standing, error) { return w.Store.Present(ctx, p) })
 }
 
 func (w *wire) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
-	return cut(w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
+	return cut(ctx, w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
 }
 
 func (w *wire) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Task, error) {
-	return cut(w, "claimed", func() ([]task.Task, error) { return w.Store.Claimed(ctx, s, n) })
+	return cut(ctx, w, "claimed", func() ([]task.Task, error) { return w.Store.Claimed(ctx, s, n) })
 }
 
 func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
-	return cut(w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
+	return cut(ctx, w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
 }
 
 func (w *wire) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
-	return cut(w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge) })
+	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge) })
 }
 
 func (w *wire) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {
 	var ok bool
-	in, err := cut(w, "next_due", func() (in time.Duration, err error) {
+	in, err := cut(ctx, w, "next_due", func() (in time.Duration, err error) {
 		in, ok, err = w.Store.NextDue(ctx, c)
 		return in, err
 	})
 	return in, ok, err
+}
+
+func (w *wire) Idle(ctx context.Context, s task.Session, idle bool) error {
+	_, err := cut(ctx, w, "idle", func() (struct{}, error) { return struct{}{}, w.Store.Idle(ctx, s, idle) })
+	return err
+}
+
+func (w *wire) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	return cut(ctx, w, "renew", func() ([]lease.Answer, error) { return w.Store.Renew(ctx, s, rows) })
+}
+
+func (w *wire) Leave(ctx context.Context, s task.Session) error {
+	_, err := cut(ctx, w, "leave", func() (struct{}, error) { return struct{}{}, w.Store.Leave(ctx, s) })
+	return err
 }
 
 func (w *wire) Listen(ctx context.Context, wake func()) error {
@@ -263,6 +301,18 @@ func (r *rig) all(ids []task.ID, state task.State, starts int) {
 // bubble runs f in virtual time on a fresh store.
 func bubble(t *testing.T, f func(t *testing.T, store *model.Store)) {
 	synctest.Test(t, func(t *testing.T) { f(t, model.New(time.Now)) })
+}
+
+// wait waits for d; false: ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // after lets d of virtual time pass and everything come to rest.

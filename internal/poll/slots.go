@@ -109,13 +109,16 @@ func (s *slots) pop() *attempt {
 	return nil
 }
 
-// done frees the slot of an attempt that is over and hands out the next one for it; nil: there is none.
-func (s *slots) done(l *lane) *attempt {
+// done frees the slot of an attempt that is over and hands out the next one for it; nil: there is none. One that was
+// not tried says nothing of how fast the lane is.
+func (s *slots) done(l *lane, tried bool) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.running--
 	s.running--
-	l.ended++
+	if tried {
+		l.ended++
+	}
 	var next *attempt
 	if !s.closed {
 		next = s.pop()
@@ -132,6 +135,13 @@ func (s *slots) signal() {
 	case s.free <- struct{}{}:
 	default:
 	}
+}
+
+// shut lets nothing more start.
+func (s *slots) shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 }
 
 // close lets nothing more start and returns what was queued.

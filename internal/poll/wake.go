@@ -67,10 +67,11 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 	}
 }
 
-// backoff grows from 50 ms to 5 s, jittered.
+// backoff grows from 50 ms to 2 s, jittered: below lease.SettleIn, so that after an outage outcomes are settled and
+// claims are read back before anybody judges their rows.
 type backoff struct{ tries int }
 
-const backoffMin, backoffMax = 50 * time.Millisecond, 5 * time.Second
+const backoffMin, backoffMax = 50 * time.Millisecond, 2 * time.Second
 
 func (b *backoff) next() time.Duration {
 	d := min(backoffMin<<min(b.tries, 10), backoffMax)
