@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/mattn/go-isatty"
+	"golang.org/x/sys/unix"
 )
 
 // info is what the demo reads of `leasehold task show -o json`.
@@ -123,18 +124,34 @@ func (w wanted) compare(t info) string {
 
 // story tells how a task's attempts ended, in a few words each.
 func story(t info) string {
-	const most = 66 // columns
+	width := storyWidth()
 	var lines []string
 	for _, a := range t.attempts() {
 		line := a.Outcome
-		if a.Error != "" {
-			line = text.Snip(line+": "+a.Error, most, "…")
+		switch {
+		case strings.HasPrefix(a.Error, "attempt "): // a task that has failed says itself how that came
+			line = a.Error
+		case a.Error != "":
+			line += ": " + a.Error
 		}
+		line = text.WrapSoft(text.Snip(line, longestStory, "…"), width)
 		if len(lines) == 0 || lines[len(lines)-1] != line {
 			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+const longestStory = 66 // columns
+
+// storyWidth is how many columns the terminal leaves for a story beside the rest of the table.
+func storyWidth() int {
+	const others, least = 56, 20
+	size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 { // none, or it does not say
+		return longestStory
+	}
+	return min(max(int(size.Col)-others, least), longestStory)
 }
 
 // say prints a heading of the demo's, with the time since it began.
