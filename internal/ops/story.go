@@ -55,7 +55,7 @@ func standing(i *Info, again bool) []string {
 	case i.State.Running():
 		return []string{running}
 	case i.State == task.StateSucceeded:
-		return []string{running, "succeeded"}
+		return []string{running, "succeeded" + because(i.Error)} // as where a result was too large to keep
 	case i.ClaimedAt != nil && i.Touched && !again && i.State.Phase() == task.Run:
 		return []string{running, string(i.State) + because(i.Error)}
 	}

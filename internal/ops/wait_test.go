@@ -125,6 +125,9 @@ func TestStory(t *testing.T) {
 		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},
 		"claimed 1.2 ms, running":               {State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed},
 		"claimed 1.2 ms, running, succeeded":    {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true},
+		"claimed 1.2 ms, running, succeeded (result not kept)": {
+			State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "result not kept",
+		},
 		"claimed 1.2 ms, running, failed (exit status 65 \\x1b)": {
 			State: task.StateFailed, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "exit status 65\n \x1b",
 		},
