@@ -11,6 +11,18 @@ const (
 	// busyFor is how long there must be no free slot, or no claim that came back short, before the session asks
 	// producers to stop notifying it.
 	busyFor = time.Second
+	// sayEvery is how often it is said again that the session is idle, lest the store has forgotten: its row may have
+	// been removed and written anew.
+	sayEvery = time.Minute
+)
+
+// standing is what the store thinks of the session, as far as is known.
+type standing int
+
+const (
+	busy    standing = iota // producers do not notify it
+	waiting                 // they do
+	unknown                 // the store was told, and did not answer
 )
 
 // idleness is what the loop does when there is nothing to claim: it says that it is idle, looks once more, and then
@@ -19,12 +31,28 @@ const (
 type idleness struct {
 	e *Engine
 
-	said    bool          // producers notify this session
-	looked  bool          // the next due time is known since the last claim
-	asked   time.Duration // local time at which it was asked for
-	free    time.Duration // local time at which a slot was last free with nothing to claim
-	misses  int           // how often in a row rows were due and a claim got none
-	waiting bool          // a look by poll is set
+	said   standing
+	saidAt time.Duration // local time of that
+	looked bool          // the next due time is known since the last claim
+	asked  time.Duration // local time at which it was asked for
+	free   time.Duration // local time at which a slot was last free with nothing to claim
+	misses int           // how often in a row rows were due and a claim got none
+}
+
+// look takes in what ends a rest, also while the loop has no time to rest: types that had nothing due when they were
+// last asked for may have something now, however busy the others are.
+func (i *idleness) look() {
+	e := i.e
+	select {
+	case <-e.wake.called:
+		e.slots.wet()
+	default:
+	}
+	now := e.o.Clock.Now()
+	if _, ok := e.wake.due(now); !ok {
+		e.slots.wet()
+		e.wake.by(now + spread(e.o.Poll))
+	}
 }
 
 // claimed notes a claim. full: it got all it asked for, so there may be more.
@@ -38,9 +66,7 @@ func (i *idleness) claimed(calls context.Context, got int, full bool) {
 	if !full {
 		i.free = now
 	}
-	if i.said && now-i.free > busyFor {
-		i.say(calls, false)
-	}
+	i.sayBusy(calls, now)
 }
 
 // rest waits until there may be something to claim.
@@ -49,23 +75,17 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	now := e.o.Clock.Now()
 	if e.slots.idle() && e.keeper.Fit() && e.settle.room() > 0 {
 		i.free = now
-		if !i.said && i.say(calls, true) {
+		if (i.said != waiting || now-i.saidAt > sayEvery) && i.say(calls, true) {
 			e.slots.wet() // say it, look once more, then wait
 			return
 		}
 		i.ask(calls, now)
-	} else if i.said && now-i.free > busyFor {
-		i.say(calls, false)
-	}
-	if !i.waiting {
-		e.wake.by(now + spread(e.o.Poll))
-		i.waiting = true
+	} else {
+		i.sayBusy(calls, now)
 	}
 	in, ok := e.wake.due(e.o.Clock.Now())
 	if !ok {
-		i.waiting = false
-		e.slots.wet()
-		return
+		return // look says what follows
 	}
 	timer := time.NewTimer(in)
 	defer timer.Stop()
@@ -122,15 +142,26 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	}
 }
 
-// say tells the store whether this session wants to be notified. It is false where the store did not hear it.
+// sayBusy spares producers their notifications once there has been no free slot for busyFor.
+func (i *idleness) sayBusy(calls context.Context, now time.Duration) {
+	if i.said != busy && now-i.free > busyFor {
+		i.say(calls, false)
+	}
+}
+
+// say tells the store whether this session wants to be notified. It is false where it is not known to have heard it.
 func (i *idleness) say(calls context.Context, idle bool) bool {
 	err := i.e.ask(calls, "idle", func(ctx context.Context) error {
 		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)
 	})
 	if err != nil {
 		i.e.log.Warn("cannot ask for notifications; polling goes on", "err", err)
+		i.said = unknown
 		return false
 	}
-	i.said = idle
+	i.said, i.saidAt = busy, i.e.o.Clock.Now()
+	if idle {
+		i.said = waiting
+	}
 	return true
 }

@@ -25,6 +25,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		if e.unread != nil && !e.readBack(stopped, calls) {
 			continue
 		}
+		idle.look()
 		e.returnQueued()
 		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), e.settle.room(), e.room)
 		if len(asks) == 0 || !e.keeper.Fit() {

@@ -22,6 +22,7 @@ type lane struct {
 	workers int // attempts at once
 	policy  task.PolicyHash
 	sources []*source
+	turn    int // which source comes first, so that they take turns
 
 	running int
 	queue   []*attempt
@@ -185,11 +186,12 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*atte
 	return back, next
 }
 
-// idle tells whether slots are free with nothing at hand for them.
+// idle tells whether slots are free with nothing at hand for them: what is queued then belongs to types whose own slots
+// are all taken.
 func (s *slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running+s.queued < s.workers
+	return s.running < s.workers
 }
 
 // held is how many rows run or are queued.

@@ -71,7 +71,8 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 				wet++
 			}
 		}
-		for _, src := range l.sources {
+		for j := range l.sources {
+			src := l.sources[(l.turn+j)%len(l.sources)]
 			if !src.dry {
 				share := (need + wet - 1) / wet
 				asks = append(asks, ask{l, src, share})
@@ -81,7 +82,11 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 		}
 	}
 	total := min(s.workers-s.running-s.queued+min(ahead, maxClaim), most, maxClaim)
-	return divide(asks, total)
+	asks = divide(asks, total)
+	for _, a := range slices.Backward(asks) { // who came first in a lane comes last in its next
+		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
+	}
+	return asks
 }
 
 // divide shares total among the asks: equally, and what one does not need goes to the others. What is left over in the

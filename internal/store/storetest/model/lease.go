@@ -148,3 +148,11 @@ func (s *Store) Listen(ctx context.Context, wake func()) error {
 	s.mu.Unlock()
 	return nil
 }
+
+// Idles tells whether a session wants to hear of inserts.
+func (s *Store) Idles(session task.Session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.agents[session]
+	return a != nil && a.Idle
+}
