@@ -112,24 +112,25 @@ func (a *app) fail(err error) int {
 	return code
 }
 
-// oneLine folds what others wrote on several lines, as the Postgres driver does for each address that it tried: lines
-// that say the same stand once.
+// oneLine folds what others wrote on several lines, as the Postgres driver does for each address that it tried. A line
+// that the next one only repeats is left out.
 func oneLine(text string) string {
-	var folded strings.Builder
-	said := map[string]bool{}
+	var folded string
+	last := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if line == "" || said[line] {
+		switch {
+		case line == "":
 			continue
+		case last != "" && strings.HasPrefix(line, last):
+			folded = strings.TrimSuffix(folded, last)
+		case strings.HasSuffix(last, ":"):
+			folded += " "
+		case last != "":
+			folded += "; "
 		}
-		said[line] = true
-		switch before := folded.String(); {
-		case strings.HasSuffix(before, ":"):
-			folded.WriteByte(' ')
-		case before != "":
-			folded.WriteString("; ")
-		}
-		folded.WriteString(line)
+		folded += line
+		last = line
 	}
-	return folded.String()
+	return folded
 }

@@ -92,11 +92,12 @@ func TestLiveLine(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain":                      "plain",
-		"connect:\n\tto a\n\tto a\n": "connect: to a",
-		"connect:\n\tone\n\ttwo":     "connect: one; two",
-		"first\n\nsecond":            "first; second",
-		"":                           "",
+		"plain":                          "plain",
+		"connect:\n\tto a\n\tto a\n":     "connect: to a",
+		"connect:\n\tto a\n\tto a: mend": "connect: to a: mend",
+		"connect:\n\tone\n\ttwo":         "connect: one; two",
+		"first\n\nsecond":                "first; second",
+		"":                               "",
 	} {
 		require.Equal(t, want, oneLine(in), in)
 	}
