@@ -68,24 +68,29 @@ func (c enqueueCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
+			if err := a.printEnqueued(id, isNew); err != nil {
+				return err
+			}
+		}
 		if c.Wait || a.watched { // others do not look, and are spared the count
 			a.noteOrphan(ctx, s, c.Type)
 		}
-		if c.Wait && a.cli.Output != "table" {
-			return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
-		}
-		err = a.print(enqueued{id, isNew}, func(w io.Writer) error {
-			text := "task %d enqueued\n"
-			if !isNew {
-				text = "task %d is live already, with this type and key\n"
-			}
-			_, err := fmt.Fprintf(w, text, id)
-			return err
-		})
-		if err != nil || !c.Wait {
-			return err
+		if !c.Wait {
+			return nil
 		}
 		return a.wait(ctx, s, []task.ID{id}, time.Duration(c.Timeout))
+	})
+}
+
+func (a *app) printEnqueued(id task.ID, isNew bool) error {
+	return a.print(enqueued{id, isNew}, func(w io.Writer) error {
+		text := "task %d enqueued\n"
+		if !isNew {
+			text = "task %d is live already, with this type and key\n"
+		}
+		_, err := fmt.Fprintf(w, text, id)
+		return err
 	})
 }
 
