@@ -14,22 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultListen is where an agent listens unless it is told otherwise.
-const DefaultListen = "127.0.0.1:7070"
-
 const (
 	unixPrefix  = "unix://"
 	socketUmask = 0o117       // a socket is open to its owner and group: whoever can open it needs no token
 	dialTimeout = time.Second // to find out whether a socket file has an owner
 )
 
-// Listen opens the agent's listener on addr: "host:port" (port 0: any free one), "unix:///path", or "" for
-// DefaultListen. A socket file that nobody listens on any more is replaced. Its errors name the remedy. It is for the
-// start of a process: what else makes files meanwhile may make them with a socket's rights.
+// Listen opens the agent's listener on addr: "host:port" (port 0: any free one) or "unix:///path". A socket file that
+// nobody listens on any more is replaced. Its errors name the remedy. It is for the start of a process: what else makes
+// files meanwhile may make them with a socket's rights.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
-	if addr == "" {
-		addr = DefaultListen
-	}
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {
 		return listenUnix(ctx, path)
 	}
