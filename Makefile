@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/with-postgres test/all test/apt-install test/examples
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint lint-scripts fmt check generated install-tools clean
+.PHONY: help build demo test lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
