@@ -72,6 +72,7 @@ type Engine struct {
 	unread   *unread       // a claim whose reply never came
 	latency  ewma          // of claims, seconds
 	extra    time.Duration // of the next claim's windows
+	size     *stride       // of claims
 	backoff  backoff       // after failed claims
 	policies policies
 
@@ -108,6 +109,7 @@ func New(o Options) *Engine {
 		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock)
+	e.size = newStride(maxClaim)
 	e.settle = newSettler(e)
 	e.wake = newWake()
 	o.Metrics.Workers.Set(float64(o.Workers))

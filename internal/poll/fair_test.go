@@ -34,7 +34,7 @@ func TestBusyTypesDoNotKeepTheLoopFromLooking(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
 			r.opts.Types = []*task.Type{declare("b", 0)}
-			for _, name := range strings.Split("acdefghi", "") {
+			for name := range strings.SplitSeq("acdefghi", "") {
 				r.opts.Types = append(r.opts.Types, declare(name, 1))
 			}
 			r.opts.Workers = 8

@@ -27,7 +27,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		}
 		idle.look()
 		e.returnQueued()
-		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), e.settle.room(), e.room)
+		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows), e.room)
 		if len(asks) == 0 || !e.keeper.Fit() {
 			idle.rest(stopped, calls)
 			continue
@@ -62,8 +62,10 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	if err != nil {
 		e.log.Warn("claiming failed; it is read back before the next", "session", c.Session, "claim", c.Number, "err", err)
 		e.unread = &unread{c.Number, sent, extra}
+		e.size.failed(asked)
 		return 0, false
 	}
+	e.size.went()
 	took := e.o.Clock.Now() - sent
 	e.latency.weight = 0.2
 	e.latency.add(took.Seconds())
@@ -93,7 +95,6 @@ func (e *Engine) readBack(stopped, calls context.Context) bool {
 		return false
 	}
 	e.unread = nil
-	e.backoff.reset()
 	e.take(u.number, tasks, u.sent, u.extra) //nolint:contextcheck // as above
 	return true
 }

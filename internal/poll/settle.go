@@ -14,8 +14,14 @@ type unsettled struct {
 	lease *lease.Lease // nil: of a swept row
 }
 
+// bytes is what the outcome keeps in memory: the row as it was claimed, too.
 func (u *unsettled) bytes() int {
-	return 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error)
+	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error)
+	if u.lease != nil {
+		t := u.lease.Task()
+		n += len(t.Payload) + len(t.Result) + len(t.Labels)
+	}
+	return n
 }
 
 // settler gathers outcomes and settles them. While one settlement is under way, those that arrive wait and go together
@@ -70,8 +76,9 @@ func (s *settler) stuck() bool {
 // run settles until ctx ends.
 func (s *settler) run(ctx context.Context) {
 	var b backoff
+	size := newStride(maxSettle)
 	for {
-		batch := s.take()
+		batch := s.take(size.rows)
 		if len(batch) == 0 {
 			select {
 			case <-ctx.Done():
@@ -84,6 +91,7 @@ func (s *settler) run(ctx context.Context) {
 		s.putBack(again, err != nil)
 		switch {
 		case err != nil:
+			size.failed(len(batch))
 			s.e.log.Warn("settling failed; outcomes are kept and tried again", "outcomes", s.count(), "err", err)
 			wait := b.next()
 			if s.hurried() {
@@ -98,16 +106,17 @@ func (s *settler) run(ctx context.Context) {
 			}
 		default:
 			b.reset()
+			size.went()
 		}
 	}
 }
 
-// take removes the next batch from the queue.
-func (s *settler) take() []*unsettled {
+// take removes the next batch from the queue: not too many rows, nor bytes.
+func (s *settler) take(most int) []*unsettled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, bytes := 0, 0
-	for n < min(len(s.queue), maxSettle) && (n == 0 || bytes < maxBytes/4) {
+	for n < min(len(s.queue), most) && (n == 0 || bytes < maxBytes/4) {
 		bytes += s.queue[n].bytes()
 		n++
 	}
@@ -119,16 +128,16 @@ func (s *settler) take() []*unsettled {
 	return batch
 }
 
-// putBack queues what has to be settled again, before the others.
+// putBack queues what has to be settled again.
 func (s *settler) putBack(again []*unsettled, failing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing = failing
 	if len(again) > 0 {
-		if failing {
+		if failing && len(again) > 1 {
 			s.queue = append(again, s.queue...)
 		} else {
-			s.queue = append(s.queue, again...) // busy rows make way
+			s.queue = append(s.queue, again...) // what is busy, or fails all by itself, makes way
 		}
 	}
 	if s.waiting == 0 && s.empty != nil {

@@ -32,15 +32,16 @@ func (s *slots) plan(latency time.Duration) {
 	}
 	s.read = now
 	hold := min(max(2*latency, aheadFor), aheadMax).Seconds()
-	most := maxClaim
-	if s.size.value > 1 {
-		most = min(most, int(maxBytes/2/s.size.value))
-	}
 	for _, l := range s.lanes {
 		l.rate.add(float64(l.ended) / elapsed)
 		l.ended = 0
-		l.ahead = min(int(l.rate.value*hold), most)
+		l.ahead = min(int(l.rate.value*hold), maxClaim)
 	}
+}
+
+// within is how many rows of the size that was seen lately make so many bytes; at least one, and no more than maxClaim.
+func (s *slots) within(bytes float64) int {
+	return min(max(int(bytes/max(s.size.value, 1)), 1), maxClaim)
 }
 
 // wants says what to claim now: nothing while enough is at hand, else a share for each type that may have due rows.
@@ -81,7 +82,7 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 			}
 		}
 	}
-	total := min(s.workers-s.running-s.queued+min(ahead, maxClaim), most, maxClaim)
+	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2)), most, s.within(maxBytes))
 	asks = divide(asks, total)
 	for _, a := range slices.Backward(asks) { // who came first in a lane comes last in its next
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1

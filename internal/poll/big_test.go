@@ -1,0 +1,124 @@
+package poll_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// heavy is a store whose statements are cut when they take too long: those with many rows do.
+type heavy struct {
+	*wire
+	most         int // rows
+	claims, ends []int
+}
+
+var errTooLong = errors.New("canceling statement due to statement timeout")
+
+func (h *heavy) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	n := 0
+	for _, w := range c.Wants {
+		n += w.N
+	}
+	if n > h.most {
+		return nil, errTooLong
+	}
+	got, err := h.wire.Claim(ctx, c)
+	h.claims = append(h.claims, len(got))
+	return got, err
+}
+
+func (h *heavy) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	if len(rows) > h.most {
+		return nil, errTooLong
+	}
+	h.ends = append(h.ends, len(rows))
+	return h.wire.Settle(ctx, s, rows)
+}
+
+func payload(size int) func(*ops.Request) {
+	return func(r *ops.Request) { r.Payload = json.RawMessage(`"` + strings.Repeat("x", size) + `"`) }
+}
+
+func TestStatementsThatTakeTooLongGetSmaller(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		h := &heavy{most: 1000}
+		r := newRig(t, store, func(r *rig) {
+			h.wire = r.wire
+			r.opts.Store, r.opts.Workers = h, 200
+			r.opts.Types[0].Policy.Timeout = time.Minute
+			r.deeds.do = takes(10 * time.Millisecond)
+		})
+		after(time.Second)
+		h.most = 3
+		ids := r.insert(300)
+		after(time.Minute)
+		r.all(ids, task.StateSucceeded, 1)
+		h.most = 1000
+		ids = r.insert(2000)
+		after(20 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+func TestPayloadsOfUnsettledRowsCount(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) { r.opts.Workers = 4 })
+		r.wire.setHook(func(op string) fault {
+			if op == "settle" {
+				return lostCall
+			}
+			return none
+		})
+		ids := r.insert(100, payload(1<<20))
+		after(10 * time.Second)
+		require.Less(t, len(r.deeds.started()), 60, "of a megabyte each, which their outcomes keep in memory")
+		r.wire.setHook(nil)
+		after(20 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+func TestClaimsAndSettlementsAreBoundedInBytes(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		h := &heavy{most: 5000}
+		r := newRig(t, store, func(r *rig) {
+			h.wire = r.wire
+			r.opts.Store, r.opts.Workers = h, 1000
+			r.opts.Types = nil
+			for _, name := range []string{"a", "b", "c", "d"} {
+				r.opts.Types = append(r.opts.Types, declare(name, 0))
+			}
+			r.deeds.do = takes(10 * time.Millisecond)
+		})
+		r.insert(40, payload(1<<20)) // it learns how large they are
+		after(time.Second)
+		seen, ended := len(h.claims), len(h.ends)
+		var ids []task.ID
+		for _, name := range []string{"a", "b", "c", "d"} {
+			ids = append(ids, r.insert(50, payload(1<<20), of(name))...)
+		}
+		after(20 * time.Second)
+		for _, n := range h.claims[seen:] {
+			require.LessOrEqual(t, n, 40, "megabytes of one claim")
+		}
+		for _, n := range h.ends[ended:] {
+			require.LessOrEqual(t, n, 10, "megabytes of one settlement")
+		}
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
