@@ -21,8 +21,8 @@ type Keeper struct {
 	metrics *telemetry.Metrics
 
 	// strays gets rows that the session holds in the store without the agent's knowing: a claim that committed after
-	// its reply was given up.
-	strays func([]Held)
+	// its reply was given up. It gets them again with each sign of life until they are settled.
+	strays func(context.Context, []Held)
 
 	mu       sync.Mutex
 	session  task.Session
@@ -31,6 +31,7 @@ type Keeper struct {
 	until    time.Duration // local time at which presence runs out, unless it is written again
 	noSweep  time.Duration // local time before which nothing is swept
 	offset   offset        // of the store's clock
+	moved    bool          // the store's clock has jumped, and what is left of the leases is not written anew yet
 	draining bool
 	done     int64
 	stopper  *time.Timer // stops leases when presence is about to run out
@@ -43,7 +44,7 @@ type KeeperOptions struct {
 	Agent   Agent
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
-	Strays  func([]Held) // must not block; nil: strays stay until their lease ends
+	Strays  func(context.Context, []Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
 }
 
 // SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
@@ -158,6 +159,11 @@ func (k *Keeper) Held() int {
 func (k *Keeper) snapshot() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.leases()
+}
+
+// leases lists those that are open. k.mu is held.
+func (k *Keeper) leases() []*Lease {
 	all := make([]*Lease, 0, len(k.open))
 	for _, l := range k.open {
 		all = append(all, l)

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -29,8 +30,11 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		call, cancel := context.WithTimeout(ctx, period)
-		err := k.present(call)
+		strays, err := k.present(call)
 		cancel()
+		if len(strays) > 0 && k.strays != nil {
+			k.strays(ctx, strays)
+		}
 		if err != nil && ctx.Err() == nil {
 			k.log.Warn("cannot tell the store that this session is there", "session", k.Session(), "err", err,
 				"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
@@ -51,17 +55,17 @@ func (k *Keeper) Leave(ctx context.Context) error {
 }
 
 // present writes one sign of life and compares what the store says with what the agent believes.
-func (k *Keeper) present(ctx context.Context) error {
-	open := k.snapshot()
+func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	k.mu.Lock()
-	through := k.through
+	// At one moment: a row of a claim that is resolved by then is open, or strays.
+	open, through := k.leases(), k.through
 	p := Presence{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
 	k.mu.Unlock()
 
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)
 	if err != nil {
-		return fmt.Errorf("write presence: %w", err)
+		return nil, fmt.Errorf("write presence: %w", err)
 	}
 	received := k.clock.Now()
 
@@ -74,29 +78,32 @@ func (k *Keeper) present(ctx context.Context) error {
 	jumped := k.offset.jumped(standing.Now, sent, received)
 	if jumped {
 		k.noSweep = received + k.agent.Presence
+		k.moved = true
 	}
+	moved := k.moved
 	k.mu.Unlock()
 
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	k.compare(open, standing.Held, through)
+	strays = k.compare(open, standing.Held, through)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is swept for one presence", "presence", k.agent.Presence)
-		return k.reanchor(ctx)
 	}
-	return nil
+	if moved {
+		err = k.reanchor(ctx)
+	}
+	return strays, err
 }
 
-// compare stops leases whose rows are the session's no longer, and reports rows that it holds unknowingly. open and
+// compare stops leases whose rows are the session's no longer, and gives the rows that it holds unknowingly. open and
 // through are from before the store was asked.
-func (k *Keeper) compare(open []*Lease, held []Held, through int64) {
+func (k *Keeper) compare(open []*Lease, held []Held, through int64) (strays []Held) {
 	mine := make(map[task.ID]task.Fence, len(open))
 	for _, l := range open {
 		mine[l.task.ID] = l.task.Fence
 	}
 	theirs := make(map[task.ID]task.Fence, len(held))
-	var strays []Held
 	for _, h := range held {
 		theirs[h.ID] = h.Fence
 		if f, ok := mine[h.ID]; (!ok || f != h.Fence) && h.Claim > 0 && h.Claim <= through {
@@ -112,12 +119,11 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64) {
 		k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
 		l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})
 	}
-	if len(strays) > 0 && k.strays != nil {
-		k.strays(strays)
-	}
+	return strays
 }
 
-// reanchor writes what is left of every lease anew, after the store's clock has jumped.
+// reanchor writes what is left of every lease anew, after the store's clock has jumped. The next sign of life tries
+// again where that does not succeed.
 func (k *Keeper) reanchor(ctx context.Context) error {
 	open := k.snapshot()
 	rows := make([]Renewal, 0, len(open))
@@ -126,12 +132,18 @@ func (k *Keeper) reanchor(ctx context.Context) error {
 			rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Exact: true})
 		}
 	}
-	if len(rows) == 0 {
-		return nil
+	if len(rows) > 0 {
+		answers, err := k.store.Renew(ctx, k.Session(), rows)
+		if err != nil {
+			return fmt.Errorf("write leases anew: %w", err)
+		}
+		if slices.Contains(answers, Busy) {
+			return nil
+		}
 	}
-	if _, err := k.store.Renew(ctx, k.Session(), rows); err != nil {
-		return fmt.Errorf("write leases anew: %w", err)
-	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.moved = false
 	return nil
 }
 

@@ -31,6 +31,7 @@ type post struct {
 	store  *model.Store
 	skew   atomic.Int64
 	cut    atomic.Bool
+	renew  atomic.Pointer[func() ([]lease.Answer, error)] // in place of the store's, where it is set
 	clock  lease.Clock
 	strays [][]lease.Held
 }
@@ -47,6 +48,9 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 }
 
 func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	if renew := p.renew.Load(); renew != nil {
+		return (*renew)()
+	}
 	return p.store.Renew(ctx, s, rows)
 }
 
@@ -63,7 +67,7 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 				Name: "post", Presence: presence,
 				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
 			},
-			Strays: func(h []lease.Held) { p.strays = append(p.strays, h) },
+			Strays: func(_ context.Context, h []lease.Held) { p.strays = append(p.strays, h) },
 		})
 		require.NoError(t, p.Keeper.Join(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -200,6 +204,66 @@ func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
+	for what, answer := range map[string]func() ([]lease.Answer, error){
+		"no answer": func() ([]lease.Answer, error) { return nil, errors.New("out of reach") },
+		"busy rows": func() ([]lease.Answer, error) { return []lease.Answer{lease.Busy, lease.Applied}, nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				pass(5 * time.Second)
+				leases := p.hold(t, 1, 2)
+				p.renew.Store(&answer)
+				p.skew.Store(int64(time.Hour))
+				pass(4 * time.Second)
+				p.renew.Store(nil)
+				pass(2 * time.Second)
+				for _, l := range leases {
+					info, err := p.store.Get(t.Context(), l.Task().ID)
+					require.NoError(t, err)
+					end := time.Now().Add(time.Hour + l.KillIn() + lease.KillMargin)
+					require.WithinDuration(t, end, *info.LeaseEnd, 15*time.Second)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is opened while a sign of life is written is not taken for one that came too late.
+func TestOpenedMeanwhileIsNoStray(t *testing.T) {
+	store := model.New(time.Now)
+	k := lease.NewKeeper(lease.KeeperOptions{
+		Store: store, Clock: lease.RunClock(), Log: slog.New(slog.DiscardHandler),
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Agent: lease.Agent{Name: "post", Presence: presence},
+	})
+	require.NoError(t, k.Join(t.Context()))
+	p := &post{Keeper: k, store: store, clock: lease.RunClock()}
+	var done atomic.Bool
+	signed := make(chan struct{})
+	go func() {
+		defer close(signed)
+		for !done.Load() {
+			strays, err := k.Sign(context.WithoutCancel(t.Context()))
+			if err != nil || len(strays) > 0 {
+				t.Errorf("strays: %v, error: %v", strays, err)
+			}
+		}
+	}()
+	for n := range 3000 {
+		l := p.hold(t, int64(n+1), 1)[0]
+		l.Close()
+		answers, err := store.Settle(t.Context(), k.Session(), []poll.Settlement{{
+			ID: l.Task().ID, Fence: l.Task().Fence, Phase: task.Run, Attempt: 1,
+			Next: task.Transition{State: task.StateSucceeded, Attempt: 1},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, lease.Applied, answers[0])
+		k.Release(l)
+	}
+	done.Store(true)
+	<-signed
 }
 
 func TestDriftIsNoJump(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease *lease.Lease // nil: of a swept row
+	lease *lease.Lease // nil: of a swept row, or a stray
+	stray bool
 }
 
 // bytes is what the outcome keeps in memory: the row as it was claimed, too.
@@ -34,13 +36,16 @@ type settler struct {
 	waiting int // outcomes in memory, those under way included
 	bytes   int
 	failing bool
-	empty   chan struct{} // closed when waiting is 0 after flush was called; nil before
-	hurry   bool          // flush was called: retry sooner
+	strays  map[task.ID]task.Fence // that are being given back
+	empty   chan struct{}          // closed when waiting is 0 after flush was called; nil before
+	hurry   bool                   // flush was called: retry sooner
 
 	more chan struct{} // has an element when queue has
 }
 
-func newSettler(e *Engine) *settler { return &settler{e: e, more: make(chan struct{}, 1)} }
+func newSettler(e *Engine) *settler {
+	return &settler{e: e, strays: make(map[task.ID]task.Fence), more: make(chan struct{}, 1)}
+}
 
 // add hands in an outcome. It never blocks: what may be handed in is bounded by room.
 func (s *settler) add(u *unsettled) {
@@ -54,6 +59,26 @@ func (s *settler) add(u *unsettled) {
 	case s.more <- struct{}{}:
 	default:
 	}
+}
+
+// addStray is add for a stray, unless it is there already: each sign of life finds it anew.
+func (s *settler) addStray(u *unsettled) (isNew bool) {
+	s.mu.Lock()
+	if s.strays[u.ID] == u.Fence {
+		s.mu.Unlock()
+		return false
+	}
+	s.strays[u.ID] = u.Fence
+	s.mu.Unlock()
+	s.add(u)
+	return true
+}
+
+// returns tells whether a stray is being given back.
+func (s *settler) returns(h lease.Held) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.strays[h.ID] == h.Fence
 }
 
 // room is how many more rows may be claimed before too many outcomes could be in memory.
@@ -196,6 +221,9 @@ func (s *settler) drop(u *unsettled) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if u.stray && s.strays[u.ID] == u.Fence {
+		delete(s.strays, u.ID)
+	}
 	s.waiting--
 	s.bytes -= u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -187,5 +188,34 @@ func TestOutageThatAllAgentsSeeLosesNothing(t *testing.T) {
 		require.Len(t, append(one.deeds.started(), two.deeds.started()...), len(ids))
 		one.drain()
 		two.drain()
+	})
+}
+
+func TestStraysDoNotPileUp(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) {
+			n := 0
+			r.wire.hook = func(op string) fault {
+				if op == "claim" && n == 0 {
+					n++
+					return lostCall
+				}
+				return none
+			}
+		})
+		after(time.Second)
+		late := r.claimLate(r.session(), 1)
+		r.wire.setHook(func(op string) fault {
+			if op == "settle" {
+				return lostCall
+			}
+			return none
+		})
+		after(30 * time.Second)
+		require.InDelta(t, 1, testutil.ToFloat64(r.opts.Metrics.Buffered), 0, "one outcome for one row")
+		r.wire.setHook(nil)
+		after(5 * time.Second)
+		r.all(late, task.StateSucceeded, 1)
+		r.drain()
 	})
 }

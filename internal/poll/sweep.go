@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,7 +128,11 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 
 // strays gives back rows that the session holds without knowing: the claim that took them committed after the agent
 // had stopped waiting for it. They are read whole first, for what is to be written back.
-func (e *Engine) strays(held []lease.Held) {
+func (e *Engine) strays(ctx context.Context, held []lease.Held) {
+	held = slices.DeleteFunc(held, e.settle.returns)
+	if len(held) == 0 {
+		return
+	}
 	e.aside.Go(func() {
 		unknown := make(map[task.ID]task.Fence, len(held))
 		claims := make(map[int64]bool)
@@ -137,7 +142,7 @@ func (e *Engine) strays(held []lease.Held) {
 		}
 		for number := range claims {
 			var rows []task.Task
-			err := e.call(context.Background(), "claimed", func(ctx context.Context) (err error) {
+			err := e.call(ctx, "claimed", func(ctx context.Context) (err error) {
 				rows, err = e.o.Store.Claimed(ctx, e.keeper.Session(), number)
 				return err
 			})
@@ -156,9 +161,11 @@ func (e *Engine) strays(held []lease.Held) {
 
 func (e *Engine) returnStray(t *task.Task) {
 	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", Untouched: true}
-	e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
-	e.settle.add(&unsettled{Settlement: Settlement{
+	isNew := e.settle.addStray(&unsettled{stray: true, Settlement: Settlement{
 		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, Outcome: out, Started: -1, Silent: true,
 		Next: task.Decide(t, e.policy(t), out, time.Hour, jitter()),
 	}})
+	if isNew {
+		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
+	}
 }
