@@ -10,7 +10,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// A sweep takes rows whose lease has ended or whose session is not present. Only running rows are looked at, all of
+// A sweep takes rows whose lease has ended or whose session is not present. A session that is not present itself takes
+// none: it may be the clock that has moved, and then everybody looks dead. Only running rows are looked at, all of
 // them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and
 // a row that an application keeps is left for later.
 const sweepSQL = `
@@ -18,7 +19,7 @@ WITH present AS MATERIALIZED (
     SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now()
 ), dead AS MATERIALIZED (
     SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present FROM {schema}.task AS t
-    WHERE t.state IN ('running', 'rollback_running')
+    WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = $1)
       AND (t.lease_until <= now() OR t.lease_until IS NULL
            OR (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)
     LIMIT $2::bigint

@@ -13,12 +13,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. It reads every
-// row that runs, and there are no more of these than agents have workers.
+// deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. A session (?3)
+// that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. It reads
+// every row that runs, and there are no more of these than agents have workers.
 const deadQuery = `
 	SELECT t.id, ifnull(a.present_until > ?1, 0) AS present
 	FROM task AS t INDEXED BY task_running LEFT JOIN agent AS a ON a.session = t.session
 	WHERE t.state IN ('running', 'rollback_running')
+		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1)
 		AND (ifnull(t.lease_until <= ?1, 1) OR a.present_until IS NULL OR a.present_until <= ?1)
 	ORDER BY t.id LIMIT ?2`
 
@@ -28,7 +30,7 @@ const judgeQuery = `
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
-	if found, err := s.anyDead(ctx); err != nil || !found {
+	if found, err := s.anyDead(ctx, session); err != nil || !found {
 		return nil, err // mostly: nobody has died, and nobody need wait for the lock to know it
 	}
 	var swept []poll.Swept
@@ -41,7 +43,7 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 			err := r.Scan(&id, &p)
 			ids, present[id] = append(ids, id), p
 			return err
-		}, deadQuery, stamp(t.now), limit)
+		}, deadQuery, stamp(t.now), limit, int64(session))
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -68,9 +70,9 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 }
 
 // anyDead looks for dead rows without the lock.
-func (s *Store) anyDead(ctx context.Context) (found bool, err error) {
+func (s *Store) anyDead(ctx context.Context, session task.Session) (found bool, err error) {
 	err = s.view(ctx, "look for dead tasks", func(t *sql.Tx) error {
-		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1).Scan(&found)
+		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1, int64(session)).Scan(&found)
 	})
 	return found, err
 }

@@ -104,6 +104,7 @@ func renewKeeps(t testing.TB, h Harness) {
 	r.renew(lease.Renewal{ID: rows[0].ID, Fence: rows[0].Fence, Window: window})
 	r.Advance(t, 2*time.Minute)
 	r.present()
+	o.present()
 	swept := o.sweep(10)
 	require.Len(t, swept, 1)
 	require.Equal(t, rows[1].ID, swept[0].ID)

@@ -25,6 +25,7 @@ func sweepChecks() []Check {
 		{"a judged row whose judge has died", sweepJudgeDead},
 		{"a judged row whose judge is late", sweepJudgeLate},
 		{"a judge's own dead rows", sweepOwn},
+		{"a judge who is absent", sweepAbsent},
 		{"a judgement is settled", sweepSettled},
 	}
 }
@@ -101,6 +102,7 @@ func sweepWrites(t testing.TB, h Harness) {
 	row := r.claim(w)[0]
 	r.Advance(t, later)
 	before := r.get(row.ID)
+	o.present()
 	swept := o.sweep(10)
 	require.Len(t, swept, 1)
 	got := swept[0]
@@ -222,6 +224,25 @@ func sweepOwn(t testing.TB, h Harness) {
 	require.Equal(t, row.Fence+1, swept[0].Fence)
 	require.Equal(t, same(lease.Lost, 1), r.settle(finish(row)), "the attempt itself holds it no longer")
 	r.settled(retry(swept[0].Task, 0))
+}
+
+// After a jump of the store's clock all sessions are absent, until each has written its next sign of life. Whoever
+// sweeps first must not find everybody else dead.
+func sweepAbsent(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	row := r.held()
+	own := o.held()
+	r.Advance(t, presence+time.Minute)
+	require.Empty(t, o.sweep(10), "it is absent itself")
+	require.Equal(t, row.Fence, r.get(row.ID).Fence)
+	require.Equal(t, own.Fence, r.get(own.ID).Fence)
+	o.present()
+	swept := o.sweep(10)
+	require.Len(t, swept, 1)
+	require.Equal(t, row.ID, swept[0].ID)
+	require.NoError(t, o.Leave(o.ctx, o.session))
+	require.Empty(t, o.sweep(10), "who has left judges nobody")
 }
 
 func sweepSettled(t testing.TB, h Harness) {

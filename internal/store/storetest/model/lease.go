@@ -87,13 +87,17 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 	return answers, nil
 }
 
-// Sweep claims dead rows for judgement. The judge's own lease on them is judge long.
+// Sweep claims dead rows for judgement. The judge's own lease on them is judge long. A session that is absent itself
+// judges nobody.
 func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	if !s.present(session, now) {
+		return nil, nil
+	}
 	dead := s.rows(func(r *Row) bool {
 		alive := now.Before(r.LeaseEnd) && s.present(r.Session, now)
 		return r.State.Running() && !alive && s.kept[r.ID] == 0

@@ -173,5 +173,17 @@ func sweepSabotages() []sabotage {
 			"sweep/dead by its session's silence"},
 		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *poll.Swept) { s.Present = false }), 0),
 			"sweep/dead by its lease"},
+		{"judges in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
+			"sweep/a judge who is absent"},
 	}
+}
+
+// tireless sweeps, present or not.
+type tireless struct{ *storetest.OnModel }
+
+func (b tireless) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+	if _, err := b.Present(ctx, lease.Presence{Session: s, Agent: lease.Agent{Presence: time.Hour}}); err != nil {
+		return nil, err
+	}
+	return b.OnModel.Sweep(ctx, s, limit, judge)
 }
