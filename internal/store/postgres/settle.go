@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -212,7 +213,7 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 	for i, p := range places {
 		some[i] = r.rows[p]
 	}
-	applied, err := r.s.settleSome(ctx, r.conn, r.session, some)
+	applied, err := r.settle(ctx, some)
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +225,36 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 		}
 	}
 	return missed, r.s.failAt(failAfter)
+}
+
+// settle sends rows that are done the short way, and the others, or all where that way is barred, the long one.
+func (r *settling) settle(ctx context.Context, some []poll.Settlement) (map[task.ID]bool, error) {
+	var done, others []poll.Settlement
+	if !r.s.kept.lately(time.Now()) {
+		for i := range some {
+			if isDone(&some[i]) {
+				done = append(done, some[i])
+			} else {
+				others = append(others, some[i])
+			}
+		}
+	}
+	if len(done) == 0 {
+		return r.s.settleSome(ctx, r.conn, r.session, some)
+	}
+	applied, err := r.s.settleDone(ctx, r.conn, r.session, done)
+	switch {
+	case code(err) == codeNoLock:
+		r.s.kept.note(time.Now())
+		return r.s.settleSome(ctx, r.conn, r.session, some)
+	case noPartition(err), badValue(err):
+		return r.s.settleSome(ctx, r.conn, r.session, some)
+	case err != nil || len(others) == 0:
+		return applied, err
+	}
+	rest, err := r.s.settleSome(ctx, r.conn, r.session, others)
+	maps.Copy(applied, rest)
+	return applied, err
 }
 
 // told fills in the answers of rows that were passed over, and gives the places of the busy ones.

@@ -71,13 +71,19 @@ func badValue(err error) bool {
 func (s *Store) settleOnce(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
 ) (applied map[task.ID]bool, err error) {
-	args := settleArgs(session, rows)
+	return s.collectSettled(ctx, conn, s.sql.settle, settleArgs(session, rows)...)
+}
+
+// collectSettled runs a statement that settles to its end, commit included, and collects the ids that it gives.
+func (s *Store) collectSettled(
+	ctx context.Context, conn *pgx.Conn, text string, args ...any,
+) (applied map[task.ID]bool, err error) {
 	if s.fail == nil {
-		return collectIDs(conn.Query(ctx, s.sql.settle, args...))
+		return collectIDs(conn.Query(ctx, text, args...))
 	}
 	// With failpoints the commit is a step of its own.
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if applied, err = collectIDs(tx.Query(ctx, s.sql.settle, args...)); err != nil {
+		if applied, err = collectIDs(tx.Query(ctx, text, args...)); err != nil {
 			return err
 		}
 		return s.failAt(failCommit)
@@ -142,11 +148,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 		outcome = nil
 	}
 	c.outcome, c.err = append(c.outcome, outcome), append(c.err, storable(why))
-	result := string(o.Result)
-	if storable(result) != result {
-		result = string(asString(o.Result))
-	}
-	c.result = append(c.result, result)
+	c.result = append(c.result, storableResult(o.Result))
 	c.output = append(c.output, storable(o.Output))
 	if r.Started < 0 {
 		c.started = append(c.started, -1)
@@ -168,6 +170,15 @@ func storable(text string) string {
 		text = strings.ReplaceAll(text, "\x00", "\uFFFD")
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// storableResult is a result as text that Postgres can keep.
+func storableResult(raw json.RawMessage) string {
+	result := string(raw)
+	if storable(result) != result {
+		result = string(asString(raw))
+	}
+	return result
 }
 
 // asString is what JSON that Postgres refuses is kept as: its text, in a JSON string that it takes.

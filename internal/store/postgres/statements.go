@@ -12,7 +12,7 @@ import (
 type statements struct {
 	claim, claimRegion, claimed          string
 	nextDue                              string
-	settle, told, kept                   string
+	settle, done, told, kept             string
 	renew, renewTold                     string
 	sweep                                string
 	join, present, leave, idle           string
@@ -26,7 +26,7 @@ func newStatements(sc schema) statements {
 	return statements{
 		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
 		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),
-		settle: sc.fill(settleSQL), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
+		settle: sc.fill(settleSQL), done: sc.fill(doneSQL), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
 		renew: sc.fill(renewSQL), renewTold: sc.fill(renewToldSQL),
 		sweep: sc.fill(sweepSQL),
 		join:  sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),

@@ -58,6 +58,7 @@ type Store struct {
 	connect *connector
 	sql     statements
 	floors  *floors
+	kept    kept
 	stored  *hashes // policies known to be in the store
 }
 
@@ -151,6 +152,7 @@ func outlast(parent context.Context, limit time.Duration) (context.Context, cont
 // SQLSTATE codes (PostgreSQL documentation, appendix A) that are decided on.
 const (
 	codeReadOnly = "25006" // read_only_sql_transaction
+	codeNoLock   = "55P03" // lock_not_available: lock_timeout is over
 	codeCheck    = "23514" // check_violation; also: no partition for the row
 	codeNoTable  = "42P01" // undefined_table
 	codeNoSchema = "3F000" // invalid_schema_name
