@@ -85,6 +85,10 @@ func (l *loader) read(paths []string) []*source {
 func (l *loader) find(paths []string) []string {
 	var names []string
 	for _, path := range paths {
+		if path == "" { // as of a variable that is not set
+			l.failNowhere("No configuration", "The path of a configuration is empty: name a file or a directory.")
+			continue
+		}
 		info, err := os.Stat(path)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
