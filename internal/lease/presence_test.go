@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -32,8 +33,10 @@ type post struct {
 	skew   atomic.Int64
 	cut    atomic.Bool
 	renew  atomic.Pointer[func() ([]lease.Answer, error)] // in place of the store's, where it is set
+	late   atomic.Int64                                   // how long the reply to a sign of life takes
 	clock  lease.Clock
 	strays [][]lease.Held
+	lost   prometheus.Counter
 }
 
 func (p *post) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
@@ -44,7 +47,12 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 	if p.cut.Load() {
 		return lease.Standing{}, errors.New("out of reach")
 	}
-	return p.store.Present(ctx, q)
+	st, err := p.store.Present(ctx, q)
+	if d := p.late.Load(); d > 0 {
+		timer := time.NewTimer(time.Duration(d))
+		<-timer.C
+	}
+	return st, err
 }
 
 func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
@@ -61,8 +69,10 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &post{clock: lease.RunClock()}
 		p.store = model.New(func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) })
+		metrics := telemetry.NewMetrics(prometheus.NewRegistry())
+		p.lost = metrics.LeasesLost
 		p.Keeper = lease.NewKeeper(lease.KeeperOptions{
-			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 			Agent: lease.Agent{
 				Name: "post", Presence: presence,
 				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
@@ -290,6 +300,60 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, task.Lost, leases[0].Cause().Verdict)
 		require.Nil(t, leases[1].Cause())
+		require.InDelta(t, 1, testutil.ToFloat64(p.lost), 0, "its answer tells what became of the other")
+	})
+}
+
+func TestPresenceCountsFromBeforeItWasWritten(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		long := policy
+		long.Timeout = time.Hour
+		row := claimed(func(r *task.Task) { r.LeaseEnd = r.ClaimedAt.Add(long.Window(task.Run)) })
+		l := p.Open(1, []lease.Row{{Task: row, Policy: &long}}, p.clock.Now())[0]
+		l.Close() // the store knows nothing of it
+		p.late.Store(int64(1500 * time.Millisecond))
+		for range 20 {
+			pass(100 * time.Millisecond)
+			stats, err := p.store.Stats(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, stats.AgentsPresent)
+			require.LessOrEqual(t, l.KillIn()+lease.KillMargin, time.Until(p.store.PresentUntil(p.Session())))
+		}
+		p.late.Store(0)
+		pass(4 * time.Second)
+	})
+}
+
+func TestReleasedLeaseLeavesTheNextOnItsRow(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		first := p.Open(1, []lease.Row{{Task: claimed(), Policy: &policy}}, p.clock.Now())[0]
+		first.Close()
+		next := p.Open(2, []lease.Row{{Task: claimed(func(r *task.Task) { r.Fence = 3 }), Policy: &policy}}, p.clock.Now())[0]
+		next.Close()
+		p.Release(first) // its settlement's answer came late
+		require.Equal(t, 1, p.Held())
+		p.Release(next)
+		require.Zero(t, p.Held())
+	})
+}
+
+func TestJudgedRowsAreNoStrays(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		dead, err := p.store.Join(t.Context(), lease.Agent{Name: "dead", Presence: time.Hour})
+		require.NoError(t, err)
+		_, err = p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		require.NoError(t, err)
+		_, err = p.store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+			{Type: "a", Phase: task.Run, N: 1, Window: time.Hour, Policy: policy.Hash()},
+		}})
+		require.NoError(t, err)
+		require.NoError(t, p.store.Leave(t.Context(), dead))
+		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour)
+		require.NoError(t, err)
+		require.Len(t, swept, 1)
+		strays, err := p.Sign(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, strays)
 	})
 }
 

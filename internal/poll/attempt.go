@@ -22,7 +22,7 @@ func (e *Engine) occupy(a *attempt) {
 func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.lane.typ
 	row := l.Task()
-	if l.Context().Err() != nil || e.o.Clock.Now()-a.got >= task.StartWait || l.Late() {
+	if l.Context().Err() != nil || l.Late() {
 		e.giveBack(a, "it could not start in time")
 		return false
 	}

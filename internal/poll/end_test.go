@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -155,6 +156,7 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		require.NotNil(t, cause)
 		require.Equal(t, task.Lost, cause.Verdict)
 		require.Equal(t, task.StateRunning, r.get(ids[0]).State, "the row is the other's to judge")
+		require.Zero(t, testutil.ToFloat64(r.opts.Metrics.StaleSettlements), "and there is nothing to settle")
 		r.drain()
 	})
 }

@@ -18,6 +18,7 @@ type gate struct {
 	n    int // that may run at once; negative: no bound
 	wait time.Duration
 	busy func() int
+	back int // room that was given back unused
 }
 
 func (g *gate) Room(string, task.Phase) (int, time.Duration) {
@@ -31,7 +32,17 @@ func (g *gate) Room(string, task.Phase) (int, time.Duration) {
 
 func (g *gate) Done(string, task.Phase, task.ID, task.Outcome) {}
 
-func (g *gate) Release(string, task.Phase, task.ID) {}
+func (g *gate) Release(string, task.Phase, task.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.back++
+}
+
+func (g *gate) released() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.back
+}
 
 func (g *gate) set(n int) {
 	g.mu.Lock()

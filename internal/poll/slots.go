@@ -55,10 +55,12 @@ type slots struct {
 	free chan struct{} // has an element when wants is worth asking again
 }
 
+const rateWeight = 0.3 // of the newest reading of a lane's rate
+
 func newSlots(workers int, types []*task.Type, clock lease.Clock) *slots {
 	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
 	for _, t := range types {
-		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: 0.3}}
+		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}}
 		if t.Workers > 0 {
 			l.workers = min(t.Workers, workers)
 		}
@@ -172,6 +174,9 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*atte
 		n := 0
 		for n < len(l.queue) && now-l.queue[n].got >= task.StartWait {
 			n++
+		}
+		if n > 0 { // it is not as fast as it was
+			l.rate, l.ahead = ewma{weight: rateWeight}, 0
 		}
 		if shut(l) {
 			n = len(l.queue)

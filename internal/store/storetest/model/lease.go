@@ -160,3 +160,10 @@ func (s *Store) Idles(session task.Session) bool {
 	a := s.agents[session]
 	return a != nil && a.Idle
 }
+
+// PresentUntil is when the presence of a session runs out.
+func (s *Store) PresentUntil(session task.Session) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agents[session].PresentUntil
+}

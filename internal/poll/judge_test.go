@@ -1,0 +1,119 @@
+package poll_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// orphan makes a row whose session has died.
+func (r *rig) orphan() task.ID {
+	r.t.Helper()
+	ctx := r.t.Context()
+	dead, err := r.store.Join(ctx, lease.Agent{Name: "dead", Presence: time.Hour})
+	require.NoError(r.t, err)
+	id := r.insert(1, of("nobody's"))[0]
+	got, err := r.store.Claim(ctx, poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+		{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash()},
+	}})
+	require.NoError(r.t, err)
+	require.Len(r.t, got, 1)
+	require.NoError(r.t, r.store.Leave(ctx, dead))
+	return id
+}
+
+func TestWhoCannotSettleJudgesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store)
+		after(4 * time.Second)
+		r.wire.setHook(func(op string) fault {
+			if op == "settle" {
+				return lostCall
+			}
+			return none
+		})
+		r.insert(1)
+		after(time.Second)
+		dead := r.orphan()
+		after(5 * time.Second)
+		require.Equal(t, task.Fence(1), r.get(dead).Fence)
+		r.wire.setHook(nil)
+		after(5 * time.Second)
+		require.Equal(t, task.Fence(3), r.get(dead).Fence, "claimed, swept, settled")
+		require.Equal(t, task.StateRetryPending, r.get(dead).State)
+		r.drain()
+	})
+}
+
+func TestWhoHasNoRoomJudgesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) {
+			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
+				store.Keep(l.Task().ID)
+				return task.Outcome{Verdict: task.Succeeded}
+			}
+		})
+		r.insert(40, payload(1<<20))
+		after(5 * time.Second)
+		dead := r.orphan()
+		after(5 * time.Second)
+		require.Equal(t, task.Fence(1), r.get(dead).Fence)
+		r.drain()
+	})
+}
+
+// poisoned is a store that cannot settle one row, and fails the calls that it is in.
+type poisoned struct {
+	*wire
+	id task.ID
+}
+
+func (p *poisoned) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+	if slices.ContainsFunc(rows, func(e poll.Settlement) bool { return e.ID == p.id }) {
+		return nil, errors.New("that will not do")
+	}
+	return p.wire.Settle(ctx, s, rows)
+}
+
+func TestOneBadOutcomeDoesNotKeepTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		p := &poisoned{id: 3}
+		r := newRig(t, store, func(r *rig) { p.wire, r.opts.Store = r.wire, p })
+		ids := r.insert(200)
+		after(20 * time.Second)
+		r.all(slices.Delete(slices.Clone(ids), 2, 3), task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+// An outage that outlasts the leases: whoever holds the outcomes knows better than a judge.
+func TestOwnOutcomesAreNotJudgedLost(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(time.Second) })
+		after(4 * time.Second)
+		r.wire.setHook(func(op string) fault {
+			if op == "settle" {
+				return lostCall
+			}
+			return none
+		})
+		ids := r.insert(4)
+		after(5 * time.Minute)
+		r.wire.setHook(nil)
+		after(time.Minute)
+		r.all(ids, task.StateSucceeded, 1)
+		for _, id := range ids {
+			require.Equal(t, 1, r.get(id).Attempt)
+		}
+		r.drain()
+	})
+}
