@@ -79,10 +79,11 @@ func (b *Breakers) Room(typ string, phase task.Phase) (n int, wait time.Duration
 func (b *Breakers) Begin(typ string, phase task.Phase, id task.ID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	x, now := b.at(typ, phase), time.Now()
+	x := b.at(typ, phase)
 	if !x.isOpen {
 		return true
 	}
+	now := time.Now()
 	if x.wait(now) > 0 {
 		return false
 	}

@@ -10,11 +10,15 @@ import (
 // row's, or the start of a new trace where the row has none or one that does not parse. A new trace is marked as
 // sampled: the agent records nothing itself, and whoever records should not be told to drop it.
 func Traceparent(row string) string {
-	trace, flags := randomHex(16), "01"
+	var random [24]byte
+	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
+	var digits [48]byte
+	hex.Encode(digits[:], random[:])
+	span, trace, flags := digits[:16], string(digits[16:]), "01"
 	if parent, ok := parseTraceparent(row); ok {
 		trace, flags = parent.trace, parent.flags
 	}
-	return "00-" + trace + "-" + randomHex(8) + "-" + flags
+	return "00-" + trace + "-" + string(span) + "-" + flags
 }
 
 type traceparent struct{ trace, flags string }
@@ -41,11 +45,4 @@ func parseTraceparent(s string) (p traceparent, ok bool) {
 		return p, false
 	}
 	return traceparent{trace: f[1], flags: f[3]}, true
-}
-
-// randomHex is n random bytes in hexadecimal. crypto/rand.Read never fails.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b)
-	return hex.EncodeToString(b)
 }

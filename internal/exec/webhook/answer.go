@@ -35,9 +35,16 @@ func (e *partialError) Unwrap() error { return e.err }
 // be used again. An answer that does not end, or not within maxAnswer, is a *partialError: it is no answer.
 func readAnswer(resp *http.Response) (*received, error) {
 	a := &received{status: resp.StatusCode, header: resp.Header}
-	a.media, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if t := resp.Header.Get("Content-Type"); t == "application/json" {
+		a.media = t
+	} else if t != "" {
+		a.media, _, _ = mime.ParseMediaType(t)
+	}
 	if a.status == http.StatusSwitchingProtocols || a.isStream() {
 		a.stream = true
+		return a, nil
+	}
+	if resp.ContentLength == 0 { // as with 204, and nothing is to be read
 		return a, nil
 	}
 	var body bytes.Buffer
@@ -68,19 +75,24 @@ func (a *received) isStream() bool {
 // table of docs/protocol.md.
 func (a *received) outcome(w *task.Webhook) task.Outcome {
 	p := parseProblem(a.media, a.body)
-	o := task.Outcome{Error: a.text(p)}
+	var o task.Outcome
 	switch {
 	case slices.Contains(w.Permanent, a.status):
 		o.Verdict = task.Rejected
 	case a.stream:
 		o.Verdict, o.EndUnknown = task.Failed, true
-		o.Error += ": streams and upgrades are not in this version"
 	case p.Stale:
 		o.Verdict, o.EndUnknown = task.Superseded, true
 	case p.Final:
 		o.Verdict = task.Rejected
 	default:
 		a.table(&o)
+	}
+	if o.Verdict != task.Succeeded {
+		o.Error = a.text(p)
+	}
+	if a.stream && o.Verdict == task.Failed {
+		o.Error += ": streams and upgrades are not in this version"
 	}
 	return o
 }
@@ -89,7 +101,7 @@ func (a *received) outcome(w *task.Webhook) task.Outcome {
 func (a *received) table(o *task.Outcome) {
 	switch s := a.status; {
 	case 200 <= s && s <= 299:
-		o.Verdict, o.Error = task.Succeeded, ""
+		o.Verdict = task.Succeeded
 		o.Result, o.Note = answer.Result(a.body, a.size)
 	case s == http.StatusGone, s == http.StatusUnprocessableEntity:
 		o.Verdict = task.Rejected

@@ -1,8 +1,10 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -29,6 +31,7 @@ type delivery struct {
 	lease   *lease.Lease
 	message *Message
 	signer  signer
+	trace   httptrace.ClientTrace
 
 	// Of the present try: the connection that it got (nil: none) and how much had been written to it before.
 	conn   *countedConn
@@ -40,37 +43,85 @@ type delivery struct {
 // send sends the message and returns the answer's header. It sends again only what never left. ctx ends it, the
 // reading of the answer's body included.
 func (d *delivery) send(ctx context.Context) (*http.Response, error) {
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: d.gotConn})
 	m := d.message
+	d.trace.GotConn = d.gotConn
 	r := &http.Request{
 		Method: m.Method, URL: m.URL, Host: m.Host, Header: m.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// Without GetBody, Go's transport cannot send the request a second time by itself.
+		Body: io.NopCloser(bytes.NewReader(m.Body)), ContentLength: int64(len(m.Body)),
 	}
-	req, err := retryablehttp.FromRequest(r.WithContext(ctx))
-	if err != nil {
-		return nil, err
+	if len(m.Body) == 0 {
+		r.Body = http.NoBody
 	}
-	if err := req.SetBody(m.Body); err != nil {
-		return nil, err
+	if u := m.URL.User; u != nil && m.Header.Get("Authorization") == "" {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
 	}
-	req.GetBody = nil // without it, Go's transport cannot send the request a second time by itself
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &d.trace))
+	d.begin()
+	resp, err := d.client.tries.RoundTrip(r)
+	if err != nil && d.again(ctx) {
+		return d.retry(r, err)
+	}
+	return resp, err
+}
+
+// begin forgets what is known of an earlier try, and signs the message for the next.
+func (d *delivery) begin() {
+	d.conn, d.before, d.reused, d.opaque = nil, 0, false, false
+	if d.signer.signs() {
+		d.signer.sign(d.message.Header, d.message.ID, d.lease.Now(), d.message.Body)
+	}
+}
+
+// again tells whether a try that failed may be followed by another.
+func (d *delivery) again(ctx context.Context) bool {
+	return !d.left() && ctx.Err() == nil && !d.stopping()
+}
+
+// retry goes on after a first try that failed with err, and of which nothing left.
+func (d *delivery) retry(r *http.Request, err error) (*http.Response, error) {
+	r = r.WithContext(r.Context()) // the transport may not be done with the body of the first
+	r.Body = nil
+	req, rerr := retryablehttp.FromRequest(r)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if rerr := req.SetBody(d.message.Body); rerr != nil {
+		return nil, rerr
+	}
+	req.GetBody = nil
+	first := true
 	client := retryablehttp.Client{
-		HTTPClient:   d.client.http,
+		HTTPClient: &http.Client{
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				if first { // it counts, and is not made twice
+					first = false
+					return nil, err
+				}
+				d.begin()
+				return d.client.tries.RoundTrip(r)
+			}),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		RetryMax:     maxRetries,
 		RetryWaitMin: retryMin,
 		RetryWaitMax: retryMax,
 		Backoff:      d.backoff,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 		CheckRetry: func(ctx context.Context, _ *http.Response, err error) (bool, error) {
-			return err != nil && !d.left() && ctx.Err() == nil && !d.stopping(), nil
-		},
-		RequestLogHook: func(_ retryablehttp.Logger, r *http.Request, _ int) {
-			d.conn, d.before, d.reused, d.opaque = nil, 0, false, false
-			d.signer.sign(r.Header, m.ID, d.lease.Now(), m.Body)
+			return err != nil && d.again(ctx), nil
 		},
 	}
 	return client.Do(req)
 }
+
+// roundTrip is a function as a transport. It has no CloseIdleConnections, which retryablehttp calls whenever a request
+// fails: one target that is down must not cost all others their connections.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // gotConn notes the connection that the request is about to be written to. One that the server has closed since it
 // was last used is closed here too, before anything is written: a request that is lost in it would look as if it had

@@ -117,7 +117,7 @@ func TestComesBackWithinTheAttempt(t *testing.T) {
 	require.NoError(t, err)
 	verified := make(chan error, 2)
 	// The server starts while the first try is refused: deterministic, as the hook runs in the try itself.
-	d.client.http.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+	d.client.tries = roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp, err := d.client.transport.RoundTrip(r)
 		if s == nil {
 			require.Error(t, err)
@@ -141,9 +141,31 @@ func TestComesBackWithinTheAttempt(t *testing.T) {
 	require.Empty(t, verified)
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
+// What never left is tried as often as it says, the first try counted once, and the backoff begins after it.
+func TestTriesOfWhatNeverLeft(t *testing.T) {
+	c, tries := client(t), 0
+	c.tries = roundTrip(func(r *http.Request) (*http.Response, error) {
+		tries++
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"invoice": 7`, "each has the whole body")
+		return nil, errors.New("no way there")
+	})
+	began := time.Now()
+	o := run(t, c, exectest.Attempt{}, to("http://192.0.2.1"))
+	require.Equal(t, task.Undelivered, o.Verdict)
+	require.Equal(t, "could not be sent: no way there", o.Error)
+	require.Equal(t, 1+maxRetries, tries)
+	require.GreaterOrEqual(t, time.Since(began), 15*retryMin, "1 + 2 + 4 + 8")
+}
 
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func TestUserInTheURL(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("Authorization")) })
+	w := to(strings.Replace(url, "http://", "http://me:secret@", 1))
+	require.Equal(t, `"Basic bWU6c2VjcmV0"`, string(run(t, client(t), exectest.Attempt{}, w).Result))
+	w.Headers = map[string]task.Template{"Authorization": exectest.Text("Bearer declared")}
+	require.Equal(t, `"Bearer declared"`, string(run(t, client(t), exectest.Attempt{}, w).Result))
+}
 
 func TestTLSHandshakeFailsIsNotSent(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("sent") }))

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -35,8 +36,9 @@ type Options struct {
 // Client runs attempts. It is safe for use by many at once.
 type Client struct {
 	transport *http.Transport
-	http      *http.Client
-	agent     string
+	tries     http.RoundTripper // each try goes through it: transport, or what a test puts before it
+
+	media, agent []string // the values of Content-Type and User-Agent; nobody changes them
 }
 
 // New makes a client with a transport of its own.
@@ -62,20 +64,10 @@ func New(o Options) *Client {
 		MaxResponseHeaderBytes: maxHeader,
 	}
 	return &Client{
-		transport: transport,
-		http: &http.Client{
-			Transport:     onlyRoundTrip{transport},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-		agent: "leasehold/" + o.Version,
+		transport: transport, tries: transport,
+		media: []string{"application/json"}, agent: []string{"leasehold/" + o.Version},
 	}
 }
-
-// onlyRoundTrip hides CloseIdleConnections, which retryablehttp calls whenever a request fails: one target that is
-// down must not cost all others their connections.
-type onlyRoundTrip struct{ rt http.RoundTripper }
-
-func (o onlyRoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return o.rt.RoundTrip(r) }
 
 // Close closes idle connections. Attempts must be over.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
@@ -115,9 +107,10 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 // the application has had its grace to answer. release ends it and waits until nothing of it is left.
 func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))
-	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Add(1)
 	stop := context.AfterFunc(l.Context(), func() {
-		defer close(done)
+		defer watching.Done()
 		defer cancel()
 		if cause := l.Cause(); cause == nil || cause.Verdict != task.Cancelled {
 			return
@@ -132,7 +125,7 @@ func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Cont
 	return ctx, func() {
 		cancel()
 		if !stop() {
-			<-done
+			watching.Wait()
 		}
 	}
 }
