@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/with-postgres test/all test/apt-install test/examples
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench demo test lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,22 @@ demo: build ## see it work: an agent, an application, tasks that succeed and tas
 
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all
+
+# What the server is when it is measured: nothing is turned off that keeps data safe, and no checkpoint falls into a run.
+define BENCH_POSTGRES
+shared_buffers = 1GB
+max_wal_size = 16GB
+checkpoint_timeout = 1h
+shared_preload_libraries = 'pg_stat_statements'
+endef
+export BENCH_POSTGRES
+
+bench: ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
+	@mkdir -p bin
+	cd bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o ../bin/bench .
+	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres bin/bench -targets bench/targets.json \
+	  $(if $(ONLY),-only $(ONLY)) $(if $(PEERS),-peers $(PEERS)) $(if $(ROUNDS),-rounds $(ROUNDS)) \
+	  $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(WORKERS),-workers $(WORKERS)) $(if $(SCALE),-scale $(SCALE)) $(if $(PROFILE),-profile $(PROFILE))
 
 check: fmt lint lint-scripts test ## format, lint and test
 

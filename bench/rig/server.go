@@ -1,0 +1,48 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Server is what HTTP rows are posted to, the same for all contenders. It reads each body to its end and answers 204.
+type Server struct {
+	URL    string
+	server *http.Server
+	posts  atomic.Int64
+	bytes  atomic.Int64
+}
+
+// StartServer starts it on a free port of 127.0.0.1.
+func StartServer(ctx context.Context) (*Server, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the server for posts: %w", err)
+	}
+	s := &Server{URL: "http://" + l.Addr().String() + "/bench"}
+	s.server = &http.Server{Handler: http.HandlerFunc(s.answer), ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.server.Serve(l) }() // ends with Close
+	return s, nil
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if err != nil || r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.posts.Add(1)
+	s.bytes.Add(n)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Reset forgets what came, and returns it: how many POSTs, and how many bytes of bodies.
+func (s *Server) Reset() (posts, bytes int64) { return s.posts.Swap(0), s.bytes.Swap(0) }
+
+// Close ends it.
+func (s *Server) Close() error { return s.server.Close() }

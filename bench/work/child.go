@@ -1,0 +1,192 @@
+package work
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Contender is an engine under test, in a process of its own.
+type Contender interface {
+	// Setup makes the schema in an empty database and inserts the rows.
+	Setup(ctx context.Context, j Job) error
+	// Open prepares an engine, connected and idle.
+	Open(ctx context.Context, j Job) (Engine, error)
+}
+
+// Engine is one engine, ready to start.
+type Engine interface {
+	// Start lets it work. It does not block.
+	Start(ctx context.Context) error
+	// Doer is who does and counts the work.
+	Doer() *Doer
+	// Left tells whether rows are there that are not finished.
+	Left(ctx context.Context) (bool, error)
+	// Stop ends it and waits until nothing of it is left.
+	Stop(ctx context.Context) error
+	// Version is that of what is measured.
+	Version() string
+}
+
+const (
+	leftEvery  = 2 * time.Millisecond // between looks whether rows are left, once all were worked on
+	stopWithin = 20 * time.Second
+)
+
+// Serve is a measured process: it reads a job, does it and says how it went.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, c Contender) error {
+	lines := bufio.NewReader(in)
+	say := json.NewEncoder(out)
+	var j Job
+	text, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the job: %w", err)
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return fmt.Errorf("read the job: %w", err)
+	}
+	result := &Result{}
+	if j.Step == Setup {
+		err = c.Setup(ctx, j)
+	} else {
+		result, err = measure(ctx, j, c, func() error {
+			if err := say.Encode(Line{Ready: true}); err != nil {
+				return err
+			}
+			_, err := lines.ReadBytes('\n')
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return say.Encode(Line{Result: result})
+}
+
+// measure runs an engine from the moment that begin returns until no row is left.
+func measure(ctx context.Context, j Job, c Contender, begin func() error) (*Result, error) {
+	e, err := c.Open(ctx, j)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if err := begin(); err != nil {
+		return nil, fmt.Errorf("wait for the start: %w", err)
+	}
+	stopProfile, err := profile(j.Profile)
+	if err != nil {
+		return nil, err
+	}
+	before, start := Usage(), time.Now()
+	if err := e.Start(ctx); err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	if err := await(ctx, j, e); err != nil {
+		return nil, err
+	}
+	r := &Result{Seconds: time.Since(start).Seconds(), Version: e.Version(), Latencies: e.Doer().Latencies()}
+	after := Usage()
+	stopProfile()
+	r.SelfCPU, r.ChildCPU, r.RSS = after.Self-before.Self, after.Children-before.Children, after.RSS
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if err := e.Stop(stopping); err != nil {
+		return nil, fmt.Errorf("stop: %w", err)
+	}
+	return r, nil
+}
+
+// await waits until the work is done and no row is left.
+func await(ctx context.Context, j Job, e Engine) error {
+	if j.Kind == Idle {
+		timer := time.NewTimer(j.For)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return nil
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.Doer().Enough():
+	}
+	tick := time.NewTicker(leftEvery)
+	defer tick.Stop()
+	for {
+		left, err := e.Left(ctx)
+		if err != nil {
+			return fmt.Errorf("look for rows that are left: %w", err)
+		}
+		if !left {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// profile begins a CPU profile; the function that it returns ends it.
+func profile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "write the profile:", err)
+		}
+	}, nil
+}
+
+// Used is what a process has used so far.
+type Used struct {
+	Self, Children float64 // seconds of CPU
+	RSS            int64   // bytes, the most
+}
+
+// Usage is what this process has used.
+func Usage() Used {
+	var self, children syscall.Rusage
+	// Neither fails: the arguments are valid (getrusage(2)).
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self)
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children)
+	cpu := func(u syscall.Rusage) float64 {
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / float64(time.Second)
+	}
+	return Used{Self: cpu(self), Children: cpu(children), RSS: peak()}
+}
+
+// peak is VmHWM of proc(5). What getrusage says begins with what the parent had when it forked.
+func peak() int64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	number, _, _ := strings.Cut(after, "kB")
+	kilobytes, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kilobytes << 10
+}

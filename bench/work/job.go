@@ -1,0 +1,67 @@
+// Package work is what a measured process and the process that measures it say to each other: a job in, a result out,
+// as JSON. A contender written in another language speaks the same (see graphile/main.mjs).
+package work
+
+import "time"
+
+// Kind is what is done for each row.
+type Kind string
+
+// The kinds of work.
+const (
+	Noop    Kind = "noop"    // nothing: the engine alone
+	HTTP    Kind = "http"    // one POST of Body to Job.Target
+	Exec    Kind = "exec"    // one /bin/true
+	Latency Kind = "latency" // note the time since the row was inserted, which its payload tells
+	Idle    Kind = "idle"    // there is nothing due; the process works for Job.For
+)
+
+// Step is one process's part in a run.
+type Step string
+
+// The steps. Each is a process of its own, so that nothing of the first is measured in the second.
+const (
+	Setup Step = "setup" // make the schema in an empty database and insert Job.Rows rows of TaskType
+	Run   Step = "run"   // say ready, wait for a line, work until nothing is left, print the result
+)
+
+// TaskType is the type of the rows that are worked on.
+const TaskType = "bench"
+
+// Job is what a process is told, on its standard input, in one line.
+type Job struct {
+	Step   Step   `json:"step"`
+	Kind   Kind   `json:"kind"`
+	URL    string `json:"url"`              // of the database: postgres://…, or sqlite:PATH
+	Rows   int    `json:"rows"`             // how many there are
+	Target string `json:"target,omitempty"` // of HTTP: the server that answers
+	// Workers is how many rows are worked on at once; 0: what the contender finds best for the kind of work.
+	Workers int `json:"workers,omitempty"`
+	// NoNotify has the engine poll: for a pooler in between.
+	NoNotify bool `json:"no_notify,omitempty"`
+	// For is how long Idle lasts, in nanoseconds.
+	For time.Duration `json:"for,omitempty"`
+	// Profile is where a CPU profile of the measured part goes; "": none is made.
+	Profile string `json:"profile,omitempty"`
+}
+
+// Line is one line of a process's standard output.
+type Line struct {
+	Ready  bool    `json:"ready,omitempty"`
+	Error  string  `json:"error,omitempty"`
+	Result *Result `json:"result,omitempty"`
+}
+
+// Result is what a measured process says about itself.
+type Result struct {
+	Seconds float64 `json:"seconds"` // from the line that let it begin until no row was left
+	// SelfCPU and ChildCPU are seconds of CPU, user and system, in that time: of the process, and of the processes that
+	// it has started and waited for.
+	SelfCPU  float64 `json:"self_cpu"`
+	ChildCPU float64 `json:"child_cpu"`
+	RSS      int64   `json:"rss"` // bytes, the most
+	// Latencies are microseconds from just before a row was inserted to the start of its work, one for each row.
+	Latencies []int64 `json:"latencies,omitempty"`
+	// Version is that of the contender, where it knows one.
+	Version string `json:"version,omitempty"`
+}
