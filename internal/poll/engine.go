@@ -45,17 +45,19 @@ type Options struct {
 
 // Limits of one engine.
 const (
-	callTimeout  = 15 * time.Second // one call to the store; its own statement timeout comes first
-	maxClaim     = 2000             // rows of one claim
-	maxSettle    = 2000             // rows of one settlement
-	maxUnsettled = 10_000           // outcomes in memory; claiming stops there
-	maxBytes     = 32 << 20         // of payloads claimed ahead, and of outcomes in memory; claiming stops there
-	maxSweep     = 500              // rows judged at once
-	judgeFor     = 10 * time.Second // how long a swept row is this session's to judge
-	lastCall     = time.Second      // how long a claim or a sweep may still take once nothing more is claimed
-	lastTry      = 2 * time.Second  // how long reading back the last claim may take
-	settleFor    = 7 * time.Second  // how long shutdown waits for the last settlements
-	leaveFor     = 3 * time.Second  // and for closing the session
+	callTimeout  = 15 * time.Second     // one call to the store; its own statement timeout comes first
+	maxClaim     = 2000                 // rows of one claim
+	maxSettle    = 2000                 // rows of one settlement
+	gatherBelow  = 200                  // rows of a settlement that is small: what comes next may wait for company
+	gatherFor    = 5 * time.Millisecond // and for how long, at the most
+	maxUnsettled = 10_000               // outcomes in memory; claiming stops there
+	maxBytes     = 32 << 20             // of payloads claimed ahead, and of outcomes in memory; claiming stops there
+	maxSweep     = 500                  // rows judged at once
+	judgeFor     = 10 * time.Second     // how long a swept row is this session's to judge
+	lastCall     = time.Second          // how long a claim or a sweep may still take once nothing more is claimed
+	lastTry      = 2 * time.Second      // how long reading back the last claim may take
+	settleFor    = 7 * time.Second      // how long shutdown waits for the last settlements
+	leaveFor     = 3 * time.Second      // and for closing the session
 )
 
 // Engine is the loop of one agent: it claims due tasks, runs them, settles what came of them and sweeps what others

@@ -98,7 +98,8 @@ func (s *settler) stuck() bool {
 	return s.failing
 }
 
-// run settles until ctx ends.
+// run settles until ctx ends. Small settlements take half of its time at the most: behind one it waits for as long as
+// that took, so that batches grow with the load. An outcome that comes later than that is not kept waiting.
 func (s *settler) run(ctx context.Context) {
 	var b backoff
 	size := newStride(maxSettle)
@@ -112,6 +113,7 @@ func (s *settler) run(ctx context.Context) {
 			}
 			continue
 		}
+		began := s.e.o.Clock.Now()
 		again, err := s.try(ctx, batch)
 		s.putBack(again, err != nil)
 		switch {
@@ -132,6 +134,9 @@ func (s *settler) run(ctx context.Context) {
 		default:
 			b.reset()
 			size.went()
+			if len(batch) < gatherBelow && s.e.slots.active() > 0 && !pause(ctx, nil, min(s.e.o.Clock.Now()-began, gatherFor)) {
+				return
+			}
 		}
 	}
 }

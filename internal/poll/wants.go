@@ -17,7 +17,7 @@ type ask struct {
 const (
 	// aheadFor is how much work is held beyond the free slots, as time at the present rate: long enough that slots
 	// are fed while a claim and a settlement are under way, and far below task.StartWait.
-	aheadFor = 20 * time.Millisecond
+	aheadFor = 50 * time.Millisecond
 	// aheadMax is the most of that time, where the store is slow.
 	aheadMax = 250 * time.Millisecond
 )
