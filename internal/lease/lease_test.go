@@ -40,8 +40,9 @@ func TestTimeoutStopsFromTheStart(t *testing.T) {
 		_, ok := l.Started()
 		require.False(t, ok)
 		l.Start()
-		l.Start()
-		pass(19 * time.Second)
+		pass(9 * time.Second)
+		l.Start() // only the first counts
+		pass(10 * time.Second)
 		require.NoError(t, l.Context().Err())
 		require.Equal(t, time.Second, l.Remaining())
 		require.Nil(t, l.Cause())
@@ -73,6 +74,35 @@ func TestDeadlineCutsTheTimeout(t *testing.T) {
 		left, ok := l.Left()
 		require.True(t, ok)
 		require.Zero(t, left)
+	})
+}
+
+func TestRollbackHeedsNoDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := lease.RunClock()
+		row := claimed(func(r *task.Task) { r.State, r.Deadline = task.StateRollbackRunning, r.ClaimedAt.Add(-time.Hour) })
+		l := lease.New(t.Context(), row, &policy, clock, clock.Now(), nil)
+		defer l.Close()
+		require.Equal(t, policy.Timeout, l.Remaining())
+		l.Start()
+		pass(policy.Timeout - time.Millisecond)
+		require.Nil(t, l.Cause())
+	})
+}
+
+func TestLateTellsWhenNoWholeAttemptFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := lease.RunClock()
+		whole := lease.New(t.Context(), claimed(), &policy, clock, clock.Now(), nil)
+		defer whole.Close()
+		cut := lease.New(t.Context(), claimed(func(r *task.Task) { r.Deadline = r.ClaimedAt.Add(5 * time.Second) }),
+			&policy, clock, clock.Now(), nil)
+		defer cut.Close()
+		pass(task.StartWait)
+		require.False(t, whole.Late())
+		pass(time.Millisecond)
+		require.True(t, whole.Late())
+		require.False(t, cut.Late(), "its deadline comes first")
 	})
 }
 

@@ -312,7 +312,7 @@ func TestPresenceCountsFromBeforeItWasWritten(t *testing.T) {
 		l := p.Open(1, []lease.Row{{Task: row, Policy: &long}}, p.clock.Now())[0]
 		l.Close() // the store knows nothing of it
 		p.late.Store(int64(1500 * time.Millisecond))
-		for range 20 {
+		for range 60 {
 			pass(100 * time.Millisecond)
 			stats, err := p.store.Stats(t.Context())
 			require.NoError(t, err)

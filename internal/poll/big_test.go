@@ -48,7 +48,8 @@ func (h *heavy) Settle(ctx context.Context, s task.Session, rows []poll.Settleme
 }
 
 func payload(size int) func(*ops.Request) {
-	return func(r *ops.Request) { r.Payload = json.RawMessage(`"` + strings.Repeat("x", size) + `"`) }
+	text := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+	return func(r *ops.Request) { r.Payload = text }
 }
 
 func TestStatementsThatTakeTooLongGetSmaller(t *testing.T) {

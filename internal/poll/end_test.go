@@ -26,6 +26,7 @@ func TestDrainLetsRunningFinish(t *testing.T) {
 			states[info.State]++
 			if info.State == task.StatePending {
 				require.Zero(t, info.Attempt, "what never started cost no attempt")
+				require.Empty(t, info.History, "and left no trace")
 			}
 		}
 		require.Equal(t, map[task.State]int{task.StateSucceeded: 4, task.StatePending: 6}, states)
@@ -124,6 +125,9 @@ func TestDeadAgentsRowsComeBack(t *testing.T) {
 			info := alive.get(id)
 			require.Equal(t, task.StateSucceeded, info.State)
 			require.Equal(t, 2, info.Attempt, "an attempt that was lost counts")
+			require.Equal(t, task.Lost, info.History[0].Outcome)
+			require.Equal(t, task.Fence(1), info.History[0].Fence, "that of the attempt, not of its judge")
+			require.Equal(t, "its agent is gone", info.History[0].Error)
 		}
 		dead.wire.setHook(nil)
 		after(time.Minute)

@@ -198,9 +198,28 @@ func TestBusyRowIsSettledLater(t *testing.T) {
 	})
 }
 
+func TestRetryIsDueInTimeWithoutAnyOtherWakeUp(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, func(r *rig) {
+			r.opts.Poll, r.wire.deaf = 24*time.Hour, true
+			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
+				if l.Task().Attempt == 1 {
+					return task.Outcome{Verdict: task.Failed}
+				}
+				return task.Outcome{Verdict: task.Succeeded}
+			}
+			_, err := store.Insert(t.Context(), ops.Request{Type: "a", In: 10 * time.Second})
+			require.NoError(t, err)
+		})
+		after(13 * time.Second)
+		r.all([]task.ID{1}, task.StateSucceeded, 2)
+		r.drain()
+	})
+}
+
 func TestSettlementsFailAndClaimsStopAtTheCap(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, func(r *rig) { r.opts.Workers = 100 })
+		r := newRig(t, store, func(r *rig) { r.opts.Workers, r.opts.Poll = 100, 24*time.Hour })
 		r.wire.setHook(func(op string) fault {
 			if op == "settle" {
 				return lostCall

@@ -54,6 +54,24 @@ func TestWhoCannotSettleJudgesNobody(t *testing.T) {
 	})
 }
 
+func TestJudgeSaysWhatItSaw(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store)
+		gone := r.orphan()
+		alive, err := store.Join(t.Context(), lease.Agent{Name: "hung", Presence: time.Hour})
+		require.NoError(t, err)
+		hung := r.insert(1, of("nobody's"))[0]
+		_, err = store.Claim(t.Context(), poll.Claim{Session: alive, Number: 1, Wants: []poll.Want{
+			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash()},
+		}})
+		require.NoError(t, err)
+		after(6 * time.Second)
+		require.Equal(t, "its agent is gone", r.get(gone).History[0].Error)
+		require.Equal(t, "its lease ran out", r.get(hung).History[0].Error)
+		r.drain()
+	})
+}
+
 func TestWhoHasNoRoomJudgesNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {

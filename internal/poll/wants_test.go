@@ -2,9 +2,13 @@ package poll
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 func TestDivide(t *testing.T) {
@@ -44,6 +48,37 @@ func TestDivideGivesAllItCan(t *testing.T) {
 		}
 		require.Equal(t, min(total, need), sum)
 	})
+}
+
+func TestAheadIsBoundedInBytes(t *testing.T) {
+	var types []*task.Type
+	for _, name := range []string{"a", "b", "c", "d"} {
+		types = append(types, &task.Type{Name: name})
+	}
+	now := time.Duration(0)
+	s := newSlots(8, types, lease.ClockFunc(func() time.Duration { return now }))
+	s.running = 8 // of one type; all others could take every slot
+	s.lanes[0].running = 8
+	for _, c := range []struct {
+		size float64 // bytes of a row
+		most int     // rows ahead
+	}{
+		{100, maxClaim},
+		{64 << 10, 256},
+		{1 << 20, 16},
+		{1 << 30, 1},
+	} {
+		now += time.Second
+		for _, l := range s.lanes {
+			l.rate, l.ended = ewma{weight: 1}, 1_000_000
+		}
+		s.size = ewma{value: c.size, warm: true}
+		n := 0
+		for _, a := range s.wants(time.Second, maxClaim, func(*lane) int { return -1 }) {
+			n += a.n
+		}
+		require.Equal(t, c.most, n, "rows of %v bytes", c.size)
+	}
 }
 
 // shares is divide by position.
