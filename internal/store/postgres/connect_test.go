@@ -188,3 +188,27 @@ func TestACancelledCallerDoesNotCutItsStatement(t *testing.T) {
 	require.NoError(t, <-result)
 	require.ErrorIs(t, h.Idle(ctx, session, true), context.Canceled, "it does not begin another")
 }
+
+// TestSlowCallsDoNotKeepASessionFromSayingThatItIsThere takes every connection of the pool, as calls do that wait for
+// the server's disk.
+func TestSlowCallsDoNotKeepASessionFromSayingThatItIsThere(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	session, err := h.Join(t.Context(), someAgent())
+	require.NoError(t, err)
+	h.Insert(t, ops.Request{Type: "a"})
+	rows, err := h.Claim(t.Context(), poll.Claim{Session: session, Number: 1, Wants: []poll.Want{wantOf(1)}})
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	release, err := h.Occupy(t.Context())
+	require.NoError(t, err)
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	standing, err := h.Present(ctx, lease.Presence{Session: session, Agent: someAgent()})
+	require.NoError(t, err)
+	require.Len(t, standing.Held, 1)
+	answers, err := h.Renew(ctx, session, []lease.Renewal{{ID: rows[0].ID, Fence: rows[0].Fence, Window: time.Hour}})
+	require.NoError(t, err)
+	require.Equal(t, []lease.Answer{lease.Applied}, answers)
+}

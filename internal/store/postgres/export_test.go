@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/leasehold/leasehold/internal/poll"
 )
@@ -26,7 +27,7 @@ func (s *Store) Show(ctx context.Context, name string) (value string, err error)
 
 // Spoil makes all the pool's connections read-only, as a failover does.
 func (s *Store) Spoil(ctx context.Context) error {
-	for _, c := range s.pool.AcquireAllIdle(ctx) {
+	for _, c := range append(s.pool.AcquireAllIdle(ctx), s.heart.AcquireAllIdle(ctx)...) {
 		_, err := c.Exec(ctx, "SET default_transaction_read_only = on")
 		c.Release()
 		if err != nil {
@@ -36,9 +37,28 @@ func (s *Store) Spoil(ctx context.Context) error {
 	return nil
 }
 
+// Occupy takes all the pool's connections until release is called.
+func (s *Store) Occupy(ctx context.Context) (release func(), err error) {
+	var taken []*pgxpool.Conn
+	release = func() {
+		for _, c := range taken {
+			c.Release()
+		}
+	}
+	for range s.pool.Config().MaxConns {
+		c, err := s.pool.Acquire(ctx)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		taken = append(taken, c)
+	}
+	return release, nil
+}
+
 // Flush closes all connections: a backend that ends has told the server what it counted.
 func (s *Store) Flush(ctx context.Context) error {
-	for _, c := range s.pool.AcquireAllIdle(ctx) {
+	for _, c := range append(s.pool.AcquireAllIdle(ctx), s.heart.AcquireAllIdle(ctx)...) {
 		pid := c.Conn().PgConn().PID()
 		err := c.Conn().Close(ctx)
 		c.Release()

@@ -193,7 +193,7 @@ func (m migrator) change(ctx context.Context, what string, f func(pgx.Tx, []step
 	if err != nil {
 		return err
 	}
-	return m.s.with(ctx, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
+	return m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			// A step may take longer than a statement of the hot path, and so may the wait for another's.
 			limit := fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(migrateTimeout.Seconds()))

@@ -56,8 +56,8 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 	return microseconds(max(*us, 0)), true, nil
 }
 
-// microseconds is a duration; one longer than 292 years becomes as long as a duration can be.
+// microseconds is a duration; one longer than 292 years, forward or back, becomes as long as a duration can be.
 func microseconds(us int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Microsecond)
-	return time.Duration(min(us, most)) * time.Microsecond
+	return time.Duration(max(min(us, most), -most)) * time.Microsecond
 }

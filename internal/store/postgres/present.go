@@ -71,7 +71,7 @@ func types(a lease.Agent) []string { return append([]string{}, a.Types...) }
 
 // Present says that the session is there.
 func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.Standing, err error) {
-	err = s.do(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.live(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
 		a := p.Agent
 		rows, err := conn.Query(ctx, s.sql.present, int64(p.Session), storable(a.Name), storable(a.Region), a.Version,
 			a.Config, a.Workers, types(a), a.Presence.Microseconds(), p.Draining, p.Running, p.Done)

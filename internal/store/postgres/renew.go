@@ -40,7 +40,7 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 	if len(rows) == 0 {
 		return answers, ctx.Err()
 	}
-	err := s.do(ctx, "renew leases", func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.live(ctx, "renew leases", func(ctx context.Context, conn *pgx.Conn) error {
 		for _, places := range rounds(len(rows), func(i int) task.ID { return rows[i].ID }) {
 			if err := s.renewRound(ctx, conn, session, rows, places, answers); err != nil {
 				return err

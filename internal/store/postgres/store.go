@@ -24,7 +24,7 @@ type Options struct {
 	URL string
 	// Schema holds everything; "": leasehold.
 	Schema string
-	// Connections is the size of the pool; 0: 4. Listening takes one more.
+	// Connections is the size of the pool; 0: 4. Listening takes one more, and signs of life another.
 	Connections int
 	// Notify: Listen listens, rather than just wait.
 	Notify bool
@@ -55,6 +55,7 @@ type Store struct {
 	fail   func(point string) error
 
 	pool    *pgxpool.Pool
+	heart   *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
 	connect *connector
 	sql     statements
 	floors  *floors
@@ -87,28 +88,40 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.pool, err = s.connect.pool(ctx, o.Connections); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	if s.heart, err = s.connect.pool(ctx, 1); err != nil {
+		s.pool.Close()
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	return s, nil
 }
 
 // Close ends all connections. It waits for calls under way, each of which has a bound.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	s.heart.Close()
+	s.pool.Close()
+}
 
 // Migrator changes the store's schema.
 func (s *Store) Migrator() store.Migrator { return migrator{s} }
 
 // do runs f on a connection of the pool, for as long as a call may take.
 func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
-	return s.with(ctx, what, callTimeout, f)
+	return s.with(ctx, s.pool, what, callTimeout, f)
 }
 
-// with runs f on a connection of the pool.
+// live is do for what keeps the session and its leases alive: it waits for no other call.
+func (s *Store) live(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
+	return s.with(ctx, s.heart, what, callTimeout, f)
+}
+
+// with runs f on a connection of a pool.
 func (s *Store) with(
-	ctx context.Context, what string, limit time.Duration, f func(context.Context, *pgx.Conn) error,
+	ctx context.Context, pool *pgxpool.Pool, what string, limit time.Duration, f func(context.Context, *pgx.Conn) error,
 ) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	conn, err := s.acquire(ctx)
+	conn, err := s.acquire(ctx, pool)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -120,19 +133,20 @@ func (s *Store) with(
 			// The server is a standby now, and would refuse every write for as long as we stayed with it.
 			s.log.Warn("the server became read-only: all connections are dropped")
 			s.pool.Reset()
+			s.heart.Reset()
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// acquire takes a connection from the pool. This wait ends with the caller's context, and within connectTimeout twice.
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+// acquire takes a connection from a pool. This wait ends with the caller's context, and within connectTimeout twice.
+func (s *Store) acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := pool.Acquire(ctx)
 	if err != nil && s.connect.goPlain(err) {
-		conn, err = s.pool.Acquire(ctx)
+		conn, err = pool.Acquire(ctx)
 	}
 	return conn, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -26,6 +27,7 @@ func sweepChecks() []Check {
 		{"a judged row whose judge is late", sweepJudgeLate},
 		{"a judge's own dead rows", sweepOwn},
 		{"a judge who is absent", sweepAbsent},
+		{"a deadline that passed long ago", sweepAncient},
 		{"a judgement is settled", sweepSettled},
 	}
 }
@@ -243,6 +245,19 @@ func sweepAbsent(t testing.TB, h Harness) {
 	require.Equal(t, row.ID, swept[0].ID)
 	require.NoError(t, o.Leave(o.ctx, o.session))
 	require.Empty(t, o.sweep(10), "who has left judges nobody")
+}
+
+// What is left until a deadline of some thousand years ago is less than a duration can say.
+func sweepAncient(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.Insert(t, ops.Request{Type: kind, RunAt: time.Date(400, 1, 3, 0, 0, 0, 0, time.UTC)})
+	w := want(kind, 1)
+	w.Deadline = time.Hour
+	require.Len(t, r.claim(w), 1)
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	swept := r.other("second").sweep(10)
+	require.Len(t, swept, 1)
+	require.Less(t, swept[0].Left, -200*365*24*time.Hour)
 }
 
 func sweepSettled(t testing.TB, h Harness) {
