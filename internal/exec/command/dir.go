@@ -21,6 +21,7 @@ type privateDir struct {
 	fd   *os.File // the directory itself, whatever its path leads to by now
 	uid  uint32   // whose it is, and whose the result must be
 	uses int      // attempts that have had it
+	bare bool     // result found nothing in it
 }
 
 // makeDir makes a directory for the user of the command; nil: the agent's own.
@@ -57,6 +58,9 @@ func (d *privateDir) resultPath() string { return filepath.Join(d.path, d.result
 // result reads what the command wrote: at most task.MaxResult+1 bytes of it, and how long it is. Where there is
 // nothing fit to be read, note may say why.
 func (d *privateDir) result() (body []byte, size int64, note string) {
+	if d.bare = d.empty(); d.bare {
+		return nil, 0, ""
+	}
 	fd, err := unix.Openat(int(d.fd.Fd()), d.resultName(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, 0, ""
@@ -92,7 +96,15 @@ func (d *privateDir) remove() error {
 
 // clean removes the result and tells whether the directory is empty now.
 func (d *privateDir) clean() bool {
+	if d.bare { // most commands leave no result, and one look is enough
+		return true
+	}
 	_ = unix.Unlinkat(int(d.fd.Fd()), d.resultName(), 0)
+	return d.empty()
+}
+
+// empty tells whether nothing is in the directory. "No" may mean that it cannot be told.
+func (d *privateDir) empty() bool {
 	if _, err := d.fd.Seek(0, io.SeekStart); err != nil {
 		return false
 	}

@@ -22,6 +22,7 @@ func (s *dirs) take(c *syscall.Credential) (*privateDir, error) {
 	for d := s.pop(uidOf(c)); d != nil; d = s.pop(uidOf(c)) {
 		if d.intact() {
 			d.uses++
+			d.bare = false
 			return d, nil
 		}
 		if err := d.remove(); err != nil { // an attempt moved it away, or let others in

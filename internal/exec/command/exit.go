@@ -46,7 +46,9 @@ func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outc
 	switch {
 	case end.stopped != nil && !(end.exit.ok() && len(body) > 0):
 		o = end.stopped.Outcome()
-	case end.exit.unknown: // only with end.gone false
+	case end.exit.unknown && end.gone: // another part of the agent's process waited for it
+		o = task.Outcome{Verdict: task.Failed, Error: "the process ended, and how is not known"}
+	case end.exit.unknown:
 		o = task.Outcome{Verdict: task.Failed, Error: "the process did not end"}
 	case end.exit.signal != 0:
 		o = task.Outcome{Verdict: task.Failed, Error: r.signalText(end.exit.signal)}

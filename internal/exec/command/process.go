@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -15,10 +14,11 @@ import (
 // process is a running command and its group, whose number is the leader's.
 type process struct {
 	pid    int
-	exited chan struct{} // closed once the leader has been reaped
-	state  *os.ProcessState
+	exited chan struct{}      // closed once the leader has been reaped
+	state  syscall.WaitStatus // of the leader; valid once exited is closed, unless lost
+	lost   bool               // the leader's state was not to be had
 
-	in  *os.File // our end of its standard input
+	in  *os.File // our end of its standard input; nil: it was written before the start
 	out *os.File // our end of its output
 
 	shared *shared
@@ -44,48 +44,90 @@ const maxPipe = 2 << 20
 
 // start starts a call as the leader of a new process group. What it leaves running ends with the process and
 // finish.
-func start(k *call, s *shared) (p *process, err error) {
-	childIn, in, err := os.Pipe()
+func start(k *call, s *shared) (*process, error) {
+	p := &process{exited: make(chan struct{}), shared: s}
+	childIn, err := p.makeInput(k.input)
 	if err != nil {
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, err
 	}
-	out, childOut, err := os.Pipe()
+	childOut, err := p.makeOutput()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), childIn.Close(), in.Close())
+		return nil, errors.Join(err, unix.Close(childIn), p.in.Close())
 	}
-	cmd := &exec.Cmd{
-		Path: k.path, Args: k.argv, Env: k.env, Dir: k.dir,
-		Stdin: childIn, Stdout: childOut, Stderr: childOut, // one pipe keeps the order of the two
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
-	}
-	small := len(k.input) <= pipeHolds
-	if small {
-		_, _ = in.Write(k.input)
-		_ = in.Close()
-	}
-	err = cmd.Start()
-	_, _ = childIn.Close(), childOut.Close()
+	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
+	p.pid, err = syscall.ForkExec(k.path, k.argv, &syscall.ProcAttr{
+		Dir: k.dir, Env: k.env,
+		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut)}, // one pipe keeps the order of the two
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
+	})
+	_, _ = unix.Close(childIn), unix.Close(childOut)
 	if err != nil {
-		_, _ = in.Close(), out.Close()
+		_, _ = p.in.Close(), p.out.Close()
 		return nil, startError(k, err)
 	}
-	p = &process{pid: cmd.Process.Pid, exited: make(chan struct{}), in: in, out: out, shared: s}
 	if b, ok := s.buffers.Get().(*[]byte); ok {
 		p.buffer = b
 	} else {
 		b := make([]byte, readSize)
 		p.buffer = &b
 	}
-	if !small {
+	if p.in != nil {
 		s.running.Go(func() { p.feed(k.input) })
 	}
 	s.running.Go(p.drain)
-	s.running.Go(func() {
-		_ = cmd.Wait() // what it says stands in the state
-		p.state = cmd.ProcessState
-		close(p.exited)
-	})
+	s.running.Go(p.reap)
 	return p, nil
+}
+
+// makeInput makes the pipe that is the command's standard input and returns the command's end. A short input is in it
+// when it returns; p.in is the other end for a longer one.
+func (p *process) makeInput(input []byte) (childIn int, err error) {
+	childIn, in, err := pipe()
+	if err != nil {
+		return 0, fmt.Errorf("make a pipe: %w", err)
+	}
+	if len(input) > pipeHolds {
+		if p.in, err = pollable(in); err != nil {
+			return 0, errors.Join(err, unix.Close(childIn))
+		}
+		return childIn, nil
+	}
+	_, _ = unix.Write(in, input)
+	_ = unix.Close(in)
+	return childIn, nil
+}
+
+// makeOutput makes the pipe that the command's output goes to and returns the command's end; p.out is the other.
+func (p *process) makeOutput() (childOut int, err error) {
+	out, childOut, err := pipe()
+	if err != nil {
+		return 0, fmt.Errorf("make a pipe: %w", err)
+	}
+	if p.out, err = pollable(out); err != nil {
+		return 0, errors.Join(err, unix.Close(childOut))
+	}
+	return childOut, nil
+}
+
+// pollable has Go's poller watch our end of a pipe.
+func pollable(fd int) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "|"), nil
+}
+
+// reap waits for the end of the leader. Nobody else waits for it (groupGone does only afterwards).
+func (p *process) reap() {
+	for {
+		_, err := syscall.Wait4(p.pid, &p.state, 0, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		p.lost = err != nil
+		close(p.exited)
+		return
+	}
 }
 
 // feed writes the input. A child that does not read it, or not all, is free to do so.
@@ -155,7 +197,9 @@ func (p *process) finish() string {
 	}
 	past := time.Unix(0, 0)
 	_ = p.out.SetReadDeadline(past) // wakes drain, which closes it
-	_ = p.in.SetWriteDeadline(past) // and feed
+	if p.in != nil {
+		_ = p.in.SetWriteDeadline(past) // and feed
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shared.buffers.Put(p.buffer)
@@ -175,17 +219,13 @@ func (p *process) ended() bool {
 
 // status is how the leader ended.
 func (p *process) status() exitStatus {
-	if !p.ended() {
+	if !p.ended() || p.lost {
 		return exitStatus{unknown: true}
 	}
-	ws, ok := p.state.Sys().(syscall.WaitStatus)
-	if !ok {
-		return exitStatus{unknown: true}
+	if p.state.Signaled() {
+		return exitStatus{signal: p.state.Signal()}
 	}
-	if ws.Signaled() {
-		return exitStatus{signal: ws.Signal()}
-	}
-	return exitStatus{code: ws.ExitStatus()}
+	return exitStatus{code: p.state.ExitStatus()}
 }
 
 // startError says in whose power it is that a call did not start.
@@ -197,9 +237,6 @@ func startError(k *call, err error) error {
 		if info, derr := os.Stat(k.dir); k.dir != "" && (derr != nil || !info.IsDir()) {
 			return fmt.Errorf("%s: dir = %q is no directory that the agent can enter", k.source, k.dir)
 		}
-	}
-	if path, ok := errors.AsType[*os.PathError](err); ok {
-		err = path.Err
 	}
 	return fmt.Errorf("%s: start %s: %w", k.source, k.argv[0], err)
 }

@@ -191,3 +191,22 @@ func TestForkingAllTheTime(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, groupGone(atoi(strings.TrimSpace(string(group)))))
 }
+
+// A process that somebody else has waited for has ended, and not with code 0.
+func TestNotOursToWaitFor(t *testing.T) {
+	p := &process{pid: os.Getppid(), exited: make(chan struct{})}
+	p.reap()
+	require.True(t, p.ended())
+	require.False(t, p.status().ok())
+	o := (&Runner{}).outcome(&task.Command{}, emptyDir(t), ending{exit: p.status(), gone: true})
+	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "the process ended, and how is not known"}, o)
+}
+
+// emptyDir is a private directory that the test removes.
+func emptyDir(t *testing.T) *privateDir {
+	t.Helper()
+	d, err := makeDir(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.remove()) })
+	return d
+}
