@@ -36,7 +36,8 @@ type Store interface {
 	// present session does.
 	Idle(ctx context.Context, s task.Session, idle bool) error
 	// Listen calls wake whenever there may be something new to claim, until ctx ends; it returns nil then. wake must
-	// not block. A store that cannot notify just waits for ctx; connections that are lost are opened again.
+	// not block. It is called once listening has begun, too, and after every gap. A store that cannot notify just waits
+	// for ctx; connections that are lost are opened again.
 	Listen(ctx context.Context, wake func()) error
 }
 

@@ -141,11 +141,12 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 	return nil
 }
 
-// Listen calls wake after every insert, until ctx ends.
+// Listen calls wake at its start, for what was inserted while nobody listened, and after every insert, until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func()) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
 	s.mu.Unlock()
+	wake()
 	<-ctx.Done()
 	s.mu.Lock()
 	delete(s.listeners, &wake)
