@@ -173,7 +173,7 @@ func (x *breaker) close() {
 // wait is how long an open breaker lets nothing through.
 func (x *breaker) wait(now time.Time) time.Duration {
 	wait := x.until.Sub(now)
-	if false {
+	if len(x.trials) > 0 {
 		if trial := x.lastTrial.Add(trialBound).Sub(now); trial > 0 {
 			wait = max(wait, min(trial, lookAgain))
 		}
