@@ -12,8 +12,9 @@ import (
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease *lease.Lease // nil: of a swept row, or a stray
-	stray bool
+	lease  *lease.Lease // nil: of a swept row, or a stray
+	judged bool         // a swept row
+	stray  bool
 }
 
 // bytes is what the outcome keeps in memory: the row as it was claimed, too.
@@ -34,6 +35,7 @@ type settler struct {
 	mu      sync.Mutex
 	queue   []*unsettled
 	waiting int // outcomes in memory, those under way included
+	judged  int // of these, of swept rows
 	bytes   int
 	failing bool
 	strays  map[task.ID]task.Fence // that are being given back
@@ -52,6 +54,9 @@ func (s *settler) add(u *unsettled) {
 	s.mu.Lock()
 	s.queue = append(s.queue, u)
 	s.waiting++
+	if u.judged {
+		s.judged++
+	}
 	s.bytes += u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
 	s.mu.Unlock()
@@ -91,11 +96,15 @@ func (s *settler) room() int {
 	return max(maxUnsettled-s.waiting-s.e.slots.held(), 0)
 }
 
-// stuck tells whether settlements fail now.
-func (s *settler) stuck() bool {
+// mayJudge is how many rows may be judged now, however many outcomes of the agent's own wait: maxSweep at once, and none
+// while settlements fail.
+func (s *settler) mayJudge() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failing
+	if s.failing {
+		return 0
+	}
+	return max(maxSweep-s.judged, 0)
 }
 
 // run settles until ctx ends. Small settlements take half of its time at the most: behind one it waits for as long as
@@ -230,6 +239,9 @@ func (s *settler) drop(u *unsettled) {
 		delete(s.strays, u.ID)
 	}
 	s.waiting--
+	if u.judged {
+		s.judged--
+	}
 	s.bytes -= u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
 }

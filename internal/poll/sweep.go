@@ -22,12 +22,16 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 		return
 	}
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
-		for e.keeper.MaySweep() && !e.settle.stuck() && e.settle.room() >= maxSweep && stopped.Err() == nil {
-			n, err := e.sweep(calls)
+		for e.keeper.MaySweep() && stopped.Err() == nil {
+			limit := e.settle.mayJudge()
+			if limit == 0 {
+				break
+			}
+			n, err := e.sweep(calls, limit)
 			if err != nil {
 				e.log.Warn("sweeping failed", "err", err)
 			}
-			if err != nil || n < maxSweep {
+			if err != nil || n < limit {
 				break
 			}
 		}
@@ -36,10 +40,10 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 
 // sweep claims dead rows for judgement and hands in the verdict of each: the same Decide and settlement as for any
 // other end.
-func (e *Engine) sweep(calls context.Context) (int, error) {
+func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	var rows []Swept
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
-		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), maxSweep, judgeFor)
+		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, judgeFor)
 		return err
 	})
 	if err != nil || len(rows) == 0 {
@@ -107,7 +111,7 @@ func (e *Engine) judge(r *Swept) {
 	}
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error, "state", s.Next.State)
-	e.settle.add(&unsettled{Settlement: s})
+	e.settle.add(&unsettled{Settlement: s, judged: true})
 }
 
 // policy is the policy that a row was claimed under. Where the store has lost it, the type's present one stands in,
