@@ -96,12 +96,12 @@ func (s *settler) room() int {
 	return max(maxUnsettled-s.waiting-s.e.slots.held(), 0)
 }
 
-// mayJudge is how many rows may be judged now, however many outcomes of the agent's own wait: maxSweep at once, and none
-// while settlements fail.
+// mayJudge is how many rows may be judged now, however many rows the agent has of its own: maxSweep at once, and none
+// while settlements fail or the memory for outcomes is full.
 func (s *settler) mayJudge() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failing {
+	if s.failing || s.bytes >= maxBytes {
 		return 0
 	}
 	return max(maxSweep-s.judged, 0)
