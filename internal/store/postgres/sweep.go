@@ -11,12 +11,13 @@ import (
 )
 
 // A sweep takes rows whose lease has ended or whose session is not present. A session that is not present itself takes
-// none: it may be the clock that has moved, and then everybody looks dead. Only running rows are looked at, all of
+// none: it may be the clock that has moved, and then everybody looks dead. One that was seen in the future was seen
+// before the clock was set back: it is present once it has been seen again. Only running rows are looked at, all of
 // them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and
 // a row that an application keeps is left for later.
 const sweepSQL = `
 WITH present AS MATERIALIZED (
-    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now()
+    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now() AND a.seen_at <= now() + interval '1 second'
 ), dead AS MATERIALIZED (
     SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present FROM {schema}.task AS t
     WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = $1)

@@ -157,7 +157,10 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until"},
 	}
-	back := strings.Replace(modifier(d), "+", "-", 1)
+	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
+	if d < 0 {
+		back = modifier(-d)
+	}
 	tx, err := h.app.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback() }() // where a statement was refused

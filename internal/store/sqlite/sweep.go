@@ -14,14 +14,16 @@ import (
 )
 
 // deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. A session (?3)
-// that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. It reads
-// every row that runs, and there are no more of these than agents have workers.
+// that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. One that was
+// seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. It
+// reads every row that runs, and there are no more of these than agents have workers.
 const deadQuery = `
-	SELECT t.id, ifnull(a.present_until > ?1, 0) AS present
-	FROM task AS t INDEXED BY task_running LEFT JOIN agent AS a ON a.session = t.session
+	SELECT t.id, a.session IS NOT NULL AS present
+	FROM task AS t INDEXED BY task_running
+		LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > ?1 AND a.seen_at <= ?4
 	WHERE t.state IN ('running', 'rollback_running')
-		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1)
-		AND (ifnull(t.lease_until <= ?1, 1) OR a.present_until IS NULL OR a.present_until <= ?1)
+		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1 AND seen_at <= ?4)
+		AND (ifnull(t.lease_until <= ?1, 1) OR a.session IS NULL)
 	ORDER BY t.id LIMIT ?2`
 
 const judgeQuery = `
@@ -43,7 +45,7 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 			err := r.Scan(&id, &p)
 			ids, present[id] = append(ids, id), p
 			return err
-		}, deadQuery, stamp(t.now), limit, int64(session))
+		}, deadQuery, stamp(t.now), limit, int64(session), stamp(t.now.Add(time.Second)))
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -72,7 +74,7 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 // anyDead looks for dead rows without the lock.
 func (s *Store) anyDead(ctx context.Context, session task.Session) (found bool, err error) {
 	err = s.view(ctx, "look for dead tasks", func(t *sql.Tx) error {
-		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1, int64(session)).Scan(&found)
+		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1, int64(session), stamp(s.now().Add(time.Second))).Scan(&found)
 	})
 	return found, err
 }

@@ -27,6 +27,7 @@ func sweepChecks() []Check {
 		{"a judged row whose judge is late", sweepJudgeLate},
 		{"a judge's own dead rows", sweepOwn},
 		{"a judge who is absent", sweepAbsent},
+		{"after the clock was set back", sweepClockBack},
 		{"a deadline that passed long ago", sweepAncient},
 		{"a judgement is settled", sweepSettled},
 	}
@@ -45,6 +46,23 @@ func sweepLiving(t testing.TB, h Harness) {
 	o.present()
 	require.Empty(t, o.sweep(10), "its session was there again")
 	require.Equal(t, task.StateRunning, r.state(rows[2].ID))
+}
+
+func sweepClockBack(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	row := r.held()
+	r.Advance(t, -24*time.Hour)
+	require.Empty(t, o.sweep(10), "nobody has been seen since")
+	o.present()
+	r.present()
+	require.Empty(t, o.sweep(10))
+	r.Advance(t, -24*time.Hour)
+	o.present()
+	swept := o.sweep(10)
+	require.Len(t, swept, 1, "its session has not been seen since, however far ahead its presence ends")
+	require.Equal(t, row.ID, swept[0].ID)
+	require.False(t, swept[0].Present)
 }
 
 func sweepLease(t testing.TB, h Harness) {
