@@ -37,12 +37,16 @@ shared_preload_libraries = 'pg_stat_statements'
 endef
 export BENCH_POSTGRES
 
-bench: ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
+bench: bench/graphile/node_modules/.package-lock.json ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
 	@mkdir -p bin
 	cd bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o ../bin/bench .
-	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres bin/bench -targets bench/targets.json \
+	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres bin/bench -targets bench/targets.json -graphile bench/graphile \
 	  $(if $(ONLY),-only $(ONLY)) $(if $(PEERS),-peers $(PEERS)) $(if $(ROUNDS),-rounds $(ROUNDS)) \
 	  $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(WORKERS),-workers $(WORKERS)) $(if $(SCALE),-scale $(SCALE)) $(if $(PROFILE),-profile $(PROFILE))
+
+bench/graphile/node_modules/.package-lock.json: bench/graphile/package-lock.json
+	cd bench/graphile && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 check: fmt lint lint-scripts test ## format, lint and test
 
@@ -63,4 +67,4 @@ $(LINT): Makefile
 	@touch $@
 
 clean: ## remove what was built
-	rm -rf bin .cache examples/node/node_modules
+	rm -rf bin .cache examples/node/node_modules bench/graphile/node_modules

@@ -68,6 +68,7 @@ type options struct {
 	scale    float64
 	profile  string
 	targets  string
+	graphile string
 	workers  map[string]int
 	patience time.Duration
 }
@@ -81,11 +82,12 @@ func parse(args []string) (*options, error) {
 		names = append(names, s.Name)
 	}
 	f.StringVar(&only, "only", "", "measure only these, separated by commas: "+strings.Join(names, ", "))
-	f.StringVar(&peers, "peers", "leasehold,raw,river", "who takes part, separated by commas")
+	f.StringVar(&peers, "peers", "leasehold,raw,river,graphile", "who takes part, separated by commas")
 	f.StringVar(&workers, "workers", "", "workers in place of a contender's own: leasehold=200,river=500")
 	f.DurationVar(&o.patience, "patience", 5*time.Minute, "how long to wait for a quiet machine, and repeat what others disturbed, in all")
 	f.IntVar(&o.rounds, "rounds", 5, "how often each is measured")
 	f.Float64Var(&o.scale, "scale", 1, "multiplies all numbers of rows")
+	f.StringVar(&o.graphile, "graphile", "graphile", "the `directory` of graphile-worker, with its packages")
 	f.StringVar(&o.profile, "profile", "", "a `directory` for CPU profiles of Leasehold")
 	f.StringVar(&o.targets, "targets", "targets.json", "the `file` of targets; \"\": none are checked")
 	if err := f.Parse(args); err != nil {
@@ -140,13 +142,23 @@ func (o *options) contenders() ([]rig.Contender, error) {
 			Producer: func(ctx context.Context, url string) (rig.Producer, error) { return river.NewProducer(ctx, url) },
 		},
 	}
+	all = append(all, rig.Contender{
+		// What it has done it deletes, and what has failed stays.
+		Name: "graphile", Command: []string{"node", filepath.Join(o.graphile, "main.mjs")},
+		Finished: `SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('graphile_worker._private_jobs', 'id')::regclass), 0)
+			- count(*) FROM graphile_worker._private_jobs`,
+		Producer: rig.SQLProducer(`SELECT graphile_worker.add_job('` + work.TaskType + `', $1::json)`),
+	})
 	var found []rig.Contender
 	for _, name := range o.peers {
 		i := slices.IndexFunc(all, func(c rig.Contender) bool { return c.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no such contender: %q", name)
 		}
-		all[i].Command, all[i].Workers = []string{self, asContender, name}, o.workers[name]
+		if all[i].Command == nil {
+			all[i].Command = []string{self, asContender, name}
+		}
+		all[i].Workers = o.workers[name]
 		found = append(found, all[i])
 	}
 	return found, nil

@@ -30,7 +30,7 @@ func workers(j work.Job) int {
 	case j.Workers > 0:
 		return j.Workers
 	case j.Kind == work.Exec:
-		return 16
+		return 128
 	case j.Kind == work.HTTP:
 		return 256
 	default:

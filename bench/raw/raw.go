@@ -56,7 +56,7 @@ func workers(j work.Job) int {
 	case j.Kind == work.Noop:
 		return 4
 	case j.Kind == work.Exec:
-		return 16
+		return 128
 	default:
 		return 256
 	}
