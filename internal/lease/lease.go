@@ -81,15 +81,18 @@ func (l *Lease) Start() {
 		return
 	}
 	l.isStart, l.started = true, l.clock.Now()
-	length := l.length()
-	reason := fmt.Sprintf("ran longer than its timeout of %s", length)
 	timeout, _, stop := l.policy.Lengths(l.task.Phase())
-	if length < timeout {
-		reason = "the task's deadline has come"
-	}
+	length := l.length()
+	byDeadline := length < timeout
 	// A start that the store or the agent delayed does not move the lease's end.
 	length = max(min(length, l.end-stop-l.started), 0)
-	l.timer = time.AfterFunc(length, func() { l.Stop(&Cause{Verdict: task.TimedOut, Reason: reason}) })
+	l.timer = time.AfterFunc(length, func() {
+		reason := "the task's deadline has come"
+		if !byDeadline {
+			reason = fmt.Sprintf("ran longer than its timeout of %s", timeout)
+		}
+		l.Stop(&Cause{Verdict: task.TimedOut, Reason: reason})
+	})
 }
 
 // Late tells whether so much of the window has passed that an attempt which starts now would be stopped before its time.
