@@ -138,7 +138,7 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 // listen is the listener: it answers until everything else has ended or is about to.
 func (a *agent) listen(s *signals) part {
 	server := api.New(a.listener, api.Options{
-		Gatherer: a.registry, Token: a.cfg.Agent.Token, Log: a.log,
+		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log,
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
 			return draining

@@ -18,6 +18,8 @@ type guard struct {
 	local bool
 	unix  bool
 	token string
+	// advertised is the host, with its port, by which the operator says that this listener is reached; "": none.
+	advertised string
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +44,9 @@ func (g *guard) foreign(r *http.Request) string {
 				"set `listen` to another address, and `token`, in the agent block"
 		}
 	}
-	if !g.unix && !localHost(r.Host) {
-		return "this listener answers to localhost and loopback addresses only, not to the host " + quote(r.Host)
+	if !g.unix && !localHost(r.Host) && (g.advertised == "" || !strings.EqualFold(r.Host, g.advertised)) {
+		return "this listener answers to localhost and loopback addresses only, not to the host " + quote(r.Host) +
+			": if it is reached so, name it in `advertise`, in the agent block"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)

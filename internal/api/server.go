@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,9 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Token    string // for reading off loopback; "": none configured, so most is refused there
 	Log      *slog.Logger
+	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
+	// listener answers to this host too. "": none.
+	Advertise string
 }
 
 // Server answers on the agent's listener.
@@ -64,7 +68,7 @@ func New(l net.Listener, o Options) *Server {
 		listener: l, stop: stop,
 		server: &http.Server{
 			Handler: &guard{
-				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token,
+				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token, advertised: host(o.Advertise),
 			},
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
@@ -74,6 +78,15 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
+}
+
+// host is the host and port of an address, as a request's Host names them; "" for none.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // Serve answers until Shutdown; it returns nil then.

@@ -236,6 +236,14 @@ func TestShutdownIsBounded(t *testing.T) {
 	require.NoError(t, <-served)
 }
 
+func TestAdvertisedHostIsNotForeign(t *testing.T) {
+	ask := serve(t, listen(t, "127.0.0.1:0"), Options{Advertise: "http://tasks.example:7070"})
+	require.Equal(t, 200, ask("GET", "/", "Host", "Tasks.example:7070").status)
+	require.Equal(t, 403, ask("GET", "/", "Host", "tasks.example").status)
+	require.Equal(t, 403, ask("GET", "/", "Host", "evil.example").status)
+	require.Equal(t, 403, ask("GET", "/", "Host", "tasks.example:7070", "Origin", "http://evil.example").status)
+}
+
 func TestUnixSocketNeedsNoHost(t *testing.T) {
 	l := listen(t, "unix://"+filepath.Join(t.TempDir(), "s"))
 	ask := serve(t, l, Options{})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -35,21 +36,21 @@ const (
 func agentShape() *shape {
 	return &shape{
 		name:  "agent",
-		attrs: []string{"name", "region", "workers", "listen", "poll", "presence", "drain", "token"},
-		later: []string{"advertise"},
+		attrs: []string{"name", "region", "workers", "listen", "advertise", "poll", "presence", "drain", "token"},
 	}
 }
 
 func (b *block) agent() Agent {
 	return Agent{
-		Name:     b.agentName(),
-		Region:   b.str("region", "", checkName),
-		Workers:  b.num("workers", defaultWorkers, 0, maxWorkers),
-		Listen:   b.str("listen", defaultListen, checkListen),
-		Poll:     b.length("poll", defaultPoll, 10*time.Millisecond, time.Hour),
-		Presence: b.length("presence", defaultPresence, minPresence, maxPresence),
-		Drain:    b.length("drain", defaultDrain, 0, day),
-		Token:    b.secret("token", ""),
+		Name:      b.agentName(),
+		Region:    b.str("region", "", checkName),
+		Workers:   b.num("workers", defaultWorkers, 0, maxWorkers),
+		Listen:    b.str("listen", defaultListen, checkListen),
+		Advertise: b.str("advertise", "", checkAdvertise),
+		Poll:      b.length("poll", defaultPoll, 10*time.Millisecond, time.Hour),
+		Presence:  b.length("presence", defaultPresence, minPresence, maxPresence),
+		Drain:     b.length("drain", defaultDrain, 0, day),
+		Token:     b.secret("token", ""),
 	}
 }
 
@@ -83,6 +84,21 @@ func checkName(s string) error {
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return errors.New("it holds control characters")
+	}
+	return nil
+}
+
+// checkAdvertise checks the address by which others reach the listener: that of its root.
+func checkAdvertise(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return errors.New(`write http://host:port or https://host, as in "http://127.0.0.1:7070"`)
+	}
+	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("it is scheme, host and port alone")
 	}
 	return nil
 }

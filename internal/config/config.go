@@ -32,14 +32,15 @@ type Config struct {
 
 // Agent is the agent block.
 type Agent struct {
-	Name     string        // the host name by default
-	Region   string        // "" for none
-	Workers  int           // attempts at once; 0: an observer that claims nothing
-	Listen   string        // "host:port", or "unix:///path"
-	Poll     time.Duration // how often to look when nothing wakes the agent
-	Presence time.Duration // an agent silent for this long is dead
-	Drain    time.Duration // how long running tasks may take to finish on SIGTERM
-	Token    string        // "" for none; secret
+	Name      string        // the host name by default
+	Region    string        // "" for none
+	Workers   int           // attempts at once; 0: an observer that claims nothing
+	Listen    string        // "host:port", or "unix:///path"
+	Advertise string        // how others reach the listener, as http://host:port; "": as Listen says
+	Poll      time.Duration // how often to look when nothing wakes the agent
+	Presence  time.Duration // an agent silent for this long is dead
+	Drain     time.Duration // how long running tasks may take to finish on SIGTERM
+	Token     string        // "" for none; secret
 }
 
 // Store is the store block.

@@ -77,14 +77,15 @@ task "call" {
 
 const everything = `
 agent {
-  name     = "billing-1"
-  region   = "sg"
-  workers  = 8
-  listen   = "unix:///run/leasehold.sock"
-  poll     = "500ms"
-  presence = "1m30s"
-  drain    = "0s"
-  token    = env("TOKEN", "")
+  name      = "billing-1"
+  region    = "sg"
+  workers   = 8
+  listen    = "unix:///run/leasehold.sock"
+  advertise = "https://tasks.example:7070"
+  poll      = "500ms"
+  presence  = "1m30s"
+  drain     = "0s"
+  token     = env("TOKEN", "")
 }
 
 store {
@@ -144,7 +145,7 @@ func TestEverything(t *testing.T) {
 	cfg, err := Load([]string{dir}, options(everythingEnv()))
 	require.NoError(t, err, report(err))
 	require.Equal(t, Agent{
-		Name: "billing-1", Region: "sg", Workers: 8, Listen: "unix:///run/leasehold.sock",
+		Name: "billing-1", Region: "sg", Workers: 8, Listen: "unix:///run/leasehold.sock", Advertise: "https://tasks.example:7070",
 		Poll: 500 * time.Millisecond, Presence: 90 * time.Second, Token: "tok",
 	}, cfg.Agent)
 	require.Equal(t, Store{
