@@ -1,7 +1,9 @@
 package poll
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -31,17 +33,16 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
 		return false
 	}
-	m := e.o.Metrics
-	m.StartLatency.WithLabelValues(t.Name).Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
-	running := m.Running.WithLabelValues(t.Name)
-	running.Inc()
+	m := &a.lane.meters
+	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
+	m.running.Inc()
 	start := e.o.Clock.Now()
 	out := e.run(l, t)
 	took := e.o.Clock.Now() - start
-	running.Dec()
+	m.running.Dec()
 	l.Close()
-	m.Attempts.WithLabelValues(t.Name, string(row.Phase()), string(out.Verdict)).Inc()
-	m.AttemptDuration.WithLabelValues(t.Name).Observe(took.Seconds())
+	m.ended[out.Verdict].Inc()
+	m.duration.Observe(took.Seconds())
 	e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
 	if out.Verdict == task.Lost {
 		e.keeper.Release(l) // another has the row: there is nothing to settle
@@ -98,20 +99,30 @@ func (e *Engine) decide(row *task.Task, l *lease.Lease, out task.Outcome) Settle
 
 // report logs the end of an attempt: what went well for those who look closely, the rest for everybody.
 func (e *Engine) report(row *task.Task, s Settlement) {
+	level := slog.LevelWarn
+	switch {
+	case s.Outcome.Verdict == task.Succeeded:
+		level = slog.LevelDebug
+	case s.Next.State.Waiting():
+		level = slog.LevelInfo
+	}
+	ctx := context.Background()
+	if !e.log.Enabled(ctx, level) { // mostly: what is below costs more than all the rest of a small task
+		return
+	}
 	args := []any{
 		"task", row.ID, "type", row.Type, "fence", s.RanFence, "attempt", row.Attempt, "outcome", s.Outcome.Verdict, "state", s.Next.State,
 	}
 	if s.Started >= 0 {
 		args = append(args, "took", s.Started.Round(100*time.Microsecond))
 	}
-	switch {
-	case s.Outcome.Verdict == task.Succeeded:
-		e.log.Debug("attempt ended", args...)
-	case s.Next.State.Waiting():
-		e.log.Info("attempt ended", append(args, "why", s.Next.Reason, "again_in", s.Next.Delay.Round(time.Millisecond))...)
-	default:
-		e.log.Warn("attempt ended", append(args, "why", s.Next.Reason)...)
+	if s.Next.Reason != "" {
+		args = append(args, "why", s.Next.Reason)
 	}
+	if s.Next.State.Waiting() {
+		args = append(args, "again_in", s.Next.Delay.Round(time.Millisecond))
+	}
+	e.log.Log(ctx, level, "attempt ended", args...)
 }
 
 // clean makes an outcome something that every store can keep: bounded, valid UTF-8 without NUL.

@@ -110,7 +110,7 @@ func New(o Options) *Engine {
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
 	})
-	e.slots = newSlots(o.Workers, o.Types, o.Clock)
+	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
 	e.size = newStride(maxClaim)
 	e.settle = newSettler(e)
 	e.wake = newWake()

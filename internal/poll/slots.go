@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // attempt is a claimed row on its way.
@@ -22,6 +23,7 @@ type lane struct {
 	workers int // attempts at once
 	policy  task.PolicyHash
 	sources []*source
+	meters  meters
 	turn    int // which source comes first, so that they take turns
 
 	running int
@@ -57,10 +59,10 @@ type slots struct {
 
 const rateWeight = 0.3 // of the newest reading of a lane's rate
 
-func newSlots(workers int, types []*task.Type, clock lease.Clock) *slots {
+func newSlots(workers int, types []*task.Type, clock lease.Clock, metrics *telemetry.Metrics) *slots {
 	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
 	for _, t := range types {
-		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}}
+		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t.Name)}
 		if t.Workers > 0 {
 			l.workers = min(t.Workers, workers)
 		}

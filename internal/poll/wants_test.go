@@ -4,11 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 func TestDivide(t *testing.T) {
@@ -56,7 +58,7 @@ func TestAheadIsBoundedInBytes(t *testing.T) {
 		types = append(types, &task.Type{Name: name})
 	}
 	now := time.Duration(0)
-	s := newSlots(8, types, lease.ClockFunc(func() time.Duration { return now }))
+	s := newSlots(8, types, lease.ClockFunc(func() time.Duration { return now }), telemetry.NewMetrics(prometheus.NewRegistry()))
 	s.running = 8 // of one type; all others could take every slot
 	s.lanes[0].running = 8
 	for _, c := range []struct {
