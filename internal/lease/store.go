@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -16,10 +17,11 @@ const (
 	Applied               // done
 	Ended                 // a repeat of what is already so
 	Busy                  // somebody's transaction keeps the row: try again
+	Unaware               // a cancellation was asked for that the decision did not know of: decide again
 )
 
 func (a Answer) String() string {
-	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy"}[a]
+	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy", Unaware: "unaware"}[a]
 }
 
 // Store is what leases need of the store. Every call may be repeated: a reply that is lost costs nothing but the
@@ -33,8 +35,24 @@ type Store interface {
 	Present(ctx context.Context, p Presence) (Standing, error)
 	// Renew moves lease ends, one answer a row in the order of rows. It never answers Ended.
 	Renew(ctx context.Context, s task.Session, rows []Renewal) ([]Answer, error)
-	// Leave ends the session's presence at once; what it still holds is up for sweeping.
+	// Leave ends the session's presence at once; what it still holds is up for sweeping, what it detached is not.
 	Leave(ctx context.Context, s task.Session) error
+}
+
+// Remote is what pings and completions need of the store that come by another way than the session that holds the row.
+// Every call may be repeated.
+type Remote interface {
+	// Secret is the store's own key for ping URLs, the same for all agents, 32 bytes at least.
+	Secret(ctx context.Context) ([]byte, error)
+	// Ping takes in pings by id and fence alone, one answer a row in the order of rows; an (id, fence) stands in it
+	// once. Windows and what counts follow the policy that the row was claimed under.
+	Ping(ctx context.Context, rows []RemotePing) ([]Pong, error)
+	// Complete ends a run as succeeded with that result (nil: none), a rollback as rolled back, whoever holds it: Applied,
+	// Ended where the same fence has completed it before, Lost or Busy.
+	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (Answer, error)
+	// Completed tells which of the rows have been completed by the fence that is named, by Complete or by SQL, in the
+	// order of rows.
+	Completed(ctx context.Context, rows []Held) ([]bool, error)
 }
 
 // Agent describes a session for those who look.
@@ -72,9 +90,18 @@ type Standing struct {
 
 // Held is a row that a session holds in the store.
 type Held struct {
-	ID    task.ID
-	Fence task.Fence
-	Claim int64 // number of the claim that took it
+	ID       task.ID
+	Fence    task.Fence
+	Claim    int64 // number of the claim that took it
+	Detached bool
+	// CancelAsked: somebody wants the task cancelled; CancelReason says who or why, "" where that was not said.
+	CancelAsked  bool
+	CancelReason string
+	// Pinged: pings came in by another way than this session since the row was claimed, and the next one is due in
+	// PingDue by the store's clock; negative: it is late.
+	Pinged  bool
+	PingDue time.Duration
+	Left    time.Duration // until the window ends, by the store's clock
 }
 
 // Renewal asks for a lease that ends Window after a moment that was Age ago, by the store's clock when it writes.
@@ -85,4 +112,7 @@ type Renewal struct {
 	Window time.Duration // heartbeat + stop, or what is left of the attempt if that is less
 	// Exact sets the end to just that; otherwise an end that is already later stays.
 	Exact bool
+	// Detach takes the lease off the session: from now on it depends on its window alone, not on presence.
+	Detach bool
+	Notes  // written with it, whatever becomes of the end
 }

@@ -144,7 +144,7 @@ func (w *wire) Leave(ctx context.Context, s task.Session) error {
 	return err
 }
 
-func (w *wire) Listen(ctx context.Context, wake func()) error {
+func (w *wire) Listen(ctx context.Context, wake func(poll.News)) error {
 	if w.deaf {
 		<-ctx.Done()
 		return nil

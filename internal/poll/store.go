@@ -35,11 +35,28 @@ type Store interface {
 	// Idle says whether the session wants to be notified of inserts. Producers pay for notifications only while some
 	// present session does.
 	Idle(ctx context.Context, s task.Session, idle bool) error
-	// Listen calls wake whenever there may be something new to claim, until ctx ends; it returns nil then. wake must
-	// not block. It is called once listening has begun, too, and after every gap. A store that cannot notify just waits
-	// for ctx; connections that are lost are opened again.
-	Listen(ctx context.Context, wake func()) error
+	// Listen calls wake whenever there is news, until ctx ends; it returns nil then. wake must not block. It is called
+	// once listening has begun, too, and after every gap, with all that may have been missed. A store that cannot notify
+	// just waits for ctx; connections that are lost are opened again.
+	Listen(ctx context.Context, wake func(News)) error
 }
+
+// Adopter is a store in which one attempt that reports its own end can be judged, whoever holds it.
+type Adopter interface {
+	// Adopt claims for judgement the row that is held with that fence, as Sweep does with rows of the dead: Applied, and
+	// swept tells the row; Ended where an attempt with that fence has been judged as failed or rejected before; else Lost
+	// or Busy.
+	Adopt(ctx context.Context, s task.Session, id task.ID, f task.Fence, judge time.Duration) (swept *Swept, a lease.Answer, err error)
+}
+
+// News is what Listen tells: a set of Due and Asked.
+type News uint8
+
+// The kinds of news. A store that cannot tell them apart says both.
+const (
+	Due   News = 1 << iota // there may be something new to claim
+	Asked                  // a row that somebody holds may have been asked to stop
+)
 
 // Claim asks for rows.
 type Claim struct {
@@ -73,6 +90,11 @@ type Settlement struct {
 	Started  time.Duration // how long ago it started; < 0: it never did
 	// Silent keeps the attempt out of the history: a claimed row that was given back before anything was tried.
 	Silent bool
+	// CancelKnown: whoever decided knew whether a cancellation was asked for. A row that would wait again although one
+	// was asked for and this is false stays as it is, and the answer is lease.Unaware.
+	CancelKnown bool
+	// Notes are what the task said that no renewal has brought to the store.
+	Notes lease.Notes
 }
 
 // Tells is what the row itself says of the attempt from now on: its verdict, and why, for people. A row that waits
@@ -90,5 +112,6 @@ type Swept struct {
 	task.Task               // with the fence of the judgement
 	RanFence  task.Fence    // the fence of the hold that ended
 	Present   bool          // its session is still there, so the lease itself ran out
+	Detached  bool          // it depended on its window alone
 	Left      time.Duration // until the task's own deadline, by the store's clock; meaningless without one
 }

@@ -21,7 +21,7 @@ func newWake() *wake {
 }
 
 // call says that something may be new. It never blocks.
-func (w *wake) call() {
+func (w *wake) call(News) {
 	select {
 	case w.called <- struct{}{}:
 	default:

@@ -10,19 +10,28 @@ import (
 type Policy struct {
 	Timeout   time.Duration `json:"timeout"`             // one attempt, at the most; > 0
 	Heartbeat time.Duration `json:"heartbeat,omitempty"` // the longest silence; 0: no pings are due
-	Stop      time.Duration `json:"stop"`                // from the start of stopping to the lease's end (StopLength)
-	Check     time.Duration `json:"check,omitempty"`     // the check's timeout; 0: no check
-	Deadline  time.Duration `json:"deadline,omitempty"`  // from due to done, all attempts; 0: none
-	Retry     Retry         `json:"retry"`
-	Rollback  *Undo         `json:"rollback,omitempty"` // nil: the type cannot be rolled back
+	// MaxHeartbeat is the longest window that a ping may ask for.
+	MaxHeartbeat time.Duration `json:"max_heartbeat,omitempty"`
+	// RequireProgress: a ping counts only if its progress or checkpoint differs from the last.
+	RequireProgress bool          `json:"require_progress,omitempty"`
+	Async           bool          `json:"async,omitempty"`    // a 202 detaches the lease
+	Stop            time.Duration `json:"stop"`               // from the start of stopping to the lease's end (StopLength)
+	Check           time.Duration `json:"check,omitempty"`    // the check's timeout; 0: no check
+	Deadline        time.Duration `json:"deadline,omitempty"` // from due to done, all attempts; 0: none
+	Retry           Retry         `json:"retry"`
+	Rollback        *Undo         `json:"rollback,omitempty"` // nil: the type cannot be rolled back
 }
 
 // Undo is the policy of the rollback phase.
 type Undo struct {
 	Timeout   time.Duration `json:"timeout"`
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
-	Stop      time.Duration `json:"stop"`
-	Retry     Retry         `json:"retry"` // On is not looked at: all but Rejected is tried again
+	// As in Policy.
+	MaxHeartbeat    time.Duration `json:"max_heartbeat,omitempty"`
+	RequireProgress bool          `json:"require_progress,omitempty"`
+	Async           bool          `json:"async,omitempty"`
+	Stop            time.Duration `json:"stop"`
+	Retry           Retry         `json:"retry"` // On is not looked at: all but Rejected is tried again
 }
 
 // Retry says how often and when a task is tried again.

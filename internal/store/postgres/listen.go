@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/poll"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 var errNoEcho = errors.New("no notification came back")
 
 // Listen calls wake when rows may have been inserted, and after every gap in listening, until ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	echoed := !s.notify
 	delay := againFirst
 	for s.notify {
@@ -67,7 +69,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // listen listens on one connection until it is lost.
-func (s *Store) listen(ctx context.Context, wake func(), echoed *bool) error {
+func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) error {
 	opening, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	conn, err := s.connect.single(opening)
@@ -88,12 +90,12 @@ func (s *Store) listen(ctx context.Context, wake func(), echoed *bool) error {
 		}
 		*echoed = true
 	}
-	wake() // for what was inserted while nobody listened
+	wake(poll.Due) // for what was inserted while nobody listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
 		case err == nil && !strings.HasPrefix(payload, echoPrefix):
-			wake()
+			wake(poll.Due)
 		case err == nil:
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -125,7 +127,7 @@ func probe(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // echo has the agent notify itself, and waits until that arrives.
-func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func()) error {
+func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(poll.News)) error {
 	token := echoPrefix + strconv.FormatUint(rand.Uint64(), 36)
 	err := s.do(ctx, "notify myself", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", s.schema.channel(), token)
@@ -141,7 +143,7 @@ func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func()) error {
 		case err == nil && payload == token:
 			return nil
 		case err == nil && !strings.HasPrefix(payload, echoPrefix):
-			wake()
+			wake(poll.Due)
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			return errNoEcho
 		case err != nil:

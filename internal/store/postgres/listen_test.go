@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
@@ -25,7 +26,7 @@ func listening(t *testing.T, s *postgres.Store) (wakes chan struct{}) {
 	wakes = make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Listen(ctx, func() { wakes <- struct{}{} }) }()
+	go func() { done <- s.Listen(ctx, func(poll.News) { wakes <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		select {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -19,7 +20,7 @@ func (s *Store) Idle(ctx context.Context, _ task.Session, _ bool) error { return
 // once, by anyone. It asks a connection of its own whether anything was committed (PRAGMA data_version,
 // https://sqlite.org/pragma.html#pragma_data_version), and only if so, whether it is of interest: claims and
 // settlements, an agent's own or another's, wake nobody.
-func (s *Store) Listen(ctx context.Context, wake func()) (err error) {
+func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
 	db, err := s.openDB("ro")
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (l *listener) close() error {
 	return errors.Join(append(errs, l.conn.Close())...)
 }
 
-func (l *listener) loop(ctx context.Context, wake func()) error {
+func (l *listener) loop(ctx context.Context, wake func(poll.News)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	seen, last, first := int64(0), [2]int64{}, true
@@ -83,7 +84,7 @@ func (l *listener) loop(ctx context.Context, wake func()) error {
 				return err
 			}
 			if first || work != last {
-				wake()
+				wake(poll.Due)
 			}
 			seen, last, first = version, work, false
 		}

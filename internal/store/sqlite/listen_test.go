@@ -19,7 +19,7 @@ func listen(t *testing.T, s *Store) (woken chan struct{}) {
 	woken = make(chan struct{}, 1000)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Listen(ctx, func() { woken <- struct{}{} }) }()
+	go func() { ended <- s.Listen(ctx, func(poll.News) { woken <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)

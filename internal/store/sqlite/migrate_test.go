@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -141,7 +142,7 @@ func TestCallsOnAFileWithoutSchemaNameTheRemedy(t *testing.T) {
 	_, err := h.Get(t.Context(), 1)
 	require.ErrorAs(t, err, new(*store.SchemaError))
 	require.ErrorContains(t, err, "leasehold migrate up")
-	require.ErrorAs(t, h.Listen(t.Context(), func() {}), new(*store.SchemaError))
+	require.ErrorAs(t, h.Listen(t.Context(), func(poll.News) {}), new(*store.SchemaError))
 }
 
 // Ten stores in this process and ten processes meet on a file that is not there yet.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 )
 
 func wakeChecks() []Check {
@@ -23,7 +24,7 @@ func (r *rig) listen() (wakes <-chan struct{}, stop func()) {
 	woken := make(chan struct{}, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Listen(ctx, func() {
+		ended <- r.Listen(ctx, func(poll.News) {
 			select {
 			case woken <- struct{}{}:
 			default:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -81,7 +82,7 @@ func (s *Store) add(row *Row) {
 	row.ID = s.lastTask
 	s.live[row.ID] = row
 	for wake := range s.listeners {
-		(*wake)()
+		(*wake)(poll.Due)
 	}
 }
 

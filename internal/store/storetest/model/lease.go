@@ -142,11 +142,11 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 }
 
 // Listen calls wake at its start, for what was inserted while nobody listened, and after every insert, until ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func()) error {
+func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
 	s.mu.Unlock()
-	wake()
+	wake(poll.Due)
 	<-ctx.Done()
 	s.mu.Lock()
 	delete(s.listeners, &wake)

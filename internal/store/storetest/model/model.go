@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -33,7 +34,7 @@ type Store struct {
 	agents      map[task.Session]*Agent
 	policies    map[task.PolicyHash]task.Policy
 	kept        map[task.ID]int // rows that transactions of applications keep where they are, and how many do
-	listeners   map[*func()]struct{}
+	listeners   map[*func(poll.News)]struct{}
 }
 
 // Row is a task as it is stored.
@@ -97,7 +98,7 @@ func New(clock func() time.Time) *Store {
 		agents:    map[task.Session]*Agent{},
 		policies:  map[task.PolicyHash]task.Policy{},
 		kept:      map[task.ID]int{},
-		listeners: map[*func()]struct{}{},
+		listeners: map[*func(poll.News)]struct{}{},
 	}
 }
 

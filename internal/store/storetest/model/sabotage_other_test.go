@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
@@ -78,7 +79,7 @@ func maintaining(f maintainFunc) wrong {
 // sleeps wakes nobody.
 type sleeps struct{ *storetest.OnModel }
 
-func (sleeps) Listen(ctx context.Context, _ func()) error {
+func (sleeps) Listen(ctx context.Context, _ func(poll.News)) error {
 	<-ctx.Done()
 	return nil
 }
@@ -86,7 +87,7 @@ func (sleeps) Listen(ctx context.Context, _ func()) error {
 // complains returns an error when its listening is over.
 type complains struct{ *storetest.OnModel }
 
-func (b complains) Listen(ctx context.Context, wake func()) error {
+func (b complains) Listen(ctx context.Context, wake func(poll.News)) error {
 	_ = b.OnModel.Listen(ctx, wake)
 	return ctx.Err()
 }
