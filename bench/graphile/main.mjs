@@ -142,18 +142,18 @@ function used() {
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function measure(job, begin) {
+async function measure(job, heard) {
   const look = new pg.Client(job.url);
   await look.connect();
   const latencies = [];
   const { work, all } = worker(job, latencies);
   say({ ready: true });
-  await begin;
+  await heard();
   const before = used();
   const start = performance.now();
   const runner = await run({ preset: preset(job), noHandleSignals: true, taskList: { [taskType]: work }, parsedCronItems: [] });
   if (job.kind === 'idle') {
-    await pause(job.for / 1e6);
+    await heard(); // nothing more: its input has ended
   } else {
     await all;
     for (;;) {
@@ -183,6 +183,6 @@ if (job.step === 'setup') {
   await setup(job);
   say({ result: {} });
 } else {
-  say({ result: await measure(job, lines.next()) });
+  say({ result: await measure(job, () => lines.next()) });
 }
 process.exit(0);

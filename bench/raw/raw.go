@@ -110,7 +110,7 @@ type engine struct {
 func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
 	e := &engine{job: j, doer: work.NewDoer(j, workers(j)), rows: make(chan []row, ahead), done: make(chan row, 4*claimRows)}
 	for _, c := range []**pgx.Conn{&e.claims, &e.settles, &e.look} {
-		cfg, err := pgx.ParseConfig(j.URL)
+		cfg, err := pgx.ParseConfig(j.URL) // there is no pooler in between: it would refuse what follows
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ type Postgres struct {
 	admin      *pgx.Conn
 	pid        int
 	statements bool // pg_stat_statements is there
+	number     int  // of the version: 150018
 	Version    string
 	Settings   string // those that matter, for the report
 }
@@ -40,7 +41,8 @@ func Connect(ctx context.Context, address string) (*Postgres, error) {
 	err = p.admin.QueryRow(ctx, `SELECT pg_read_file('postmaster.pid'), current_setting('server_version'),
 		concat_ws(', ', 'fsync ' || current_setting('fsync'), 'synchronous_commit ' || current_setting('synchronous_commit'),
 			'shared_buffers ' || current_setting('shared_buffers')),
-		current_setting('shared_preload_libraries')`).Scan(&file, &p.Version, &p.Settings, &preloaded)
+		current_setting('shared_preload_libraries'), current_setting('server_version_num')::integer`,
+	).Scan(&file, &p.Version, &p.Settings, &preloaded, &p.number)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server about itself: %w", err)
 	}
@@ -63,24 +65,35 @@ func (p *Postgres) Close(ctx context.Context) error { return p.admin.Close(ctx) 
 
 // Database is a fresh one, for one run.
 type Database struct {
-	Name string
-	URL  string
-	p    *Postgres
+	Name  string
+	url   string
+	claim string // a LIKE pattern that the texts of the contender's claims match; "": not asked for
+	p     *Postgres
 }
 
 // Create makes a database, after a checkpoint: no other comes before the run is over, and none of its pages has to be
-// written whole into the log because of one.
-func (p *Postgres) Create(ctx context.Context) (*Database, error) {
+// written whole into the log because of one. It begins as a copy of the template, where one is named.
+func (p *Postgres) Create(ctx context.Context, template string) (*Database, error) {
 	name := "bench_" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	for _, sql := range []string{`CREATE DATABASE ` + name, `CHECKPOINT`} {
+	create := `CREATE DATABASE ` + name
+	if template != "" {
+		create += ` TEMPLATE ` + template
+		if p.number >= 150000 {
+			create += ` STRATEGY file_copy` // the other way writes all of it to the log
+		}
+	}
+	for _, sql := range []string{create, `CHECKPOINT`} {
 		if _, err := p.admin.Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("make a database: %w", err)
 		}
 	}
 	u := *p.url
 	u.Path = "/" + name
-	return &Database{Name: name, URL: u.String(), p: p}, nil
+	return &Database{Name: name, url: u.String(), p: p}, nil
 }
+
+// URL is how processes connect.
+func (d *Database) URL() string { return d.url }
 
 // Drop drops it.
 func (d *Database) Drop(ctx context.Context) error {
@@ -89,7 +102,7 @@ func (d *Database) Drop(ctx context.Context) error {
 }
 
 // Connect connects to it.
-func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, d.URL) }
+func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, d.url) }
 
 // Count runs a query that gives one number.
 func (d *Database) Count(ctx context.Context, sql string, args ...any) (n int64, err error) {
@@ -117,19 +130,6 @@ func (d *Database) Exec(ctx context.Context, statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Counters are the server's, at one moment.
-type Counters struct {
-	CPU        float64 // seconds, of all the server's processes
-	WAL        int64   // bytes written so far
-	Commits    int64   // of the database
-	Statements int64   // of the database; -1: not known
-}
-
-// Sub gives what came since.
-func (c Counters) Sub(before Counters) Counters {
-	return Counters{c.CPU - before.CPU, c.WAL - before.WAL, c.Commits - before.Commits, c.Statements - before.Statements}
-}
-
 // CPU reads what the server has used.
 func (p *Postgres) CPU() (float64, error) { return TreeCPU(p.pid) }
 
@@ -141,8 +141,8 @@ func (d *Database) Quiet(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		var n int
-		if err := d.p.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'`,
-			d.Name).Scan(&n); err != nil {
+		if err := d.p.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity 
+			WHERE datname = $1 AND backend_type = 'client backend' AND application_name <> $2`, d.Name, holder).Scan(&n); err != nil {
 			return fmt.Errorf("wait until the database is left alone: %w", err)
 		}
 		if n == 0 {
@@ -156,11 +156,16 @@ func (d *Database) Quiet(ctx context.Context) error {
 	}
 }
 
-// Read reads the counters of a database that is Quiet.
-func (d *Database) Read(ctx context.Context) (c Counters, err error) {
+// Read reads the counters once the database is Quiet.
+func (d *Database) Read(ctx context.Context) (Counters, error) {
 	if err := d.Quiet(ctx); err != nil {
-		return c, err
+		return Counters{}, err
 	}
+	return d.Peek(ctx)
+}
+
+// Peek reads the counters at once. What sessions that are still there have committed may not be counted yet.
+func (d *Database) Peek(ctx context.Context) (c Counters, err error) {
 	err = d.p.admin.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, xact_commit FROM pg_stat_database WHERE datname = $1`,
 		d.Name).Scan(&c.WAL, &c.Commits)
 	if err != nil {
@@ -168,12 +173,44 @@ func (d *Database) Read(ctx context.Context) (c Counters, err error) {
 	}
 	c.Statements = -1
 	if d.p.statements {
-		err = d.p.admin.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
-			WHERE toplevel AND dbid = (SELECT oid FROM pg_database WHERE datname = $1)`, d.Name).Scan(&c.Statements)
+		err = d.p.admin.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint,
+				coalesce(sum(total_exec_time) FILTER (WHERE query LIKE $2), 0) / 1000, coalesce(sum(rows) FILTER (WHERE query LIKE $2), 0)::bigint
+			FROM pg_stat_statements WHERE toplevel AND dbid = (SELECT oid FROM pg_database WHERE datname = $1)`, d.Name, d.claim,
+		).Scan(&c.Statements, &c.ClaimTime, &c.ClaimRows)
 		if err != nil {
 			return c, fmt.Errorf("read the server's counters: %w", err)
 		}
 	}
 	c.CPU, err = d.p.CPU()
 	return c, err
+}
+
+// Connections is how many clients are connected to the database.
+func (d *Database) Connections(ctx context.Context) (n int, err error) {
+	err = d.p.admin.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'`, d.Name).Scan(&n)
+	return n, err
+}
+
+// holder is the name of a session that stays while others come and go.
+const holder = "bench holder"
+
+// HoldSnapshot begins a transaction on a connection of its own that sees the database as it is now, and leaves it idle
+// until release is called.
+func (d *Database) HoldSnapshot(ctx context.Context) (release func() error, err error) {
+	cfg, err := pgx.ParseConfig(d.url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.RuntimeParams["application_name"] = holder
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	release = func() error { return conn.Close(context.WithoutCancel(ctx)) }
+	for _, sql := range []string{`BEGIN ISOLATION LEVEL REPEATABLE READ`, `SELECT count(*) FROM pg_class`} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			return nil, errors.Join(err, release())
+		}
+	}
+	return release, nil
 }

@@ -71,9 +71,21 @@ func (p *process) begin() error {
 	return nil
 }
 
+// result tells a process without an end of its own that it is over, and gives what it says.
+func (p *process) result() (*work.Result, error) {
+	if err := p.in.Close(); err != nil {
+		return nil, p.end(err)
+	}
+	l, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	return l.Result, p.end(nil)
+}
+
 // end closes its input, waits for its end and gives its error: cause where there is one, with what it said.
 func (p *process) end(cause error) error {
-	_ = p.in.Close() // it may have ended
+	_ = p.in.Close() // it may be closed
 	if cause != nil {
 		_ = p.cmd.Cancel() // it may have ended
 	}

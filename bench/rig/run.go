@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/bench/work"
 )
@@ -24,14 +21,10 @@ type Contender struct {
 	Command  []string // speaks the protocol of package work
 	Workers  int      // rows at once; 0: what the contender finds best
 	Finished string   // SQL that counts the rows that have succeeded
+	Claim    string   // a LIKE pattern that the texts of its claims match; "": not known
+	File     bool     // it works on a SQLite file
 	// Producer connects an application that inserts single rows.
 	Producer func(ctx context.Context, url string) (Producer, error)
-}
-
-// Producer inserts rows as an application does, each in a transaction of its own.
-type Producer interface {
-	Insert(ctx context.Context, payload string) error
-	Close()
 }
 
 // Rig is where runs take place.
@@ -44,20 +37,25 @@ type Rig struct {
 type Run struct {
 	Contender Contender
 	Job       work.Job // without URL and Target
+	// Template is the database that the run's begins as a copy of. What has succeeded in it does not count.
+	Template string
 	// Through, where it is set, gives the URL that the measured process uses in place of the database's.
 	Through func(d *Database) (string, error)
-	// Prepare, where it is set, is called with what the setup has made. What it returns, where that is not nil, is called
-	// at the end.
+	// Prepare, where it is set, is called with what the setup has made. What it returns is called at the end.
 	Prepare func(ctx context.Context, d *Database) (undo func() error, err error)
 }
 
-// Measures are what a run gave, by name. Those with per_row in their unit are divided by the number of rows.
-type Measures map[string]float64
-
-// Outcome is what came of a run.
-type Outcome struct {
-	Measures Measures
-	Version  string
+// base makes the database of a run.
+func (r *Rig) base(ctx context.Context, run Run) (Base, error) {
+	if run.Contender.File {
+		return newFile()
+	}
+	d, err := r.Postgres.Create(ctx, run.Template)
+	if err != nil {
+		return nil, err
+	}
+	d.claim = run.Contender.Claim
+	return d, nil
 }
 
 // Do runs one run on a database of its own and checks that all rows have succeeded.
@@ -69,46 +67,63 @@ func (r *Rig) Do(ctx context.Context, run Run) (o Outcome, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, runWithin)
 	defer cancel()
-	d, err := r.Postgres.Create(ctx)
+	b, err := r.base(ctx, run)
 	if err != nil {
 		return o, err
 	}
-	defer func() { err = errors.Join(err, d.Drop(context.WithoutCancel(ctx))) }()
-	run.Job.URL, run.Job.Target = d.URL, r.Server.URL
+	defer func() { err = errors.Join(err, b.Drop(context.WithoutCancel(ctx))) }()
+	run.Job.URL, run.Job.Target = b.URL(), r.Server.URL
 	if run.Job.Workers == 0 {
 		run.Job.Workers = run.Contender.Workers
 	}
-	fresh, err := d.Read(ctx)
+	var before int64
+	if run.Template != "" {
+		if before, err = b.Count(ctx, run.Contender.Finished); err != nil {
+			return o, err
+		}
+	}
+	undo, inserted, err := r.prepare(ctx, run, b)
 	if err != nil {
 		return o, err
 	}
-	if err := r.setup(ctx, run); err != nil {
-		return o, fmt.Errorf("set up: %w", err)
-	}
-	if run.Prepare != nil {
-		undo, err := run.Prepare(ctx, d)
-		if err != nil {
-			return o, fmt.Errorf("prepare: %w", err)
-		}
-		if undo != nil {
-			defer func() { err = errors.Join(err, undo()) }()
-		}
-	}
-	ready, err := d.Read(ctx)
+	defer func() { err = errors.Join(err, undo()) }()
+	ready, err := b.Read(ctx)
 	if err != nil {
 		return o, err
 	}
 	r.Server.Reset()
-	result, used, err := r.measure(ctx, run, d)
+	result, used, err := r.measure(ctx, run, b)
 	if err != nil {
 		return o, err
 	}
-	after, err := d.Read(ctx)
+	after, err := b.Read(ctx)
 	if err != nil {
 		return o, err
 	}
-	o = Outcome{Version: result.Version, Measures: measures(run.Job, *result, used, ready.Sub(fresh), after.Sub(ready))}
-	return o, r.check(ctx, run, d, o.Measures)
+	o = Outcome{Version: result.Version, Measures: measures(run, *result, used, inserted, after.Sub(ready))}
+	return o, r.check(ctx, run, b, before, o.Measures)
+}
+
+// prepare runs the setup and what else is to be there, and tells what the setup took.
+func (r *Rig) prepare(ctx context.Context, run Run, b Base) (undo func() error, took Counters, err error) {
+	fresh, err := b.Read(ctx)
+	if err != nil {
+		return nil, took, err
+	}
+	if err := r.setup(ctx, run); err != nil {
+		return nil, took, fmt.Errorf("set up: %w", err)
+	}
+	ready, err := b.Read(ctx)
+	if err != nil {
+		return nil, took, err
+	}
+	undo = func() error { return nil }
+	if d, ok := b.(*Database); ok && run.Prepare != nil {
+		if undo, err = run.Prepare(ctx, d); err != nil {
+			return nil, took, fmt.Errorf("prepare: %w", err)
+		}
+	}
+	return undo, ready.Sub(fresh), nil
 }
 
 // setup runs the contender's setup.
@@ -116,7 +131,7 @@ func (r *Rig) setup(ctx context.Context, run Run) error {
 	j := run.Job
 	j.Step = work.Setup
 	if j.Kind == work.Latency || j.Kind == work.Idle {
-		j.Rows = 0
+		j.Rows = 0 // they come later, or never
 	}
 	p, err := start(ctx, run.Contender.Command, j)
 	if err != nil {
@@ -151,11 +166,12 @@ func (u used) sub(before used) used {
 }
 
 // measure runs the measured process.
-func (r *Rig) measure(ctx context.Context, run Run, d *Database) (*work.Result, used, error) {
+func (r *Rig) measure(ctx context.Context, run Run, b Base) (*work.Result, used, error) {
 	j := run.Job
 	j.Step = work.Run
-	if run.Through != nil {
+	if d, ok := b.(*Database); ok && run.Through != nil {
 		var err error
+		j.Look = j.URL
 		if j.URL, err = run.Through(d); err != nil {
 			return nil, used{}, err
 		}
@@ -175,7 +191,7 @@ func (r *Rig) measure(ctx context.Context, run Run, d *Database) (*work.Result, 
 		return nil, used{}, err
 	}
 	if j.Kind == work.Latency {
-		if err := insertSlowly(ctx, run, d); err != nil {
+		if err := insertSlowly(ctx, run, b.URL()); err != nil {
 			return nil, used{}, p.end(fmt.Errorf("insert: %w", err))
 		}
 	}
@@ -194,18 +210,14 @@ func (r *Rig) measure(ctx context.Context, run Run, d *Database) (*work.Result, 
 }
 
 // insertSlowly inserts the rows of Latency one by one.
-func insertSlowly(ctx context.Context, run Run, d *Database) error {
-	producer, err := run.Contender.Producer(ctx, d.URL)
+func insertSlowly(ctx context.Context, run Run, url string) error {
+	producer, err := run.Contender.Producer(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer producer.Close()
-	rest := time.NewTimer(latencyRest)
-	defer rest.Stop()
-	select {
-	case <-rest.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := Pause(ctx, latencyRest); err != nil {
+		return err
 	}
 	tick := time.NewTicker(latencyEvery)
 	defer tick.Stop()
@@ -222,59 +234,13 @@ func insertSlowly(ctx context.Context, run Run, d *Database) error {
 	return nil
 }
 
-// measures turns readings into what is reported.
-func measures(j work.Job, result work.Result, u used, setup, ran Counters) Measures {
-	const us = 1e6
-	m := Measures{"seconds": result.Seconds, "rss_mb": float64(result.RSS) / 1e6}
-	m["others_cpu_percent"] = 100 * max(u.busy-u.server-u.here-result.SelfCPU-result.ChildCPU, 0) / u.wall
-	if j.Kind == work.Idle {
-		m["agent_cpu_percent"] = 100 * (result.SelfCPU + result.ChildCPU) / result.Seconds
-		m["server_cpu_percent"] = 100 * u.server / result.Seconds
-		m["commits_per_second"] = float64(ran.Commits) / result.Seconds
-		if ran.Statements >= 0 {
-			m["statements_per_second"] = float64(ran.Statements) / result.Seconds
-		}
-		return m
-	}
-	rows := float64(j.Rows)
-	m["agent_cpu_us_per_row"] = us * result.SelfCPU / rows
-	m["child_cpu_us_per_row"] = us * result.ChildCPU / rows
-	m["server_cpu_us_per_row"] = us * u.server / rows
-	m["commits_per_row"] = float64(ran.Commits) / rows
-	if ran.Statements >= 0 {
-		m["statements_per_row"] = float64(ran.Statements) / rows
-	}
-	m["run_wal_bytes_per_row"] = float64(ran.WAL) / rows
-	m["insert_wal_bytes_per_row"] = float64(setup.WAL) / rows
-	if j.Kind == work.Latency {
-		slices.Sort(result.Latencies)
-		m["p50_ms"], m["p99_ms"] = percentile(result.Latencies, 50)/1000, percentile(result.Latencies, 99)/1000
-		return m
-	}
-	m["rate"] = rows / result.Seconds
-	m["wal_bytes_per_row"] = m["run_wal_bytes_per_row"] + m["insert_wal_bytes_per_row"]
-	return m
-}
-
-// percentile is the value below or at which p percent of the sorted values are (nearest rank).
-func percentile(sorted []int64, p int) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	rank := (len(sorted)*p + 99) / 100
-	return float64(sorted[max(rank, 1)-1])
-}
-
 // check proves that the work was done: as many rows have succeeded, and as many POSTs came, as there were rows.
-func (r *Rig) check(ctx context.Context, run Run, d *Database, m Measures) error {
-	if run.Job.Kind == work.Idle {
-		return nil
-	}
-	n, err := d.Count(ctx, run.Contender.Finished)
+func (r *Rig) check(ctx context.Context, run Run, b Base, before int64, m Measures) error {
+	n, err := b.Count(ctx, run.Contender.Finished)
 	if err != nil {
 		return fmt.Errorf("count the finished rows: %w", err)
 	}
-	if n != int64(run.Job.Rows) {
+	if n -= before; n != int64(run.Job.Rows) {
 		return fmt.Errorf("%d of %d rows have succeeded", n, run.Job.Rows)
 	}
 	if run.Job.Kind == work.HTTP {
@@ -285,39 +251,4 @@ func (r *Rig) check(ctx context.Context, run Run, d *Database, m Measures) error
 		m["body_bytes"] = float64(bytes) / float64(n)
 	}
 	return nil
-}
-
-// sqlProducer inserts with one statement.
-type sqlProducer struct {
-	conn *pgx.Conn
-	sql  string
-}
-
-// SQLProducer makes producers that run a statement with the payload as its parameter.
-func SQLProducer(sql string) func(ctx context.Context, url string) (Producer, error) {
-	return func(ctx context.Context, url string) (Producer, error) {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return nil, err
-		}
-		return &sqlProducer{conn, sql}, nil
-	}
-}
-
-func (p *sqlProducer) Insert(ctx context.Context, payload string) error {
-	_, err := p.conn.Exec(ctx, p.sql, payload)
-	return err
-}
-
-func (p *sqlProducer) Close() { _ = p.conn.Close(context.Background()) } // nothing is lost with it
-
-// Brief is the most telling measure, for people who watch.
-func (o Outcome) Brief() string {
-	if rate, ok := o.Measures["rate"]; ok {
-		return fmt.Sprintf("%.0f rows/s", rate)
-	}
-	if p50, ok := o.Measures["p50_ms"]; ok {
-		return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", p50, o.Measures["p99_ms"])
-	}
-	return fmt.Sprintf("agent CPU %.2f%%", o.Measures["agent_cpu_percent"])
 }

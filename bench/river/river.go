@@ -100,14 +100,14 @@ func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
 	if e.pool, err = pool(ctx, j.URL, connections); err != nil {
 		return nil, err
 	}
-	if e.look, err = pgx.Connect(ctx, j.URL); err != nil {
+	if e.look, err = pgx.Connect(ctx, j.LookURL()); err != nil {
 		return nil, err
 	}
 	all := river.NewWorkers()
 	river.AddWorker(all, &worker{doer: e.doer})
 	every := fetchEvery
 	if j.Kind == work.Idle {
-		every = river.FetchPollIntervalDefault // as it would be used: notifications wake it
+		every = river.FetchPollIntervalDefault // as it is used without tuning: notifications wake it
 	}
 	e.client, err = river.NewClient(riverpgxv5.New(e.pool), &river.Config{
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers(j)}}, Workers: all,

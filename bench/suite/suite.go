@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/bench/report"
@@ -21,6 +22,7 @@ type Suite struct {
 	Scale    float64 // of the numbers of rows
 	Profile  string  // the directory for profiles of Leasehold; "": none
 	Peers    []rig.Contender
+	Files    []rig.Contender // those on SQLite files
 	Progress io.Writer
 	// Patience is how long all waiting for a quiet machine, and all repeating of disturbed runs, may still take.
 	Patience time.Duration
@@ -50,6 +52,15 @@ func (s *Suite) run(ctx context.Context, scenario, as string, r rig.Run) error {
 	return nil
 }
 
+// contender is one of those that take part.
+func (s *Suite) contender(name string) (c rig.Contender, ok bool) {
+	i := slices.IndexFunc(s.Peers, func(c rig.Contender) bool { return c.Name == name })
+	if i < 0 {
+		return c, false
+	}
+	return s.Peers[i], true
+}
+
 // compare runs the same work on all contenders, alternating, round by round.
 func (s *Suite) compare(ctx context.Context, kind work.Kind, rows int) error {
 	for range s.Rounds {
@@ -60,29 +71,4 @@ func (s *Suite) compare(ctx context.Context, kind work.Kind, rows int) error {
 		}
 	}
 	return nil
-}
-
-// Scenario is one thing that is measured.
-type Scenario struct {
-	Name string
-	Is   string // in a few words
-	Run  func(ctx context.Context, s *Suite) error
-}
-
-// Scenarios lists all.
-func Scenarios() []Scenario {
-	return []Scenario{
-		{"noop", "rows that do nothing: the engine alone", func(ctx context.Context, s *Suite) error {
-			return s.compare(ctx, work.Noop, s.rows(200_000))
-		}},
-		{"http", "one POST to a server on this machine for each row", func(ctx context.Context, s *Suite) error {
-			return s.compare(ctx, work.HTTP, s.rows(60_000))
-		}},
-		{"exec", "one /bin/true for each row", func(ctx context.Context, s *Suite) error {
-			return s.compare(ctx, work.Exec, s.rows(8_000))
-		}},
-		{"latency", "insert to start, one row every 20 ms", func(ctx context.Context, s *Suite) error {
-			return s.compare(ctx, work.Latency, s.rows(500))
-		}},
-	}
 }

@@ -37,7 +37,7 @@ type Engine interface {
 }
 
 const (
-	leftEvery  = 2 * time.Millisecond // between looks whether rows are left, once all were worked on
+	leftEvery  = 2 * time.Millisecond // the least between looks whether rows are left, once all were worked on
 	stopWithin = 20 * time.Second
 )
 
@@ -57,13 +57,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, c Contender) error 
 	if j.Step == Setup {
 		err = c.Setup(ctx, j)
 	} else {
-		result, err = measure(ctx, j, c, func() error {
-			if err := say.Encode(Line{Ready: true}); err != nil {
-				return err
-			}
-			_, err := lines.ReadBytes('\n')
-			return err
-		})
+		result, err = measure(ctx, j, c, &talk{lines, say})
 	}
 	if err != nil {
 		return err
@@ -71,13 +65,34 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, c Contender) error 
 	return say.Encode(Line{Result: result})
 }
 
-// measure runs an engine from the moment that begin returns until no row is left.
-func measure(ctx context.Context, j Job, c Contender, begin func() error) (*Result, error) {
+// talk is what a measured process hears and says.
+type talk struct {
+	lines *bufio.Reader
+	say   *json.Encoder
+}
+
+// begin says that all is ready, and waits for the word to start.
+func (t *talk) begin() error {
+	if err := t.say.Encode(Line{Ready: true}); err != nil {
+		return err
+	}
+	_, err := t.lines.ReadBytes('\n')
+	return err
+}
+
+// over waits until the process is told to end: nothing more will be said to it.
+func (t *talk) over() error {
+	_, err := io.Copy(io.Discard, t.lines)
+	return err
+}
+
+// measure runs an engine from the word to start until no row is left.
+func measure(ctx context.Context, j Job, c Contender, t *talk) (*Result, error) {
 	e, err := c.Open(ctx, j)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	if err := begin(); err != nil {
+	if err := t.begin(); err != nil {
 		return nil, fmt.Errorf("wait for the start: %w", err)
 	}
 	stopProfile, err := profile(j.Profile)
@@ -88,10 +103,11 @@ func measure(ctx context.Context, j Job, c Contender, begin func() error) (*Resu
 	if err := e.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	if err := await(ctx, j, e); err != nil {
+	end, err := await(ctx, j, e, t)
+	if err != nil {
 		return nil, err
 	}
-	r := &Result{Seconds: time.Since(start).Seconds(), Version: e.Version(), Latencies: e.Doer().Latencies()}
+	r := &Result{Seconds: end.Sub(start).Seconds(), Version: e.Version(), Latencies: e.Doer().Latencies()}
 	after := Usage()
 	stopProfile()
 	r.SelfCPU, r.ChildCPU, r.RSS = after.Self-before.Self, after.Children-before.Children, after.RSS
@@ -103,37 +119,33 @@ func measure(ctx context.Context, j Job, c Contender, begin func() error) (*Resu
 	return r, nil
 }
 
-// await waits until the work is done and no row is left.
-func await(ctx context.Context, j Job, e Engine) error {
-	if j.Kind == Idle {
-		timer := time.NewTimer(j.For)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-			return nil
-		}
+// await waits until the work is done and no row is left, and tells since when: a look sees what was so when it began,
+// and may itself take long where dead rows lie about.
+func await(ctx context.Context, j Job, e Engine, t *talk) (end time.Time, err error) {
+	if j.Kind.Lasts() {
+		err := t.over()
+		return time.Now(), err
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return end, ctx.Err()
 	case <-e.Doer().Enough():
 	}
-	tick := time.NewTicker(leftEvery)
-	defer tick.Stop()
 	for {
+		began := time.Now()
 		left, err := e.Left(ctx)
 		if err != nil {
-			return fmt.Errorf("look for rows that are left: %w", err)
+			return end, fmt.Errorf("look for rows that are left: %w", err)
 		}
 		if !left {
-			return nil
+			return began, nil
 		}
+		rest := time.NewTimer(max(leftEvery, time.Since(began))) // looking takes half of one core at most
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+			rest.Stop()
+			return end, ctx.Err()
+		case <-rest.C:
 		}
 	}
 }

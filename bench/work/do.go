@@ -51,6 +51,9 @@ func (d *Doer) Do(ctx context.Context, id int64, payload []byte) error {
 		return exec.CommandContext(ctx, Program).Run()
 	case Latency:
 		return d.Note(payload)
+	case Hold:
+		<-ctx.Done()
+		return ctx.Err()
 	default:
 		return fmt.Errorf("no such work: %q", d.job.Kind)
 	}

@@ -13,8 +13,12 @@ const (
 	HTTP    Kind = "http"    // one POST of Body to Job.Target
 	Exec    Kind = "exec"    // one /bin/true
 	Latency Kind = "latency" // note the time since the row was inserted, which its payload tells
-	Idle    Kind = "idle"    // there is nothing due; the process works for Job.For
+	Idle    Kind = "idle"    // what comes is done at once; the process works until it is told to end
+	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
 )
+
+// Lasts tells whether the work has no end of its own.
+func (k Kind) Lasts() bool { return k == Idle || k == Hold }
 
 // Step is one process's part in a run.
 type Step string
@@ -22,7 +26,7 @@ type Step string
 // The steps. Each is a process of its own, so that nothing of the first is measured in the second.
 const (
 	Setup Step = "setup" // make the schema in an empty database and insert Job.Rows rows of TaskType
-	Run   Step = "run"   // say ready, wait for a line, work until nothing is left, print the result
+	Run   Step = "run"   // say ready, wait for a line, work until nothing is left (or for the input's end), print the result
 )
 
 // TaskType is the type of the rows that are worked on.
@@ -33,16 +37,26 @@ type Job struct {
 	Step   Step   `json:"step"`
 	Kind   Kind   `json:"kind"`
 	URL    string `json:"url"`              // of the database: postgres://…, or sqlite:PATH
+	Look   string `json:"look,omitempty"`   // the same without a pooler, to look whether rows are left; "": URL
 	Rows   int    `json:"rows"`             // how many there are
+	Filled int    `json:"filled,omitempty"` // how many live rows were there before, none of which is to be done
 	Target string `json:"target,omitempty"` // of HTTP: the server that answers
 	// Workers is how many rows are worked on at once; 0: what the contender finds best for the kind of work.
 	Workers int `json:"workers,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
-	// For is how long Idle lasts, in nanoseconds.
-	For time.Duration `json:"for,omitempty"`
+	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.
+	Poll time.Duration `json:"poll,omitempty"`
 	// Profile is where a CPU profile of the measured part goes; "": none is made.
 	Profile string `json:"profile,omitempty"`
+}
+
+// LookURL is where to look whether rows are left.
+func (j Job) LookURL() string {
+	if j.Look != "" {
+		return j.Look
+	}
+	return j.URL
 }
 
 // Line is one line of a process's standard output.

@@ -1,0 +1,110 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/bench/work"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/postgres"
+	"github.com/leasehold/leasehold/internal/store/sqlite"
+)
+
+// place is a store, with a way to see from outside what is in it.
+type place interface {
+	lease.Store
+	poll.Store
+	Migrator() store.Migrator
+	Ping(ctx context.Context) error
+	// insert inserts rows that are due.
+	insert(ctx context.Context, rows int) error
+	// left tells whether rows with an id above this one are there that are not finished.
+	left(ctx context.Context, above int) (bool, error)
+	// end closes all.
+	end(ctx context.Context) error
+}
+
+func logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// open opens the store that the job's URL names.
+func open(ctx context.Context, j work.Job, cfg *config.Config) (place, error) {
+	if strings.HasPrefix(j.URL, "sqlite:") {
+		return openFile(ctx, j.URL)
+	}
+	look, err := pgx.ParseConfig(j.LookURL())
+	if err != nil {
+		return nil, err
+	}
+	look.RuntimeParams["enable_seqscan"] = "off" // a look goes by the primary key, whatever else is there
+	p := &server{}
+	if p.look, err = pgx.ConnectConfig(ctx, look); err != nil {
+		return nil, err
+	}
+	p.Store, err = postgres.Open(ctx, postgres.Options{
+		URL: cfg.Store.URL, Schema: cfg.Store.Schema, Connections: cfg.Store.Connections, Notify: cfg.Store.Notify, Log: logger(),
+	})
+	return p, err
+}
+
+// server is a Postgres.
+type server struct {
+	*postgres.Store
+	look *pgx.Conn
+}
+
+func (p *server) insert(ctx context.Context, rows int) error {
+	_, err := p.look.Exec(ctx, `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`,
+		work.TaskType, work.Payload, rows)
+	if err == nil {
+		_, err = p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
+	}
+	return err
+}
+
+func (p *server) left(ctx context.Context, above int) (left bool, err error) {
+	err = p.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leasehold.task WHERE id > $1)`, above).Scan(&left)
+	return left, err
+}
+
+func (p *server) end(ctx context.Context) error {
+	p.Close()
+	return p.look.Close(ctx)
+}
+
+// file is a SQLite file.
+type file struct {
+	*sqlite.Store
+	look *work.File
+}
+
+func openFile(ctx context.Context, url string) (place, error) {
+	path, err := sqlite.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{}
+	if f.Store, err = sqlite.Open(ctx, sqlite.Options{Path: path, Create: true, Log: logger()}); err != nil {
+		return nil, err
+	}
+	f.look, err = work.OpenFile(url)
+	return f, err
+}
+
+func (f *file) insert(ctx context.Context, rows int) error { return f.look.Insert(ctx, rows) }
+
+func (f *file) left(ctx context.Context, above int) (bool, error) {
+	n, err := f.look.Count(ctx, `SELECT EXISTS (SELECT 1 FROM task WHERE id > ?)`, above)
+	return n > 0, err
+}
+
+func (f *file) end(context.Context) error { return errors.Join(f.look.Close(), f.Close()) }

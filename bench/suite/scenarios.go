@@ -1,0 +1,35 @@
+package suite
+
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/bench/work"
+)
+
+// Scenario is one thing that is measured.
+type Scenario struct {
+	Name string
+	Is   string // in a few words
+	Run  func(ctx context.Context, s *Suite) error
+}
+
+// Scenarios lists all.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"noop", "rows that do nothing: the engine alone", func(ctx context.Context, s *Suite) error {
+			return s.compare(ctx, work.Noop, s.rows(200_000))
+		}},
+		{"http", "one POST to a server on this machine for each row", func(ctx context.Context, s *Suite) error {
+			return s.compare(ctx, work.HTTP, s.rows(60_000))
+		}},
+		{"exec", "one /bin/true for each row", func(ctx context.Context, s *Suite) error {
+			return s.compare(ctx, work.Exec, s.rows(8_000))
+		}},
+		{"latency", "insert to start, one row every 20 ms", func(ctx context.Context, s *Suite) error {
+			return s.compare(ctx, work.Latency, s.rows(500))
+		}},
+		{"flat", "Leasehold beside a million rows due later, a million of an undeclared type, ten million archived", flat},
+		{"snapshot", "no-op while a session holds a snapshot", snapshot},
+		{"sqlite", "no-op, HTTP and latency on SQLite files", onSQLite},
+	}
+}
