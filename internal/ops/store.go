@@ -68,6 +68,12 @@ type Info struct {
 	Deadline    *time.Time      `json:"deadline,omitempty"`
 	FinishedAt  *time.Time      `json:"finished_at,omitempty"`
 	Output      string          `json:"output,omitempty"`
+	Progress    json.RawMessage `json:"progress,omitempty"`     // what the task said last, of this or an earlier attempt
+	Message     string          `json:"message,omitempty"`      // the same, for people
+	Checkpoint  json.RawMessage `json:"checkpoint,omitempty"`   // what the next attempt is handed
+	CancelAsked *time.Time      `json:"cancel_asked,omitempty"` // when somebody wanted it cancelled while it ran
+	CancelBy    string          `json:"cancel_by,omitempty"`    // who or why, where that was said
+	Detached    bool            `json:"detached,omitempty"`     // it runs without a connection to an agent, on its window alone
 	History     []Attempt       `json:"history,omitempty"` // oldest first
 }
 
