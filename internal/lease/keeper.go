@@ -15,6 +15,7 @@ import (
 // there, stops them when it has not been able to for too long, and notices which are its own no longer.
 type Keeper struct {
 	store   Store
+	remote  Remote
 	clock   Clock
 	agent   Agent
 	log     *slog.Logger
@@ -23,6 +24,14 @@ type Keeper struct {
 	// strays gets rows that the session holds in the store without the agent's knowing: a claim that committed after
 	// its reply was given up. It gets them again with each sign of life until they are settled.
 	strays func(context.Context, []Held)
+	pings  func(task.ID, task.Fence) string // where a task can ping; nil: nowhere
+	lives  func(until time.Duration)        // told whenever presence is prolonged; nil: nobody
+
+	writes  writes
+	writing sync.Mutex     // held by whoever writes
+	aside   sync.WaitGroup // of batched
+	asks    chan struct{}  // has an element when the store is to be asked at once how the session stands
+	batched batched        // pings for what others hold
 
 	mu       sync.Mutex
 	session  task.Session
@@ -34,6 +43,7 @@ type Keeper struct {
 	moved    bool          // the store's clock has jumped, and what is left of the leases is not written anew yet
 	draining bool
 	done     int64
+	doubted  []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
 	stopper  *time.Timer // stops leases when presence is about to run out
 }
 
@@ -45,6 +55,12 @@ type KeeperOptions struct {
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 	Strays  func(context.Context, []Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
+	// Remote takes in what comes by another way; nil: nothing does.
+	Remote Remote
+	// PingURL is where a task can ping; nil: nowhere.
+	PingURL func(task.ID, task.Fence) string
+	// Present is told the local time at which presence runs out, whenever that moves; nil: nobody. It must not block.
+	Present func(until time.Duration)
 }
 
 // SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
@@ -53,8 +69,9 @@ const SettleIn = 3 * time.Second
 // NewKeeper makes a Keeper; Join opens its session.
 func NewKeeper(o KeeperOptions) *Keeper {
 	return &Keeper{
-		store: o.Store, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
-		open: make(map[task.ID]*Lease),
+		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
+		pings: o.PingURL, lives: o.Present, open: make(map[task.ID]*Lease),
+		writes: newWrites(), asks: make(chan struct{}, 1),
 	}
 }
 
@@ -87,7 +104,11 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 	defer k.mu.Unlock()
 	for i, r := range rows {
 		leases[i] = New(context.Background(), r.Task, r.Policy, k.clock, sent, k.presentUntil)
+		leases[i].warden = k
 		leases[i].end += r.Extra
+		if k.pings != nil {
+			leases[i].url = func() string { return k.pings(r.Task.ID, r.Task.Fence) }
+		}
 		k.open[r.Task.ID] = leases[i]
 	}
 	k.through = max(k.through, claim)
@@ -142,10 +163,12 @@ func (k *Keeper) Drain() {
 	k.draining = true
 }
 
-// StopAll stops every open lease for the cause.
+// StopAll stops every open lease for the cause. What has been detached goes on.
 func (k *Keeper) StopAll(c *Cause) {
 	for _, l := range k.snapshot() {
-		l.Stop(c)
+		if !l.Detached() {
+			l.Stop(c)
+		}
 	}
 }
 
@@ -154,6 +177,16 @@ func (k *Keeper) Held() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.open)
+}
+
+// held is the lease on that row with that fence; nil where the agent has none.
+func (k *Keeper) held(id task.ID, f task.Fence) *Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l := k.open[id]; l != nil && l.task.Fence == f {
+		return l
+	}
+	return nil
 }
 
 func (k *Keeper) snapshot() []*Lease {

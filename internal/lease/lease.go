@@ -32,23 +32,42 @@ func (c *Cause) Outcome() task.Outcome {
 
 // Lease is the handle that an executor gets. Its context ends, with a *Cause, when the attempt must stop; the
 // executor then has until KillIn runs out to see everything of the attempt dead.
+//
+// A lease ends in the store at its window's end, or with the session's presence if that is earlier. With a heartbeat
+// the window moves with each ping that counts; without one it is as long as the timeout.
 type Lease struct {
-	task   *task.Task
-	policy *task.Policy
-	clock  Clock
+	task     *task.Task
+	policy   *task.Policy
+	clock    Clock
+	warden   warden               // nil: nobody, so what the task says is known to all at once
+	presence func() time.Duration // local time at which the session's presence runs out
+	url      func() string        // of pings
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex
-	claimed  time.Duration // local time from before the claim was sent
-	end      time.Duration // local time of the window's end
-	started  time.Duration // local time; valid once isStarted
-	isStart  bool
-	over     bool
-	pinged   time.Duration // local time of the last progress; valid once isStart
-	timer    *time.Timer
-	presence func() time.Duration // local time at which the session's presence runs out
+	mu      sync.Mutex
+	claimed time.Duration // local time from before the claim was sent
+	end     time.Duration // local time of the window's end, as far as the store has confirmed it
+	started time.Duration // local time; valid once isStart
+	isStart bool
+	over    bool
+	alarm   alarm
+	said    said
+	moved   func() // called when end has moved; nil: nobody minds
+
+	detached  bool   // the attempt goes on without the agent
+	completed bool   // the task has ended itself in the store: there is nothing left to settle
+	asked     bool   // a cancellation was asked for
+	askedWhy  string // of that
+}
+
+// warden is who keeps a lease. Its methods are called without the lease's lock and do not block.
+type warden interface {
+	// write brings what the task said to the store by that local time.
+	write(l *Lease, by time.Duration)
+	// doubt asks the store whether pings came in elsewhere, and calls Lease.settleDoubt then.
+	doubt(l *Lease)
 }
 
 // KillMargin is how long before the lease's end everything of a subprocess is dead.
@@ -72,8 +91,8 @@ func (l *Lease) Policy() *task.Policy { return l.policy }
 // Context ends, with a *Cause, when the attempt must stop.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Start says that the process is about to start, or the request to be sent: the attempt's timeout begins. Only the
-// first call counts.
+// Start says that the process is about to start, or the request to be sent: the attempt's timeout and its first window
+// begin. Only the first call counts.
 func (l *Lease) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,26 +100,30 @@ func (l *Lease) Start() {
 		return
 	}
 	l.isStart, l.started = true, l.clock.Now()
-	timeout, _, stop := l.policy.Lengths(l.task.Phase())
+	timeout, heartbeat, stop := l.policy.Lengths(l.task.Phase())
 	length := l.length()
-	byDeadline := length < timeout
+	l.alarm.byDeadline = length < timeout
 	// A start that the store or the agent delayed does not move the lease's end.
-	length = max(min(length, l.end-stop-l.started), 0)
-	l.timer = time.AfterFunc(length, func() {
-		reason := "the task's deadline has come"
-		if !byDeadline {
-			reason = fmt.Sprintf("ran longer than its timeout of %s", timeout)
-		}
-		l.Stop(&Cause{Verdict: task.TimedOut, Reason: reason})
-	})
+	whole := l.end - stop
+	if heartbeat == 0 {
+		length = min(length, whole-l.started)
+	}
+	l.alarm.last = l.started + max(length, 0)
+	l.alarm.window = heartbeat
+	l.alarm.due = min(l.started+heartbeat, whole)
+	l.arm()
 }
 
 // Late tells whether so much of the window has passed that an attempt which starts now would be stopped before its time.
 func (l *Lease) Late() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _, stop := l.policy.Lengths(l.task.Phase())
-	return l.end-stop-l.clock.Now() < l.length()
+	_, heartbeat, stop := l.policy.Lengths(l.task.Phase())
+	length := l.length()
+	if heartbeat > 0 {
+		length = min(length, heartbeat)
+	}
+	return l.end-stop-l.clock.Now() < length
 }
 
 // Started tells how long ago the attempt started; ok is false where it has not.
@@ -134,12 +157,41 @@ func (l *Lease) Now() time.Time { return l.storeNow() }
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.remaining()
+}
+
+// remaining is Remaining. l.mu is held.
+func (l *Lease) remaining() time.Duration {
 	length := l.length()
 	if l.isStart {
 		timeout, _, _ := l.policy.Lengths(l.task.Phase())
 		return max(min(timeout-(l.clock.Now()-l.started), length), 0)
 	}
 	return length
+}
+
+// Heartbeat is the longest silence that the attempt may keep; 0: no pings are due.
+func (l *Lease) Heartbeat() time.Duration {
+	_, heartbeat, _ := l.policy.Lengths(l.task.Phase())
+	return heartbeat
+}
+
+// PingURL is where the task can ping over HTTP; "" where there is no such place.
+func (l *Lease) PingURL() string {
+	if l.url == nil {
+		return ""
+	}
+	return l.url()
+}
+
+// SetPingURL says where the task can ping. It comes before the attempt starts.
+func (l *Lease) SetPingURL(url func() string) { l.url = url }
+
+// OnMove has f called whenever the lease's end has moved, until Close. f must not block.
+func (l *Lease) OnMove(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved = f
 }
 
 // Left is what remains until the task's own deadline, all attempts together; ok is false where it has none.
@@ -170,15 +222,6 @@ func (l *Lease) Cause() *Cause {
 	return c
 }
 
-// Ping says that the task has made progress. It tells whether the attempt still holds its row; the lease of a policy
-// without a heartbeat is its timeout, which no ping moves.
-func (l *Lease) Ping() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pinged = l.clock.Now()
-	return l.ctx.Err() == nil
-}
-
 // left is how much of the lease's window is left.
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
@@ -198,9 +241,67 @@ func (l *Lease) Over() bool {
 func (l *Lease) Close() {
 	l.mu.Lock()
 	l.over = true
-	if l.timer != nil {
-		l.timer.Stop()
-	}
+	l.moved = nil
+	l.alarm.stop()
 	l.mu.Unlock()
 	l.cancel(nil)
+}
+
+// Detach says that the task goes on without a connection, which it was told (docs/protocol.md, 202): from now on the
+// lease depends on its own window alone. Being told so counts as a ping.
+func (l *Lease) Detach() {
+	l.Ping(Ping{})
+	l.mu.Lock()
+	l.detached, l.said.detach = true, true
+	l.moved = nil
+	l.alarm.stop()
+	l.mu.Unlock()
+	if l.warden != nil {
+		l.warden.write(l, l.clock.Now())
+	}
+}
+
+// Detached tells whether Detach has been called.
+func (l *Lease) Detached() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.detached
+}
+
+// Completed tells whether the task has been ended in the store by itself, so that there is nothing left to settle.
+func (l *Lease) Completed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.completed
+}
+
+// complete notes that. What still runs of the attempt may go on until it ends or its time is over.
+func (l *Lease) complete() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.completed = true
+}
+
+// CancelAsked tells whether somebody wants the task cancelled, as far as is known.
+func (l *Lease) CancelAsked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
+}
+
+// askCancel stops the attempt because somebody wants the task cancelled. A rollback goes on.
+func (l *Lease) askCancel(why string) {
+	if l.task.Phase() == task.Rollback {
+		return
+	}
+	if why == "" {
+		why = "a cancellation was asked for"
+	}
+	l.mu.Lock()
+	first, detached := !l.asked, l.detached
+	l.asked, l.askedWhy = true, why
+	l.mu.Unlock()
+	if first && !detached { // one who goes on without us learns of it when it pings
+		l.Stop(&Cause{Verdict: task.Cancelled, Reason: why})
+	}
 }

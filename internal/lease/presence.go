@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -16,34 +17,82 @@ const JumpTolerance = time.Second
 // Period is how often a session of that presence says that it is there.
 func Period(presence time.Duration) time.Duration { return min(presence/4, 2*time.Second) }
 
-// Run says that the session is there until ctx ends, and stops leases when it cannot. It returns when all of its
-// own work is over; it does not leave (Leave does).
+// askEvery is how soon after one question how the session stands the next may follow, in a Period.
+const askEvery = 4
+
+// Run says that the session is there until ctx ends, stops leases when it cannot, and writes what tasks say. It returns
+// when all of its own work is over; it does not leave (Leave does).
 func (k *Keeper) Run(ctx context.Context) {
+	var writing sync.WaitGroup
+	writing.Go(func() { k.writeLoop(ctx) })
+	defer writing.Wait()
+	defer k.stopStopper()
 	period := Period(k.agent.Presence)
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
-	defer k.stopStopper()
+	var rested <-chan time.Time
+	asks := k.asks
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-asks:
+			asks, rested = nil, time.After(period/askEvery)
+		case <-rested:
+			asks, rested = k.asks, nil
+			continue
 		}
-		call, cancel := context.WithTimeout(ctx, period)
-		strays, err := k.present(call)
-		cancel()
-		if len(strays) > 0 && k.strays != nil {
-			k.strays(ctx, strays)
-		}
-		if err != nil && ctx.Err() == nil {
-			k.log.Warn("cannot tell the store that this session is there", "session", k.Session(), "err", err,
-				"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
-		}
+		k.showUp(ctx, period)
 	}
 }
 
-// Leave ends the session's presence at once.
+// Look asks the store soon how the session stands: something may have happened to what it holds. It does not block.
+func (k *Keeper) Look() {
+	if k.Held() == 0 {
+		return
+	}
+	select {
+	case k.asks <- struct{}{}:
+	default:
+	}
+}
+
+// doubt is the warden's.
+func (k *Keeper) doubt(l *Lease) {
+	k.mu.Lock()
+	k.doubted = append(k.doubted, l)
+	k.mu.Unlock()
+	select {
+	case k.asks <- struct{}{}:
+	default:
+	}
+}
+
+// showUp is one sign of life, with all that follows from the store's answer. limit bounds it.
+func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
+	k.mu.Lock()
+	doubted := k.doubted
+	k.doubted = nil
+	k.mu.Unlock()
+	call, cancel := context.WithTimeout(ctx, limit)
+	strays, err := k.present(call)
+	cancel()
+	if len(strays) > 0 && k.strays != nil {
+		k.strays(ctx, strays)
+	}
+	for _, l := range doubted { // where the store did not answer, too
+		l.settleDoubt()
+	}
+	if err != nil && ctx.Err() == nil {
+		k.log.Warn("cannot tell the store that this session is there", "session", k.Session(), "err", err,
+			"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
+	}
+}
+
+// Leave ends the session's presence at once. Pings that come later are refused.
 func (k *Keeper) Leave(ctx context.Context) error {
+	k.batched.close(k)
 	k.mu.Lock()
 	s := k.session
 	k.until = k.clock.Now()
@@ -86,7 +135,8 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	strays = k.compare(open, standing.Held, through)
+	strays, gone := k.compare(open, standing.Held, through, sent, !moved)
+	k.lose(ctx, gone)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is swept for one presence", "presence", k.agent.Presence)
 	}
@@ -96,30 +146,67 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	return strays, err
 }
 
-// compare stops leases whose rows are the session's no longer, and gives the rows that it holds unknowingly. open and
-// through are from before the store was asked.
-func (k *Keeper) compare(open []*Lease, held []Held, through int64) (strays []Held) {
-	mine := make(map[task.ID]task.Fence, len(open))
+// compare tells leases what the store knows of them, and gives those whose rows are the session's no longer, and the
+// rows that it holds unknowingly. open and through are from before the store was asked, at the local time sent; sound:
+// its clock has not moved lately.
+func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Duration, sound bool) (strays []Held, gone []*Lease) {
+	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
-		mine[l.task.ID] = l.task.Fence
+		mine[l.task.ID] = l
 	}
-	theirs := make(map[task.ID]task.Fence, len(held))
+	kept := make(map[task.ID]task.Fence, len(held))
 	for _, h := range held {
-		theirs[h.ID] = h.Fence
-		if f, ok := mine[h.ID]; (!ok || f != h.Fence) && h.Claim > 0 && h.Claim <= through {
-			strays = append(strays, h)
+		kept[h.ID] = h.Fence
+		l := mine[h.ID]
+		if l == nil || l.task.Fence != h.Fence {
+			if h.Claim > 0 && h.Claim <= through && !h.Detached {
+				strays = append(strays, h)
+			}
+			continue
 		}
+		h.Pinged = h.Pinged && sound
+		l.hear(h, sent)
 	}
 	for _, l := range open {
 		// An attempt that is over and waits for its settlement's answer is told by that answer.
-		if theirs[l.task.ID] == l.task.Fence || l.Over() {
-			continue
+		if kept[l.task.ID] != l.task.Fence && !l.Over() && !l.Completed() {
+			gone = append(gone, l)
 		}
-		k.metrics.LeasesLost.Inc()
-		k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
-		l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})
 	}
-	return strays
+	return strays, gone
+}
+
+// lose ends leases whose rows are the session's no longer: another has them, or the task has ended itself.
+func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
+	if len(gone) == 0 {
+		return
+	}
+	rows := make([]Held, len(gone))
+	for i, l := range gone {
+		rows[i] = Held{ID: l.task.ID, Fence: l.task.Fence}
+	}
+	completed := make([]bool, len(gone))
+	if k.remote != nil {
+		told, err := k.remote.Completed(ctx, rows)
+		if err != nil { // to stop one that has completed itself is the lesser evil
+			k.log.Warn("cannot tell what has become of tasks that are this session's no longer", "tasks", len(gone), "err", err)
+		} else {
+			completed = told
+		}
+	}
+	for i, l := range gone {
+		switch {
+		case completed[i]:
+			l.complete()
+		case !l.Detached():
+			k.metrics.LeasesLost.Inc()
+			k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
+			l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})
+		}
+		if l.Detached() {
+			k.Release(l)
+		}
+	}
 }
 
 // reanchor writes what is left of every lease anew, after the store's clock has jumped. The next sign of life tries
@@ -150,6 +237,9 @@ func (k *Keeper) reanchor(ctx context.Context) error {
 // prolong notes that presence was written at the local time sent. k.mu is held.
 func (k *Keeper) prolong(sent time.Duration) {
 	k.until = max(k.until, sent+k.agent.Presence)
+	if k.lives != nil {
+		k.lives(k.until)
+	}
 	wait := k.until - k.clock.Now() - k.stopAhead()
 	if k.stopper == nil {
 		k.stopper = time.AfterFunc(wait, k.stopUnreachable)
@@ -174,7 +264,7 @@ func (k *Keeper) stopAhead() time.Duration {
 
 // stopUnreachable stops all work: the store has been out of reach for so long that presence runs out while it stops.
 func (k *Keeper) stopUnreachable() {
-	open := k.snapshot()
+	open := slices.DeleteFunc(k.snapshot(), (*Lease).Detached)
 	if len(open) == 0 {
 		return
 	}

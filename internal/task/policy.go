@@ -97,6 +97,15 @@ func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
 	return p.Timeout, p.Heartbeat, p.Stop
 }
 
+// Liveness gives what pings of a phase may ask for and what counts: the longest window, whether only progress counts, and
+// whether a 202 detaches the lease.
+func (p *Policy) Liveness(phase Phase) (longest time.Duration, progress, async bool) {
+	if phase == Rollback && p.Rollback != nil {
+		return p.Rollback.MaxHeartbeat, p.Rollback.RequireProgress, p.Rollback.Async
+	}
+	return p.MaxHeartbeat, p.RequireProgress, p.Async
+}
+
 // retries gives the retry rules of a phase.
 func (p *Policy) retries(phase Phase) Retry {
 	if phase == Rollback && p.Rollback != nil {

@@ -14,6 +14,8 @@ type Metrics struct {
 	Running          *prometheus.GaugeVec
 	Buffered         prometheus.Gauge // claimed and not started, or ended and not settled
 	Workers          prometheus.Gauge
+	Pings            *prometheus.CounterVec
+	Stalls           *prometheus.CounterVec
 	StaleSettlements prometheus.Counter
 	LeasesLost       prometheus.Counter
 	Sweeps           prometheus.Counter // swept rows
@@ -49,6 +51,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Running:          gauges("leasehold_running", "Attempts running now.", "type"),
 		Buffered:         gauge("leasehold_buffered", "Rows claimed and not started, or ended and not settled yet."),
 		Workers:          gauge("leasehold_workers", "Attempts that may run at once."),
+		Pings:            counters("leasehold_pings_total", "Pings of attempts that hold their row.", "type", "counted"),
+		Stalls:           counters("leasehold_stalls_total", "Attempts stopped because no progress came.", "type"),
 		StaleSettlements: counter("leasehold_stale_settlements_total", "Outcomes refused because another had taken the row."),
 		LeasesLost:       counter("leasehold_leases_lost_total", "Leases that were taken away while their attempt ran."),
 		Sweeps:           counter("leasehold_sweeps_total", "Rows swept because their lease ran out or their session was gone."),

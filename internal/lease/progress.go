@@ -1,0 +1,215 @@
+package lease
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// How long a ping may wait for company before it is written: a quarter of its window, within these bounds. Until then
+// the lease stands in the store as the ping before left it, which is early rather than late.
+const (
+	writeSoon = 100 * time.Millisecond
+	writeLate = time.Second
+)
+
+// said is what a task has told of itself, and how much of it the store knows.
+type said struct {
+	progress, checkpoint json.RawMessage // what it told last
+	ignored              bool            // the last ping did not count
+
+	notes  Notes         // not on their way yet
+	flying Notes         // on their way
+	renew  bool          // a ping counted that is not on its way yet
+	pinged time.Duration // local time of the last that counted
+	detach bool          // the store is to be told that the lease is detached
+	until  time.Duration // the window's end that is on its way; 0: none
+}
+
+// Ping takes in a sign of life. Where the policy wants progress, only one whose progress or checkpoint has changed
+// counts.
+func (l *Lease) Ping(p Ping) Pong {
+	l.mu.Lock()
+	now := l.clock.Now()
+	pong, by := l.take(&p, now)
+	l.mu.Unlock()
+	switch {
+	case by == 0:
+	case l.warden != nil:
+		l.warden.write(l, by)
+	default:
+		if r, ok := l.outgoing(); ok {
+			l.answered(&r, Applied)
+		}
+	}
+	return pong
+}
+
+// take is Ping; by is the local time by which the store is to be told, 0: never. l.mu is held.
+func (l *Lease) take(p *Ping, now time.Duration) (pong Pong, by time.Duration) {
+	cause := l.Cause()
+	if l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
+		return Pong{}, 0
+	}
+	pong = Pong{Answer: Applied, Counted: true, Remaining: l.remaining()}
+	changed := l.note(p)
+	_, progress, _ := l.policy.Liveness(l.task.Phase())
+	if progress && !changed {
+		pong.Counted, pong.Reason = false, "progress did not change"
+		if p.Progress == nil && p.Checkpoint == nil {
+			pong.Reason = "it told no progress, which this type requires"
+		}
+	}
+	switch {
+	case cause != nil:
+		pong.Counted, pong.Cancel, pong.Reason = false, true, cause.Error()
+	case l.asked:
+		pong.Cancel, pong.Reason = true, l.askedWhy
+	}
+	l.said.ignored = !pong.Counted
+	if pong.Counted {
+		l.beat(p.NextWithin, now)
+	}
+	if l.said.renew || !l.said.notes.Empty() {
+		by = now + min(max(l.alarm.window/4, writeSoon), writeLate)
+	}
+	return pong, by
+}
+
+// beat opens a new window, for a ping that counts. l.mu is held.
+func (l *Lease) beat(next, now time.Duration) {
+	_, heartbeat, _ := l.policy.Lengths(l.task.Phase())
+	if heartbeat == 0 || !l.isStart {
+		return
+	}
+	most, _, _ := l.policy.Liveness(l.task.Phase())
+	before := l.alarm.due
+	l.alarm.window = max(heartbeat, min(next, most))
+	l.alarm.due = now + l.alarm.window
+	l.alarm.doubted = 0
+	l.said.renew, l.said.pinged = true, now
+	if l.alarm.due < before && !l.detached { // else the alarm finds out when it goes off
+		l.arm()
+	}
+}
+
+// note keeps what is new and tells whether progress or checkpoint are. l.mu is held.
+func (l *Lease) note(p *Ping) (changed bool) {
+	s := &l.said
+	if p.Progress != nil && !bytes.Equal(p.Progress, s.progress) {
+		changed = true
+		s.progress, s.notes.Progress = p.Progress, p.Progress
+	}
+	before := s.checkpoint
+	if before == nil {
+		before = l.task.Checkpoint
+	}
+	if p.Checkpoint != nil && !bytes.Equal(p.Checkpoint, before) {
+		changed = true
+		s.checkpoint, s.notes.Checkpoint = p.Checkpoint, p.Checkpoint
+	}
+	if p.Message != "" {
+		s.notes.Message = p.Message
+	}
+	return changed
+}
+
+// over is n written over older ones.
+func (n Notes) over(older Notes) Notes {
+	if n.Progress == nil {
+		n.Progress = older.Progress
+	}
+	if n.Checkpoint == nil {
+		n.Checkpoint = older.Checkpoint
+	}
+	n.Message = cmp.Or(n.Message, older.Message)
+	return n
+}
+
+// Notes is what the task has said that the store is not known to have: for the settlement to bring along.
+func (l *Lease) Notes() Notes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said.notes.over(l.said.flying)
+}
+
+// outgoing is what is to be written now; ok is false where there is nothing. Its answer goes to answered, before the
+// next outgoing.
+func (l *Lease) outgoing() (r Renewal, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.said
+	if l.over && !l.detached || l.completed || !s.renew && !s.detach && s.notes.Empty() {
+		return Renewal{}, false
+	}
+	r = Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
+	if s.renew {
+		_, _, stop := l.policy.Lengths(l.task.Phase())
+		s.until = min(l.alarm.due, l.alarm.last) + stop
+		r.Age, r.Window = l.clock.Now()-s.pinged, s.until-s.pinged
+		r.Exact = s.until < l.end // a longer window was asked for, and is over
+	}
+	s.flying = s.notes.over(s.flying)
+	s.notes, s.renew = Notes{}, false
+	r.Notes = s.flying
+	return r, true
+}
+
+// answered takes in the store's answer to what outgoing gave, Busy also for an answer that never came. It tells whether
+// it has to be written again.
+func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
+	l.mu.Lock()
+	s := &l.said
+	until := s.until
+	s.until = 0
+	switch a {
+	case Busy:
+		s.renew = s.renew || until > 0
+		s.notes, s.flying = s.notes.over(s.flying), Notes{}
+		l.mu.Unlock()
+		return true
+	case Applied:
+		s.flying = Notes{}
+		if r.Detach {
+			s.detach = false
+		}
+	default:
+	}
+	var moved func()
+	if a == Applied && (until > l.end || r.Exact) {
+		l.end, l.alarm.urged = until, 0
+		moved = l.moved
+	}
+	l.mu.Unlock()
+	if moved != nil {
+		moved()
+	}
+	return false
+}
+
+// hear takes in what the store says of the row, as of the local time sent.
+func (l *Lease) hear(h Held, sent time.Duration) {
+	if h.CancelAsked {
+		l.askCancel(h.CancelReason)
+	}
+	if !h.Pinged {
+		return
+	}
+	l.mu.Lock()
+	_, _, stop := l.policy.Lengths(l.task.Phase())
+	var moved func()
+	if due := sent + h.PingDue; l.isStart && due > l.alarm.due {
+		l.alarm.due, l.alarm.doubted = min(due, l.alarm.last), 0
+	}
+	if end := min(sent+h.Left, l.alarm.last+stop); l.isStart && end > l.end {
+		l.end, l.alarm.urged = end, 0
+		moved = l.moved
+	}
+	l.mu.Unlock()
+	if moved != nil {
+		moved()
+	}
+}

@@ -1,0 +1,187 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Ping takes in a ping for whatever row, by id and fence. What this session holds is answered from memory; for the rest
+// the store is asked, for many at a time. Answer is Busy where the store cannot tell now.
+func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (Pong, error) {
+	if l := k.held(id, f); l != nil && !l.lapsed() {
+		pong := l.Ping(p)
+		k.count(l.task.Type, pong)
+		return pong, nil
+	}
+	if k.remote == nil {
+		return Pong{}, nil
+	}
+	pong, err := k.batched.ping(ctx, k, RemotePing{ID: id, Fence: f, Ping: p})
+	if err != nil {
+		return Pong{Answer: Busy}, err
+	}
+	k.count("", pong)
+	return pong, nil
+}
+
+// count counts a ping; of a row that others hold the type is not known.
+func (k *Keeper) count(typ string, p Pong) {
+	if p.Answer == Applied {
+		k.metrics.Pings.WithLabelValues(typ, fmt.Sprint(p.Counted)).Inc()
+	}
+}
+
+// Complete ends a row as succeeded because its task says so: Applied, Ended where it has said so before, Lost or Busy.
+func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (Answer, error) {
+	if k.remote == nil {
+		return Lost, nil
+	}
+	a, err := k.remote.Complete(ctx, id, f, result)
+	if err != nil {
+		return Busy, fmt.Errorf("complete task %d: %w", id, err)
+	}
+	if l := k.held(id, f); l != nil && (a == Applied || a == Ended) {
+		k.Ended(l)
+	}
+	return a, nil
+}
+
+// Ended notes that a lease's task has been ended by itself: there is nothing left to settle.
+func (k *Keeper) Ended(l *Lease) {
+	l.complete()
+	if l.Detached() {
+		k.Release(l)
+	}
+}
+
+// HeldBy is the lease on that row with that fence; nil where the session has none.
+func (k *Keeper) HeldBy(id task.ID, f task.Fence) *Lease { return k.held(id, f) }
+
+// lapsed tells whether the window of a detached lease is over as far as is known, so that only the store can tell.
+func (l *Lease) lapsed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.detached && l.clock.Now() >= l.end
+}
+
+// Limits of pings for what others hold.
+const (
+	remoteEvery = 100 * time.Millisecond // between two questions to the store
+	maxRemote   = 2000                   // pings that wait for an answer
+)
+
+// batched gathers pings for rows that others hold: one question to the store at a time, remoteEvery apart.
+type batched struct {
+	mu      sync.Mutex
+	waiting map[remoteKey]*remotePing
+	busy    bool
+	closed  bool
+	last    time.Time
+}
+
+type remoteKey struct {
+	id    task.ID
+	fence task.Fence
+}
+
+type remotePing struct {
+	ping RemotePing
+	done chan struct{}
+	pong Pong
+	err  error
+}
+
+// ping waits for the store's answer. Pings of the same attempt that wait at once are one.
+func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (Pong, error) {
+	key := remoteKey{p.ID, p.Fence}
+	b.mu.Lock()
+	if b.waiting == nil {
+		b.waiting = make(map[remoteKey]*remotePing)
+	}
+	w := b.waiting[key]
+	if b.closed {
+		b.mu.Unlock()
+		return Pong{}, errors.New("the agent is ending")
+	}
+	if w == nil {
+		if len(b.waiting) >= maxRemote {
+			b.mu.Unlock()
+			return Pong{}, fmt.Errorf("%d pings wait for the store already", maxRemote)
+		}
+		w = &remotePing{ping: p, done: make(chan struct{})}
+		b.waiting[key] = w
+	} else {
+		w.ping.Ping = p.Ping.over(w.ping.Ping)
+	}
+	if !b.busy {
+		b.busy = true
+		k.aside.Go(func() { b.run(k) })
+	}
+	b.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.pong, w.err
+	case <-ctx.Done():
+		return Pong{}, context.Cause(ctx)
+	}
+}
+
+// over is p, with what it does not say taken from an older one.
+func (p Ping) over(older Ping) Ping {
+	n := Notes{p.Progress, p.Message, p.Checkpoint}.over(Notes{older.Progress, older.Message, older.Checkpoint})
+	p.Progress, p.Message, p.Checkpoint = n.Progress, n.Message, n.Checkpoint
+	p.NextWithin = max(p.NextWithin, older.NextWithin)
+	return p
+}
+
+// close takes no more pings, and waits for the answers to those that it has.
+func (b *batched) close(k *Keeper) {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	k.aside.Wait()
+}
+
+// run asks the store until nothing waits.
+func (b *batched) run(k *Keeper) {
+	for {
+		b.mu.Lock()
+		since := time.Since(b.last)
+		b.mu.Unlock()
+		if since < remoteEvery {
+			timer := time.NewTimer(remoteEvery - since)
+			<-timer.C
+		}
+		b.mu.Lock()
+		if len(b.waiting) == 0 {
+			b.busy = false
+			b.mu.Unlock()
+			return
+		}
+		batch := make([]*remotePing, 0, len(b.waiting))
+		rows := make([]RemotePing, 0, len(b.waiting))
+		for _, w := range b.waiting {
+			batch, rows = append(batch, w), append(rows, w.ping)
+		}
+		clear(b.waiting)
+		b.last = time.Now()
+		b.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), Period(k.agent.Presence))
+		pongs, err := k.remote.TakePings(ctx, rows)
+		cancel()
+		for i, w := range batch {
+			if err == nil {
+				w.pong = pongs[i]
+			} else {
+				w.err = fmt.Errorf("ping: %w", err)
+			}
+			close(w.done)
+		}
+	}
+}
