@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/with-postgres test/all test/apt-install test/examples/prepare \
+SCRIPTS    := .ci/run test/with-postgres test/with-pgbouncer test/all test/apt-install test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               $(wildcard cmd/agent/template/*.sh)
 
@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/with-postgres test/all test/apt-install test/examples
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench demo test lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench demo test test-pgbouncer lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ demo: build ## see it work: an agent, an application, tasks that succeed and tas
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all
 
+test-pgbouncer: ## run the end-to-end tests through PgBouncer in transaction mode
+	test/with-postgres test/with-pgbouncer go test -count=1 -timeout 20m ./test/e2e
+
 # What the server is when it is measured: nothing is turned off that keeps data safe, and no checkpoint falls into a run.
 define BENCH_POSTGRES
 shared_buffers = 1GB
@@ -37,10 +40,10 @@ shared_preload_libraries = 'pg_stat_statements'
 endef
 export BENCH_POSTGRES
 
-bench: bench/graphile/node_modules/.package-lock.json ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
-	@mkdir -p bin
+bench: build bench/graphile/node_modules/.package-lock.json ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
 	cd bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o ../bin/bench .
-	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres bin/bench -targets bench/targets.json -graphile bench/graphile \
+	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres test/with-pgbouncer --optional \
+	  bin/bench -targets bench/targets.json -graphile bench/graphile -agent $(BIN) \
 	  $(if $(ONLY),-only $(ONLY)) $(if $(PEERS),-peers $(PEERS)) $(if $(ROUNDS),-rounds $(ROUNDS)) \
 	  $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(WORKERS),-workers $(WORKERS)) $(if $(SCALE),-scale $(SCALE)) $(if $(PROFILE),-profile $(PROFILE))
 
@@ -52,6 +55,7 @@ check: fmt lint lint-scripts test ## format, lint and test
 
 lint: $(LINT) ## run golangci-lint
 	$(LINT) run ./...
+	cd bench && ../$(LINT) run ./...
 
 lint-scripts: ## run shellcheck on the shell scripts, where it is there
 	@if command -v shellcheck >/dev/null || test/apt-install shellcheck; then shellcheck -x -P examples/shell $(SCRIPTS); \

@@ -63,6 +63,7 @@ func (o *options) onPostgres(of func(string) []string) []rig.Contender {
 			Finished: `SELECT count(*) FROM leasehold.task_archive WHERE state = 'succeeded'`,
 			Claim:    `%FOR UPDATE OF t SKIP LOCKED%claim = $%fence = t.fence + %`,
 			Producer: rig.SQLProducer(`INSERT INTO leasehold.task (type, payload) VALUES ('` + work.TaskType + `', $1)`),
+			Program:  o.program(),
 		},
 		{
 			Name: "raw", Command: of("raw"),
@@ -83,6 +84,15 @@ func (o *options) onPostgres(of func(string) []string) []rig.Contender {
 			Producer: rig.SQLProducer(`SELECT graphile_worker.add_job('` + work.TaskType + `', $1::json)`),
 		},
 	}
+}
+
+// program is the agent as it is released.
+func (o *options) program() *rig.Program {
+	return &rig.Program{Ready: "agent ready", Command: func(dir, url string) ([]string, error) {
+		path := filepath.Join(dir, "bench.hcl")
+		text := "agent {\n listen = \"127.0.0.1:0\"\n}\ntask \"" + work.TaskType + "\" {\n webhook {\n url = \"http://127.0.0.1:9\"\n }\n}\n"
+		return []string{o.agent, "run", "--store", url, path}, os.WriteFile(path, []byte(text), 0o600)
+	}}
 }
 
 func onFiles(of func(string) []string) []rig.Contender {

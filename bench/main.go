@@ -83,7 +83,7 @@ func (o *options) measure(ctx context.Context) (ok bool, err error) {
 	defer func() { err = errors.Join(err, server.Close()) }()
 	s := &suite.Suite{
 		Rig: &rig.Rig{Postgres: pg, Server: server}, Book: report.NewBook(), Versions: make(map[string]string),
-		Rounds: o.rounds, Scale: o.scale, Profile: o.profile, Peers: peers, Files: files, Progress: os.Stderr,
+		Rounds: o.rounds, Scale: o.scale, Profile: o.profile, Peers: peers, Files: files, Pooler: os.Getenv("LEASEHOLD_TEST_POOLER"), Progress: os.Stderr,
 		Patience: o.patience,
 	}
 	for _, scenario := range suite.Scenarios() {

@@ -20,6 +20,7 @@ type options struct {
 	profile  string
 	targets  string
 	graphile string
+	agent    string
 	workers  map[string]int
 	patience time.Duration
 }
@@ -39,6 +40,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rounds, "rounds", 5, "how often each is measured")
 	f.Float64Var(&o.scale, "scale", 1, "multiplies all numbers of rows")
 	f.StringVar(&o.graphile, "graphile", "graphile", "the `directory` of graphile-worker, with its packages")
+	f.StringVar(&o.agent, "agent", "bin/leasehold", "Leasehold's `binary`")
 	f.StringVar(&o.profile, "profile", "", "a `directory` for CPU profiles of Leasehold")
 	f.StringVar(&o.targets, "targets", "targets.json", "the `file` of targets; \"\": none are checked")
 	if err := f.Parse(args); err != nil {

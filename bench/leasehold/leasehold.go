@@ -30,7 +30,7 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.end(ctx)) }()
+	defer func() { err = errors.Join(err, p.end()) }()
 	if _, err := p.Migrator().Up(ctx); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (e *engine) Stop(ctx context.Context) error {
 	select {
 	case err := <-e.ended:
 		e.stopRunner()
-		return errors.Join(err, e.place.end(ctx))
+		return errors.Join(err, e.place.end())
 	case <-ctx.Done():
 		return ctx.Err()
 	}

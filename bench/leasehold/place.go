@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,7 +30,7 @@ type place interface {
 	// left tells whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
-	end(ctx context.Context) error
+	end() error
 }
 
 func logger() *slog.Logger {
@@ -76,8 +77,10 @@ func (p *server) left(ctx context.Context, above int) (left bool, err error) {
 	return left, err
 }
 
-func (p *server) end(ctx context.Context) error {
+func (p *server) end() error {
 	p.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	return p.look.Close(ctx)
 }
 
@@ -107,4 +110,4 @@ func (f *file) left(ctx context.Context, above int) (bool, error) {
 	return n > 0, err
 }
 
-func (f *file) end(context.Context) error { return errors.Join(f.look.Close(), f.Close()) }
+func (f *file) end() error { return errors.Join(f.look.Close(), f.Close()) }

@@ -31,7 +31,7 @@ const (
 	RETURNING id, payload`
 	archiveSQL = `INSERT INTO archive
 	SELECT id, type, 'succeeded', priority, region, key, run_at, payload, created_at, attempt, fence + 1, session, claim, lease_until,
-		claimed_at, claimed_at, ?2
+		claimed_at, task.claimed_at, ?2
 	FROM task WHERE id IN (SELECT value FROM json_each(?1)) AND session = 1 AND state = 'running'`
 	deleteSQL = `DELETE FROM task WHERE id IN (SELECT value FROM json_each(?1))`
 )
@@ -102,12 +102,20 @@ func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
 	if e.conn, err = e.file.DB.Conn(ctx); err != nil {
 		return nil, err
 	}
+	err = e.prepare(ctx)
+	return e, err
+}
+
+// prepare prepares the statements.
+func (e *engine) prepare(ctx context.Context) error {
 	for _, text := range []string{"BEGIN IMMEDIATE", "COMMIT", claimSQL, archiveSQL, deleteSQL} {
-		if e.stmts[text], err = e.conn.PrepareContext(ctx, text); err != nil {
-			return nil, fmt.Errorf("prepare %s: %w", text, err)
+		stmt, err := e.conn.PrepareContext(ctx, text) //nolint:sqlclosecheck // Stop closes it
+		if err != nil {
+			return fmt.Errorf("prepare %s: %w", text, err)
 		}
+		e.stmts[text] = stmt
 	}
-	return e, nil
+	return nil
 }
 
 func (e *engine) Doer() *work.Doer { return e.doer }
@@ -277,5 +285,8 @@ func (e *engine) Left(ctx context.Context) (left bool, err error) {
 func (e *engine) Stop(context.Context) error {
 	e.stop()
 	e.all.Wait()
+	for _, stmt := range e.stmts {
+		e.note(stmt.Close())
+	}
 	return errors.Join(e.err, e.conn.Close(), e.file.Close(), e.look.Close())
 }

@@ -69,5 +69,8 @@ func (o Outcome) Brief() string {
 	if p50, ok := o.Measures["p50_ms"]; ok {
 		return fmt.Sprintf("p50 %.2f ms, p99 %.2f ms", p50, o.Measures["p99_ms"])
 	}
+	if rate, ok := o.Measures["inserts_per_second"]; ok {
+		return fmt.Sprintf("%.0f inserts/s", rate)
+	}
 	return fmt.Sprintf("agent CPU %.2f%%", o.Measures["agent_cpu_percent"])
 }

@@ -101,6 +101,16 @@ func (d *Database) Drop(ctx context.Context) error {
 	return err
 }
 
+// Through is the database's URL by way of a pooler, whose own URL has the parameters that it needs.
+func (d *Database) Through(pooler string) (string, error) {
+	u, err := url.Parse(pooler)
+	if err != nil {
+		return "", fmt.Errorf("the pooler's URL: %w", err)
+	}
+	u.Path = "/" + d.Name
+	return u.String(), nil
+}
+
 // Connect connects to it.
 func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, d.url) }
 

@@ -23,6 +23,7 @@ type Contender struct {
 	Finished string   // SQL that counts the rows that have succeeded
 	Claim    string   // a LIKE pattern that the texts of its claims match; "": not known
 	File     bool     // it works on a SQLite file
+	Program  *Program // what its users run, for when it is idle; nil: Command will do
 	// Producer connects an application that inserts single rows.
 	Producer func(ctx context.Context, url string) (Producer, error)
 }

@@ -20,10 +20,12 @@ type filling struct {
 const (
 	fillLive = `INSERT INTO leasehold.task (type, priority, run_at, payload)
 		SELECT %s, '{"n": 1}' FROM generate_series(1, $1::integer) AS n`
+	tomorrow    = `now() + interval '1 day' + n * interval '1 ms'`
 	fillArchive = `INSERT INTO leasehold.task_archive (id, type, state, priority, run_at, payload, created_at, attempt, give_backs,
 			touched, fence, session, claim, policy, lease_until, claimed_at, started_at, finished_at)
-		SELECT n, '` + work.TaskType + `', 'succeeded', 0, now(), '{"n": 1}', now(), 1, 0, true, 2, 1, n / 1000, 1, now(), now(), now(), now()
-		FROM generate_series(1, $1::integer) AS n`
+		SELECT n, '` + work.TaskType + `', 'succeeded', 0, at, '{"n": 1}', at AS created_at, 1, 0, true, 2, 1, n / 1000, 1,
+			at AS lease_until, at AS claimed_at, at AS started_at, at AS finished_at
+		FROM generate_series(1, $1::integer) AS n, now() AS at`
 	// Agents make the archive's days, under these names.
 	today = `DO $$ DECLARE day date := (now() AT TIME ZONE 'UTC')::date; BEGIN
 		EXECUTE format('CREATE TABLE leasehold.%I PARTITION OF leasehold.task_archive FOR VALUES FROM (%L) TO (%L)',
@@ -34,7 +36,7 @@ const (
 
 func fillings() []filling {
 	return []filling{
-		{name: "future", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'`+work.TaskType+`', 10, now() + interval '1 day' + n * interval '1 ms'`)},
+		{name: "future", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'`+work.TaskType+`', 10, `+tomorrow)},
 		{name: "undeclared", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'nobody', 0, now()`)},
 		{name: "archived", rows: 10_000_000, sql: fillArchive},
 	}

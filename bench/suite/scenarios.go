@@ -30,6 +30,9 @@ func Scenarios() []Scenario {
 		}},
 		{"flat", "Leasehold beside a million rows due later, a million of an undeclared type, ten million archived", flat},
 		{"snapshot", "no-op while a session holds a snapshot", snapshot},
+		{"idle", "nothing is due: one engine, and fifty agents on one Postgres", idle},
 		{"sqlite", "no-op, HTTP and latency on SQLite files", onSQLite},
+		{"insert", "ten producers of single rows, with the trigger that notifies and without", inserts},
+		{"pgbouncer", "no-op, HTTP and latency through PgBouncer in transaction mode", throughPooler},
 	}
 }

@@ -23,6 +23,7 @@ type Suite struct {
 	Profile  string  // the directory for profiles of Leasehold; "": none
 	Peers    []rig.Contender
 	Files    []rig.Contender // those on SQLite files
+	Pooler   string          // the URL of a PgBouncer before the server; "": there is none
 	Progress io.Writer
 	// Patience is how long all waiting for a quiet machine, and all repeating of disturbed runs, may still take.
 	Patience time.Duration
@@ -44,12 +45,18 @@ func (s *Suite) run(ctx context.Context, scenario, as string, r rig.Run) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", scenario, err)
 	}
+	s.note(scenario, as, r.Contender, o)
+	s.say("  %.1f s in all\n", time.Since(began).Seconds())
+	return nil
+}
+
+// note writes down what came of a run.
+func (s *Suite) note(scenario, as string, c rig.Contender, o rig.Outcome) {
 	s.Book.Add(scenario, as, o.Measures)
 	if o.Version != "" {
-		s.Versions[r.Contender.Name] = o.Version
+		s.Versions[c.Name] = o.Version
 	}
-	s.say("%s %s: %s (%.1f s in all)\n", scenario, as, o.Brief(), time.Since(began).Seconds())
-	return nil
+	s.say("%s %s: %s\n", scenario, as, o.Brief())
 }
 
 // contender is one of those that take part.

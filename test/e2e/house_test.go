@@ -1,4 +1,5 @@
-// Package e2e_test runs real agents on a real PostgreSQL and kills some of them.
+// Package e2e_test runs real agents on a real PostgreSQL and kills some of them. With LEASEHOLD_TEST_POOLER (see
+// test/with-pgbouncer) agents and applications come to it through a pooler.
 package e2e_test
 
 import (
@@ -34,9 +35,10 @@ type house struct {
 // newHouse makes a house for n tasks.
 func newHouse(t *testing.T, n int) *house {
 	t.Helper()
-	h := &house{t: t, url: harness.Database(t), endpoint: newEndpoint(t, n)}
-	h.admin = h.pool(h.url)
-	h.app = h.pool(harness.Application(t, h.url))
+	database := harness.Database(t)
+	h := &house{t: t, url: harness.Pooled(t, database), endpoint: newEndpoint(t, n)}
+	h.admin = h.pool(database)
+	h.app = h.pool(harness.Pooled(t, harness.Application(t, database)))
 	return h
 }
 

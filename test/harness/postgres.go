@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,24 @@ func Database(t testing.TB) string {
 	require.NoError(t, err)
 	u.Path = "/" + name
 	MustRun(t, nil, "migrate", "up", "--store", u.String())
+	return u.String()
+}
+
+// poolerVariable names a pooler before the test server, which test/with-pgbouncer sets.
+const poolerVariable = "LEASEHOLD_TEST_POOLER"
+
+// Pooled is the URL of a Database, as any role, by way of the pooler, where the environment names one; else it is the
+// URL as it stands.
+func Pooled(t testing.TB, database string) string {
+	t.Helper()
+	if os.Getenv(poolerVariable) == "" {
+		return database
+	}
+	direct, err := url.Parse(database)
+	require.NoError(t, err)
+	u, err := url.Parse(os.Getenv(poolerVariable)) // with the parameters that it needs
+	require.NoError(t, err)
+	u.User, u.Path = direct.User, direct.Path
 	return u.String()
 }
 
