@@ -305,3 +305,10 @@ func (l *Lease) askCancel(why string) {
 		l.Stop(&Cause{Verdict: task.Cancelled, Reason: why})
 	}
 }
+
+// NoteCancel notes what somebody else learned: that a cancellation was asked for. It stops nothing.
+func (l *Lease) NoteCancel() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = true
+}

@@ -40,16 +40,47 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	out := e.run(l, t)
 	took := e.o.Clock.Now() - start
 	m.running.Dec()
+	if out.Accepted {
+		e.o.Gate.Done(t.Name, row.Phase(), row.ID, task.Outcome{Verdict: task.Succeeded})
+		e.accepted(l)
+		return true
+	}
 	l.Close()
 	m.ended[out.Verdict].Inc()
 	m.duration.Observe(took.Seconds())
 	e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
-	if out.Verdict == task.Lost {
-		e.keeper.Release(l) // another has the row: there is nothing to settle
-		return true
+	if out.Verdict == task.Stalled {
+		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
-	e.finish(l, out)
+	if out.Verdict == task.Lost || l.Completed() {
+		e.keeper.Release(l) // another has the row, or it is settled already
+	} else {
+		e.finish(l, out)
+	}
+	if out.Stuck != nil {
+		e.quarantine(out.Stuck)
+	}
 	return true
+}
+
+// accepted lets a task go on without the agent.
+func (e *Engine) accepted(l *lease.Lease) {
+	if l.Completed() { // it was quicker than its own answer
+		l.Close()
+		e.keeper.Release(l)
+		return
+	}
+	l.Detach()
+}
+
+// quarantine keeps a slot from the next task while a process of the last one cannot be killed.
+func (e *Engine) quarantine(gone <-chan struct{}) {
+	e.o.Metrics.Quarantined.Inc()
+	defer e.o.Metrics.Quarantined.Dec()
+	select {
+	case <-gone:
+	case <-e.ending:
+	}
 }
 
 // run is the executor, with a panic in it made the attempt's failure rather than the agent's end.
@@ -65,9 +96,8 @@ func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 
 // finish decides what the end of an attempt means and hands it to the settler.
 func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
-	row := l.Task()
-	s := e.decide(row, l, out)
-	e.report(row, s)
+	s := e.decide(l, out)
+	e.report(l.Task(), s)
 	e.settle.add(&unsettled{Settlement: s, lease: l})
 }
 
@@ -75,21 +105,29 @@ func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
 func (e *Engine) giveBack(a *attempt, why string) {
 	a.lease.Close()
 	row := a.lease.Task()
-	s := e.decide(row, a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
+	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
 	e.o.Gate.Release(a.lane.typ.Name, row.Phase(), row.ID)
 	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
 }
 
 // decide makes the settlement of an attempt's end.
-func (e *Engine) decide(row *task.Task, l *lease.Lease, out task.Outcome) Settlement {
+func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
+	row := l.Task()
+	asked := l.CancelAsked()
+	if asked && !row.CancelAsked {
+		told := *row
+		told.CancelAsked = true
+		row = &told
+	}
 	left, _ := l.Left()
 	out = clean(out)
 	s := Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
-		Silent: out.Verdict == task.Drained && out.Untouched,
+		Silent:      out.Verdict == task.Drained && out.Untouched,
+		CancelKnown: asked, Notes: l.Notes(),
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago

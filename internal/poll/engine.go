@@ -39,8 +39,15 @@ type Options struct {
 	Poll     time.Duration
 	Drain    time.Duration // how long running attempts may go on once draining has begun
 	Clock    lease.Clock
-	Log      *slog.Logger
-	Metrics  *telemetry.Metrics
+	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
+	Remote  lease.Remote
+	Adopter Adopter
+	// PingURL is where a task can ping; nil: nowhere.
+	PingURL func(task.ID, task.Fence) string
+	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
+	Present func(until time.Duration)
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
 }
 
 // Limits of one engine.
@@ -86,6 +93,7 @@ type Engine struct {
 	joined    atomic.Bool
 	drainOnce sync.Once
 	draining  chan struct{}
+	ending    chan struct{} // closed once nothing more is claimed
 }
 
 // New makes an engine; Run runs it.
@@ -96,7 +104,7 @@ func New(o Options) *Engine {
 	if o.Clock == nil {
 		o.Clock = lease.BootClock()
 	}
-	e := &Engine{o: o, log: o.Log, draining: make(chan struct{})}
+	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)
 	agent := o.Agent
 	agent.Workers = o.Workers
@@ -109,6 +117,7 @@ func New(o Options) *Engine {
 	e.o.Agent = agent
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
+		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present,
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
 	e.size = newStride(maxClaim)
@@ -143,6 +152,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	e.work(ctx, calls)
 	e.settle.flush(settleFor)
+	last, cancelLast := context.WithTimeout(calls, lastTry)
+	e.keeper.Flush(last) // of what goes on without us
+	cancelLast()
 	stopWork()
 	actors.Wait()
 	e.aside.Wait()
@@ -213,6 +225,7 @@ func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), ove
 	case <-e.draining:
 	case <-hard.Done():
 	}
+	close(e.ending)
 	e.slots.shut()
 	e.keeper.Drain()
 	stopClaims()

@@ -12,14 +12,15 @@ import (
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease  *lease.Lease // nil: of a swept row, or a stray
-	judged bool         // a swept row
+	lease  *lease.Lease // nil: of a row that is judged, or a stray
+	judged *Swept       // a row that is judged, or a stray; nil: it has a lease
 	stray  bool
+	done   chan lease.Answer // gets the last answer; nil: nobody waits for it
 }
 
 // bytes is what the outcome keeps in memory: the row as it was claimed, too.
 func (u *unsettled) bytes() int {
-	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error)
+	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error) + len(u.Notes.Checkpoint) + len(u.Notes.Message)
 	if u.lease != nil {
 		t := u.lease.Task()
 		n += len(t.Payload) + len(t.Result) + len(t.Labels)
@@ -54,7 +55,7 @@ func (s *settler) add(u *unsettled) {
 	s.mu.Lock()
 	s.queue = append(s.queue, u)
 	s.waiting++
-	if u.judged {
+	if u.judged != nil && !u.stray {
 		s.judged++
 	}
 	s.bytes += u.bytes()
@@ -213,8 +214,11 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 	switch a {
 	case lease.Busy:
 		return false
+	case lease.Unaware:
+		s.decideAgain(u)
+		return false
 	case lease.Lost:
-		if u.Silent {
+		if u.Silent || u.lease != nil && u.lease.Completed() {
 			break // a repeat of a give-back finds no trace of itself once the row has been claimed again
 		}
 		s.e.o.Metrics.StaleSettlements.Inc()
@@ -225,7 +229,25 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 		}
 	}
 	s.drop(u)
+	if u.done != nil {
+		u.done <- a
+	}
 	return true
+}
+
+// decideAgain decides anew what becomes of a row that somebody wants cancelled.
+func (s *settler) decideAgain(u *unsettled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= u.bytes()
+	if u.lease != nil {
+		u.lease.NoteCancel()
+		u.Settlement = s.e.decide(u.lease, u.Outcome)
+	} else {
+		u.judged.CancelAsked = true
+		u.Settlement = s.e.sentence(u.judged, u.Outcome, u.Silent)
+	}
+	s.bytes += u.bytes()
 }
 
 // drop forgets an outcome that is settled, or refused.
@@ -239,7 +261,7 @@ func (s *settler) drop(u *unsettled) {
 		delete(s.strays, u.ID)
 	}
 	s.waiting--
-	if u.judged {
+	if u.judged != nil && !u.stray {
 		s.judged--
 	}
 	s.bytes -= u.bytes()

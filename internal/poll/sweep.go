@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -54,7 +55,10 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 		return len(rows), err // judged again when judgeFor is over
 	}
 	for i := range rows {
-		e.judge(&rows[i])
+		r := &rows[i]
+		out := verdict(r, e.policy(&r.Task))
+		e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
+		e.judge(r, out, nil)
 	}
 	return len(rows), nil
 }
@@ -98,20 +102,41 @@ func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
 	p.known[hash] = policy
 }
 
-// judge says how the hold on a swept row ended.
-func (e *Engine) judge(r *Swept) {
-	p := e.policy(&r.Task)
-	out := task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
-	if r.Present {
-		out.Error = "its lease ran out"
+// verdict is how the hold on a swept row ended.
+func verdict(r *Swept, p *task.Policy) task.Outcome {
+	switch {
+	case r.Detached:
+		timeout, heartbeat, _ := p.Lengths(r.Phase())
+		ran := r.LeaseEnd.Sub(r.ClaimedAt) - judgeFor // the judgement's lease began when it was swept
+		if heartbeat > 0 && ran < task.StartWait+timeout {
+			return task.Outcome{Verdict: task.Stalled, Error: fmt.Sprintf("no ping for %s", heartbeat)}
+		}
+		return task.Outcome{Verdict: task.TimedOut, Error: fmt.Sprintf("did not complete within its timeout of %s", timeout)}
+	case r.Present:
+		return task.Outcome{Verdict: task.Lost, Error: "its lease ran out"}
 	}
-	s := Settlement{
-		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1,
-		Next: task.Decide(&r.Task, p, out, r.Left, jitter()),
-	}
+	return task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
+}
+
+// judge hands in how the attempt ended that a row was claimed for judgement of. done gets the store's last answer; nil:
+// nobody waits for it.
+func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
-	e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error, "state", s.Next.State)
-	e.settle.add(&unsettled{Settlement: s, judged: true})
+	if out.Verdict == task.Stalled {
+		e.o.Metrics.Stalls.WithLabelValues(r.Type).Inc()
+	}
+	s := e.sentence(r, out, false)
+	e.report(&r.Task, s)
+	e.settle.add(&unsettled{Settlement: s, judged: r, done: done})
+}
+
+// sentence makes the settlement of a row that has no lease here.
+func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
+	out = clean(out)
+	return Settlement{
+		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1, Silent: silent,
+		Next: task.Decide(&r.Task, e.policy(&r.Task), out, r.Left, jitter()), CancelKnown: r.CancelAsked,
+	}
 }
 
 // policy is the policy that a row was claimed under. Where the store has lost it, the type's present one stands in,
@@ -165,11 +190,8 @@ func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 
 func (e *Engine) returnStray(t *task.Task) {
 	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", Untouched: true}
-	isNew := e.settle.addStray(&unsettled{stray: true, Settlement: Settlement{
-		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, Outcome: out, Started: -1, Silent: true,
-		Next: task.Decide(t, e.policy(t), out, time.Hour, jitter()),
-	}})
-	if isNew {
+	r := &Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
+	if e.settle.addStray(&unsettled{stray: true, judged: r, Settlement: e.sentence(r, out, true)}) {
 		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
 	}
 }

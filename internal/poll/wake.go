@@ -20,8 +20,8 @@ func newWake() *wake {
 	return &wake{called: make(chan struct{}, 1), sooner: make(chan struct{}, 1)}
 }
 
-// call says that something may be new. It never blocks.
-func (w *wake) call(News) {
+// call says that something may be new to claim. It never blocks.
+func (w *wake) call() {
 	select {
 	case w.called <- struct{}{}:
 	default:
@@ -57,8 +57,16 @@ func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
 func (w *wake) listenTo(e *Engine) func(context.Context) {
 	return func(ctx context.Context) {
 		var b backoff
+		hear := func(n News) {
+			if n&Asked != 0 {
+				e.keeper.Look()
+			}
+			if n&Due != 0 {
+				w.call()
+			}
+		}
 		for ctx.Err() == nil {
-			if err := e.o.Store.Listen(ctx, w.call); err != nil && ctx.Err() == nil {
+			if err := e.o.Store.Listen(ctx, hear); err != nil && ctx.Err() == nil {
 				e.o.Metrics.StoreErrors.WithLabelValues("listen").Inc()
 				e.log.Warn("notifications are lost; polling goes on", "err", err)
 				pause(ctx, nil, b.next())

@@ -69,4 +69,11 @@ type Outcome struct {
 	Unavailable bool
 	// Untouched: nothing of the task was started, so there is nothing to undo.
 	Untouched bool
+
+	// Accepted: the target has taken the task and goes on without a connection (202): this is no end, and the rest of
+	// the outcome says nothing.
+	Accepted bool
+	// Stuck is closed once a process that could not be killed is gone; nil: there is none. Until then its slot is not
+	// given to another task.
+	Stuck <-chan struct{}
 }

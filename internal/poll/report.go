@@ -1,0 +1,82 @@
+package poll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// ErrNotAsync says that a task which did not go on by itself wanted to report its failure: its own answer does that.
+var ErrNotAsync = errors.New("only a task that was accepted with 202 reports its failure this way")
+
+// reportFor is how long a task that reports its failure waits for that to be settled.
+const reportFor = 10 * time.Second
+
+// Ping takes in a sign of life of whatever attempt, whoever holds its row.
+func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.Pong, error) {
+	return e.keeper.Ping(ctx, id, f, p)
+}
+
+// Complete ends an attempt as succeeded because its task says so, whoever holds its row: Applied, or Ended where it has
+// said so before; both are durable. Busy, and every error: it is to be said again.
+func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error) {
+	l := e.keeper.HeldBy(id, f)
+	a, err := e.keeper.Complete(ctx, id, f, result)
+	if a == lease.Applied && l != nil && l.Detached() {
+		e.o.Metrics.Attempts.WithLabelValues(l.Task().Type, string(l.Task().Phase()), string(task.Succeeded)).Inc()
+	}
+	return a, err
+}
+
+// Fail ends an attempt that was accepted as failed, or as rejected where it is not retryable, because its task says so.
+// It answers as Complete does, once that is settled. Its error is ErrNotAsync where the attempt has an answer of its own
+// to give.
+func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string, retryable bool) (lease.Answer, error) {
+	if e.o.Adopter == nil || !e.Joined() {
+		return lease.Busy, errors.New("fail a task: the agent is not ready")
+	}
+	l := e.keeper.HeldBy(id, f)
+	if l != nil {
+		if _, _, async := l.Policy().Liveness(l.Task().Phase()); !async {
+			return lease.Lost, ErrNotAsync
+		}
+	}
+	var r *Swept
+	var a lease.Answer
+	err := e.call(ctx, "adopt", func(ctx context.Context) (err error) {
+		r, a, err = e.o.Adopter.Adopt(ctx, e.keeper.Session(), id, f, judgeFor)
+		return err
+	})
+	if err != nil {
+		return lease.Busy, fmt.Errorf("fail task %d: %w", id, err)
+	}
+	if l != nil && (a == lease.Applied || a == lease.Ended) {
+		e.keeper.Ended(l)
+	}
+	if a != lease.Applied {
+		return a, nil
+	}
+	if err := e.learn(ctx, []Swept{*r}); err != nil {
+		return lease.Busy, err // it is judged when judgeFor is over
+	}
+	out := task.Outcome{Verdict: task.Failed, Error: why}
+	if !retryable {
+		out.Verdict = task.Rejected
+	}
+	done := make(chan lease.Answer, 1)
+	e.judge(r, out, done)
+	timer := time.NewTimer(reportFor)
+	defer timer.Stop()
+	select {
+	case a = <-done:
+		return a, nil
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return lease.Busy, nil
+}
