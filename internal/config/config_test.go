@@ -99,6 +99,9 @@ store {
 task "invoice.send" {
   aliases  = ["send-invoice", "old/invoice"]
   timeout  = "30s"
+  heartbeat        = "10s"
+  max_heartbeat    = "25s"
+  require_progress = true
   workers  = 4
   deadline = "1h"
   retry {
@@ -117,6 +120,7 @@ task "invoice.send" {
     body            = "payload"
     idempotency_key = true
     permanent       = [400, 404]
+    async           = true
     cancel_grace    = "1s"
   }
 }
@@ -159,6 +163,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, 4, invoice.Workers)
 	require.Equal(t, task.Policy{
 		Timeout: 30 * time.Second, Stop: 3 * time.Second, Deadline: time.Hour,
+		Heartbeat: 10 * time.Second, MaxHeartbeat: 25 * time.Second, RequireProgress: true, Async: true,
 		Retry: task.Retry{
 			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, GiveBacks: 5,
 			On: []task.Verdict{task.Failed, task.Lost},
@@ -398,4 +403,24 @@ func TestFunctionTable(t *testing.T) {
 		require.NotEmpty(t, f.Does)
 	}
 	require.False(t, seen[operandName])
+}
+
+func TestLongestWindow(t *testing.T) {
+	for _, c := range []struct {
+		attrs string
+		want  time.Duration
+	}{
+		{``, 0},
+		{`heartbeat = "5s"`, 20 * time.Second}, // the default timeout
+		{"heartbeat = \"5s\"\ntimeout = \"1h\"", 10 * time.Minute},
+		{"heartbeat = \"15m\"\ntimeout = \"1h\"", 15 * time.Minute},
+		{"heartbeat = \"5s\"\ntimeout = \"1h\"\nmax_heartbeat = \"30m\"", 30 * time.Minute},
+	} {
+		path := filepath.Join(t.TempDir(), "a.hcl")
+		text := "task \"a\" {\n" + c.attrs + "\ncommand {\nargv = [\"true\"]\n}\n}\n"
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		cfg, err := Load([]string{path}, options(nil))
+		require.NoError(t, err, text)
+		require.Equal(t, c.want, cfg.Tasks[0].Policy.MaxHeartbeat, c.attrs)
+	}
 }

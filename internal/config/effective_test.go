@@ -49,7 +49,8 @@ func plain(cfg *Config) map[string]any {
 		switch target := t.Target.(type) {
 		case *task.Webhook:
 			out[t.Name+" webhook"] = fmt.Sprint(
-				target.Method, target.Secrets, target.Body, target.IdempotencyKey, target.Permanent, target.CancelGrace)
+				target.Method, target.Secrets, target.Body, target.IdempotencyKey, target.Permanent,
+				target.Async, target.CancelGrace)
 		case *task.Command:
 			dashes := ""
 			for _, a := range target.Argv {

@@ -17,11 +17,9 @@ const (
 func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
-		attrs:  []string{"aliases", "timeout", "workers", "deadline"},
+		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "deadline"},
 		blocks: []string{"retry", "webhook", "command"},
-		later: []string{
-			"heartbeat", "max_heartbeat", "require_progress", "limit", "spill_after", "check", "rollback",
-		},
+		later:  []string{"limit", "spill_after", "check", "rollback"},
 	}
 }
 
@@ -52,6 +50,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 		Source:  place(b.rng),
 	}
 	t.Policy.Timeout = b.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)
+	b.liveness(&t.Policy)
 	if agentWorkers > 0 {
 		t.Workers = b.num("workers", agentWorkers, 1, maxWorkers)
 	} else if b.attr("workers") != nil {
@@ -79,7 +78,7 @@ func (b *block) target(p *task.Policy) task.Target {
 		sub := b.block(webhook, webhookShape())
 		w := sub.webhook()
 		b.out.blocks = append(b.out.blocks, sub.out)
-		p.Stop = task.StopLength(w.CancelGrace)
+		p.Stop, p.Async = task.StopLength(w.CancelGrace), w.Async
 		return w
 	default:
 		sub := b.block(command, commandShape())

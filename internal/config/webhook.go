@@ -22,9 +22,8 @@ func webhookShape() *shape {
 	return &shape{
 		name: "webhook",
 		attrs: []string{
-			"url", "method", "headers", "secret", "body", "idempotency_key", "permanent", "cancel_grace",
+			"url", "method", "headers", "secret", "body", "idempotency_key", "permanent", "async", "cancel_grace",
 		},
-		later: []string{"async"},
 	}
 }
 
@@ -43,6 +42,7 @@ func (b *block) webhook() *task.Webhook {
 		}
 	}
 	w.Permanent = b.statuses()
+	w.Async = b.boolean("async", false)
 	w.CancelGrace = b.length("cancel_grace", task.DefaultGrace, 0, maxGrace)
 	return w
 }

@@ -19,10 +19,13 @@ store {
 }
 
 task "invoice.send" {
-  aliases  = ["send-invoice", "old/invoice"]
-  timeout  = "30s"
-  workers  = 4
-  deadline = "1h"
+  aliases          = ["send-invoice", "old/invoice"]
+  timeout          = "30s"
+  heartbeat        = "10s"
+  max_heartbeat    = "25s"
+  require_progress = true
+  workers          = 4
+  deadline         = "1h"
   retry {
     limit      = 0
     backoff    = "constant"
@@ -39,15 +42,17 @@ task "invoice.send" {
     body            = "payload"
     idempotency_key = true
     permanent       = [400, 404]
+    async           = true
     cancel_grace    = "1s"
   }
 }
 
 task "video.resize" {
-  aliases  = []
-  timeout  = "20s"
-  workers  = 8
-  deadline = null
+  aliases   = []
+  timeout   = "20s"
+  heartbeat = null
+  workers   = 8
+  deadline  = null
   retry {
     limit      = 2
     backoff    = "exponential"

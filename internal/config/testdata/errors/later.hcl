@@ -1,12 +1,8 @@
 task "video.resize" {
-  heartbeat        = "20s"
-  max_heartbeat    = "10m"
-  require_progress = true
-  limit            = 20
-  spill_after      = "5m"
+  limit       = 20
+  spill_after = "5m"
   webhook {
-    url   = "http://127.0.0.1:8080/"
-    async = true
+    url = "http://127.0.0.1:8080/"
   }
   check {
     timeout = "5s"

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// minHeartbeat is the shortest silence that can be declared: a ping has to reach the agent, and the store, within it.
+const minHeartbeat = 100 * time.Millisecond
+
+// defaultMaxHeartbeat is the longest window that a ping may ask for unless a declaration says otherwise.
+const defaultMaxHeartbeat = 10 * time.Minute
+
+// liveness decodes what a task block says of pings.
+func (b *block) liveness(p *task.Policy) {
+	heartbeat, declared := b.maybeLength("heartbeat", -1, minHeartbeat, maxTimeout)
+	if !declared || heartbeat < 0 {
+		for _, name := range []string{"max_heartbeat", "require_progress"} {
+			if b.attr(name) != nil {
+				b.invalid(name, b.at(name), errors.New("without a heartbeat no pings are due: declare one, as in heartbeat = \"10s\""))
+			}
+		}
+		return
+	}
+	if heartbeat > p.Timeout {
+		b.invalid("heartbeat", b.at("heartbeat"), fmt.Errorf(
+			"longer than the timeout of %s, so no ping would ever be due: leave it out, or raise the timeout", formatDuration(p.Timeout)))
+	}
+	p.Heartbeat = heartbeat
+	p.MaxHeartbeat = b.length("max_heartbeat", max(min(p.Timeout, defaultMaxHeartbeat), heartbeat), minHeartbeat, maxTimeout)
+	if p.MaxHeartbeat < heartbeat {
+		b.invalid("max_heartbeat", b.at("max_heartbeat"), fmt.Errorf("shorter than the heartbeat of %s", formatDuration(heartbeat)))
+	}
+	p.RequireProgress = b.boolean("require_progress", false)
+}
