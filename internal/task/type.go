@@ -46,6 +46,7 @@ type Webhook struct {
 	Body           Body
 	IdempotencyKey bool  // send the webhook-id as Idempotency-Key too
 	Permanent      []int // statuses that are rejected rather than failed
+	Async          bool  // a 202 means that the task goes on without a connection
 	CancelGrace    time.Duration
 }
 
