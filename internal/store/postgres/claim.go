@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,13 +18,6 @@ const (
 	priorities = 2*highest + 1
 )
 
-// rowColumns is a task as scanTask reads it.
-const rowColumns = `t.id, t.type, t.state, t.fence, t.attempt, coalesce(t.max_attempts, 0), t.give_backs, t.touched,
-    t.payload, t.result, t.labels, coalesce(t.key, ''), coalesce(t.region, ''), t.priority,
-    coalesce(t.traceparent, ''), coalesce(t.created_by, ''), coalesce(t.outcome, ''), coalesce(t.error, ''),
-    coalesce(t.policy, 0), t.created_at, t.run_at, t.claimed_at, t.lease_until,
-    coalesce(t.deadline, '0001-01-01 00:00:00+00')`
-
 // A claim, for each want: the priorities from high to low, in each the due rows in order, until n are found. Every
 // range is one walk along the index, and nothing is looked at beyond the row that ends it.
 //
@@ -35,7 +27,9 @@ const rowColumns = `t.id, t.type, t.state, t.fence, t.attempt, coalesce(t.max_at
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
 WITH want AS MATERIALIZED (
-    SELECT * FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
+    SELECT w.*, now() + length * interval '1 microsecond' AS lease_until,
+        nullif(deadline, 0) * interval '1 microsecond' AS time_left
+    FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
 ), picked AS MATERIALIZED (
     SELECT found.id FROM want AS w CROSS JOIN LATERAL (
@@ -49,8 +43,7 @@ WITH want AS MATERIALIZED (
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
     session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
-    claimed_at = now(), lease_until = now() + w.length * interval '1 microsecond',
-    deadline = coalesce(t.deadline, t.run_at + nullif(w.deadline, 0) * interval '1 microsecond')
+    claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
 WHERE t.id = ANY (ARRAY(SELECT id FROM picked))
   AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
@@ -204,48 +197,10 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 func scanTasks(rows pgx.Rows, room int) ([]task.Task, error) {
 	defer rows.Close()
 	tasks := make([]task.Task, 0, room)
-	var r taskScan
-	for rows.Next() {
-		tasks = append(tasks, task.Task{})
-		if err := rows.Scan(r.into(&tasks[len(tasks)-1])...); err != nil {
-			return nil, err
-		}
-		r.finish()
+	var r taskRow
+	for rows.Next() && r.err == nil {
+		tasks = append(tasks, r.next(rows))
 	}
 	rows.Close()
-	return tasks, rows.Err()
-}
-
-// taskScan reads one row of rowColumns at a time.
-type taskScan struct {
-	t                   *task.Task
-	previous            task.Previous
-	claimedAt, leaseEnd *time.Time
-	targets             [24]any
-}
-
-// into gives the targets of a scan into t.
-func (r *taskScan) into(t *task.Task) []any {
-	r.t = t
-	r.targets = [...]any{
-		(*int64)(&t.ID), &t.Type, (*string)(&t.State), (*int64)(&t.Fence), &t.Attempt, &t.MaxAttempts, &t.GiveBacks,
-		&t.Touched, (*[]byte)(&t.Payload), (*[]byte)(&t.Result), (*[]byte)(&t.Labels), &t.Key, &t.Region, &t.Priority,
-		&t.Traceparent, &t.CreatedBy, (*string)(&r.previous.Outcome), &r.previous.Error, (*int64)(&t.Policy),
-		&t.CreatedAt, &t.RunAt, &r.claimedAt, &r.leaseEnd, &t.Deadline,
-	}
-	return r.targets[:]
-}
-
-// finish fills in what a scan could not write directly.
-func (r *taskScan) finish() {
-	if r.previous.Outcome != "" {
-		previous := r.previous
-		r.t.Previous = &previous
-	}
-	if r.claimedAt != nil {
-		r.t.ClaimedAt = *r.claimedAt
-	}
-	if r.leaseEnd != nil {
-		r.t.LeaseEnd = *r.leaseEnd
-	}
+	return tasks, cmp.Or(rows.Err(), r.err)
 }

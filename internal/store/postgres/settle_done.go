@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
@@ -32,7 +33,7 @@ INSERT INTO {schema}.task_archive (
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
     coalesce(nullif(($4::text[])[place], '')::jsonb, result), nullif(($5::text[])[place], ''),
-    now() - ($6::bigint[])[place] * interval '1 microsecond', now()
+    now() - ($6::interval[])[place], now()
 FROM gone
 RETURNING id`
 
@@ -60,11 +61,12 @@ func isDone(r *poll.Settlement) bool {
 func (s *Store) settleDone(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
 ) (map[task.ID]bool, error) {
-	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]int64, len(rows))
+	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]pgtype.Interval, len(rows))
 	var results, outputs []string
 	for i := range rows {
 		r := &rows[i]
-		ids[i], fences[i], started[i] = int64(r.ID), int64(r.Fence), r.Started.Microseconds()
+		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
+		started[i] = pgtype.Interval{Microseconds: r.Started.Microseconds(), Valid: true}
 		results = sparse(results, i, len(rows), storableResult(r.Outcome.Result))
 		outputs = sparse(outputs, i, len(rows), storable(r.Outcome.Output))
 	}

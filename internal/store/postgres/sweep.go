@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -57,17 +58,12 @@ func (s *Store) Sweep(
 func scanSwept(rows pgx.Rows) ([]poll.Swept, error) {
 	defer rows.Close()
 	var dead []poll.Swept
-	var r taskScan
-	for rows.Next() {
-		var d poll.Swept
-		var left int64
-		if err := rows.Scan(append(r.into(&d.Task), &d.Present, &left)...); err != nil {
-			return nil, err
-		}
-		r.finish()
-		d.RanFence, d.Left = d.Fence-1, microseconds(left)
+	var r taskRow
+	for rows.Next() && r.err == nil {
+		d := poll.Swept{Task: r.next(rows), Present: r.bool(), Left: microseconds(r.int(0))}
+		d.RanFence = d.Fence - 1
 		dead = append(dead, d)
 	}
 	rows.Close()
-	return dead, rows.Err()
+	return dead, cmp.Or(rows.Err(), r.err)
 }

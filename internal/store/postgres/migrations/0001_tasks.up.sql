@@ -51,7 +51,7 @@ CREATE TABLE {schema}.task (
 ) WITH (
     -- Room on the page for the claim's and the renewals' versions of a row: renewals stay heap-only updates, and a
     -- claim that finds no room costs an extra record in the log.
-    fillfactor = 50,
+    fillfactor = 40,
     -- The table turns over many times an hour whatever its size, so its size decides nothing.
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,
