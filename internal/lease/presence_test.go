@@ -32,12 +32,17 @@ type post struct {
 	store  *model.Store
 	skew   atomic.Int64
 	cut    atomic.Bool
-	renew  atomic.Pointer[func() ([]lease.Answer, error)] // in place of the store's, where it is set
-	late   atomic.Int64                                   // how long the reply to a sign of life takes
+	late   atomic.Int64 // how long the reply to a sign of life takes
 	clock  lease.Clock
 	strays [][]lease.Held
 	lost   prometheus.Counter
+
+	shown    atomic.Int64                          // signs of life
+	standing atomic.Pointer[func(*lease.Standing)] // changes what the store says
+	renews   atomic.Pointer[renews]                // in place of the store's, where it is set
 }
+
+type renews func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error)
 
 func (p *post) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
 	return p.store.Join(ctx, a)
@@ -48,6 +53,10 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 		return lease.Standing{}, errors.New("out of reach")
 	}
 	st, err := p.store.Present(ctx, q)
+	p.shown.Add(1)
+	if change := p.standing.Load(); change != nil {
+		(*change)(&st)
+	}
 	if d := p.late.Load(); d > 0 {
 		timer := time.NewTimer(time.Duration(d))
 		<-timer.C
@@ -56,8 +65,8 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 }
 
 func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
-	if renew := p.renew.Load(); renew != nil {
-		return (*renew)()
+	if f := p.renews.Load(); f != nil {
+		return (*f)(ctx, s, rows)
 	}
 	return p.store.Renew(ctx, s, rows)
 }
@@ -225,10 +234,11 @@ func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
 			station(t, func(t *testing.T, p *post) {
 				pass(5 * time.Second)
 				leases := p.hold(t, 1, 2)
-				p.renew.Store(&answer)
+				f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) { return answer() })
+				p.renews.Store(&f)
 				p.skew.Store(int64(time.Hour))
 				pass(4 * time.Second)
-				p.renew.Store(nil)
+				p.renews.Store(nil)
 				pass(2 * time.Second)
 				for _, l := range leases {
 					info, err := p.store.Get(t.Context(), l.Task().ID)

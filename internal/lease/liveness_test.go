@@ -1,0 +1,372 @@
+package lease_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// lively is a policy whose tasks ping.
+var lively = task.Policy{
+	Timeout: time.Minute, Heartbeat: 10 * time.Second, MaxHeartbeat: 40 * time.Second, Stop: 4 * time.Second,
+	Retry: task.Retry{Limit: 2, Backoff: task.Constant, Min: time.Second, Max: time.Second, On: task.DefaultOn()},
+}
+
+// grab claims a row under a policy, opens its lease and starts it.
+func (p *post) grab(t *testing.T, number int64, policy task.Policy) *lease.Lease {
+	t.Helper()
+	_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+	require.NoError(t, err)
+	sent := p.clock.Now()
+	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
+		{Type: "a", Phase: task.Run, N: 1, Window: policy.Window(task.Run), Policy: policy.Hash()},
+	}})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	l := p.Open(number, []lease.Row{{Task: &got[0], Policy: &policy}}, sent)[0]
+	l.Start()
+	t.Cleanup(l.Close)
+	return l
+}
+
+// written has the post note what is written, and answer a in place of the store; nil: the store itself answers.
+func (p *post) written(a *lease.Answer) (rows *[]lease.Renewal, calls *int) {
+	rows, calls = new([]lease.Renewal), new(int)
+	f := renews(func(ctx context.Context, s task.Session, asked []lease.Renewal) ([]lease.Answer, error) {
+		*rows = append(*rows, asked...)
+		*calls++
+		if a == nil {
+			return p.store.Renew(ctx, s, asked)
+		}
+		answers := make([]lease.Answer, len(asked))
+		for i := range answers {
+			answers[i] = *a
+		}
+		return answers, nil
+	})
+	p.renews.Store(&f)
+	return rows, calls
+}
+
+// change has the store say something else of the session.
+func (p *post) change(f func(*lease.Standing)) { p.standing.Store(&f) }
+
+func verdict(l *lease.Lease) task.Verdict {
+	if c := l.Cause(); c != nil {
+		return c.Verdict
+	}
+	return ""
+}
+
+func TestSilenceIsAStall(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		_, calls := p.written(nil)
+		pass(time.Second) // between two signs of life
+		l := p.grab(t, 1, lively)
+		before := p.shown.Load()
+		pass(lively.Heartbeat - time.Millisecond)
+		require.NoError(t, l.Context().Err())
+		signs := p.shown.Load()
+		pass(time.Millisecond)
+		require.Equal(t, task.Stalled, verdict(l))
+		require.Equal(t, "no ping for 10s", l.Cause().Reason)
+		require.Equal(t, signs+1, p.shown.Load(), "the store was asked whether pings came elsewhere")
+		require.Greater(t, signs, before)
+		require.Zero(t, *calls, "no ping, no write")
+		require.Equal(t, lively.Window(task.Run)-lively.Heartbeat-lease.KillMargin, l.KillIn(), "the window has not moved")
+	})
+}
+
+func TestProgressKeepsALeaseUntilItsTimeout(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
+		l := p.grab(t, 1, lively)
+		for range 6 {
+			require.Equal(t, lease.Pong{Answer: lease.Applied, Counted: true, Remaining: l.Remaining()}, l.Ping(lease.Ping{}))
+			pass(9 * time.Second)
+		}
+		require.Nil(t, l.Cause())
+		l.Ping(lease.Ping{})
+		pass(time.Second)
+		require.Len(t, *rows, 7, "one write for each ping")
+		for _, r := range *rows {
+			require.Equal(t, time.Second, r.Age, "a tenth of a minute's window is too long to wait: a second is the most")
+		}
+		pass(5*time.Second - time.Millisecond)
+		require.NoError(t, l.Context().Err())
+		pass(time.Millisecond)
+		require.Equal(t, task.TimedOut, verdict(l), "pings do not move the timeout")
+		require.Equal(t, 6*time.Second+lively.Stop, (*rows)[6].Window, "nor does a window reach beyond it")
+	})
+}
+
+func TestTheEndMovesOnlyWhenTheStoreSaysSo(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
+		l := p.grab(t, 1, lively)
+		var moves atomic.Int64
+		l.OnMove(func() { moves.Add(1) })
+		pass(5 * time.Second)
+		was := l.KillIn()
+		l.Ping(lease.Ping{})
+		require.Equal(t, was, l.KillIn())
+		require.Zero(t, moves.Load())
+		pass(time.Second)
+		require.Len(t, *rows, 1)
+		require.EqualValues(t, 1, moves.Load())
+		require.Equal(t, lively.Heartbeat+lively.Stop-lease.KillMargin-time.Second, l.KillIn(), "counted from the ping, not from the write")
+	})
+}
+
+func TestManyPingsAreOneWrite(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		_, calls := p.written(nil)
+		var leases []*lease.Lease
+		for n := range 200 {
+			leases = append(leases, p.grab(t, int64(n+1), lively))
+		}
+		for range 10 {
+			for _, l := range leases {
+				l.Ping(lease.Ping{})
+			}
+			pass(time.Second)
+		}
+		require.LessOrEqual(t, *calls, 11)
+		for _, l := range leases {
+			require.NoError(t, l.Context().Err())
+		}
+	})
+}
+
+func TestPingsElsewhereAreHeardBeforeAStall(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, lively)
+		pass(lively.Heartbeat - 10*time.Millisecond)
+		once := true
+		p.change(func(s *lease.Standing) {
+			for i := range s.Held {
+				s.Held[i].Pinged, s.Held[i].PingDue, s.Held[i].Left = once, 5*time.Second, 5*time.Second+lively.Stop
+			}
+			once = false
+		})
+		pass(10 * time.Millisecond)
+		require.NoError(t, l.Context().Err(), "a ping came in by another way")
+		require.InDelta(t, 5*time.Second+lively.Stop-lease.KillMargin, l.KillIn(), float64(10*time.Millisecond))
+		pass(5*time.Second + 20*time.Millisecond)
+		require.Equal(t, task.Stalled, verdict(l))
+	})
+}
+
+func TestAStoreThatDoesNotAnswerDelaysAStallByPatience(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, lively)
+		pass(lively.Heartbeat - 10*time.Millisecond)
+		p.late.Store(int64(time.Hour / 3600 * 2)) // two seconds, which is all a sign of life gets
+		pass(10*time.Millisecond + 499*time.Millisecond)
+		require.NoError(t, l.Context().Err())
+		pass(2 * time.Millisecond)
+		require.Equal(t, task.Stalled, verdict(l))
+		p.late.Store(0)
+	})
+}
+
+func TestARenewalThatIsNotConfirmedStopsInTime(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		tries := 0
+		f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+			tries++
+			return nil, errors.New("out of reach")
+		})
+		p.renews.Store(&f)
+		l := p.grab(t, 1, lively)
+		for range 11 {
+			pass(time.Second)
+			l.Ping(lease.Ping{Message: "still here"})
+		}
+		require.NoError(t, l.Context().Err(), "the window as claimed is not over")
+		pass(patience())
+		require.Equal(t, task.Drained, verdict(l))
+		require.Greater(t, l.KillIn(), lively.Stop-task.StopMargin, "the whole grace is left before everything must be dead")
+		require.Greater(t, tries, 5)
+		require.Equal(t, "still here", l.Notes().Message, "what was said is not lost")
+	})
+}
+
+func TestBusyIsNotLost(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		busy := lease.Busy
+		rows, _ := p.written(&busy)
+		l := p.grab(t, 1, lively)
+		l.Ping(lease.Ping{Checkpoint: json.RawMessage(`1`), Message: "a"})
+		pass(3 * time.Second)
+		l.Ping(lease.Ping{Checkpoint: json.RawMessage(`2`)})
+		pass(3 * time.Second)
+		require.NoError(t, l.Context().Err())
+		require.Greater(t, len(*rows), 3)
+		rows, _ = p.written(nil)
+		pass(2 * time.Second)
+		require.Len(t, *rows, 1)
+		require.Equal(t, lease.Notes{Checkpoint: json.RawMessage(`2`), Message: "a"}, (*rows)[0].Notes)
+		notes := l.Notes()
+		require.True(t, notes.Empty())
+	})
+}
+
+// patience is how long after the end of a window an unconfirmed renewal is waited for.
+func patience() time.Duration { return 501 * time.Millisecond }
+
+func TestALostRenewalEndsTheWork(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		lost := lease.Lost
+		p.written(&lost)
+		l := p.grab(t, 1, lively)
+		l.Ping(lease.Ping{})
+		pass(time.Second)
+		require.Equal(t, task.Lost, verdict(l))
+		require.Equal(t, lease.Pong{}, l.Ping(lease.Ping{}), "this attempt holds the row no longer")
+	})
+}
+
+func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
+	strict := lively
+	strict.RequireProgress = true
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, strict)
+		say := func(progress, checkpoint string) lease.Pong {
+			var ping lease.Ping
+			if progress != "" {
+				ping.Progress = json.RawMessage(progress)
+			}
+			if checkpoint != "" {
+				ping.Checkpoint = json.RawMessage(checkpoint)
+			}
+			return l.Ping(ping)
+		}
+		require.False(t, say("", "").Counted)
+		require.True(t, say("0.1", "").Counted)
+		pong := say("0.1", "")
+		require.False(t, pong.Counted)
+		require.Equal(t, "progress did not change", pong.Reason)
+		require.True(t, say("0.1", `{"page":1}`).Counted)
+		require.False(t, say("0.1", `{"page":1}`).Counted)
+		require.True(t, say("0.2", `{"page":1}`).Counted)
+		for range 9 {
+			pass(time.Second)
+			say("0.2", "")
+		}
+		require.NoError(t, l.Context().Err())
+		pass(time.Second)
+		require.Equal(t, task.Stalled, verdict(l), "a thread that pings over a hung loop keeps nothing")
+		require.Equal(t, "pings, but no progress, for 10s", l.Cause().Reason)
+	})
+}
+
+func TestALongerWindowIsForOnce(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
+		l := p.grab(t, 1, lively)
+		l.Ping(lease.Ping{NextWithin: time.Hour})
+		pass(lively.MaxHeartbeat - time.Second)
+		require.NoError(t, l.Context().Err(), "max_heartbeat bounds it")
+		require.Equal(t, lively.MaxHeartbeat+lively.Stop, (*rows)[0].Window)
+		l.Ping(lease.Ping{NextWithin: time.Millisecond})
+		pass(lively.Heartbeat - time.Millisecond)
+		require.NoError(t, l.Context().Err(), "a window is never shorter than the heartbeat")
+		pass(time.Millisecond)
+		require.Equal(t, task.Stalled, verdict(l))
+
+		l = p.grab(t, 2, lively)
+		l.Ping(lease.Ping{NextWithin: 40 * time.Second})
+		pass(2 * time.Second)
+		l.Ping(lease.Ping{})
+		pass(time.Second)
+		require.True(t, (*rows)[len(*rows)-1].Exact, "the store's end comes back to the shorter window")
+		require.Equal(t, lively.Heartbeat+lively.Stop-lease.KillMargin-time.Second, l.KillIn())
+		pass(9 * time.Second)
+		require.Equal(t, task.Stalled, verdict(l))
+	})
+}
+
+func TestWithoutAHeartbeatPingsMoveNothing(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
+		l := p.grab(t, 1, policy)
+		require.True(t, l.Ping(lease.Ping{}).Counted)
+		pass(2 * time.Second)
+		require.Empty(t, *rows, "there is nothing to write")
+		l.Ping(lease.Ping{Progress: json.RawMessage(`0.5`)})
+		pass(2 * time.Second)
+		require.Len(t, *rows, 1)
+		require.Zero(t, (*rows)[0].Window)
+		pass(policy.Timeout)
+		require.Equal(t, task.TimedOut, verdict(l))
+	})
+}
+
+func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.grab(t, 1, lively)
+		p.change(func(s *lease.Standing) {
+			for i := range s.Held {
+				s.Held[i].CancelAsked, s.Held[i].CancelReason = true, "cancelled by an operator"
+			}
+		})
+		p.Look() // as a notification does
+		pass(time.Millisecond)
+		require.Equal(t, task.Cancelled, verdict(l))
+		require.True(t, l.CancelAsked())
+		pong := l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
+		require.Equal(t, lease.Applied, pong.Answer)
+		require.True(t, pong.Cancel)
+		require.Contains(t, pong.Reason, "cancelled by an operator")
+		require.Equal(t, `{"tidy":1}`, string(l.Notes().Checkpoint), "a checkpoint is kept to the last")
+	})
+}
+
+func TestLooksAreNotMoreOftenThanTheyShould(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		p.grab(t, 1, policy)
+		before := p.shown.Load()
+		for range 1000 {
+			p.Look()
+			pass(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, p.shown.Load()-before, int64(10*4+5))
+	})
+}
+
+func TestWhatIsDetachedGoesOn(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		rows, _ := p.written(nil)
+		l := p.grab(t, 1, lively)
+		pass(5 * time.Second)
+		l.Detach()
+		pass(time.Millisecond)
+		require.Len(t, *rows, 1)
+		require.True(t, (*rows)[0].Detach)
+		require.Equal(t, lively.Heartbeat+lively.Stop, (*rows)[0].Window, "to be told so is a ping")
+		p.StopAll(&lease.Cause{Verdict: task.Drained})
+		pass(11 * time.Second)
+		require.NoError(t, l.Context().Err(), "nobody here stops it: the sweep does")
+		pong, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, lease.Ping{})
+		require.NoError(t, err)
+		require.True(t, pong.Counted)
+		pass(time.Second)
+		require.Len(t, *rows, 2)
+		require.False(t, (*rows)[1].Detach)
+		p.change(func(s *lease.Standing) { s.Held = nil })
+		pass(2 * time.Second)
+		require.Zero(t, p.Held(), "it has ended, and is forgotten without a word")
+		require.NoError(t, l.Context().Err())
+	})
+}
