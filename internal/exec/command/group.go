@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/exec/command/processes"
 )
 
 // How often a group is looked at whose leader has ended. Nothing reports the end of other people's children.
@@ -79,5 +81,5 @@ func groupGone(pgid int) bool {
 	if errors.Is(unix.Kill(-pgid, 0), unix.ESRCH) {
 		return true
 	}
-	return onlyZombies(pgid)
+	return processes.OnlyZombies(pgid)
 }

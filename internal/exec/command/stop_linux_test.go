@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -91,7 +92,7 @@ func TestZombiesAreDead(t *testing.T) {
 	awaitState(t, pid, 'Z')
 	require.NoError(t, unix.Kill(-pid, 0), "the group is still there")
 	require.True(t, groupGone(pid), "and nothing of it lives")
-	require.False(t, onlyZombies(unix.Getpgrp()), "as here something does")
+	require.False(t, processes.OnlyZombies(unix.Getpgrp()), "as here something does")
 	require.NoError(t, in.Close())
 	require.NoError(t, parent.Wait())
 }
