@@ -72,7 +72,7 @@ func localHost(host string) bool {
 
 // open tells whether a path is answered without a token.
 func open(path string) bool {
-	return path == "/metrics" || strings.HasPrefix(path, "/-/")
+	return path == "/metrics" || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/")
 }
 
 func (g *guard) authorized(r *http.Request) bool {

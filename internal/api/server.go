@@ -1,5 +1,5 @@
-// Package api is the agent's listener: health, metrics, and who may ask. The HTTP API and the dashboard will stand here
-// too.
+// Package api is the agent's listener: health, metrics, pings, and who may ask. The HTTP API and the dashboard will
+// stand here too.
 package api
 
 import (
@@ -23,6 +23,9 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Token    string // for reading off loopback; "": none configured, so most is refused there
 	Log      *slog.Logger
+	// Pings answers everything under /ping/, also to those without the token: each ping URL is a secret of its own. nil:
+	// there is nothing.
+	Pings http.Handler
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
@@ -57,6 +60,9 @@ func New(l net.Listener, o Options) *Server {
 		// What can be gathered is shown, even where some of it fails.
 		ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4, Timeout: gatherTimeout,
 	})))
+	if o.Pings != nil {
+		mux.Handle("/ping/", o.Pings)
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		problem(w, http.StatusNotFound, "the HTTP API is not in this version: use the commands, or SQL")
 	})

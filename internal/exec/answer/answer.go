@@ -32,7 +32,7 @@ func Result(body []byte, size int64) (result json.RawMessage, note string) {
 	if len(trimmed) == 0 {
 		return nil, ""
 	}
-	if storable(trimmed) {
+	if Storable(trimmed) {
 		return bytes.Clone(trimmed), ""
 	}
 	var text bytes.Buffer

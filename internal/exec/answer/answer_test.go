@@ -100,7 +100,7 @@ func FuzzResult(f *testing.F) {
 		require.LessOrEqual(t, len(got), task.MaxResult)
 		require.True(t, json.Valid(got))
 		require.True(t, utf8.Valid(got))
-		require.True(t, storable(got))
+		require.True(t, Storable(got))
 		line := Line(string(body))
 		require.LessOrEqual(t, len(line), MaxLine)
 		require.True(t, utf8.ValidString(line))

@@ -15,9 +15,9 @@ const (
 	maxExponent = 1000
 )
 
-// storable tells whether body is JSON that every store takes. What is not would spoil the settlement of every other
+// Storable tells whether body is JSON that every store takes. What is not would spoil the settlement of every other
 // task in the same batch.
-func storable(body []byte) bool {
+func Storable(body []byte) bool {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return false
 	}

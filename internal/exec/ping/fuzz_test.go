@@ -1,0 +1,208 @@
+package ping
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// seeds are what fuzzing begins with, for every parser: what is right somewhere is wrong elsewhere.
+func seeds(f *testing.F) {
+	f.Helper()
+	for _, s := range []string{
+		"", "\n", "{}", "null", "0.4", ".5", "page 40", "# comment", `{"progress": 0.4, "message": "page 40", "checkpoint": {"page": 40}, "next_within_s": 600}`,
+		`{"progress": {"done": 40, "total": 100}}`, `{"progress": "a\u0000\ud800"}`, `{"checkpoint": "\u0000"}`, `{"checkpoint": 1e9999}`,
+		`{"progress": -0}`, `{"progress": 1e-999}`, `{"next_within_s": 1e-999}`, `{"next_within_s": 1e308}`, "{\"message\": \"\xff\"}",
+		"WATCHDOG=1", "WATCHDOG=trigger\nSTATUS=x", "X_LEASEHOLD_PROGRESS=0.4\nX_LEASEHOLD_CHECKPOINT={}\nEXTEND_TIMEOUT_USEC=5",
+		`{"result": 5}`, `{"error": "why", "retryable": false}`, `{"error": {"a": "\u0000"}}`, strings.Repeat("[", 600),
+		`4211.9.Wzzt0vkhY-T322AAr5ra5pWu`, "one\ntwo\nthree",
+	} {
+		f.Add([]byte(s))
+	}
+}
+
+// fit requires that a ping is what every store takes, and that it stays itself when it is sent once more.
+func fit(t *testing.T, p lease.Ping) {
+	t.Helper()
+	require.LessOrEqual(t, len(p.Progress), lease.MaxProgress)
+	require.LessOrEqual(t, len(p.Checkpoint), lease.MaxCheckpoint)
+	require.LessOrEqual(t, len(p.Message), lease.MaxMessage)
+	require.True(t, utf8.ValidString(p.Message))
+	require.NotContains(t, p.Message, "\x00")
+	require.GreaterOrEqual(t, p.NextWithin, 0*p.NextWithin)
+	require.LessOrEqual(t, p.NextWithin, maxWithin)
+	doc := map[string]any{"message": p.Message}
+	for name, raw := range map[string]json.RawMessage{"progress": p.Progress, "checkpoint": p.Checkpoint} {
+		if raw == nil {
+			continue
+		}
+		require.True(t, answer.Storable(raw), "%s", raw)
+		var compact bytes.Buffer
+		require.NoError(t, json.Compact(&compact, raw))
+		require.Equal(t, compact.String(), string(raw), "compact")
+		doc[name] = raw
+	}
+	if p.NextWithin > 0 {
+		doc["next_within_s"] = p.NextWithin.Seconds()
+	}
+	body, err := json.Marshal(doc)
+	require.NoError(t, err)
+	if len(body) > MaxBody { // json.Marshal escapes more than is needed
+		return
+	}
+	again, err := Parse(body)
+	require.NoError(t, err, "%s", body)
+	require.JSONEq(t, string(orNull(p.Progress)), string(orNull(again.Progress)))
+	require.Equal(t, p.Message, again.Message)
+	require.InDelta(t, p.NextWithin.Seconds(), again.NextWithin.Seconds(), 1e-6*p.NextWithin.Seconds()+1e-8)
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// refused requires that a mistake is told in a way that can be passed on.
+func refused(t *testing.T, err error) {
+	t.Helper()
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.NotEmpty(t, e.Reason)
+	require.LessOrEqual(t, len(e.Reason), 2*answer.MaxLine)
+	require.True(t, utf8.ValidString(e.Reason))
+}
+
+func FuzzParse(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p, err := Parse(body)
+		if err != nil {
+			refused(t, err)
+			require.Equal(t, lease.Ping{}, p)
+			return
+		}
+		fit(t, p)
+	})
+}
+
+func FuzzLine(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, line []byte) {
+		p, ok, err := Line(line)
+		if err != nil {
+			refused(t, err)
+			require.False(t, ok)
+			return
+		}
+		fit(t, p)
+		said := bytes.TrimSpace(line)
+		require.Equal(t, len(said) > 0 && said[0] != '#', ok)
+	})
+}
+
+func FuzzDatagram(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, d []byte) {
+		p, alive, err := Datagram(d)
+		if err != nil {
+			refused(t, err)
+			require.False(t, alive)
+			return
+		}
+		fit(t, p)
+		if p.Progress != nil || p.Checkpoint != nil || p.NextWithin > 0 {
+			require.True(t, alive)
+		}
+	})
+}
+
+func FuzzStream(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, line []byte) {
+		p, end, ok, err := Stream(line)
+		if err != nil {
+			refused(t, err)
+			require.False(t, ok)
+			require.Nil(t, end)
+			return
+		}
+		fit(t, p)
+		if end == nil {
+			return
+		}
+		require.True(t, ok)
+		require.LessOrEqual(t, len(end.Error), task.MaxError)
+		require.True(t, utf8.ValidString(end.Error))
+		require.True(t, end.Result == nil || json.Valid(end.Result))
+		require.False(t, end.Failed && end.Result != nil)
+	})
+}
+
+func FuzzEnds(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if result, err := ParseResult(body); err != nil {
+			refused(t, err)
+		} else if result != nil {
+			require.True(t, answer.Storable(result))
+			require.LessOrEqual(t, len(result), task.MaxResult)
+		}
+		if end, err := ParseFailure(body); err != nil {
+			refused(t, err)
+		} else {
+			require.True(t, end.Failed)
+			require.LessOrEqual(t, len(end.Error), task.MaxError)
+		}
+	})
+}
+
+func FuzzToken(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, token []byte) {
+		s := signer(t, "s")
+		if id, fence, ok := s.Parse(string(token)); ok {
+			require.Equal(t, Path+string(token), s.URL("", id, fence), "there is one way to write it")
+		}
+	})
+}
+
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("one\ntwo\nthree"), uint8(3))
+	f.Add([]byte("\n\n"), uint8(1))
+	f.Add([]byte(strings.Repeat("x", 100)+"\ny"), uint8(7))
+	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
+		const most = 16
+		l := Lines{Most: most}
+		var got [][]byte
+		for rest := text; len(rest) > 0; {
+			n := min(int(size)+1, len(rest))
+			l.Add(rest[:n], func(line []byte) { got = append(got, bytes.Clone(line)) })
+			rest = rest[n:]
+		}
+		lines := bytes.Split(text, []byte("\n"))
+		last := lines[len(lines)-1]
+		for i, line := range lines[:len(lines)-1] {
+			if len(line) > most {
+				require.Nil(t, got[i])
+				continue
+			}
+			require.Equal(t, string(line), string(got[i]))
+		}
+		require.Len(t, got, len(lines)-1)
+		rest, ok := l.Rest()
+		require.Equal(t, len(last) > 0, ok)
+		if len(last) <= most {
+			require.Equal(t, string(last), string(rest))
+		}
+	})
+}

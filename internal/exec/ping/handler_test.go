@@ -1,0 +1,240 @@
+package ping
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// desk takes pings in, and answers as it is told.
+type desk struct {
+	pong   lease.Pong
+	answer lease.Answer
+	err    error
+	took   string // the last call
+}
+
+func (d *desk) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.Pong, error) {
+	d.note(ctx, "ping %d.%d %s %q %s %s", id, f, p.Progress, p.Message, p.Checkpoint, p.NextWithin)
+	return d.pong, d.err
+}
+
+func (d *desk) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error) {
+	d.note(ctx, "complete %d.%d %s", id, f, result)
+	return d.answer, d.err
+}
+
+func (d *desk) Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (lease.Answer, error) {
+	d.note(ctx, "fail %d.%d %q %t", id, f, text, retryable)
+	return d.answer, d.err
+}
+
+func (d *desk) note(ctx context.Context, format string, args ...any) {
+	d.took = fmt.Sprintf(format, args...)
+	if _, bounded := ctx.Deadline(); !bounded {
+		d.took += ", for ever"
+	}
+}
+
+// reply is what a handler answered.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func ask(t *testing.T, s *Signer, d *desk, method, path, body string) reply {
+	t.Helper()
+	h := NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler))
+	d.took = ""
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	if w.Code != http.StatusOK {
+		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
+	} else {
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	}
+	require.True(t, json.Valid(w.Body.Bytes()), w.Body.String())
+	return reply{w.Code, w.Header(), w.Body.String()}
+}
+
+func TestPingRequests(t *testing.T) {
+	s := signer(t, "s")
+	url := s.URL("http://127.0.0.1:7070", 4211, 9)
+	held := lease.Pong{Answer: lease.Applied, Counted: true, Remaining: 9800 * time.Millisecond}
+	for name, c := range map[string]struct {
+		method, below, body string
+		desk                desk
+		status              int
+		took, says          string
+	}{
+		"GET":           {"GET", "", "", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `{"counted": true, "cancel": false, "remaining_s": 9.800}`},
+		"GET, a body":   {"GET", "", "{", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST, bare":    {"POST", "", "", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST":          {"POST", "", `{"progress": 0.4, "message": "m", "checkpoint": {"page": 40}, "next_within_s": 600}`, desk{pong: held}, 200, `ping 4211.9 0.4 "m" {"page":40} 10m0s`, `"counted": true`},
+		"POST, large":   {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint) + `}`, desk{pong: held}, 200, `ping 4211.9  "" "ccc`, `"counted": true`},
+		"not counted":   {"POST", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Reason: "progress did not change"}}, 200, "ping", `{"counted": false, "cancel": false, "remaining_s": 0.000, "reason": "progress did not change"}`},
+		"cancel":        {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Cancel: true, Counted: true, Reason: `by "x"`}}, 200, "ping", `"cancel": true, "remaining_s": 0.000, "reason": "by \"x\""}`},
+		"late":          {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Remaining: -time.Second}}, 200, "ping", `"remaining_s": 0.000`},
+		"old":           {"GET", "", "", desk{}, 410, "ping", "task 4211 is not held with fence 9 any more: stop, and commit nothing"},
+		"busy":          {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Busy}}, 503, "ping", "repeat this"},
+		"no store":      {"GET", "", "", desk{err: errors.New("secret of the inside")}, 503, "ping", "out of reach"},
+		"malformed":     {"POST", "", `{"progress": 2}`, desk{pong: held}, 400, "", "from 0 to 1"},
+		"no JSON":       {"POST", "", `progress=0.4`, desk{pong: held}, 400, "", "no JSON"},
+		"too large":     {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, desk{pong: held}, 413, "", "checkpoint is 65537 bytes"},
+		"far too large": {"POST", "", strings.Repeat(" ", MaxBody+1), desk{pong: held}, 413, "", "131072"},
+		"PUT":           {"PUT", "", "", desk{pong: held}, 405, "", "use GET or POST"},
+		"HEAD":          {"HEAD", "", "", desk{pong: held}, 405, "", ""},
+
+		"complete":              {"POST", "/complete", `{"result": {"a": 1}}`, desk{answer: lease.Applied}, 200, `complete 4211.9 {"a": 1}`, `{"settled": true}`},
+		"complete, bare":        {"POST", "/complete", "", desk{answer: lease.Applied}, 200, "complete 4211.9 ", `{"settled": true}`},
+		"complete, again":       {"POST", "/complete", "", desk{answer: lease.Ended}, 200, "complete", `{"settled": true}`},
+		"complete, old":         {"POST", "/complete", "", desk{answer: lease.Lost}, 410, "complete", "commit nothing"},
+		"complete, busy":        {"POST", "/complete", "", desk{answer: lease.Busy}, 503, "complete", "repeat this"},
+		"complete, unaware":     {"POST", "/complete", "", desk{answer: lease.Unaware}, 503, "complete", "repeat this"},
+		"complete, no store":    {"POST", "/complete", "", desk{answer: lease.Applied, err: context.DeadlineExceeded}, 503, "complete", "out of reach"},
+		"complete, malformed":   {"POST", "/complete", "[]", desk{answer: lease.Applied}, 400, "", "no JSON object"},
+		"complete, too large":   {"POST", "/complete", `{"result": ` + checkpointOf(64<<10+1) + `}`, desk{answer: lease.Applied}, 413, "", "result is 65537 bytes"},
+		"complete, by GET":      {"GET", "/complete", "", desk{answer: lease.Applied}, 405, "", "use POST"},
+		"fail":                  {"POST", "/fail", `{"error": "why"}`, desk{answer: lease.Applied}, 200, `fail 4211.9 "why" true`, `{"settled": true}`},
+		"fail for good":         {"POST", "/fail", `{"error": "why", "retryable": false}`, desk{answer: lease.Applied}, 200, `fail 4211.9 "why" false`, `{"settled": true}`},
+		"fail, bare":            {"POST", "/fail", "", desk{answer: lease.Applied}, 200, `fail 4211.9 "the task said`, `{"settled": true}`},
+		"fail, again":           {"POST", "/fail", "", desk{answer: lease.Ended}, 200, "fail", `{"settled": true}`},
+		"fail, old":             {"POST", "/fail", "", desk{answer: lease.Lost}, 410, "fail", "commit nothing"},
+		"fail, busy":            {"POST", "/fail", "", desk{answer: lease.Busy}, 503, "fail", "repeat this"},
+		"fail, not so":          {"POST", "/fail", "", desk{err: &Error{Reason: "answer with an error instead"}}, 400, "fail", "answer with an error instead"},
+		"fail, malformed":       {"POST", "/fail", `{"retryable": "yes"}`, desk{answer: lease.Applied}, 400, "", "neither true nor false"},
+		"fail, a long error":    {"POST", "/fail", `{"error": "` + strings.Repeat("e", 2*task.MaxError) + `"}`, desk{answer: lease.Applied}, 200, `fail 4211.9 "eee`, `{"settled": true}`},
+		"fail, by GET":          {"GET", "/fail", "", desk{answer: lease.Applied}, 405, "", "use POST"},
+		"something else":        {"POST", "/retry", "", desk{}, 404, "", "no such ping URL"},
+		"deeper":                {"POST", "/complete/", "", desk{}, 404, "", "no such ping URL"},
+		"nothing below a slash": {"POST", "/", "", desk{}, 404, "", "no such ping URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ask(t, s, &c.desk, c.method, url+c.below, c.body)
+			require.Equal(t, c.status, got.status, got.body)
+			require.Contains(t, got.body, c.says)
+			require.True(t, strings.HasPrefix(c.desk.took, c.took), c.desk.took)
+			require.NotContains(t, c.desk.took, "for ever")
+			if c.took == "" {
+				require.Empty(t, c.desk.took, "it does not count")
+			}
+			require.NotContains(t, got.body, "secret of the inside")
+			if c.status == http.StatusServiceUnavailable {
+				require.Equal(t, "1", got.header.Get("Retry-After"))
+			}
+			if c.status == http.StatusMethodNotAllowed {
+				require.NotEmpty(t, got.header.Get("Allow"))
+			}
+		})
+	}
+}
+
+// A token that is not right, however little, gets one and the same answer, whatever is done with it.
+func TestForgedRequestsLearnNothing(t *testing.T) {
+	s, other := signer(t, "s"), signer(t, "o")
+	good := s.URL("", 4211, 9)
+	d := &desk{pong: lease.Pong{Answer: lease.Applied, Counted: true}, answer: lease.Applied}
+	want := ask(t, s, d, "GET", Path+"x", "")
+	require.Equal(t, http.StatusNotFound, want.status)
+	for _, path := range []string{
+		Path, other.URL("", 4211, 9), strings.Replace(good, "4211", "4212", 1), strings.Replace(good, ".9.", ".10.", 1),
+		strings.Replace(good, "4211", "04211", 1), strings.Replace(good, "4211", "%34211", 1), strings.Replace(good, ".9.", "%2e9.", 1),
+		good + "x", good + "%00", good + "/complete%20", Path + "4211.9.", Path + "..%2f" + good,
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			for _, below := range []string{"", "/complete", "/fail", "/other"} {
+				got := ask(t, s, d, method, path+below, `{"progress": 2}`)
+				require.Equal(t, want, got, "%s %s", method, path+below)
+				require.Empty(t, d.took)
+			}
+		}
+	}
+	require.Equal(t, http.StatusOK, ask(t, s, d, "GET", good, "").status)
+}
+
+func TestNoSecretYet(t *testing.T) {
+	got := ask(t, nil, &desk{}, "GET", signer(t, "s").URL("", 4211, 9), "")
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+}
+
+// A body whose length is not said is bounded all the same, and one that breaks off is no ping.
+func TestBodiesOverTheWire(t *testing.T) {
+	s, d := signer(t, "s"), &desk{pong: lease.Pong{Answer: lease.Applied, Counted: true}}
+	server := httptest.NewServer(NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler)))
+	defer server.Close()
+	url := s.URL(server.URL, 4211, 9)
+	send := func(body io.Reader) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body)
+		require.NoError(t, err)
+		resp, err := server.Client().Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	chunked := func(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) }
+	require.Equal(t, http.StatusOK, send(chunked(`{"progress": 0.4}`)))
+	require.Equal(t, `ping 4211.9 0.4 ""  0s`, d.took)
+	require.Equal(t, http.StatusRequestEntityTooLarge, send(chunked(strings.Repeat(" ", MaxBody+1))))
+
+	d.took = ""
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST "+strings.TrimPrefix(url, server.URL)+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{}")
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "400 Bad Request")
+	require.Empty(t, d.took)
+}
+
+// quiet is a ResponseWriter that keeps nothing.
+type quiet struct{ header http.Header }
+
+func (q quiet) Header() http.Header           { return q.header }
+func (quiet) Write(p []byte) (n int, e error) { return len(p), nil }
+func (quiet) WriteHeader(int)                 {}
+
+func BenchmarkHandler(b *testing.B) {
+	s, d := signer(b, "s"), fast{}
+	h := NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler))
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, s.URL("", 4211, 9), http.NoBody)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.ContentLength, r.Body = int64(len(`{"progress": 0.4}`)), io.NopCloser(strings.NewReader(`{"progress": 0.4}`))
+		h.ServeHTTP(quiet{http.Header{}}, r)
+	}
+}
+
+// fast takes pings in and does nothing.
+type fast struct{}
+
+func (fast) Ping(context.Context, task.ID, task.Fence, lease.Ping) (lease.Pong, error) {
+	return lease.Pong{Answer: lease.Applied, Counted: true}, nil
+}
+
+func (fast) Complete(context.Context, task.ID, task.Fence, json.RawMessage) (lease.Answer, error) {
+	return lease.Applied, nil
+}
+
+func (fast) Fail(context.Context, task.ID, task.Fence, string, bool) (lease.Answer, error) {
+	return lease.Applied, nil
+}

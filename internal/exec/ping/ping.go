@@ -1,0 +1,132 @@
+// Package ping takes in what a task says while it runs: over its ping URL, on descriptor 3, on its notify socket, or in
+// a streamed answer. All of them mean the same (docs/protocol.md), all of it comes from outside, and all is bounded.
+package ping
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/lease"
+)
+
+// MaxBody bounds, in bytes, a ping as it is sent: the body of a request, a line, a datagram. It leaves room for the
+// largest checkpoint and white space in it.
+const MaxBody = 128 << 10
+
+// maxWithin is the longest window that a ping can ask for; who asks for more gets it. Policies allow less.
+const maxWithin = 366 * 24 * time.Hour
+
+// Error says why what was sent is no ping. It does not count.
+type Error struct {
+	Reason   string // for who sent it
+	TooLarge bool   // it, or a part of it, is longer than what is taken
+}
+
+func (e *Error) Error() string { return e.Reason }
+
+func malformed(format string, args ...any) error {
+	return &Error{Reason: fmt.Sprintf(format, args...)}
+}
+
+func tooLarge(what string, size, most int) error {
+	return &Error{Reason: fmt.Sprintf("%s is %d bytes long, and at most %d are taken", what, size, most), TooLarge: true}
+}
+
+// Parse reads a ping in JSON: an object with progress, message, checkpoint and next_within_s, each of which may be left
+// out or null. Members with other names are for others, and nothing (or white space) is a bare ping. Its errors are
+// *Error.
+func Parse(body []byte) (lease.Ping, error) {
+	if len(body) > MaxBody {
+		return lease.Ping{}, tooLarge("the ping", len(body), MaxBody)
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return lease.Ping{}, nil
+	}
+	members, err := object("the ping", body)
+	if err != nil {
+		return lease.Ping{}, err
+	}
+	return fromMembers(members)
+}
+
+// object reads a JSON object. Names are exact: encoding/json would take PROGRESS for progress in a struct.
+func object(what string, body []byte) (map[string]json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		if json.Valid(body) {
+			return nil, malformed("%s is no JSON object", what)
+		}
+		return nil, malformed("%s is no JSON: %s", what, answer.Line(fmt.Sprint(err)))
+	}
+	return members, nil
+}
+
+func fromMembers(members map[string]json.RawMessage) (p lease.Ping, err error) {
+	if p.Progress, err = progress(members["progress"]); err != nil {
+		return lease.Ping{}, err
+	}
+	if p.Message, err = text(members, "message", lease.MaxMessage); err != nil {
+		return lease.Ping{}, err
+	}
+	if p.Checkpoint, err = checkpoint(members["checkpoint"]); err != nil {
+		return lease.Ping{}, err
+	}
+	if p.NextWithin, err = within(members["next_within_s"]); err != nil {
+		return lease.Ping{}, err
+	}
+	return p, nil
+}
+
+// said tells whether a member is there and not null.
+func said(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] != 'n' }
+
+// text reads a member that is a string, and cuts it to most bytes.
+func text(members map[string]json.RawMessage, name string, most int) (string, error) {
+	raw := members[name]
+	if !said(raw) {
+		return "", nil
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", malformed("%s is no string", name)
+	}
+	return answer.Text(s, most), nil
+}
+
+// checkpoint is any JSON that every store takes.
+func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
+	if !said(raw) {
+		return nil, nil
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return nil, malformed("checkpoint is no JSON: %s", answer.Line(err.Error()))
+	}
+	if compact.Len() > lease.MaxCheckpoint {
+		return nil, tooLarge("checkpoint", compact.Len(), lease.MaxCheckpoint)
+	}
+	if !answer.Storable(compact.Bytes()) {
+		return nil, malformed("checkpoint holds what not every store can keep: a NUL character, a lone surrogate, " +
+			"text that is not UTF-8, a number beyond 1e1000, or more than 500 levels")
+	}
+	return compact.Bytes(), nil
+}
+
+// within reads a number of seconds.
+func within(raw json.RawMessage) (time.Duration, error) {
+	if !said(raw) {
+		return 0, nil
+	}
+	var s float64
+	if json.Unmarshal(raw, &s) != nil || s <= 0 { // a number that no float64 holds is an error too
+		return 0, malformed("next_within_s is no number above 0")
+	}
+	if s >= maxWithin.Seconds() {
+		return maxWithin, nil
+	}
+	return time.Duration(math.Ceil(s * float64(time.Second))), nil
+}
