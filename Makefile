@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/with-postgres test/with-pgbouncer test/all test/apt-install test/examples/prepare \
+SCRIPTS    := .ci/run test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               $(wildcard cmd/agent/template/*.sh)
 
@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/with-postgres test/with-pgbouncer test/all test/apt-i
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench demo test test-pgbouncer lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo test test-pgbouncer lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,12 +40,25 @@ shared_preload_libraries = 'pg_stat_statements'
 endef
 export BENCH_POSTGRES
 
-bench: build bench/graphile/node_modules/.package-lock.json ## measure Leasehold beside its peers (ONLY=noop,http ROUNDS=3 PROFILE=dir: see bench/README.md)
-	cd bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o ../bin/bench .
+# The peers' packages are not needed where they take no part.
+BENCH_PACKAGES = $(if $(BASE),,$(if $(findstring graphile,$(or $(PEERS),graphile)),bench/graphile/node_modules/.package-lock.json))
+
+bench: build bin/bench $(BENCH_PACKAGES) ## measure Leasehold beside its peers, or beside an earlier tree (BASE=v0.1.0): see bench/README.md
+	$(if $(BASE),test/bench-base $(BASE) .cache/base)
 	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres test/with-pgbouncer --optional \
 	  bin/bench -targets bench/targets.json -graphile bench/graphile -agent $(BIN) \
-	  $(if $(ONLY),-only $(ONLY)) $(if $(PEERS),-peers $(PEERS)) $(if $(ROUNDS),-rounds $(ROUNDS)) \
-	  $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(WORKERS),-workers $(WORKERS)) $(if $(SCALE),-scale $(SCALE)) $(if $(PROFILE),-profile $(PROFILE))
+	  $(if $(BASE),-base .cache/base) $(if $(ONLY),-only $(ONLY)) $(if $(PEERS),-peers $(PEERS)) $(if $(ROUNDS),-rounds $(ROUNDS)) \
+	  $(if $(PATIENCE),-patience $(PATIENCE)) $(if $(WORKERS),-workers $(WORKERS)) $(if $(SCALE),-scale $(SCALE)) \
+	  $(if $(PROFILE),-profile $(PROFILE)) $(if $(RECORD),-record $(RECORD))
+
+.PHONY: bin/bench
+bin/bench:
+	cd bench && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o ../bin/bench .
+
+bench-smoke: bin/bench ## see that the benchmarks work: their tests, and a run that is too short to tell anything
+	cd bench && go test ./...
+	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF='fsync = off' test/with-postgres bin/bench -targets '' \
+	  -only noop,http,exec,latency,flat,snapshot,sqlite,insert -peers leasehold,raw -rounds 1 -scale 0.001 -patience 0s
 
 bench/graphile/node_modules/.package-lock.json: bench/graphile/package-lock.json
 	cd bench/graphile && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

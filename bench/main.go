@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +49,9 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if o.base != "" {
+		return o.compare(ctx)
+	}
 	return o.measure(ctx)
 }
 
@@ -83,8 +88,8 @@ func (o *options) measure(ctx context.Context) (ok bool, err error) {
 	defer func() { err = errors.Join(err, server.Close()) }()
 	s := &suite.Suite{
 		Rig: &rig.Rig{Postgres: pg, Server: server}, Book: report.NewBook(), Versions: make(map[string]string),
-		Rounds: o.rounds, Scale: o.scale, Profile: o.profile, Peers: peers, Files: files, Pooler: os.Getenv("LEASEHOLD_TEST_POOLER"), Progress: os.Stderr,
-		Patience: o.patience,
+		Rounds: o.rounds, Scale: o.scale, Profile: o.profile, Peers: peers, Files: files, Progress: os.Stderr,
+		Pooler: os.Getenv("LEASEHOLD_TEST_POOLER"), Patience: o.patience,
 	}
 	for _, scenario := range suite.Scenarios() {
 		if !slices.Contains(o.only, scenario.Name) {
@@ -94,8 +99,27 @@ func (o *options) measure(ctx context.Context) (ok bool, err error) {
 			return false, err
 		}
 	}
+	if len(s.Book.Scenarios()) == 0 {
+		return false, fmt.Errorf("nothing was measured %v", s.LeftOut)
+	}
+	about := fmt.Sprintf("PostgreSQL %s (%s), %s, %d cores; %s; %d rounds, %.0f s in all",
+		pg.Version, pg.Settings, runtime.Version(), runtime.NumCPU(), versions(s.Versions), o.rounds, time.Since(began).Seconds())
 	verdict, reached := report.Check(s.Book, targets)
-	_, err = fmt.Fprintf(os.Stdout, "\nPostgreSQL %s (%s), %s, %d cores; %v; %d rounds, %.0f s in all\n%s\n%s",
-		pg.Version, pg.Settings, runtime.Version(), runtime.NumCPU(), s.Versions, o.rounds, time.Since(began).Seconds(), s.Book, verdict)
-	return reached, err
+	fmt.Fprintf(os.Stdout, "\n%s\n%s\n%s", about, s.Book, verdict) //nolint:errcheck // where would one say that stdout is broken?
+	for _, what := range s.LeftOut {
+		fmt.Fprintln(os.Stderr, "left out:", what)
+	}
+	if o.record == "" {
+		return reached, nil
+	}
+	return reached, report.Record(o.record, report.Markdown(about, s.Book, targets))
+}
+
+// versions lists those of contenders.
+func versions(of map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, name+" "+of[name])
+	}
+	return strings.Join(all, ", ")
 }

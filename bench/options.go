@@ -20,6 +20,8 @@ type options struct {
 	profile  string
 	targets  string
 	graphile string
+	base     string
+	record   string
 	agent    string
 	workers  map[string]int
 	patience time.Duration
@@ -40,6 +42,8 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.rounds, "rounds", 5, "how often each is measured")
 	f.Float64Var(&o.scale, "scale", 1, "multiplies all numbers of rows")
 	f.StringVar(&o.graphile, "graphile", "graphile", "the `directory` of graphile-worker, with its packages")
+	f.StringVar(&o.base, "base", "", "compare with an earlier tree: the `directory` with its bin/bench and bin/leasehold")
+	f.StringVar(&o.record, "record", "", "a `file` of Markdown that is to have what was measured, between its marks")
 	f.StringVar(&o.agent, "agent", "bin/leasehold", "Leasehold's `binary`")
 	f.StringVar(&o.profile, "profile", "", "a `directory` for CPU profiles of Leasehold")
 	f.StringVar(&o.targets, "targets", "targets.json", "the `file` of targets; \"\": none are checked")
@@ -49,14 +53,17 @@ func parse(args []string) (*options, error) {
 	if o.rounds < 1 || o.scale <= 0 {
 		return nil, errors.New("rounds and scale have to be positive")
 	}
-	if only != "" {
+	switch {
+	case only != "":
 		o.only = strings.Split(only, ",")
 		for _, n := range o.only {
 			if !slices.Contains(names, n) {
 				return nil, fmt.Errorf("there is no scenario %q, but %s", n, strings.Join(names, ", "))
 			}
 		}
-	} else {
+	case o.base != "":
+		o.only = worthwhile()
+	default:
 		o.only = names
 	}
 	o.peers = strings.Split(peers, ",")

@@ -15,13 +15,13 @@ func first() []string {
 	}
 }
 
-// String writes everything that was measured, a table for each scenario.
-func (b *Book) String() string {
-	var text strings.Builder
+// tables are everything that was measured, a table for each scenario.
+func (b *Book) tables(shown func(measure string) bool) []table {
+	var all []table
 	for _, scenario := range b.Scenarios() {
 		contenders := b.Contenders(scenario)
 		t := table{append([]string{scenario}, contenders...)}
-		measures := b.Measures(scenario)
+		measures := slices.DeleteFunc(b.Measures(scenario), func(m string) bool { return !shown(m) || b.idle(scenario, m) })
 		slices.SortStableFunc(measures, func(x, y string) int { return rank(x) - rank(y) })
 		for _, m := range measures {
 			line := []string{m}
@@ -30,6 +30,28 @@ func (b *Book) String() string {
 			}
 			t = append(t, line)
 		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// idle tells whether a measure that is not among the first is nought for all contenders.
+func (b *Book) idle(scenario, measure string) bool {
+	if rank(measure) < len(first()) {
+		return false
+	}
+	for _, c := range b.Contenders(scenario) {
+		if slices.ContainsFunc(b.Values(Key{scenario, c, measure}), func(v float64) bool { return v != 0 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// String writes everything that was measured.
+func (b *Book) String() string {
+	var text strings.Builder
+	for _, t := range b.tables(func(string) bool { return true }) {
 		text.WriteString("\n" + t.String())
 	}
 	return text.String()

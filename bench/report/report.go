@@ -37,14 +37,23 @@ func (b *Book) Values(k Key) []float64 { return b.values[k] }
 func (b *Book) Median(k Key) float64 { return median(b.values[k]) }
 
 // Ratios are those of two measures, round by round: what changed on the machine from round to round cancels out.
-func (b *Book) Ratios(over, under Key) []float64 {
-	x, y := b.values[over], b.values[under]
-	n := min(len(x), len(y))
-	ratios := make([]float64, n)
-	for i := range n {
-		ratios[i] = x[i] / y[i]
+func (b *Book) Ratios(over, under Key) []float64 { return ratios(b.values[over], b.values[under]) }
+
+func ratios(x, y []float64) []float64 {
+	all := make([]float64, min(len(x), len(y)))
+	for i := range all {
+		all[i] = x[i] / y[i]
 	}
-	return ratios
+	return all
+}
+
+// Merge adds all that another book holds.
+func (b *Book) Merge(other *Book) {
+	for _, k := range other.order {
+		for _, v := range other.values[k] {
+			b.Add(k.Scenario, k.Contender, map[string]float64{k.Measure: v})
+		}
+	}
 }
 
 // Scenarios lists them in the order in which they were added.

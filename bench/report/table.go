@@ -31,3 +31,15 @@ func (t table) String() string {
 	}
 	return b.String()
 }
+
+// markdown writes it as a table of Markdown.
+func (t table) markdown() string {
+	var b strings.Builder
+	for i, line := range t {
+		b.WriteString("| " + strings.Join(line, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString(strings.Repeat("| --- ", len(line)) + "|\n")
+		}
+	}
+	return b.String()
+}

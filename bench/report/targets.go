@@ -82,7 +82,12 @@ func (t Target) reached(v float64) bool {
 
 // Check writes the targets of what was measured, and tells whether all of them were reached.
 func Check(b *Book, targets []Target) (text string, reached bool) {
-	t := table{{"target", "wanted", "median (spread)", ""}}
+	t, reached := verdicts(b, targets)
+	return t.String(), reached
+}
+
+func verdicts(b *Book, targets []Target) (t table, reached bool) {
+	t = table{{"target", "wanted", "median (spread)", "verdict"}}
 	measured := b.Scenarios()
 	reached = true
 	for _, target := range targets {
@@ -97,5 +102,5 @@ func Check(b *Book, targets []Target) (text string, reached bool) {
 		}
 		t = append(t, []string{target.Name, target.wanted(), cell(values, true), verdict})
 	}
-	return t.String(), reached
+	return t, reached
 }

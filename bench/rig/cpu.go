@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // ticks is how many clock ticks a second of CPU has in /proc: USER_HZ, 100 on every Linux that Go runs on (proc(5)).
@@ -30,7 +31,7 @@ func TreeCPU(pid int) (float64, error) {
 			return 0, err
 		}
 		more, err := processTicks(id)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // it has just ended; its share is its parent's from now on
 		}
 		if err != nil {

@@ -27,6 +27,8 @@ type Suite struct {
 	Progress io.Writer
 	// Patience is how long all waiting for a quiet machine, and all repeating of disturbed runs, may still take.
 	Patience time.Duration
+	// LeftOut is what could not be measured here, and why.
+	LeftOut []string
 }
 
 // say tells people who watch how it goes.

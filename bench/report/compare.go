@@ -1,0 +1,47 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Least is how much of what an earlier tree did this one has to do.
+const Least = 0.95
+
+// judged are the measures that a later tree must not fall behind in, and which way is better.
+func judged() map[string]bool {
+	const more, less = true, false
+	return map[string]bool{"rate": more, "inserts_per_second": more, "p50_ms": less, "statements_per_second": less}
+}
+
+// Compare writes how this tree does beside an earlier one, and tells whether nothing fell below Least. A ratio above 1
+// is better, whatever is measured. Ratios are taken round by round; what counts is their median.
+func Compare(now, before *Book) (text string, held bool) {
+	better := judged()
+	t := table{{"scenario", "of", "measure", "before", "now", "ratio (spread)", ""}}
+	held = true
+	for _, k := range now.order {
+		more, counts := better[k.Measure]
+		if !counts || len(before.values[k]) == 0 {
+			continue
+		}
+		over, under := now, before
+		if !more {
+			over, under = before, now
+		}
+		ratios := ratios(over.values[k], under.values[k])
+		verdict := ""
+		if m := median(ratios); math.IsNaN(m) || m < Least {
+			verdict, held = fmt.Sprintf("BELOW %.2f", Least), false
+		}
+		t = append(t, []string{
+			k.Scenario, k.Contender, k.Measure, cell(before.values[k], false), cell(now.values[k], false), cell(ratios, true), verdict,
+		})
+	}
+	slices.SortStableFunc(t[1:], func(a, b []string) int { return cmp.Compare(place(now, a[0]), place(now, b[0])) })
+	return t.String(), held
+}
+
+func place(b *Book, scenario string) int { return slices.Index(b.Scenarios(), scenario) }
