@@ -106,9 +106,10 @@ func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
 func verdict(r *Swept, p *task.Policy) task.Outcome {
 	switch {
 	case r.Detached:
-		timeout, heartbeat, _ := p.Lengths(r.Phase())
-		ran := r.LeaseEnd.Sub(r.ClaimedAt) - judgeFor // the judgement's lease began when it was swept
-		if heartbeat > 0 && ran < task.StartWait+timeout {
+		timeout, heartbeat, stop := p.Lengths(r.Phase())
+		// The judgement's lease began when it was swept, which is not before the window's end.
+		ran := r.LeaseEnd.Sub(r.ClaimedAt) - judgeFor - stop
+		if heartbeat > 0 && ran < timeout {
 			return task.Outcome{Verdict: task.Stalled, Error: fmt.Sprintf("no ping for %s", heartbeat)}
 		}
 		return task.Outcome{Verdict: task.TimedOut, Error: fmt.Sprintf("did not complete within its timeout of %s", timeout)}
