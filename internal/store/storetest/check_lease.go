@@ -164,25 +164,35 @@ func sweepKept(t testing.TB, h Harness) {
 	r.settled(finish(rows[0]))
 }
 
+// present3 is what the session holds: id, fence and claim of each.
+func (r *rig) present3() []lease.Held {
+	r.t.Helper()
+	var out []lease.Held
+	for _, h := range r.present().Held {
+		out = append(out, lease.Held{ID: h.ID, Fence: h.Fence, Claim: h.Claim})
+	}
+	return out
+}
+
 func presentHeld(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
-	require.Empty(t, r.present().Held)
+	require.Empty(t, r.present3())
 	r.insert(5)
 	first, second, theirs := r.claim(want(kind, 2)), r.claim(want(kind, 1)), o.claim(want(kind, 1))
 	require.ElementsMatch(t, []lease.Held{
 		{ID: first[0].ID, Fence: 1, Claim: 1}, {ID: first[1].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 1, Claim: 2},
-	}, r.present().Held)
-	require.ElementsMatch(t, []lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}}, o.present().Held)
+	}, r.present3())
+	require.ElementsMatch(t, []lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}}, o.present3())
 
 	r.settled(finish(first[0]), retry(first[1], time.Hour))
-	require.Equal(t, []lease.Held{{ID: second[0].ID, Fence: 1, Claim: 2}}, r.present().Held)
+	require.Equal(t, []lease.Held{{ID: second[0].ID, Fence: 1, Claim: 2}}, r.present3())
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	require.Len(t, o.sweep(10), 1)
 	require.ElementsMatch(t,
 		[]lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 2, Claim: 0}},
-		o.present().Held, "a judged row is held by no claim")
-	require.Empty(t, r.present().Held)
+		o.present3(), "a judged row is held by no claim")
+	require.Empty(t, r.present3())
 }
 
 func presentShortens(t testing.TB, h Harness) {
@@ -213,7 +223,7 @@ func presentRevives(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Zero(t, stats.AgentsPresent)
 
-	require.Equal(t, []lease.Held{{ID: row.ID, Fence: row.Fence, Claim: 1}}, r.present().Held)
+	require.Equal(t, []lease.Held{{ID: row.ID, Fence: row.Fence, Claim: 1}}, r.present3())
 	stats, err = r.Stats(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, stats.AgentsPresent)

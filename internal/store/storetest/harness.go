@@ -3,6 +3,8 @@
 package storetest
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -39,6 +41,32 @@ type Harness interface {
 	Twin(t testing.TB) Harness
 }
 
+// LiveHarness is the Harness of a store that takes pings, completions and cancellations by other ways than the session
+// that holds the row.
+type LiveHarness interface {
+	Harness
+	lease.Remote
+	poll.Adopter
+	ops.Canceller
+
+	// Begin begins a transaction of an application on the store's database, with an application's rights and nothing
+	// more, that may write. On a store without locks on rows everybody else's writing waits for its end.
+	Begin(t testing.TB) Application
+}
+
+// Application is a transaction in which an application uses what the store offers to SQL. Where a call is refused, the
+// transaction can only be rolled back. Every transaction ends by Commit or Rollback; Rollback after Commit does nothing.
+type Application interface {
+	Hold(ctx context.Context, id task.ID, f task.Fence) error
+	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error
+	// Ping gives a nil Pong on a store whose SQL does not answer. Its Answer and its Reason may be left out.
+	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error)
+	// Cancel gives "" on a store whose SQL does not answer.
+	Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error)
+	Commit(ctx context.Context) error
+	Rollback(ctx context.Context) error
+}
+
 // Check is one thing that must be true of a store. It needs a store with nothing in it, and takes t as an interface
 // so that a store made to be wrong can be shown to fail it.
 type Check struct {
@@ -49,10 +77,7 @@ type Check struct {
 // Checks lists the suite.
 func Checks() []Check {
 	var all []Check
-	for _, part := range []struct {
-		name   string
-		checks []Check
-	}{
+	for _, p := range []part{
 		{"claim", claimChecks()},
 		{"claimed", claimedChecks()},
 		{"settle", settleChecks()},
@@ -68,9 +93,39 @@ func Checks() []Check {
 		{"wake", wakeChecks()},
 		{"hostile", hostileChecks()},
 	} {
-		for _, c := range part.checks {
-			all = append(all, Check{Name: part.name + "/" + c.Name, Run: c.Run})
-		}
+		all = append(all, p.named()...)
+	}
+	return all
+}
+
+// LiveChecks lists the suite of a LiveHarness.
+func LiveChecks() []Check {
+	var all []Check
+	for _, p := range []part{
+		{"ping", pingChecks()},
+		{"notes", noteChecks()},
+		{"detach", detachChecks()},
+		{"hold", holdChecks()},
+		{"complete", completeChecks()},
+		{"cancel", cancelChecks()},
+		{"adopt", adoptChecks()},
+		{"live", liveChecks()},
+	} {
+		all = append(all, p.named()...)
+	}
+	return all
+}
+
+// part is some checks that are about one thing.
+type part struct {
+	name   string
+	checks []Check
+}
+
+func (p part) named() []Check {
+	all := make([]Check, len(p.checks))
+	for i, c := range p.checks {
+		all[i] = Check{Name: p.name + "/" + c.Name, Run: c.Run}
 	}
 	return all
 }
@@ -79,6 +134,17 @@ func Checks() []Check {
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	for _, c := range Checks() {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, open(t))
+		})
+	}
+}
+
+// RunLive is Run with LiveChecks.
+func RunLive(t *testing.T, open func(t *testing.T) LiveHarness) {
+	t.Helper()
+	for _, c := range LiveChecks() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.Run(t, open(t))

@@ -74,5 +74,8 @@ func (h *OnModel) Fail(hook func(point string) error) { h.Store.Fail = hook }
 // LockRow keeps the row.
 func (h *OnModel) LockRow(_ testing.TB, id task.ID) (release func()) { return h.Keep(id) }
 
+// Begin begins a transaction of an application's.
+func (h *OnModel) Begin(testing.TB) Application { return h.Store.Begin() }
+
 // Twin is the outer harness itself.
 func (h *OnModel) Twin(testing.TB) Harness { return h.Self }

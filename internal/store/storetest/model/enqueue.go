@@ -81,8 +81,13 @@ func (s *Store) add(row *Row) {
 	s.lastTask++
 	row.ID = s.lastTask
 	s.live[row.ID] = row
+	s.tell(poll.Due)
+}
+
+// tell wakes who listens.
+func (s *Store) tell(news poll.News) {
 	for wake := range s.listeners {
-		(*wake)(poll.Due)
+		(*wake)(news)
 	}
 }
 

@@ -47,7 +47,14 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, 
 	s.see(p.Session, p.Agent, now)
 	standing := lease.Standing{Now: now}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
-		standing.Held = append(standing.Held, lease.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim})
+		h := lease.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
+		if r.cancelAsked() {
+			h.CancelAsked, h.CancelReason = true, r.CancelBy
+		}
+		if !r.PingDue.IsZero() {
+			h.Pinged, h.PingDue = true, r.PingDue.Sub(now)
+		}
+		standing.Held = append(standing.Held, h)
 	}
 	return standing, nil
 }
@@ -65,7 +72,7 @@ func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return nil
 }
 
-// Renew moves the ends of leases.
+// Renew moves the ends of leases, and writes what goes with that.
 func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -82,6 +89,8 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 		if end := now.Add(w.Window - w.Age); w.Exact || end.After(r.LeaseEnd) {
 			r.LeaseEnd = end
 		}
+		r.Detached = r.Detached || w.Detach
+		r.note(w.Notes)
 		answers[i] = lease.Applied
 	}
 	return answers, nil
@@ -99,19 +108,27 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {
-		alive := now.Before(r.LeaseEnd) && s.present(r.Session, now)
+		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
 		return r.State.Running() && !alive && s.kept[r.ID] == 0
 	})
 	var out []poll.Swept
 	for _, r := range dead[:min(limit, len(dead))] {
-		swept := poll.Swept{RanFence: r.Fence, Present: s.present(r.Session, now), Left: r.Deadline.Sub(now)}
-		r.Fence++
-		r.Session, r.Claim = session, 0
-		r.LeaseEnd = now.Add(judge)
-		swept.Task = r.task()
-		out = append(out, swept)
+		out = append(out, s.judged(r, session, judge, now))
 	}
 	return out, nil
+}
+
+// judged makes the row the session's for judgement.
+func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now time.Time) poll.Swept {
+	swept := poll.Swept{
+		RanFence: r.Fence, Present: s.present(r.Session, now), Detached: r.Detached, Left: r.Deadline.Sub(now),
+	}
+	r.Fence++
+	r.Session, r.Claim = session, 0
+	r.LeaseEnd = now.Add(judge)
+	r.Detached, r.PingDue = false, time.Time{}
+	swept.Task = r.task()
+	return swept
 }
 
 // Policies reads stored policies.
@@ -141,12 +158,13 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 	return nil
 }
 
-// Listen calls wake at its start, for what was inserted while nobody listened, and after every insert, until ctx ends.
+// Listen calls wake at its start, for what came while nobody listened, and after every insert and every wish to cancel
+// what runs, until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
 	s.mu.Unlock()
-	wake(poll.Due)
+	wake(poll.Due | poll.Asked)
 	<-ctx.Done()
 	s.mu.Lock()
 	delete(s.listeners, &wake)

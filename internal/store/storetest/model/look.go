@@ -77,6 +77,8 @@ func (s *Store) info(r *Row) ops.Info {
 		CreatedAt: r.CreatedAt, RunAt: r.RunAt,
 		ClaimedAt: known(r.ClaimedAt), LeaseEnd: known(r.LeaseEnd), Deadline: known(r.Deadline),
 		FinishedAt: known(r.FinishedAt),
+		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
+		CancelAsked: known(r.CancelAsked), CancelBy: r.CancelBy, Detached: r.Detached,
 	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name

@@ -17,7 +17,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Store implements lease.Store, poll.Store, ops.Store and ops.Maintenance. Make it with New.
+// Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Canceller and ops.Maintenance.
+// Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
@@ -66,6 +67,16 @@ type Row struct {
 	Outcome   task.Verdict
 	Error     string
 	Result    json.RawMessage
+
+	// What the task said of itself; it stays until there is something new, also from attempt to attempt.
+	Progress   json.RawMessage
+	Message    string
+	Checkpoint json.RawMessage
+
+	CancelAsked time.Time // zero: nobody asked while it ran, or nobody whose wish still stands
+	CancelBy    string
+	Detached    bool      // the hold depends on its window alone
+	PingDue     time.Time // zero, or when the next ping is due that comes by another way than the holder's session
 
 	// Of finished rows only.
 	FinishedAt time.Time
@@ -159,7 +170,7 @@ func (r *Row) task() task.Task {
 		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, GiveBacks: r.GiveBacks, Touched: r.Touched,
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
-		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy,
+		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint, CancelAsked: r.cancelAsked(),
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
 		Deadline: r.Deadline,
 	}

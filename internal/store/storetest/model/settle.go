@@ -51,6 +51,8 @@ func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) l
 			return lease.Ended
 		}
 		return lease.Lost
+	case r.cancelAsked() && !e.CancelKnown && e.Next.State.Waiting() && e.Next.State.Phase() == task.Run:
+		return lease.Unaware
 	case s.kept[e.ID] > 0:
 		return lease.Busy
 	}
@@ -111,6 +113,8 @@ func (r *Row) end(e poll.Settlement) {
 	if e.Outcome.Result != nil {
 		r.Result = e.Outcome.Result
 	}
+	r.note(e.Notes)
+	r.Detached, r.PingDue = false, time.Time{}
 }
 
 // finish is the rest of it for a row that goes to the archive.
@@ -132,4 +136,5 @@ func (r *Row) release(e poll.Settlement, now time.Time) {
 		r.RunAt = due
 	}
 	r.Claim, r.LeaseEnd, r.ClaimedAt = 0, time.Time{}, time.Time{}
+	r.CancelAsked, r.CancelBy = time.Time{}, ""
 }

@@ -1,0 +1,85 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// transaction is an application's, with the rights of its role.
+type transaction struct {
+	h  *harness
+	tx pgx.Tx
+}
+
+// Begin begins a transaction on a connection of its own.
+func (h *harness) Begin(t testing.TB) storetest.Application {
+	t.Helper()
+	tx, err := pgtest.ConnectTo(t, h.asApp).Begin(t.Context())
+	require.NoError(t, err)
+	return &transaction{h, tx}
+}
+
+func (a *transaction) Hold(ctx context.Context, id task.ID, f task.Fence) error {
+	_, err := a.tx.Exec(ctx, a.h.q(`SELECT SCHEMA.hold($1, $2)`), int64(id), int64(f))
+	return err
+}
+
+func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error {
+	_, err := a.tx.Exec(ctx, a.h.q(`SELECT SCHEMA.complete($1, $2, nullif($3::text, '')::jsonb)`), int64(id), int64(f), string(result))
+	return err
+}
+
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+	progress := string(p.Progress)
+	var text string
+	if json.Unmarshal(p.Progress, &text) == nil {
+		progress = text // a string that names a position stands for itself
+	}
+	var answer []byte
+	err := a.tx.QueryRow(ctx, a.h.q(`SELECT SCHEMA.ping($1, $2, progress => nullif($3::text, ''),
+		checkpoint => nullif($4::text, '')::jsonb, message => nullif($5::text, ''),
+		next_within_s => nullif($6::double precision, 0))`),
+		int64(id), int64(f), progress, string(p.Checkpoint), p.Message, p.NextWithin.Seconds()).Scan(&answer)
+	if err != nil {
+		return nil, err
+	}
+	var told struct {
+		Counted   bool    `json:"counted"`
+		Cancel    bool    `json:"cancel"`
+		Reason    string  `json:"reason"`
+		Remaining float64 `json:"remaining_s"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return nil, err
+	}
+	return &lease.Pong{
+		Answer: lease.Applied, Counted: told.Counted, Cancel: told.Cancel, Reason: told.Reason,
+		Remaining: time.Duration(told.Remaining * float64(time.Second)),
+	}, nil
+}
+
+func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (c ops.Cancelled, err error) {
+	err = a.tx.QueryRow(ctx, a.h.q(`SELECT SCHEMA.cancel($1, $2)`), int64(id), by).Scan((*string)(&c))
+	return c, err
+}
+
+func (a *transaction) Commit(ctx context.Context) error { return a.tx.Commit(ctx) }
+
+func (a *transaction) Rollback(ctx context.Context) error {
+	if err := a.tx.Rollback(ctx); !errors.Is(err, pgx.ErrTxClosed) {
+		return err
+	}
+	return nil
+}

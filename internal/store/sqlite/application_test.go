@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// transaction is an application's, with inserts into the views that stand in for functions. They answer nothing.
+type transaction struct {
+	tx    *sql.Tx
+	ended bool
+}
+
+// Begin begins a transaction with the application's connection.
+func (h *harness) Begin(t testing.TB) storetest.Application {
+	t.Helper()
+	tx, err := h.app.BeginTx(context.WithoutCancel(t.Context()), nil)
+	require.NoError(t, err)
+	return &transaction{tx: tx}
+}
+
+func (a *transaction) Hold(ctx context.Context, id task.ID, f task.Fence) error {
+	_, err := a.tx.ExecContext(ctx, "INSERT INTO hold (id, fence) VALUES (?, ?)", id, f)
+	return err
+}
+
+func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error {
+	_, err := a.tx.ExecContext(ctx, "INSERT INTO complete (id, fence, result) VALUES (?, ?, ?)", id, f, textOrNull(string(result)))
+	return err
+}
+
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+	var within any
+	if p.NextWithin != 0 {
+		within = p.NextWithin.Seconds()
+	}
+	_, err := a.tx.ExecContext(ctx, `INSERT INTO ping (id, fence, progress, checkpoint, message, next_within_s)
+		VALUES (?, ?, ?, ?, ?, ?)`, id, f, textOrNull(plain(p.Progress)), textOrNull(string(p.Checkpoint)), textOrNull(p.Message), within)
+	return nil, err
+}
+
+func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+	_, err := a.tx.ExecContext(ctx, `INSERT INTO cancel (id, "by") VALUES (?, ?)`, id, textOrNull(by))
+	return "", err
+}
+
+func (a *transaction) Commit(context.Context) error {
+	a.ended = true
+	return a.tx.Commit()
+}
+
+func (a *transaction) Rollback(context.Context) error {
+	if a.ended {
+		return nil
+	}
+	a.ended = true
+	return a.tx.Rollback()
+}
+
+// plain is progress as SQL takes it: a string that names a position stands for itself.
+func plain(progress json.RawMessage) string {
+	var text string
+	if json.Unmarshal(progress, &text) == nil {
+		return text
+	}
+	return string(progress)
+}
+
+func textOrNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

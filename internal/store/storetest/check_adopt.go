@@ -1,0 +1,274 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func adoptChecks() []Check {
+	return []Check{
+		{"what it returns and writes", adoptWrites},
+		{"from whoever holds it", adoptHolders},
+		{"a rollback", adoptRollback},
+		{"whatever its window says", adoptLate},
+		{"a stale fence adopts nothing", adoptStale},
+		{"a repeat by its judge", adoptAgain},
+		{"a repeat by another", adoptByAnother},
+		{"a repeat when it is judged", adoptJudged},
+		{"a repeat when its judge has died", adoptOrphan},
+		{"one of many", adoptRace},
+	}
+}
+
+func adoptWrites(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	r.insert(1)
+	w := under(beating(), 1)
+	w.Deadline = time.Hour
+	row := r.claim(w)[0]
+	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	r.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+	r.detach(row)
+	r.Advance(t, time.Minute)
+	r.present()
+	before := r.get(row.ID)
+	swept, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, row.Fence, swept.RanFence)
+	require.Equal(t, row.Fence+1, swept.Fence)
+	require.Equal(t, row.ID, swept.ID)
+	require.Equal(t, task.StateRunning, swept.State)
+	require.Equal(t, row.Attempt, swept.Attempt)
+	require.Equal(t, row.Policy, swept.Policy)
+	require.True(t, swept.Present)
+	require.True(t, swept.Detached)
+	require.True(t, swept.CancelAsked)
+	require.JSONEq(t, `{"page":40}`, string(swept.Checkpoint))
+	require.InDelta(t, 59*time.Minute, swept.Left, float64(slack))
+	near(t, o.now().Add(judge), swept.LeaseEnd)
+
+	after := r.get(row.ID)
+	require.Equal(t, o.session, after.Session)
+	require.WithinDuration(t, swept.LeaseEnd, *after.LeaseEnd, time.Millisecond)
+	before.Session, before.Agent, before.Fence, before.LeaseEnd = after.Session, "second", row.Fence+1, after.LeaseEnd
+	before.Detached = false
+	require.Equal(t, before, after, "and nothing else")
+	require.Empty(t, r.present().Held)
+	got := o.held0()
+	require.Zero(t, got.Claim)
+	require.False(t, got.Pinged)
+	r.unchanged(row.ID, func() {
+		require.Equal(t, same(lease.Lost, 2), r.settle(finish(row), retry(row, 0)), "the attempt itself holds it no longer")
+		require.Equal(t, lease.Pong{}, r.ping(row, everything()))
+	})
+	end := retry(swept.Task, 0)
+	end.RanFence, end.CancelKnown, end.Next.State = swept.RanFence, true, task.StateCancelled
+	o.settled(end)
+	require.Equal(t, task.StateCancelled, r.state(row.ID))
+}
+
+func adoptHolders(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	for _, gone := range []bool{false, true} {
+		row := r.heldUnder(beating())
+		if gone {
+			require.NoError(t, r.Leave(r.ctx, r.session))
+		}
+		swept, answer := o.adopt(row.ID, row.Fence)
+		require.Equal(t, lease.Applied, answer)
+		require.Equal(t, !gone, swept.Present)
+		require.False(t, swept.Detached)
+		o.settled(finish(swept.Task))
+	}
+	r.present()
+	row := r.heldUnder(beating())
+	swept, answer := r.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer, "from itself")
+	r.settled(retry(swept.Task, 0))
+	require.Equal(t, row.ID, r.claim(under(beating(), 1))[0].ID)
+}
+
+func adoptRollback(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.undoing(beating())
+	swept, answer := r.second().adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, task.StateRollbackRunning, swept.State)
+	require.False(t, swept.CancelAsked)
+}
+
+func adoptLate(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.Advance(t, time.Hour)
+	o := r.second()
+	_, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer, "its window is over, and nobody has swept it")
+	require.Empty(t, r.second().sweep(10), "it has a new judge's")
+}
+
+func adoptStale(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	refused := func(fences ...task.Fence) {
+		t.Helper()
+		r.unchanged(row.ID, func() {
+			for _, f := range fences {
+				_, answer := o.adopt(row.ID, f)
+				require.Equal(t, lease.Lost, answer, "fence %d", f)
+			}
+		})
+	}
+	refused(0, -1, row.Fence-1, row.Fence+1, row.Fence+2)
+	_, answer := o.adopt(999_999_999, row.Fence)
+	require.Equal(t, lease.Lost, answer)
+	end := retry(row, 0)
+	end.Outcome.Verdict = task.Stalled
+	r.settled(end)
+	refused(row.Fence, row.Fence+1, row.Fence+2)
+	next := r.claim(under(beating(), 1))[0]
+	refused(row.Fence, row.Fence+1)
+	r.settled(finish(next))
+	refused(row.Fence, next.Fence, next.Fence+1)
+}
+
+func adoptAgain(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	first, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer)
+	o.Advance(t, judge/2)
+	again, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer, "the reply may have been lost")
+	require.Equal(t, first.Fence, again.Fence)
+	require.Equal(t, first.RanFence, again.RanFence)
+	near(t, o.now().Add(judge), again.LeaseEnd)
+	end := retry(again.Task, time.Hour)
+	end.RanFence = again.RanFence
+	o.settled(end)
+	require.Equal(t, same(lease.Ended, 1), o.settle(retry(first.Task, time.Hour)))
+	_, answer = o.adopt(row.ID, row.Fence+1)
+	require.Equal(t, lease.Lost, answer, "no task was given the judge's fence")
+}
+
+func adoptByAnother(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	_, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer)
+	r.unchanged(row.ID, func() {
+		_, answer = r.adopt(row.ID, row.Fence)
+		require.Equal(t, lease.Busy, answer, "it is not known yet how it is judged")
+		_, answer = r.adopt(row.ID, row.Fence+1)
+		require.Equal(t, lease.Lost, answer)
+	})
+}
+
+func adoptJudged(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	for _, c := range []struct {
+		verdict task.Verdict
+		next    task.State
+		answer  lease.Answer
+	}{
+		{task.Failed, task.StateRetryPending, lease.Ended}, {task.Failed, task.StateFailed, lease.Ended},
+		{task.Rejected, task.StateFailed, lease.Ended}, {task.Rejected, task.StateRollbackPending, lease.Ended},
+		{task.Stalled, task.StateRetryPending, lease.Lost}, {task.Lost, task.StateFailed, lease.Lost},
+		{task.Succeeded, task.StateSucceeded, lease.Lost}, {task.Cancelled, task.StateCancelled, lease.Lost},
+	} {
+		for _, adopted := range []bool{true, false} {
+			row := r.heldUnder(beating())
+			end, by := retry(row, time.Hour), r
+			if adopted {
+				swept, answer := o.adopt(row.ID, row.Fence)
+				require.Equal(t, lease.Applied, answer)
+				end, by = retry(swept.Task, time.Hour), o
+				end.RanFence = swept.RanFence
+			}
+			end.Outcome.Verdict, end.Next.State = c.verdict, c.next
+			by.settled(end)
+			r.unchanged(row.ID, func() {
+				for _, again := range []*liveRig{r, o} {
+					_, answer := again.adopt(row.ID, row.Fence)
+					require.Equal(t, c.answer, answer, "judged as %s, then %s", c.verdict, c.next)
+				}
+			})
+		}
+	}
+	row := r.heldUnder(beating())
+	r.settled(retry(row, 0))
+	next := r.claim(under(beating(), 1))[0]
+	_, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Ended, answer, "also when the next attempt runs")
+	require.Equal(t, same(lease.Applied, 1), r.settle(finish(next)))
+	_, answer = o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Ended, answer)
+	_, answer = o.adopt(row.ID, next.Fence)
+	require.Equal(t, lease.Lost, answer)
+}
+
+func adoptOrphan(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	_, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Applied, answer)
+	require.NoError(t, o.Leave(o.ctx, o.session))
+	swept := r.sweep(10)
+	require.Len(t, swept, 1, "as any judged row")
+	require.Equal(t, row.Fence+2, swept[0].Fence)
+	_, answer = o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Lost, answer)
+}
+
+func adoptRace(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	agents := []*rig{r.rig, r.second().rig, r.second().rig, r.second().rig}
+	r.insert(20)
+	rows := r.claim(under(beating(), 20))
+	var adopted, swept atomic.Int64
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	together(agents, func(ctx context.Context, o *rig) error {
+		if o == agents[0] {
+			return nil
+		}
+		if o == agents[3] {
+			for range 10 {
+				rows, err := o.Sweep(ctx, o.session, 2, judge)
+				if err != nil {
+					return err
+				}
+				swept.Add(int64(len(rows)))
+			}
+			return nil
+		}
+		for _, row := range rows {
+			got, answer, err := o.Harness.(LiveHarness).Adopt(ctx, o.session, row.ID, row.Fence, judge)
+			if err != nil {
+				return err
+			}
+			if answer == lease.Applied && got.Fence == row.Fence+1 {
+				adopted.Add(1)
+			}
+		}
+		return nil
+	})
+	require.EqualValues(t, len(rows), adopted.Load()+swept.Load(), "each was judged by one")
+	for _, row := range rows {
+		require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
+	}
+}

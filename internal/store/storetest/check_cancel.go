@@ -1,0 +1,454 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func cancelChecks() []Check {
+	return []Check{
+		{"before it started", cancelFresh},
+		{"while it waited", cancelWaiting},
+		{"while it waited, and it can be undone", cancelUndone},
+		{"while it runs", cancelRunning},
+		{"while it is judged", cancelJudged},
+		{"while it is undone", cancelUndoing},
+		{"when it has ended", cancelFinished},
+		{"what is not there", cancelNothing},
+		{"a decision that did not know of it", cancelUnaware},
+		{"a decision that knew of it", cancelKnown},
+		{"the wish ends with the attempt", cancelForgotten},
+		{"a wish wakes who listens", cancelWakes},
+		{"against claims", cancelRace},
+		{"a crash loses and doubles nothing", cancelCrash},
+	}
+}
+
+// cancellations are the ways to cancel. The one that does not answer answers as the state tells.
+func (r *liveRig) cancellations() map[string]func(id task.ID, by string) ops.Cancelled {
+	return map[string]func(task.ID, string) ops.Cancelled{
+		"Go": func(id task.ID, by string) ops.Cancelled { r.t.Helper(); return r.cancel(id, by) },
+		"SQL": func(id task.ID, by string) ops.Cancelled {
+			r.t.Helper()
+			c, err := r.cancelSQL(id, by)
+			require.NoError(r.t, err)
+			if c != "" {
+				return c
+			}
+			info := r.get(id)
+			if info.State == task.StateRunning && info.CancelAsked != nil {
+				return ops.Cancelling
+			}
+			return ops.Cancelled(info.State)
+		},
+	}
+}
+
+// calledOff asserts that a task was archived without running again.
+func (r *liveRig) calledOff(before *ops.Info, why, by string) {
+	r.t.Helper()
+	got := r.get(before.ID)
+	require.Equal(r.t, task.StateCancelled, got.State)
+	require.Equal(r.t, before.Fence+1, got.Fence)
+	require.Equal(r.t, task.Cancelled, got.Outcome)
+	require.Equal(r.t, why+", by "+by, got.Error)
+	require.Equal(r.t, by, got.CancelBy)
+	require.NotNil(r.t, got.CancelAsked)
+	near(r.t, r.now(), *got.CancelAsked)
+	require.NotNil(r.t, got.FinishedAt)
+	near(r.t, r.now(), *got.FinishedAt)
+	require.Equal(r.t, before.Attempt, got.Attempt)
+	require.Equal(r.t, before.GiveBacks, got.GiveBacks)
+	require.Equal(r.t, before.Touched, got.Touched)
+	require.Equal(r.t, before.Session, got.Session)
+	require.Equal(r.t, before.Result, got.Result)
+	require.Equal(r.t, before.History, got.History, "nothing was held")
+	require.Equal(r.t, before.Checkpoint, got.Checkpoint)
+	require.Equal(r.t, before.Message, got.Message)
+	sameDeclared(r.t, before, got)
+}
+
+func cancelFresh(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for way, cancel := range r.cancellations() {
+		q := full(r.now())
+		q.Key = way
+		due, far := r.Insert(t, q)[0], r.insertFar()
+		for _, id := range []task.ID{due, far} {
+			before := r.get(id)
+			require.Equal(t, ops.Cancelled("cancelled"), cancel(id, "alice"), way)
+			r.calledOff(before, "cancelled before it started", "alice")
+			r.unchanged(id, func() { require.Equal(t, ops.Cancelled("cancelled"), cancel(id, "bob"), way) })
+		}
+		require.Empty(t, r.claimIn("sg", want(kind, 10)), way)
+		require.Len(t, r.list(ops.Filter{Key: way}), 1, "it is in the archive and nowhere else")
+		again := r.enqueue(ops.Request{Type: kind, Key: way}, true)
+		require.Equal(t, []task.ID{again}, ids(r.claim(want(kind, 10))), "its key is free")
+	}
+	id := r.insertFar()
+	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""))
+	require.Equal(t, "cancelled before it started", r.get(id).Error)
+	require.Empty(t, r.get(id).CancelBy)
+}
+
+func cancelWaiting(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row := r.heldUnder(moving())
+		end := retry(row, 0)
+		end.Next.GiveBacks, end.Outcome.Result, end.Notes = 2, raw(`{"page":4}`), said(`0.4`, "page 4", `4`)
+		r.settled(end)
+		before := r.get(row.ID)
+		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
+		r.calledOff(before, "cancelled while it waited", "alice")
+		r.unchanged(row.ID, func() {
+			require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "bob"), way)
+			require.Equal(t, same(lease.Ended, 1), r.settle(end), "the settlement before is found, all the same")
+		})
+		r.nothingDue()
+
+		// It was claimed and given back: never started, so there is nothing to undo.
+		row = r.heldUnder(beating())
+		r.settled(giveBack(row))
+		before = r.get(row.ID)
+		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
+		r.calledOff(before, "cancelled before it started", "alice")
+	}
+}
+
+func cancelUndone(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row := r.heldUnder(beating())
+		end := retry(row, time.Hour)
+		end.Next.GiveBacks = 2
+		r.settled(end)
+		before := r.get(row.ID)
+		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		got := r.get(row.ID)
+		require.Equal(t, task.StateRollbackPending, got.State, way)
+		require.Equal(t, before.Fence+1, got.Fence, way)
+		require.Zero(t, got.Attempt, way)
+		require.Zero(t, got.GiveBacks, way)
+		require.True(t, got.Touched, way)
+		require.Equal(t, task.Cancelled, got.Outcome, way)
+		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)
+		require.Nil(t, got.CancelAsked, way)
+		require.Nil(t, got.FinishedAt, way)
+		near(t, r.now(), got.RunAt)
+		require.Equal(t, before.History, got.History, way)
+		r.unchanged(row.ID, func() {
+			require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "bob"), way)
+		})
+		require.Empty(t, r.claim(under(beating(), 1)), way)
+		w := under(beating(), 1)
+		w.Phase = task.Rollback
+		back := r.claim(w)
+		require.Len(t, back, 1, way)
+		require.Equal(t, 1, back[0].Attempt, way)
+		require.Equal(t, &task.Previous{Outcome: task.Cancelled, Error: got.Error}, back[0].Previous, way)
+		done := finish(back[0])
+		done.Next.State = task.StateRolledBack
+		r.settled(done)
+	}
+}
+
+func cancelRunning(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	for way, cancel := range r.cancellations() {
+		row := r.heldUnder(beating())
+		require.False(t, r.held0().CancelAsked, way)
+		before := r.get(row.ID)
+		require.Equal(t, ops.Cancelling, cancel(row.ID, "alice"), way)
+		got := r.get(row.ID)
+		require.NotNil(t, got.CancelAsked, way)
+		near(t, r.now(), *got.CancelAsked)
+		require.Equal(t, "alice", got.CancelBy, way)
+		before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
+		require.Equal(t, before, got, "and nothing else")
+		r.unchanged(row.ID, func() { require.Equal(t, ops.Cancelling, cancel(row.ID, "bob"), way) })
+		told := r.held0()
+		require.True(t, told.CancelAsked, way)
+		require.Equal(t, "alice", told.CancelReason, way)
+		require.Empty(t, o.present().Held, way)
+		require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
+		require.NoError(t, r.holdSQL(row.ID, row.Fence), "who is asked to stop still holds its row")
+		r.settled(finish(row))
+		got = r.get(row.ID)
+		require.Equal(t, task.StateSucceeded, got.State, "an attempt that succeeds has succeeded")
+		require.NotNil(t, got.CancelAsked, way)
+		require.Equal(t, "alice", got.CancelBy, way)
+	}
+}
+
+func cancelJudged(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	r.insert(2)
+	rows := r.claim(under(beating(), 2))
+	require.Equal(t, ops.Cancelling, r.cancel(rows[0].ID, "alice"))
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	swept := o.sweep(10)
+	require.Len(t, swept, 2)
+	ends := make([]poll.Settlement, 2)
+	for i, s := range swept {
+		require.Equal(t, s.ID == rows[0].ID, s.CancelAsked, "who judges is told")
+		ends[i] = retry(s.Task, 0)
+		ends[i].RanFence = s.RanFence
+	}
+	require.Equal(t, same(lease.Unaware, 1), o.settle(ends[0]))
+	require.Equal(t, ops.Cancelling, r.cancel(rows[1].ID, "bob"), "while it is judged")
+	require.Equal(t, same(lease.Unaware, 2), o.settle(ends...))
+	for i := range ends {
+		ends[i].CancelKnown = true
+		ends[i].Next.State = task.StateCancelled
+	}
+	o.settled(ends...)
+	require.Equal(t, task.StateCancelled, r.state(rows[0].ID))
+	require.Equal(t, task.StateCancelled, r.state(rows[1].ID))
+}
+
+func cancelUndoing(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row := r.undoing(beating())
+		r.unchanged(row.ID, func() {
+			require.Equal(t, ops.Cancelled("rollback_running"), cancel(row.ID, "alice"), way)
+			require.False(t, r.held0().CancelAsked, way)
+			require.False(t, r.ping(row, lease.Ping{}).Cancel, way)
+		})
+		again := retry(row, 0)
+		again.Next.State = task.StateRollbackPending
+		r.settled(again)
+		r.unchanged(row.ID, func() {
+			require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		})
+		w := under(beating(), 1)
+		w.Phase = task.Rollback
+		done := finish(r.claim(w)[0])
+		done.Next.State = task.StateRolledBack
+		r.settled(done)
+	}
+}
+
+func cancelFinished(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for way, cancel := range r.cancellations() {
+		for _, state := range task.States() {
+			if !state.Finished() {
+				continue
+			}
+			row := r.heldUnder(beating())
+			end := finish(row)
+			end.Next.State = state
+			r.settled(end)
+			r.unchanged(row.ID, func() { require.Equal(t, ops.Cancelled(state), cancel(row.ID, "alice"), way) })
+		}
+	}
+}
+
+func cancelNothing(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for _, id := range []task.ID{999_999_999, 0, -1} {
+		_, err := r.live.Cancel(r.ctx, id, "alice")
+		require.ErrorIs(t, err, ops.ErrNoTask)
+		_, err = r.cancelSQL(id, "alice")
+		require.ErrorContains(t, err, fmt.Sprintf("there is no task %d", id))
+	}
+}
+
+func cancelUnaware(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	r.insert(2)
+	rows := r.claim(under(beating(), 2))
+	require.Equal(t, ops.Cancelling, r.cancel(rows[0].ID, "alice"))
+	pending := retry(rows[0], 0)
+	pending.Next.State = task.StatePending
+	r.unchanged(rows[0].ID, func() {
+		for _, end := range []poll.Settlement{retry(rows[0], 0), pending, giveBack(rows[0])} {
+			require.Equal(t, same(lease.Unaware, 1), r.settle(end))
+		}
+		foreign := retry(rows[0], 0)
+		require.Equal(t, same(lease.Lost, 1), r.second().settle(foreign))
+		foreign.Fence++
+		require.Equal(t, same(lease.Lost, 1), r.settle(foreign))
+	})
+	require.Equal(t, []lease.Answer{lease.Applied, lease.Unaware}, r.settle(retry(rows[1], 0), retry(rows[0], 0)))
+	next := r.claim(under(beating(), 1))[0]
+	require.Equal(t, []lease.Answer{lease.Applied, lease.Applied}, r.settle(finish(next), finish(rows[0])))
+	require.Equal(t, task.StateSucceeded, r.state(rows[0].ID))
+	require.Equal(t, same(lease.Ended, 1), r.settle(retry(rows[0], 0)), "it has ended otherwise")
+}
+
+func cancelKnown(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for _, state := range []task.State{task.StateCancelled, task.StateFailed, task.StateRollbackPending} {
+		for _, known := range []bool{false, true} {
+			row := r.heldUnder(beating())
+			require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+			end := retry(row, time.Hour)
+			end.Next.State, end.CancelKnown = state, known
+			r.settled(end)
+			require.Equal(t, state, r.state(row.ID))
+			require.Equal(t, same(lease.Ended, 1), r.settle(end))
+		}
+	}
+	row := r.heldUnder(beating())
+	end := retry(row, 0)
+	end.CancelKnown = true
+	r.settled(end) // nobody had asked
+	require.Equal(t, task.StateRetryPending, r.state(row.ID))
+}
+
+func cancelForgotten(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	end := retry(row, 0)
+	end.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	r.settled(end)
+	require.Nil(t, r.get(row.ID).CancelAsked)
+	require.Empty(t, r.get(row.ID).CancelBy)
+	w := under(beating(), 1)
+	w.Phase = task.Rollback
+	back := r.claim(w)[0]
+	require.False(t, back.CancelAsked)
+	require.False(t, r.held0().CancelAsked)
+	r.settled(finish(back))
+	require.Nil(t, r.get(row.ID).CancelAsked)
+}
+
+// hear has the store tell its news until the check is over.
+func (r *liveRig) hear() (news <-chan poll.News, stop func()) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	heard := make(chan poll.News, 1000)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Listen(ctx, func(n poll.News) { heard <- n }) }()
+	return heard, func() {
+		r.t.Helper()
+		cancel()
+		require.NoError(r.t, <-ended)
+	}
+}
+
+func cancelWakes(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	await := func(news <-chan poll.News) {
+		t.Helper()
+		for {
+			select {
+			case n := <-news:
+				if n&poll.Asked != 0 {
+					return
+				}
+			case <-time.After(20 * time.Second):
+				require.Fail(t, "nobody was told")
+			}
+		}
+	}
+	news, stop := r.hear()
+	defer stop()
+	await(news) // when listening begins: what may have been missed
+	for _, cancel := range o.cancellations() {
+		row := r.heldUnder(beating())
+		for len(news) > 0 {
+			<-news
+		}
+		require.Equal(t, ops.Cancelling, cancel(row.ID, "alice"))
+		await(news)
+		require.True(t, r.held0().CancelAsked)
+		r.settled(finish(row))
+	}
+}
+
+func cancelRace(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	all := r.insert(120)
+	agents := []*rig{r.rig, r.second().rig, r.second().rig, r.second().rig}
+	claimed := map[task.ID]bool{}
+	answers := map[task.ID]ops.Cancelled{}
+	var mu sync.Mutex
+	together(agents, func(ctx context.Context, o *rig) error {
+		live := o.Harness.(LiveHarness)
+		for i, id := range all {
+			if o != agents[0] && i%3 == 0 {
+				o.claims++
+				rows, err := o.Claim(ctx, poll.Claim{Session: o.session, Number: o.claims, Wants: []poll.Want{under(beating(), 1)}})
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				for _, row := range rows {
+					claimed[row.ID] = true
+				}
+				mu.Unlock()
+				continue
+			}
+			if o != agents[0] {
+				continue
+			}
+			got, err := live.Cancel(ctx, id, "alice")
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			answers[id] = got
+			mu.Unlock()
+		}
+		return nil
+	})
+	for _, id := range all {
+		info := r.get(id)
+		if claimed[id] {
+			require.Equal(t, ops.Cancelling, answers[id], "it was claimed before")
+			require.Equal(t, task.StateRunning, info.State)
+			require.NotNil(t, info.CancelAsked)
+			continue
+		}
+		require.Equal(t, ops.Cancelled("cancelled"), answers[id])
+		require.Equal(t, task.StateCancelled, info.State)
+		require.EqualValues(t, 1, info.Fence, "nobody had it")
+	}
+}
+
+func cancelCrash(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	before, after, rows := 0, 0, 0
+	for _, point := range r.Failpoints() {
+		id := r.insertFar()
+		rows++
+		hit := r.crash(point)
+		_, err := r.Harness.(LiveHarness).Cancel(r.ctx, id, "alice")
+		r.Fail(nil)
+		require.Len(t, r.list(ops.Filter{Limit: 1000}), rows, point)
+		if !hit() {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, errCrash, point)
+		switch info := r.get(id); info.State {
+		case task.StatePending:
+			before++
+			require.Zero(t, info.Fence, point)
+		default:
+			after++
+			require.Equal(t, task.StateCancelled, info.State, point)
+		}
+		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "alice"), point)
+		require.EqualValues(t, 1, r.get(id).Fence, point)
+	}
+	require.Positive(t, before, "a crash before the commit")
+	require.Positive(t, after, "a crash after it")
+}

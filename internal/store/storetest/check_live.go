@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// What is about all of a LiveHarness's calls.
+func liveChecks() []Check {
+	return []Check{
+		{"a context that has ended", liveContext},
+		{"texts that are SQL", liveSQL},
+		{"policies keep all they say", livePolicies},
+		{"a story of two agents", liveStory},
+	}
+}
+
+func liveContext(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	ended, cancel := context.WithCancel(r.ctx)
+	cancel()
+	r.unchanged(row.ID, func() {
+		_, err := r.live.Secret(ended)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = r.live.TakePings(ended, []lease.RemotePing{{ID: row.ID, Fence: row.Fence, Ping: everything()}})
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = r.live.Complete(ended, row.ID, row.Fence, nil)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = r.live.Completed(ended, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+		require.ErrorIs(t, err, context.Canceled)
+		_, _, err = r.live.Adopt(ended, r.session, row.ID, row.Fence, judge)
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = r.live.Cancel(ended, row.ID, "alice")
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	r.settled(finish(row))
+}
+
+func liveSQL(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for _, text := range []string{"'; DROP TABLE task; --", `"quoted"`, "$1", "%_\\", "{}", "ünïcode ☃"} {
+		row := r.heldUnder(beating())
+		_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Progress: asJSON(t, text), Message: text, Checkpoint: asJSON(t, text)})
+		require.NoError(t, err)
+		r.notes(row.ID, string(asJSON(t, text)), text, string(asJSON(t, text)))
+		_, err = r.cancelSQL(row.ID, text)
+		require.NoError(t, err)
+		require.Equal(t, text, r.held0().CancelReason)
+		require.Equal(t, "a cancellation was asked for by "+text, r.ping(row, lease.Ping{}).Reason)
+		require.NoError(t, r.completeSQL(row.ID, row.Fence, string(asJSON(t, text))))
+		require.Equal(t, text, r.get(row.ID).CancelBy)
+	}
+}
+
+func livePolicies(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	all := map[task.PolicyHash]task.Policy{}
+	for _, p := range []*task.Policy{beating(), moving(), quiet()} {
+		all[p.Hash()] = *p
+	}
+	got, err := r.Policies(r.ctx, []task.PolicyHash{beating().Hash(), moving().Hash(), quiet().Hash()})
+	require.NoError(t, err)
+	require.Equal(t, all, got)
+}
+
+// liveStory is a task that is begun by one agent, accepted for later, called off, undone by another, and all of it
+// with replies lost on the way.
+func liveStory(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	r.detach(row)
+	r.detach(row)
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	for range 2 {
+		o.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+		require.Equal(t, ops.Cancelling, o.cancel(row.ID, "alice"))
+		require.True(t, o.ping(row, lease.Ping{}).Cancel)
+	}
+	var end = retry(row, 0)
+	for range 2 {
+		swept, answer := o.adopt(row.ID, row.Fence)
+		require.Equal(t, lease.Applied, answer)
+		end = retry(swept.Task, 0)
+		end.RanFence = swept.RanFence
+		require.Equal(t, same(lease.Unaware, 1), o.settle(end))
+	}
+	end.CancelKnown, end.Next = true, task.Transition{State: task.StateRollbackPending, Touched: true}
+	o.settled(end)
+	require.Equal(t, same(lease.Ended, 1), o.settle(end))
+	_, answer := o.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Ended, answer)
+	require.Equal(t, ops.Cancelled("rollback_pending"), o.cancel(row.ID, "alice"))
+
+	w := under(beating(), 1)
+	w.Phase, w.Window = task.Rollback, beating().Window(task.Rollback)
+	back := o.claim(w)[0]
+	require.JSONEq(t, `{"page":40}`, string(back.Checkpoint))
+	o.Advance(t, 10*time.Minute)
+	o.counted(back, lease.Ping{})
+	require.Equal(t, lease.Pong{}, o.ping(row, everything()))
+	require.Equal(t, lease.Lost, o.complete(row.ID, row.Fence, `1`))
+	require.Equal(t, lease.Applied, o.complete(back.ID, back.Fence, ``))
+	require.Equal(t, lease.Ended, o.complete(back.ID, back.Fence, ``))
+	require.Equal(t, same(lease.Ended, 1), o.settle(finish(back)))
+	got := r.get(row.ID)
+	require.Equal(t, task.StateRolledBack, got.State)
+	require.Len(t, got.History, 2)
+}

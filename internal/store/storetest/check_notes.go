@@ -1,0 +1,253 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// What a task says of itself, by whatever way it reaches the store.
+func noteChecks() []Check {
+	return []Check{
+		{"a renewal writes them", notesRenewed},
+		{"a renewal that moves nothing writes them", notesLate},
+		{"a renewal that is refused does not", notesRefused},
+		{"the next attempt is handed the checkpoint", notesHanded},
+		{"a judge is handed the checkpoint", notesJudged},
+		{"a settlement writes them", notesSettled},
+		{"a settlement that is refused does not", notesUnsettled},
+		{"a finished task keeps them", notesFinished},
+		{"of the greatest length", notesLong},
+		{"whatever a task says, its lease is renewed", notesHostile},
+	}
+}
+
+func said(progress, message, checkpoint string) lease.Notes {
+	return lease.Notes{Progress: raw(progress), Message: message, Checkpoint: raw(checkpoint)}
+}
+
+func notesRenewed(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	r.insert(3)
+	rows := r.claim(under(beating(), 3))
+	before := r.get(rows[1].ID)
+	write := func(all ...lease.Notes) {
+		t.Helper()
+		renewals := make([]lease.Renewal, len(all))
+		for i, n := range all {
+			renewals[i] = lease.Renewal{ID: rows[i].ID, Fence: rows[i].Fence, Window: 20 * time.Minute, Notes: n}
+		}
+		got, err := r.Renew(r.ctx, r.session, renewals)
+		require.NoError(t, err)
+		require.Equal(t, same(lease.Applied, len(all)), got)
+	}
+	write(said(`0.1`, "page 1", `{"page":1}`), lease.Notes{}, said("", "", `[3]`))
+	near(t, r.now().Add(20*time.Minute), r.leaseEnd(rows[1].ID))
+	r.notes(rows[0].ID, `0.1`, "page 1", `{"page":1}`)
+	after := r.get(rows[1].ID)
+	before.LeaseEnd = after.LeaseEnd
+	require.Equal(t, before, after, "who has said nothing")
+	r.notes(rows[2].ID, "", "", `[3]`)
+	write(said("", "page 2", ""), said(`{"done":1,"total":2}`, "", ""), said(`"middle"`, "", `null`))
+	r.notes(rows[0].ID, `0.1`, "page 2", `{"page":1}`)
+	r.notes(rows[1].ID, `{"done":1,"total":2}`, "", "")
+	r.notes(rows[2].ID, `"middle"`, "", `null`)
+}
+
+func notesLate(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	end := r.leaseEnd(row.ID)
+	got := r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Hour, Window: time.Minute, Notes: said(`0.5`, "half", `5`)})
+	require.Equal(t, lease.Applied, got)
+	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
+	r.notes(row.ID, `0.5`, "half", `5`)
+}
+
+func notesRefused(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	w := lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Notes: said(`0.9`, "stale", `"stale"`)}
+	r.unchanged(row.ID, func() {
+		require.Equal(t, lease.Lost, o.renewOne(w))
+		for _, f := range []task.Fence{row.Fence - 1, row.Fence + 1, -1} {
+			w.Fence = f
+			require.Equal(t, lease.Lost, r.renewOne(w), "fence %d", f)
+		}
+	})
+	r.settled(retry(row, time.Hour))
+	r.unchanged(row.ID, func() {
+		for _, f := range []task.Fence{row.Fence, row.Fence + 1} {
+			w.Fence = f
+			require.Equal(t, lease.Lost, r.renewOne(w), "fence %d", f)
+		}
+	})
+}
+
+func notesHanded(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	require.Nil(t, row.Checkpoint)
+	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
+	r.settled(retry(row, 0))
+	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+
+	row = r.claim(under(beating(), 1))[0]
+	require.JSONEq(t, `{"page":40}`, string(row.Checkpoint))
+	back, err := r.Claimed(r.ctx, r.session, r.claims)
+	require.NoError(t, err)
+	require.Len(t, back, 1)
+	require.JSONEq(t, `{"page":40}`, string(back[0].Checkpoint), "when it is read back, too")
+	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	r.settled(giveBack(row))
+	row = r.second().claim(under(beating(), 1))[0]
+	require.JSONEq(t, `{"page":40}`, string(row.Checkpoint), "also to another agent, and after an attempt that never started")
+	r.counted(row, lease.Ping{Checkpoint: raw(`{"page":50}`)})
+	r.notes(row.ID, `0.4`, "page 40", `{"page":50}`)
+}
+
+func notesJudged(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	r.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	swept := o.sweep(10)
+	require.Len(t, swept, 1)
+	require.JSONEq(t, `{"page":40}`, string(swept[0].Checkpoint))
+	o.settled(retry(swept[0].Task, 0))
+	require.JSONEq(t, `{"page":40}`, string(o.claim(under(beating(), 1))[0].Checkpoint))
+}
+
+func notesSettled(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	end := retry(row, 0)
+	end.Notes = said(`0.4`, "page 40", `{"page":40}`)
+	r.settled(end)
+	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	row = r.claim(under(beating(), 1))[0]
+	require.JSONEq(t, `{"page":40}`, string(row.Checkpoint))
+	end = retry(row, 0)
+	end.Notes = said("", "page 50", "")
+	r.settled(end)
+	r.notes(row.ID, `0.4`, "page 50", `{"page":40}`)
+	row = r.claim(under(beating(), 1))[0]
+	end = finish(row)
+	end.Notes = said(`1`, "", `"the end"`)
+	r.settled(end)
+	r.notes(row.ID, `1`, "page 50", `"the end"`)
+
+	// At the first try, with others that have nothing to say.
+	r.insert(3)
+	rows := r.claim(under(beating(), 3))
+	end = finish(rows[1])
+	end.Notes = said(`{"done":2,"total":2}`, "all pages", `[2]`)
+	r.settled(finish(rows[0]), end, finish(rows[2]))
+	r.notes(rows[0].ID, "", "", "")
+	r.notes(rows[1].ID, `{"done":2,"total":2}`, "all pages", `[2]`)
+	r.unchanged(rows[1].ID, func() {
+		end.Notes = said(`0.1`, "again", `0`)
+		require.Equal(t, same(lease.Ended, 1), r.settle(end))
+	})
+}
+
+func notesUnsettled(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.unchanged(row.ID, func() {
+		for _, end := range []poll.Settlement{finish(row), retry(row, 0)} {
+			end.Notes = said(`0.9`, "stale", `"stale"`)
+			end.Fence++
+			require.Equal(t, same(lease.Lost, 1), r.settle(end))
+			end.Fence--
+			require.Equal(t, same(lease.Lost, 1), r.second().settle(end))
+		}
+	})
+}
+
+func notesFinished(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for _, state := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
+		row := r.heldUnder(beating())
+		r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
+		end := finish(row)
+		end.Next.State = state
+		r.settled(end)
+		r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	}
+}
+
+func notesLong(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	text := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
+	long := said(text(lease.MaxProgress), strings.Repeat("x", lease.MaxMessage), text(lease.MaxCheckpoint))
+	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: long})
+	r.notes(row.ID, string(long.Progress), long.Message, string(long.Checkpoint))
+	_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Checkpoint: raw(text(lease.MaxCheckpoint - 1))})
+	require.NoError(t, err)
+	r.settled(retry(row, 0))
+	row = r.claim(under(beating(), 1))[0]
+	require.Len(t, row.Checkpoint, lease.MaxCheckpoint-1)
+	end := finish(row)
+	end.Notes = long
+	r.settled(end)
+	r.notes(row.ID, string(long.Progress), long.Message, string(long.Checkpoint))
+}
+
+func notesHostile(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	r.insert(3)
+	rows := r.claim(under(beating(), 3))
+	for _, text := range append(strange(), awkward()...) {
+		n := lease.Notes{Message: text}
+		if len(text) <= lease.MaxCheckpoint && strings.Contains(strings.Join(awkward(), "\n"), text) && text != " " {
+			n = said(`"page"`, "well", text)
+			if len(text) <= lease.MaxProgress {
+				n.Progress = raw(text)
+			}
+		}
+		name := text[:min(len(text), 40)]
+		r.hostileNotes(rows, n, name)
+	}
+}
+
+// hostileNotes has the notes of one row reach the store by each way, in the midst of others' that must not suffer.
+func (r *liveRig) hostileNotes(rows []task.Task, n lease.Notes, name string) {
+	r.t.Helper()
+	renewals := make([]lease.Renewal, len(rows))
+	pings := make([]lease.RemotePing, len(rows))
+	for i, row := range rows {
+		renewals[i] = lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Notes: said(`0.4`, "well", `{"page":40}`)}
+		pings[i] = lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Checkpoint: raw(`{"page":50}`)}}
+	}
+	renewals[1].Notes = n
+	got, err := r.Renew(r.ctx, r.session, renewals)
+	require.NoError(r.t, err, name)
+	require.Equal(r.t, same(lease.Applied, 3), got, name)
+	near(r.t, r.now().Add(20*time.Minute), r.leaseEnd(rows[1].ID))
+	r.notes(rows[0].ID, `0.4`, "well", `{"page":40}`)
+	require.NotEmpty(r.t, r.get(rows[1].ID).Message, "%s: as much as can be is kept", name)
+
+	pings[1].Progress, pings[1].Message, pings[1].Checkpoint = n.Progress, n.Message, n.Checkpoint
+	for _, pong := range r.pings(pings...) {
+		require.Equal(r.t, lease.Applied, pong.Answer, name)
+	}
+	r.notes(rows[2].ID, `0.4`, "well", `{"page":50}`)
+
+	r.insert(3)
+	others := r.claim(under(beating(), 3))
+	ends := []poll.Settlement{finish(others[0]), finish(others[1]), retry(others[2], judge)}
+	ends[1].Notes, ends[2].Notes = n, n
+	r.settled(ends...)
+	require.NotEmpty(r.t, r.get(others[1].ID).Message, name)
+	require.NotEmpty(r.t, r.get(others[2].ID).Message, name)
+}

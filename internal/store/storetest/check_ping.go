@@ -1,0 +1,433 @@
+package storetest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func pingChecks() []Check {
+	return []Check{
+		{"a ping moves the end, and nothing else", pingMoves},
+		{"a ping never shortens", pingGreatest},
+		{"a ping asks for longer", pingLonger},
+		{"never past the attempt's end", pingEnd},
+		{"never past the task's deadline", pingDeadline},
+		{"no heartbeat, no renewal", pingQuiet},
+		{"only progress counts", pingProgress},
+		{"a rollback has terms of its own", pingRollback},
+		{"a policy that nobody knows", pingUnknown},
+		{"answers come in the order of the rows", pingOrder},
+		{"a stale fence pings nothing", pingStale},
+		{"a lease that has ended takes none", pingLate},
+		{"a row that is judged takes none", pingJudged},
+		{"a row that is kept takes them", pingKept},
+		{"presence tells of it", pingPresent},
+		{"it is told of a cancellation", pingCancelled},
+		{"by SQL", pingBySQL},
+		{"by SQL, with what SQL says", pingForms},
+		{"by SQL, out of bounds", pingBounds},
+		{"the secret is the store's", secret},
+	}
+}
+
+func pingMoves(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	r.Advance(t, 14*time.Minute)
+	before := r.get(row.ID)
+	for range 2 {
+		pong := o.ping(row, lease.Ping{}) // whichever agent is asked
+		require.Equal(t, lease.Pong{Answer: lease.Applied, Counted: true, Remaining: pong.Remaining}, pong)
+		require.InDelta(t, r.attemptLeft(beating(), row.ID), pong.Remaining, float64(slack))
+		near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
+	}
+	after := r.get(row.ID)
+	before.LeaseEnd = after.LeaseEnd
+	require.Equal(t, before, after)
+	r.Advance(t, 11*time.Minute)
+	r.present()
+	require.Empty(t, o.sweep(10))
+	r.settled(finish(row))
+}
+
+func pingGreatest(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.unchanged(row.ID, func() { r.counted(row, lease.Ping{}) })
+	r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	r.Advance(t, 5*time.Minute)
+	end := r.leaseEnd(row.ID)
+	near(t, r.now().Add(27*time.Minute), end)
+	r.counted(row, lease.Ping{})
+	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
+	require.InDelta(t, 10*time.Minute, r.held0().PingDue, float64(slack), "but the next ping is due as ever")
+}
+
+func pingLonger(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.Advance(t, 15*time.Minute)
+	for _, c := range []struct{ asked, window time.Duration }{
+		{time.Minute, 10 * time.Minute}, {20 * time.Minute, 20 * time.Minute}, {5 * time.Hour, 30 * time.Minute},
+	} {
+		r.counted(row, lease.Ping{NextWithin: c.asked})
+		near(t, r.now().Add(c.window+2*time.Minute), r.leaseEnd(row.ID))
+		require.InDelta(t, c.window, r.held0().PingDue, float64(slack))
+	}
+}
+
+func pingEnd(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	for range 7 {
+		r.Advance(t, 15*time.Minute)
+		r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	}
+	left := 2*time.Hour + 3*time.Minute + time.Second - 7*15*time.Minute
+	pong := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	require.InDelta(t, left, pong.Remaining, float64(slack))
+	require.InDelta(t, left, r.held0().PingDue, float64(slack))
+	near(t, r.now().Add(left+2*time.Minute), r.leaseEnd(row.ID))
+
+	r.Advance(t, left+time.Minute)
+	end := r.leaseEnd(row.ID)
+	pong = r.ping(row, lease.Ping{Message: "nearly done", NextWithin: time.Hour})
+	require.Equal(t, lease.Applied, pong.Answer, "it is being stopped, and holds its row")
+	require.Zero(t, pong.Remaining)
+	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
+	require.Equal(t, "nearly done", r.get(row.ID).Message)
+	r.Advance(t, 2*time.Minute)
+	require.Equal(t, lease.Pong{}, r.ping(row, lease.Ping{NextWithin: time.Hour}))
+}
+
+func pingDeadline(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	r.insert(1)
+	w := under(beating(), 1)
+	w.Deadline = 25 * time.Minute
+	row := r.claim(w)[0]
+	r.Advance(t, 10*time.Minute)
+	pong := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	require.InDelta(t, 15*time.Minute, pong.Remaining, float64(slack))
+	near(t, r.now().Add(17*time.Minute), r.leaseEnd(row.ID))
+	require.InDelta(t, 15*time.Minute, r.held0().PingDue, float64(slack))
+	r.Advance(t, 16*time.Minute)
+	require.Zero(t, r.ping(row, lease.Ping{}).Remaining)
+}
+
+func pingQuiet(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(quiet())
+	r.Advance(t, 10*time.Minute)
+	before := r.get(row.ID)
+	pong := r.counted(row, lease.Ping{
+		Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`), NextWithin: time.Hour,
+	})
+	require.Empty(t, pong.Reason)
+	require.InDelta(t, 30*time.Minute, pong.Remaining, float64(slack))
+	require.Equal(t, before.LeaseEnd, r.get(row.ID).LeaseEnd)
+	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	require.False(t, r.held0().Pinged, "no ping is due")
+}
+
+func pingProgress(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(moving())
+	r.Advance(t, 10*time.Minute)
+	refused := func(p lease.Ping) {
+		t.Helper()
+		end := r.leaseEnd(row.ID)
+		pong := r.ping(row, p)
+		require.Equal(t, lease.Pong{
+			Answer: lease.Applied, Reason: "progress did not change", Remaining: pong.Remaining,
+		}, pong)
+		require.Positive(t, pong.Remaining)
+		require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
+	}
+	refused(lease.Ping{})
+	refused(lease.Ping{Message: "only words", NextWithin: 30 * time.Minute})
+	require.Equal(t, "only words", r.get(row.ID).Message, "heard all the same")
+	require.False(t, r.held0().Pinged)
+
+	forward := []lease.Ping{
+		{Progress: raw(`0.1`)}, {Progress: raw(`0.2`)}, {Checkpoint: raw(`{"page":1}`)}, {Progress: raw(`"page 2"`)},
+		{Progress: raw(`{"done":3,"total":9}`)}, {Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":1}`)},
+		{Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":4}`)}, {Progress: raw(`0.1`)},
+	}
+	for _, p := range forward {
+		r.Advance(t, time.Minute)
+		r.counted(row, p)
+		near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
+		refused(p)
+		refused(lease.Ping{})
+	}
+	r.Advance(t, 13*time.Minute)
+	r.present()
+	require.Len(t, r.sweep(10), 1, "who pings and does not move is not kept")
+}
+
+func pingRollback(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	w := under(beating(), 1)
+	w.Deadline = time.Minute
+	r.insert(1)
+	end := retry(r.claim(w)[0], 0)
+	end.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	r.settled(end)
+	w.Phase = task.Rollback
+	w.Window = beating().Window(task.Rollback)
+	row := r.claim(w)[0]
+	r.Advance(t, 10*time.Minute) // past the deadline, which is the run's
+	pong := r.counted(row, lease.Ping{})
+	require.InDelta(t, 50*time.Minute, pong.Remaining, float64(slack))
+	require.InDelta(t, 20*time.Minute, r.held0().PingDue, float64(slack))
+	r.counted(row, lease.Ping{NextWithin: time.Hour})
+	near(t, r.now().Add(44*time.Minute), r.leaseEnd(row.ID))
+}
+
+func pingUnknown(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.held() // under a policy that is not in the store
+	r.Advance(t, time.Minute)
+	r.unchanged(row.ID, func() {
+		pong := r.counted(row, lease.Ping{NextWithin: time.Hour})
+		require.InDelta(t, window-time.Minute, pong.Remaining, float64(slack))
+	})
+}
+
+func pingOrder(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	r.insert(4)
+	rows := r.claim(under(beating(), 4))
+	r.settled(finish(rows[1]))
+	var all []lease.RemotePing
+	for i, row := range rows {
+		all = append(all, lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Progress: raw(`0.` + string('1'+rune(i)))}})
+	}
+	stale := all[2]
+	stale.Fence, stale.Progress = stale.Fence+1, raw(`0.9`)
+	got := r.pings(all[3], all[1], stale, all[0], all[2], lease.RemotePing{ID: 999_999_999, Fence: 1})
+	var answers []lease.Answer
+	for _, pong := range got {
+		answers = append(answers, pong.Answer)
+		require.Equal(t, pong.Answer == lease.Applied, pong.Counted)
+	}
+	require.Equal(t, []lease.Answer{
+		lease.Applied, lease.Lost, lease.Lost, lease.Applied, lease.Applied, lease.Lost,
+	}, answers)
+	r.notes(rows[0].ID, `0.1`, "", "")
+	r.notes(rows[1].ID, "", "", "")
+	r.notes(rows[2].ID, `0.3`, "", "")
+	r.notes(rows[3].ID, `0.4`, "", "")
+	require.Empty(t, r.pings())
+}
+
+// everything is a ping that changes all that a ping can.
+func everything() lease.Ping {
+	return lease.Ping{
+		Progress: raw(`0.99`), Message: "stale", Checkpoint: raw(`"stale"`), NextWithin: 30 * time.Minute,
+	}
+}
+
+func pingStale(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.Advance(t, 10*time.Minute)
+	refused := func(id task.ID, fences ...task.Fence) {
+		t.Helper()
+		r.unchanged(row.ID, func() {
+			for _, f := range fences {
+				require.Equal(t, lease.Pong{}, r.ping(task.Task{ID: id, Fence: f}, everything()), "fence %d", f)
+				_, err := r.pingSQL(id, f, everything())
+				gone(t, err)
+			}
+		})
+	}
+	refused(row.ID, 0, -1, row.Fence-1, row.Fence+1, row.Fence+2)
+	refused(999_999_999, row.Fence)
+	r.settled(retry(row, 0))
+	refused(row.ID, row.Fence, row.Fence+1, row.Fence+2)
+	next := r.claim(under(beating(), 1))[0]
+	refused(row.ID, row.Fence, row.Fence+1)
+	r.counted(next, lease.Ping{})
+	r.settled(finish(next))
+	refused(row.ID, row.Fence, next.Fence, next.Fence+1)
+}
+
+func pingLate(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.Advance(t, beating().Window(task.Run)+time.Minute)
+	r.unchanged(row.ID, func() {
+		require.Equal(t, lease.Pong{}, r.ping(row, everything()), "though nobody has swept it yet")
+		_, err := r.pingSQL(row.ID, row.Fence, everything())
+		gone(t, err)
+	})
+}
+
+func pingJudged(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	require.Len(t, o.sweep(10), 1)
+	r.unchanged(row.ID, func() {
+		for _, f := range []task.Fence{row.Fence, row.Fence + 1} {
+			require.Equal(t, lease.Pong{}, r.ping(task.Task{ID: row.ID, Fence: f}, everything()), "fence %d", f)
+			_, err := r.pingSQL(row.ID, f, everything())
+			gone(t, err)
+		}
+	})
+}
+
+func pingKept(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.Advance(t, 10*time.Minute)
+	release := r.LockRow(t, row.ID)
+	if release == nil {
+		return // no locks on rows
+	}
+	defer release()
+	r.counted(row, lease.Ping{})
+	near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
+}
+
+func pingPresent(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	got := r.held0()
+	require.False(t, got.Pinged)
+	require.InDelta(t, beating().Window(task.Run), got.Left, float64(slack))
+	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute})
+	got = r.held0()
+	require.False(t, got.Pinged, "its own session's renewals are no news to it")
+	require.InDelta(t, 20*time.Minute, got.Left, float64(slack))
+	r.counted(row, lease.Ping{NextWithin: 25 * time.Minute})
+	got = r.held0()
+	require.True(t, got.Pinged)
+	require.InDelta(t, 25*time.Minute, got.PingDue, float64(slack))
+	require.InDelta(t, 27*time.Minute, got.Left, float64(slack))
+	r.Advance(t, 26*time.Minute)
+	got = r.held0()
+	require.InDelta(t, -time.Minute, got.PingDue, float64(slack), "it is late")
+	require.InDelta(t, time.Minute, got.Left, float64(slack))
+
+	r.settled(retry(row, 0))
+	r.claim(under(beating(), 1))
+	require.False(t, r.held0().Pinged, "that was the attempt before")
+}
+
+func pingCancelled(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	for _, p := range []*task.Policy{beating(), moving()} {
+		row := r.heldUnder(p)
+		require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+		pong := r.ping(row, lease.Ping{})
+		require.Equal(t, lease.Applied, pong.Answer)
+		require.True(t, pong.Cancel)
+		require.Equal(t, "a cancellation was asked for by alice", pong.Reason)
+		require.Equal(t, !p.RequireProgress, pong.Counted)
+		pong = r.counted(row, lease.Ping{Progress: raw(`0.5`)})
+		require.True(t, pong.Cancel)
+		r.settled(finish(row))
+	}
+	row := r.heldUnder(beating())
+	require.Equal(t, ops.Cancelling, r.cancel(row.ID, ""))
+	require.Equal(t, "a cancellation was asked for", r.ping(row, lease.Ping{}).Reason)
+	other, err := r.pingSQL(row.ID, row.Fence, lease.Ping{})
+	require.NoError(t, err)
+	require.True(t, other == nil || other.Cancel && other.Counted)
+}
+
+func pingBySQL(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(moving())
+	r.Advance(t, 10*time.Minute)
+	sql := func(p lease.Ping, counted bool, window time.Duration) {
+		t.Helper()
+		end := r.leaseEnd(row.ID)
+		pong, err := r.pingSQL(row.ID, row.Fence, p)
+		require.NoError(t, err)
+		if pong != nil {
+			require.Equal(t, counted, pong.Counted)
+			require.False(t, pong.Cancel)
+			require.InDelta(t, r.attemptLeft(moving(), row.ID), pong.Remaining, float64(slack))
+		}
+		if !counted {
+			require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
+			return
+		}
+		near(t, r.now().Add(window+2*time.Minute), r.leaseEnd(row.ID))
+		require.InDelta(t, window, r.held0().PingDue, float64(slack))
+	}
+	sql(lease.Ping{}, false, 0)
+	sql(lease.Ping{Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`)}, true, 10*time.Minute)
+	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	sql(lease.Ping{Progress: raw(`0.4`)}, false, 0)
+	require.False(t, r.ping(row, lease.Ping{Progress: raw(`0.4`)}).Counted, "the two ways have one memory")
+	sql(lease.Ping{Progress: raw(`0.5`), NextWithin: 20 * time.Minute}, true, 20*time.Minute)
+	sql(lease.Ping{Progress: raw(`0.6`), NextWithin: 20 * time.Hour}, true, 30*time.Minute)
+	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
+	r.settled(finish(row))
+	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
+}
+
+func pingForms(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(quiet())
+	for _, progress := range []string{
+		`0`, `1`, `0.25`, `{"done":40,"total":100}`, `"page 40 of 100"`, `"2.5"`, `"-1"`, `"[1]"`, `"null"`, `""`, `"{\"page\":1}"`,
+	} {
+		_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Progress: raw(progress)})
+		require.NoError(t, err, progress)
+		var text string
+		if json.Unmarshal(raw(progress), &text) == nil && text == "" {
+			continue // nothing was said
+		}
+		r.notes(row.ID, progress, "", "")
+	}
+}
+
+func pingBounds(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	row := r.heldUnder(beating())
+	r.unchanged(row.ID, func() {
+		for name, p := range map[string]lease.Ping{
+			"progress must be 1 KiB at most":    {Progress: raw(`"` + strings.Repeat("x", lease.MaxProgress) + `"`)},
+			"checkpoint must be 64 KiB at most": {Checkpoint: raw(`"` + strings.Repeat("x", lease.MaxCheckpoint) + `"`)},
+			"next_within_s must be positive":    {NextWithin: -time.Second},
+		} {
+			_, err := r.pingSQL(row.ID, row.Fence, p)
+			require.ErrorContains(t, err, name)
+		}
+	})
+	_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Message: strings.Repeat("x", lease.MaxMessage)})
+	require.NoError(t, err)
+	require.Len(t, r.get(row.ID).Message, lease.MaxMessage)
+}
+
+func secret(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	mine, err := r.live.Secret(r.ctx)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(mine), 32)
+	other, err := r.second().live.Secret(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, mine, other)
+	r.Advance(t, 1000*time.Hour)
+	_, err = r.Maintain(r.ctx, day)
+	require.NoError(t, err)
+	other, err = r.live.Secret(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, mine, other)
+}

@@ -1,0 +1,125 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Application is a transaction of an application's. What is not the rows that it keeps and completes takes effect at
+// once: nothing here is about a ping or a cancellation that is taken back.
+type Application struct {
+	s    *Store
+	kept []task.ID
+	ends []func() lease.Answer
+}
+
+// Begin begins a transaction of an application's.
+func (s *Store) Begin() *Application { return &Application{s: s} }
+
+// errGone is what an attempt is told that holds its row no longer.
+func errGone(id task.ID, f task.Fence) error {
+	return fmt.Errorf("task %d is not held with fence %d any more: stop, and commit nothing", id, f)
+}
+
+// Hold keeps the row where it is until the transaction ends.
+func (a *Application) Hold(ctx context.Context, id task.ID, f task.Fence) error {
+	now, err := a.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.s.mu.Unlock()
+	if r := a.s.live[id]; !r.attempted(f) || !now.Before(r.LeaseEnd) {
+		return errGone(id, f)
+	}
+	a.keep(id)
+	return nil
+}
+
+// keep keeps the row until the transaction ends. The store is the caller's.
+func (a *Application) keep(id task.ID) {
+	a.s.kept[id]++
+	a.kept = append(a.kept, id)
+}
+
+// Complete ends the task well when the transaction commits.
+func (a *Application) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error {
+	now, err := a.s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.s.mu.Unlock()
+	switch {
+	case len(result) > task.MaxResult:
+		return errors.New("result must be 64 KiB at most")
+	case !a.s.live[id].attempted(f) && !a.s.completed(id, f):
+		return errGone(id, f)
+	}
+	a.keep(id)
+	a.ends = append(a.ends, func() lease.Answer { return a.s.complete(id, f, result, now) })
+	return nil
+}
+
+// Ping takes in one ping.
+func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+	switch {
+	case len(p.Progress) > lease.MaxProgress:
+		return nil, errors.New("progress must be 1 KiB at most")
+	case len(p.Checkpoint) > lease.MaxCheckpoint:
+		return nil, errors.New("checkpoint must be 64 KiB at most")
+	case p.NextWithin < 0:
+		return nil, errors.New("next_within_s must be positive")
+	}
+	pongs, err := a.s.TakePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}})
+	if err == nil && pongs[0].Answer == lease.Lost {
+		err = errGone(id, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pongs[0], nil
+}
+
+// Cancel calls a task off.
+func (a *Application) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+	c, err := a.s.Cancel(ctx, id, by)
+	if errors.Is(err, ops.ErrNoTask) {
+		err = fmt.Errorf("there is no task %d", id)
+	}
+	return c, err
+}
+
+// Commit ends the transaction: rows that it completed are archived, and those that it kept are free.
+func (a *Application) Commit(context.Context) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.free()
+	for _, end := range a.ends {
+		if got := end(); got != lease.Applied && got != lease.Ended {
+			return fmt.Errorf("complete: %s", got)
+		}
+	}
+	a.ends = nil
+	return nil
+}
+
+// Rollback ends the transaction, and nothing of it has been.
+func (a *Application) Rollback(context.Context) error {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.free()
+	a.ends = nil
+	return nil
+}
+
+func (a *Application) free() {
+	for _, id := range a.kept {
+		a.s.kept[id]--
+	}
+	a.kept = nil
+}

@@ -1,0 +1,108 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Complete ends a task well, whoever holds it.
+func (s *Store) Complete(
+	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
+) (lease.Answer, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return lease.Lost, err
+	}
+	defer s.mu.Unlock()
+	if err := s.fail(beforeSettle); err != nil {
+		return lease.Lost, err
+	}
+	return s.complete(id, f, result, now), s.fail(afterSettle)
+}
+
+func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now time.Time) lease.Answer {
+	r := s.live[id]
+	switch {
+	case s.completed(id, f):
+		return lease.Ended
+	case !r.attempted(f):
+		return lease.Lost
+	case s.kept[id] > 0:
+		return lease.Busy
+	}
+	next := task.Transition{State: task.StateSucceeded, Attempt: r.Attempt, Touched: true}
+	if r.State.Phase() == task.Rollback {
+		next.State = task.StateRolledBack
+	}
+	// It is the settlement that the holder would have sent. When the attempt itself began is not known here.
+	return s.settle(r.Session, poll.Settlement{
+		ID: id, Fence: f, RanFence: f, Phase: r.State.Phase(), Attempt: r.Attempt, Next: next,
+		Outcome: task.Outcome{Verdict: task.Succeeded, Result: result}, Started: now.Sub(r.ClaimedAt),
+	}, now)
+}
+
+// completed tells whether the attempt with that fence has ended well.
+func (s *Store) completed(id task.ID, f task.Fence) bool {
+	r := s.archive[id]
+	return r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded
+}
+
+// Completed tells which rows have been completed.
+func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	out := make([]bool, len(rows))
+	for i, h := range rows {
+		out[i] = s.completed(h.ID, h.Fence)
+	}
+	return out, nil
+}
+
+// Adopt claims the row of one attempt for judgement, whoever holds it. Whoever judges it already is given it again.
+func (s *Store) Adopt(
+	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
+) (*poll.Swept, lease.Answer, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, lease.Lost, err
+	}
+	defer s.mu.Unlock()
+	r := s.live[id]
+	switch underJudgement := r != nil && r.State.Running() && r.Claim == 0 && r.Fence == f+1; {
+	case r.attempted(f) && s.kept[id] > 0:
+		return nil, lease.Busy, nil
+	case r.attempted(f):
+		swept := s.judged(r, session, judge, now)
+		return &swept, lease.Applied, nil
+	case underJudgement && r.Session == session && s.kept[id] == 0:
+		r.Fence-- // which the judgement raises again
+		swept := s.judged(r, session, judge, now)
+		return &swept, lease.Applied, nil
+	case underJudgement:
+		return nil, lease.Busy, nil
+	case s.condemned(id, f):
+		return nil, lease.Ended, nil
+	}
+	return nil, lease.Lost, nil
+}
+
+// condemned tells whether the attempt with that fence has ended as failed or rejected. A first attempt that finished its
+// task left no history: the fence of the archive's row tells, raised by the judgement, where there was one, and by the
+// settlement.
+func (s *Store) condemned(id task.ID, f task.Fence) bool {
+	bad := func(v task.Verdict) bool { return v == task.Failed || v == task.Rejected }
+	for _, a := range s.attempts[id] {
+		if a.Fence == f && bad(a.Outcome) {
+			return true
+		}
+	}
+	r := s.archive[id]
+	return r != nil && (r.Fence == f+1 || r.Fence == f+2) && bad(r.Outcome)
+}

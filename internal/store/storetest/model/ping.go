@@ -1,0 +1,121 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Secret is the store's own key.
+func (s *Store) Secret(ctx context.Context) ([]byte, error) {
+	return bytes.Repeat([]byte("model"), 8), ctx.Err()
+}
+
+// TakePings takes in pings that come by another way than the session that holds the row.
+func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	pongs := make([]lease.Pong, len(rows))
+	for i, p := range rows {
+		if r := s.live[p.ID]; r.attempted(p.Fence) && now.Before(r.LeaseEnd) {
+			pongs[i] = s.takePing(r, p.Ping, now)
+		}
+	}
+	return pongs, nil
+}
+
+// attempted tells whether an attempt that was given the fence holds the row. One that is being judged does not.
+func (r *Row) attempted(fence task.Fence) bool {
+	return r != nil && r.State.Running() && r.Fence == fence && r.Claim > 0
+}
+
+// cancelAsked tells whether the attempt is to stop because somebody asked for it. A rollback is not.
+func (r *Row) cancelAsked() bool { return r.State == task.StateRunning && !r.CancelAsked.IsZero() }
+
+// note writes what a task has said over what it said before.
+func (r *Row) note(n lease.Notes) {
+	if n.Progress != nil {
+		r.Progress = n.Progress
+	}
+	if n.Message != "" {
+		r.Message = n.Message
+	}
+	if n.Checkpoint != nil {
+		r.Checkpoint = n.Checkpoint
+	}
+}
+
+func (s *Store) takePing(r *Row, p lease.Ping, now time.Time) lease.Pong {
+	terms, known := s.terms(r)
+	pong := lease.Pong{Answer: lease.Applied, Counted: !terms.RequireProgress || r.moved(p)}
+	end := r.LeaseEnd
+	if known {
+		end = r.ClaimedAt.Add(task.StartWait + terms.check + terms.Timeout)
+	}
+	if !r.Deadline.IsZero() && r.State == task.StateRunning && r.Deadline.Before(end) {
+		end = r.Deadline
+	}
+	pong.Remaining = max(end.Sub(now), 0)
+	if pong.Counted && terms.Heartbeat > 0 {
+		// A longer window may be asked for, never a shorter one.
+		r.PingDue = now.Add(max(terms.Heartbeat, min(p.NextWithin, terms.MaxHeartbeat)))
+		if r.PingDue.After(end) {
+			r.PingDue = end
+		}
+		if until := r.PingDue.Add(terms.Stop); until.After(r.LeaseEnd) {
+			r.LeaseEnd = until
+		}
+	}
+	r.note(lease.Notes{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
+	switch {
+	case r.cancelAsked():
+		pong.Cancel, pong.Reason = true, "a cancellation was asked for"
+		if r.CancelBy != "" {
+			pong.Reason += " by " + r.CancelBy
+		}
+	case !pong.Counted:
+		pong.Reason = "progress did not change"
+	}
+	return pong
+}
+
+// terms are those of a row's policy for its phase.
+type terms struct {
+	task.Undo
+	check time.Duration
+}
+
+func (s *Store) terms(r *Row) (t terms, known bool) {
+	p, known := s.policies[r.Policy]
+	if r.State.Phase() == task.Rollback && p.Rollback != nil {
+		return terms{Undo: *p.Rollback}, known
+	}
+	t.Timeout, t.Heartbeat, t.MaxHeartbeat, t.RequireProgress = p.Timeout, p.Heartbeat, p.MaxHeartbeat, p.RequireProgress
+	t.Stop = p.Stop
+	if r.State.Phase() == task.Run {
+		t.check = p.Check
+	}
+	return t, known
+}
+
+// moved tells whether a ping says something else of where the task stands than the row does.
+func (r *Row) moved(p lease.Ping) bool {
+	return p.Progress != nil && !sameJSON(p.Progress, r.Progress) ||
+		p.Checkpoint != nil && !sameJSON(p.Checkpoint, r.Checkpoint)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return bytes.Equal(a, b)
+	}
+	return reflect.DeepEqual(x, y)
+}
