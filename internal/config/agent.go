@@ -41,7 +41,7 @@ func agentShape() *shape {
 }
 
 func (b *block) agent() Agent {
-	return Agent{
+	a := Agent{
 		Name:      b.agentName(),
 		Region:    b.str("region", "", checkName),
 		Workers:   b.num("workers", defaultWorkers, 0, maxWorkers),
@@ -52,6 +52,11 @@ func (b *block) agent() Agent {
 		Drain:     b.length("drain", defaultDrain, 0, day),
 		Token:     b.secret("token", ""),
 	}
+	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
+		b.invalid("advertise", b.at("listen"), errors.New("a unix socket has no URL that a task could ping: say how what stands before it "+
+			`is reached, as in advertise = "http://127.0.0.1:7070"`))
+	}
+	return a
 }
 
 // agentName is the declared name, else the host's.

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -42,8 +43,9 @@ type Options struct {
 	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
 	Remote  lease.Remote
 	Adopter Adopter
-	// PingURL is where a task can ping; nil: nowhere.
+	// PingURL is where a task can ping; nil: nowhere. It is asked only after Secret was told the store's key for it.
 	PingURL func(task.ID, task.Fence) string
+	Secret  func([]byte) error // nil: not wanted
 	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
 	Present func(until time.Duration)
 	Log     *slog.Logger
@@ -171,7 +173,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) join(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := e.keeper.Join(call)
+		err := e.open(call)
 		cancel()
 		if err == nil {
 			e.joined.Store(true)
@@ -188,6 +190,23 @@ func (e *Engine) join(ctx context.Context) error {
 		e.log.Warn("the store is out of reach, trying again", "err", err)
 		pause(ctx, e.draining, e.backoff.next())
 	}
+}
+
+// open opens the session, once, and learns what else it needs of the store.
+func (e *Engine) open(ctx context.Context) error {
+	if e.keeper.Session() == 0 {
+		if err := e.keeper.Join(ctx); err != nil {
+			return err
+		}
+	}
+	if e.o.Secret == nil {
+		return nil
+	}
+	secret, err := e.o.Remote.Secret(ctx)
+	if err != nil {
+		return fmt.Errorf("read the key for ping URLs: %w", err)
+	}
+	return e.o.Secret(secret)
 }
 
 // work claims, runs and sweeps until Drain or the end of hard, and returns when every attempt is over: what has not

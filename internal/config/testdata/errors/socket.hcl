@@ -1,0 +1,9 @@
+agent {
+  listen = "unix:///run/leasehold.sock"
+}
+
+task "a" {
+  command {
+    argv = ["true"]
+  }
+}
