@@ -12,8 +12,18 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// occupy runs an attempt, and then whatever its slot is given next.
+// start starts an attempt in a free slot, if there is one of each.
+func (e *Engine) start() {
+	if a := e.slots.next(); a != nil {
+		e.workers.Go(func() { e.occupy(a) })
+	}
+}
+
+// occupy runs an attempt, and then whatever its slot is given next. First of all it starts the next one: so attempts
+// that wait for something start one after another without a pause, and those that wait for nothing are done by a few
+// goroutines, not by one for each slot.
 func (e *Engine) occupy(a *attempt) {
+	e.start()
 	for a != nil {
 		tried := e.attempt(a)
 		a = e.slots.done(a.lane, tried)

@@ -109,7 +109,7 @@ func extraWindow(took time.Duration) time.Duration {
 	return min(2*took, callTimeout)
 }
 
-// take opens leases on what a claim took, queues the rows and starts as many as slots are free.
+// take opens leases on what a claim took and queues the rows for the free slots.
 func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration) {
 	now := e.o.Clock.Now()
 	rows := make([]lease.Row, len(tasks))
@@ -121,9 +121,8 @@ func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration
 		attempts[i] = &attempt{lease: l, lane: e.slots.byName[tasks[i].Type], got: now}
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
-	for _, a := range e.slots.push(attempts) {
-		e.workers.Go(func() { e.occupy(a) })
-	}
+	e.slots.push(attempts)
+	e.start()
 }
 
 // returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.

@@ -76,8 +76,8 @@ func newSlots(workers int, types []*task.Type, clock lease.Clock, metrics *telem
 	return s
 }
 
-// push queues attempts and returns those that may start at once, a slot taken for each.
-func (s *slots) push(attempts []*attempt) (start []*attempt) {
+// push queues attempts.
+func (s *slots) push(attempts []*attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range attempts {
@@ -85,14 +85,16 @@ func (s *slots) push(attempts []*attempt) (start []*attempt) {
 		s.size.add(float64(len(a.lease.Task().Payload)))
 	}
 	s.queued += len(attempts)
-	for s.running < s.workers && !s.closed {
-		a := s.pop()
-		if a == nil {
-			break
-		}
-		start = append(start, a)
+}
+
+// next takes a free slot and the attempt that may start in it; nil: there is none.
+func (s *slots) next() *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.running >= s.workers {
+		return nil
 	}
-	return start
+	return s.pop()
 }
 
 // pop takes the next attempt that may start, types taking turns, and a slot for it. s.mu is held.
@@ -198,7 +200,8 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*atte
 func (s *slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running < s.workers
+	startable := func(l *lane) bool { return len(l.queue) > 0 && l.running < l.workers }
+	return s.running < s.workers && !slices.ContainsFunc(s.lanes, startable)
 }
 
 // held is how many rows run or are queued.
