@@ -20,6 +20,8 @@ type Envelope struct {
 	Now         time.Time // the store's clock
 	Deadline    time.Time // when this attempt must be over, by the store's clock
 	Remaining   time.Duration
+	Heartbeat   time.Duration // the longest silence; 0: no pings are due
+	PingURL     string        // "" where there is none
 }
 
 // Of describes the attempt that holds l, of the declared type t, as it stands now.
@@ -31,6 +33,8 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 		MaxAttempts: l.Policy().MaxAttempts(row.Phase(), row.MaxAttempts),
 		Now:         l.Now(),
 		Remaining:   l.Remaining(),
+		Heartbeat:   l.Heartbeat(),
+		PingURL:     l.PingURL(),
 	}
 	e.Deadline = e.Now.Add(e.Remaining)
 	return e
@@ -59,7 +63,7 @@ func (e *Envelope) JSON() ([]byte, error) {
 	if err := checkJSON(row); err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 512+len(row.Payload)+len(row.Labels)+len(row.Checkpoint))
+	b := make([]byte, 0, 576+len(e.PingURL)+len(row.Payload)+len(row.Labels)+len(row.Checkpoint))
 	b = append(b, `{"type":`...)
 	b = appendString(b, e.Type)
 	b = append(b, `,"timestamp":"`...)
@@ -80,6 +84,14 @@ func (e *Envelope) JSON() ([]byte, error) {
 	b = append(b, Time(e.Deadline)...)
 	b = append(b, `","remaining_s":`...)
 	b = strconv.AppendFloat(b, e.Remaining.Seconds(), 'f', 3, 64)
+	b = append(b, `,"heartbeat_s":`...)
+	if e.Heartbeat > 0 {
+		b = strconv.AppendFloat(b, e.Heartbeat.Seconds(), 'f', 3, 64)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"ping_url":`...)
+	b = appendName(b, e.PingURL)
 	b = append(b, `,"key":`...)
 	b = appendName(b, row.Key)
 	b = append(b, `,"region":`...)

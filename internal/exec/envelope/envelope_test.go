@@ -25,12 +25,14 @@ func TestJSONWhole(t *testing.T) {
 			Previous: &task.Previous{Outcome: task.Stalled, Error: "said \"no\"\n"},
 		},
 		Type: "invoice.send", MaxAttempts: 3, Now: noon, Deadline: noon.Add(30 * time.Second), Remaining: 30 * time.Second,
+		Heartbeat: 10 * time.Second, PingURL: "http://127.0.0.1:7070/ping/4211.9.mac",
 	}
 	got, err := e.JSON()
 	require.NoError(t, err)
 	require.Equal(t, `{"type":"invoice.send","timestamp":"2026-11-20T08:00:00.123456Z",`+
 		`"data":{ "invoice": 7.00, "html": "<b>&" },"task":{"id":4211,"phase":"run","attempt":2,"max_attempts":3,"fence":9,`+
-		`"deadline":"2026-11-20T08:00:30.123456Z","remaining_s":30.000,"key":"invoice-7","region":"sg",`+
+		`"deadline":"2026-11-20T08:00:30.123456Z","remaining_s":30.000,"heartbeat_s":10.000,`+
+		`"ping_url":"http://127.0.0.1:7070/ping/4211.9.mac","key":"invoice-7","region":"sg",`+
 		`"labels":{"tenant": "acme"},"checkpoint":{"page": 40},`+
 		`"previous":{"outcome":"stalled","error":"said \"no\"\n"}}}`, string(got))
 	require.True(t, json.Valid(got))
@@ -45,14 +47,12 @@ func TestJSONBare(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(got, &doc))
 	require.Equal(t, map[string]any{}, doc.Task["labels"])
-	for _, name := range []string{"key", "region", "checkpoint", "previous"} {
+	for _, name := range []string{"key", "region", "checkpoint", "previous", "heartbeat_s", "ping_url"} {
 		value, there := doc.Task[name]
 		require.True(t, there, name)
 		require.Nil(t, value, name)
 	}
-	for _, name := range []string{"ping_url", "heartbeat_s", "batch"} {
-		require.NotContains(t, doc.Task, name, "not in this version")
-	}
+	require.NotContains(t, doc.Task, "batch", "not in this version")
 }
 
 func TestJSONRefusesWhatIsNone(t *testing.T) {
@@ -73,11 +73,14 @@ func TestOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := exectest.Attempt{
 			Task:   task.Task{MaxAttempts: 7, Deadline: time.Now().Add(12 * time.Second)},
-			Policy: task.Policy{Timeout: 30 * time.Second, Retry: task.Retry{Limit: 2}},
+			Policy: task.Policy{Timeout: 30 * time.Second, Heartbeat: 4 * time.Second, Retry: task.Retry{Limit: 2}},
 		}.Lease()
 		defer l.Close()
 		time.Sleep(2 * time.Second) // the bubble's time
+		l.SetPingURL(func() string { return "http://127.0.0.1:7070/ping/x" })
 		e := Of(l, &task.Type{Name: "invoice.send"})
+		require.Equal(t, 4*time.Second, e.Heartbeat)
+		require.Equal(t, "http://127.0.0.1:7070/ping/x", e.PingURL)
 		require.Equal(t, "invoice.send", e.Type)
 		require.Equal(t, 7, e.MaxAttempts)
 		require.Equal(t, 10*time.Second, e.Remaining, "the task's own deadline comes first")

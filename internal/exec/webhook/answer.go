@@ -19,7 +19,6 @@ type received struct {
 	media  string // the body's type without parameters, lower case
 	body   []byte // at most task.MaxResult+1 bytes
 	size   int64  // of the whole body
-	stream bool   // a stream, which is not read
 }
 
 // partialError says that an answer began and did not end.
@@ -34,17 +33,8 @@ func (e *partialError) Unwrap() error { return e.err }
 // readAnswer reads an answer to its end; what is too long to be kept is read and dropped, so that the connection can
 // be used again. An answer that does not end, or not within maxAnswer, is a *partialError: it is no answer.
 func readAnswer(resp *http.Response) (*received, error) {
-	a := &received{status: resp.StatusCode, header: resp.Header}
-	if t := resp.Header.Get("Content-Type"); t == "application/json" {
-		a.media = t
-	} else if t != "" {
-		a.media, _, _ = mime.ParseMediaType(t)
-	}
-	if a.status == http.StatusSwitchingProtocols || a.isStream() {
-		a.stream = true
-		return a, nil
-	}
-	if resp.ContentLength == 0 { // as with 204, and nothing is to be read
+	a := &received{status: resp.StatusCode, header: resp.Header, media: media(resp.Header)}
+	if resp.ContentLength == 0 || a.status == http.StatusSwitchingProtocols { // nothing is to be read, as with 204
 		return a, nil
 	}
 	var body bytes.Buffer
@@ -67,8 +57,19 @@ func readAnswer(resp *http.Response) (*received, error) {
 	return a, nil
 }
 
-func (a *received) isStream() bool {
-	return a.status == http.StatusOK && a.media == "application/x-ndjson"
+// media is the type of the body, without parameters and in lower case; "" where it is not told.
+func media(h http.Header) string {
+	t := h.Get("Content-Type")
+	if t == "" || t == "application/json" {
+		return t
+	}
+	media, _, _ := mime.ParseMediaType(t) // what does not parse is no type that matters
+	return media
+}
+
+// isStream tells whether an answer is one ping after the other, and the result.
+func isStream(resp *http.Response, w *task.Webhook) bool {
+	return resp.StatusCode == http.StatusOK && media(resp.Header) == "application/x-ndjson" && !slices.Contains(w.Permanent, http.StatusOK)
 }
 
 // outcome is what the answer means: the declared permanent statuses come first, then a problem document, then the
@@ -79,27 +80,26 @@ func (a *received) outcome(w *task.Webhook) task.Outcome {
 	switch {
 	case slices.Contains(w.Permanent, a.status):
 		o.Verdict = task.Rejected
-	case a.stream:
+	case a.status == http.StatusSwitchingProtocols:
 		o.Verdict, o.EndUnknown = task.Failed, true
 	case p.Stale:
 		o.Verdict, o.EndUnknown = task.Superseded, true
 	case p.Final:
 		o.Verdict = task.Rejected
 	default:
-		a.table(&o)
+		a.table(w, &o)
 	}
-	if o.Verdict != task.Succeeded {
+	if o.Verdict != task.Succeeded && !o.Accepted {
 		o.Error = a.text(p)
-	}
-	if a.stream && o.Verdict == task.Failed {
-		o.Error += ": streams and upgrades are not in this version"
 	}
 	return o
 }
 
 // table is the answer table.
-func (a *received) table(o *task.Outcome) {
+func (a *received) table(w *task.Webhook, o *task.Outcome) {
 	switch s := a.status; {
+	case s == http.StatusAccepted && w.Async:
+		o.Accepted = true
 	case 200 <= s && s <= 299:
 		o.Verdict = task.Succeeded
 		o.Result, o.Note = answer.Result(a.body, a.size)
@@ -117,7 +117,7 @@ func (a *received) table(o *task.Outcome) {
 // text says in one line what the answer was.
 func (a *received) text(p problem) string {
 	words := p.text()
-	if words == "" && !a.stream {
+	if words == "" {
 		words = answer.Line(string(a.body))
 	}
 	if words == "" {

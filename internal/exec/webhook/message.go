@@ -24,8 +24,7 @@ type Message struct {
 // Message writes the request of an attempt. Its errors are the row's fault: they name the template, or what it made.
 func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Message, error) {
 	e := envelope.Of(l, t)
-	// Room for what is set below and by sign, and no more: a map of 14 has half the size of one of 15.
-	m := &Message{Method: w.Method, ID: e.MessageID(), Header: make(http.Header, 13+len(w.Headers))}
+	m := &Message{Method: w.Method, ID: e.MessageID(), Header: make(http.Header, headers(&e, w))}
 	if m.Method == "" {
 		m.Method = http.MethodPost
 	}
@@ -58,10 +57,25 @@ func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Messag
 	return m, err
 }
 
+// headers is how many headers are set below and by sign, and no more: a map of 14 has half the size of one of 15.
+func headers(e *envelope.Envelope, w *task.Webhook) int {
+	n := 10 + len(w.Headers)
+	if len(w.Secrets) > 0 {
+		n += 2
+	}
+	if w.IdempotencyKey {
+		n++
+	}
+	if e.PingURL != "" {
+		n++
+	}
+	return n
+}
+
 // protocol sets the headers that are the protocol's own; no declared header replaces them.
 func (m *Message) protocol(e *envelope.Envelope, w *task.Webhook) {
 	row := e.Task
-	values := make([]string, 0, 9) // one array for the values of all
+	values := make([]string, 0, 10) // one array for the values of all
 	set := func(name, value string) {
 		values = append(values, value)
 		m.Header[name] = values[len(values)-1 : len(values) : len(values)]
@@ -74,6 +88,9 @@ func (m *Message) protocol(e *envelope.Envelope, w *task.Webhook) {
 	set("Leasehold-Attempt", strconv.Itoa(row.Attempt))
 	set("Leasehold-Fence", strconv.FormatInt(int64(row.Fence), 10))
 	set("Leasehold-Deadline", envelope.Time(e.Deadline))
+	if e.PingURL != "" {
+		set("Leasehold-Ping-Url", e.PingURL)
+	}
 	if w.IdempotencyKey {
 		set("Idempotency-Key", m.ID)
 	}

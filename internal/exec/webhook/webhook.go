@@ -96,6 +96,9 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 		return d.failure(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if isStream(resp, w) {
+		return d.streamed(resp)
+	}
 	a, err := readAnswer(resp)
 	if err != nil {
 		return d.failure(err)
@@ -152,6 +155,7 @@ func afterStop(l *lease.Lease, o task.Outcome) task.Outcome {
 		return o
 	}
 	cancelled := cause.Outcome()
+	cancelled.EndUnknown = o.EndUnknown || o.Accepted // who goes on has not stopped, whatever it was told
 	if o.Error != "" {
 		cancelled.Error = fmt.Sprintf("%s (%s)", cancelled.Error, o.Error)
 	}

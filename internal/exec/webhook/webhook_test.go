@@ -96,7 +96,7 @@ func TestAnswerTable(t *testing.T) {
 		"retry":          {status: 503, header: map[string]string{"Content-Type": problem}, body: `{"retryable":true}`, want: task.Outcome{Verdict: task.Deferred, Error: `answered 503: {"retryable":true}`, Unavailable: true}},
 		"no problem":     {status: 500, header: map[string]string{"Content-Type": "application/json"}, body: `{"retryable":false}`, want: task.Outcome{Verdict: task.Failed, Error: `answered 500: {"retryable":false}`}},
 		"odd problem":    {status: 500, header: map[string]string{"Content-Type": problem}, body: `{"retryable":"no","stale":1,"title":[]}`, want: task.Outcome{Verdict: task.Failed, Error: `answered 500: {"retryable":"no","stale":1,"title":[]}`}},
-		"stream":         {status: 200, header: map[string]string{"Content-Type": "application/x-ndjson"}, body: "{}\n", want: task.Outcome{Verdict: task.Failed, Error: "answered 200: OK: streams and upgrades are not in this version", EndUnknown: true}},
+		"418":            {status: 418, want: task.Outcome{Verdict: task.Failed, Error: "answered 418: I'm a teapot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
@@ -165,7 +165,10 @@ func TestWhatIsSent(t *testing.T) {
 		Type: "send-invoice", Attempt: 2, Round: 1, Payload: json.RawMessage(`{ "invoice":7 }`),
 		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	}
-	o := run(t, client(t), exectest.Attempt{Task: row}, w)
+	l := exectest.Attempt{Task: row}.Lease()
+	defer l.Close()
+	l.SetPingURL(func() string { return "http://127.0.0.1:7070/ping/4211.9.mac" })
+	o := client(t).Run(l, declared(w), w)
 	require.Equal(t, task.Outcome{Verdict: task.Succeeded}, o)
 
 	require.Equal(t, http.MethodPut, got.Method)
@@ -174,15 +177,20 @@ func TestWhatIsSent(t *testing.T) {
 	require.Equal(t, int64(len(body)), got.ContentLength)
 	var doc struct {
 		Data json.RawMessage
-		Task struct{ Deadline string }
+		Task struct {
+			Deadline string
+			PingURL  string `json:"ping_url"`
+		}
 	}
 	require.NoError(t, json.Unmarshal(body, &doc))
+	require.Equal(t, "http://127.0.0.1:7070/ping/4211.9.mac", doc.Task.PingURL)
 	require.Equal(t, `{ "invoice":7 }`, string(doc.Data))
 	for name, want := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "leasehold/1.2.3", "X-Team": "billing",
 		"webhook-id": "task_4211_r1", "Idempotency-Key": "task_4211_r1",
 		"Leasehold-Type": "invoice.send", "Leasehold-Task": "4211", "Leasehold-Phase": "run",
 		"Leasehold-Attempt": "2", "Leasehold-Fence": "9", "Leasehold-Deadline": doc.Task.Deadline,
+		"Leasehold-Ping-Url": "http://127.0.0.1:7070/ping/4211.9.mac",
 	} {
 		require.Equal(t, []string{want}, got.Header.Values(name), name)
 	}

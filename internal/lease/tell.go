@@ -1,0 +1,21 @@
+package lease
+
+import "github.com/leasehold/leasehold/internal/task"
+
+// Tell takes in a message that is no sign of life (as Ping does one that is).
+func (l *Lease) Tell(message string) {
+	l.mu.Lock()
+	cause := l.Cause()
+	if message == "" || l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
+		l.mu.Unlock()
+		return
+	}
+	l.said.notes.Message = message
+	by := l.clock.Now() + writeLate
+	l.mu.Unlock()
+	if l.warden != nil {
+		l.warden.write(l, by)
+	} else if r, ok := l.outgoing(); ok {
+		l.answered(&r, Applied)
+	}
+}
