@@ -5,6 +5,7 @@ package exec
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/exec/webhook"
@@ -19,6 +20,8 @@ type Options struct {
 	Metrics *telemetry.Metrics // nil: none
 	Version string             // of the agent, told to HTTP targets as User-Agent
 	Workers int                // attempts at once, to keep as many idle connections
+	// Guardian is the argument list that starts the guardian process (guardian.Self); nil: there is none.
+	Guardian []string
 }
 
 // Runner runs attempts. It is safe for use by many at once.
@@ -37,7 +40,7 @@ func New(o Options) *Runner {
 	r := &Runner{
 		log:      o.Log,
 		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
-		commands: command.New(command.Options{Log: o.Log}),
+		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
 	}
 	if o.Metrics != nil {
 		r.breakers = NewBreakers(o.Metrics.BreakerOpen, nil)
@@ -49,6 +52,10 @@ func New(o Options) *Runner {
 
 // Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done).
 func (r *Runner) Breakers() *Breakers { return r.breakers }
+
+// Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: no subprocess outlives
+// it. It does not block.
+func (r *Runner) Presence(until time.Duration) { r.commands.Presence(until) }
 
 // Close closes connections and removes files that are kept between attempts. No attempt may run.
 func (r *Runner) Close() {

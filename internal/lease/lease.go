@@ -212,6 +212,9 @@ func (l *Lease) KillIn() time.Duration {
 	return end - KillMargin - l.clock.Now()
 }
 
+// EndsIn is how long from now the lease's own window lasts, presence aside. It may be negative.
+func (l *Lease) EndsIn() time.Duration { return l.left() }
+
 // Stop ends the lease's context with the cause. Only the first cause counts.
 func (l *Lease) Stop(c *Cause) { l.cancel(c) }
 

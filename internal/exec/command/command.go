@@ -1,14 +1,18 @@
 // Package command runs attempts as subprocesses: one process group each, of which nothing is left when an attempt is
 // over (docs/protocol.md).
 //
-// A process that leaves its group (setsid(2)) leaves the attempt: it is not stopped and not waited for, and its writes
-// to the attempt's pipes fail once the attempt is over. The agent makes itself no subreaper: orphans go to init, as
+// A process that leaves its group (setsid(2)) leaves an attempt that ends by itself: it is not stopped and not waited
+// for, and its writes to the attempt's pipes fail once the attempt is over. An attempt that is stopped takes it along, by
+// its cgroup or the mark in its environment, and so does the end of the agent (guard, guardian), while the attempt runs.
+//
+// The agent makes itself no subreaper: orphans go to init, as
 // everywhere; where the agent is process 1 itself, those of the group are reaped here, and those that left it need an
 // init (docker run --init). Pdeathsig is not used, because it fires when a *thread* of the agent ends (golang/go#27505).
 package command
 
 import (
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/envelope"
@@ -25,29 +29,50 @@ const (
 // Options are what a Runner needs.
 type Options struct {
 	Log *slog.Logger
+	// Guardian is the argument list that starts the guardian process (guardian.Self). While none is there, no command is
+	// started. nil: there is none, and what an agent that dies has started lives on.
+	Guardian []string
 }
 
 // Runner runs attempts. It is safe for use by many at once.
 type Runner struct {
-	log    *slog.Logger
-	oom    *oomCounter
-	dirs   dirs
-	shared shared
+	log     *slog.Logger
+	oom     *oomCounter
+	dirs    dirs
+	shared  shared
+	guard   *guard
+	closing chan struct{}
 }
 
 // New makes a runner. From now on nothing that the agent was started with, standard streams aside, is handed on to a
 // process that it starts.
-func New(o Options) *Runner {
+func New(o Options) *Runner { return newRunner(o, len(o.Guardian) > 0) }
+
+func newRunner(o Options, cgroups bool) *Runner {
 	keepDescriptors()
-	return &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents())}
+	r := &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents()), closing: make(chan struct{})}
+	r.dirs.parent = newParent()
+	r.guard = newGuard(o.Log, o.Guardian, r.dirs.parent, cgroups)
+	return r
 }
 
-// Close waits for what the ends of attempts have left to be done, and removes what is kept on disk between them. A
-// process that SIGKILL did not end is not waited for long.
+// Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: by then all is dead.
+// It does not block.
+func (r *Runner) Presence(until time.Duration) {
+	if r.guard.guardian != nil {
+		r.guard.guardian.Presence(until)
+	}
+}
+
+// Close waits for what the ends of attempts have left to be done, removes what is kept on disk between them, and ends
+// the guardian process. A process that SIGKILL did not end is not waited for long: the guardian process goes on with it.
 func (r *Runner) Close() {
+	close(r.closing)
 	over := make(chan struct{})
 	go func() {
+		r.shared.stuck.Wait()
 		r.shared.running.Wait()
+		r.guard.seeker.looks.Wait()
 		close(over)
 	}()
 	late := time.NewTimer(killFor)
@@ -60,6 +85,7 @@ func (r *Runner) Close() {
 	if err := r.dirs.close(); err != nil {
 		r.log.Warn("private directories of tasks are left behind", "err", err)
 	}
+	r.guard.close()
 }
 
 // Run runs one attempt and says how it ended. It calls started once the process runs. When it returns, the process
@@ -79,20 +105,37 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	if err != nil {
 		return notStarted(err)
 	}
-	defer func() {
+	giveBack := func() {
 		if err := r.dirs.give(dir); err != nil {
 			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "err", err)
 		}
-	}()
-	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath())
-	l.Start()
-	p, err := start(call, &r.shared)
+	}
+	h, err := r.guard.begin()
 	if err != nil {
+		giveBack()
 		return notStarted(err)
 	}
+	over := func() {
+		h.over()
+		giveBack()
+	}
+	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath(), h.run.Mark(h.number))
+	l.Start()
+	p, err := start(call, &r.shared, h)
+	if err != nil {
+		over()
+		return notStarted(err)
+	}
+	h.watch(p.pid, l)
 	started()
 	end := r.supervise(l, c, p)
-	return r.outcome(c, dir, end)
+	o := r.outcome(c, dir, end)
+	if end.gone {
+		over()
+	} else {
+		o.Stuck = r.quarantine(l, p, end.stopped != nil, over)
+	}
+	return o
 }
 
 // ending is how a process ended.
@@ -118,12 +161,17 @@ func (r *Runner) supervise(l *lease.Lease, c *task.Command, p *process) ending {
 		p.signal(c.StopSignal)
 		end.gone = p.awaitGone(min(grace, l.KillIn())) || p.kill(killFor)
 	}
-	if !end.gone {
-		row := l.Task()
-		r.log.Error("processes are still there after SIGKILL", "task", row.ID, "type", row.Type, "fence", row.Fence, "group", p.pid)
+	if end.stopped != nil { // what left the group has no leave to go on
+		end.gone = p.hold.clear(killFor) && end.gone
 	}
 	end.output = p.finish()
 	end.exit = p.status()
+	if end.stopped == nil && end.exit.signal == syscall.SIGKILL && p.hold.overdue() {
+		end.stopped = l.Cause()
+		if end.stopped == nil {
+			end.stopped = &lease.Cause{Verdict: task.Drained, Reason: "the agent stood still until its lease was over"}
+		}
+	}
 	return end
 }
 

@@ -24,9 +24,9 @@ type privateDir struct {
 	bare bool     // result found nothing in it
 }
 
-// makeDir makes a directory for the user of the command; nil: the agent's own.
-func makeDir(c *syscall.Credential) (*privateDir, error) {
-	path, err := os.MkdirTemp("", "leasehold-") // mode 0700
+// makeDir makes a directory below parent for the user of the command; nil: the agent's own.
+func makeDir(parent string, c *syscall.Credential) (*privateDir, error) {
+	path, err := os.MkdirTemp(parent, "") // mode 0700
 	if err != nil {
 		return nil, fmt.Errorf("make a private directory: %w", err)
 	}

@@ -58,7 +58,7 @@ func TestResultOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // only root can give files away
 	}
-	dir, err := makeDir(nil)
+	dir, err := makeDir(t.TempDir(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, dir.remove()) }()
 	require.NoError(t, os.WriteFile(dir.resultPath(), []byte("1"), 0o600))
@@ -74,7 +74,7 @@ func TestResultOfAnotherUser(t *testing.T) {
 
 // What cannot be opened without waiting is not opened at all.
 func TestResultFIFOWithWriter(t *testing.T) {
-	dir, err := makeDir(nil)
+	dir, err := makeDir(t.TempDir(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, dir.remove()) }()
 	require.NoError(t, unix.Mkfifo(dir.resultPath(), 0o600))

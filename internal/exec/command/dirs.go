@@ -1,9 +1,15 @@
 package command
 
 import (
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
+
+	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 )
 
 // maxFree is how many private directories are kept for a user between attempts.
@@ -11,14 +17,57 @@ const maxFree = 256
 
 // dirs hands out private directories and keeps those that an attempt left as it found them: to make and remove one for
 // each costs more than the spawn itself where the file system writes to a disk.
+//
+// All of them stand in one directory of the agent's, which the guardian process removes when the agent cannot.
 type dirs struct {
+	parent string // it is made when it is needed
+
 	mu     sync.Mutex
 	free   map[uint32][]*privateDir
+	out    int // handed out
 	closed bool
+}
+
+// newParent is a name for a directory that nobody can guess before it is there.
+func newParent() string {
+	temp, err := filepath.Abs(os.TempDir())
+	if err != nil {
+		temp = os.TempDir() // the working directory is gone: to make a directory there will fail, too
+	}
+	return filepath.Join(temp, guardian.DirPrefix+rand.Text()[:10])
+}
+
+// make makes a directory, and its parent where that is not there (any more: some clean up such places). Everybody may
+// pass through the parent, and only the agent look into it.
+func (s *dirs) make(c *syscall.Credential) (*privateDir, error) {
+	d, err := makeDir(s.parent, c)
+	if !errors.Is(err, os.ErrNotExist) {
+		return d, err
+	}
+	if err := os.Mkdir(s.parent, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make a private directory: %w", err)
+	}
+	if !guardian.IsOwnDir(s.parent) { // once it has been there, its name can be known
+		return nil, fmt.Errorf("make a private directory: %s is another's", s.parent)
+	}
+	if err := os.Chmod(s.parent, 0o711); err != nil { //nolint:gosec // commands of other users pass through it
+		return nil, fmt.Errorf("make a private directory: %w", err)
+	}
+	return makeDir(s.parent, c)
 }
 
 // take gives a directory for the user of the command; nil: the agent's own.
 func (s *dirs) take(c *syscall.Credential) (*privateDir, error) {
+	d, err := s.find(c)
+	if err == nil {
+		s.mu.Lock()
+		s.out++
+		s.mu.Unlock()
+	}
+	return d, err
+}
+
+func (s *dirs) find(c *syscall.Credential) (*privateDir, error) {
 	for d := s.pop(uidOf(c)); d != nil; d = s.pop(uidOf(c)) {
 		if d.intact() {
 			d.uses++
@@ -29,7 +78,7 @@ func (s *dirs) take(c *syscall.Credential) (*privateDir, error) {
 			return nil, err
 		}
 	}
-	return makeDir(c)
+	return s.make(c)
 }
 
 func (s *dirs) pop(uid uint32) *privateDir {
@@ -49,7 +98,14 @@ func (s *dirs) give(d *privateDir) error {
 	if d.clean() && s.push(d) {
 		return nil
 	}
-	return d.remove()
+	err := d.remove()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out--
+	if s.closed && s.out == 0 {
+		err = errors.Join(err, os.RemoveAll(s.parent))
+	}
+	return err
 }
 
 func (s *dirs) push(d *privateDir) bool {
@@ -62,10 +118,11 @@ func (s *dirs) push(d *privateDir) bool {
 		s.free = make(map[uint32][]*privateDir)
 	}
 	s.free[d.uid] = append(s.free[d.uid], d)
+	s.out--
 	return true
 }
 
-// close removes what is kept. What is given back later is removed at once.
+// close removes what is kept, and with the last that is given back later all the rest.
 func (s *dirs) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,5 +134,8 @@ func (s *dirs) close() error {
 		}
 	}
 	clear(s.free)
+	if s.out == 0 {
+		errs = append(errs, os.RemoveAll(s.parent))
+	}
 	return errors.Join(errs...)
 }

@@ -21,6 +21,7 @@ type process struct {
 	in  *os.File // our end of its standard input; nil: it was written before the start
 	out *os.File // our end of its output
 
+	hold   *hold
 	shared *shared
 	mu     sync.Mutex
 	kept   output
@@ -30,6 +31,7 @@ type process struct {
 // shared is what the processes of a runner have in common.
 type shared struct {
 	running sync.WaitGroup // goroutines, which end with their process or shortly after
+	stuck   sync.WaitGroup // goroutines, which end with a process that SIGKILL did not end, or the runner
 	buffers sync.Pool      // of *[]byte, readSize long
 }
 
@@ -44,8 +46,8 @@ const maxPipe = 2 << 20
 
 // start starts a call as the leader of a new process group. What it leaves running ends with the process and
 // finish.
-func start(k *call, s *shared) (*process, error) {
-	p := &process{exited: make(chan struct{}), shared: s}
+func start(k *call, s *shared, h *hold) (*process, error) {
+	p := &process{exited: make(chan struct{}), shared: s, hold: h}
 	childIn, err := p.makeInput(k.input)
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func start(k *call, s *shared) (*process, error) {
 		return nil, errors.Join(err, unix.Close(childIn), p.in.Close())
 	}
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
-	p.pid, err = syscall.ForkExec(k.path, k.argv, &syscall.ProcAttr{
+	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
 		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut)}, // one pipe keeps the order of the two
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},

@@ -205,7 +205,7 @@ func TestNotOursToWaitFor(t *testing.T) {
 // emptyDir is a private directory that the test removes.
 func emptyDir(t *testing.T) *privateDir {
 	t.Helper()
-	d, err := makeDir(nil)
+	d, err := makeDir(t.TempDir(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.remove()) })
 	return d

@@ -1,0 +1,28 @@
+package guardian
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// DirPrefix is how the name of an agent's directory for private files begins.
+const DirPrefix = "leasehold-"
+
+// IsOwnDir tells whether a directory, and no link to one, is there and belongs to this process's user.
+func IsOwnDir(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(owner.Uid) == os.Geteuid()
+}
+
+// removeDir removes the directory of the agent's private files, if it is one. There is nobody to be told of errors.
+func removeDir(path string) {
+	if filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), DirPrefix) && IsOwnDir(path) {
+		_ = os.RemoveAll(path) // it follows no links
+	}
+}

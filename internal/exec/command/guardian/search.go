@@ -1,0 +1,87 @@
+package guardian
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/command/processes"
+)
+
+// search is when to look for processes by their mark: those that left their group, and those whose group the agent had
+// not told of yet. One look at a time goes on beside the loop, because the kernel may make it wait for a process that is
+// stuck, and the groups are not to wait with it.
+type search struct {
+	wanted bool          // there is something to be looked for
+	asked  time.Duration // since when: what a look that began before has not found may be there
+	at     time.Duration // when to look next
+	busy   bool          // a look goes on
+	clear  time.Duration // when the first look began that found nothing, of those since the last one that did
+	dirty  bool          // there was none
+}
+
+// finding is what a look has found.
+type finding struct {
+	began time.Duration
+	some  bool
+}
+
+const (
+	lookSoon  = 5 * time.Millisecond
+	lookLater = 100 * time.Millisecond
+)
+
+// again has the processes looked for, from now on until none is found.
+func (s *search) again(now time.Duration) {
+	s.wanted, s.dirty, s.asked, s.at = processes.Marks, processes.Marks, now, now
+}
+
+// next is when to look next, or for the answer of a look that goes on.
+func (s *search) next(now time.Duration) time.Duration {
+	switch {
+	case s.busy:
+		return now + lookSoon
+	case s.wanted:
+		return s.at
+	}
+	return never
+}
+
+// quiet tells whether nothing was found for long enough.
+func (s *search) quiet(now time.Duration) bool {
+	return !s.dirty && (!s.wanted || now-s.clear >= settleFor)
+}
+
+// take takes in what a look has found.
+func (s *search) take(f finding, now time.Duration) {
+	s.busy = false
+	s.at = now + lookLater
+	switch {
+	case f.some:
+		s.dirty, s.at = true, now+lookSoon
+	case f.began < s.asked:
+		s.at = now
+	case s.dirty:
+		s.dirty, s.clear = false, f.began
+	}
+}
+
+// look begins a look when it is time for one, and takes in what the last one found.
+func (l *loop) look(now time.Duration) {
+	s := &l.search
+	select {
+	case f := <-l.finds:
+		s.take(f, now)
+	default:
+	}
+	if !s.dirty && (!l.purging || !l.ended && s.quiet(now)) {
+		s.wanted = false
+	}
+	if s.busy || !s.wanted || now < s.at {
+		return
+	}
+	s.busy = true
+	wanted := l.watch.wanted(l.purging)
+	go func() { // ends with the look; the process does not wait for it
+		found, err := processes.Kill(l.hello.Run, wanted)
+		l.finds <- finding{began: now, some: err != nil || len(found) > 0}
+	}()
+}

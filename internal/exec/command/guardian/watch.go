@@ -1,0 +1,144 @@
+package guardian
+
+import (
+	"maps"
+	"math"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+)
+
+// watch is what the guardian knows. It is pure: time is handed in.
+//
+// An attempt is over once the agent has said so. It is not while its group is known, nor if it has a number that has
+// not been heard of: the agent may have died or stood still between fork and telling. So high is the highest number that
+// has been heard of, and gaps are the numbers below it that have not, which are no more than attempts that start at once.
+type watch struct {
+	groups   map[uint64]*group
+	gaps     map[uint64]struct{}
+	high     uint64
+	presence time.Duration // when it runs out; never, while it has not been told
+	leaving  bool          // the agent starts nothing more
+}
+
+// group is a process group that the agent has told of.
+type group struct {
+	number   uint64
+	pgid     int
+	cgroup   int
+	end      time.Duration // of its window
+	from, to time.Duration // its leader was started between
+
+	condemned bool // it is to be dead: nothing brings it back
+	dead      bool // it is
+	tries     int  // how often it was killed
+	next      time.Duration
+}
+
+const never = time.Duration(math.MaxInt64)
+
+func newWatch() *watch {
+	return &watch{groups: make(map[uint64]*group), gaps: make(map[uint64]struct{}), presence: never}
+}
+
+// apply takes in what the agent says.
+func (w *watch) apply(r record) {
+	switch r.kind {
+	case present:
+		w.presence = r.end
+	case start:
+		w.hear(r.number)
+		w.groups[r.number] = &group{number: r.number, pgid: r.pgid, cgroup: r.cgroup, end: r.end, from: r.from, to: r.to}
+	case move:
+		if g := w.groups[r.number]; g != nil {
+			g.end = r.end
+		}
+	case over:
+		w.hear(r.number)
+		delete(w.groups, r.number)
+	case base:
+		w.high = max(w.high, r.number)
+	case pending:
+		w.gaps[r.number] = struct{}{}
+	case bye:
+		w.leaving = true
+	}
+}
+
+// hear notes that the number has been heard of.
+func (w *watch) hear(number uint64) {
+	for n := w.high + 1; n < number; n++ {
+		w.gaps[n] = struct{}{}
+	}
+	w.high = max(w.high, number)
+	delete(w.gaps, number)
+}
+
+// killAt is when the group is to be dead.
+func (w *watch) killAt(g *group) time.Duration { return min(g.end, w.presence) - lease.KillMargin }
+
+// gone tells whether presence is about to run out, so that all has to be dead.
+func (w *watch) gone(now time.Duration) bool {
+	return w.presence != never && now >= w.presence-lease.KillMargin
+}
+
+// condemn condemns the groups whose time has come, or all, and tells whether there were any.
+func (w *watch) condemn(now time.Duration, all bool) (some bool) {
+	for _, g := range w.groups {
+		if !g.condemned && (all || now >= w.killAt(g)) {
+			g.condemned, g.next, some = true, now, true
+		}
+	}
+	return some
+}
+
+// next is when something is to be done next: a group to be condemned, or to be killed again.
+func (w *watch) next() time.Duration {
+	next := never
+	for _, g := range w.groups {
+		switch {
+		case g.dead:
+		case g.condemned:
+			next = min(next, g.next)
+		default:
+			next = min(next, w.killAt(g))
+		}
+	}
+	if len(w.gaps) > 0 && w.presence != never {
+		next = min(next, w.presence-lease.KillMargin)
+	}
+	return next
+}
+
+// idle tells whether the agent runs nothing, as far as is known.
+func (w *watch) idle() bool { return len(w.groups) == 0 && len(w.gaps) == 0 }
+
+// alive tells whether a condemned group is not dead yet.
+func (w *watch) alive() bool {
+	for _, g := range w.groups {
+		if g.condemned && !g.dead {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted tells which numbers are to be looked for: those of condemned groups, or with all, every one that is not over.
+// What it returns does not change with the watch.
+func (w *watch) wanted(all bool) func(number uint64) bool {
+	numbers := make(map[uint64]struct{}, len(w.groups)+len(w.gaps))
+	for n, g := range w.groups {
+		if all || g.condemned {
+			numbers[n] = struct{}{}
+		}
+	}
+	high := uint64(math.MaxUint64)
+	if all {
+		maps.Copy(numbers, w.gaps)
+		high = w.high
+	}
+	return func(number uint64) bool {
+		_, ok := numbers[number]
+		return ok || number > high
+	}
+}
