@@ -54,7 +54,9 @@ type agent struct {
 
 // newAgent builds an agent on an open store that has the binary's schema. It listens from now on, but claims nothing
 // before run.
-func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Logger) (*agent, error) {
+//
+// guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
+func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Logger, guardian []string) (*agent, error) {
 	a := &agent{cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry()}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.metrics = telemetry.NewMetrics(a.registry)
@@ -62,7 +64,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	if a.listener, err = api.Listen(ctx, cfg.Agent.Listen); err != nil {
 		return nil, err
 	}
-	a.engine, a.release = newEngine(cfg, s, log, a.metrics)
+	a.engine, a.release = newEngine(cfg, s, log, a.metrics, guardian)
 	return a, nil
 }
 

@@ -40,7 +40,7 @@ func startAgent(t *testing.T, hcl string) *rig {
 	s, err := openReady(t.Context(), p, false, quiet())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
-	a, err := newAgent(t.Context(), cfg, s, quiet())
+	a, err := newAgent(t.Context(), cfg, s, quiet(), nil)
 	require.NoError(t, err)
 	r := &rig{agent: a, url: api.Address(a.listener), ended: make(chan error, 1)}
 	go func() { r.ended <- a.run() }()

@@ -33,6 +33,8 @@ type app struct {
 	out *os.File
 	err *os.File
 
+	guardian []string // starts this program as a guardian process; only main knows that it can be
+
 	terminal bool // out is one
 	watched  bool // err is one: somebody sits there
 	colour   bool

@@ -78,9 +78,10 @@ is tried again, and what a dead agent held comes back.
 Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait
 timed out.`
 
-// execute runs one command line and gives the exit code.
-func execute(args []string) int {
+// execute runs one command line and gives the exit code. guardian starts this program as a guardian process.
+func execute(args, guardian []string) int {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a.guardian = guardian
 	var grammar cli
 	helpTo := os.Stdout
 	if len(args) == 0 { // nothing was asked: say what there is, but not that all is well

@@ -10,12 +10,14 @@ import (
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
-// newEngine builds the loop of an agent. release is to be called once it has ended.
+// newEngine builds the loop of an agent. guardian starts its guardian process; nil: it has none. release is to be called once it has ended.
 func newEngine(
-	cfg *config.Config, s dataStore, log *slog.Logger, metrics *telemetry.Metrics,
+	cfg *config.Config, s dataStore, log *slog.Logger, metrics *telemetry.Metrics, guardian []string,
 ) (e engine, release func()) {
 	version := readBuild().Version
-	runner := exec.New(exec.Options{Log: log, Metrics: metrics, Version: version, Workers: cfg.Agent.Workers})
+	runner := exec.New(exec.Options{
+		Log: log, Metrics: metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
+	})
 	loop := poll.New(poll.Options{
 		Store:  s,
 		Leases: s,
@@ -24,6 +26,7 @@ func newEngine(
 		},
 		Executor: runner,
 		Gate:     runner.Breakers(),
+		Present:  runner.Presence,
 		Types:    cfg.Tasks,
 		Workers:  cfg.Agent.Workers,
 		Poll:     cfg.Agent.Poll,

@@ -1,6 +1,17 @@
 // Command leasehold is the agent and everything that an operator does with it.
 package main
 
-import "os"
+import (
+	"os"
+	"syscall"
 
-func main() { os.Exit(execute(os.Args[1:])) }
+	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+)
+
+func main() {
+	args := os.Args[1:]
+	if len(args) == 1 && args[0] == guardian.Argument { // an agent has started it: help knows nothing of it
+		syscall.Exit(guardian.Main()) // nothing is to be done at its end
+	}
+	os.Exit(execute(args, guardian.Self()))
+}

@@ -50,7 +50,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore(s)) }()
-	running, err := newAgent(ctx, cfg, s, log)
+	running, err := newAgent(ctx, cfg, s, log, a.guardianFor(cfg.Tasks...))
 	if err != nil {
 		return err
 	}

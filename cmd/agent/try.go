@@ -149,7 +149,7 @@ func (a *app) attempt(l *lease.Lease, t *task.Type) task.Outcome {
 		case <-ended:
 		}
 	}()
-	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1})
+	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(t)})
 	outcome := runner.Run(l, t)
 	runner.Close()
 	close(ended)

@@ -1,0 +1,13 @@
+package main
+
+import "github.com/leasehold/leasehold/internal/task"
+
+// guardianFor is how an agent of those types starts its guardian process; nil: it needs none, as it starts no commands.
+func (a *app) guardianFor(types ...*task.Type) []string {
+	for _, t := range types {
+		if _, command := t.Target.(*task.Command); command {
+			return a.guardian
+		}
+	}
+	return nil
+}
