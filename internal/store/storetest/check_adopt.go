@@ -17,6 +17,7 @@ func adoptChecks() []Check {
 	return []Check{
 		{"what it returns and writes", adoptWrites},
 		{"from whoever holds it", adoptHolders},
+		{"not from another that runs it", adoptAttached},
 		{"a rollback", adoptRollback},
 		{"whatever its window says", adoptLate},
 		{"a stale fence adopts nothing", adoptStale},
@@ -76,31 +77,58 @@ func adoptWrites(t testing.TB, h Harness) {
 	require.Equal(t, task.StateCancelled, r.state(row.ID))
 }
 
+// accepted is a held row whose task goes on without its agent.
+func (r *liveRig) accepted(p *task.Policy) task.Task {
+	r.t.Helper()
+	row := r.heldUnder(p)
+	r.detach(row)
+	return row
+}
+
 func adoptHolders(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	for _, gone := range []bool{false, true} {
-		row := r.heldUnder(beating())
+		row := r.accepted(beating())
 		if gone {
 			require.NoError(t, r.Leave(r.ctx, r.session))
 		}
 		swept, answer := o.adopt(row.ID, row.Fence)
 		require.Equal(t, lease.Applied, answer)
 		require.Equal(t, !gone, swept.Present)
-		require.False(t, swept.Detached)
+		require.True(t, swept.Detached)
 		o.settled(finish(swept.Task))
 	}
 	r.present()
 	row := r.heldUnder(beating())
 	swept, answer := r.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer, "from itself")
+	require.Equal(t, lease.Applied, answer, "from itself, before it is detached, too")
+	require.False(t, swept.Detached)
 	r.settled(retry(swept.Task, 0))
 	require.Equal(t, row.ID, r.claim(under(beating(), 1))[0].ID)
+}
+
+func adoptAttached(t testing.TB, h Harness) {
+	r := newLiveRig(t, h)
+	o := r.second()
+	row := r.heldUnder(beating())
+	busy := func() {
+		t.Helper()
+		r.unchanged(row.ID, func() {
+			_, answer := o.adopt(row.ID, row.Fence)
+			require.Equal(t, lease.Busy, answer, "its own session is to say how it ended")
+		})
+	}
+	busy()
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	busy()
+	require.Len(t, o.sweep(10), 1)
 }
 
 func adoptRollback(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.undoing(beating())
+	r.detach(row)
 	swept, answer := r.second().adopt(row.ID, row.Fence)
 	require.Equal(t, lease.Applied, answer)
 	require.Equal(t, task.StateRollbackRunning, swept.State)
@@ -109,7 +137,7 @@ func adoptRollback(t testing.TB, h Harness) {
 
 func adoptLate(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	row := r.heldUnder(beating())
+	row := r.accepted(beating())
 	r.Advance(t, time.Hour)
 	o := r.second()
 	_, answer := o.adopt(row.ID, row.Fence)
@@ -146,7 +174,7 @@ func adoptStale(t testing.TB, h Harness) {
 func adoptAgain(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
-	row := r.heldUnder(beating())
+	row := r.accepted(beating())
 	first, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, lease.Applied, answer)
 	o.Advance(t, judge/2)
@@ -166,7 +194,7 @@ func adoptAgain(t testing.TB, h Harness) {
 func adoptByAnother(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
-	row := r.heldUnder(beating())
+	row := r.accepted(beating())
 	_, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, lease.Applied, answer)
 	r.unchanged(row.ID, func() {
@@ -191,7 +219,7 @@ func adoptJudged(t testing.TB, h Harness) {
 		{task.Succeeded, task.StateSucceeded, lease.Lost}, {task.Cancelled, task.StateCancelled, lease.Lost},
 	} {
 		for _, adopted := range []bool{true, false} {
-			row := r.heldUnder(beating())
+			row := r.accepted(beating())
 			end, by := retry(row, time.Hour), r
 			if adopted {
 				swept, answer := o.adopt(row.ID, row.Fence)
@@ -224,7 +252,7 @@ func adoptJudged(t testing.TB, h Harness) {
 func adoptOrphan(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
-	row := r.heldUnder(beating())
+	row := r.accepted(beating())
 	_, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, lease.Applied, answer)
 	require.NoError(t, o.Leave(o.ctx, o.session))
@@ -240,8 +268,14 @@ func adoptRace(t testing.TB, h Harness) {
 	agents := []*rig{r.rig, r.second().rig, r.second().rig, r.second().rig}
 	r.insert(20)
 	rows := r.claim(under(beating(), 20))
+	for _, row := range rows {
+		r.detach(row)
+	}
+	r.Advance(t, time.Hour) // so that sweeps take them, too
+	for _, o := range agents {
+		o.present()
+	}
 	var adopted, swept atomic.Int64
-	require.NoError(t, r.Leave(r.ctx, r.session))
 	together(agents, func(ctx context.Context, o *rig) error {
 		if o == agents[0] {
 			return nil

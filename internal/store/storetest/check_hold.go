@@ -95,7 +95,7 @@ func holdKeeps(t testing.TB, h Harness) {
 		require.Equal(t, ops.Cancelling, o.cancel(row.ID, "alice"))
 		require.Equal(t, same(lease.Busy, 2), r.settle(finish(row), finish(row)))
 		require.Equal(t, lease.Busy, o.complete(row.ID, row.Fence, ""))
-		_, answer := o.adopt(row.ID, row.Fence)
+		_, answer := r.adopt(row.ID, row.Fence)
 		require.Equal(t, lease.Busy, answer)
 		require.Equal(t, same(lease.Unaware, 1), r.settle(retry(row, 0)))
 		require.NoError(t, r.Leave(r.ctx, r.session))

@@ -65,7 +65,8 @@ func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error
 	return out, nil
 }
 
-// Adopt claims the row of one attempt for judgement, whoever holds it. Whoever judges it already is given it again.
+// Adopt claims the row of one attempt for judgement, of another session's only where it is detached. Whoever judges it
+// already is given it again.
 func (s *Store) Adopt(
 	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
 ) (*poll.Swept, lease.Answer, error) {
@@ -76,7 +77,7 @@ func (s *Store) Adopt(
 	defer s.mu.Unlock()
 	r := s.live[id]
 	switch underJudgement := r != nil && r.State.Running() && r.Claim == 0 && r.Fence == f+1; {
-	case r.attempted(f) && s.kept[id] > 0:
+	case r.attempted(f) && (s.kept[id] > 0 || r.Session != session && !r.Detached):
 		return nil, lease.Busy, nil
 	case r.attempted(f):
 		swept := s.judged(r, session, judge, now)
