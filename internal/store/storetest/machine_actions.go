@@ -321,6 +321,8 @@ func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
 	for i, h := range list {
 		out[i] = h
 		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
+		out[i].Left = time.Duration(inHalves(h.Left)) * half
+		out[i].PingDue = time.Duration(inHalves(h.PingDue)) * half
 	}
 	slices.SortFunc(out, func(a, b lease.Held) int { return cmp.Compare(a.ID, b.ID) })
 	return out
