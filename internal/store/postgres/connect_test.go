@@ -72,7 +72,11 @@ func TestPoolerModes(t *testing.T) {
 			require.Equal(t, []lease.Answer{lease.Applied}, answers)
 			standing, err := s.Present(ctx, lease.Presence{Session: session, Agent: agent})
 			require.NoError(t, err)
+			require.Len(t, standing.Held, 1)
+			require.InDelta(t, time.Hour, standing.Held[0].Left, float64(time.Minute))
+			standing.Held[0].Left = 0
 			require.Equal(t, []lease.Held{{ID: id, Fence: rows[0].Fence, Claim: 1}}, standing.Held)
+			liveThroughAPooler(t, s, session, rows[0])
 			answers, err = s.Settle(ctx, session, []poll.Settlement{done(rows[0]), done(rows[0])})
 			require.NoError(t, err)
 			require.Equal(t, []lease.Answer{lease.Applied, lease.Ended}, answers)
@@ -85,6 +89,44 @@ func TestPoolerModes(t *testing.T) {
 			require.Equal(t, 1, log.count("refuses our settings"))
 		})
 	}
+}
+
+// liveThroughAPooler makes each call that is about liveness.
+func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, row task.Task) {
+	t.Helper()
+	ctx := t.Context()
+	key, err := s.Secret(ctx)
+	require.NoError(t, err)
+	require.Len(t, key, 32)
+	notes := lease.Notes{Progress: []byte(`0.4`), Message: "page 40", Checkpoint: []byte(`{"page": 40}`)}
+	answers, err := s.Renew(ctx, session, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Notes: notes}})
+	require.NoError(t, err)
+	require.Equal(t, []lease.Answer{lease.Applied}, answers)
+	pongs, err := s.TakePings(ctx, []lease.RemotePing{
+		{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Message: "page 41", NextWithin: time.Minute}}, {ID: row.ID, Fence: row.Fence + 1},
+	})
+	require.NoError(t, err)
+	require.True(t, pongs[0].Counted)
+	require.Equal(t, lease.Pong{}, pongs[1])
+	done, err := s.Completed(ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{false}, done)
+	answer, err := s.Complete(ctx, row.ID, row.Fence+1, []byte(`1`))
+	require.NoError(t, err)
+	require.Equal(t, lease.Lost, answer)
+	swept, answer, err := s.Adopt(ctx, session, row.ID, row.Fence+1, time.Minute)
+	require.NoError(t, err)
+	require.Nil(t, swept)
+	require.Equal(t, lease.Lost, answer)
+	said, err := s.Cancel(ctx, row.ID, "alice")
+	require.NoError(t, err)
+	require.Equal(t, ops.Cancelling, said)
+	info, err := s.Get(ctx, row.ID)
+	require.NoError(t, err)
+	require.Equal(t, "page 41", info.Message)
+	require.JSONEq(t, `{"page": 40}`, string(info.Checkpoint))
+	require.Equal(t, "alice", info.CancelBy)
+	require.True(t, info.Detached)
 }
 
 // done is the settlement of a row that succeeded.

@@ -28,6 +28,11 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
+func TestConformsLive(t *testing.T) {
+	t.Parallel()
+	storetest.RunLive(t, func(t *testing.T) storetest.LiveHarness { return newHarness(t) })
+}
+
 func TestAgainstTheModel(t *testing.T) {
 	t.Parallel()
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
@@ -210,10 +215,12 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			require.NoError(t, err)
 		}
 		for table, columns := range map[string][]string{
-			"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline"},
-			"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at"},
-			"attempt":      {"started_at", "ended_at"},
-			"agent":        {"started_at", "seen_at", "present_until"},
+			"task": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_asked", "ping_due"},
+			"task_archive": {
+				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked",
+			},
+			"attempt": {"started_at", "ended_at"},
+			"agent":   {"started_at", "seen_at", "present_until"},
 		} {
 			sets := make([]string, len(columns))
 			for i, c := range columns {

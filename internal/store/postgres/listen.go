@@ -18,7 +18,8 @@ const (
 	// echoWithin is how long an agent waits for its own first notification. It is sent on another connection, so a
 	// pooler that shares server connections between clients loses it.
 	echoWithin = 2 * time.Second
-	echoPrefix = "echo " // inserts send no payload
+	echoPrefix = "echo "
+	asked      = "asked" // inserts send no payload
 
 	probeEvery  = 30 * time.Second // how long a silent connection is trusted
 	againFirst  = 200 * time.Millisecond
@@ -90,13 +91,12 @@ func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) 
 		}
 		*echoed = true
 	}
-	wake(poll.Due) // for what was inserted while nobody listened
+	wake(poll.Due | poll.Asked) // for what came while nobody listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
-		case err == nil && !strings.HasPrefix(payload, echoPrefix):
-			wake(poll.Due)
 		case err == nil:
+			tell(wake, payload)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !errors.Is(err, context.DeadlineExceeded):
@@ -106,6 +106,16 @@ func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) 
 				return err
 			}
 		}
+	}
+}
+
+// tell says what a notification is about.
+func tell(wake func(poll.News), payload string) {
+	switch {
+	case payload == asked:
+		wake(poll.Asked)
+	case !strings.HasPrefix(payload, echoPrefix):
+		wake(poll.Due)
 	}
 }
 
@@ -140,14 +150,13 @@ func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(poll.News)) 
 	for {
 		payload, err := next(ctx, conn, time.Until(end))
 		switch {
-		case err == nil && payload == token:
-			return nil
-		case err == nil && !strings.HasPrefix(payload, echoPrefix):
-			wake(poll.Due)
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			return errNoEcho
 		case err != nil:
 			return err
+		case payload == token:
+			return nil
 		}
+		tell(wake, payload)
 	}
 }

@@ -18,7 +18,8 @@ import (
 const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels,
     t.payload, t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt,
     coalesce(t.max_attempts, 0), t.give_backs, t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
-    coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at`
+    coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at, t.progress,
+    coalesce(t.message, ''), t.checkpoint, t.cancel_asked, coalesce(t.cancel_by, ''), t.detached`
 
 const getSQL = `SELECT ` + infoColumns + `, coalesce(t.output, '')
 FROM {schema}.tasks AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
@@ -34,10 +35,10 @@ FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
 const listSQL = `
 SELECT ` + infoColumns + ` FROM (
     SELECT * FROM (
-        (SELECT {columns}, NULL::timestamptz AS finished_at
+        (SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
          FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
         UNION ALL
-        (SELECT {columns}, finished_at
+        (SELECT {columns}, finished_at, false
          FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
     ) AS both_tables ORDER BY id DESC LIMIT $1
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
@@ -45,7 +46,7 @@ ORDER BY t.id DESC`
 
 const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
     max_attempts, give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
-    lease_until, deadline`
+    lease_until, deadline, progress, message, checkpoint, cancel_asked, cancel_by`
 
 // Get returns a task with its history.
 func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
@@ -86,6 +87,7 @@ func infoTargets(i *ops.Info) []any {
 		(*[]byte)(&i.Payload), (*[]byte)(&i.Result), &i.Error, (*string)(&i.Outcome), &i.Attempt, &i.MaxAttempts,
 		&i.GiveBacks, &i.Touched, (*int64)(&i.Fence), (*int64)(&i.Session), &i.Agent, &i.CreatedBy, &i.Traceparent,
 		&i.CreatedAt, &i.RunAt, &i.ClaimedAt, &i.LeaseEnd, &i.Deadline, &i.FinishedAt,
+		(*[]byte)(&i.Progress), &i.Message, (*[]byte)(&i.Checkpoint), &i.CancelAsked, &i.CancelBy, &i.Detached,
 	}
 }
 

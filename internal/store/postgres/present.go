@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,7 +33,9 @@ WITH seen AS (
         draining = excluded.draining, running = excluded.running, done = excluded.done
     RETURNING xmax = 0 AS fresh
 )
-SELECT now(), seen.fresh, t.id, t.fence, t.claim FROM seen LEFT JOIN {schema}.task AS t
+SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS NOT NULL AND t.state = 'running',
+    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now()
+FROM seen LEFT JOIN {schema}.task AS t
     ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
 
 const leaveSQL = `
@@ -80,14 +83,10 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 		}
 		standing = lease.Standing{}
 		var fresh bool
-		var id, fence, claim *int64
-		_, err = pgx.ForEachRow(rows, []any{&standing.Now, &fresh, &id, &fence, &claim}, func() error {
-			if id != nil {
-				held := lease.Held{ID: task.ID(*id), Fence: task.Fence(*fence)}
-				if claim != nil {
-					held.Claim = *claim
-				}
-				standing.Held = append(standing.Held, held)
+		var h heldRow
+		_, err = pgx.ForEachRow(rows, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
+			if h.id != nil {
+				standing.Held = append(standing.Held, h.held())
 			}
 			return nil
 		})
@@ -100,6 +99,33 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 		return s.putPolicies(ctx, conn, a.Policies)
 	})
 	return standing, err
+}
+
+// heldRow is what presentSQL says of a row; all of it is NULL where the session holds none.
+type heldRow struct {
+	id, fence, claim *int64
+	detached, asked  *bool
+	by               *string
+	due, left        *time.Duration
+}
+
+func (h *heldRow) targets() []any {
+	return []any{&h.id, &h.fence, &h.claim, &h.detached, &h.asked, &h.by, &h.due, &h.left}
+}
+
+func (h *heldRow) held() lease.Held {
+	return lease.Held{
+		ID: task.ID(*h.id), Fence: task.Fence(*h.fence), Claim: or(h.claim), Detached: or(h.detached),
+		CancelAsked: or(h.asked), CancelReason: or(h.by), Pinged: h.due != nil, PingDue: or(h.due), Left: or(h.left),
+	}
+}
+
+// or is the value, or zero for NULL.
+func or[T any](v *T) (value T) {
+	if v != nil {
+		value = *v
+	}
+	return value
 }
 
 // putPolicies stores the policies that this agent has not seen stored.

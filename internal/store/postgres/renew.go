@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,23 +12,34 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// A renewal writes lease_until and nothing else, so it stays a heap-only update. FOR NO KEY UPDATE passes an
-// application that keeps the row with FOR KEY SHARE. There is no predicate on the state, so the primary key is the only
-// way to go; a row without lease_until is held by nobody. The ids ($2) are sorted; width_bucket bisects them.
-const renewSQL = `
+// A renewal writes lease_until and nothing else, unless its task has said something, so it stays a heap-only update. FOR
+// NO KEY UPDATE passes an application that keeps the row with FOR KEY SHARE. There is no predicate on the state, so the
+// primary key is the only way to go; a row without lease_until is held by nobody. The ids ($2) are sorted; width_bucket
+// bisects them.
+const renewText = `
 WITH held AS MATERIALIZED (
     SELECT t.id FROM {schema}.task AS t
     WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.lease_until IS NOT NULL
       AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]
     FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE {schema}.task AS t SET lease_until = CASE
+UPDATE {schema}.task AS t SET {more}lease_until = CASE
     WHEN ($5::boolean[])[width_bucket(t.id, $2::bigint[])]
     THEN now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond'
     ELSE greatest(t.lease_until,
          now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond') END
 WHERE t.id = ANY (ARRAY(SELECT id FROM held))
 RETURNING t.id`
+
+// What a renewal writes beside lease_until where any of its rows has something to say, or goes on without the session.
+const renewMore = `
+    detached = nullif(coalesce(($6::boolean[])[width_bucket(t.id, $2::bigint[])] OR t.detached, t.detached), false),
+    progress = coalesce(nullif(($7::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
+    message = coalesce(nullif(($8::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
+    checkpoint = coalesce(nullif(($9::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
+    `
+
+func renewSQL(more string) string { return strings.Replace(renewText, "{more}", more, 1) }
 
 // The rows of those passed over that are still ours: somebody keeps them.
 const renewToldSQL = `
@@ -61,19 +74,18 @@ func (s *Store) renewRound(
 ) error {
 	began := time.Now()
 	for wait := lockFirst; ; wait *= 2 {
-		n := len(places)
-		ids, fences, left, exact := make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
+		some := make([]lease.Renewal, len(places))
+		ids, fences := make([]int64, len(places)), make([]int64, len(places))
 		for i, p := range places {
-			r := rows[p]
-			ids[i], fences[i] = int64(r.ID), int64(r.Fence)
-			left[i], exact[i] = (r.Window - r.Age - time.Since(began)).Microseconds(), r.Exact
+			some[i], ids[i], fences[i] = rows[p], int64(rows[p].ID), int64(rows[p].Fence)
+			some[i].Age += time.Since(began)
 		}
-		applied, err := collectIDs(conn.Query(ctx, s.sql.renew, int64(session), ids, fences, left, exact))
+		applied, err := s.renewSome(ctx, conn, session, some)
 		if err != nil {
 			return err
 		}
 		var ours map[task.ID]bool
-		if len(applied) < n {
+		if len(applied) < len(places) {
 			if ours, err = collectIDs(conn.Query(ctx, s.sql.renewTold, int64(session), ids, fences)); err != nil {
 				return err
 			}
@@ -95,4 +107,51 @@ func (s *Store) renewRound(
 		}
 		places = busy
 	}
+}
+
+// renewSome renews rows that are sorted by id, and tells which were applied. A note that the server refuses must not
+// keep the batch from being renewed: it is found by halving the batch, and kept in another form.
+func (s *Store) renewSome(
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
+) (map[task.ID]bool, error) {
+	applied, err := s.renewOnce(ctx, conn, session, rows)
+	switch {
+	case !badValue(err):
+		return applied, err
+	case len(rows) == 1 && hasJSON(&rows[0].Notes):
+		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(rows[0].ID), "err", err)
+		rows[0].Notes = asStrings(rows[0].Notes)
+		return s.renewOnce(ctx, conn, session, rows)
+	case len(rows) == 1:
+		return nil, err
+	}
+	half := len(rows) / 2
+	if applied, err = s.renewSome(ctx, conn, session, rows[:half]); err != nil {
+		return nil, err
+	}
+	rest, err := s.renewSome(ctx, conn, session, rows[half:])
+	maps.Copy(applied, rest)
+	return applied, err
+}
+
+func (s *Store) renewOnce(
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
+) (map[task.ID]bool, error) {
+	n := len(rows)
+	ids, fences, left, exact := make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	detach, more := make([]bool, n), false
+	var notes noteColumns
+	for i := range rows {
+		r := &rows[i]
+		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
+		left[i], exact[i], detach[i] = (r.Window - r.Age).Microseconds(), r.Exact, r.Detach
+		notes.set(i, n, &r.Notes)
+		more = more || r.Detach || !r.Notes.Empty()
+	}
+	args := []any{int64(session), ids, fences, left, exact}
+	if !more {
+		return collectIDs(conn.Query(ctx, s.sql.renew, args...))
+	}
+	return collectIDs(conn.Query(ctx, s.sql.renewMore,
+		append(args, detach, notes.progress, notes.message, notes.checkpoint)...))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -55,10 +56,13 @@ func (s schema) lock() int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// fill puts the names into a statement: {schema}, {channel} (an identifier) and {channel_literal}.
+// fill puts the names into a statement: {schema} and {channel}, identifiers; {schema_literal} and {channel_literal}, for
+// where they are spelled out; {lock}.
 func (s schema) fill(text string) string {
 	return strings.NewReplacer(
 		"{schema}", s.quoted(),
+		"{schema_literal}", quoteLiteral(s.quoted()),
+		"{lock}", strconv.FormatInt(s.lock(), 10),
 		"{channel}", quoteIdentifier(s.channel()),
 		"{channel_literal}", quoteLiteral(s.channel()),
 	).Replace(text)

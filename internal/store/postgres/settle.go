@@ -26,25 +26,28 @@ WITH hit AS MATERIALIZED (
     SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $8::integer[], $9::integer[], $10::boolean[], $11::text[],
                 $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[], $17::text[], $18::integer[],
-                $19::bigint[], $20::text[])
+                $19::bigint[], $20::text[], $21::boolean[], $22::text[], $23::text[], $24::text[])
         AS i (i_id, i_fence, next, next_attempt, next_give_backs, next_touched, verdict,
               next_error, next_result, next_output, started, keep, phase, ran_attempt,
-              ran_fence, ran_error)
+              ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint)
     CROSS JOIN LATERAL (
         SELECT * FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.lease_until IS NOT NULL
+          AND NOT (i.heedless AND held.cancel_asked IS NOT NULL)
         FOR UPDATE SKIP LOCKED
     ) AS t
 ), archived AS (
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
         created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
-        outcome, error, result, output, started_at, finished_at)
+        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
         created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy, NULL,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
         coalesce(nullif(next_result, '')::jsonb, result), nullif(next_output, ''),
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
+        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
+        coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
+        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint)
     FROM hit WHERE finished
 ), gone AS (
     DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
@@ -63,7 +66,11 @@ WITH hit AS MATERIALIZED (
         error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error
             ELSE nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], '') END,
         result = coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result),
-        fence = t.fence + 1, claim = NULL, lease_until = NULL, claimed_at = NULL
+        progress = coalesce(nullif(($22::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
+        message = coalesce(nullif(($23::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
+        checkpoint = coalesce(nullif(($24::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
+        fence = t.fence + 1, claim = NULL, lease_until = NULL, claimed_at = NULL, cancel_asked = NULL, cancel_by = NULL,
+        ping_due = NULL, detached = NULL
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
 ), history AS (
     INSERT INTO {schema}.attempt (
@@ -75,14 +82,15 @@ WITH hit AS MATERIALIZED (
 )
 SELECT id FROM hit`
 
-// What became of rows that a settlement passed over: still ours, so somebody keeps them (busy); settled before by the
-// same hold (ended); or neither. Each lookup ends at its first row: an EXISTS could be turned into a scan of the table.
+// What became of rows that a settlement passed over: still ours, so somebody keeps them (busy) or wants them cancelled
+// although whoever decided that they go on ($4) did not know; settled before by the same hold (ended); or neither. Each
+// lookup ends at its first row: an EXISTS could be turned into a scan of the table.
 const settleToldSQL = `
-SELECT ours.id IS NOT NULL,
+SELECT ours.id IS NOT NULL, ours.cancel_asked IS NOT NULL AND i.heedless,
        archived.id IS NOT NULL OR released.id IS NOT NULL OR history.task_id IS NOT NULL
-FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY AS i (id, fence, place)
+FROM unnest($2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY AS i (id, fence, heedless, place)
 LEFT JOIN LATERAL (
-    SELECT t.id FROM {schema}.task AS t
+    SELECT t.id, t.cancel_asked FROM {schema}.task AS t
     WHERE t.id = i.id AND t.fence = i.fence AND t.session = $1 AND t.lease_until IS NOT NULL LIMIT 1) AS ours ON true
 LEFT JOIN LATERAL (
     SELECT t.id FROM {schema}.task AS t
@@ -259,20 +267,22 @@ func (r *settling) settle(ctx context.Context, some []poll.Settlement) (map[task
 
 // told fills in the answers of rows that were passed over, and gives the places of the busy ones.
 func (r *settling) told(ctx context.Context, missed []int) (busy []int, err error) {
-	fences := make([]int64, len(missed))
+	fences, unaware := make([]int64, len(missed)), make([]bool, len(missed))
 	for i, p := range missed {
-		fences[i] = int64(r.rows[p].Fence)
+		fences[i], unaware[i] = int64(r.rows[p].Fence), heedless(&r.rows[p])
 	}
-	found, err := r.conn.Query(ctx, r.s.sql.told, int64(r.session), r.ids(missed), fences)
+	found, err := r.conn.Query(ctx, r.s.sql.told, int64(r.session), r.ids(missed), fences, unaware)
 	if err != nil {
 		return nil, err
 	}
-	var ours, ended bool
+	var ours, asked, ended bool
 	i := 0
-	_, err = pgx.ForEachRow(found, []any{&ours, &ended}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&ours, &asked, &ended}, func() error {
 		place := missed[i]
 		i++
 		switch {
+		case ours && asked:
+			r.answers[place] = lease.Unaware
 		case ours:
 			r.answers[place] = lease.Busy
 			busy = append(busy, place)

@@ -29,11 +29,11 @@ WITH bound AS MATERIALIZED (
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
     attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
-    finished_at)
+    finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
     coalesce(nullif(($4::text[])[place], '')::jsonb, result), nullif(($5::text[])[place], ''),
-    now() - ($6::interval[])[place], now()
+    now() - ($6::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint
 FROM gone
 RETURNING id`
 
@@ -54,7 +54,7 @@ func isDone(r *poll.Settlement) bool {
 	n := &r.Next
 	return n.State == task.StateSucceeded && r.Outcome.Verdict == task.Succeeded && r.Phase == task.Run && r.Attempt == 1 &&
 		n.Attempt == 1 && n.GiveBacks == 0 && n.Touched && n.Reason == "" && r.Outcome.Error == "" && r.Outcome.Note == "" &&
-		r.Started >= 0 && !r.Silent
+		r.Started >= 0 && !r.Silent && r.Notes.Empty()
 }
 
 // settleDone settles rows that are done, sorted by id and no id twice, and tells which were applied.

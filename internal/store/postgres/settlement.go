@@ -35,9 +35,12 @@ func (s *Store) settleSome(
 		return s.settleOnce(ctx, conn, session, rows)
 	case !badValue(err):
 		return applied, err
-	case len(rows) == 1 && rows[0].Outcome.Result != nil:
-		s.log.Warn("the store refuses a result as JSON: it is kept as a string", "task", int64(rows[0].ID), "err", err)
-		rows[0].Outcome.Result = asString(rows[0].Outcome.Result)
+	case len(rows) == 1 && (rows[0].Outcome.Result != nil || hasJSON(&rows[0].Notes)):
+		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(rows[0].ID), "err", err)
+		if rows[0].Outcome.Result != nil {
+			rows[0].Outcome.Result = asString(rows[0].Outcome.Result)
+		}
+		rows[0].Notes = asStrings(rows[0].Notes)
 		return s.settleOnce(ctx, conn, session, rows)
 	case len(rows) == 1:
 		return nil, err
@@ -78,17 +81,25 @@ func (s *Store) settleOnce(
 func (s *Store) collectSettled(
 	ctx context.Context, conn *pgx.Conn, text string, args ...any,
 ) (applied map[task.ID]bool, err error) {
+	err = s.committed(ctx, conn, func(q rowsQuerier) error {
+		applied, err = collectIDs(q.Query(ctx, text, args...))
+		return err
+	})
+	return applied, err
+}
+
+// committed runs f, one statement, to its end, commit included.
+func (s *Store) committed(ctx context.Context, conn *pgx.Conn, f func(rowsQuerier) error) error {
 	if s.fail == nil {
-		return collectIDs(conn.Query(ctx, text, args...))
+		return f(conn)
 	}
 	// With failpoints the commit is a step of its own.
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if applied, err = collectIDs(tx.Query(ctx, text, args...)); err != nil {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := f(tx); err != nil {
 			return err
 		}
 		return s.failAt(failCommit)
 	})
-	return applied, err
 }
 
 func collectIDs(rows pgx.Rows, err error) (map[task.ID]bool, error) {
@@ -118,16 +129,20 @@ type settleColumns struct {
 	ranAttempt          []int32
 	ranFence            []int64
 	ranError            []string
+	heedless            []bool
+	notes               noteColumns
 }
 
 func settleArgs(session task.Session, rows []poll.Settlement) []any {
 	var c settleColumns
 	for i := range rows {
 		c.add(&rows[i])
+		c.notes.set(i, len(rows), &rows[i].Notes)
 	}
 	return []any{
 		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.giveBacks, c.touched,
 		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
+		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint,
 	}
 }
 
@@ -162,6 +177,13 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt))
 	c.ranFence = append(c.ranFence, int64(r.RanFence))
 	c.ranError = append(c.ranError, storable(o.Error))
+	c.heedless = append(c.heedless, heedless(r))
+}
+
+// heedless tells whether a row is to wait for another attempt by the word of one who did not know whether a
+// cancellation was asked for.
+func heedless(r *poll.Settlement) bool {
+	return !r.CancelKnown && r.Next.State.Waiting() && r.Next.State.Phase() == task.Run
 }
 
 // storable is text as Postgres can keep it: UTF-8 without NUL.

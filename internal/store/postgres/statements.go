@@ -13,8 +13,10 @@ type statements struct {
 	claim, claimRegion, claimed          string
 	nextDue                              string
 	settle, done, told, kept             string
-	renew, renewTold                     string
-	sweep                                string
+	renew, renewMore, renewTold          string
+	sweep, adopt, judged                 string
+	secret, ping, complete, completed    string
+	cancel                               string
 	join, present, leave, idle           string
 	putPolicy, policies                  string
 	enqueue, findKey, get, history, list string
@@ -27,9 +29,11 @@ func newStatements(sc schema) statements {
 		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
 		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),
 		settle: sc.fill(settleSQL), done: sc.fill(doneSQL), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
-		renew: sc.fill(renewSQL), renewTold: sc.fill(renewToldSQL),
-		sweep: sc.fill(sweepSQL),
-		join:  sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
+		renew: sc.fill(renewSQL("")), renewMore: sc.fill(renewSQL(renewMore)), renewTold: sc.fill(renewToldSQL),
+		sweep: sc.fill(judging(sweepSQL, "t.fence + 1")), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
+		secret: sc.fill(storeKeySQL), ping: sc.fill(pingSQL), complete: sc.fill(completeSQL),
+		completed: sc.fill(completedSQL), cancel: sc.fill(cancelSQL),
+		join: sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
 		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
 		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(listSQL),

@@ -171,6 +171,7 @@ const (
 	codeNoTable  = "42P01" // undefined_table
 	codeNoSchema = "3F000" // invalid_schema_name
 	codeNotNull  = "23502" // not_null_violation
+	codeNoData   = "P0002" // no_data_found: raised by cancel
 	codeProtocol = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
 )
 

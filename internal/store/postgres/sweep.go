@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,28 +12,37 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// A sweep takes rows whose lease has ended or whose session is not present. A session that is not present itself takes
-// none: it may be the clock that has moved, and then everybody looks dead. One that was seen in the future was seen
-// before the clock was set back: it is present once it has been seen again. Only running rows are looked at, all of
-// them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and
-// a row that an application keeps is left for later.
+// A sweep takes rows whose lease has ended or whose session is not present; a detached row depends on no session. A
+// session that is not present itself takes none: it may be the clock that has moved, and then everybody looks dead. One
+// that was seen in the future was seen before the clock was set back: it is present once it has been seen again. Only
+// running rows are looked at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP
+// LOCKED spares the other the wait, and a row that an application keeps is left for later.
 const sweepSQL = `
 WITH present AS MATERIALIZED (
     SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now() AND a.seen_at <= now() + interval '1 second'
 ), dead AS MATERIALIZED (
-    SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present FROM {schema}.task AS t
+    SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present, t.detached FROM {schema}.task AS t
     WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = $1)
       AND (t.lease_until <= now() OR t.lease_until IS NULL
-           OR (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)
-    LIMIT $2::bigint
+           OR t.detached IS NOT TRUE AND (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)
+    LIMIT $3::bigint
     FOR UPDATE OF t SKIP LOCKED
 )
-UPDATE {schema}.task AS t SET
-    fence = t.fence + 1, session = $1, claim = 0, lease_until = now() + $3::bigint * interval '1 microsecond'
+` + judgeText
+
+// judgeText gives the rows of a CTE, dead, to the session $1 for as long as $2 says. The judge's hold depends on its
+// presence as any other does.
+const judgeText = `UPDATE {schema}.task AS t SET
+    fence = {fence}, session = $1, claim = 0, lease_until = now() + $2::bigint * interval '1 microsecond',
+    detached = NULL, ping_due = NULL
 WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
 RETURNING ` + rowColumns + `,
-    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)),
+    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
+    t.cancel_asked IS NOT NULL AND t.state = 'running',
     coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)`
+
+// judging fills in which fence the judge gets.
+func judging(text, fence string) string { return strings.Replace(text, "{fence}", fence, 1) }
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(
@@ -42,7 +52,7 @@ func (s *Store) Sweep(
 		return nil, ctx.Err()
 	}
 	err = s.do(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.sweep, int64(session), int64(limit), judge.Microseconds())
+		rows, err := conn.Query(ctx, s.sql.sweep, int64(session), judge.Microseconds(), int64(limit))
 		if err != nil {
 			return err
 		}
@@ -60,8 +70,8 @@ func scanSwept(rows pgx.Rows) ([]poll.Swept, error) {
 	var dead []poll.Swept
 	var r taskRow
 	for rows.Next() && r.err == nil {
-		d := poll.Swept{Task: r.next(rows), Present: r.bool(), Left: microseconds(r.int(0))}
-		d.RanFence = d.Fence - 1
+		d := poll.Swept{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
+		d.RanFence, d.CancelAsked, d.Left = d.Fence-1, r.bool(), microseconds(r.int(0))
 		dead = append(dead, d)
 	}
 	rows.Close()

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"flag"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -63,8 +64,9 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
 		m := &machine{t: s, real: open(s), ideal: NewOnModel(), touched: map[int]bool{}}
+		m.live, _ = m.real.(LiveHarness)
 		m.join("first")
-		rt.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"":         m.compare,
 			"insert":   m.insert,
 			"enqueue":  m.enqueue,
@@ -81,7 +83,11 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 			"leave":    m.leave,
 			"join":     func(*rapid.T) { m.join("further") },
 			"advance":  m.advance,
-		})
+		}
+		if m.live != nil {
+			maps.Copy(actions, m.liveActions())
+		}
+		rt.Repeat(actions)
 	})
 }
 
@@ -120,6 +126,7 @@ func (s *scope) Fatalf(f string, a ...any) { s.rt.Fatalf(f, a...) }
 type machine struct {
 	t     *scope
 	real  Harness
+	live  LiveHarness // is real, or nil where that is none
 	ideal *OnModel
 
 	tasks    []pair[task.ID]
@@ -127,6 +134,8 @@ type machine struct {
 	holds    []hold // every hold that there ever was
 	sent     []sent // every settlement that there ever was
 	touched  map[int]bool
+	open     []*openHold
+	locks    *bool // whether the store has locks on rows; nil: not known yet
 }
 
 // pair is a thing's number in the two stores.

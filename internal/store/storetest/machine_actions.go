@@ -84,14 +84,14 @@ func (m *machine) pick(t *rapid.T) (int, *session) {
 	return i, m.sessions[i]
 }
 
-func wants(t *rapid.T) []poll.Want {
+func (m *machine) wants(t *rapid.T) []poll.Want {
 	var out []poll.Want
 	for _, typ := range []string{"a", "b"} {
 		for _, phase := range []task.Phase{task.Run, task.Rollback} {
 			if n := rapid.IntRange(-1, 4).Draw(t, "rows of "+typ+" "+string(phase)); n > 0 {
 				out = append(out, poll.Want{
 					Type: typ, Phase: phase, N: n, Window: length(t, "window", 5),
-					Policy: task.PolicyHash(n), Deadline: delay(t, "deadline"),
+					Policy: m.policy(t, n), Deadline: delay(t, "deadline"),
 				})
 			}
 		}
@@ -103,7 +103,7 @@ func (m *machine) claim(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
 	s.claims++
-	c := poll.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: wants(t)}
+	c := poll.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: m.wants(t)}
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
 	c.Session = s.real
@@ -137,7 +137,7 @@ func (m *machine) claimed(t *rapid.T) {
 
 func (m *machine) nextDue(t *rapid.T) {
 	ctx := m.begin()
-	c := poll.Claim{Region: regions(t), Wants: wants(t)}
+	c := poll.Claim{Region: regions(t), Wants: m.wants(t)}
 	want, wantOK, err := m.ideal.NextDue(ctx, c)
 	require.NoError(m.t, err)
 	got, ok, err := m.real.NextDue(ctx, c)
@@ -175,6 +175,7 @@ func (m *machine) renew(t *rapid.T) {
 			ID: m.tasks[h.row].ideal, Fence: h.fence, Window: length(t, "window", 5), Exact: rapid.Bool().Draw(t, "exact"),
 			Age: time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * step,
 		}
+		m.renewMore(t, &r)
 		onModel = append(onModel, r)
 		r.ID = m.tasks[h.row].real
 		onStore = append(onStore, r)
@@ -199,6 +200,7 @@ func (m *machine) settle(t *rapid.T) {
 	call.session, call.holds = m.someone(t)
 	for _, h := range call.holds {
 		e := settlement(t, h)
+		m.settleMore(t, &e)
 		e.ID = m.tasks[h.row].ideal
 		call.onModel = append(call.onModel, e)
 		e.ID = m.tasks[h.row].real
@@ -281,6 +283,7 @@ func (m *machine) sweptViews(list []poll.Swept, ids taskSide) []taskView {
 	for i := range list {
 		out[i] = m.taskView(&list[i].Task, ids)
 		out[i].Ran, out[i].Present = list[i].RanFence, list[i].Present
+		out[i].Detached, out[i].CancelAsked = list[i].Detached, list[i].CancelAsked
 		if !list[i].Deadline.IsZero() {
 			out[i].Left = inHalves(list[i].Left)
 		}
@@ -292,6 +295,7 @@ func (m *machine) agent(name string) lease.Agent {
 	a := agent(name)
 	a.Presence = 2*step + half
 	a.Types = []string{"a"}
+	a.Policies = machinePolicies()
 	return a
 }
 
@@ -321,6 +325,10 @@ func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
 	for i, h := range list {
 		out[i] = h
 		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
+		if m.live == nil {
+			out[i].Left = 0
+		}
+		out[i].Left, out[i].PingDue = time.Duration(inHalves(out[i].Left)), time.Duration(inHalves(out[i].PingDue))
 		out[i].Left = time.Duration(inHalves(h.Left)) * half
 		out[i].PingDue = time.Duration(inHalves(h.PingDue)) * half
 	}

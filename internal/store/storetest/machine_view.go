@@ -25,6 +25,9 @@ type view struct {
 	Touched                                  bool
 	Fence                                    task.Fence
 	Due, Claimed, LeaseEnd, Deadline, Finish int
+	Progress, Message, Checkpoint, CancelBy  string
+	Asked                                    int
+	Detached                                 bool
 	History                                  []attemptView
 }
 
@@ -88,7 +91,9 @@ func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
 		Touched: i.Touched, Fence: i.Fence,
 		Due: halves(i.CreatedAt, i.RunAt), Claimed: halvesTo(i.CreatedAt, i.ClaimedAt),
 		LeaseEnd: halvesTo(i.CreatedAt, i.LeaseEnd), Deadline: halvesTo(i.CreatedAt, i.Deadline),
-		Finish: halvesTo(i.CreatedAt, i.FinishedAt),
+		Finish:   halvesTo(i.CreatedAt, i.FinishedAt),
+		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelBy: i.CancelBy,
+		Asked: halvesTo(i.CreatedAt, i.CancelAsked), Detached: i.Detached,
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not
@@ -131,7 +136,8 @@ type taskView struct {
 	Policy                          task.PolicyHash
 	Due, Claimed, LeaseEnd          int
 	Deadline, Left                  int
-	Present                         bool
+	Present, Detached, CancelAsked  bool
+	Checkpoint                      string
 }
 
 func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
@@ -140,8 +146,8 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, GiveBacks: t.GiveBacks, Touched: t.Touched,
 		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
-		Policy: t.Policy,
-		Due:    halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
+		Policy: t.Policy, CancelAsked: t.CancelAsked, Checkpoint: oneWay(t.Checkpoint),
+		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,
 	}
 	if !t.Deadline.IsZero() {

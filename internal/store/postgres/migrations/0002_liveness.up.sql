@@ -1,0 +1,357 @@
+-- What a task says of itself, who wants it stopped, and how it is heard by other ways than its agent. All of it is NULL
+-- in rows that use none of it, and takes no room there.
+ALTER TABLE {schema}.task
+    ADD COLUMN cancel_asked timestamptz, -- never on a row that waits
+    ADD COLUMN ping_due     timestamptz, -- when the next ping is due after one that came by another way than the holder
+    ADD COLUMN detached     boolean,     -- the hold depends on lease_until alone; NULL: also on its session's presence
+    ADD COLUMN cancel_by    text,
+    ADD COLUMN message      text,
+    ADD COLUMN progress     jsonb,
+    ADD COLUMN checkpoint   jsonb;
+ALTER TABLE {schema}.task_archive
+    ADD COLUMN cancel_asked timestamptz,
+    ADD COLUMN cancel_by    text,
+    ADD COLUMN message      text,
+    ADD COLUMN progress     jsonb,
+    ADD COLUMN checkpoint   jsonb;
+
+CREATE OR REPLACE VIEW {schema}.tasks AS
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+           NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
+           coalesce(detached, false) AS detached
+    FROM {schema}.task
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
+           cancel_by, false
+    FROM {schema}.task_archive;
+
+-- The store's own key for ping URLs. It is granted to nobody.
+CREATE TABLE {schema}.secret (
+    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    key      bytea NOT NULL
+);
+INSERT INTO {schema}.secret (key)
+    SELECT sha256(convert_to(string_agg(gen_random_uuid()::text, ''), 'UTF8')) FROM generate_series(1, 4);
+
+-- The functions below are called by applications, on connections of which nothing is known: a plan that was made when
+-- the table was empty must not be one that reads all of it.
+
+-- What an attempt is told that holds its row no longer.
+CREATE FUNCTION {schema}.gone(of bigint, with_fence bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    RAISE EXCEPTION 'task % is not held with fence % any more: stop, and commit nothing', of, with_fence
+        USING ERRCODE = 'LH410';
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.gone(bigint, bigint) FROM PUBLIC;
+
+-- About how long a document is without the spaces that jsonb writes.
+CREATE FUNCTION {schema}.length_of(document jsonb) RETURNS integer
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+    SELECT octet_length(replace(replace(document::text, '": ', '":'), ', ', ','))
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.length_of(jsonb) FROM PUBLIC;
+
+-- A length of a policy, which are nanoseconds; NULL where it has none.
+CREATE FUNCTION {schema}.length_in(policy jsonb, name text) RETURNS interval
+    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+    SELECT nullif((policy ->> name)::bigint, 0) / 1000 * interval '1 microsecond'
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.length_in(jsonb, text) FROM PUBLIC;
+
+-- Takes in one ping for the attempt that was given the fence. answer: applied, lost, or busy where somebody's
+-- transaction keeps the row and wait is false. Only a row that a claim holds is pinged: one that is judged (claim 0) is
+-- nobody's.
+CREATE FUNCTION {schema}.take_ping(
+    of bigint, with_fence bigint, wait boolean, new_progress jsonb, new_checkpoint jsonb, new_message text,
+    next_within_s double precision,
+    OUT answer text, OUT counted boolean, OUT cancel boolean, OUT reason text, OUT remaining_s double precision
+)
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+DECLARE
+    t       {schema}.task;
+    terms   jsonb; -- of the row's policy, for its phase
+    heard   timestamptz;
+    ends    timestamptz; -- the attempt
+    beat    interval;
+    due     timestamptz;
+    length  interval;
+BEGIN
+    IF wait THEN
+        SELECT r.* INTO t FROM {schema}.task AS r
+        WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
+        FOR NO KEY UPDATE;
+    ELSE
+        SELECT r.* INTO t FROM {schema}.task AS r
+        WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED;
+    END IF;
+    IF t.id IS NULL THEN
+        answer := CASE WHEN EXISTS (
+            SELECT FROM {schema}.task AS r
+            WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
+        ) THEN 'busy' ELSE 'lost' END;
+        RETURN;
+    END IF;
+    heard := clock_timestamp();
+    SELECT CASE WHEN t.state = 'rollback_running' THEN coalesce(p.body -> 'rollback', p.body - 'check') ELSE p.body END
+    INTO terms FROM {schema}.policy AS p WHERE p.hash = t.policy;
+
+    counted := NOT coalesce((terms ->> 'require_progress')::boolean, false)
+        OR coalesce(new_progress IS DISTINCT FROM t.progress AND new_progress IS NOT NULL, false)
+        OR coalesce(new_checkpoint IS DISTINCT FROM t.checkpoint AND new_checkpoint IS NOT NULL, false);
+    -- 1 s: how long the row may wait inside its agent.
+    ends := coalesce(t.claimed_at + interval '1 second' + {schema}.length_in(terms, 'timeout')
+        + coalesce({schema}.length_in(terms, 'check'), '0'), t.lease_until);
+    IF t.state = 'running' THEN
+        ends := least(ends, t.deadline);
+    END IF;
+    beat := {schema}.length_in(terms, 'heartbeat');
+    IF counted AND beat IS NOT NULL THEN
+        length := beat;
+        IF next_within_s IS NOT NULL THEN -- which asks for a longer window, never a shorter one
+            length := greatest(beat, least(least(next_within_s, 1e9) * interval '1 second',
+                coalesce({schema}.length_in(terms, 'max_heartbeat'), '0')));
+        END IF;
+        due := least(heard + length, ends);
+        UPDATE {schema}.task AS r SET
+            ping_due = due,
+            lease_until = greatest(r.lease_until, due + coalesce({schema}.length_in(terms, 'stop'), '0')),
+            progress = coalesce(new_progress, r.progress), checkpoint = coalesce(new_checkpoint, r.checkpoint),
+            message = coalesce(new_message, r.message)
+        WHERE r.id = of;
+    ELSIF new_progress IS NOT NULL OR new_checkpoint IS NOT NULL OR new_message IS NOT NULL THEN
+        UPDATE {schema}.task AS r SET
+            progress = coalesce(new_progress, r.progress), checkpoint = coalesce(new_checkpoint, r.checkpoint),
+            message = coalesce(new_message, r.message)
+        WHERE r.id = of;
+    END IF;
+
+    answer := 'applied';
+    cancel := t.state = 'running' AND t.cancel_asked IS NOT NULL;
+    reason := CASE WHEN cancel THEN 'a cancellation was asked for' || coalesce(' by ' || t.cancel_by, '')
+                   WHEN NOT counted THEN 'progress did not change' END;
+    remaining_s := greatest(extract(epoch FROM ends - heard), 0);
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.take_ping(bigint, bigint, boolean, jsonb, jsonb, text, double precision) FROM PUBLIC;
+
+-- A ping by SQL. progress is a number from 0 to 1, an object of done and total, or any other text, which names a
+-- position. It belongs into a transaction of its own: until that commits, nobody knows of the ping.
+CREATE FUNCTION {schema}.ping(
+    id bigint, fence bigint, progress text DEFAULT NULL, checkpoint jsonb DEFAULT NULL, message text DEFAULT NULL,
+    next_within_s double precision DEFAULT NULL
+) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+DECLARE
+    said  jsonb;
+    pong  record;
+    over  integer;
+BEGIN
+    IF progress ~ '^(0(\.[0-9]{1,30})?|1(\.0{1,30})?|[1-9](\.[0-9]{1,30})?[eE]-[0-9]{1,2})$' THEN
+        said := progress::jsonb;
+    ELSIF progress LIKE '{%' AND octet_length(progress) <= 1024 THEN
+        BEGIN
+            said := progress::jsonb;
+            IF NOT (said ?& ARRAY['done', 'total'] AND said - 'done' - 'total' = '{}'
+                    AND jsonb_typeof(said -> 'done') = 'number' AND jsonb_typeof(said -> 'total') = 'number') THEN
+                said := to_jsonb(progress);
+            END IF;
+        EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+            said := to_jsonb(progress);
+        END;
+    ELSIF progress <> '' THEN
+        said := to_jsonb(progress);
+    END IF;
+    IF octet_length(said::text) > 1024 THEN
+        RAISE EXCEPTION 'progress must be 1 KiB at most' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF {schema}.length_of(checkpoint) > 65536 THEN
+        RAISE EXCEPTION 'checkpoint must be 64 KiB at most' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF next_within_s <= 0 OR next_within_s = 'NaN' THEN
+        RAISE EXCEPTION 'next_within_s must be positive' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- A message is cut rather than refused, by characters and not in the middle of one, each of which takes 4 bytes at most.
+    LOOP
+        over := octet_length(message) - 4096;
+        EXIT WHEN over <= 0 OR over IS NULL;
+        message := left(message, -greatest(over / 4, 1));
+    END LOOP;
+    SELECT * INTO pong
+    FROM {schema}.take_ping(id, fence, true, said, checkpoint, nullif(message, ''), next_within_s);
+    IF pong.answer <> 'applied' THEN
+        PERFORM {schema}.gone(id, fence);
+    END IF;
+    RETURN jsonb_strip_nulls(jsonb_build_object('counted', pong.counted, 'cancel', pong.cancel, 'reason', pong.reason,
+        'remaining_s', round(pong.remaining_s::numeric, 3)));
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.ping(bigint, bigint, text, jsonb, text, double precision) FROM PUBLIC;
+
+-- Keeps the row where it is until the caller's transaction ends, provided that the attempt still holds it. Renewals,
+-- pings and cancellations pass such a lock; whoever takes rows away passes them over.
+CREATE FUNCTION {schema}.hold(id bigint, fence bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+BEGIN
+    PERFORM FROM {schema}.task AS t
+    WHERE t.id = hold.id AND t.fence = hold.fence AND t.claim > 0 AND t.lease_until > clock_timestamp()
+    FOR KEY SHARE;
+    IF NOT FOUND THEN
+        PERFORM {schema}.gone(id, fence);
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.hold(bigint, bigint) FROM PUBLIC;
+
+-- Moves a live row, as the caller has changed it, to the archive. Agents make the archive's partitions ahead; where none
+-- has been there for days, today's is made here.
+CREATE FUNCTION {schema}.bury(t {schema}.task, began timestamptz) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+DECLARE
+    ended timestamptz := clock_timestamp();
+    today date := (ended AT TIME ZONE 'UTC')::date;
+    part  text := 'task_archive_' || to_char(today, 'YYYYMMDD');
+BEGIN
+    IF to_regclass({schema_literal} || '.' || part) IS NULL THEN
+        PERFORM pg_advisory_xact_lock({lock});
+        IF to_regclass({schema_literal} || '.' || part) IS NULL THEN
+            EXECUTE format('CREATE TABLE %1$s.%2$s (LIKE %1$s.task_archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
+                {schema_literal}, part);
+            EXECUTE format('ALTER TABLE %1$s.task_archive ATTACH PARTITION %1$s.%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
+                {schema_literal}, part, today || ' 00:00:00+00', today + 1 || ' 00:00:00+00');
+        END IF;
+    END IF;
+    DELETE FROM {schema}.task AS r WHERE r.id = t.id;
+    INSERT INTO {schema}.task_archive (
+        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+        created_at, attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, error, result,
+        started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
+    VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.give_backs, t.touched, t.fence, t.session, t.policy,
+        t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by, t.message,
+        t.progress, t.checkpoint);
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.bury({schema}.task, timestamptz) FROM PUBLIC;
+
+-- Ends the attempt that was given the fence as succeeded. applied, ended (it has ended so before), lost, or busy where
+-- somebody's transaction keeps the row and wait is false. When the attempt itself began is not known here: it was
+-- claimed then.
+CREATE FUNCTION {schema}.take_complete(of bigint, with_fence bigint, wait boolean, new_result jsonb) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+DECLARE
+    t {schema}.task;
+BEGIN
+    IF wait THEN
+        SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = of AND r.fence = with_fence AND r.claim > 0
+        FOR UPDATE;
+    ELSE
+        SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = of AND r.fence = with_fence AND r.claim > 0
+        FOR UPDATE SKIP LOCKED;
+    END IF;
+    IF t.id IS NULL THEN
+        -- In this order: a row goes from the one table to the other.
+        IF EXISTS (SELECT FROM {schema}.task AS r WHERE r.id = of AND r.fence = with_fence AND r.claim > 0) THEN
+            RETURN 'busy';
+        ELSIF EXISTS (SELECT FROM {schema}.task_archive AS a
+                      WHERE a.id = of AND a.fence = with_fence + 1 AND a.outcome = 'succeeded') THEN
+            RETURN 'ended';
+        END IF;
+        RETURN 'lost';
+    END IF;
+    IF t.state = 'rollback_running' OR t.attempt <> 1 THEN -- of a first attempt the archive tells all there is
+        INSERT INTO {schema}.attempt (
+            task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
+        VALUES (of, with_fence, with_fence, t.session, CASE t.state WHEN 'running' THEN 'run' ELSE 'rollback' END,
+            t.attempt, 'succeeded', new_result, CASE t.state WHEN 'running' THEN 'succeeded' ELSE 'rolled_back' END,
+            t.claimed_at, clock_timestamp());
+    END IF;
+    t.state := CASE t.state WHEN 'running' THEN 'succeeded' ELSE 'rolled_back' END;
+    t.fence := t.fence + 1;
+    t.outcome := 'succeeded';
+    t.error := NULL;
+    t.result := coalesce(new_result, t.result);
+    t.give_backs := 0;
+    t.touched := true;
+    PERFORM {schema}.bury(t, t.claimed_at);
+    RETURN 'applied';
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.take_complete(bigint, bigint, boolean, jsonb) FROM PUBLIC;
+
+-- Completes a task in the caller's transaction. A repeat is quiet.
+CREATE FUNCTION {schema}.complete(id bigint, fence bigint, result jsonb DEFAULT NULL) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    IF {schema}.length_of(result) > 65536 THEN
+        RAISE EXCEPTION 'result must be 64 KiB at most' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF {schema}.take_complete(id, fence, true, result) NOT IN ('applied', 'ended') THEN
+        PERFORM {schema}.gone(id, fence);
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.complete(bigint, bigint, jsonb) FROM PUBLIC;
+
+-- Calls a task off and tells what became of that: its state, or 'cancelling' where it runs and is being told to stop. A
+-- repeat changes nothing. by is for people; by default it is the role that asks, and '' is nobody.
+CREATE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+DECLARE
+    t     {schema}.task;
+    ended text;
+    who   text := nullif(coalesce(by, session_user), '');
+BEGIN
+    IF octet_length(who) > 512 THEN
+        RAISE EXCEPTION 'by must be 512 bytes at most' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- An application that keeps the row (FOR KEY SHARE) does not stand in the way of this lock.
+    SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = cancel.id FOR NO KEY UPDATE;
+    IF t.id IS NULL THEN
+        SELECT a.state INTO ended FROM {schema}.task_archive AS a WHERE a.id = cancel.id LIMIT 1;
+        IF ended IS NULL THEN
+            RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
+        END IF;
+        RETURN ended;
+    ELSIF t.state = 'running' THEN
+        IF t.cancel_asked IS NULL THEN
+            UPDATE {schema}.task AS r SET cancel_asked = clock_timestamp(), cancel_by = who WHERE r.id = cancel.id;
+            PERFORM pg_notify({channel_literal}, 'asked');
+        END IF;
+        RETURN 'cancelling';
+    ELSIF t.state IN ('rollback_pending', 'rollback_running') THEN
+        RETURN t.state;
+    END IF;
+    t.outcome := 'cancelled';
+    t.error := CASE WHEN t.touched THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
+        || coalesce(', by ' || who, '');
+    IF t.touched AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
+        UPDATE {schema}.task AS r SET
+            state = 'rollback_pending', attempt = 0, give_backs = 0, run_at = clock_timestamp(), fence = r.fence + 1,
+            outcome = t.outcome, error = t.error
+        WHERE r.id = cancel.id;
+        PERFORM pg_notify({channel_literal}, '');
+        RETURN 'rollback_pending';
+    END IF;
+    t.state := 'cancelled';
+    t.fence := t.fence + 1;
+    t.cancel_asked := clock_timestamp();
+    t.cancel_by := who;
+    PERFORM {schema}.bury(t, NULL);
+    RETURN 'cancelled';
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.cancel(bigint, text) FROM PUBLIC;

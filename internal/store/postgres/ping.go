@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/lease"
+)
+
+const storeKeySQL = `SELECT key FROM {schema}.secret`
+
+// What a ping does stands in one place, the function that SQL's ping calls too.
+const pingSQL = `
+SELECT i.place, p.answer, coalesce(p.counted, false), coalesce(p.cancel, false), coalesce(p.reason, ''),
+    coalesce(p.remaining_s, 0)
+FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::double precision[])
+    WITH ORDINALITY AS i (id, fence, progress, message, checkpoint, within, place)
+CROSS JOIN LATERAL {schema}.take_ping(i.id, i.fence, false, nullif(i.progress, '')::jsonb,
+    nullif(i.checkpoint, '')::jsonb, nullif(i.message, ''), i.within) AS p`
+
+// Secret is the store's own key for ping URLs.
+func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
+	err = s.do(ctx, "read the secret", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.sql.secret).Scan(&key)
+	})
+	return key, err
+}
+
+// TakePings takes in pings that come by another way than the session that holds the row.
+func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+	if len(rows) == 0 {
+		return nil, ctx.Err()
+	}
+	pongs := make([]lease.Pong, len(rows))
+	places := make([]int, len(rows))
+	for i := range places {
+		places[i] = i
+	}
+	err := s.live(ctx, "take pings", func(ctx context.Context, conn *pgx.Conn) error {
+		for wait := lockFirst; ; wait *= 2 {
+			if err := s.pingSome(ctx, conn, rows, places, pongs); err != nil {
+				return err
+			}
+			// A lock that is met is another agent's for the length of a statement (see settling).
+			places = slices.DeleteFunc(places, func(p int) bool { return pongs[p].Answer != lease.Busy })
+			if len(places) == 0 || wait > lockLast || !pause(ctx, wait) {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pongs, nil
+}
+
+// pingSome takes in the pings at places and fills in what they are told. A note that the server refuses must not keep
+// others from being heard: it is found by halving, and kept in another form.
+func (s *Store) pingSome(
+	ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing, places []int, pongs []lease.Pong,
+) error {
+	some := make([]lease.RemotePing, len(places))
+	for i, p := range places {
+		some[i] = rows[p]
+	}
+	told, err := s.pingOnce(ctx, conn, some)
+	if badValue(err) && len(some) > 1 {
+		half := len(places) / 2
+		if err := s.pingSome(ctx, conn, rows, places[:half], pongs); err != nil {
+			return err
+		}
+		return s.pingSome(ctx, conn, rows, places[half:], pongs)
+	}
+	if badValue(err) {
+		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(some[0].ID), "err", err)
+		n := asStrings(lease.Notes{Progress: some[0].Progress, Checkpoint: some[0].Checkpoint})
+		some[0].Progress, some[0].Checkpoint = n.Progress, n.Checkpoint
+		told, err = s.pingOnce(ctx, conn, some)
+	}
+	if err != nil {
+		return err
+	}
+	for i, p := range places {
+		pongs[p] = told[i]
+	}
+	return nil
+}
+
+func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing) ([]lease.Pong, error) {
+	n := len(rows)
+	ids, fences, within := make([]int64, n), make([]int64, n), make([]*float64, n)
+	var notes noteColumns
+	for i := range rows {
+		r := &rows[i]
+		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
+		if seconds := r.NextWithin.Seconds(); seconds > 0 {
+			within[i] = &seconds
+		}
+		notes.set(i, n, &lease.Notes{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
+	}
+	found, err := conn.Query(ctx, s.sql.ping, ids, fences, notes.progress, notes.message, notes.checkpoint, within)
+	if err != nil {
+		return nil, err
+	}
+	pongs := make([]lease.Pong, n)
+	var place int
+	var answer string
+	var pong lease.Pong
+	var remaining float64
+	_, err = pgx.ForEachRow(found, []any{&place, &answer, &pong.Counted, &pong.Cancel, &pong.Reason, &remaining}, func() error {
+		pong.Remaining = time.Duration(remaining * float64(time.Second))
+		pong.Answer, err = answerOf(answer)
+		pongs[place-1] = pong
+		return err
+	})
+	return pongs, err
+}
+
+// answerOf reads the answer of one of the schema's functions.
+func answerOf(text string) (lease.Answer, error) {
+	for _, a := range []lease.Answer{lease.Lost, lease.Applied, lease.Ended, lease.Busy} {
+		if a.String() == text {
+			return a, nil
+		}
+	}
+	return lease.Lost, fmt.Errorf("the store answers %q", text)
+}
