@@ -30,6 +30,10 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
+func TestConformsLive(t *testing.T) {
+	storetest.RunLive(t, func(t *testing.T) storetest.LiveHarness { return newHarness(t) })
+}
+
 func TestMachine(t *testing.T) {
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
 }
@@ -152,8 +156,8 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 func (h *harness) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	shifted := map[string][]string{
-		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline"},
-		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at"},
+		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_asked", "ping_due"},
+		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked"},
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until"},
 	}

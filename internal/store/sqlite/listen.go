@@ -17,7 +17,7 @@ const lookEvery = 10 * time.Millisecond
 func (s *Store) Idle(ctx context.Context, _ task.Session, _ bool) error { return ctx.Err() }
 
 // Listen calls wake once at its start, and then whenever tasks have been inserted, or released so that they are due at
-// once, by anyone. It asks a connection of its own whether anything was committed (PRAGMA data_version,
+// once, or asked to stop, by anyone. It asks a connection of its own whether anything was committed (PRAGMA data_version,
 // https://sqlite.org/pragma.html#pragma_data_version), and only if so, whether it is of interest: claims and
 // settlements, an agent's own or another's, wake nobody.
 func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
@@ -51,7 +51,7 @@ func newListener(ctx context.Context, db *sql.DB) (*listener, error) {
 	l := &listener{conn: conn}
 	if l.version, err = conn.PrepareContext(ctx, "PRAGMA data_version"); err == nil {
 		l.work, err = conn.PrepareContext(ctx,
-			"SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n FROM sign")
+			"SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n, asked FROM sign")
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -69,24 +69,49 @@ func (l *listener) close() error {
 	return errors.Join(append(errs, l.conn.Close())...)
 }
 
+// work is what counts the reasons to look.
+type work struct {
+	inserted, released, asked int64
+}
+
+// since tells what has happened since an earlier count.
+func (w work) since(earlier work) (n poll.News) {
+	if w.inserted != earlier.inserted || w.released != earlier.released {
+		n |= poll.Due
+	}
+	if w.asked != earlier.asked {
+		n |= poll.Asked
+	}
+	return n
+}
+
+func (l *listener) look(ctx context.Context) (w work, err error) {
+	err = l.work.QueryRowContext(ctx).Scan(&w.inserted, &w.released, &w.asked)
+	return w, err
+}
+
 func (l *listener) loop(ctx context.Context, wake func(poll.News)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	seen, last, first := int64(0), [2]int64{}, true
+	seen, last, first := int64(0), work{}, true
 	for {
 		var version int64
 		if err := l.version.QueryRowContext(ctx).Scan(&version); err != nil {
 			return err
 		}
 		if first || version != seen {
-			var work [2]int64
-			if err := l.work.QueryRowContext(ctx).Scan(&work[0], &work[1]); err != nil {
+			now, err := l.look(ctx)
+			if err != nil {
 				return err
 			}
-			if first || work != last {
-				wake(poll.Due)
+			news := now.since(last)
+			if first {
+				news = poll.Due | poll.Asked
 			}
-			seen, last, first = version, work, false
+			if news != 0 {
+				wake(news)
+			}
+			seen, last, first = version, now, false
 		}
 		select {
 		case <-ctx.Done():

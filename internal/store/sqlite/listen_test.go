@@ -78,15 +78,16 @@ func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 	require.NoError(t, err)
 	l, err := newListener(t.Context(), h.read)
 	require.NoError(t, err)
-	var work [2]int64
-	require.NoError(t, l.work.QueryRowContext(t.Context()).Scan(&work[0], &work[1]))
-	require.Equal(t, [2]int64{3, 0}, work, "none of this is a reason to look")
+	seen, err := l.look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, work{inserted: 3}, seen, "none of this is a reason to look")
 
 	_, err = h.Settle(t.Context(), session, []poll.Settlement{released(tasks[2])})
 	require.NoError(t, err)
 	await(t, woken)
-	require.NoError(t, l.work.QueryRowContext(t.Context()).Scan(&work[0], &work[1]))
-	require.Equal(t, [2]int64{3, 1}, work, "another agent may take what is given back")
+	seen, err = l.look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, work{inserted: 3, released: 1}, seen, "another agent may take what is given back")
 	require.NoError(t, l.close())
 	require.Empty(t, woken, "once, and for nothing else")
 }

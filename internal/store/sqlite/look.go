@@ -18,8 +18,8 @@ import (
 func (s *Store) Get(ctx context.Context, id task.ID) (info *ops.Info, err error) {
 	err = s.view(ctx, "get task", func(t *sql.Tx) error {
 		var found []ops.Info
-		err := scanInfos(ctx, t, &found, "SELECT "+columns+", finished_at, output, "+agentName("tasks")+
-			" FROM tasks WHERE id = ?", int64(id))
+		err := scanInfos(ctx, t, &found, "SELECT "+columns+", finished_at, output, detached, "+
+			notes+", "+agentName("tasks")+" FROM tasks WHERE id = ?", int64(id))
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,10 @@ func agentName(table string) string {
 	return "ifnull((SELECT name FROM agent WHERE session = " + table + ".session), '')"
 }
 
-// scanInfos appends the rows of a query for columns, finished_at, output and the agent's name.
+// notes are the columns of what a task has said of itself beside its checkpoint, and of what was asked of it.
+const notes = "progress, ifnull(message, ''), cancel_asked, ifnull(cancel_by, '')"
+
+// scanInfos appends the rows of a query for columns, finished_at, output, detached, notes and the agent's name.
 func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, args ...any) error {
 	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -49,10 +52,11 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 	}
 	return eachRow(rows, func(rows *sql.Rows) error {
 		var r record
-		var finished time.Time
-		var output sql.NullString
-		var agent string
-		if err := rows.Scan(append(r.fields(), timeOf{&finished}, &output, &agent)...); err != nil {
+		var finished, asked time.Time
+		var output, progress sql.NullString
+		var i ops.Info
+		if err := rows.Scan(append(r.fields(), timeOf{&finished}, &output, &i.Detached, &progress, &i.Message,
+			timeOf{&asked}, &i.CancelBy, &i.Agent)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -60,9 +64,11 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: task.Verdict(r.outcome),
 			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, GiveBacks: k.GiveBacks, Touched: k.Touched, Fence: k.Fence,
-			Session: r.session, Agent: agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
+			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
 			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: output.String,
+			Progress: raw(progress), Message: i.Message, Checkpoint: k.Checkpoint, CancelAsked: pointer(asked),
+			CancelBy: i.CancelBy, Detached: i.Detached,
 		})
 		return nil
 	})
@@ -120,15 +126,15 @@ func listQuery(table string, f ops.Filter) (text string, args []any, err error) 
 	if err != nil {
 		return "", nil, err
 	}
-	from, finished := table, "NULL"
+	from, finished, detached := table, "NULL", "ifnull(detached, 0)"
 	if table == "task_archive" {
-		finished = "finished_at"
+		finished, detached = "finished_at", "0"
 		if f.Key == "" && f.Type == "" && len(f.States) > 0 && !slices.Contains(f.States, task.StateSucceeded) {
 			from += " INDEXED BY task_archive_unwell"
 			where += " AND state <> 'succeeded'"
 		}
 	}
-	return "SELECT " + columns + ", " + finished + ", NULL, " + agentName(table) + " FROM " + from + where +
+	return "SELECT " + columns + ", " + finished + ", NULL, " + detached + ", " + notes + ", " + agentName(table) + " FROM " + from + where +
 		" ORDER BY id DESC LIMIT ?", args, nil
 }
 

@@ -43,7 +43,7 @@ func TestPlans(t *testing.T) {
 			"archive":      {archiveQuery, []string{byID}},
 			"release":      {releaseQuery, []string{byID}},
 			"delete":       {deleteQuery, []string{byID}},
-			"ended":        {endedQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"}},
+			"missed":       {missedQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"}},
 			"dead":         {deadQuery, []string{"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"}},
 			"judge":        {judgeQuery, []string{byID}},
 			"enqueue":      {keyedQuery, []string{"USING COVERING INDEX task_key (type=? AND key=?)"}},

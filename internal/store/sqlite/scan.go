@@ -10,14 +10,15 @@ import (
 // columns of task and task_archive that a Task is read from, in the order of record.fields.
 const columns = `id, type, state, fence, attempt, ifnull(max_attempts, 0), give_backs, touched, payload, result, labels,
 	ifnull(key, ''), ifnull(region, ''), priority, ifnull(traceparent, ''), ifnull(created_by, ''), ifnull(outcome, ''),
-	ifnull(error, ''), ifnull(policy, 0), created_at, run_at, claimed_at, lease_until, deadline, ifnull(session, 0)`
+	ifnull(error, ''), ifnull(policy, 0), created_at, run_at, claimed_at, lease_until, deadline, ifnull(session, 0),
+	checkpoint`
 
 // record is a row as it is read.
 type record struct {
 	task.Task
-	outcome, err            string
-	session                 task.Session
-	payload, result, labels sql.NullString
+	outcome, err                        string
+	session                             task.Session
+	payload, result, labels, checkpoint sql.NullString
 }
 
 // fields are where to scan columns to.
@@ -27,13 +28,13 @@ func (r *record) fields() []any {
 		&r.payload, &r.result, &r.labels,
 		&r.Key, &r.Region, &r.Priority, &r.Traceparent, &r.CreatedBy, &r.outcome,
 		&r.err, &r.Policy, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.ClaimedAt}, timeOf{&r.LeaseEnd},
-		timeOf{&r.Deadline}, &r.session,
+		timeOf{&r.Deadline}, &r.session, &r.checkpoint,
 	}
 }
 
 // complete gives the Task once the fields are filled.
 func (r *record) complete() task.Task {
-	r.Payload, r.Result, r.Labels = raw(r.payload), raw(r.result), raw(r.labels)
+	r.Payload, r.Result, r.Labels, r.Checkpoint = raw(r.payload), raw(r.result), raw(r.labels), raw(r.checkpoint)
 	if r.outcome != "" {
 		r.Previous = &task.Previous{Outcome: task.Verdict(r.outcome), Error: r.err}
 	}

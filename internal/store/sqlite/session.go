@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
@@ -62,8 +63,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 		}
 		st = lease.Standing{Now: t.now}
 		return t.query(func(r *sql.Rows) error {
-			var h lease.Held
-			err := r.Scan(&h.ID, &h.Fence, &h.Claim)
+			h, err := t.scanHeld(r)
 			st.Held = append(st.Held, h)
 			return err
 		}, heldQuery, int64(p.Session))
@@ -71,37 +71,19 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 	return st, err
 }
 
-const heldQuery = "SELECT id, fence, ifnull(claim, 0) FROM task INDEXED BY task_running WHERE session = ? AND " +
-	running + " ORDER BY id"
+const heldQuery = "SELECT id, fence, ifnull(claim, 0), lease_until, ping_due, detached IS NOT NULL, " +
+	"cancel_asked IS NOT NULL AND state = 'running', ifnull(cancel_by, '') " +
+	"FROM task INDEXED BY task_running WHERE session = ? AND " + running + " ORDER BY id"
 
-const renewQuery = `
-	UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
-	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
-
-// Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
-func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
-	if len(rows) == 0 {
-		return nil, nil
+// scanHeld reads a row of heldQuery.
+func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
+	var until, due time.Time
+	err = r.Scan(&h.ID, &h.Fence, &h.Claim, timeOf{&until}, timeOf{&due}, &h.Detached, &h.CancelAsked, &h.CancelReason)
+	h.Left = until.Sub(t.now)
+	if !due.IsZero() {
+		h.Pinged, h.PingDue = true, due.Sub(t.now)
 	}
-	answers := make([]lease.Answer, len(rows))
-	err := s.update(ctx, "renew leases", func(t *tx) error {
-		for i, r := range rows {
-			n, err := t.exec(renewQuery,
-				int64(r.ID), int64(r.Fence), int64(session), r.Exact, stamp(t.now.Add(r.Window-r.Age)))
-			if err != nil {
-				return fmt.Errorf("task %d: %w", r.ID, err)
-			}
-			answers[i] = lease.Lost
-			if n == 1 {
-				answers[i] = lease.Applied
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answers, nil
+	return h, err
 }
 
 // Leave ends the session's presence.

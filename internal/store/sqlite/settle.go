@@ -31,7 +31,8 @@ func (*Store) Failpoints() []string { return Failpoints() }
 
 // kept are the columns that a finished row takes along as they are.
 const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-	created_at, session, claim, policy, lease_until, claimed_at, deadline`
+	created_at, session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked,
+	cancel_by`
 
 // held is the condition that the row is still that of the hold being settled.
 const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
@@ -42,19 +43,23 @@ const archiveQuery = `
 	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(?10, result), ?11, ?12, ?13
 	FROM task WHERE ` + held
 
-// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end.
+// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end. A row that was
+// asked to stop is released only where ?13 is true: whoever decided knew it, or the row is to be rolled back.
 const releaseQuery = `
 	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7,
 		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9), result = ifnull(?10, result),
 		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
-		claim = NULL, claimed_at = NULL, lease_until = NULL
-	WHERE ` + held
+		claim = NULL, claimed_at = NULL, lease_until = NULL, detached = NULL, ping_due = NULL,
+		cancel_asked = NULL, cancel_by = NULL
+	WHERE ` + held + ` AND (cancel_asked IS NULL OR ?13)`
 
-// endedQuery tells whether a settlement that matches no row repeats one that was applied.
-const endedQuery = `
+// missedQuery tells of a settlement that was not applied whether it repeats one that was, and whether the row is still
+// held.
+const missedQuery = `
 	SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3)
 		OR EXISTS (SELECT 1 FROM task WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3 AND NOT ` + running + `)
-		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND session = ?3)`
+		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND session = ?3),
+		EXISTS (SELECT 1 FROM task WHERE ` + held + `)`
 
 const historyQuery = `
 	INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state,
@@ -67,35 +72,48 @@ func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Se
 		return nil, nil
 	}
 	var answers []lease.Answer
-	err := s.update(ctx, "settle tasks", func(t *tx) error {
-		if err := s.fail(failBegun); err != nil {
-			return err
-		}
-		b := &settling{tx: t, session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
-		for i := range rows {
-			if err := b.settle(i, &rows[i]); err != nil {
-				return fmt.Errorf("task %d: %w", rows[i].ID, err)
-			}
-		}
-		if err := s.fail(failArchived); err != nil {
-			return err
-		}
-		if err := b.finish(); err != nil {
-			return err
-		}
-		if err := s.fail(failDeleted); err != nil {
-			return err
-		}
-		answers = b.answers
-		return s.fail(failCommit)
+	err := s.change(ctx, "settle tasks", func(t *tx) (err error) {
+		answers, err = t.settle(session, rows, s.fail)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.fail(failCommitted); err != nil {
-		return nil, s.explain("settle tasks", err)
-	}
 	return answers, nil
+}
+
+// change is update with the points at which a change can be made to fail.
+func (s *Store) change(ctx context.Context, op string, fn func(*tx) error) error {
+	err := s.update(ctx, op, func(t *tx) error {
+		if err := s.fail(failBegun); err != nil {
+			return err
+		}
+		if err := fn(t); err != nil {
+			return err
+		}
+		return s.fail(failCommit)
+	})
+	if err != nil {
+		return err
+	}
+	return s.explain(op, s.fail(failCommitted))
+}
+
+// settle applies the ends of holds; fail is called at the points between.
+func (t *tx) settle(session task.Session, rows []poll.Settlement, fail func(string) error) ([]lease.Answer, error) {
+	b := &settling{tx: t, session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
+	for i := range rows {
+		if err := b.settle(i, &rows[i]); err != nil {
+			return nil, fmt.Errorf("task %d: %w", rows[i].ID, err)
+		}
+	}
+	if err := fail(failArchived); err != nil {
+		return nil, err
+	}
+	if err := b.finish(); err != nil {
+		return nil, err
+	}
+	return b.answers, fail(failDeleted)
 }
 
 // settling is one call of Settle.
@@ -120,6 +138,9 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	} else if !e.Next.State.Waiting() {
 		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
 	}
+	if err := b.note(b.session, e.ID, e.Fence, &e.Notes); err != nil {
+		return err
+	}
 	n, err := apply(e)
 	if err != nil {
 		return err
@@ -128,9 +149,12 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 		b.answers[i] = lease.Applied
 		return b.remember(e)
 	}
-	ended := false
-	err = b.row([]any{&ended}, endedQuery, int64(e.ID), int64(e.Fence), int64(b.session))
-	if ended {
+	var ended, ours bool
+	err = b.row([]any{&ended, &ours}, missedQuery, int64(e.ID), int64(e.Fence), int64(b.session))
+	switch {
+	case ours: // nothing but a cancellation keeps a row that is held from being settled
+		b.answers[i] = lease.Unaware
+	case ended:
 		b.answers[i] = lease.Ended
 	}
 	return err
@@ -167,7 +191,8 @@ func (b *settling) release(e *poll.Settlement) (int64, error) {
 	if e.Next.Delay <= 0 && !e.Next.AfterLease {
 		b.due = true
 	}
-	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease)...)
+	aware := e.CancelKnown || e.Next.State.Phase() == task.Rollback
+	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware)...)
 }
 
 // remember writes the history: every hold but a silent one, and but a first attempt that finished its task, of which

@@ -15,20 +15,24 @@ import (
 
 // deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. A session (?3)
 // that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. One that was
-// seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. It
-// reads every row that runs, and there are no more of these than agents have workers.
+// seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. A
+// detached row depends on its lease alone. It reads every row that runs, and there are no more of these than agents have
+// workers, and detached tasks.
 const deadQuery = `
-	SELECT t.id, a.session IS NOT NULL AS present
+	SELECT t.id, a.session IS NOT NULL AS present, t.detached IS NOT NULL AS detached
 	FROM task AS t INDEXED BY task_running
 		LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > ?1 AND a.seen_at <= ?4
 	WHERE t.state IN ('running', 'rollback_running')
 		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1 AND seen_at <= ?4)
-		AND (ifnull(t.lease_until <= ?1, 1) OR a.session IS NULL)
+		AND (ifnull(t.lease_until <= ?1, 1) OR a.session IS NULL AND t.detached IS NULL)
 	ORDER BY t.id LIMIT ?2`
 
 const judgeQuery = `
-	UPDATE task SET fence = fence + 1, session = ?1, claim = 0, lease_until = ?2
-	WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + columns
+	UPDATE task SET fence = fence + 1, session = ?1, claim = 0, lease_until = ?2, detached = NULL, ping_due = NULL
+	WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + judged
+
+// judged are the columns of scanJudged.
+const judged = columns + ", cancel_asked IS NOT NULL AND state = 'running'"
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
@@ -37,13 +41,12 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 	}
 	var swept []poll.Swept
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
-		present := map[task.ID]bool{}
+		found := map[task.ID]poll.Swept{}
 		ids := []task.ID{}
 		err := t.query(func(r *sql.Rows) error {
-			var id task.ID
-			var p bool
-			err := r.Scan(&id, &p)
-			ids, present[id] = append(ids, id), p
+			var d poll.Swept
+			err := r.Scan(&d.ID, &d.Present, &d.Detached)
+			ids, found[d.ID] = append(ids, d.ID), d
 			return err
 		}, deadQuery, stamp(t.now), limit, int64(session), stamp(t.now.Add(time.Second)))
 		if err != nil || len(ids) == 0 {
@@ -53,22 +56,30 @@ func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judg
 		if err != nil {
 			return fmt.Errorf("encode task ids: %w", err)
 		}
-		var tasks []task.Task
-		if err := t.query(scanTasks(&tasks), judgeQuery, int64(session), stamp(t.now.Add(judge)), string(list)); err != nil {
+		return t.query(func(r *sql.Rows) error {
+			row, err := t.scanJudged(r)
+			row.Present, row.Detached = found[row.ID].Present, found[row.ID].Detached
+			swept = append(swept, row)
 			return err
-		}
-		for _, row := range tasks {
-			swept = append(swept, poll.Swept{
-				Task: row, RanFence: row.Fence - 1, Present: present[row.ID], Left: row.Deadline.Sub(t.now),
-			})
-		}
-		return nil
+		}, judgeQuery, int64(session), stamp(t.now.Add(judge)), string(list))
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(swept, func(a, b poll.Swept) int { return cmp.Compare(a.ID, b.ID) })
 	return swept, nil
+}
+
+// scanJudged reads the columns judged.
+func (t *tx) scanJudged(rows *sql.Rows) (poll.Swept, error) {
+	var r record
+	asked := false
+	if err := rows.Scan(append(r.fields(), &asked)...); err != nil {
+		return poll.Swept{}, err
+	}
+	row := r.complete()
+	row.CancelAsked = asked
+	return poll.Swept{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
 }
 
 // anyDead looks for dead rows without the lock.

@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const renewQuery = `
+	UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
+	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
+
+// What a task has said of itself is written over what it said before; most rows have said nothing, and cost nothing.
+const (
+	noted = "progress = ifnull(?4, progress), message = ifnull(?5, message), checkpoint = ifnull(?6, checkpoint)"
+
+	noteQuery = "UPDATE task SET " + noted + " WHERE id = ?1 AND fence = ?2 AND session = ?3 AND " + running
+
+	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on.
+	renewNotedQuery = `
+	UPDATE task SET lease_until = CASE WHEN ?7 THEN ?8 ELSE max(lease_until, ?8) END, ` + noted + `,
+		detached = CASE WHEN ?9 THEN 1 ELSE detached END
+	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
+)
+
+// note writes notes where the hold is still that of the session.
+func (t *tx) note(s task.Session, id task.ID, f task.Fence, n *lease.Notes) error {
+	if n.Empty() {
+		return nil
+	}
+	_, err := t.exec(noteQuery, int64(id), int64(f), int64(s), jsonText(n.Progress), null(n.Message), jsonText(n.Checkpoint))
+	return err
+}
+
+// renew moves one lease's end, and tells how many rows that were.
+func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
+	until := stamp(t.now.Add(r.Window - r.Age))
+	if r.Notes.Empty() && !r.Detach {
+		return t.exec(renewQuery, int64(r.ID), int64(r.Fence), int64(s), r.Exact, until)
+	}
+	return t.exec(renewNotedQuery, int64(r.ID), int64(r.Fence), int64(s), jsonText(r.Progress), null(r.Message),
+		jsonText(r.Checkpoint), r.Exact, until, r.Detach)
+}
+
+// Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	answers := make([]lease.Answer, len(rows))
+	err := s.update(ctx, "renew leases", func(t *tx) error {
+		for i := range rows {
+			n, err := t.renew(session, &rows[i])
+			if err != nil {
+				return fmt.Errorf("task %d: %w", rows[i].ID, err)
+			}
+			if n == 1 {
+				answers[i] = lease.Applied
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
