@@ -74,7 +74,7 @@ type Info struct {
 	CancelAsked *time.Time      `json:"cancel_asked,omitempty"` // when somebody wanted it cancelled while it ran
 	CancelBy    string          `json:"cancel_by,omitempty"`    // who or why, where that was said
 	Detached    bool            `json:"detached,omitempty"`     // it runs without a connection to an agent, on its window alone
-	History     []Attempt       `json:"history,omitempty"` // oldest first
+	History     []Attempt       `json:"history,omitempty"`      // oldest first
 }
 
 // Attempt is one row of the history.

@@ -1,0 +1,62 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// cancels is a store that answers with what it was told to.
+type cancels map[task.ID]any
+
+func (c cancels) Cancel(_ context.Context, id task.ID, _ string) (Cancelled, error) {
+	switch answer := c[id].(type) {
+	case Cancelled:
+		return answer, nil
+	case error:
+		return "", answer
+	}
+	return "", fmt.Errorf("cancel task: %d: %w", id, ErrNoTask)
+}
+
+func TestCancelAllTellsOfEach(t *testing.T) {
+	s := cancels{1: Cancelling, 3: Cancelled(task.StateSucceeded)}
+	got, err := CancelAll(t.Context(), s, []task.ID{3, 2, 1, 1}, "")
+	require.NoError(t, err)
+	require.Equal(t, []CancelReport{
+		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task"}, {ID: 1, Became: Cancelling}, {ID: 1, Became: Cancelling},
+	}, got)
+	got, err = CancelAll(t.Context(), s, nil, "")
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func TestCancelAllStopsWhereTheStoreFails(t *testing.T) {
+	dead := errors.New("connection refused")
+	got, err := CancelAll(t.Context(), cancels{1: Cancelling, 2: dead, 3: Cancelling}, []task.ID{1, 2, 3}, "alice")
+	require.ErrorIs(t, err, dead)
+	require.ErrorContains(t, err, "task 2")
+	require.Equal(t, []CancelReport{{ID: 1, Became: Cancelling}}, got)
+}
+
+func TestCancelAllRefusesWhatNoStoreKeeps(t *testing.T) {
+	for _, by := range []string{"a\x00b", "\xff", strings.Repeat("x", MaxBy+1)} {
+		_, err := CancelAll(t.Context(), cancels{1: Cancelling}, []task.ID{1}, by)
+		require.ErrorAs(t, err, new(*InputError), "%.20q", by)
+	}
+	_, err := CancelAll(t.Context(), cancels{1: Cancelling}, []task.ID{1}, strings.Repeat("x", MaxBy))
+	require.NoError(t, err)
+}
+
+func TestCalled(t *testing.T) {
+	for _, s := range task.States() {
+		require.Equal(t, s == task.StateCancelled || s == task.StateRollbackPending, Cancelled(s).Called(), s)
+	}
+	require.True(t, Cancelling.Called())
+}
