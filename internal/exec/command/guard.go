@@ -22,6 +22,7 @@ type guard struct {
 	cgroups  *cgroup.Tree
 	seeker   seeker
 	last     atomic.Uint64 // number of an attempt, where no guardian gives them
+	forked   func()        // for tests: called between fork and telling the guardian process
 }
 
 // newGuard starts the guardian process, if argv says how, and has it remove dir when the agent is gone. cgroups: they
@@ -100,6 +101,9 @@ func refusal(err error) bool {
 
 // watch tells the guardian process of the group, and from now on when its lease moves.
 func (h *hold) watch(pgid int, l *lease.Lease) {
+	if h.forked != nil {
+		h.forked()
+	}
 	if h.guardian == nil {
 		return
 	}

@@ -1,0 +1,221 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/exec/exectest"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// part is what the test binary is to do as an agent in a process of its own.
+type part struct {
+	Cgroups  bool
+	Scripts  map[string]string // by name; each runs in the directory Dir/name
+	Dir      string
+	Presence time.Duration // told again and again; 0: never
+	Die      bool          // between a fork and its being told of
+	Storm    bool          // run short commands all the time
+}
+
+const partVariable = "LEASEHOLD_TEST_PART"
+
+// agent plays its part until its input ends. It says what happens, a line each.
+func agent() {
+	var p part
+	if err := json.Unmarshal([]byte(os.Getenv(partVariable)), &p); err != nil {
+		panic(err)
+	}
+	var say sync.Mutex
+	tell := func(words ...any) {
+		say.Lock()
+		defer say.Unlock()
+		fmt.Println(words...)
+	}
+	r := newRunner(Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Guardian: guardian.Self()}, p.Cgroups)
+	clock := lease.BootClock()
+	if p.Presence > 0 {
+		go func() {
+			for again := time.NewTicker(p.Presence / 4); ; <-again.C {
+				r.Presence(clock.Now() + p.Presence)
+			}
+		}()
+	}
+	if p.Die {
+		r.guard.forked = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	}
+	h, err := r.guard.begin() // waits for the guardian process
+	if err != nil {
+		panic(err)
+	}
+	h.over()
+	tell("ready", r.guard.run, r.guard.guardian.PID())
+	var leases []*lease.Lease
+	var all sync.WaitGroup
+	for name, script := range p.Scripts {
+		l := exectest.Attempt{Policy: task.Policy{Timeout: time.Hour}}.Lease()
+		leases = append(leases, l)
+		all.Go(func() {
+			c := shell(script)
+			c.Dir, c.StopGrace = filepath.Join(p.Dir, name), 100*time.Millisecond
+			o := r.Run(l, declared(c), c, func() {})
+			tell("outcome", name, o.Verdict, o.Error)
+		})
+	}
+	if p.Storm {
+		for range 8 {
+			go storm(r)
+		}
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		for _, l := range leases {
+			l.Stop(&lease.Cause{Verdict: task.TimedOut, Reason: in.Text()})
+		}
+	}
+	all.Wait()
+	r.Close()
+}
+
+// storm starts commands that end at once, and others that do not.
+func storm(r *Runner) {
+	for {
+		l := exectest.Attempt{}.Lease()
+		c := shell("exit 0")
+		if rand.N(4) == 0 {
+			c = shell("setsid sleep 1000 & exec sleep 1000")
+			time.AfterFunc(20*time.Millisecond, func() { l.Stop(&lease.Cause{Verdict: task.Cancelled}) })
+		}
+		r.Run(l, declared(c), c, func() {})
+		l.Close()
+	}
+}
+
+// actor is such an agent, from outside.
+type actor struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	in       *os.File
+	lines    chan string
+	run      string
+	guardian int
+	dir      string
+}
+
+// act starts an agent and waits until it is ready.
+func act(t *testing.T, p part) *actor {
+	t.Helper()
+	require.True(t, partsArePlayed)
+	a := &actor{t: t, lines: make(chan string, 1000), dir: t.TempDir()}
+	p.Dir = a.dir
+	for name := range p.Scripts {
+		require.NoError(t, os.Mkdir(filepath.Join(a.dir, name), 0o700))
+	}
+	doc, err := json.Marshal(p)
+	require.NoError(t, err)
+	a.cmd = exec.Command(os.Args[0])
+	a.cmd.Env = append(os.Environ(), helperVariable+"=agent", partVariable+"="+string(doc), "TMPDIR="+t.TempDir())
+	a.cmd.Stderr = os.Stderr
+	in, theirs, err := os.Pipe()
+	require.NoError(t, err)
+	a.cmd.Stdin, a.in = in, theirs
+	out, err := a.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, a.cmd.Start())
+	require.NoError(t, in.Close())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer close(a.lines)
+		for said := bufio.NewScanner(out); said.Scan(); {
+			a.lines <- said.Text()
+		}
+		_ = a.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = a.in.Close()
+		_ = a.cmd.Process.Kill()
+		<-over
+		until(t, "its guardian ends", func() bool { return a.guardian == 0 || !lives(a.guardian) })
+	})
+	words := strings.Fields(a.hear("ready"))
+	a.run, a.guardian = words[1], atoi(words[2])
+	return a
+}
+
+// hear waits for a line that begins so.
+func (a *actor) hear(word string) string {
+	a.t.Helper()
+	for late := time.After(30 * time.Second); ; {
+		select {
+		case line, ok := <-a.lines:
+			require.True(a.t, ok, "the agent ended before it said "+word)
+			if strings.HasPrefix(line, word+" ") {
+				return line
+			}
+		case <-late:
+			require.FailNow(a.t, "the agent did not say "+word)
+		}
+	}
+}
+
+func (a *actor) signal(s syscall.Signal) {
+	a.t.Helper()
+	require.NoError(a.t, a.cmd.Process.Signal(s))
+}
+
+// pids are the processes that a script has named in its files pid.*, once its file ready is there.
+func (a *actor) pids(name string) (pids []int) {
+	a.t.Helper()
+	until(a.t, name+" is ready", func() bool {
+		_, err := os.Stat(filepath.Join(a.dir, name, "ready"))
+		return err == nil
+	})
+	files, err := filepath.Glob(filepath.Join(a.dir, name, "pid.*"))
+	require.NoError(a.t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(a.t, err)
+		pid := atoi(strings.TrimSpace(string(text)))
+		require.True(a.t, lives(pid), "%s runs", file)
+		pids = append(pids, pid)
+	}
+	require.NotEmpty(a.t, pids)
+	return pids
+}
+
+// lives tells whether a process is there and no zombie.
+func lives(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err == nil && stat[bytes.LastIndexByte(stat, ')')+2] != 'Z'
+}
+
+// until waits until it is so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for late := time.After(30 * time.Second); !so(); {
+		select {
+		case <-look.C:
+		case <-late:
+			require.FailNow(t, "not within 30 s", what)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/exec/command/cgroup"
+	"github.com/leasehold/leasehold/internal/exec/command/processes"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// The fixtures of docs/operations.md, "What is guaranteed when an agent dies". Each names its processes in files pid.*
+// and then makes the file ready.
+var fixtures = map[string]string{
+	"setsid": `echo $$ > pid.leader; setsid sh -c 'echo $$ > pid.away; exec sleep 1000' &
+while [ ! -s pid.away ]; do sleep 0.01; done; : > ready; wait`,
+	"double fork":  `echo $$ > pid.leader; setsid sh -c 'sleep 1000 & echo $! > pid.away'; : > ready; exec sleep 1000`,
+	"ignored TERM": `trap '' TERM; echo $$ > pid.leader; sleep 1000 & echo $! > pid.child; : > ready; wait`,
+	"wiped environment": `echo $$ > pid.leader; setsid env -i sh -c 'echo $$ > pid.away; exec sleep 1000' &
+while [ ! -s pid.away ]; do sleep 0.01; done; : > ready; wait`,
+}
+
+// What is said there, in one table: who survives in what situation.
+var survivors = []struct {
+	cgroups   bool
+	situation string
+	survive   []string
+}{
+	{true, "times out", nil},
+	{true, "SIGKILL", nil},
+	{true, "SIGSTOP", nil},
+	{false, "times out", []string{"wiped environment"}},
+	{false, "SIGKILL", []string{"wiped environment"}},
+	{false, "SIGSTOP", []string{"wiped environment"}},
+}
+
+// haveCgroups tells whether this test may make cgroups.
+func haveCgroups() bool {
+	tree := cgroup.NewTree()
+	defer tree.Close()
+	return tree != nil
+}
+
+func TestSurvivors(t *testing.T) {
+	for _, c := range survivors {
+		t.Run(fmt.Sprintf("%s, cgroups %v", c.situation, c.cgroups), func(t *testing.T) {
+			if c.cgroups && !haveCgroups() {
+				return // it takes a cgroup v2 in which this user may make some
+			}
+			const presence = 3 * time.Second
+			a := act(t, part{Cgroups: c.cgroups, Scripts: fixtures, Presence: presence})
+			pids := make(map[string][]int)
+			for name := range fixtures {
+				pids[name] = a.pids(name)
+			}
+			t.Cleanup(func() {
+				for _, name := range c.survive {
+					for _, pid := range pids[name] {
+						_ = unix.Kill(pid, unix.SIGKILL)
+					}
+				}
+			})
+			alive := func() (names []string) {
+				for name, list := range pids {
+					if slices.ContainsFunc(list, lives) {
+						names = append(names, name)
+					}
+				}
+				slices.Sort(names)
+				return names
+			}
+			began := time.Now()
+			switch c.situation {
+			case "times out":
+				fmt.Fprintln(a.in, "its time is over")
+				for range fixtures {
+					require.Contains(t, a.hear("outcome"), string(task.TimedOut))
+				}
+				require.Equal(t, c.survive, alive(), "when the last outcome comes")
+			case "SIGKILL":
+				a.signal(syscall.SIGKILL)
+				until(t, "the guardian has seen to all", func() bool { return !lives(a.guardian) })
+				require.Equal(t, c.survive, alive())
+			case "SIGSTOP":
+				a.signal(syscall.SIGSTOP)
+				until(t, "the guardian has seen to all", func() bool { return slices.Equal(alive(), c.survive) })
+				require.Less(t, time.Since(began), presence, "before presence ends")
+				awaitState(t, a.cmd.Process.Pid, 'T')
+				a.signal(syscall.SIGCONT)
+				for range fixtures {
+					require.Contains(t, a.hear("outcome"), "drained the agent stood still")
+				}
+			}
+			t.Logf("%s after %s", c.situation, time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// many are 50 attempts, each with a child that left its group.
+func many() map[string]string {
+	scripts := make(map[string]string)
+	for n := range 50 {
+		scripts[fmt.Sprint(n)] = fixtures["setsid"]
+	}
+	return scripts
+}
+
+func TestAgentKilledWithMany(t *testing.T) {
+	a := act(t, part{Scripts: many()})
+	var pids []int
+	for name := range many() {
+		pids = append(pids, a.pids(name)...)
+	}
+	require.Len(t, pids, 100)
+	a.signal(syscall.SIGKILL)
+	began := time.Now()
+	until(t, "nothing is left", func() bool { return !slices.ContainsFunc(pids, lives) })
+	t.Logf("none was alive after %s", time.Since(began).Round(time.Millisecond))
+	require.Less(t, time.Since(began), time.Second)
+	until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
+	left, err := filepath.Glob(filepath.Join(variable(a.cmd.Env, "TMPDIR"), "*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "private directories")
+}
+
+func variable(env []string, name string) (value string) {
+	for _, v := range env {
+		if text, ok := strings.CutPrefix(v, name+"="); ok {
+			value = text // the last one counts
+		}
+	}
+	return value
+}
+
+// A frozen agent's children are dead when its presence is over, and the guardian does not freeze with it.
+func TestAgentStoppedWithMany(t *testing.T) {
+	const presence = 4 * time.Second
+	a := act(t, part{Scripts: many(), Presence: presence})
+	var pids []int
+	for name := range many() {
+		pids = append(pids, a.pids(name)...)
+	}
+	a.signal(syscall.SIGSTOP)
+	began := time.Now()
+	until(t, "nothing is left", func() bool { return !slices.ContainsFunc(pids, lives) })
+	took := time.Since(began)
+	t.Logf("none was alive after %s", took.Round(time.Millisecond))
+	require.Less(t, took, presence)
+	require.Greater(t, took, presence/4, "it had been there until then")
+	require.True(t, lives(a.guardian))
+	a.signal(syscall.SIGCONT)
+	for range 50 {
+		require.Contains(t, a.hear("outcome"), "drained the agent stood still")
+	}
+}
+
+// An agent that is killed between a fork and telling of it leaves nothing.
+func TestAgentKilledBeforeItTells(t *testing.T) {
+	for _, cgroups := range []bool{true, false} {
+		a := act(t, part{Cgroups: cgroups, Die: true, Scripts: map[string]string{"one": fixtures["setsid"]}})
+		until(t, "the agent is dead", func() bool { return !lives(a.cmd.Process.Pid) })
+		until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
+		require.Zero(t, marked(t, a.run))
+	}
+}
+
+// An agent that is killed while it starts commands and stops others leaves nothing, whatever it was about.
+func TestAgentKilledInAStorm(t *testing.T) {
+	for round := range 10 {
+		a := act(t, part{Cgroups: round%2 == 0, Storm: true, Presence: time.Hour})
+		<-time.After(time.Duration(10+14*round) * time.Millisecond)
+		a.signal(syscall.SIGKILL)
+		until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
+		require.Zero(t, marked(t, a.run))
+	}
+}
+
+// A guardian that is killed is there again, and knows what runs.
+func TestGuardianKilledThenAgent(t *testing.T) {
+	a := act(t, part{Scripts: many()})
+	var pids []int
+	for name := range many() {
+		pids = append(pids, a.pids(name)...)
+	}
+	require.NoError(t, unix.Kill(a.guardian, unix.SIGKILL))
+	until(t, "another guardian", func() bool {
+		for _, pid := range children(t, a.cmd.Process.Pid) {
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if pid != a.guardian && string(name) == "lh-guardian\n" {
+				a.guardian = pid
+				return true
+			}
+		}
+		return false
+	})
+	require.True(t, slices.ContainsFunc(pids, lives))
+	a.signal(syscall.SIGKILL)
+	until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
+	require.False(t, slices.ContainsFunc(pids, lives))
+}
+
+// children are the processes that a process has started.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the thread may have ended
+		for field := range strings.FieldsSeq(string(text)) {
+			pids = append(pids, atoi(field))
+		}
+	}
+	return pids
+}
+
+// marked counts the processes of a run, and kills none.
+func marked(t *testing.T, run string) (n int) {
+	t.Helper()
+	_, err := processes.Kill(processes.Run(run), func(uint64) bool {
+		n++
+		return false
+	})
+	require.NoError(t, err)
+	return n
+}
