@@ -46,23 +46,22 @@ func applications() []application {
 // TestExamples takes every application through the same: what it enqueues in its own transaction is done, what it
 // rolls back is not there, what makes no sense is rejected.
 func TestExamples(t *testing.T) {
-	// test/examples/prepare says which of them can run here; test/all names those that cannot.
-	usable, limited := os.LookupEnv("LEASEHOLD_EXAMPLES")
 	for _, app := range applications() {
-		if limited && !strings.Contains(" "+usable+" ", " "+app.dir+" ") {
+		if !usable(app.dir) {
 			continue
 		}
 		t.Run(app.dir, func(t *testing.T) {
-			t.Run("postgres", func(t *testing.T) {
-				url := harness.Database(t)
-				play(t, app, stores{agent: url, app: harness.Application(t, url), driver: "pgx", source: url, schema: "leasehold."})
-			})
-			t.Run("sqlite", func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "leasehold.db")
-				play(t, app, stores{agent: "sqlite:" + file, app: "sqlite:" + file, driver: "sqlite", source: file})
-			})
+			t.Run("postgres", func(t *testing.T) { play(t, app, onPostgres(t)) })
+			t.Run("sqlite", func(t *testing.T) { play(t, app, onSQLite(t)) })
 		})
 	}
+}
+
+// usable tells whether a language's examples can run here: test/examples/prepare finds out, and test/all names those that
+// cannot.
+func usable(language string) bool {
+	all, limited := os.LookupEnv("LEASEHOLD_EXAMPLES")
+	return !limited || strings.Contains(" "+all+" ", " "+language+" ")
 }
 
 // stores are the addresses of one store.
@@ -70,6 +69,38 @@ type stores struct {
 	agent, app     string // for the agent, and for the application
 	driver, source string // for the test
 	schema         string
+}
+
+func onPostgres(t *testing.T) stores {
+	t.Helper()
+	url := harness.Database(t)
+	return stores{agent: url, app: harness.Application(t, url), driver: "pgx", source: url, schema: "leasehold."}
+}
+
+func onSQLite(t *testing.T) stores {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "leasehold.db")
+	return stores{
+		agent: "sqlite:" + file, app: "sqlite:" + file,
+		driver: "sqlite", source: "file:" + file + "?_pragma=busy_timeout(5000)",
+	}
+}
+
+// open connects to the store, as the test's own.
+func (s stores) open(t *testing.T) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(s.driver, s.source)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// interpreters is where the examples find their interpreters: Debian's packages of drivers belong to Debian's.
+func interpreters() string {
+	if runtime.GOOS == "linux" {
+		return "PATH=/usr/bin:/bin:" + os.Getenv("PATH")
+	}
+	return "PATH=" + os.Getenv("PATH")
 }
 
 // stage is one application with its agent.
@@ -128,11 +159,9 @@ func start(t *testing.T, app application, s stores) *stage {
 	env := []string{
 		"DATABASE_URL=" + s.app, "APP_URL=" + st.base, fmt.Sprintf("PORT=%d", port), "LEASEHOLD_STORE=" + s.agent,
 		"WEBHOOK_SECRET=whsec_" + base64.StdEncoding.EncodeToString([]byte("the test's own secret, 32 bytes!")),
+		interpreters(),
 	}
 	st.base += app.prefix
-	if runtime.GOOS == "linux" { // Debian's packages of drivers belong to Debian's interpreters
-		env = append(env, "PATH=/usr/bin:/bin:"+os.Getenv("PATH"))
-	}
 	dir := filepath.Join(harness.Root(), "examples", app.dir)
 	agent := harness.StartAgent(t, harness.AgentOptions{
 		Name: "agent", Store: s.agent, Paths: []string{filepath.Join(dir, "leasehold.hcl")}, Env: env,
@@ -146,6 +175,14 @@ func start(t *testing.T, app application, s stores) *stage {
 	cmd := exec.Command("/usr/bin/env", argv...) // env finds it in the PATH above
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	harness.StartProcess(t, app.dir, cmd)
+	untilListens(t, port)
+	st.db = s.open(t)
+	return st
+}
+
+// untilListens waits until an application takes connections.
+func untilListens(t *testing.T, port int) {
+	t.Helper()
 	harness.Until(t, 20*time.Second, "the application listens", func() bool {
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err != nil {
@@ -153,12 +190,6 @@ func start(t *testing.T, app application, s stores) *stage {
 		}
 		return conn.Close() == nil
 	})
-
-	var err error
-	st.db, err = sql.Open(s.driver, s.source)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.db.Close()) })
-	return st
 }
 
 // post asks the application for something and returns the tasks that it has enqueued.

@@ -1,0 +1,28 @@
+# Tasks whose effects happen exactly once, in transactions of their own.
+
+store {
+  url = env("DATABASE_URL")
+}
+
+task "points.credit" {
+  command {
+    argv = ["python3", "sqlite.py", "credit"]
+    env  = { DATABASE_URL = env("DATABASE_URL") }
+  }
+}
+
+task "points.import" {
+  timeout = "10m"
+  command {
+    argv = ["python3", "sqlite.py", "import"]
+    env  = { DATABASE_URL = env("DATABASE_URL") }
+  }
+}
+
+task "points.mirror" {
+  timeout = "10m"
+  command {
+    argv = ["python3", "sqlite.py", "mirror"]
+    env  = { OTHER_DATABASE_URL = env("OTHER_DATABASE_URL") }
+  }
+}
