@@ -24,7 +24,7 @@ type cli struct {
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the effective configuration."`
 	Migrate    migrateCmd    `cmd:"" help:"Look at the store's schema, and change it."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Enqueue a task."`
-	Task       taskCmd       `cmd:"" help:"Look at tasks, and wait for them."`
+	Task       taskCmd       `cmd:"" help:"Look at tasks, wait for them, and call them off."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	later

@@ -24,8 +24,11 @@ const defaultStore = "sqlite:leasehold.db"
 // dataStore is everything that a store does.
 type dataStore interface {
 	lease.Store
+	lease.Remote
 	poll.Store
+	poll.Adopter
 	ops.Store
+	ops.Canceller
 	ops.Maintenance
 	Migrator() store.Migrator
 	Close() error

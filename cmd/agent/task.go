@@ -17,8 +17,9 @@ type taskCmd struct {
 	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
 	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
 
+	Cancel taskCancelCmd `cmd:"" help:"Call tasks off."`
+
 	Why      laterCmd `cmd:"" hidden:"" passthrough:""`
-	Cancel   laterCmd `cmd:"" hidden:"" passthrough:""`
 	Retry    laterCmd `cmd:"" hidden:"" passthrough:""`
 	Rollback laterCmd `cmd:"" hidden:"" passthrough:""`
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -66,8 +68,12 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 	line("state", a.state(i.State))
 	line("story", ops.Story(i))
 	line("error", ops.OneLine(i.Error, most))
+	line("progress", progress(i.Progress))
+	line("message", ops.OneLine(i.Message, most))
+	line("cancel asked", cancelAsked(i))
 	line("result", cut(compactJSON(i.Result), most))
 	line("payload", cut(compactJSON(i.Payload), most))
+	line("checkpoint", cut(compactJSON(i.Checkpoint), most))
 	line("labels", compactJSON(i.Labels))
 	line("key", ops.OneLine(i.Key, most))
 	line("region", ops.OneLine(i.Region, most))
@@ -79,7 +85,7 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 	line("created by", ops.OneLine(i.CreatedBy, most))
 	line("due", ops.Time(i.RunAt))
 	line("claimed", timeOf(i.ClaimedAt))
-	line("lease until", timeOf(i.LeaseEnd))
+	line("lease until", leaseEnd(i))
 	line("deadline", timeOf(i.Deadline))
 	line("finished", timeOf(i.FinishedAt))
 	if err := writeTable(w, t); err != nil {
@@ -97,6 +103,44 @@ func attempts(i *ops.Info) string {
 		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
 	}
 	return strconv.Itoa(i.Attempt)
+}
+
+// progress is how far a task has come, for people: 40%, 40 of 100, or the position that it named.
+func progress(doc json.RawMessage) string {
+	const most = 100
+	var v any
+	if json.Unmarshal(doc, &v) != nil {
+		return ops.OneLine(string(doc), most)
+	}
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(math.Floor(v*1000+1e-9)/10, 'f', -1, 64) + "%" // 99.99% is not 100%
+	case string:
+		return ops.OneLine(v, most)
+	case map[string]any:
+		var count struct{ Done, Total json.Number }
+		if json.Unmarshal(doc, &count) == nil && count.Done != "" && count.Total != "" {
+			return fmt.Sprintf("%s of %s", count.Done, count.Total)
+		}
+	}
+	return ops.OneLine(string(doc), most)
+}
+
+// cancelAsked is when, and by whom, a task was to be cancelled.
+func cancelAsked(i *ops.Info) string {
+	if i.CancelAsked == nil || i.CancelBy == "" {
+		return timeOf(i.CancelAsked)
+	}
+	const most = 100
+	return timeOf(i.CancelAsked) + " by " + ops.OneLine(i.CancelBy, most)
+}
+
+// leaseEnd is until when the task is held.
+func leaseEnd(i *ops.Info) string {
+	if i.LeaseEnd == nil || !i.Detached {
+		return timeOf(i.LeaseEnd)
+	}
+	return timeOf(i.LeaseEnd) + " (detached: whatever becomes of its agent)"
 }
 
 func showHistory(w io.Writer, history []ops.Attempt) error {
