@@ -86,7 +86,7 @@ func (s *Store) renewRound(
 		}
 		var ours map[task.ID]bool
 		if len(applied) < len(places) {
-			if ours, err = collectIDs(conn.Query(ctx, s.sql.renewTold, int64(session), ids, fences)); err != nil {
+			if ours, err = idSet(conn.Query(ctx, s.sql.renewTold, int64(session), ids, fences)); err != nil {
 				return err
 			}
 		}
@@ -150,8 +150,8 @@ func (s *Store) renewOnce(
 	}
 	args := []any{int64(session), ids, fences, left, exact}
 	if !more {
-		return collectIDs(conn.Query(ctx, s.sql.renew, args...))
+		return idSet(conn.Query(ctx, s.sql.renew, args...))
 	}
-	return collectIDs(conn.Query(ctx, s.sql.renewMore,
+	return idSet(conn.Query(ctx, s.sql.renewMore,
 		append(args, detach, notes.progress, notes.message, notes.checkpoint)...))
 }

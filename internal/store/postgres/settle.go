@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -155,18 +154,28 @@ func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Se
 
 // rounds splits rows so that no id stands in a round twice, and sorts each round by id. It gives their places.
 func rounds(n int, id func(int) task.ID) [][]int {
-	var all [][]int
-	seen := make(map[task.ID]int, n)
-	for i := range n {
-		r := seen[id(i)]
-		seen[id(i)]++
-		if r == len(all) {
-			all = append(all, make([]int, 0, n-i))
-		}
-		all[r] = append(all[r], i)
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
 	}
-	for _, places := range all {
-		slices.SortFunc(places, func(a, b int) int { return cmp.Compare(id(a), id(b)) })
+	slices.SortFunc(places, func(a, b int) int {
+		if c := cmp.Compare(id(a), id(b)); c != 0 {
+			return c
+		}
+		return a - b
+	})
+	all := [][]int{make([]int, 0, n)}
+	round := 0
+	for i, p := range places {
+		if i > 0 && id(places[i-1]) == id(p) {
+			round++
+		} else {
+			round = 0
+		}
+		if round == len(all) {
+			all = append(all, nil)
+		}
+		all[round] = append(all[round], p)
 	}
 	return all
 }
@@ -199,7 +208,7 @@ func (r *settling) run(ctx context.Context, places []int) error {
 		if err != nil || len(busy) == 0 || wait > lockLast {
 			return err
 		}
-		kept, err := collectIDs(r.conn.Query(ctx, r.s.sql.kept, r.ids(busy)))
+		kept, err := idSet(r.conn.Query(ctx, r.s.sql.kept, r.ids(busy)))
 		if err != nil {
 			return err
 		}
@@ -217,16 +226,17 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 	if err := r.s.failAt(failBefore); err != nil {
 		return nil, err
 	}
-	some := make([]poll.Settlement, len(places))
+	some := make([]*poll.Settlement, len(places))
 	for i, p := range places {
-		some[i] = r.rows[p]
+		some[i] = &r.rows[p]
 	}
 	applied, err := r.settle(ctx, some)
 	if err != nil {
 		return nil, err
 	}
+	slices.Sort(applied)
 	for _, p := range places {
-		if applied[r.rows[p].ID] {
+		if _, found := slices.BinarySearch(applied, int64(r.rows[p].ID)); found {
 			r.answers[p] = lease.Applied
 		} else {
 			missed = append(missed, p)
@@ -235,22 +245,17 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 	return missed, r.s.failAt(failAfter)
 }
 
-// settle sends rows that are done the short way, and the others, or all where that way is barred, the long one.
-func (r *settling) settle(ctx context.Context, some []poll.Settlement) (map[task.ID]bool, error) {
-	var done, others []poll.Settlement
+// settle sends rows that are done the short way, and the others, or all where that way is barred, the long one. It gives
+// the ids of those that were applied.
+func (r *settling) settle(ctx context.Context, some []*poll.Settlement) (applied []int64, err error) {
+	var done, others []*poll.Settlement
 	if !r.s.kept.lately(time.Now()) {
-		for i := range some {
-			if isDone(&some[i]) {
-				done = append(done, some[i])
-			} else {
-				others = append(others, some[i])
-			}
-		}
+		done, others = split(some)
 	}
 	if len(done) == 0 {
 		return r.s.settleSome(ctx, r.conn, r.session, some)
 	}
-	applied, err := r.s.settleDone(ctx, r.conn, r.session, done)
+	applied, err = r.s.settleDone(ctx, r.conn, r.session, done)
 	switch {
 	case code(err) == codeNoLock:
 		r.s.kept.note(time.Now())
@@ -261,8 +266,20 @@ func (r *settling) settle(ctx context.Context, some []poll.Settlement) (map[task
 		return applied, err
 	}
 	rest, err := r.s.settleSome(ctx, r.conn, r.session, others)
-	maps.Copy(applied, rest)
-	return applied, err
+	return append(applied, rest...), err
+}
+
+// split parts rows that are done from the others.
+func split(some []*poll.Settlement) (done, others []*poll.Settlement) {
+	done = make([]*poll.Settlement, 0, len(some))
+	for _, row := range some {
+		if isDone(row) {
+			done = append(done, row)
+		} else {
+			others = append(others, row)
+		}
+	}
+	return done, others
 }
 
 // told fills in the answers of rows that were passed over, and gives the places of the busy ones.

@@ -59,12 +59,11 @@ func isDone(r *poll.Settlement) bool {
 
 // settleDone settles rows that are done, sorted by id and no id twice, and tells which were applied.
 func (s *Store) settleDone(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
-) (map[task.ID]bool, error) {
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+) (applied []int64, err error) {
 	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]pgtype.Interval, len(rows))
 	var results, outputs []string
-	for i := range rows {
-		r := &rows[i]
+	for i, r := range rows {
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
 		started[i] = pgtype.Interval{Microseconds: r.Started.Microseconds(), Valid: true}
 		results = sparse(results, i, len(rows), storableResult(r.Outcome.Result))

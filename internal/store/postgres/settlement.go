@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,9 +19,9 @@ import (
 // server refuses would keep the whole batch from ever being settled: it is found by halving the batch, and kept in
 // another form.
 func (s *Store) settleSome(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
-) (map[task.ID]bool, error) {
-	applied, err := s.settleOnce(ctx, conn, session, rows)
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+) (applied []int64, err error) {
+	applied, err = s.settleOnce(ctx, conn, session, rows)
 	switch {
 	case noPartition(err):
 		if err := s.failAt(failPartition); err != nil {
@@ -37,11 +38,12 @@ func (s *Store) settleSome(
 		return applied, err
 	case len(rows) == 1 && (rows[0].Outcome.Result != nil || hasJSON(&rows[0].Notes)):
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(rows[0].ID), "err", err)
-		if rows[0].Outcome.Result != nil {
-			rows[0].Outcome.Result = asString(rows[0].Outcome.Result)
+		quoted := *rows[0]
+		if quoted.Outcome.Result != nil {
+			quoted.Outcome.Result = asString(quoted.Outcome.Result)
 		}
-		rows[0].Notes = asStrings(rows[0].Notes)
-		return s.settleOnce(ctx, conn, session, rows)
+		quoted.Notes = asStrings(quoted.Notes)
+		return s.settleOnce(ctx, conn, session, []*poll.Settlement{&quoted})
 	case len(rows) == 1:
 		return nil, err
 	}
@@ -51,10 +53,7 @@ func (s *Store) settleSome(
 		return nil, err
 	}
 	rest, err := s.settleSome(ctx, conn, session, rows[half:])
-	for id := range rest {
-		applied[id] = true
-	}
-	return applied, err
+	return append(applied, rest...), err
 }
 
 // noPartition tells whether the archive has no partition for the row's day: its check_violation names no constraint.
@@ -72,15 +71,15 @@ func badValue(err error) bool {
 
 // settleOnce runs the statement to its end, commit included.
 func (s *Store) settleOnce(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []poll.Settlement,
-) (applied map[task.ID]bool, err error) {
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+) (applied []int64, err error) {
 	return s.collectSettled(ctx, conn, s.sql.settle, settleArgs(session, rows)...)
 }
 
 // collectSettled runs a statement that settles to its end, commit included, and collects the ids that it gives.
 func (s *Store) collectSettled(
 	ctx context.Context, conn *pgx.Conn, text string, args ...any,
-) (applied map[task.ID]bool, err error) {
+) (applied []int64, err error) {
 	err = s.committed(ctx, conn, func(q rowsQuerier) error {
 		applied, err = collectIDs(q.Query(ctx, text, args...))
 		return err
@@ -102,14 +101,31 @@ func (s *Store) committed(ctx context.Context, conn *pgx.Conn, f func(rowsQuerie
 	})
 }
 
-func collectIDs(rows pgx.Rows, err error) (map[task.ID]bool, error) {
+func collectIDs(rows pgx.Rows, err error) (ids []int64, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := map[task.ID]bool{}
-	var id int64
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error { ids[task.ID(id)] = true; return nil })
-	return ids, err
+	defer rows.Close()
+	var row cells
+	for rows.Next() && row.err == nil {
+		row.at(rows)
+		ids = append(ids, row.int(0))
+	}
+	rows.Close()
+	return ids, cmp.Or(rows.Err(), row.err)
+}
+
+// idSet is collectIDs for those who look up more than they go through.
+func idSet(rows pgx.Rows, err error) (map[task.ID]bool, error) {
+	ids, err := collectIDs(rows, err)
+	if err != nil {
+		return nil, err
+	}
+	set := make(map[task.ID]bool, len(ids))
+	for _, id := range ids {
+		set[task.ID(id)] = true
+	}
+	return set, nil
 }
 
 // settleColumns are the parameters of settleSQL after the session.
@@ -133,11 +149,11 @@ type settleColumns struct {
 	notes               noteColumns
 }
 
-func settleArgs(session task.Session, rows []poll.Settlement) []any {
+func settleArgs(session task.Session, rows []*poll.Settlement) []any {
 	var c settleColumns
-	for i := range rows {
-		c.add(&rows[i])
-		c.notes.set(i, len(rows), &rows[i].Notes)
+	for i, row := range rows {
+		c.add(row)
+		c.notes.set(i, len(rows), &row.Notes)
 	}
 	return []any{
 		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.giveBacks, c.touched,
