@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -29,6 +30,7 @@ type engine interface {
 	Health() error
 	// Fit tells whether the session is present in the store and may claim.
 	Fit() bool
+	ping.Pings
 }
 
 // Bounds of the parts once they are interrupted.
@@ -48,6 +50,7 @@ type agent struct {
 	listener net.Listener
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
+	pings    *pings
 	engine   engine
 	release  func() // of what the engine holds
 }
@@ -64,7 +67,8 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	if a.listener, err = api.Listen(ctx, cfg.Agent.Listen); err != nil {
 		return nil, err
 	}
-	a.engine, a.release = newEngine(cfg, s, log, a.metrics, guardian)
+	a.pings = newPings(a.listener, cfg.Agent.Advertise)
+	a.engine, a.release = a.makeEngine(guardian)
 	return a, nil
 }
 
@@ -140,7 +144,7 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 // listen is the listener: it answers until everything else has ended or is about to.
 func (a *agent) listen(s *signals) part {
 	server := api.New(a.listener, api.Options{
-		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log,
+		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log, Pings: a.handler(),
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
 			return draining

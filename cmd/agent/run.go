@@ -75,7 +75,7 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 			return nil, errors.Join(err, closeStore(s))
 		}
 	}
-	switch err := ping(ctx, s); {
+	switch err := reach(ctx, s); {
 	case isSchemaError(err):
 		return nil, errors.Join(err, closeStore(s))
 	case err != nil:
@@ -94,7 +94,7 @@ const (
 func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
 	start := time.Now()
 	for {
-		err := ping(ctx, s)
+		err := reach(ctx, s)
 		if err == nil || isSchemaError(err) {
 			break
 		}
@@ -113,7 +113,8 @@ func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
 	return err
 }
 
-func ping(ctx context.Context, s dataStore) error {
+// reach checks that the store can be reached and has the binary's schema.
+func reach(ctx context.Context, s dataStore) error {
 	call, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	return s.Ping(call)

@@ -11,9 +11,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// sweepEvery is how often a session looks for rows whose hold has ended.
+// sweepEvery is how often a session looks for rows whose hold has ended: spread, not less than once a second.
 func sweepEvery(presence time.Duration) time.Duration {
-	return min(max(presence/8, 100*time.Millisecond), time.Second)
+	return min(max(presence/8, 100*time.Millisecond), 600*time.Millisecond)
 }
 
 // sweepLoop judges what others left behind until stopped ends. An observer judges nobody, and nobody is judged by a

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ type Agent struct {
 type AgentOptions struct {
 	Name   string
 	Store  string   // its URL
+	Listen string   // 127.0.0.1:0 unless it is said
 	Agent  string   // further attributes of the agent block, as HCL
 	Config string   // further blocks, as HCL
 	Paths  []string // further configuration files
@@ -35,10 +37,10 @@ type AgentOptions struct {
 func StartAgent(t testing.TB, o AgentOptions) *Agent {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), o.Name+".hcl")
-	text := fmt.Sprintf("agent {\n  name = %q\n  listen = \"127.0.0.1:0\"\n%s\n}\n%s\n", o.Name, o.Agent, o.Config)
+	text := fmt.Sprintf("agent {\n  name = %q\n  listen = %q\n%s\n}\n%s\n", o.Name, cmp.Or(o.Listen, "127.0.0.1:0"), o.Agent, o.Config)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	args := []string{"run", "--migrate", "--store", o.Store, file}
-	cmd := exec.Command(binary(t), append(args, o.Paths...)...) //nolint:noctx // StartProcess ends it
+	cmd := exec.Command(Binary(t), append(args, o.Paths...)...) //nolint:noctx // StartProcess ends it
 	cmd.Dir, cmd.Env = filepath.Dir(file), environment(o.Env)
 	const ready = `"agent ready"`
 	a := &Agent{StartProcess(t, o.Name, cmd, ready), o.Name}

@@ -62,7 +62,7 @@ func Run(t testing.TB, env []string, args ...string) (out string, exit int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), commandWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd := exec.CommandContext(ctx, Binary(t), args...)
 	cmd.Dir, cmd.Env = t.TempDir(), environment(env)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -85,7 +85,8 @@ func MustRun(t testing.TB, env []string, args ...string) (out string) {
 	return out
 }
 
-func binary(t testing.TB) string {
+// Binary is the path of the agent's program.
+func Binary(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv(variable)
 	require.NotEmpty(t, path, "TestMain has to call harness.Main")
