@@ -40,18 +40,16 @@ func newParent() string {
 // make makes a directory, and its parent where that is not there (any more: some clean up such places). Everybody may
 // pass through the parent, and only the agent look into it.
 func (s *dirs) make(c *syscall.Credential) (*privateDir, error) {
-	d, err := makeDir(s.parent, c)
-	if !errors.Is(err, os.ErrNotExist) {
-		return d, err
-	}
-	if err := os.Mkdir(s.parent, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("make a private directory: %w", err)
-	}
-	if !guardian.IsOwnDir(s.parent) { // once it has been there, its name can be known
-		return nil, fmt.Errorf("make a private directory: %s is another's", s.parent)
-	}
-	if err := os.Chmod(s.parent, 0o711); err != nil { //nolint:gosec // commands of other users pass through it
-		return nil, fmt.Errorf("make a private directory: %w", err)
+	if !guardian.IsOwnDir(s.parent) {
+		if err := os.Mkdir(s.parent, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, fmt.Errorf("make a private directory: %w", err)
+		}
+		if !guardian.IsOwnDir(s.parent) { // once it has been there, its name can be known
+			return nil, fmt.Errorf("make a private directory: %s is another's", s.parent)
+		}
+		if err := os.Chmod(s.parent, 0o711); err != nil { //nolint:gosec // commands of other users pass through it
+			return nil, fmt.Errorf("make a private directory: %w", err)
+		}
 	}
 	return makeDir(s.parent, c)
 }

@@ -30,7 +30,15 @@ func (p *process) signal(s syscall.Signal) {
 }
 
 // gone tells whether leader and group have ended.
-func (p *process) gone() bool { return p.ended() && groupGone(p.pid) }
+func (p *process) gone() bool { return p.ended() && p.groupGone() }
+
+// groupGone is what tells whether nothing lives in the group, once the leader has been reaped.
+func (p *process) groupGone() bool {
+	if gone := p.shared.gone; gone != nil {
+		return gone(p.pid)
+	}
+	return groupGone(p.pid)
+}
 
 // awaitGone waits until leader and group have ended, for at most d.
 func (p *process) awaitGone(d time.Duration) bool {
@@ -53,14 +61,14 @@ func (p *process) await(d time.Duration, meanwhile func()) bool {
 	case <-over.C:
 		return false
 	}
-	for pause := firstLook; !groupGone(p.pid); pause = min(2*pause, lastLook) {
+	for pause := firstLook; !p.groupGone(); pause = min(2*pause, lastLook) {
 		meanwhile()
 		look := time.NewTimer(pause)
 		select {
 		case <-look.C:
 		case <-over.C:
 			look.Stop()
-			return groupGone(p.pid)
+			return p.groupGone()
 		}
 	}
 	return true

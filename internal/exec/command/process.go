@@ -32,6 +32,7 @@ type process struct {
 type shared struct {
 	running sync.WaitGroup // goroutines, which end with their process or shortly after
 	stuck   sync.WaitGroup // goroutines, which end with a process that SIGKILL did not end, or the runner
+	gone    func(int) bool // for tests: in the place of groupGone
 	buffers sync.Pool      // of *[]byte, readSize long
 }
 

@@ -223,6 +223,13 @@ func (g *Guardian) PID() int {
 	return g.child.cmd.Process.Pid
 }
 
+// Watched is how many attempts are not over.
+func (g *Guardian) Watched() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.attempts)
+}
+
 // tell tells the guardian process; while there is none, the next one is told of all. g.mu is held.
 func (g *Guardian) tell(r record) {
 	c := g.child

@@ -1,0 +1,93 @@
+package processes
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+)
+
+// sleeper starts a process with that environment in a group of its own.
+func sleeper(t *testing.T, env ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+func signalled(t *testing.T, cmd *exec.Cmd) syscall.Signal {
+	t.Helper()
+	require.Error(t, cmd.Wait())
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	return status.Signal()
+}
+
+func TestKillByMark(t *testing.T) {
+	r := NewRun()
+	long := "LONG=" + strings.Repeat("x", 100_000) // pages of it
+	one, two := sleeper(t, r.Mark(1)), sleeper(t, long, r.Mark(2), "B=2")
+	two2 := sleeper(t, "A=1", r.Mark(2))
+	other, plain := sleeper(t, NewRun().Mark(1)), sleeper(t)
+	found, err := Kill(r, func(n uint64) bool { return n == 2 })
+	require.NoError(t, err)
+	require.Equal(t, map[uint64]int{2: 2}, found)
+	require.Equal(t, syscall.SIGKILL, signalled(t, two))
+	require.Equal(t, syscall.SIGKILL, signalled(t, two2))
+	for _, cmd := range []*exec.Cmd{one, other, plain} {
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		require.Equal(t, syscall.SIGTERM, signalled(t, cmd), "it was left alone")
+	}
+	found, err = Kill(r, func(uint64) bool { return true })
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
+func TestStarted(t *testing.T) {
+	clock := lease.BootClock()
+	before := clock.Now()
+	cmd := sleeper(t)
+	after := clock.Now()
+	at, ok := Started(cmd.Process.Pid)
+	require.True(t, ok)
+	const tick = 10 * time.Millisecond
+	require.GreaterOrEqual(t, at, before-2*tick)
+	require.LessOrEqual(t, at, after+tick)
+	_, ok = Started(1 << 30)
+	require.False(t, ok)
+}
+
+func TestStatOfAnyName(t *testing.T) {
+	s, err := readStat(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, s.threads)
+	require.Equal(t, syscall.Getpgrp(), s.group)
+	require.False(t, s.dead())
+	require.NoError(t, os.WriteFile("/proc/self/comm", []byte(") 1 Z 2 ("), 0o600))
+	again, err := readStat(os.Getpid())
+	require.NoError(t, err)
+	require.Equal(t, s.group, again.group)
+	require.Equal(t, s.started, again.started)
+}
+
+// Only what runs this very program with those arguments, and one thread, is taken for a child on its way.
+func TestHalfway(t *testing.T) {
+	require.False(t, Halfway(nil))
+	require.False(t, Halfway(Arguments(os.Getpid())), "a process of many threads")
+	cmd := sleeper(t)
+	require.False(t, Halfway(Arguments(cmd.Process.Pid)), "another program")
+	require.NotEmpty(t, Arguments(cmd.Process.Pid))
+	require.Empty(t, Arguments(1<<30))
+}
