@@ -213,3 +213,11 @@ func TestProgressAsApplicationsWriteIt(t *testing.T) {
 		require.True(t, json.Valid(info.Progress))
 	}
 }
+
+func settleAll(rows ...task.Task) []poll.Settlement {
+	all := make([]poll.Settlement, len(rows))
+	for i, row := range rows {
+		all[i] = succeeded(row)
+	}
+	return all
+}
