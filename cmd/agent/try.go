@@ -80,6 +80,11 @@ func (c tryCmd) Run(a *app) error {
 	if c.Curl {
 		return a.printCurl(l, typ)
 	}
+	pings, err := listenFor(l, a.err, a.log())
+	if err != nil {
+		return err
+	}
+	defer pings.close()
 	e := envelope.Of(l, typ)
 	doc, err := e.JSON()
 	if err != nil {
@@ -91,7 +96,7 @@ func (c tryCmd) Run(a *app) error {
 		}
 	}
 	start := time.Now()
-	outcome := a.attempt(l, typ)
+	outcome := a.attempt(l, typ, pings)
 	result := report(l, typ, outcome, doc, time.Since(start))
 	if err := a.print(result, result.show); err != nil {
 		return err
@@ -135,7 +140,7 @@ func claimed(name string, payload json.RawMessage, t *task.Type) *lease.Lease {
 }
 
 // attempt runs it; an interrupt cancels it, as an operator would.
-func (a *app) attempt(l *lease.Lease, t *task.Type) task.Outcome {
+func (a *app) attempt(l *lease.Lease, t *task.Type, p *tryout) task.Outcome {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
 	ended := make(chan struct{})
@@ -150,7 +155,7 @@ func (a *app) attempt(l *lease.Lease, t *task.Type) task.Outcome {
 		}
 	}()
 	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(t)})
-	outcome := runner.Run(l, t)
+	outcome := p.outcome(runner.Run(l, t))
 	runner.Close()
 	close(ended)
 	<-watching

@@ -54,7 +54,8 @@ type Lease struct {
 	over    bool
 	alarm   alarm
 	said    said
-	moved   func() // called when end has moved; nil: nobody minds
+	moved   func()           // called when end has moved; nil: nobody minds
+	heard   func(Ping, Pong) // called with each ping; nil: nobody minds
 
 	detached  bool   // the attempt goes on without the agent
 	completed bool   // the task has ended itself in the store: there is nothing left to settle
@@ -186,6 +187,13 @@ func (l *Lease) PingURL() string {
 
 // SetPingURL says where the task can ping. It comes before the attempt starts.
 func (l *Lease) SetPingURL(url func() string) { l.url = url }
+
+// OnPing has f called with each ping and its answer. f must not block.
+func (l *Lease) OnPing(f func(Ping, Pong)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = f
+}
 
 // OnMove has f called whenever the lease's end has moved, until Close. f must not block.
 func (l *Lease) OnMove(f func()) {

@@ -35,7 +35,11 @@ func (l *Lease) Ping(p Ping) Pong {
 	l.mu.Lock()
 	now := l.clock.Now()
 	pong, by := l.take(&p, now)
+	heard := l.heard
 	l.mu.Unlock()
+	if heard != nil {
+		heard(p, pong)
+	}
 	switch {
 	case by == 0:
 	case l.warden != nil:
