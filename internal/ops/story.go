@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -53,13 +54,33 @@ func standing(i *Info, again bool) []string {
 		}
 		return []string{"waiting"}
 	case i.State.Running():
-		return []string{running}
+		return []string{running + progress(i) + because(i.Message)}
 	case i.State == task.StateSucceeded:
 		return []string{running, "succeeded" + because(i.Error)} // as where a result was too large to keep
 	case i.ClaimedAt != nil && i.Touched && !again && i.State.Phase() == task.Run:
 		return []string{running, string(i.State) + because(i.Error)}
 	}
 	return []string{string(i.State) + because(i.Error)}
+}
+
+// progress is what the task has said of how far it is: " 40%", " at page 40", or nothing.
+func progress(i *Info) string {
+	var share float64
+	var count struct{ Done, Total float64 }
+	var position string
+	switch {
+	case i.Progress == nil:
+		return ""
+	case json.Unmarshal(i.Progress, &share) == nil:
+	case json.Unmarshal(i.Progress, &position) == nil:
+		const most = 60
+		return " at " + OneLine(position, most)
+	case json.Unmarshal(i.Progress, &count) == nil && count.Total > 0:
+		share = count.Done / count.Total
+	default:
+		return ""
+	}
+	return fmt.Sprintf(" %.0f%%", 100*share)
 }
 
 // claimLatency is how long the task was due before it was claimed.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -124,7 +125,16 @@ func TestStory(t *testing.T) {
 		"waiting":                               {State: task.StatePending},
 		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},
 		"claimed 1.2 ms, running":               {State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed},
-		"claimed 1.2 ms, running, succeeded":    {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true},
+		"claimed 1.2 ms, running 40%": {
+			State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed, Progress: json.RawMessage(`0.4`),
+		},
+		"claimed 1.2 ms, running 25% (page 1 of 4)": {
+			State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed, Progress: json.RawMessage(`{"done":1,"total":4}`), Message: "page 1 of 4",
+		},
+		"claimed 1.2 ms, running at page 40": {
+			State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed, Progress: json.RawMessage(`"page 40"`),
+		},
+		"claimed 1.2 ms, running, succeeded": {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true},
 		"claimed 1.2 ms, running, succeeded (result not kept)": {
 			State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "result not kept",
 		},
