@@ -11,25 +11,27 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Adopting is a sweep of one row ($3, $4), whoever holds it and whatever its window says: the attempt itself says that
-// it is over. The session that judges the row already (claim 0, and the next fence) gets it again, with the fence that
-// it has: its first reply may have been lost.
+// Adopting is a sweep of one row ($3, $4) that depends on no session, or on this one, whatever its window says: the
+// attempt itself says that it is over. The session that judges the row already (claim 0, and the next fence) gets it
+// again, with the fence that it has: its first reply may have been lost.
 const adoptSQL = `
 WITH mine AS MATERIALIZED (
-    SELECT t.id, t.session, t.detached, t.claim = 0 AS again FROM {schema}.task AS t
-    WHERE t.id = $3 AND (t.fence = $4 AND t.claim > 0 OR t.fence = $4 + 1 AND t.claim = 0 AND t.session = $1)
+    SELECT t.id, t.session, t.detached FROM {schema}.task AS t
+    WHERE t.id = $3 AND (t.fence = $4 AND t.claim > 0 AND (t.detached OR t.session = $1)
+                         OR t.fence = $4 + 1 AND t.claim = 0 AND t.session = $1)
     FOR UPDATE OF t SKIP LOCKED
 ), dead AS MATERIALIZED (
-    SELECT m.id, m.detached, m.again, EXISTS (
+    SELECT m.id, m.detached, EXISTS (
         SELECT FROM {schema}.agent AS a WHERE a.session = m.session AND a.present_until > now()
           AND a.seen_at <= now() + interval '1 second') AS present
     FROM mine AS m
 )
 ` + judgeText
 
-// What stands in the way of adopting the attempt $2 of the task $1: it holds the row, or somebody judges it (busy); it
-// has been judged as failed or rejected (ended). A first attempt that finished its task left no history: the fence of
-// the archive's row tells, raised by the judgement, where there was one, and by the settlement.
+// What stands in the way of adopting the attempt $2 of the task $1: somebody keeps the row, or another
+// session has it, to run or to judge (busy); it has been judged as failed or rejected (ended). A first attempt that
+// finished its task left no history: the fence of the archive's row tells, raised by the judgement, where there was one,
+// and by the settlement.
 const judgedSQL = `
 SELECT
     EXISTS (SELECT FROM {schema}.task AS t

@@ -325,10 +325,6 @@ func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
 	for i, h := range list {
 		out[i] = h
 		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
-		if m.live == nil {
-			out[i].Left = 0
-		}
-		out[i].Left, out[i].PingDue = time.Duration(inHalves(out[i].Left)), time.Duration(inHalves(out[i].PingDue))
 		out[i].Left = time.Duration(inHalves(h.Left)) * half
 		out[i].PingDue = time.Duration(inHalves(h.PingDue)) * half
 	}
