@@ -14,7 +14,7 @@ import (
 // adoptableQuery finds the row that an attempt with the fence holds, or whose hold is being judged, and tells by whom.
 const adoptableQuery = `
 	SELECT t.session, t.detached IS NOT NULL, t.claim = 0, a.session IS NOT NULL
-	FROM task AS t LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > ?3 AND a.seen_at <= ?4
+	FROM task AS t NOT INDEXED LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > ?3 AND a.seen_at <= ?4
 	WHERE t.id = ?1 AND t.state IN ('running', 'rollback_running')
 		AND (t.fence = ?2 AND t.claim > 0 OR t.fence = ?2 + 1 AND t.claim = 0)`
 

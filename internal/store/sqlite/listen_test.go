@@ -99,3 +99,51 @@ func released(row task.Task) poll.Settlement {
 		Next: task.Transition{State: task.StatePending}, Outcome: task.Outcome{Verdict: task.Drained},
 	}
 }
+
+// Whoever holds what is asked to stop looks at once, and only then: pings and completions are no reason.
+func TestCancellationsWake(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	session := h.session(t, p)
+	rows := h.held(t, session, p, task.Run, 3, 0)
+	l, err := newListener(t.Context(), h.read)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.close()) }()
+	before, err := l.look(t.Context())
+	require.NoError(t, err)
+	news := func() poll.News {
+		t.Helper()
+		now, err := l.look(t.Context())
+		require.NoError(t, err)
+		n := now.since(before)
+		before = now
+		return n
+	}
+	const cancel = "INSERT INTO cancel (id) VALUES (?)"
+	require.NoError(t, h.exec(t, "INSERT INTO ping (id, fence, progress) VALUES (?, ?, 0.5)", int64(rows[0].ID), int64(rows[0].Fence)))
+	require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?, ?)", int64(rows[0].ID), int64(rows[0].Fence)))
+	require.NoError(t, h.exec(t, cancel, int64(rows[0].ID)))
+	require.Zero(t, news(), "what has finished is not asked anything")
+	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
+	require.Equal(t, poll.Asked, news())
+	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
+	require.Zero(t, news(), "once")
+	_, err = h.Cancel(t.Context(), rows[2].ID, "alice")
+	require.NoError(t, err)
+	require.Equal(t, poll.Asked, news())
+
+	failed := released(h.held(t, session, p, task.Run, 1, 0)[0])
+	failed.Silent, failed.Next = false, task.Transition{State: task.StateRetryPending, Touched: true, Delay: time.Hour}
+	_, err = h.Settle(t.Context(), session, []poll.Settlement{failed})
+	require.NoError(t, err)
+	news()
+	require.NoError(t, h.exec(t, cancel, int64(failed.ID)))
+	require.Equal(t, poll.Due, news(), "its rollback is due")
+	require.NoError(t, h.exec(t, cancel, int64(failed.ID)))
+	require.Zero(t, news(), "and stays as it is")
+	id := h.Insert(t, ops.Request{Type: "x", In: time.Hour})[0]
+	news()
+	require.NoError(t, h.exec(t, cancel, int64(id)))
+	require.Zero(t, news(), "nobody has anything to do")
+}

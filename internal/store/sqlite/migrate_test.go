@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // empty opens a store on a new file without a schema.
@@ -61,6 +62,7 @@ func TestUpDownUp(t *testing.T) {
 		undone, err := m.Down(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, v, undone.Version)
+		require.Equal(t, shapeAt(t, v-1), shape(t, h.app), "as if the step had never been")
 	}
 	require.Len(t, shape(t, h.app), 1, "only schema_version stays")
 	_, err = m.Down(t.Context())
@@ -69,6 +71,72 @@ func TestUpDownUp(t *testing.T) {
 	_, err = m.Up(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, first, shape(t, h.app))
+}
+
+// shapeAt is the schema of a file that has come to that version and never further.
+func shapeAt(t *testing.T, version int) []string {
+	t.Helper()
+	h := empty(t)
+	require.NoError(t, h.exec(t, createVersions))
+	for _, st := range steps()[:version] {
+		require.NoError(t, h.exec(t, st.up))
+	}
+	return shape(t, h.app)
+}
+
+// Rows of each state go up a step and down again, and lose nothing but what came with the step.
+func TestUpAndDownKeepTheRows(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	session := h.session(t, p)
+	rows := h.held(t, session, p, task.Run, 3, time.Hour)
+	_, err := h.Settle(t.Context(), session, []poll.Settlement{succeeded(rows[0]), released(rows[1])})
+	require.NoError(t, err)
+	require.NoError(t, h.Leave(t.Context(), session))
+	rest := func() (all []string) {
+		for _, table := range []string{"task", "task_archive"} {
+			rows, err := h.app.QueryContext(t.Context(), `SELECT id || type || state || fence || payload || ifnull(lease_until, '') ||
+				ifnull(result, '') || ifnull(deadline, '') FROM `+table+" ORDER BY id")
+			require.NoError(t, err)
+			require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+				var text string
+				err := r.Scan(&text)
+				all = append(all, text)
+				return err
+			}))
+		}
+		return all
+	}
+	before, key := rest(), h.secret(t)
+	require.Len(t, before, 3)
+	_, err = h.Migrator().Down(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, rest())
+	_, err = h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, rest())
+	got, err := h.Get(t.Context(), rows[2].ID)
+	require.NoError(t, err)
+	require.Nil(t, got.Checkpoint)
+	require.False(t, got.Detached)
+	require.NotEqual(t, key, h.secret(t), "it is made anew")
+}
+
+func (h *harness) secret(t *testing.T) []byte {
+	t.Helper()
+	key, err := h.Secret(t.Context())
+	require.NoError(t, err)
+	require.Len(t, key, 32)
+	return key
+}
+
+func TestEachFileHasASecretOfItsOwn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	require.NotEqual(t, h.secret(t), newHarness(t).secret(t))
+	require.Equal(t, h.secret(t), openHarness(t, h.path, nil).secret(t))
+	require.Error(t, h.exec(t, "INSERT INTO secret (id, key) VALUES (2, x'00')"), "and only one")
 }
 
 func TestTheScriptDoesWhatUpDoes(t *testing.T) {

@@ -57,7 +57,7 @@ CREATE VIEW lease_terms AS
           FROM (SELECT task.*, CASE WHEN state = 'rollback_running'
                        THEN ifnull(json_extract(policy.body, '$.rollback'), policy.body) ELSE policy.body END AS part
                 FROM task LEFT JOIN policy ON policy.hash = task.policy
-                WHERE state IN ('running', 'rollback_running')));
+                WHERE +state IN ('running', 'rollback_running'))); -- +: by id, however few rows seem to run
 
 -- INSERT INTO hold (id, fence) raises unless the task is held with that fence. Inside a transaction for writing it stays
 -- so until that ends. A row that is being judged (claim = 0) is held by no attempt.
@@ -171,10 +171,9 @@ BEGIN
     SELECT RAISE(ABORT, 'there is no task with this id') WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
 
-    UPDATE sign SET asked = asked + 1
-    WHERE EXISTS (SELECT 1 FROM task WHERE id = NEW.id AND state = 'running' AND cancel_asked IS NULL);
     UPDATE task SET cancel_asked = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), cancel_by = nullif(CAST(NEW.by AS TEXT), '')
     WHERE id = NEW.id AND state = 'running' AND cancel_asked IS NULL;
+    UPDATE sign SET asked = asked + 1 WHERE changes() > 0; -- rows that the statement before has changed
 
     -- What was started and waits for its next attempt is undone, if it can be; its type's rollback counts from nought.
     UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, give_backs = 0,
@@ -182,7 +181,7 @@ BEGIN
         error = 'cancelled while it waited' || ifnull(', by ' || nullif(CAST(NEW.by AS TEXT), ''), '')
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND touched
       AND EXISTS (SELECT 1 FROM policy WHERE hash = task.policy AND json_type(body, '$.rollback') = 'object');
-    UPDATE sign SET n = n + 1 WHERE EXISTS (SELECT 1 FROM task WHERE id = NEW.id AND state = 'rollback_pending');
+    UPDATE sign SET n = n + 1 WHERE changes() > 0;
 
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
