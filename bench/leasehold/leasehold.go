@@ -50,6 +50,7 @@ func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
 	metrics := telemetry.NewMetrics(prometheus.NewRegistry())
 	var executor poll.Executor = inner{e.doer}
 	var gate poll.Gate
+	exec.Parallel(cfg.Tasks)
 	if j.Kind == work.HTTP || j.Kind == work.Exec {
 		runner := exec.New(exec.Options{Log: logger(), Metrics: metrics, Version: "bench", Workers: cfg.Agent.Workers})
 		executor, gate, e.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Close

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -43,6 +44,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		return err
 	}
 	defer survivePipes()()
+	exec.Parallel(cfg.Tasks)
 	log := a.log()
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
