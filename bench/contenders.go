@@ -88,11 +88,20 @@ func (o *options) onPostgres(of func(string) []string) []rig.Contender {
 
 // program is the agent as it is released.
 func (o *options) program() *rig.Program {
-	return &rig.Program{Ready: "agent ready", Command: func(dir, url string) ([]string, error) {
+	command := func(dir, url, task string) ([]string, error) {
 		path := filepath.Join(dir, "bench.hcl")
-		text := "agent {\n listen = \"127.0.0.1:0\"\n}\ntask \"" + work.TaskType + "\" {\n webhook {\n url = \"http://127.0.0.1:9\"\n }\n}\n"
+		text := "agent {\n listen = \"127.0.0.1:0\"\n}\ntask \"" + work.TaskType + "\" {\n" + task + "\n}\n"
 		return []string{o.agent, "run", "--store", url, path}, os.WriteFile(path, []byte(text), 0o600)
-	}}
+	}
+	return &rig.Program{
+		Ready: "agent ready",
+		Command: func(dir, url string) ([]string, error) {
+			return command(dir, url, "webhook {\n url = \"http://127.0.0.1:9\"\n }")
+		},
+		Accepting: func(dir, url, target string) ([]string, error) {
+			return command(dir, url, fmt.Sprintf("timeout = \"1h\"\nheartbeat = \"15s\"\nwebhook {\n url = %q\n async = true\n }", target))
+		},
+	}
 }
 
 func onFiles(of func(string) []string) []rig.Contender {

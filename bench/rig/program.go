@@ -16,7 +16,9 @@ import (
 type Program struct {
 	// Command gives the command line; files that it needs go into dir.
 	Command func(dir, url string) ([]string, error)
-	Ready   string // what a line of its output has in it once it is at work
+	// Accepting is Command for rows that are posted to target, which goes on with them after a 202. nil: it cannot.
+	Accepting func(dir, url, target string) ([]string, error)
+	Ready     string // what a line of its output has in it once it is at work
 }
 
 // stopWithin is how long a program may take to end after SIGTERM.
