@@ -1,13 +1,13 @@
 # Tasks whose effects happen exactly once, in transactions of their own.
 
 store {
-  url = env("DATABASE_URL")
+  url = env("DATABASE_URL", "postgres://127.0.0.1/app")
 }
 
 task "points.credit" {
   command {
     argv = ["python3", "postgres.py", "credit"]
-    env  = { DATABASE_URL = env("DATABASE_URL") }
+    env  = { DATABASE_URL = env("DATABASE_URL", "postgres://127.0.0.1/app") }
   }
 }
 
@@ -15,7 +15,7 @@ task "points.import" {
   timeout = "10m"
   command {
     argv = ["python3", "postgres.py", "import"]
-    env  = { DATABASE_URL = env("DATABASE_URL") }
+    env  = { DATABASE_URL = env("DATABASE_URL", "postgres://127.0.0.1/app") }
   }
 }
 
@@ -23,6 +23,6 @@ task "points.mirror" {
   timeout = "10m"
   command {
     argv = ["python3", "postgres.py", "mirror"]
-    env  = { OTHER_DATABASE_URL = env("OTHER_DATABASE_URL") }
+    env  = { OTHER_DATABASE_URL = env("OTHER_DATABASE_URL", "postgres://127.0.0.1/other") }
   }
 }

@@ -1,13 +1,13 @@
 # Tasks whose effects happen exactly once, in transactions of their own.
 
 store {
-  url = env("DATABASE_URL")
+  url = env("DATABASE_URL", "sqlite:leasehold.db")
 }
 
 task "points.credit" {
   command {
     argv = ["python3", "sqlite.py", "credit"]
-    env  = { DATABASE_URL = env("DATABASE_URL") }
+    env  = { DATABASE_URL = env("DATABASE_URL", "sqlite:leasehold.db") }
   }
 }
 
@@ -15,7 +15,7 @@ task "points.import" {
   timeout = "10m"
   command {
     argv = ["python3", "sqlite.py", "import"]
-    env  = { DATABASE_URL = env("DATABASE_URL") }
+    env  = { DATABASE_URL = env("DATABASE_URL", "sqlite:leasehold.db") }
   }
 }
 
@@ -23,6 +23,6 @@ task "points.mirror" {
   timeout = "10m"
   command {
     argv = ["python3", "sqlite.py", "mirror"]
-    env  = { OTHER_DATABASE_URL = env("OTHER_DATABASE_URL") }
+    env  = { OTHER_DATABASE_URL = env("OTHER_DATABASE_URL", "sqlite:other.db") }
   }
 }

@@ -30,7 +30,8 @@ function credit(array $task, array $data): void
     $db->exec('BEGIN IMMEDIATE'); // PDO's own beginTransaction would begin with a read
     run($db, 'INSERT INTO hold (id, fence) VALUES (?, ?)', $task['id'], $task['fence']);
     add($db, $data['name'], $data['points']);
-    run($db, 'INSERT INTO complete (id, fence, result) VALUES (?, ?, ?)', $task['id'], $task['fence'], '{"credited": true}');
+    $complete = 'INSERT INTO complete (id, fence, result) VALUES (?, ?, ?)';
+    run($db, $complete, $task['id'], $task['fence'], '{"credited": true}');
     $db->exec('COMMIT');
 }
 

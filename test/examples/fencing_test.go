@@ -311,7 +311,9 @@ func TestFencingGuide(t *testing.T) {
 		language, code, _ := strings.Cut(part, "\n")
 		if i%2 == 1 && (language == "python" || language == "php" || language == "sql") {
 			found++
-			require.Contains(t, sources, "\n"+code+"\n", "this code is not in examples/fencing")
+			if !strings.Contains(sources, "\n"+code+"\n") {
+				require.Fail(t, "this is not in examples/fencing", code)
+			}
 		}
 	}
 	require.GreaterOrEqual(t, found, 6)
