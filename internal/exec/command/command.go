@@ -12,6 +12,8 @@ package command
 
 import (
 	"log/slog"
+	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,6 +44,9 @@ type Runner struct {
 	shared  shared
 	guard   *guard
 	closing chan struct{}
+
+	sockets  sockets
+	longPath sync.Once // it has been said that there are no notify sockets
 }
 
 // New makes a runner. From now on nothing that the agent was started with, standard streams aside, is handed on to a
@@ -51,8 +56,8 @@ func New(o Options) *Runner { return newRunner(o, len(o.Guardian) > 0) }
 func newRunner(o Options, cgroups bool) *Runner {
 	keepDescriptors()
 	r := &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents()), closing: make(chan struct{})}
-	r.dirs.parent = newParent()
-	r.guard = newGuard(o.Log, o.Guardian, r.dirs.parent, cgroups)
+	r.dirs.parent, r.sockets.parent = newParent(os.TempDir()), socketParent()
+	r.guard = newGuard(o.Log, o.Guardian, []string{r.dirs.parent, r.sockets.parent}, cgroups)
 	return r
 }
 
@@ -85,6 +90,9 @@ func (r *Runner) Close() {
 	if err := r.dirs.close(); err != nil {
 		r.log.Warn("private directories of tasks are left behind", "err", err)
 	}
+	if err := r.sockets.close(); err != nil {
+		r.log.Warn("directories of notify sockets are left behind", "err", err)
+	}
 	r.guard.close()
 }
 
@@ -110,8 +118,14 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "err", err)
 		}
 	}
+	says, err := r.openPings(l, call)
+	if err != nil {
+		giveBack()
+		return notStarted(err)
+	}
 	h, err := r.guard.begin()
 	if err != nil {
+		says.close()
 		giveBack()
 		return notStarted(err)
 	}
@@ -121,15 +135,20 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	}
 	call.env = append(call.env, "LEASEHOLD_RESULT_FILE="+dir.resultPath(), h.run.Mark(h.number))
 	l.Start()
-	p, err := start(call, &r.shared, h)
+	p, err := start(call, &r.shared, h, says)
 	if err != nil {
+		says.close()
 		over()
 		return notStarted(err)
 	}
 	h.watch(p.pid, l)
 	started()
 	end := r.supervise(l, c, p)
+	says.close()
 	o := r.outcome(c, dir, end)
+	if o.Verdict == task.Stalled {
+		o.Error += says.complaint()
+	}
 	if end.gone {
 		over()
 	} else {

@@ -29,8 +29,12 @@ func TestMain(m *testing.M) {
 	if playsPart() {
 		return
 	}
-	if os.Getenv(helperVariable) == "zombie" {
+	switch os.Getenv(helperVariable) {
+	case "zombie":
 		zombie()
+		return
+	case "notify":
+		notify(os.Args[1:])
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -198,9 +202,15 @@ func TestWhatItSees(t *testing.T) {
 	dir := t.TempDir()
 	c := shell(`cat; echo ---; env | sort; echo ---; pwd; ls -ld "$(dirname "$LEASEHOLD_RESULT_FILE")"`)
 	c.Dir = dir
-	c.Env = map[string]task.Template{"MODE": exectest.Text("fast"), "LEASEHOLD_FENCE": exectest.Text("1")}
+	c.Env = map[string]task.Template{"MODE": exectest.Text("fast")}
+	for _, name := range []string{"LEASEHOLD_FENCE", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "TRACEPARENT"} {
+		c.Env[name] = exectest.Text("mine")
+	}
 	row := task.Task{Type: "resize", Attempt: 2, Payload: json.RawMessage(`{ "file": "a<b" }`), Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
-	o := run(t, exectest.Attempt{Task: row}, c)
+	l := exectest.Attempt{Task: row, Policy: task.Policy{Heartbeat: 10 * time.Second}}.Lease()
+	defer l.Close()
+	l.SetPingURL(func() string { return "http://127.0.0.1:7070/ping/4211.9.mac" })
+	o := runLease(t, l, c)
 	require.Equal(t, task.Succeeded, o.Verdict, o.Error)
 	parts := strings.Split(o.Output, "---\n")
 	require.Len(t, parts, 3)
@@ -218,12 +228,18 @@ func TestWhatItSees(t *testing.T) {
 	for _, line := range []string{
 		"LANG=C.UTF-8", "MODE=fast", "LEASEHOLD_TASK_ID=4211", "LEASEHOLD_TYPE=video.resize", "LEASEHOLD_PHASE=run",
 		"LEASEHOLD_ATTEMPT=2", "LEASEHOLD_FENCE=9", "LEASEHOLD_DEADLINE=" + doc.Task.Deadline, "TMPDIR=" + os.Getenv("TMPDIR"),
+		"LEASEHOLD_PING_FD=3", "LEASEHOLD_PING_URL=http://127.0.0.1:7070/ping/4211.9.mac", "WATCHDOG_USEC=10000000",
 	} {
 		require.Contains(t, "\n"+parts[1], "\n"+line+"\n")
 	}
 	require.Regexp(t, `(?m)^TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-[0-9a-f]{16}-01$`, parts[1])
-	for _, none := range []string{"secret", "PING", "NOTIFY_SOCKET", "WATCHDOG_USEC", "LEASEHOLD_STORE", "LEASEHOLD_FENCE=1\n"} {
+	require.Regexp(t, `(?m)^NOTIFY_SOCKET=/.*/\d+$`, parts[1])
+	for _, none := range []string{"secret", "LEASEHOLD_STORE", "mine", "WATCHDOG_PID"} {
 		require.NotContains(t, parts[1], none)
+	}
+	o = run(t, exectest.Attempt{}, shell("env"))
+	for _, none := range []string{"WATCHDOG", "LEASEHOLD_PING_URL"} {
+		require.NotContains(t, o.Output, none, "no heartbeat is due, and nobody listens")
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	require.NoError(t, err)

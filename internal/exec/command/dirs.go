@@ -29,10 +29,10 @@ type dirs struct {
 }
 
 // newParent is a name for a directory that nobody can guess before it is there.
-func newParent() string {
-	temp, err := filepath.Abs(os.TempDir())
+func newParent(in string) string {
+	temp, err := filepath.Abs(in)
 	if err != nil {
-		temp = os.TempDir() // the working directory is gone: to make a directory there will fail, too
+		temp = in // the working directory is gone: to make a directory there will fail, too
 	}
 	return filepath.Join(temp, guardian.DirPrefix+rand.Text()[:10])
 }

@@ -25,16 +25,16 @@ type guard struct {
 	forked   func()        // for tests: called between fork and telling the guardian process
 }
 
-// newGuard starts the guardian process, if argv says how, and has it remove dir when the agent is gone. cgroups: they
+// newGuard starts the guardian process, if argv says how, and has it remove dirs when the agent is gone. cgroups: they
 // are used where that can be done.
-func newGuard(log *slog.Logger, argv []string, dir string, cgroups bool) *guard {
+func newGuard(log *slog.Logger, argv []string, dirs []string, cgroups bool) *guard {
 	g := &guard{log: log, clock: lease.BootClock(), run: processes.NewRun()}
 	g.seeker.run = g.run
 	if cgroups {
 		g.cgroups = cgroup.NewTree()
 	}
 	if len(argv) > 0 {
-		g.guardian = guardian.Start(guardian.Options{Argv: argv, Run: g.run, Dir: dir, Cgroup: g.cgroups.Path(), Log: log})
+		g.guardian = guardian.Start(guardian.Options{Argv: argv, Run: g.run, Dirs: dirs, Cgroup: g.cgroups.Path(), Log: log})
 	}
 	return g
 }

@@ -189,7 +189,7 @@ func TestLookThatHangs(t *testing.T) {
 // The directory of private directories comes back where somebody has tidied up, unless another has taken its place.
 func TestParentOfDirectories(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	s := dirs{parent: newParent()}
+	s := dirs{parent: newParent(t.TempDir())}
 	require.NoDirExists(t, s.parent)
 	first, err := s.take(nil)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func TestParentOfDirectories(t *testing.T) {
 		"a link to nowhere":     func(path string) error { return os.Symlink("/nonexistent/x", path) },
 		"a file":                func(path string) error { return os.WriteFile(path, nil, 0o600) },
 	} {
-		s = dirs{parent: newParent()}
+		s = dirs{parent: newParent(t.TempDir())}
 		require.NoError(t, put(s.parent))
 		_, err = s.take(nil)
 		require.ErrorContains(t, err, "is another's", name)

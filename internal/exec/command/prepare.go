@@ -101,10 +101,10 @@ func declaredEnv(row *task.Task, t *task.Type, c *task.Command) (map[string]stri
 	return env, nil
 }
 
-// environment is the whole environment but for the result file: what is inherited, what is declared over it, and the
-// protocol's own, which nothing replaces.
+// environment is the whole environment but for what each attempt has of its own (the result file, the notify socket):
+// what is inherited, what is declared over it, and the protocol's own, which nothing replaces.
 func environment(e *envelope.Envelope, declared map[string]string, home string) []string {
-	env := make([]string, 0, len(declared)+15)
+	env := make([]string, 0, len(declared)+20)
 	for _, name := range inherited() {
 		value, ok := os.LookupEnv(name)
 		if name == "HOME" && home != "" {
@@ -118,11 +118,17 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 		}
 	}
 	for name, value := range declared {
-		if !strings.HasPrefix(name, "LEASEHOLD_") && name != "TRACEPARENT" {
+		if !protocols(name) {
 			env = append(env, name+"="+value)
 		}
 	}
 	row := e.Task
+	if e.PingURL != "" {
+		env = append(env, "LEASEHOLD_PING_URL="+e.PingURL)
+	}
+	if e.Heartbeat > 0 {
+		env = append(env, "WATCHDOG_USEC="+strconv.FormatInt(e.Heartbeat.Microseconds(), 10))
+	}
 	return append(env,
 		"LEASEHOLD_TASK_ID="+strconv.FormatInt(int64(row.ID), 10),
 		"LEASEHOLD_TYPE="+e.Type,
@@ -132,6 +138,16 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 		"LEASEHOLD_DEADLINE="+envelope.Time(e.Deadline),
 		"TRACEPARENT="+envelope.Traceparent(row.Traceparent),
 	)
+}
+
+// protocols tells whether a variable is the protocol's own. WATCHDOG_PID is left unset, so that what a wrapper starts
+// may ping, too (sd_watchdog_enabled(3)).
+func protocols(name string) bool {
+	switch name {
+	case "TRACEPARENT", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID":
+		return true
+	}
+	return strings.HasPrefix(name, "LEASEHOLD_")
 }
 
 // lookUp finds a program in the PATH that it will itself see. One with a slash is left to the kernel, which takes it

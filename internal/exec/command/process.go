@@ -34,6 +34,8 @@ type shared struct {
 	stuck   sync.WaitGroup // goroutines, which end with a process that SIGKILL did not end, or the runner
 	gone    func(int) bool // for tests: in the place of groupGone
 	buffers sync.Pool      // of *[]byte, readSize long
+
+	datagrams sync.Pool // of *[]byte, for a datagram of the most that is taken
 }
 
 // readSize is how much output is read at once.
@@ -47,7 +49,7 @@ const maxPipe = 2 << 20
 
 // start starts a call as the leader of a new process group. What it leaves running ends with the process and
 // finish.
-func start(k *call, s *shared, h *hold) (*process, error) {
+func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 	p := &process{exited: make(chan struct{}), shared: s, hold: h}
 	childIn, err := p.makeInput(k.input)
 	if err != nil {
@@ -60,7 +62,8 @@ func start(k *call, s *shared, h *hold) (*process, error) {
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
 	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
-		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut)}, // one pipe keeps the order of the two
+		// One pipe keeps the order of output and errors.
+		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(says.child)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
 	})
 	_, _ = unix.Close(childIn), unix.Close(childOut)
@@ -68,17 +71,13 @@ func start(k *call, s *shared, h *hold) (*process, error) {
 		_, _ = p.in.Close(), p.out.Close()
 		return nil, startError(k, err)
 	}
-	if b, ok := s.buffers.Get().(*[]byte); ok {
-		p.buffer = b
-	} else {
-		b := make([]byte, readSize)
-		p.buffer = &b
-	}
+	p.buffer = s.buffer()
 	if p.in != nil {
 		s.running.Go(func() { p.feed(k.input) })
 	}
 	s.running.Go(p.drain)
 	s.running.Go(p.reap)
+	says.started()
 	return p, nil
 }
 

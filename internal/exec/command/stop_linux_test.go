@@ -118,5 +118,5 @@ func TestDescriptorsAreNotInherited(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	o := run(t, exectest.Attempt{}, shell("ls /proc/self/fd | wc -l"))
-	require.Equal(t, "4\n", o.Output, "standard input, output, error, and the directory that ls reads")
+	require.Equal(t, "5\n", o.Output, "standard input, output, error, the pings' pipe, and the directory that ls reads")
 }

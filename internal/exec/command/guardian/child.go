@@ -44,7 +44,7 @@ func startChild(o Options) (c *child, err error) {
 	if len(o.Argv) < 2 {
 		return nil, errors.New("its program is not known")
 	}
-	greeting, err := hello{Run: o.Run, Dir: o.Dir, Cgroup: o.Cgroup}.pack()
+	greeting, err := hello{Run: o.Run, Dirs: o.Dirs, Cgroup: o.Cgroup}.pack()
 	if err != nil {
 		return nil, err
 	}

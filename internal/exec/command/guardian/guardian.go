@@ -22,9 +22,9 @@ type Options struct {
 	// Argv starts the guardian process; its program's main calls Main. See Self.
 	Argv []string
 	Run  processes.Run // the mark of the agent's processes
-	// Dir is the directory of the agent's private files, which is removed when the agent is gone; its name begins with
-	// DirPrefix. "": none.
-	Dir    string
+	// Dirs are the directories of the agent's private files, which are removed when the agent is gone; their names begin
+	// with DirPrefix.
+	Dirs   []string
 	Cgroup string // path of the agent's tree of cgroups; "": none
 	Log    *slog.Logger
 

@@ -335,7 +335,7 @@ func TestClose(t *testing.T) {
 func TestCloseWithSomethingLeft(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), DirPrefix+"test")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o700))
-	s := newScene(t, func(o *Options) { o.Dir = dir })
+	s := newScene(t, func(o *Options) { o.Dirs = []string{dir} })
 	p := s.watched(s.sleeper(), time.Hour)
 	s.Close()
 	s.killed(p, 0)

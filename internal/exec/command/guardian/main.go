@@ -188,7 +188,9 @@ func (l *loop) tidy() {
 	if l.hello.Cgroup != "" {
 		cgroup.Remove(l.hello.Cgroup)
 	}
-	removeDir(l.hello.Dir)
+	for _, dir := range l.hello.Dirs {
+		removeDir(dir)
+	}
 }
 
 // sleep waits until there is something to do.

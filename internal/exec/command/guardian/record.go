@@ -17,7 +17,7 @@ import (
 // hello is what the guardian has to know from the start.
 type hello struct {
 	Run    processes.Run `json:"run"`
-	Dir    string        `json:"dir"`    // of the agent's private files, to be removed; "": none
+	Dirs   []string      `json:"dirs"`   // of the agent's private files, to be removed
 	Cgroup string        `json:"cgroup"` // of the agent's tree; "": none
 }
 

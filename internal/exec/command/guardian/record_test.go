@@ -51,7 +51,7 @@ func TestRecordsThatCannotBe(t *testing.T) {
 }
 
 func TestHello(t *testing.T) {
-	h := hello{Run: processes.NewRun(), Dir: "/tmp/leasehold-x", Cgroup: "/sys/fs/cgroup/a b"}
+	h := hello{Run: processes.NewRun(), Dirs: []string{"/tmp/leasehold-x", "/dev/shm/leasehold-y"}, Cgroup: "/sys/fs/cgroup/a b"}
 	b, err := h.pack()
 	require.NoError(t, err)
 	back, err := readHello(bytes.NewReader(b))
