@@ -11,6 +11,13 @@ const (
 	// busyFor is how long there must be no free slot, or no claim that came back short, before the session asks
 	// producers to stop notifying it.
 	busyFor = time.Second
+	// Where more than floodClaims small claims come in floodWithin, each of them answers a notification or two: the session
+	// says that it is busy then, and looks every floodPace by itself, which costs producers and store a fraction. It is
+	// idle again once floodOver looks in a row found nothing.
+	floodClaims = 20
+	floodWithin = 100 * time.Millisecond
+	floodPace   = 5 * time.Millisecond
+	floodOver   = 5
 	// sayEvery is how often it is said again that the session is idle, lest the store has forgotten: its row may have
 	// been removed and written anew.
 	sayEvery = time.Minute
@@ -37,6 +44,11 @@ type idleness struct {
 	asked  time.Duration // local time at which it was asked for
 	free   time.Duration // local time at which a slot was last free with nothing to claim
 	misses int           // how often in a row rows were due and a claim got none
+
+	flooded bool          // small claims follow each other closely
+	claims  int           // small ones since counted
+	counted time.Duration // local time since which they are counted
+	dry     int           // looks in a row that found nothing, while flooded
 }
 
 // look takes in what ends a rest, also while the loop has no time to rest: types that had nothing due when they were
@@ -66,13 +78,37 @@ func (i *idleness) claimed(calls context.Context, got int, full bool) {
 	if !full {
 		i.free = now
 	}
+	i.watchFlood(got, now)
 	i.sayBusy(calls, now)
+}
+
+// watchFlood tells from a claim whether rows come one by one in quick succession.
+func (i *idleness) watchFlood(got int, now time.Duration) {
+	switch {
+	case i.flooded && got > 0:
+		i.dry = 0
+	case i.flooded:
+		if i.dry++; i.dry == floodOver {
+			i.flooded, i.claims, i.counted = false, 0, now
+		}
+	case got > 0:
+		i.claims++
+		if now-i.counted > floodWithin {
+			i.claims, i.counted = 1, now
+		}
+		i.flooded, i.dry = i.claims > floodClaims, 0
+	}
 }
 
 // rest waits until there may be something to claim.
 func (i *idleness) rest(stopped, calls context.Context) {
 	e := i.e
 	now := e.o.Clock.Now()
+	if i.flooded && e.slots.idle() {
+		pause(stopped, nil, floodPace)
+		e.slots.wet()
+		return
+	}
 	if e.slots.idle() && e.keeper.Fit() && e.settle.room() > 0 {
 		i.free = now
 		if (i.said != waiting || now-i.saidAt > sayEvery) && i.say(calls, true) {
@@ -142,9 +178,9 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	}
 }
 
-// sayBusy spares producers their notifications once there has been no free slot for busyFor.
+// sayBusy spares producers their notifications once there has been no free slot for busyFor, or rows flood in.
 func (i *idleness) sayBusy(calls context.Context, now time.Duration) {
-	if i.said != busy && now-i.free > busyFor {
+	if i.said != busy && (i.flooded || now-i.free > busyFor) {
 		i.say(calls, false)
 	}
 }
