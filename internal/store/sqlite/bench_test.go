@@ -73,3 +73,57 @@ func succeeded(t task.Task) poll.Settlement {
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: []byte(`{"ok": true}`)},
 	}
 }
+
+// BenchmarkLive is what 1000 rows cost that tasks speak of while they run, in calls of all of them: a renewal with
+// progress, a ping by another way, a sign of life and a look for the dead.
+func BenchmarkLive(b *testing.B) {
+	const rows = 1000
+	h := newHarness(b)
+	p := beating(nil)
+	session := h.session(b, p)
+	fill(b, h, rows)
+	tasks, err := h.Claim(b.Context(), poll.Claim{Session: session, Number: 1, Wants: []poll.Want{
+		{Type: "x", Phase: task.Run, N: rows, Window: p.Window(task.Run), Policy: p.Hash()},
+	}})
+	require.NoError(b, err)
+	spent := map[string]time.Duration{}
+	timed := func(name string, f func() error) {
+		start := time.Now()
+		require.NoError(b, f())
+		spent[name] += time.Since(start)
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		renewals := make([]lease.Renewal, rows)
+		pings := make([]lease.RemotePing, rows)
+		for j, t := range tasks {
+			notes := lease.Notes{Progress: fmt.Appendf(nil, `{"done":%d,"total":%d}`, i, b.N)}
+			renewals[j] = lease.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour, Detach: i == 0, Notes: notes}
+			pings[j] = lease.RemotePing{ID: t.ID, Fence: t.Fence, Ping: lease.Ping{Progress: notes.Progress}}
+		}
+		timed("renew", func() error {
+			answers, err := h.Renew(b.Context(), session, renewals)
+			require.Equal(b, lease.Applied, answers[rows-1])
+			return err
+		})
+		timed("ping", func() error {
+			pongs, err := h.TakePings(b.Context(), pings)
+			require.Equal(b, lease.Applied, pongs[rows-1].Answer)
+			return err
+		})
+		timed("present", func() error {
+			st, err := h.Present(b.Context(), lease.Presence{Session: session, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+			require.Len(b, st.Held, rows)
+			return err
+		})
+		timed("sweep", func() error {
+			swept, err := h.Sweep(b.Context(), session, rows, time.Minute)
+			require.Empty(b, swept)
+			return err
+		})
+	}
+	b.StopTimer()
+	for name, d := range spent {
+		b.ReportMetric(float64(d.Microseconds())/float64(b.N)/1000, name+"-ms")
+	}
+}

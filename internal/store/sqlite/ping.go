@@ -1,12 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -160,16 +160,17 @@ func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Ph
 	return r.Progress != nil && !sameJSON(r.Progress, progress) || r.Checkpoint != nil && !sameJSON(r.Checkpoint, checkpoint), nil
 }
 
-// sameJSON tells whether two documents say the same, however they are laid out.
+// sameJSON tells whether two documents are the same but for the spaces between. Numbers are not rounded to compare them:
+// to take a position for the one before would stop a task that moves.
 func sameJSON(doc json.RawMessage, stored sql.NullString) bool {
 	if !stored.Valid || string(doc) == stored.String {
 		return stored.Valid
 	}
-	var a, b any
-	if json.Unmarshal(doc, &a) != nil || json.Unmarshal([]byte(stored.String), &b) != nil {
+	var a, b bytes.Buffer
+	if json.Compact(&a, doc) != nil || json.Compact(&b, []byte(stored.String)) != nil {
 		return false
 	}
-	return reflect.DeepEqual(a, b)
+	return bytes.Equal(a.Bytes(), b.Bytes())
 }
 
 // policy reads a policy, once a call; nil where it is not there.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -146,6 +147,13 @@ func pingStory() []lease.Ping {
 		{Progress: doc(`"page 41"`), Checkpoint: doc(`[41,"x",null]`), NextWithin: 1e6 * time.Hour},
 		{Progress: doc(`"page 41"`), Checkpoint: doc(`[41,"x",null]`)},
 		{Progress: doc(`1`), Checkpoint: doc(`null`)},
+		{Checkpoint: doc(`{"at":9007199254740992,"text":"a\u00e9/\/<é\ud83d\ude00"}`)},
+		{Checkpoint: doc(`{"at":9007199254740992,"text":"a\u00e9/\/<é\ud83d\ude00"}`)},
+		{Checkpoint: doc(`{"at":9007199254740993,"text":"a\u00e9/\/<é\ud83d\ude00"}`)},
+		{Checkpoint: doc(`{"at": 9007199254740993, "text": "a\u00e9/\/<é\ud83d\ude00"}`)},
+		{Checkpoint: doc(`{"text":"a\u00e9/\/<é\ud83d\ude00","at":9007199254740993}`)},
+		{Checkpoint: doc(`[1.0, 1e2, -0.0, 1E+2, 0.1e-10, 123456789012345678901234567890]`)},
+		{Checkpoint: doc(`[1.0,1e2,-0.0,1E+2,0.1e-10,123456789012345678901234567890]`)},
 	}
 }
 
@@ -171,6 +179,7 @@ func (h *harness) samePing(t *testing.T, rows []task.Task, p lease.Ping, name st
 	require.WithinDuration(t, byCall.due, byView.due, near, name)
 	require.WithinDuration(t, byCall.until, byView.until, near, name)
 	byView.due, byView.until = byCall.due, byCall.until
+	byCall.checkpoint = compacted(t, byCall.checkpoint)
 	require.Equal(t, byCall, byView, name)
 
 	var cancel bool
@@ -212,6 +221,16 @@ func TestProgressAsApplicationsWriteIt(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, json.Valid(info.Progress))
 	}
+}
+
+// compacted is a document without the spaces between.
+func compacted(t testing.TB, doc string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if doc != "" {
+		require.NoError(t, json.Compact(&b, []byte(doc)))
+	}
+	return b.String()
 }
 
 func settleAll(rows ...task.Task) []poll.Settlement {
