@@ -25,6 +25,7 @@ type cli struct {
 	Migrate    migrateCmd    `cmd:"" help:"Look at the store's schema, and change it."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Enqueue a task."`
 	Task       taskCmd       `cmd:"" help:"Look at tasks, wait for them, and call them off."`
+	Ping       pingCmd       `cmd:"" help:"Tell the agent that a task goes on, from inside of its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
 	later
@@ -41,7 +42,6 @@ type later struct {
 	Resume     laterCmd `cmd:"" hidden:"" passthrough:""`
 	Orphans    laterCmd `cmd:"" hidden:"" passthrough:""`
 	Doctor     laterCmd `cmd:"" hidden:"" passthrough:""`
-	Ping       laterCmd `cmd:"" hidden:"" passthrough:""`
 	Completion laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/lease"
+)
+
+type pingCmd struct {
+	Progress string `arg:"" optional:"" help:"Where the task stands: a number from 0 to 1, {\"done\": 40, \"total\": 100}, or any words."`
+
+	Message    string `help:"What it does, for people." placeholder:"TEXT"`
+	Checkpoint string `help:"What the next attempt is to begin with." placeholder:"JSON"`
+	NextWithin span   `help:"Ask for more time until the next ping, once, as 10m." placeholder:"TIME"`
+}
+
+// Help gives examples.
+func (pingCmd) Help() string {
+	return `From inside of a command that an agent runs: tells the agent that the task goes on. It needs no configuration. Where
+the task is to stop, this is said on stderr (exit 0); once another has the task, the exit code is 1.
+
+Examples:
+
+    leasehold ping
+    leasehold ping 0.4
+    leasehold ping '{"done": 40, "total": 100}' --message "page 40" --checkpoint '{"page": 40}'
+    leasehold ping "uploading" --next-within 10m`
+}
+
+// Bounds of one ping.
+const (
+	pingWithin = 15 * time.Second // one request: the agent itself waits for its store, but less than that
+	pingTries  = 3                // while the agent cannot tell
+	pingPause  = time.Second
+)
+
+// Run pings.
+func (c pingCmd) Run(a *app) error {
+	body, err := c.body()
+	if err != nil {
+		return err
+	}
+	if to := os.Getenv("LEASEHOLD_PING_URL"); to != "" {
+		return a.pingURL(to, body)
+	}
+	if fd := os.Getenv("LEASEHOLD_PING_FD"); fd != "" {
+		return pingFD(fd, body)
+	}
+	return usagef("neither LEASEHOLD_PING_URL nor LEASEHOLD_PING_FD is set: this is for commands that an agent runs")
+}
+
+// body is the ping in JSON.
+func (c pingCmd) body() ([]byte, error) {
+	var doc struct {
+		Progress   json.RawMessage `json:"progress,omitempty"`
+		Message    string          `json:"message,omitempty"`
+		Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+		NextWithin float64         `json:"next_within_s,omitempty"`
+	}
+	var err error
+	if doc.Progress, err = ping.Text(c.Progress); err != nil {
+		return nil, usagef("%w", err)
+	}
+	if doc.Checkpoint, err = ping.Checkpoint(c.Checkpoint); err != nil {
+		return nil, usagef("%w", err)
+	}
+	doc.Message, doc.NextWithin = answer.Text(c.Message, lease.MaxMessage), time.Duration(c.NextWithin).Seconds()
+	return json.Marshal(doc)
+}
+
+// pingAnswer is what an agent says to a ping, or why it does not take it.
+type pingAnswer struct {
+	Counted   bool    `json:"counted"`
+	Cancel    bool    `json:"cancel"`
+	Remaining float64 `json:"remaining_s"`
+	Reason    string  `json:"reason,omitempty"`
+
+	Detail string `json:"-"` // of a problem document
+}
+
+// pingURL sends a ping to the agent and tells what it says.
+func (a *app) pingURL(to string, body []byte) error {
+	client := &http.Client{
+		Timeout:       pingWithin,
+		Transport:     &http.Transport{}, // no proxy, whatever the environment says
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	for try := 1; ; try++ {
+		status, said, err := send(client, to, body)
+		switch {
+		case err != nil:
+			return err
+		case status == http.StatusOK:
+			return a.printPong(said)
+		case status == http.StatusServiceUnavailable && try < pingTries:
+			<-time.After(pingPause)
+		case status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge:
+			return usagef("%s", said.Detail)
+		default:
+			return fmt.Errorf("answered %d: %s", status, said.Detail)
+		}
+	}
+}
+
+func send(client *http.Client, to string, body []byte) (status int, said pingAnswer, err error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(body)) //nolint:gosec // the agent has said it
+	if err != nil {
+		return 0, said, errors.New("LEASEHOLD_PING_URL is no URL")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(r) //nolint:gosec // as above
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL, which is the task's secret
+			err = u.Err
+		}
+		return 0, said, fmt.Errorf("reach the agent: %w", err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	const most = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return 0, said, fmt.Errorf("read the agent's answer: %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(text, &said); err != nil {
+			return 0, said, fmt.Errorf("read the agent's answer: %w", err)
+		}
+		return resp.StatusCode, said, nil
+	}
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
+		problem.Detail = http.StatusText(resp.StatusCode)
+	}
+	said.Detail = problem.Detail
+	return resp.StatusCode, said, nil
+}
+
+// printPong says on stderr what a task should know, and on stdout nothing unless JSON is wanted.
+func (a *app) printPong(p pingAnswer) error {
+	switch {
+	case p.Cancel:
+		_, _ = fmt.Fprintln(a.err, "leasehold: stop soon: "+answer.Line(p.Reason))
+	case !p.Counted:
+		_, _ = fmt.Fprintln(a.err, "leasehold: it did not count: "+answer.Line(p.Reason))
+	}
+	return a.print(p, func(io.Writer) error { return nil })
+}
+
+// pingFD writes a ping on the descriptor that the agent has opened. Nothing comes back.
+func pingFD(number string, body []byte) error {
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 0 {
+		return usagef("LEASEHOLD_PING_FD is %q, and no descriptor's number", number)
+	}
+	// What is not handed on to this process may be something else here by now.
+	var info unix.Stat_t
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || unix.Fstat(fd, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFIFO || flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return fmt.Errorf("descriptor %d is not the agent's pipe: it has been closed on the way here", fd)
+	}
+	file := os.NewFile(uintptr(fd), "descriptor "+number)
+	if _, err := file.Write(append(body, '\n')); err != nil {
+		return fmt.Errorf("ping: %w: the attempt is over", err)
+	}
+	return nil
+}
