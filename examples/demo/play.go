@@ -34,6 +34,7 @@ type demo struct {
 	began  time.Time
 	colour bool
 
+	agents      int // that were started
 	agent, shop *process
 	wanted      []wanted // what should come of each task
 }
@@ -76,6 +77,7 @@ func newDemo(ctx context.Context, dir, binary string) (*demo, error) {
 func (d *demo) play(ctx context.Context) error {
 	for _, act := range []func(context.Context) error{
 		d.startAgent, d.startShop, d.takeOrders, d.enqueueByCommand, d.awaitAll, d.showKilled, d.whileTheShopIsDown, d.awaitAll,
+		d.hang, d.cutOff,
 	} {
 		if err := act(ctx); err != nil {
 			return err
@@ -101,8 +103,15 @@ func (d *demo) close() error {
 }
 
 func (d *demo) startAgent(ctx context.Context) (err error) {
-	d.say("The agent starts, on its embedded store: leasehold run")
-	if d.agent, err = start(ctx, d.dir, "agent", d.env, d.binary, "run"); err != nil {
+	d.agents++
+	name := "agent"
+	if d.agents == 1 {
+		d.say("The agent starts, on its embedded store: leasehold run")
+	} else {
+		name = fmt.Sprintf("agent-%d", d.agents)
+		d.line("Another agent starts: leasehold run")
+	}
+	if d.agent, err = start(ctx, d.dir, name, d.env, d.binary, "run"); err != nil {
 		return err
 	}
 	return until(ctx, "the agent was ready", func() bool {

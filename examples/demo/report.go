@@ -18,12 +18,21 @@ import (
 
 // info is what the demo reads of `leasehold task show -o json`.
 type info struct {
-	ID      int64     `json:"id"`
-	Type    string    `json:"type"`
-	State   string    `json:"state"`
-	Outcome string    `json:"outcome"` // of the last attempt
-	Error   string    `json:"error"`
-	Attempt int       `json:"attempt"`
+	ID      int64  `json:"id"`
+	Type    string `json:"type"`
+	State   string `json:"state"`
+	Outcome string `json:"outcome"` // of the last attempt
+	Error   string `json:"error"`
+	Attempt int    `json:"attempt"`
+
+	ClaimedAt  time.Time `json:"claimed_at"`
+	FinishedAt time.Time `json:"finished_at"`
+
+	Progress struct {
+		Done, Total int
+	} `json:"progress"`
+	Checkpoint int `json:"checkpoint"`
+
 	History []attempt `json:"history"` // without an attempt that ended the task at the first try
 }
 

@@ -3,6 +3,8 @@
 agent {
   listen = "127.0.0.1:0"
   drain  = "5s"
+
+  presence = "5s" # one that is killed is missed after so long
 }
 
 task "order.confirm" {
@@ -49,5 +51,28 @@ task "video.encode" {
   command {
     argv       = ["sh", "encode.sh"]
     stop_grace = "1s"
+  }
+}
+
+task "photos.scan" {
+  timeout   = "10m"
+  heartbeat = "1s" # the longest silence
+
+  retry {
+    limit = 0
+  }
+
+  command {
+    argv       = ["sh", "scan.sh"]
+    stop_grace = "1s"
+  }
+}
+
+task "book.import" {
+  timeout   = "10m"
+  heartbeat = "2s"
+
+  command {
+    argv = ["sh", "import.sh"]
   }
 }
