@@ -1,0 +1,186 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// How much an agent has in hand when it is killed or frozen, and by when others have it: presence and 2 s.
+const (
+	children  = 50
+	presence  = 5 * time.Second
+	elsewhere = presence + 2*time.Second
+)
+
+// failStopScript runs for ever at its first attempt. At the next it looks whether anything of the first one lives, and
+// is done. What it sees is left in files.
+const failStopScript = `#!/bin/sh
+cd "$(dirname "$0")" || exit 65
+me=$LEASEHOLD_TASK_ID
+echo "$me $LEASEHOLD_ATTEMPT $LEASEHOLD_FENCE" >> runs
+if [ -e "$me.pid" ]; then
+  state=$(sed 's/.*) //; s/ .*//' "/proc/$(cat "$me.pid")/stat" 2>/dev/null)
+  case $state in
+    '' | Z | X) ;;
+    *) echo "$me is $state" >> twice ;;
+  esac
+  : > "$me.again"
+  exit 0
+fi
+echo $$ > "$me.tmp"
+mv "$me.tmp" "$me.pid"
+exec sleep 1000
+`
+
+// stage is a store, and where the script leaves what it sees.
+type stage struct {
+	t     *testing.T
+	store string
+	dir   string
+}
+
+func newStage(t *testing.T, store string) *stage {
+	t.Helper()
+	s := &stage{t: t, store: store, dir: t.TempDir()}
+	require.NoError(t, os.WriteFile(s.script(), []byte(failStopScript), 0o600))
+	return s
+}
+
+func (s *stage) script() string { return filepath.Join(s.dir, "work.sh") }
+
+func (s *stage) agent(name string) *harness.Agent {
+	return harness.StartAgent(s.t, harness.AgentOptions{
+		Name: name, Store: s.store, Agent: fmt.Sprintf("  workers = %d\n  presence = %q\n  poll = \"200ms\"", children, presence),
+		Config: fmt.Sprintf("task \"work\" {\n  timeout = \"5m\"\n  retry {\n    min = \"10ms\"\n    max = \"100ms\"\n  }\n"+
+			"  command {\n    argv = [\"sh\", %q]\n  }\n}", s.script()),
+	})
+}
+
+// begin has an agent run all, and gives the processes' ids.
+func (s *stage) begin(name string) (a *harness.Agent, pids []int) {
+	s.t.Helper()
+	a = s.agent(name)
+	for range children {
+		harness.MustRun(s.t, nil, "enqueue", "work", "--store", s.store)
+	}
+	harness.Until(s.t, workWithin, "all run", func() bool { return len(s.files("*.pid")) == children })
+	for _, file := range s.files("*.pid") {
+		text, err := os.ReadFile(file)
+		require.NoError(s.t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		require.NoError(s.t, err)
+		pids = append(pids, pid)
+	}
+	return a, pids
+}
+
+func (s *stage) files(pattern string) []string {
+	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	require.NoError(s.t, err)
+	return files
+}
+
+// living counts the processes that are there and no zombies.
+func living(pids []int) (n int) {
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if _, rest, ok := strings.Cut(string(stat), ") "); err == nil && ok && rest[0] != 'Z' && rest[0] != 'X' {
+			n++
+		}
+	}
+	return n
+}
+
+// ran waits until all have run again, and checks that each did so once, after its first attempt was dead and judged, and
+// that this is how it stands in the store.
+func (s *stage) ran(since time.Time) {
+	s.t.Helper()
+	harness.Until(s.t, workWithin, "all have run again", func() bool { return len(s.files("*.again")) == children })
+	s.t.Logf("all had run elsewhere after %s", time.Since(since).Round(time.Millisecond))
+	require.Less(s.t, time.Since(since), elsewhere)
+	require.NoFileExists(s.t, filepath.Join(s.dir, "twice"))
+}
+
+// stored checks how the tasks stand in the end.
+func (s *stage) stored() {
+	s.t.Helper()
+	harness.Until(s.t, workWithin, "all have succeeded", func() bool {
+		return strings.Count(harness.MustRun(s.t, nil, "task", "list", "--state", "succeeded", "--limit", "1000", "-o", "jsonl", "--store", s.store), "\n") == children
+	})
+	for id := 1; id <= children; id++ {
+		var shown struct {
+			History []struct{ Outcome string }
+		}
+		text := harness.MustRun(s.t, nil, "task", "show", strconv.Itoa(id), "-o", "json", "--store", s.store)
+		require.NoError(s.t, json.Unmarshal([]byte(text), &shown), text)
+		var outcomes []string
+		for _, a := range shown.History {
+			outcomes = append(outcomes, a.Outcome)
+		}
+		require.Equal(s.t, []string{"lost", "succeeded"}, outcomes, text)
+	}
+	runs, err := os.ReadFile(filepath.Join(s.dir, "runs"))
+	require.NoError(s.t, err)
+	require.Equal(s.t, 2*children, strings.Count(string(runs), "\n"), "each ran twice")
+}
+
+// failStopStores are where this is tested.
+func failStopStores(t *testing.T) map[string]string {
+	return map[string]string{
+		"postgres": harness.Pooled(t, harness.Database(t)),
+		"sqlite":   "sqlite:" + filepath.Join(t.TempDir(), "leasehold.db"),
+	}
+}
+
+// TestAgentIsKilled: a second after the agent's death none of its children lives, and others have run their tasks within
+// presence and 2 s.
+func TestAgentIsKilled(t *testing.T) {
+	for name, store := range failStopStores(t) {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, store)
+			a, pids := s.begin("killed")
+			other := s.agent("other")
+			began := time.Now()
+			a.Kill(t)
+			harness.Until(t, workWithin, "its children are dead", func() bool { return living(pids) == 0 })
+			t.Logf("its children were dead after %s", time.Since(began).Round(time.Millisecond))
+			require.Less(t, time.Since(began), time.Second)
+			s.ran(began)
+			s.stored()
+			other.Drain(t)
+		})
+	}
+}
+
+// TestAgentIsFrozen: when the presence of a frozen agent is over none of its children lives, others have run their tasks
+// within 2 s more, and when it wakes it changes nothing.
+func TestAgentIsFrozen(t *testing.T) {
+	for name, store := range failStopStores(t) {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, store)
+			a, pids := s.begin("frozen")
+			other := s.agent("other")
+			began := time.Now()
+			a.Signal(t, syscall.SIGSTOP)
+			harness.Until(t, workWithin, "its children are dead", func() bool { return living(pids) == 0 })
+			t.Logf("its children were dead after %s", time.Since(began).Round(time.Millisecond))
+			require.Less(t, time.Since(began), presence)
+			s.ran(began)
+			a.Signal(t, syscall.SIGCONT)
+			a.Drain(t)
+			s.stored()
+			other.Drain(t)
+		})
+	}
+}
