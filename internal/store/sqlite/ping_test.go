@@ -113,6 +113,9 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 	for name, p := range policies {
 		for _, phase := range []task.Phase{task.Run, task.Rollback} {
 			for _, deadline := range []time.Duration{0, 20 * time.Minute} {
+				if deadline > 0 && name != "beating" && name != "that the store does not have" {
+					continue
+				}
 				rows := h.held(t, s, p, phase, 2, deadline)
 				for i, ping := range pingStory() {
 					name := fmt.Sprintf("%s, %s, deadline %s, ping %d", name, phase, deadline, i)
@@ -122,8 +125,8 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 						require.NoError(t, h.exec(t, "INSERT INTO cancel (id, by) VALUES (?, 'alice')", int64(rows[1].ID)))
 					}
 					h.samePing(t, rows, ping, name)
-					if p.Heartbeat < time.Hour {
-						h.Advance(t, time.Minute)
+					if i%3 == 2 && p.Heartbeat < time.Hour {
+						h.Advance(t, 3*time.Minute)
 					}
 				}
 				_, err := h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), succeeded(rows[1])})
