@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasehold/leasehold/bench/leasehold"
 	"github.com/leasehold/leasehold/bench/report"
 	"github.com/leasehold/leasehold/bench/rig"
 	"github.com/leasehold/leasehold/bench/suite"
@@ -22,6 +23,9 @@ import (
 )
 
 func main() {
+	if leasehold.IsGuardian(os.Args[1:]) {
+		syscall.Exit(leasehold.Guardian())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ok, err := run(ctx, os.Args[1:])
 	stop()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold/leasehold/bench/work"
 	"github.com/leasehold/leasehold/internal/exec"
+	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
@@ -50,14 +51,20 @@ func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
 	metrics := telemetry.NewMetrics(prometheus.NewRegistry())
 	var executor poll.Executor = inner{e.doer}
 	var gate poll.Gate
+	var present func(time.Duration)
 	exec.Parallel(cfg.Tasks)
 	if j.Kind == work.HTTP || j.Kind == work.Exec {
-		runner := exec.New(exec.Options{Log: logger(), Metrics: metrics, Version: "bench", Workers: cfg.Agent.Workers})
-		executor, gate, e.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Close
+		o := exec.Options{Log: logger(), Metrics: metrics, Version: "bench", Workers: cfg.Agent.Workers}
+		if j.Kind == work.Exec {
+			o.Guardian = guardian.Self()
+		}
+		runner := exec.New(o)
+		executor, gate, present, e.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Presence, runner.Close
 	}
 	e.loop = poll.New(poll.Options{
 		Store: e.place, Leases: e.place, Executor: executor, Gate: gate, Types: cfg.Tasks,
 		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: "bench", Config: cfg.Hash, Presence: cfg.Agent.Presence},
+		Present: present,
 		Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: time.Second, Clock: lease.BootClock(), Log: logger(), Metrics: metrics,
 	})
 	return e, e.place.Ping(ctx)
