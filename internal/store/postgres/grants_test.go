@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.enqueue('invoice.send', '{"invoice": 7}', key => 'invoice-7', run_at => now() + '1 hour')`,
 		`SELECT SCHEMA.enqueue('a', payload => NULL, key => 'k', priority => 3, region => 'sg', max_attempts => 2,
 			labels => '{"a": "b"}', traceparent => '00-x', created_by => 'app')`,
+		`SELECT progress, message, checkpoint, cancel_asked, cancel_by, detached FROM SCHEMA.tasks WHERE id = 1`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -48,6 +50,14 @@ func TestAnApplicationsRights(t *testing.T) {
 		`UPDATE SCHEMA.agent SET idle = true`,
 		`SELECT * FROM SCHEMA.policy`,
 		`SELECT * FROM SCHEMA.schema_version`,
+		`SELECT * FROM SCHEMA.secret`,
+		`SELECT SCHEMA.take_ping(1, 1, true, '1', '{}', 'a', 1)`,
+		`SELECT SCHEMA.take_complete(1, 1, true, NULL)`,
+		`SELECT SCHEMA.bury(t, now()) FROM SCHEMA.task AS t`,
+		`SELECT SCHEMA.bury(NULL, now())`,
+		`SELECT SCHEMA.gone(1, 1)`,
+		`SELECT SCHEMA.length_of('{}')`,
+		`SELECT SCHEMA.length_in('{}', 'a')`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
 		`CREATE TABLE SCHEMA.mine (id int)`,
 		`CREATE TRIGGER mine AFTER INSERT ON SCHEMA.task FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.task_inserted()`,
@@ -60,6 +70,7 @@ func TestAnApplicationsRights(t *testing.T) {
 	nobody := pgtest.ConnectTo(t, pgtest.Role(t, usage))
 	for _, mayNot := range []string{
 		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
+		`SELECT SCHEMA.cancel(1)`, `SELECT SCHEMA.hold(1, 1)`, `SELECT SCHEMA.complete(1, 1)`, `SELECT SCHEMA.ping(1, 1)`,
 	} {
 		_, err := nobody.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
@@ -83,6 +94,26 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 		SELECT SCHEMA.enqueue('a', key => 'k')`))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE key = 'k' AND run_at IS NOT NULL`))
+
+	rows := a.take(t, 2)
+	_, err = app.Exec(t.Context(), h.q(fmt.Sprintf(`
+		CREATE TEMPORARY TABLE policy (hash bigint, body jsonb);
+		CREATE TEMPORARY TABLE task_archive (id bigint, fence bigint, outcome text, state text);
+		CREATE FUNCTION pg_temp.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';
+		CREATE FUNCTION pg_temp.to_jsonb(text) RETURNS jsonb LANGUAGE sql AS 'SELECT NULL::jsonb';
+		SELECT SCHEMA.hold(%[1]d, 1);
+		SELECT SCHEMA.ping(%[1]d, 1, 'page 4');
+		SELECT SCHEMA.cancel(%[1]d);
+		SELECT SCHEMA.cancel(SCHEMA.enqueue('b'));
+		SELECT SCHEMA.complete(%[1]d, 1, '{}');`, rows[0].ID)))
+	require.NoError(t, err)
+	require.EqualValues(t, 2, h.number(t, `SELECT count(*) FROM SCHEMA.task_archive`))
+	info, err := h.Get(t.Context(), rows[0].ID)
+	require.NoError(t, err)
+	require.JSONEq(t, `"page 4"`, string(info.Progress))
+	var role string
+	require.NoError(t, app.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
+	require.Equal(t, role, info.CancelBy, "who asked, where nobody says")
 }
 
 // TestRefusalsReadWell has an application run into each constraint by plain SQL, and the Go call say the same.

@@ -217,6 +217,9 @@ func (m *machine) cancel(t *rapid.T) {
 	}
 	ctx := m.begin()
 	row := rapid.IntRange(0, len(m.tasks)-1).Draw(t, "row")
+	if len(m.holds) > 0 && rapid.Bool().Draw(t, "that was held") {
+		row = rapid.SampledFrom(m.holds[max(len(m.holds)-8, 0):]).Draw(t, "hold").row
+	}
 	m.touched[row] = true
 	by := rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "by")
 	if rapid.Bool().Draw(t, "by SQL") {

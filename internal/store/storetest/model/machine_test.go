@@ -20,8 +20,9 @@ func TestMachineFindsSabotage(t *testing.T) {
 	unseen := []string{
 		"says lost for busy", "says applied for busy", "crashes with half of it done",
 		"has a failpoint that is never come by", "sweeps over the limit", "knows no policies",
+		"wakes nobody for a cancellation", "has a secret for each agent",
 	}
-	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages()) {
+	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(), liveSabotages()) {
 		if slices.Contains(unseen, s.name) {
 			continue
 		}

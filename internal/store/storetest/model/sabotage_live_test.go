@@ -1,0 +1,199 @@
+package model_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// liveSabotages are those of what a LiveHarness has.
+func liveSabotages() []sabotage {
+	return slices.Concat(pingSabotages(), noteSabotages(), completeSabotages(), cancelSabotages(), adoptSabotages())
+}
+
+// wrongPing is a model that changes what it is told before a ping, or its rows and what it answers after it.
+type wrongPing struct {
+	*storetest.OnModel
+	before func(m *storetest.OnModel, p *lease.RemotePing)
+	after  func(r *model.Row, p lease.RemotePing, pong *lease.Pong)
+}
+
+func (b wrongPing) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+	rows = slices.Clone(rows)
+	for i := range rows {
+		if b.before != nil {
+			b.before(b.OnModel, &rows[i])
+		}
+	}
+	pongs, err := b.OnModel.TakePings(ctx, rows)
+	if b.after != nil {
+		b.Each(func(r *model.Row) {
+			for i := range pongs {
+				if rows[i].ID == r.ID {
+					b.after(r, rows[i], &pongs[i])
+				}
+			}
+		})
+	}
+	return pongs, err
+}
+
+func pinging(before func(*storetest.OnModel, *lease.RemotePing)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, before, nil} }
+}
+
+func pinged(after func(*model.Row, lease.RemotePing, *lease.Pong)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, nil, after} }
+}
+
+// of does something to one row.
+func of(m *storetest.OnModel, id task.ID, f func(*model.Row)) {
+	m.Each(func(r *model.Row) {
+		if r.ID == id {
+			f(r)
+		}
+	})
+}
+
+func pingSabotages() []sabotage {
+	return []sabotage{
+		{"pings whatever the fence", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+			of(m, p.ID, func(r *model.Row) { p.Fence = r.Fence })
+		}), "ping/a stale fence pings nothing"},
+		{"pings what is judged", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+			of(m, p.ID, func(r *model.Row) { r.Claim = max(r.Claim, 1) })
+		}), "ping/a row that is judged takes none"},
+		{"pings what has ended", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+			of(m, p.ID, func(r *model.Row) {
+				if r.Fence == p.Fence && r.State.Running() {
+					r.LeaseEnd = r.LeaseEnd.Add(24 * time.Hour)
+				}
+			})
+		}), "ping/a lease that has ended takes none"},
+		{"grants whatever is asked for", pinged(func(r *model.Row, p lease.RemotePing, pong *lease.Pong) {
+			if pong.Counted && p.NextWithin > 0 && !r.PingDue.IsZero() {
+				r.LeaseEnd = r.LeaseEnd.Add(p.NextWithin)
+			}
+		}), "ping/a ping asks for longer"},
+		{"never grants what is asked for", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) {
+			p.NextWithin = 0
+		}), "ping/a ping asks for longer"},
+		{"renews past the attempt's end", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
+			if pong.Counted && pong.Remaining < 20*time.Minute {
+				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
+			}
+		}), "ping/never past the attempt's end"},
+		{"ignores the task's deadline", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+			of(m, p.ID, func(r *model.Row) { r.Deadline = time.Time{} })
+		}), "ping/never past the task's deadline"},
+		{"renews the quiet", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
+			if pong.Counted && r.PingDue.IsZero() {
+				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
+			}
+		}), "ping/no heartbeat, no renewal"},
+		{"counts every ping", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+			of(m, p.ID, func(r *model.Row) { r.Progress = json.RawMessage(`"before"`) })
+			if p.Progress == nil {
+				p.Progress = json.RawMessage(`"anything"`)
+			}
+		}), "ping/only progress counts"},
+		{"renews what does not count", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
+			if pong.Answer == lease.Applied && !pong.Counted {
+				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
+			}
+		}), "ping/only progress counts"},
+		{"shortens leases by pings", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
+			if pong.Counted && !r.PingDue.IsZero() {
+				r.LeaseEnd = r.PingDue.Add(time.Minute)
+			}
+		}), "ping/a ping never shortens"},
+		{"keeps pings from its session", pinged(func(r *model.Row, _ lease.RemotePing, _ *lease.Pong) {
+			r.PingDue = time.Time{}
+		}), "ping/presence tells of it"},
+		{"tells nobody to stop", pinged(func(_ *model.Row, _ lease.RemotePing, pong *lease.Pong) {
+			pong.Cancel, pong.Reason = false, ""
+		}), "ping/it is told of a cancellation"},
+		{"hears no message", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) { p.Message = "" }),
+			"ping/only progress counts"},
+		{"says lost for a row that is kept", func(m *storetest.OnModel) storetest.Harness { return shy{m} },
+			"ping/a row that is kept takes them"},
+	}
+}
+
+// shy takes no pings for rows that are kept.
+type shy struct{ *storetest.OnModel }
+
+func (b shy) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+	for _, r := range rows {
+		if b.Kept(r.ID) {
+			return make([]lease.Pong, len(rows)), nil
+		}
+	}
+	return b.OnModel.TakePings(ctx, rows)
+}
+
+func noteSabotages() []sabotage {
+	return []sabotage{
+		{"drops what renewals say", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Notes = lease.Notes{}
+		}), "notes/a renewal writes them"},
+		{"writes what it refuses", func(m *storetest.OnModel) storetest.Harness { return scribbler{m} },
+			"notes/a renewal that is refused does not"},
+		{"drops what settlements say", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			e.Notes = lease.Notes{}
+		}), "notes/a settlement writes them"},
+		{"forgets checkpoints between attempts", before(func(m *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+			of(m, e.ID, func(r *model.Row) { r.Checkpoint = nil })
+		}), "notes/the next attempt is handed the checkpoint"},
+		{"hands no checkpoint", func(m *storetest.OnModel) storetest.Harness { return forgetful{m} },
+			"notes/the next attempt is handed the checkpoint"},
+		{"never detaches", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Detach = false
+		}), "detach/it outlives its session"},
+		{"detaches for ever", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+			m.Each(func(r *model.Row) { r.Detached = true })
+		}), "detach/the next attempt is not"},
+		{"never sweeps what is detached", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSweep{m, func(r *model.Row) {
+				if r.Detached {
+					r.LeaseEnd = r.LeaseEnd.Add(1000 * time.Hour)
+				}
+			}, nil, 0}
+		}, "detach/it is swept when its window ends"},
+		{"leaves judged rows detached", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSweep{m, nil, func(m *storetest.OnModel, swept []poll.Swept) {
+				for _, s := range swept {
+					of(m, s.ID, func(r *model.Row) { r.Detached = s.Detached })
+				}
+			}, 0}
+		}, "detach/its judgement depends on the judge"},
+	}
+}
+
+// scribbler writes the notes of every renewal, whoever sends it.
+type scribbler struct{ *storetest.OnModel }
+
+func (b scribbler) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	for _, w := range rows {
+		of(b.OnModel, w.ID, func(r *model.Row) { r.Message = w.Message })
+	}
+	return b.OnModel.Renew(ctx, s, rows)
+}
+
+// forgetful claims without checkpoints.
+type forgetful struct{ *storetest.OnModel }
+
+func (b forgetful) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	rows, err := b.OnModel.Claim(ctx, c)
+	for i := range rows {
+		rows[i].Checkpoint = nil
+	}
+	return rows, err
+}
