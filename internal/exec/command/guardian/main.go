@@ -50,7 +50,7 @@ func Main() int {
 	}
 	l := &loop{
 		hello: h, watch: newWatch(), clock: lease.BootClock(), agent: processes.Arguments(os.Getppid()),
-		input: input{buffer: make([]byte, 0, 64<<10)}, finds: make(chan finding, 1),
+		input: input{buffer: make([]byte, 0, 64<<10)}, finds: make(chan finding, 1), asks: make(chan question),
 	}
 	for fd := range 2 {
 		if err := unix.SetNonblock(fd, true); err != nil {
@@ -85,6 +85,8 @@ type loop struct {
 	cleared bool          // nothing lives in the attempts' cgroups, if there are any
 	search  search
 	finds   chan finding
+	asks    chan question
+	asked   question // by the look that goes on; no answer channel: nothing
 }
 
 // run watches until there is nothing more to do.
@@ -96,6 +98,7 @@ func (l *loop) run() {
 		if l.watch.condemn(now, l.purging) {
 			l.search.again(now)
 		}
+		l.reply()
 		l.kill(now)
 		l.look(now)
 		if l.ended && l.done(now) {
@@ -143,7 +146,10 @@ func (l *loop) kill(now time.Duration) {
 		g.next = now + min(firstTry<<min(g.tries, 10), lastTry)
 		g.tries++
 	}
-	if l.hello.Cgroup != "" && l.purging && (l.ended || l.search.wanted) {
+	if l.hello.Cgroup == "" || !l.purging || !l.ended && !l.search.wanted {
+		return
+	}
+	if l.read(); l.ended || l.watch.gone(l.clock.Now()) { // else presence has been prolonged, and new attempts are there
 		l.cleared = cgroup.KillAll(l.hello.Cgroup)
 	}
 }
@@ -206,6 +212,10 @@ func (l *loop) sleep(now time.Duration) {
 	}
 	if next != never {
 		wait = min(wait, max(next-now, 0))
+	}
+	if l.search.busy {
+		l.await(min(wait, lookSoon))
+		return
 	}
 	milliseconds := -1
 	if wait >= 0 {

@@ -79,9 +79,41 @@ func (l *loop) look(now time.Duration) {
 		return
 	}
 	s.busy = true
-	wanted := l.watch.wanted(l.purging)
 	go func() { // ends with the look; the process does not wait for it
-		found, err := processes.Kill(l.hello.Run, wanted)
+		found, err := processes.Kill(l.hello.Run, l.ask)
 		l.finds <- finding{began: now, some: err != nil || len(found) > 0}
 	}()
+}
+
+// question is whether processes with that number are to be killed.
+type question struct {
+	number uint64
+	answer chan bool // has room for it
+}
+
+// ask asks the loop, which hears first what the agent has said meanwhile: its presence may have been prolonged since the
+// look began, and attempts started that nobody may touch.
+func (l *loop) ask(number uint64) bool {
+	q := question{number: number, answer: make(chan bool, 1)}
+	l.asks <- q
+	return <-q.answer
+}
+
+// await waits for the look that goes on to ask something or to end, for a moment. The answer comes once what the agent
+// has said by now was read.
+func (l *loop) await(moment time.Duration) {
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
+	select {
+	case l.asked = <-l.asks:
+	case <-timer.C:
+	}
+}
+
+// reply answers what was asked.
+func (l *loop) reply() {
+	if l.asked.answer != nil {
+		l.asked.answer <- l.watch.wants(l.asked.number, l.purging)
+		l.asked = question{}
+	}
 }

@@ -1,7 +1,6 @@
 package guardian
 
 import (
-	"maps"
 	"math"
 	"time"
 
@@ -123,22 +122,12 @@ func (w *watch) alive() bool {
 	return false
 }
 
-// wanted tells which numbers are to be looked for: those of condemned groups, or with all, every one that is not over.
-// What it returns does not change with the watch.
-func (w *watch) wanted(all bool) func(number uint64) bool {
-	numbers := make(map[uint64]struct{}, len(w.groups)+len(w.gaps))
-	for n, g := range w.groups {
-		if all || g.condemned {
-			numbers[n] = struct{}{}
-		}
+// wants tells whether processes with that number are to be killed wherever they are: those of a condemned group, or with
+// all, of every attempt that is not over.
+func (w *watch) wants(number uint64, all bool) bool {
+	if g := w.groups[number]; g != nil {
+		return all || g.condemned
 	}
-	high := uint64(math.MaxUint64)
-	if all {
-		maps.Copy(numbers, w.gaps)
-		high = w.high
-	}
-	return func(number uint64) bool {
-		_, ok := numbers[number]
-		return ok || number > high
-	}
+	_, gap := w.gaps[number]
+	return all && (gap || number > w.high)
 }

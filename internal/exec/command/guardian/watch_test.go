@@ -75,19 +75,40 @@ func TestWhatIsLookedFor(t *testing.T) {
 	w := told(record{kind: base, number: 10}, record{kind: pending, number: 8}, started(9, 5*s), started(12, 50*s), started(14, 50*s),
 		record{kind: over, number: 14})
 	w.condemn(4*s, false)
-	mine := func(wanted func(uint64) bool) (numbers []uint64) {
+	mine := func(all bool) (numbers []uint64) {
 		for n := range uint64(20) {
-			if wanted(n) {
+			if w.wants(n, all) {
 				numbers = append(numbers, n)
 			}
 		}
 		return numbers
 	}
-	require.Equal(t, []uint64{9}, mine(w.wanted(false)), "whose time has come")
-	all := w.wanted(true)
-	require.Equal(t, []uint64{8, 9, 11, 12, 13, 15, 16, 17, 18, 19}, mine(all), "all that are not over")
+	require.Equal(t, []uint64{9}, mine(false), "whose time has come")
+	require.Equal(t, []uint64{8, 9, 11, 12, 13, 15, 16, 17, 18, 19}, mine(true), "all that are not over")
 	w.apply(record{kind: over, number: 12})
-	require.True(t, all(12), "as it was then")
+	require.False(t, w.wants(12, true))
+}
+
+// A look may last: what it finds was perhaps started after presence had been prolonged, which the agent says first.
+func TestALookHearsOfPresenceBeforeItKills(t *testing.T) {
+	l := &loop{watch: told(record{kind: present, end: 5 * time.Second}), asks: make(chan question)}
+	answer := make(chan bool)
+	ask := func() {
+		go func() { answer <- l.ask(1) }()
+		for l.asked.answer == nil {
+			l.await(time.Second)
+		}
+	}
+	l.purge(5 * time.Second)
+	require.True(t, l.purging)
+	ask()
+	l.reply()
+	require.True(t, <-answer, "the agent has said nothing new")
+	ask()
+	l.watch.apply(record{kind: present, end: time.Minute})
+	l.purge(5 * time.Second)
+	l.reply()
+	require.False(t, <-answer)
 }
 
 // Whatever order attempts begin, start and end in, exactly those are looked for that are not over, and what is kept is
@@ -125,9 +146,8 @@ func TestOverProperty(t *testing.T) {
 					pending = slices.Delete(pending, i, i+1)
 				}
 			}
-			wanted := w.wanted(true)
 			for n := uint64(1); n <= last+3; n++ {
-				if wanted(n) == ended[n] {
+				if w.wants(n, true) == ended[n] {
 					rt.Fatalf("attempt %d: ended is %v, and so is wanted", n, ended[n])
 				}
 			}
