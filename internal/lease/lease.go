@@ -67,6 +67,8 @@ type Lease struct {
 type warden interface {
 	// write brings what the task said to the store by that local time.
 	write(l *Lease, by time.Duration)
+	// count counts a ping.
+	count(typ string, p Pong)
 	// doubt asks the store whether pings came in elsewhere, and calls Lease.settleDoubt then.
 	doubt(l *Lease)
 }

@@ -33,7 +33,7 @@ type Notes struct {
 }
 
 // Empty tells whether there is nothing to write.
-func (n *Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
+func (n Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
 
 // Pong is what a task is told in answer to a ping.
 type Pong struct {

@@ -40,6 +40,9 @@ func (l *Lease) Ping(p Ping) Pong {
 	if heard != nil {
 		heard(p, pong)
 	}
+	if l.warden != nil {
+		l.warden.count(l.task.Type, pong)
+	}
 	switch {
 	case by == 0:
 	case l.warden != nil:

@@ -227,7 +227,7 @@ func TestTheLastCheckpointComesWithTheSettlement(t *testing.T) {
 		})
 		id := r.insert(1)[0]
 		after(5 * time.Second)
-		require.Equal(t, "", <-seen)
+		require.Empty(t, <-seen)
 		require.JSONEq(t, `{"page":40}`, <-seen)
 		require.JSONEq(t, `0.4`, string(r.get(id).Progress))
 		r.drain()

@@ -44,8 +44,8 @@ type Store interface {
 // Adopter is a store in which one attempt that reports its own end can be judged, whoever holds it.
 type Adopter interface {
 	// Adopt claims for judgement the row that is held with that fence and is detached, or held by the session itself, as
-	// Sweep does with rows of the dead: Applied, and swept tells the row; Busy where another session holds it; Ended where an attempt with that fence has been judged as failed or rejected before; else Lost
-	// or Busy.
+	// Sweep does with rows of the dead: Applied, and swept tells the row; Busy where another session holds it; Ended where
+	// an attempt with that fence has been judged as failed or rejected before; else Lost or Busy.
 	Adopt(ctx context.Context, s task.Session, id task.ID, f task.Fence, judge time.Duration) (swept *Swept, a lease.Answer, err error)
 }
 

@@ -58,7 +58,7 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 		r := &rows[i]
 		out := verdict(r, e.policy(&r.Task))
 		e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
-		e.judge(r, out, nil)
+		e.judge(r, out, nil) //nolint:contextcheck // it is settled by the settler
 	}
 	return len(rows), nil
 }

@@ -128,7 +128,8 @@ func hang(w http.ResponseWriter, r *http.Request) {
 
 // ping pings without a word of progress; whether it is heard is not this test's question.
 func ping(url string) {
-	resp, err := http.Post(url, "application/json", strings.NewReader(`{"progress": 0.4}`)) //nolint:noctx // the agent answers at once
+	client := http.Client{Timeout: beat}
+	resp, err := client.Post(url, "application/json", strings.NewReader(`{"progress": 0.4}`)) //nolint:noctx // it has a time limit
 	if err == nil {
 		_ = resp.Body.Close()
 	}
