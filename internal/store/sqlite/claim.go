@@ -45,15 +45,18 @@ func takeQuery(p task.Phase, regions int) string {
 	if regions == 2 {
 		chosen += " UNION ALL " + branch("?2")
 	}
-	state := task.StateRunning
-	if p == task.Rollback {
-		state = task.StateRollbackRunning
-	}
-	return `UPDATE task SET state = '` + string(state) + `', session = ?6, claim = ?7,
+	return `UPDATE task SET state = '` + string(claimedState(p)) + `', session = ?6, claim = ?7,
 		fence = fence + 1, attempt = attempt + 1, policy = ?8, claimed_at = ?4, lease_until = ?9,
 		deadline = CASE WHEN deadline IS NULL AND ?10 <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, ?10) ELSE deadline END
 	WHERE id IN (SELECT id FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5))
-	RETURNING ` + columns + ``
+	RETURNING ` + unclaimed
+}
+
+func claimedState(p task.Phase) task.State {
+	if p == task.Rollback {
+		return task.StateRollbackRunning
+	}
+	return task.StateRunning
 }
 
 // heads walks the priorities of a want from the highest down, in all regions at once.
@@ -124,9 +127,13 @@ func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want) ([]task.Tas
 			continue
 		}
 		var level []task.Task
-		err = t.query(scanTasks(&level), takeQuery(w.Phase, len(h.regions)),
+		known := task.Task{
+			Type: w.Type, State: claimedState(w.Phase), Priority: priority, Policy: w.Policy,
+			ClaimedAt: t.now, LeaseEnd: t.now.Add(w.Window).Truncate(time.Millisecond),
+		}
+		err = t.query(scanClaimed(&level, known), takeQuery(w.Phase, len(h.regions)),
 			w.Type, c.Region, priority, now, left, int64(c.Session), c.Number, int64(w.Policy),
-			stamp(t.now.Add(w.Window)), modifier(w.Deadline))
+			stamp(known.LeaseEnd), modifier(w.Deadline))
 		if err != nil {
 			return tasks, err
 		}

@@ -42,7 +42,7 @@ func agentName(table string) string {
 }
 
 // notes are the columns of what a task has said of itself beside its checkpoint, and of what was asked of it.
-const notes = "progress, ifnull(message, ''), cancel_asked, ifnull(cancel_by, '')"
+const notes = "progress, message, cancel_asked, cancel_by"
 
 // scanInfos appends the rows of a query for columns, finished_at, output, detached, notes and the agent's name.
 func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, args ...any) error {
@@ -53,21 +53,20 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 	return eachRow(rows, func(rows *sql.Rows) error {
 		var r record
 		var finished, asked time.Time
-		var output, progress sql.NullString
 		var i ops.Info
-		if err := rows.Scan(append(r.fields(), timeOf{&finished}, &output, &i.Detached, &progress, &i.Message,
-			timeOf{&asked}, &i.CancelBy, &i.Agent)...); err != nil {
+		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
+			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelBy}, &i.Agent)...); err != nil {
 			return err
 		}
 		k := r.complete()
 		*into = append(*into, ops.Info{
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
-			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: task.Verdict(r.outcome),
+			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,
 			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, GiveBacks: k.GiveBacks, Touched: k.Touched, Fence: k.Fence,
 			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
 			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
-			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: output.String,
-			Progress: raw(progress), Message: i.Message, Checkpoint: k.Checkpoint, CancelAsked: pointer(asked),
+			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
+			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelAsked: pointer(asked),
 			CancelBy: i.CancelBy, Detached: i.Detached,
 		})
 		return nil
@@ -84,13 +83,12 @@ func history(ctx context.Context, t *sql.Tx, id task.ID) (list []ops.Attempt, er
 	}
 	err = eachRow(rows, func(r *sql.Rows) error {
 		var a ops.Attempt
-		var result sql.NullString
 		var started time.Time
-		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, &result, &a.State,
+		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
 			timeOf{&started}, timeOf{&a.EndedAt}); err != nil {
 			return err
 		}
-		a.Result, a.StartedAt = raw(result), pointer(started)
+		a.StartedAt = pointer(started)
 		list = append(list, a)
 		return nil
 	})

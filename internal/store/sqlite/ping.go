@@ -26,7 +26,7 @@ const attempted = "id = ?1 AND fence = ?2 AND claim > 0 AND " + running
 
 // pingedQuery reads what a ping is reckoned with.
 const pingedQuery = `
-	SELECT state, ifnull(policy, 0), lease_until, claimed_at, deadline, cancel_asked IS NOT NULL, ifnull(cancel_by, '')
+	SELECT state, policy, lease_until, claimed_at, deadline, cancel_asked IS NOT NULL, cancel_by
 	FROM task WHERE ` + attempted + ` AND lease_until > ?3`
 
 // toldQuery reads what the task has told of where it stands.
@@ -79,7 +79,8 @@ type pinged struct {
 func (p *pinging) take(r *lease.RemotePing) (lease.Pong, error) {
 	var row pinged
 	err := p.row([]any{
-		&row.state, &row.policy, timeOf{&row.until}, timeOf{&row.claimed}, timeOf{&row.deadline}, &row.asked, &row.by,
+		textOf[task.State]{&row.state}, numberOf[task.PolicyHash]{&row.policy}, timeOf{&row.until}, timeOf{&row.claimed},
+		timeOf{&row.deadline}, truthOf{&row.asked}, textOf[string]{&row.by},
 	}, pingedQuery, int64(r.ID), int64(r.Fence), stamp(p.now))
 	if errors.Is(err, sql.ErrNoRows) {
 		return lease.Pong{Answer: lease.Lost}, nil

@@ -16,7 +16,9 @@ const renewQuery = `
 const (
 	noted = "progress = ifnull(?4, progress), message = ifnull(?5, message), checkpoint = ifnull(?6, checkpoint)"
 
-	noteQuery = "UPDATE task SET " + noted + " WHERE id = ?1 AND fence = ?2 AND session = ?3 AND " + running
+	// noteQuery: ?7 is whether that is to be done for a row that was asked to stop, too.
+	noteQuery = "UPDATE task SET " + noted + " WHERE id = ?1 AND fence = ?2 AND session = ?3 AND " + running +
+		" AND (cancel_asked IS NULL OR ?7)"
 
 	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on.
 	renewNotedQuery = `
@@ -24,15 +26,6 @@ const (
 		detached = CASE WHEN ?9 THEN 1 ELSE detached END
 	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
 )
-
-// note writes notes where the hold is still that of the session.
-func (t *tx) note(s task.Session, id task.ID, f task.Fence, n *lease.Notes) error {
-	if n.Empty() {
-		return nil
-	}
-	_, err := t.exec(noteQuery, int64(id), int64(f), int64(s), jsonText(n.Progress), null(n.Message), jsonText(n.Checkpoint))
-	return err
-}
 
 // renew moves one lease's end, and tells how many rows that were.
 func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {

@@ -3,61 +3,73 @@ package sqlite
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// columns of task and task_archive that a Task is read from, in the order of record.fields.
-const columns = `id, type, state, fence, attempt, ifnull(max_attempts, 0), give_backs, touched, payload, result, labels,
-	ifnull(key, ''), ifnull(region, ''), priority, ifnull(traceparent, ''), ifnull(created_by, ''), ifnull(outcome, ''),
-	ifnull(error, ''), ifnull(policy, 0), created_at, run_at, claimed_at, lease_until, deadline, ifnull(session, 0),
-	checkpoint`
+// What of task and task_archive a Task is read from, in the order of record.fields. What a claim writes itself it need
+// not read.
+const (
+	unclaimed = `id, fence, attempt, max_attempts, give_backs, touched, payload, result, labels, key, region, traceparent,
+	created_by, outcome, error, created_at, run_at, deadline, checkpoint`
+	columns = unclaimed + ", type, state, priority, policy, claimed_at, lease_until, session"
+)
 
 // record is a row as it is read.
 type record struct {
 	task.Task
-	outcome, err                        string
-	session                             task.Session
-	payload, result, labels, checkpoint sql.NullString
+	outcome task.Verdict
+	err     string
+	session task.Session
+}
+
+// unclaimed are where to scan the columns unclaimed to.
+func (r *record) unclaimed() []any {
+	return append(make([]any, 0, 40),
+		numberOf[task.ID]{&r.ID}, numberOf[task.Fence]{&r.Fence}, numberOf[int]{&r.Attempt}, numberOf[int]{&r.MaxAttempts},
+		numberOf[int]{&r.GiveBacks}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
+		textOf[string]{&r.Key}, textOf[string]{&r.Region}, textOf[string]{&r.Traceparent}, textOf[string]{&r.CreatedBy},
+		textOf[task.Verdict]{&r.outcome}, textOf[string]{&r.err}, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.Deadline},
+		jsonOf{&r.Checkpoint})
 }
 
 // fields are where to scan columns to.
 func (r *record) fields() []any {
-	return []any{
-		&r.ID, &r.Type, &r.State, &r.Fence, &r.Attempt, &r.MaxAttempts, &r.GiveBacks, &r.Touched,
-		&r.payload, &r.result, &r.labels,
-		&r.Key, &r.Region, &r.Priority, &r.Traceparent, &r.CreatedBy, &r.outcome,
-		&r.err, &r.Policy, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.ClaimedAt}, timeOf{&r.LeaseEnd},
-		timeOf{&r.Deadline}, &r.session, &r.checkpoint,
-	}
+	return append(r.unclaimed(),
+		textOf[string]{&r.Type}, textOf[task.State]{&r.State}, numberOf[int]{&r.Priority}, numberOf[task.PolicyHash]{&r.Policy},
+		timeOf{&r.ClaimedAt}, timeOf{&r.LeaseEnd}, numberOf[task.Session]{&r.session})
 }
 
 // complete gives the Task once the fields are filled.
 func (r *record) complete() task.Task {
-	r.Payload, r.Result, r.Labels, r.Checkpoint = raw(r.payload), raw(r.result), raw(r.labels), raw(r.checkpoint)
 	if r.outcome != "" {
-		r.Previous = &task.Previous{Outcome: task.Verdict(r.outcome), Error: r.err}
+		r.Previous = &task.Previous{Outcome: r.outcome, Error: r.err}
 	}
 	return r.Task
 }
 
 // scanTasks gathers the rows of a query for columns.
 func scanTasks(into *[]task.Task) func(*sql.Rows) error {
+	r := new(record)
+	return scanRecords(into, r, r.fields(), task.Task{})
+}
+
+// scanClaimed gathers the rows of a query for the columns unclaimed; known is the rest, which all of them have.
+func scanClaimed(into *[]task.Task, known task.Task) func(*sql.Rows) error {
+	r := new(record)
+	return scanRecords(into, r, r.unclaimed(), known)
+}
+
+func scanRecords(into *[]task.Task, r *record, fields []any, known task.Task) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
-		var r record
-		if err := rows.Scan(r.fields()...); err != nil {
+		*r = record{Task: known}
+		if err := rows.Scan(fields...); err != nil {
 			return err
 		}
 		*into = append(*into, r.complete())
 		return nil
 	}
-}
-
-func raw(s sql.NullString) json.RawMessage {
-	if !s.Valid {
-		return nil
-	}
-	return json.RawMessage(s.String)
 }
 
 // scanIDs gathers the rows of a query for ids.
@@ -68,4 +80,61 @@ func scanIDs(into *[]task.ID) func(*sql.Rows) error {
 		*into = append(*into, id)
 		return err
 	}
+}
+
+// The types below implement sql.Scanner for what a row may hold; NULL leaves the zero value. database/sql could read all
+// but times by itself, and would take several times as long: by reflection, and numbers by way of text.
+type (
+	numberOf[T ~int | ~int64] struct{ n *T }
+	textOf[T ~string]         struct{ s *T }
+	truthOf                   struct{ b *bool }
+	jsonOf                    struct{ j *json.RawMessage }
+)
+
+// Scan reads a number.
+func (x numberOf[T]) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case int64:
+		*x.n = T(v)
+	default:
+		return unexpected("a number", v)
+	}
+	return nil
+}
+
+// Scan reads a text.
+func (x textOf[T]) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case string:
+		*x.s = T(v)
+	default:
+		return unexpected("a text", v)
+	}
+	return nil
+}
+
+// Scan reads a truth value, which is a number.
+func (x truthOf) Scan(v any) error {
+	n := 0
+	err := numberOf[int]{&n}.Scan(v)
+	*x.b = n != 0
+	return err
+}
+
+// Scan reads JSON.
+func (x jsonOf) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case string:
+		*x.j = json.RawMessage(v)
+	default:
+		return unexpected("JSON", v)
+	}
+	return nil
+}
+
+func unexpected(what string, v any) error {
+	return fmt.Errorf("read %s from the store: found %T", what, v)
 }

@@ -101,7 +101,7 @@ func (s *Store) change(ctx context.Context, op string, fn func(*tx) error) error
 
 // settle applies the ends of holds; fail is called at the points between.
 func (t *tx) settle(session task.Session, rows []poll.Settlement, fail func(string) error) ([]lease.Answer, error) {
-	b := &settling{tx: t, session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
+	b := &settling{tx: t, at: stamp(t.now), session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
 	for i := range rows {
 		if err := b.settle(i, &rows[i]); err != nil {
 			return nil, fmt.Errorf("task %d: %w", rows[i].ID, err)
@@ -119,6 +119,7 @@ func (t *tx) settle(session task.Session, rows []poll.Settlement, fail func(stri
 // settling is one call of Settle.
 type settling struct {
 	*tx
+	at       string // now, as the file has it
 	session  task.Session
 	answers  []lease.Answer
 	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
@@ -138,7 +139,7 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	} else if !e.Next.State.Waiting() {
 		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
 	}
-	if err := b.note(b.session, e.ID, e.Fence, &e.Notes); err != nil {
+	if err := b.note(e); err != nil {
 		return err
 	}
 	n, err := apply(e)
@@ -169,13 +170,13 @@ func (b *settling) common(e *poll.Settlement) []any {
 		outcome = string(verdict)
 	}
 	return append(make([]any, 0, 13),
-		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), e.Next.Attempt, e.Next.GiveBacks,
+		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), int64(e.Next.Attempt), int64(e.Next.GiveBacks),
 		e.Next.Touched, outcome, null(why), jsonText(e.Outcome.Result))
 }
 
 // archive copies a finished row; finish deletes all of them at once.
 func (b *settling) archive(e *poll.Settlement) (int64, error) {
-	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), stamp(b.now))...)
+	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at)...)
 	if n == 1 {
 		b.archived[e.ID] = e.Fence
 	}
@@ -191,8 +192,23 @@ func (b *settling) release(e *poll.Settlement) (int64, error) {
 	if e.Next.Delay <= 0 && !e.Next.AfterLease {
 		b.due = true
 	}
-	aware := e.CancelKnown || e.Next.State.Phase() == task.Rollback
-	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware)...)
+	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware(e))...)
+}
+
+// aware tells whether what was decided stands although a cancellation was asked for.
+func aware(e *poll.Settlement) bool {
+	return e.CancelKnown || e.Next.State.Finished() || e.Next.State.Phase() == task.Rollback
+}
+
+// note writes what no renewal has brought, before the row is settled.
+func (b *settling) note(e *poll.Settlement) error {
+	n := &e.Notes
+	if n.Empty() {
+		return nil
+	}
+	_, err := b.exec(noteQuery, int64(e.ID), int64(e.Fence), int64(b.session), jsonText(n.Progress), null(n.Message),
+		jsonText(n.Checkpoint), aware(e))
+	return err
 }
 
 // remember writes the history: every hold but a silent one, and but a first attempt that finished its task, of which
@@ -203,8 +219,8 @@ func (b *settling) remember(e *poll.Settlement) error {
 	}
 	o := &e.Outcome
 	_, err := b.exec(historyQuery, int64(e.ID), int64(e.Fence), int64(e.RanFence), int64(b.session), string(e.Phase),
-		e.Attempt, string(o.Verdict), null(o.Error), null(o.Output), jsonText(o.Result), string(e.Next.State),
-		b.started(e.Started), stamp(b.now))
+		int64(e.Attempt), string(o.Verdict), null(o.Error), null(o.Output), jsonText(o.Result), string(e.Next.State),
+		b.started(e.Started), b.at)
 	return err
 }
 
