@@ -30,9 +30,9 @@ type part struct {
 	Cgroups  bool
 	Scripts  map[string]string // by name; each runs in the directory Dir/name
 	Dir      string
-	Presence time.Duration // told again and again; 0: never
-	Die      bool          // between a fork and its being told of
-	Storm    bool          // run short commands all the time
+	Presence time.Duration  // told again and again; 0: never
+	Between  syscall.Signal // it gets that between a fork and telling of it
+	Storm    bool           // run short commands all the time
 }
 
 const partVariable = "LEASEHOLD_TEST_PART"
@@ -58,8 +58,8 @@ func agent() {
 			}
 		}()
 	}
-	if p.Die {
-		r.guard.forked = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+	if p.Between != 0 {
+		r.guard.forked = func() { _ = syscall.Kill(os.Getpid(), p.Between) }
 	}
 	h, err := r.guard.begin() // waits for the guardian process
 	if err != nil {
@@ -67,6 +67,15 @@ func agent() {
 	}
 	h.over()
 	tell("ready", r.guard.run, r.guard.guardian.PID())
+	go func() {
+		last := r.guard.guardian.PID()
+		for again := time.NewTicker(5 * time.Millisecond); ; <-again.C {
+			if pid := r.guard.guardian.PID(); pid != 0 && pid != last { // it is there, and has been told all
+				last = pid
+				tell("guardian", pid)
+			}
+		}
+	}()
 	var leases []*lease.Lease
 	var all sync.WaitGroup
 	for name, script := range p.Scripts {

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -102,7 +103,13 @@ func TestNoGuardianNoCommand(t *testing.T) {
 // The guardian hears of each attempt and its end, of starts that failed too, and of leases that move.
 func TestGuardianHears(t *testing.T) {
 	r, _ := guarded(t)
-	defer r.Close()
+	tree := r.guard.cgroups.Path()
+	defer func() {
+		r.Close()
+		if tree != "" {
+			require.NoDirExists(t, tree)
+		}
+	}()
 	for _, script := range []string{"exit 0", "exit 1"} {
 		l := exectest.Attempt{}.Lease()
 		c := shell(script)
@@ -115,6 +122,36 @@ func TestGuardianHears(t *testing.T) {
 	c.Dir = "/nonexistent"
 	require.Equal(t, task.Undelivered, r.Run(l, declared(c), c, func() {}).Verdict)
 	require.Zero(t, r.guard.guardian.Watched())
+	if tree != "" {
+		entries, err := filepath.Glob(filepath.Join(tree, "[0-9]*"))
+		require.NoError(t, err)
+		require.Len(t, entries, 1, "cgroups are used again")
+	}
+}
+
+// A lease that moves with each ping moves in the guardian, too; else it would kill what goes on.
+func TestGuardianHearsOfMoves(t *testing.T) {
+	r, _ := guarded(t)
+	defer r.Close()
+	policy := task.Policy{Timeout: time.Hour, Heartbeat: time.Second, Stop: 2 * time.Second}
+	l := exectest.Attempt{Policy: policy}.Lease()
+	defer l.Close()
+	c := shell(fmt.Sprintf("exec sleep %f", (policy.Window(task.Run) + time.Second).Seconds()))
+	over := make(chan struct{})
+	go func() {
+		for again := time.NewTicker(100 * time.Millisecond); ; {
+			select {
+			case <-again.C:
+				l.Ping(lease.Ping{})
+			case <-over:
+				again.Stop()
+				return
+			}
+		}
+	}()
+	o := r.Run(l, declared(c), c, func() {})
+	close(over)
+	require.Equal(t, task.Outcome{Verdict: task.Succeeded}, o)
 }
 
 // A cgroup that nothing can be started in costs no attempt.

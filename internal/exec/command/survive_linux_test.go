@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,13 +162,48 @@ func TestAgentStoppedWithMany(t *testing.T) {
 	}
 }
 
-// An agent that is killed between a fork and telling of it leaves nothing.
-func TestAgentKilledBeforeItTells(t *testing.T) {
+// An agent that is killed between a fork and telling of it leaves nothing, nor does one that is frozen there.
+func TestAgentStopsBeforeItTells(t *testing.T) {
+	for _, c := range []struct {
+		signal  syscall.Signal
+		cgroups bool
+	}{{syscall.SIGKILL, true}, {syscall.SIGKILL, false}, {syscall.SIGSTOP, true}, {syscall.SIGSTOP, false}} {
+		t.Run(fmt.Sprintf("%s, cgroups %v", c.signal, c.cgroups), func(t *testing.T) {
+			const presence = 3 * time.Second
+			a := act(t, part{
+				Cgroups: c.cgroups, Between: c.signal, Presence: presence, Scripts: map[string]string{"one": fixtures["setsid"]},
+			})
+			if c.signal == syscall.SIGKILL {
+				until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
+				require.Zero(t, marked(t, a.run))
+				return
+			}
+			awaitState(t, a.cmd.Process.Pid, 'T')
+			began := time.Now()
+			pids := a.pids("one")
+			until(t, "nothing is left", func() bool { return marked(t, a.run) == 0 && !slices.ContainsFunc(pids, lives) })
+			require.Less(t, time.Since(began), presence)
+		})
+	}
+}
+
+// What a command has left on purpose when it ended by itself survives the agent, also where another guardian has taken
+// over since.
+func TestLeftOnPurpose(t *testing.T) {
 	for _, cgroups := range []bool{true, false} {
-		a := act(t, part{Cgroups: cgroups, Die: true, Scripts: map[string]string{"one": fixtures["setsid"]}})
-		until(t, "the agent is dead", func() bool { return !lives(a.cmd.Process.Pid) })
+		a := act(t, part{Cgroups: cgroups, Scripts: map[string]string{
+			"daemon": `setsid sh -c 'echo $$ > pid.new; mv pid.new pid.away; exec sleep 1000' > /dev/null 2>&1 &
+while [ ! -e pid.away ]; do sleep 0.01; done; : > ready`,
+			"other": fixtures["setsid"],
+		}})
+		daemon, other := a.pids("daemon"), a.pids("other")
+		require.Equal(t, "outcome daemon succeeded ", a.hear("outcome"))
+		t.Cleanup(func() { _ = unix.Kill(daemon[0], unix.SIGKILL) })
+		a.replaceGuardian()
+		a.signal(syscall.SIGKILL)
 		until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
-		require.Zero(t, marked(t, a.run))
+		require.False(t, slices.ContainsFunc(other, lives))
+		require.True(t, lives(daemon[0]))
 	}
 }
 
@@ -191,35 +225,18 @@ func TestGuardianKilledThenAgent(t *testing.T) {
 	for name := range many() {
 		pids = append(pids, a.pids(name)...)
 	}
-	require.NoError(t, unix.Kill(a.guardian, unix.SIGKILL))
-	until(t, "another guardian", func() bool {
-		for _, pid := range children(t, a.cmd.Process.Pid) {
-			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-			if pid != a.guardian && string(name) == "lh-guardian\n" {
-				a.guardian = pid
-				return true
-			}
-		}
-		return false
-	})
+	a.replaceGuardian()
 	require.True(t, slices.ContainsFunc(pids, lives))
 	a.signal(syscall.SIGKILL)
 	until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
 	require.False(t, slices.ContainsFunc(pids, lives))
 }
 
-// children are the processes that a process has started.
-func children(t *testing.T, pid int) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	require.NoError(t, err)
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // the thread may have ended
-		for field := range strings.FieldsSeq(string(text)) {
-			pids = append(pids, atoi(field))
-		}
-	}
-	return pids
+// replaceGuardian kills the guardian and waits until there is another that knows all.
+func (a *actor) replaceGuardian() {
+	a.t.Helper()
+	require.NoError(a.t, unix.Kill(a.guardian, unix.SIGKILL))
+	a.guardian = atoi(strings.Fields(a.hear("guardian"))[1])
 }
 
 // marked counts the processes of a run, and kills none.

@@ -21,10 +21,12 @@ const Argument = "guardian"
 // also when the agent is gone, and nothing has to be known sooner than it is to be killed.
 const (
 	readEvery = 50 * time.Millisecond
-	firstTry  = 2 * time.Millisecond // after which a killed group is looked at, then twice that, and so on
-	lastTry   = time.Second
-	settleFor = 500 * time.Millisecond // of looking for marks without finding any, once the agent is gone or its presence
-	halfwayIn = 10 * time.Second       // how long a child between fork and exec is waited for
+	// longestSleep bounds how late the guardian notices that the machine was suspended, which poll(2) does not count.
+	longestSleep = time.Second
+	firstTry     = 2 * time.Millisecond // after which a killed group is looked at, then twice that, and so on
+	lastTry      = time.Second
+	settleFor    = 500 * time.Millisecond // of looking for marks without finding any, once the agent is gone or its presence
+	halfwayIn    = 10 * time.Second       // how long a child between fork and exec is waited for
 )
 
 // What the guardian says, a byte each.
@@ -202,13 +204,16 @@ func (l *loop) tidy() {
 // sleep waits until there is something to do.
 func (l *loop) sleep(now time.Duration) {
 	next := min(l.watch.next(), l.search.next(now))
+	if !l.purging {
+		next = min(next, l.watch.goneAt())
+	}
 	fd := []unix.PollFd{{Fd: 0}} // no event is asked for, so only the end of the pipe wakes
 	wait := readEvery
 	switch {
 	case l.ended:
 		fd = nil
-	case l.watch.idle() && next == never:
-		fd[0].Events, wait = unix.POLLIN, -1
+	case l.watch.idle():
+		fd[0].Events, wait = unix.POLLIN, never
 	}
 	if next != never {
 		wait = min(wait, max(next-now, 0))
@@ -217,9 +222,9 @@ func (l *loop) sleep(now time.Duration) {
 		l.await(min(wait, lookSoon))
 		return
 	}
-	milliseconds := -1
-	if wait >= 0 {
-		milliseconds = int((wait + time.Millisecond - 1) / time.Millisecond)
+	milliseconds := -1 // for ever
+	if wait != never {
+		milliseconds = int((min(wait, longestSleep) + time.Millisecond - 1) / time.Millisecond)
 	}
 	_, _ = unix.Poll(fd, milliseconds) // an error: a signal to the runtime; the loop looks again
 }

@@ -76,10 +76,16 @@ func (w *watch) hear(number uint64) {
 // killAt is when the group is to be dead.
 func (w *watch) killAt(g *group) time.Duration { return min(g.end, w.presence) - lease.KillMargin }
 
-// gone tells whether presence is about to run out, so that all has to be dead.
-func (w *watch) gone(now time.Duration) bool {
-	return w.presence != never && now >= w.presence-lease.KillMargin
+// goneAt is when all has to be dead because presence is about to run out, what has not been told of, too.
+func (w *watch) goneAt() time.Duration {
+	if w.presence == never {
+		return never
+	}
+	return w.presence - lease.KillMargin
 }
+
+// gone tells whether that time has come.
+func (w *watch) gone(now time.Duration) bool { return now >= w.goneAt() }
 
 // condemn condemns the groups whose time has come, or all, and tells whether there were any.
 func (w *watch) condemn(now time.Duration, all bool) (some bool) {
@@ -91,7 +97,7 @@ func (w *watch) condemn(now time.Duration, all bool) (some bool) {
 	return some
 }
 
-// next is when something is to be done next: a group to be condemned, or to be killed again.
+// next is when a group is to be condemned next, or killed again.
 func (w *watch) next() time.Duration {
 	next := never
 	for _, g := range w.groups {
@@ -102,9 +108,6 @@ func (w *watch) next() time.Duration {
 		default:
 			next = min(next, w.killAt(g))
 		}
-	}
-	if len(w.gaps) > 0 && w.presence != never {
-		next = min(next, w.presence-lease.KillMargin)
 	}
 	return next
 }

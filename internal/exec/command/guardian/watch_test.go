@@ -39,8 +39,8 @@ func TestKillTimes(t *testing.T) {
 		"another's window moves":   {[]record{started(1, 5*s), {kind: move, number: 2, end: 7 * s}}, 4 * s},
 		"the earliest of them":     {[]record{started(1, 5*s), started(2, 3*s), started(3, 9*s)}, 2 * s},
 		"it is over":               {[]record{started(1, 5*s), {kind: over, number: 1}}, never},
-		"one has not been told of": {[]record{started(2, 50*s), {kind: present, end: 10 * s}, {kind: over, number: 2}}, 9 * s},
-		"it began, no more":        {[]record{{kind: base, number: 7}, {kind: pending, number: 6}, {kind: present, end: 10 * s}}, 9 * s},
+		"one has not been told of": {[]record{started(2, 50*s), {kind: present, end: 10 * s}, {kind: over, number: 2}}, never},
+		"it began, no more":        {[]record{{kind: base, number: 7}, {kind: pending, number: 6}, {kind: present, end: 10 * s}}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, told(c.records...).next())
