@@ -30,10 +30,6 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
-func TestConformsLive(t *testing.T) {
-	storetest.RunLive(t, func(t *testing.T) storetest.LiveHarness { return newHarness(t) })
-}
-
 func TestMachine(t *testing.T) {
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
 }

@@ -291,7 +291,7 @@ func adoptRace(t testing.TB, h Harness) {
 			return nil
 		}
 		for _, row := range rows {
-			got, answer, err := o.Harness.(LiveHarness).Adopt(ctx, o.session, row.ID, row.Fence, judge)
+			got, answer, err := o.Adopt(ctx, o.session, row.ID, row.Fence, judge)
 			if err != nil {
 				return err
 			}

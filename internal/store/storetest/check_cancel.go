@@ -233,7 +233,7 @@ func cancelFinished(t testing.TB, h Harness) {
 func cancelNothing(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for _, id := range []task.ID{999_999_999, 0, -1} {
-		_, err := r.live.Cancel(r.ctx, id, "alice")
+		_, err := r.Cancel(r.ctx, id, "alice")
 		require.ErrorIs(t, err, ops.ErrNoTask)
 		_, err = r.cancelSQL(id, "alice")
 		require.ErrorContains(t, err, "there is no task")
@@ -248,7 +248,6 @@ func cancelRace(t testing.TB, h Harness) {
 	answers := map[task.ID]ops.Cancelled{}
 	var mu sync.Mutex
 	together(agents, func(ctx context.Context, o *rig) error {
-		live := o.Harness.(LiveHarness)
 		for i, id := range all {
 			if o != agents[0] && i%3 == 0 {
 				o.claims++
@@ -266,7 +265,7 @@ func cancelRace(t testing.TB, h Harness) {
 			if o != agents[0] {
 				continue
 			}
-			got, err := live.Cancel(ctx, id, "alice")
+			got, err := o.Cancel(ctx, id, "alice")
 			if err != nil {
 				return err
 			}
@@ -297,7 +296,7 @@ func cancelCrash(t testing.TB, h Harness) {
 		id := r.insertFar()
 		rows++
 		hit := r.crash(point)
-		_, err := r.Harness.(LiveHarness).Cancel(r.ctx, id, "alice")
+		_, err := r.Cancel(r.ctx, id, "alice")
 		r.Fail(nil)
 		require.Len(t, r.list(ops.Filter{Limit: 1000}), rows, point)
 		if !hit() {

@@ -286,11 +286,11 @@ func completeRolledBack(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	r.unchanged(row.ID, func() {
-		a := r.live.Begin(t)
+		a := r.Begin(t)
 		require.NoError(t, a.Complete(r.ctx, row.ID, row.Fence, raw(`1`)))
 		require.NoError(t, a.Rollback(r.ctx))
 	})
-	told, err := r.live.Completed(r.ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+	told, err := r.Completed(r.ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, told)
 	require.Len(t, r.present().Held, 1)
@@ -326,33 +326,27 @@ func completedTold(t testing.TB, h Harness) {
 		asked = append(asked, lease.Held{ID: row.ID, Fence: row.Fence}, lease.Held{ID: row.ID, Fence: row.Fence + 1})
 		want = append(want, i == 1 || i == 3, false)
 	}
-	got, err := r.live.Completed(r.ctx, asked)
+	got, err := r.Completed(r.ctx, asked)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	got, err = r.live.Completed(r.ctx, nil)
+	got, err = r.Completed(r.ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
 	back := r.undoing(beating())
 	require.Equal(t, lease.Applied, r.complete(back.ID, back.Fence, ``))
-	got, err = r.live.Completed(r.ctx, []lease.Held{{ID: back.ID, Fence: back.Fence}})
+	got, err = r.Completed(r.ctx, []lease.Held{{ID: back.ID, Fence: back.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, got)
 }
 
 func completeRace(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	agents := []*liveRig{r, r.second(), r.second(), r.second()}
+	agents := []*rig{r.rig, r.second().rig, r.second().rig, r.second().rig}
 	r.insert(20)
 	rows := r.claim(under(beating(), 20))
 	var applied, ended atomic.Int64
-	rigs := make([]*rig, len(agents))
-	byRig := map[*rig]LiveHarness{}
-	for i, a := range agents {
-		rigs[i] = a.rig
-		byRig[a.rig] = a.live
-	}
-	together(rigs, func(ctx context.Context, o *rig) error {
-		if o == rigs[3] { // the holder has something else to say
+	together(agents, func(ctx context.Context, o *rig) error {
+		if o == agents[3] { // the holder has something else to say
 			ends := make([]poll.Settlement, len(rows))
 			for i, row := range rows {
 				ends[i] = retry(row, time.Hour)
@@ -362,7 +356,7 @@ func completeRace(t testing.TB, h Harness) {
 		for _, row := range rows {
 			for answer := lease.Busy; answer == lease.Busy; {
 				var err error
-				if answer, err = byRig[o].Complete(ctx, row.ID, row.Fence, nil); err != nil {
+				if answer, err = o.Complete(ctx, row.ID, row.Fence, nil); err != nil {
 					return err
 				}
 				if answer == lease.Applied {
@@ -386,7 +380,7 @@ func completeCrash(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
 		hit := r.crash(point)
-		_, err := r.Harness.(LiveHarness).Complete(r.ctx, row.ID, row.Fence, raw(`1`))
+		_, err := r.Complete(r.ctx, row.ID, row.Fence, raw(`1`))
 		r.Fail(nil)
 		if !hit() {
 			require.NoError(t, err)

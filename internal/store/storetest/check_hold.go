@@ -33,7 +33,7 @@ func holdNothing(t testing.TB, h Harness) {
 			require.NoError(t, a.Hold(ctx, row.ID, row.Fence))
 			return a.Hold(ctx, row.ID, row.Fence)
 		}), "twice in a transaction")
-		a := r.live.Begin(t)
+		a := r.Begin(t)
 		require.NoError(t, a.Hold(r.ctx, row.ID, row.Fence))
 		require.NoError(t, a.Rollback(r.ctx))
 	})
@@ -88,7 +88,7 @@ func holdKeeps(t testing.TB, h Harness) {
 	} {
 		o.present()
 		row := r.heldUnder(beating())
-		a := r.live.Begin(t)
+		a := r.Begin(t)
 		require.NoError(t, a.Hold(r.ctx, row.ID, row.Fence))
 		require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Exact: true}))
 		r.counted(row, lease.Ping{})
@@ -114,7 +114,7 @@ func holdOutlasts(t testing.TB, h Harness) {
 	}
 	o := r.second()
 	row := r.heldUnder(beating())
-	a := r.live.Begin(t)
+	a := r.Begin(t)
 	require.NoError(t, a.Hold(r.ctx, row.ID, row.Fence))
 	w := lease.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Minute, Exact: true}
 	require.Equal(t, lease.Applied, r.renewOne(w), "the window is over")
@@ -136,7 +136,7 @@ func holdSlow(t testing.TB, h Harness) {
 	r.insert(40)
 	rows := r.claim(under(beating(), 40))
 	slow := rows[20]
-	a := r.live.Begin(t)
+	a := r.Begin(t)
 	require.NoError(t, a.Hold(r.ctx, slow.ID, slow.Fence))
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(r.ctx, bound)
@@ -157,7 +157,7 @@ func holdSlow(t testing.TB, h Harness) {
 	answers, err := r.Renew(ctx, r.session, renewals)
 	require.NoError(t, err)
 	require.Equal(t, want, answers)
-	pongs, err := r.live.TakePings(ctx, pings)
+	pongs, err := r.TakePings(ctx, pings)
 	require.NoError(t, err)
 	for i := range pongs {
 		require.Equal(t, lease.Applied, pongs[i].Answer)

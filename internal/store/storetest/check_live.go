@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// What is about all of a LiveHarness's calls.
+// What is about all the calls of liveness together.
 func liveChecks() []Check {
 	return []Check{
 		{"a context that has ended", liveContext},
@@ -28,17 +28,17 @@ func liveContext(t testing.TB, h Harness) {
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
 	r.unchanged(row.ID, func() {
-		_, err := r.live.Secret(ended)
+		_, err := r.Secret(ended)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.live.TakePings(ended, []lease.RemotePing{{ID: row.ID, Fence: row.Fence, Ping: everything()}})
+		_, err = r.TakePings(ended, []lease.RemotePing{{ID: row.ID, Fence: row.Fence, Ping: everything()}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.live.Complete(ended, row.ID, row.Fence, nil)
+		_, err = r.Complete(ended, row.ID, row.Fence, nil)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.live.Completed(ended, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+		_, err = r.Completed(ended, []lease.Held{{ID: row.ID, Fence: row.Fence}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, _, err = r.live.Adopt(ended, r.session, row.ID, row.Fence, judge)
+		_, _, err = r.Adopt(ended, r.session, row.ID, row.Fence, judge)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.live.Cancel(ended, row.ID, "alice")
+		_, err = r.Cancel(ended, row.ID, "alice")
 		require.ErrorIs(t, err, context.Canceled)
 	})
 	r.settled(finish(row))

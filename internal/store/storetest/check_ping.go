@@ -349,16 +349,16 @@ func pingCancelled(t testing.TB, h Harness) {
 
 func secret(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	mine, err := r.live.Secret(r.ctx)
+	mine, err := r.Secret(r.ctx)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(mine), 32)
-	other, err := r.second().live.Secret(r.ctx)
+	other, err := r.second().Secret(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, mine, other)
 	r.Advance(t, 1000*time.Hour)
 	_, err = r.Maintain(r.ctx, day)
 	require.NoError(t, err)
-	other, err = r.live.Secret(r.ctx)
+	other, err = r.Secret(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, mine, other)
 }

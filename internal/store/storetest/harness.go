@@ -17,8 +17,11 @@ import (
 // Harness is a store under test and what the suite must be able to do to it from outside.
 type Harness interface {
 	lease.Store
+	lease.Remote
 	poll.Store
+	poll.Adopter
 	ops.Store
+	ops.Canceller
 	ops.Maintenance
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -37,21 +40,11 @@ type Harness interface {
 	// LockRow begins a transaction of an application that keeps the row where it is (see hold in DESIGN.md) until
 	// release is called. It returns nil on a store that has no locks on rows.
 	LockRow(t testing.TB, id task.ID) (release func())
-	// Twin is a second, independent connection to the same store, as another agent would have.
-	Twin(t testing.TB) Harness
-}
-
-// LiveHarness is the Harness of a store that takes pings, completions and cancellations by other ways than the session
-// that holds the row.
-type LiveHarness interface {
-	Harness
-	lease.Remote
-	poll.Adopter
-	ops.Canceller
-
 	// Begin begins a transaction of an application on the store's database, with an application's rights and nothing
 	// more, that may write. On a store without locks on rows everybody else's writing waits for its end.
 	Begin(t testing.TB) Application
+	// Twin is a second, independent connection to the same store, as another agent would have.
+	Twin(t testing.TB) Harness
 }
 
 // Application is a transaction in which an application uses what the store offers to SQL. Where a call is refused, the
@@ -92,16 +85,6 @@ func Checks() []Check {
 		{"failpoints", failpointChecks()},
 		{"wake", wakeChecks()},
 		{"hostile", hostileChecks()},
-	} {
-		all = append(all, p.named()...)
-	}
-	return all
-}
-
-// LiveChecks lists the suite of a LiveHarness.
-func LiveChecks() []Check {
-	var all []Check
-	for _, p := range []part{
 		{"ping", pingChecks()},
 		{"notes", noteChecks()},
 		{"detach", detachChecks()},
@@ -134,17 +117,6 @@ func (p part) named() []Check {
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
 	for _, c := range Checks() {
-		t.Run(c.Name, func(t *testing.T) {
-			t.Parallel()
-			c.Run(t, open(t))
-		})
-	}
-}
-
-// RunLive is Run with LiveChecks.
-func RunLive(t *testing.T, open func(t *testing.T) LiveHarness) {
-	t.Helper()
-	for _, c := range LiveChecks() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.Run(t, open(t))

@@ -36,17 +36,12 @@ func moving() *task.Policy {
 // quiet tasks need not ping.
 func quiet() *task.Policy { return &task.Policy{Timeout: 40 * time.Minute, Stop: 2 * time.Minute} }
 
-// liveRig is a rig on a LiveHarness whose store knows the policies.
-type liveRig struct {
-	*rig
-	live LiveHarness
-}
+// liveRig is a rig whose store knows the policies.
+type liveRig struct{ *rig }
 
 func newLiveRig(t testing.TB, h Harness) *liveRig {
 	t.Helper()
-	live, ok := h.(LiveHarness)
-	require.True(t, ok, "the harness is no LiveHarness")
-	r := &liveRig{rig: newRig(t, h), live: live}
+	r := &liveRig{newRig(t, h)}
 	a := agent("who knows the policies")
 	a.Policies = map[task.PolicyHash]lease.NamedPolicy{}
 	for _, p := range []*task.Policy{beating(), moving(), quiet()} {
@@ -60,8 +55,7 @@ func newLiveRig(t testing.TB, h Harness) *liveRig {
 // second is a second agent on the same store, by a connection of its own.
 func (r *liveRig) second() *liveRig {
 	r.t.Helper()
-	o := r.other("second")
-	return &liveRig{rig: o, live: o.Harness.(LiveHarness)}
+	return &liveRig{r.other("second")}
 }
 
 // under asks for n rows of kind under a policy.
@@ -118,7 +112,7 @@ func (r *liveRig) ping(row task.Task, p lease.Ping) lease.Pong {
 
 func (r *liveRig) pings(rows ...lease.RemotePing) []lease.Pong {
 	r.t.Helper()
-	got, err := r.live.TakePings(r.ctx, rows)
+	got, err := r.TakePings(r.ctx, rows)
 	require.NoError(r.t, err)
 	require.Len(r.t, got, len(rows))
 	return got
@@ -176,7 +170,7 @@ func (r *liveRig) detach(row task.Task) {
 // complete completes an attempt by Go.
 func (r *liveRig) complete(id task.ID, f task.Fence, result string) lease.Answer {
 	r.t.Helper()
-	got, err := r.live.Complete(r.ctx, id, f, raw(result))
+	got, err := r.Complete(r.ctx, id, f, raw(result))
 	require.NoError(r.t, err)
 	return got
 }
@@ -184,7 +178,7 @@ func (r *liveRig) complete(id task.ID, f task.Fence, result string) lease.Answer
 // cancel cancels a task by Go.
 func (r *liveRig) cancel(id task.ID, by string) ops.Cancelled {
 	r.t.Helper()
-	got, err := r.live.Cancel(r.ctx, id, by)
+	got, err := r.Cancel(r.ctx, id, by)
 	require.NoError(r.t, err)
 	return got
 }
@@ -192,7 +186,7 @@ func (r *liveRig) cancel(id task.ID, by string) ops.Cancelled {
 // adopt adopts an attempt.
 func (r *liveRig) adopt(id task.ID, f task.Fence) (*poll.Swept, lease.Answer) {
 	r.t.Helper()
-	swept, answer, err := r.live.Adopt(r.ctx, r.session, id, f, judge)
+	swept, answer, err := r.Adopt(r.ctx, r.session, id, f, judge)
 	require.NoError(r.t, err)
 	require.Equal(r.t, answer == lease.Applied, swept != nil)
 	return swept, answer
@@ -201,7 +195,7 @@ func (r *liveRig) adopt(id task.ID, f task.Fence) (*poll.Swept, lease.Answer) {
 // bySQL runs f in an application's transaction, which is committed where f succeeds.
 func (r *liveRig) bySQL(f func(ctx context.Context, a Application) error) error {
 	r.t.Helper()
-	a := r.live.Begin(r.t)
+	a := r.Begin(r.t)
 	if err := f(r.ctx, a); err != nil {
 		require.NoError(r.t, a.Rollback(r.ctx))
 		return err

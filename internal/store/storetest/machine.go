@@ -64,7 +64,6 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
 		m := &machine{t: s, real: open(s), ideal: NewOnModel(), touched: map[int]bool{}}
-		m.live, _ = m.real.(LiveHarness)
 		m.join("first")
 		actions := map[string]func(*rapid.T){
 			"":         m.compare,
@@ -84,9 +83,7 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 			"join":     func(*rapid.T) { m.join("further") },
 			"advance":  m.advance,
 		}
-		if m.live != nil {
-			maps.Copy(actions, m.liveActions())
-		}
+		maps.Copy(actions, m.liveActions())
 		rt.Repeat(actions)
 	})
 }
@@ -126,7 +123,6 @@ func (s *scope) Fatalf(f string, a ...any) { s.rt.Fatalf(f, a...) }
 type machine struct {
 	t     *scope
 	real  Harness
-	live  LiveHarness // is real, or nil where that is none
 	ideal *OnModel
 
 	tasks    []pair[task.ID]

@@ -16,7 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// liveActions are those on what only a LiveHarness has.
+// liveActions are those that are about liveness.
 func (m *machine) liveActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"ping":        m.ping,
@@ -59,9 +59,6 @@ func (m *machine) policy(t *rapid.T, n int) task.PolicyHash {
 	for h := range machinePolicies() {
 		hashes = append(hashes, h)
 	}
-	if m.live == nil {
-		return hashes[0]
-	}
 	slices.Sort(hashes)
 	return rapid.SampledFrom(hashes).Draw(t, "policy")
 }
@@ -78,17 +75,11 @@ func notes(t *rapid.T) lease.Notes {
 }
 
 func (m *machine) renewMore(t *rapid.T, r *lease.Renewal) {
-	if m.live == nil {
-		return
-	}
 	r.Detach = rapid.IntRange(0, 3).Draw(t, "detach") == 0
 	r.Notes = notes(t)
 }
 
 func (m *machine) settleMore(t *rapid.T, e *poll.Settlement) {
-	if m.live == nil {
-		return
-	}
 	e.CancelKnown = rapid.Bool().Draw(t, "cancel known")
 	e.Notes = notes(t)
 }
@@ -118,7 +109,7 @@ func (m *machine) ping(t *rapid.T) {
 	}
 	want, err := m.ideal.TakePings(ctx, onModel)
 	require.NoError(m.t, err)
-	got, err := m.live.TakePings(ctx, onStore)
+	got, err := m.real.TakePings(ctx, onStore)
 	require.NoError(m.t, err)
 	require.Equal(m.t, pongViews(want), pongViews(got), "pinging %v", holds)
 }
@@ -167,7 +158,7 @@ func (m *machine) inBoth(onModel, onStore func(Application) error) {
 		return "refused"
 	}
 	want := do(m.ideal.Begin(m.t), onModel)
-	require.Equal(m.t, want, do(m.live.Begin(m.t), onStore), "what SQL says")
+	require.Equal(m.t, want, do(m.real.Begin(m.t), onStore), "what SQL says")
 }
 
 func (m *machine) complete(t *rapid.T) {
@@ -191,7 +182,7 @@ func (m *machine) complete(t *rapid.T) {
 	}
 	want, err := m.ideal.Complete(ctx, m.tasks[h.row].ideal, h.fence, result)
 	require.NoError(m.t, err)
-	got, err := m.live.Complete(ctx, m.tasks[h.row].real, h.fence, result)
+	got, err := m.real.Complete(ctx, m.tasks[h.row].real, h.fence, result)
 	require.NoError(m.t, err)
 	require.Equal(m.t, want, got, "completing %v", h)
 }
@@ -206,7 +197,7 @@ func (m *machine) completed(t *rapid.T) {
 	}
 	want, err := m.ideal.Completed(ctx, onModel)
 	require.NoError(m.t, err)
-	got, err := m.live.Completed(ctx, onStore)
+	got, err := m.real.Completed(ctx, onStore)
 	require.NoError(m.t, err)
 	require.Equal(m.t, want, got, "what is completed of %v", holds)
 }
@@ -240,7 +231,7 @@ func (m *machine) cancel(t *rapid.T) {
 	}
 	want, err := m.ideal.Cancel(ctx, m.tasks[row].ideal, by)
 	require.NoError(m.t, err)
-	got, err := m.live.Cancel(ctx, m.tasks[row].real, by)
+	got, err := m.real.Cancel(ctx, m.tasks[row].real, by)
 	require.NoError(m.t, err)
 	require.Equal(m.t, want, got, "cancelling %d", row)
 }
@@ -252,7 +243,7 @@ func (m *machine) adopt(t *rapid.T) {
 	length := length(t, "judge", 3)
 	want, wantAnswer, err := m.ideal.Adopt(ctx, s.ideal, m.tasks[h.row].ideal, h.fence, length)
 	require.NoError(m.t, err)
-	got, answer, err := m.live.Adopt(ctx, s.real, m.tasks[h.row].real, h.fence, length)
+	got, answer, err := m.real.Adopt(ctx, s.real, m.tasks[h.row].real, h.fence, length)
 	require.NoError(m.t, err)
 	require.Equal(m.t, wantAnswer, answer, "adopting %v", h)
 	if answer != lease.Applied {
@@ -283,7 +274,7 @@ func (m *machine) isOpen(row int) bool {
 func (m *machine) openOne(t *rapid.T) {
 	ctx := m.begin()
 	h := m.one(t)
-	o := &openHold{row: h.row, fence: h.fence, ideal: m.ideal.Begin(m.t), real: m.live.Begin(m.t)}
+	o := &openHold{row: h.row, fence: h.fence, ideal: m.ideal.Begin(m.t), real: m.real.Begin(m.t)}
 	want := o.ideal.Hold(ctx, m.tasks[h.row].ideal, h.fence)
 	got := o.real.Hold(ctx, m.tasks[h.row].real, h.fence)
 	require.Equal(m.t, want == nil, got == nil, "holding %v: %v, %v", h, want, got)

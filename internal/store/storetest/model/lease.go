@@ -128,6 +128,7 @@ func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now ti
 	r.LeaseEnd = now.Add(judge)
 	r.Detached, r.PingDue = false, time.Time{}
 	swept.Task = r.task()
+	swept.CancelAsked = r.cancelAsked()
 	return swept
 }
 

@@ -164,13 +164,13 @@ func inOrder(rows []*Row) {
 	})
 }
 
-// task is the row as an attempt sees it.
+// task is the row as an attempt sees it. Of a wish to cancel it learns by its session's presence.
 func (r *Row) task() task.Task {
 	t := task.Task{
 		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, GiveBacks: r.GiveBacks, Touched: r.Touched,
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
-		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint, CancelAsked: r.cancelAsked(),
+		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
 		Deadline: r.Deadline,
 	}

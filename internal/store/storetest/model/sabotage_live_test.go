@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// liveSabotages are those of what a LiveHarness has.
+// liveSabotages are those that are about liveness.
 func liveSabotages() []sabotage {
 	return slices.Concat(pingSabotages(), noteSabotages(), completeSabotages(), cancelSabotages(), adoptSabotages())
 }
