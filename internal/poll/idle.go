@@ -104,12 +104,13 @@ func (i *idleness) watchFlood(got int, now time.Duration) {
 func (i *idleness) rest(stopped, calls context.Context) {
 	e := i.e
 	now := e.o.Clock.Now()
-	if i.flooded && e.slots.idle() {
+	free := e.slots.idle() // asked once: attempts end meanwhile
+	if i.flooded && free {
 		pause(stopped, nil, floodPace)
 		e.slots.wet()
 		return
 	}
-	if e.slots.idle() && e.keeper.Fit() && e.settle.room() > 0 {
+	if free && e.keeper.Fit() && e.settle.room() > 0 {
 		i.free = now
 		if (i.said != waiting || now-i.saidAt > sayEvery) && i.say(calls, true) {
 			e.slots.wet() // say it, look once more, then wait
