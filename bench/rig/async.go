@@ -40,12 +40,12 @@ func (a *asyncs) serve(w http.ResponseWriter, r *http.Request) {
 func (a *asyncs) live(url string) {
 	for Pause(a.ctx, a.every/2+rand.N(a.every/2)) == nil {
 		began := time.Now()
-		r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, url, http.NoBody)
+		r, err := http.NewRequestWithContext(a.ctx, http.MethodGet, url, http.NoBody) //nolint:gosec // the agent under test gave it
 		if err != nil {
 			a.failed.Add(1)
 			return
 		}
-		resp, err := a.client.Do(r)
+		resp, err := a.client.Do(r) //nolint:gosec // as above
 		switch {
 		case a.ctx.Err() != nil:
 			return
@@ -68,6 +68,34 @@ func (a *asyncs) live(url string) {
 	}
 }
 
+// host serves them until close.
+func (a *asyncs) host(ctx context.Context) (url string, closeAll func() error, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	living, end := context.WithCancel(ctx)
+	a.ctx = living
+	server := &http.Server{Handler: http.HandlerFunc(a.serve), ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }() // ends with Close
+	return "http://" + l.Addr().String(), func() error {
+		end()
+		err := server.Close()
+		a.tasks.Wait()
+		return err
+	}, nil
+}
+
+// await waits until so many were accepted, and their pings are spread evenly.
+func (a *asyncs) await(ctx context.Context, tasks int) error {
+	for a.accepted.Load() < int64(tasks) {
+		if err := Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return Pause(ctx, 2*a.every)
+}
+
 // Async has one agent hold so many accepted tasks, each of which pings at least as often as every, and watches it from
 // outside.
 func (r *Rig) Async(ctx context.Context, c Contender, tasks int, every, during time.Duration) (o Outcome, err error) {
@@ -83,28 +111,19 @@ func (r *Rig) Async(ctx context.Context, c Contender, tasks int, every, during t
 		return o, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	run := Run{Contender: c, Job: work.Job{Kind: work.Idle, URL: d.url, Workers: c.Workers}}
-	if err := r.setup(ctx, run); err != nil {
+	if err := r.setup(ctx, Run{Contender: c, Job: work.Job{Kind: work.Idle, URL: d.url, Workers: c.Workers}}); err != nil {
 		return o, fmt.Errorf("set up: %w", err)
 	}
-	living, end := context.WithCancel(ctx)
 	const connections = 64
-	a := &asyncs{every: every, ctx: living, client: &http.Client{Transport: &http.Transport{
+	a := &asyncs{every: every, client: &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections,
 	}}}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	target, closeAll, err := a.host(ctx)
 	if err != nil {
-		end()
 		return o, err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(a.serve), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }() // ends with Close
-	defer func() {
-		end()
-		err = errors.Join(err, server.Close())
-		a.tasks.Wait()
-	}()
-	command, err := c.Program.Accepting(dir, d.url, "http://"+l.Addr().String())
+	defer func() { err = errors.Join(err, closeAll()) }()
+	command, err := c.Program.Accepting(dir, d.url, target)
 	if err != nil {
 		return o, err
 	}
@@ -113,17 +132,23 @@ func (r *Rig) Async(ctx context.Context, c Contender, tasks int, every, during t
 		return o, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	if err := d.Exec(ctx, fmt.Sprintf(`INSERT INTO leasehold.task (type) SELECT '%s' FROM generate_series(1, %d)`, work.TaskType, tasks)); err != nil {
+	if err := a.fill(ctx, d, tasks); err != nil {
 		return o, err
 	}
-	for a.accepted.Load() < int64(tasks) {
-		if err := Pause(ctx, 100*time.Millisecond); err != nil {
-			return o, err
-		}
+	return a.watch(ctx, r, d, pid, during)
+}
+
+// fill inserts the tasks and waits until all are accepted.
+func (a *asyncs) fill(ctx context.Context, d *Database, tasks int) error {
+	insert := fmt.Sprintf(`INSERT INTO leasehold.task (type) SELECT '%s' FROM generate_series(1, %d)`, work.TaskType, tasks)
+	if err := d.Exec(ctx, insert); err != nil {
+		return err
 	}
-	if err := Pause(ctx, 2*every); err != nil { // until their pings are spread evenly
-		return o, err
-	}
+	return a.await(ctx, tasks)
+}
+
+// watch is the measurement.
+func (a *asyncs) watch(ctx context.Context, r *Rig, d *Database, pid int, during time.Duration) (o Outcome, err error) {
 	a.slowest.Store(0)
 	before := a.pings.Load()
 	if o, err = r.watch(ctx, d, []int{pid}, during); err != nil {
