@@ -140,11 +140,12 @@ func (l *loop) purge(now time.Duration) {
 
 // kill kills the condemned groups that are not dead and whose turn it is.
 func (l *loop) kill(now time.Duration) {
+	var living census
 	for _, g := range l.watch.groups {
 		if !g.condemned || g.dead || now < g.next {
 			continue
 		}
-		g.dead = l.killGroup(g)
+		g.dead = l.killGroup(g, &living)
 		g.next = now + min(firstTry<<min(g.tries, 10), lastTry)
 		g.tries++
 	}
@@ -165,7 +166,7 @@ func (l *loop) kill(now time.Duration) {
 // it always was. Neither: there is nothing to hit. (What remains is that within the 15 s or so from the agent's last
 // breath to this kill all numbers were given out once, this one to a new group's leader, and that leader ended before
 // its group did.) Where the system does not tell start times, the number is believed.
-func (l *loop) killGroup(g *group) (dead bool) {
+func (l *loop) killGroup(g *group, living *census) (dead bool) {
 	const tick = 50 * time.Millisecond // start times are cut to 10 ms, and two clocks are compared
 	dead = true
 	if g.cgroup != 0 {
@@ -177,7 +178,25 @@ func (l *loop) killGroup(g *group) (dead bool) {
 	if err := unix.Kill(-g.pgid, unix.SIGKILL); err == unix.ESRCH {
 		return dead
 	}
-	return g.tries > 0 && processes.OnlyZombies(g.pgid) && dead
+	return g.tries > 0 && dead && !living.has(g.pgid)
+}
+
+// census is which groups live, looked up when it is asked the first time: one look at all processes serves all groups.
+type census struct {
+	taken  bool
+	groups map[int]struct{}
+	err    error
+}
+
+// has tells whether something lives in the group that is no zombie. A frozen agent leaves zombies, which it does not see.
+// Where it cannot be told, it is believed to.
+func (c *census) has(pgid int) bool {
+	if !c.taken {
+		c.taken = true
+		c.groups, c.err = processes.LivingGroups()
+	}
+	_, lives := c.groups[pgid]
+	return lives || c.err != nil
 }
 
 // done tells whether nothing is left to be killed, once the agent is gone.

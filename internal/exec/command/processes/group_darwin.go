@@ -23,5 +23,20 @@ func OnlyZombies(pgid int) bool {
 	return true
 }
 
+// LivingGroups are the groups in which something lives that is no zombie.
+func LivingGroups() (map[int]struct{}, error) {
+	processes, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[int]struct{})
+	for i := range processes {
+		if processes[i].Proc.P_stat != sZomb {
+			groups[int(processes[i].Eproc.Pgid)] = struct{}{}
+		}
+	}
+	return groups, nil
+}
+
 // Started is not told by the clock of leases here.
 func Started(int) (at time.Duration, ok bool) { return 0, false }

@@ -23,6 +23,21 @@ func OnlyZombies(pgid int) bool {
 	return true
 }
 
+// LivingGroups are the groups in which something lives that is no zombie, found in one look at all processes.
+func LivingGroups() (map[int]struct{}, error) {
+	pids, err := all()
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[int]struct{})
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil && !s.dead() { // an error: it has ended
+			groups[s.group] = struct{}{}
+		}
+	}
+	return groups, nil
+}
+
 // Started is when a process started, by CLOCK_BOOTTIME, cut to 10 ms (USER_HZ); ok is false where there is none with
 // that number.
 func Started(pid int) (at time.Duration, ok bool) {

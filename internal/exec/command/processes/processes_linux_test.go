@@ -55,6 +55,23 @@ func TestKillByMark(t *testing.T) {
 	require.Empty(t, found)
 }
 
+func TestLivingGroups(t *testing.T) {
+	living, dead := sleeper(t), sleeper(t)
+	require.NoError(t, dead.Process.Kill())
+	until := time.Now().Add(20 * time.Second)
+	for { // it is a zombie then, because nobody waits for it
+		groups, err := LivingGroups()
+		require.NoError(t, err)
+		require.Contains(t, groups, living.Process.Pid)
+		require.Contains(t, groups, syscall.Getpgrp())
+		if _, lives := groups[dead.Process.Pid]; !lives {
+			break
+		}
+		require.True(t, time.Now().Before(until))
+	}
+	require.NoError(t, syscall.Kill(-dead.Process.Pid, 0), "it is still there")
+}
+
 func TestStarted(t *testing.T) {
 	clock := lease.BootClock()
 	before := clock.Now()
