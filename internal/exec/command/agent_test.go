@@ -59,7 +59,10 @@ func agent() {
 		}()
 	}
 	if p.Between != 0 {
-		r.guard.forked = func() { _ = syscall.Kill(os.Getpid(), p.Between) }
+		r.guard.forked = func() {
+			_ = syscall.Kill(os.Getpid(), p.Between)
+			<-make(chan struct{}) // a thread may go on for a moment
+		}
 	}
 	h, err := r.guard.begin() // waits for the guardian process
 	if err != nil {
