@@ -51,7 +51,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT * FROM SCHEMA.policy`,
 		`SELECT * FROM SCHEMA.schema_version`,
 		`SELECT * FROM SCHEMA.secret`,
-		`SELECT SCHEMA.take_ping(1, 1, true, '1', '{}', 'a', 1)`,
+		`SELECT SCHEMA.take_pings('{1}', '{1}', '{}', '{}', '{}', '{}')`,
 		`SELECT SCHEMA.take_complete(1, 1, true, NULL)`,
 		`SELECT SCHEMA.bury(t, now()) FROM SCHEMA.task AS t`,
 		`SELECT SCHEMA.bury(NULL, now())`,

@@ -15,12 +15,7 @@ const storeKeySQL = `SELECT key FROM {schema}.secret`
 
 // What a ping does stands in one place, the function that SQL's ping calls too.
 const pingSQL = `
-SELECT i.place, p.answer, coalesce(p.counted, false), coalesce(p.cancel, false), coalesce(p.reason, ''),
-    coalesce(p.remaining_s, 0)
-FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::double precision[])
-    WITH ORDINALITY AS i (id, fence, progress, message, checkpoint, within, place)
-CROSS JOIN LATERAL {schema}.take_ping(i.id, i.fence, false, nullif(i.progress, '')::jsonb,
-    nullif(i.checkpoint, '')::jsonb, nullif(i.message, ''), i.within) AS p`
+SELECT place, answer, counted, cancel, coalesce(reason, ''), remaining_s FROM {schema}.take_pings($1, $2, $3, $4, $5, $6)`
 
 // Secret is the store's own key for ping URLs.
 func (s *Store) Secret(ctx context.Context) (key []byte, err error) {

@@ -5,7 +5,7 @@ DROP FUNCTION {schema}.take_complete(bigint, bigint, boolean, jsonb);
 DROP FUNCTION {schema}.bury({schema}.task, timestamptz);
 DROP FUNCTION {schema}.hold(bigint, bigint);
 DROP FUNCTION {schema}.ping(bigint, bigint, text, jsonb, text, double precision);
-DROP FUNCTION {schema}.take_ping(bigint, bigint, boolean, jsonb, jsonb, text, double precision);
+DROP FUNCTION {schema}.take_pings(bigint[], bigint[], text[], text[], text[], double precision[]);
 DROP FUNCTION {schema}.length_in(jsonb, text);
 DROP FUNCTION {schema}.length_of(jsonb);
 DROP FUNCTION {schema}.gone(bigint, bigint);

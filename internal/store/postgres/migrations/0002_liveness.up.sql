@@ -51,9 +51,12 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.gone(bigint, bigint) FROM PUBLIC;
 
+-- These two are called by functions of ours only, whose search_path is pinned; without one of their own they become
+-- part of the statements that call them.
+
 -- About how long a document is without the spaces that jsonb writes.
 CREATE FUNCTION {schema}.length_of(document jsonb) RETURNS integer
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE sql IMMUTABLE AS
 $leasehold$
     SELECT octet_length(replace(replace(document::text, '": ', '":'), ', ', ','))
 $leasehold$;
@@ -61,89 +64,89 @@ REVOKE ALL ON FUNCTION {schema}.length_of(jsonb) FROM PUBLIC;
 
 -- A length of a policy, which are nanoseconds; NULL where it has none.
 CREATE FUNCTION {schema}.length_in(policy jsonb, name text) RETURNS interval
-    LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE sql IMMUTABLE AS
 $leasehold$
     SELECT nullif((policy ->> name)::bigint, 0) / 1000 * interval '1 microsecond'
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.length_in(jsonb, text) FROM PUBLIC;
 
--- Takes in one ping for the attempt that was given the fence. answer: applied, lost, or busy where somebody's
--- transaction keeps the row and wait is false. Only a row that a claim holds is pinged: one that is judged (claim 0) is
--- nobody's.
-CREATE FUNCTION {schema}.take_ping(
-    of bigint, with_fence bigint, wait boolean, new_progress jsonb, new_checkpoint jsonb, new_message text,
-    next_within_s double precision,
-    OUT answer text, OUT counted boolean, OUT cancel boolean, OUT reason text, OUT remaining_s double precision
+-- Takes in pings by those who were given the fences; an (id, fence) stands in it once. Arrays that are NULL are arrays of
+-- NULL. answer: applied, lost, or busy where somebody's transaction keeps the row. Only a row that a claim holds is
+-- pinged: one that is judged (claim 0) is nobody's. Rows are found by loops over the primary key; what is a real join
+-- must be none, however few pings the planner expects.
+CREATE FUNCTION {schema}.take_pings(
+    ids bigint[], fences bigint[], progresses text[], messages text[], checkpoints text[], withins double precision[]
+) RETURNS TABLE (
+    place bigint, answer text, counted boolean, cancel boolean, reason text, remaining_s double precision
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = off
+    SET jit = off SET plan_cache_mode = force_generic_plan AS
 $leasehold$
-DECLARE
-    t       {schema}.task;
-    terms   jsonb; -- of the row's policy, for its phase
-    heard   timestamptz;
-    ends    timestamptz; -- the attempt
-    beat    interval;
-    due     timestamptz;
-    length  interval;
+#variable_conflict use_column
 BEGIN
-    IF wait THEN
-        SELECT r.* INTO t FROM {schema}.task AS r
-        WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
-        FOR NO KEY UPDATE;
-    ELSE
-        SELECT r.* INTO t FROM {schema}.task AS r
-        WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
-        FOR NO KEY UPDATE SKIP LOCKED;
-    END IF;
-    IF t.id IS NULL THEN
-        answer := CASE WHEN EXISTS (
-            SELECT FROM {schema}.task AS r
-            WHERE r.id = of AND r.fence = with_fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
-        ) THEN 'busy' ELSE 'lost' END;
-        RETURN;
-    END IF;
-    heard := clock_timestamp();
-    SELECT CASE WHEN t.state = 'rollback_running' THEN coalesce(p.body -> 'rollback', p.body - 'check') ELSE p.body END
-    INTO terms FROM {schema}.policy AS p WHERE p.hash = t.policy;
-
-    counted := NOT coalesce((terms ->> 'require_progress')::boolean, false)
-        OR coalesce(new_progress IS DISTINCT FROM t.progress AND new_progress IS NOT NULL, false)
-        OR coalesce(new_checkpoint IS DISTINCT FROM t.checkpoint AND new_checkpoint IS NOT NULL, false);
-    -- 1 s: how long the row may wait inside its agent.
-    ends := coalesce(t.claimed_at + interval '1 second' + {schema}.length_in(terms, 'timeout')
-        + coalesce({schema}.length_in(terms, 'check'), '0'), t.lease_until);
-    IF t.state = 'running' THEN
-        ends := least(ends, t.deadline);
-    END IF;
-    beat := {schema}.length_in(terms, 'heartbeat');
-    IF counted AND beat IS NOT NULL THEN
-        length := beat;
-        IF next_within_s IS NOT NULL THEN -- which asks for a longer window, never a shorter one
-            length := greatest(beat, least(least(next_within_s, 1e9) * interval '1 second',
-                coalesce({schema}.length_in(terms, 'max_heartbeat'), '0')));
-        END IF;
-        due := least(heard + length, ends);
+    RETURN QUERY
+    WITH said AS MATERIALIZED (
+        SELECT u.place, u.id, u.fence, nullif(u.progress, '')::jsonb AS said_progress,
+            nullif(u.message, '') AS said_message, nullif(u.checkpoint, '')::jsonb AS said_checkpoint, u.within
+        FROM unnest(ids, fences, progresses, messages, checkpoints, withins)
+            WITH ORDINALITY AS u (id, fence, progress, message, checkpoint, within, place)
+    ), hit AS MATERIALIZED (
+        SELECT i.*, t.* FROM said AS i LEFT JOIN LATERAL (
+            SELECT r.id AS held, r.state, r.policy, r.claimed_at, r.lease_until, r.deadline, r.cancel_by, r.progress, r.checkpoint,
+                r.state = 'running' AND r.cancel_asked IS NOT NULL AS asked, clock_timestamp() AS heard
+            FROM {schema}.task AS r
+            WHERE r.id = i.id AND r.fence = i.fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS t ON true
+    ), under AS MATERIALIZED ( -- the terms of the row's policy, for its phase; none where the policy is not there
+        SELECT h.*, coalesce((p.terms ->> 'require_progress')::boolean, false) AS strict,
+            {schema}.length_in(p.terms, 'heartbeat') AS beat, {schema}.length_in(p.terms, 'stop') AS stop,
+            {schema}.length_in(p.terms, 'max_heartbeat') AS longest,
+            -- 1 s: how long the row may wait inside its agent.
+            least(coalesce(h.claimed_at + interval '1 second' + {schema}.length_in(p.terms, 'timeout')
+                      + coalesce({schema}.length_in(p.terms, 'check'), '0'), h.lease_until),
+                  CASE h.state WHEN 'running' THEN h.deadline END) AS ends
+        FROM hit AS h LEFT JOIN LATERAL (
+            SELECT CASE h.state WHEN 'running' THEN p.body ELSE coalesce(p.body -> 'rollback', p.body - 'check') END AS terms
+            FROM {schema}.policy AS p WHERE p.hash = h.policy LIMIT 1
+        ) AS p ON true
+    ), judged AS MATERIALIZED (
+        SELECT u.*, c.counted,
+            -- A longer window may be asked for, never a shorter one.
+            CASE WHEN c.counted AND u.held IS NOT NULL AND u.beat IS NOT NULL THEN least(u.ends, u.heard + greatest(u.beat,
+                CASE WHEN u.within IS NOT NULL
+                    THEN least(least(u.within, 1e9) * interval '1 second', coalesce(u.longest, '0')) END)) END AS due
+        FROM under AS u CROSS JOIN LATERAL (
+            SELECT CASE WHEN u.strict
+                THEN u.said_progress IS NOT NULL AND u.said_progress IS DISTINCT FROM u.progress
+                    OR u.said_checkpoint IS NOT NULL AND u.said_checkpoint IS DISTINCT FROM u.checkpoint
+                ELSE true END AS counted
+        ) AS c
+    ), written AS (
         UPDATE {schema}.task AS r SET
-            ping_due = due,
-            lease_until = greatest(r.lease_until, due + coalesce({schema}.length_in(terms, 'stop'), '0')),
-            progress = coalesce(new_progress, r.progress), checkpoint = coalesce(new_checkpoint, r.checkpoint),
-            message = coalesce(new_message, r.message)
-        WHERE r.id = of;
-    ELSIF new_progress IS NOT NULL OR new_checkpoint IS NOT NULL OR new_message IS NOT NULL THEN
-        UPDATE {schema}.task AS r SET
-            progress = coalesce(new_progress, r.progress), checkpoint = coalesce(new_checkpoint, r.checkpoint),
-            message = coalesce(new_message, r.message)
-        WHERE r.id = of;
-    END IF;
-
-    answer := 'applied';
-    cancel := t.state = 'running' AND t.cancel_asked IS NOT NULL;
-    reason := CASE WHEN cancel THEN 'a cancellation was asked for' || coalesce(' by ' || t.cancel_by, '')
-                   WHEN NOT counted THEN 'progress did not change' END;
-    remaining_s := greatest(extract(epoch FROM ends - heard), 0);
+            ping_due = coalesce(j.due, r.ping_due),
+            lease_until = greatest(r.lease_until, j.due + coalesce(j.stop, '0')),
+            progress = coalesce(j.said_progress, r.progress), message = coalesce(j.said_message, r.message),
+            checkpoint = coalesce(j.said_checkpoint, r.checkpoint)
+        FROM judged AS j
+        WHERE r.id = ANY (ARRAY(
+            SELECT w.held FROM judged AS w WHERE w.due IS NOT NULL OR w.said_progress IS NOT NULL
+                OR w.said_message IS NOT NULL OR w.said_checkpoint IS NOT NULL)) AND j.held = r.id
+    )
+    SELECT j.place, CASE WHEN j.held IS NOT NULL THEN 'applied' WHEN kept.id IS NOT NULL THEN 'busy' ELSE 'lost' END,
+        j.held IS NOT NULL AND j.counted, coalesce(j.asked, false),
+        CASE WHEN j.asked THEN 'a cancellation was asked for' || coalesce(' by ' || j.cancel_by, '')
+             WHEN NOT j.counted THEN 'progress did not change' END,
+        coalesce(greatest(extract(epoch FROM j.ends - j.heard), 0), 0)::double precision
+    FROM judged AS j LEFT JOIN LATERAL (
+        SELECT r.id FROM {schema}.task AS r
+        WHERE j.held IS NULL AND r.id = j.id AND r.fence = j.fence AND r.claim > 0
+          AND r.lease_until > clock_timestamp() LIMIT 1
+    ) AS kept ON true
+    ORDER BY j.place;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.take_ping(bigint, bigint, boolean, jsonb, jsonb, text, double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.take_pings(bigint[], bigint[], text[], text[], text[], double precision[]) FROM PUBLIC;
 
 -- A ping by SQL. progress is a number from 0 to 1, an object of done and total, or any other text, which names a
 -- position. It belongs into a transaction of its own: until that commits, nobody knows of the ping.
@@ -151,7 +154,7 @@ CREATE FUNCTION {schema}.ping(
     id bigint, fence bigint, progress text DEFAULT NULL, checkpoint jsonb DEFAULT NULL, message text DEFAULT NULL,
     next_within_s double precision DEFAULT NULL
 ) RETURNS jsonb
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 DECLARE
     said  jsonb;
@@ -186,8 +189,10 @@ BEGIN
         EXIT WHEN over <= 0 OR over IS NULL;
         message := left(message, -greatest(over / 4, 1));
     END LOOP;
-    SELECT * INTO pong
-    FROM {schema}.take_ping(id, fence, true, said, checkpoint, nullif(message, ''), next_within_s);
+    -- Whoever keeps the row is waited for.
+    PERFORM FROM {schema}.task AS t WHERE t.id = ping.id AND t.fence = ping.fence FOR NO KEY UPDATE;
+    SELECT * INTO pong FROM {schema}.take_pings(ARRAY[id], ARRAY[fence], ARRAY[said::text], ARRAY[message],
+        ARRAY[checkpoint::text], ARRAY[next_within_s]);
     IF pong.answer <> 'applied' THEN
         PERFORM {schema}.gone(id, fence);
     END IF;
