@@ -47,7 +47,7 @@ func (s *Store) Adopt(
 			return err
 		case err != nil:
 			return err
-		case holder != session && !detached: // detached is never set on a row that is being judged
+		case holder != session && (judged || !detached):
 			a = lease.Busy
 			return nil
 		}

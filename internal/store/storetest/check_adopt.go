@@ -203,6 +203,11 @@ func adoptByAnother(t testing.TB, h Harness) {
 		_, answer = r.adopt(row.ID, row.Fence+1)
 		require.Equal(t, lease.Lost, answer)
 	})
+	got, err := o.Renew(o.ctx, o.session, []lease.Renewal{{ID: row.ID, Fence: row.Fence + 1, Detach: true}})
+	require.NoError(t, err)
+	require.Equal(t, same(lease.Applied, 1), got)
+	_, answer = r.adopt(row.ID, row.Fence)
+	require.Equal(t, lease.Busy, answer, "whatever its judge says of it")
 }
 
 func adoptJudged(t testing.TB, h Harness) {

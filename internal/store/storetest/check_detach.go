@@ -37,6 +37,8 @@ func detachTold(t testing.TB, h Harness) {
 	require.Equal(t, before, after, "and nothing else")
 	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
 	require.True(t, r.held0().Detached, "a renewal does not bring it back")
+	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.5`, "", "")}))
+	require.True(t, r.held0().Detached, "nor does one with something to tell")
 }
 
 func detachOutlives(t testing.TB, h Harness) {

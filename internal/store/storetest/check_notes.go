@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -144,6 +145,17 @@ func notesSettled(t testing.TB, h Harness) {
 	end.Notes = said(`1`, "", `"the end"`)
 	r.settled(end)
 	r.notes(row.ID, `1`, "page 50", `"the end"`)
+
+	// Of one that was asked to stop, and ends well before it has heard of that.
+	row = r.heldUnder(beating())
+	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	end = retry(row, 0)
+	end.Notes = said(`0.1`, "again", `[0]`)
+	r.unchanged(row.ID, func() { require.Equal(t, same(lease.Unaware, 1), r.settle(end)) })
+	end = finish(row)
+	end.Notes = said(`1`, "done", `[1]`)
+	r.settled(end)
+	r.notes(row.ID, `1`, "done", `[1]`)
 
 	// At the first try, with others that have nothing to say.
 	r.insert(3)
