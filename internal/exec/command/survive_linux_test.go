@@ -169,7 +169,7 @@ func TestAgentStopsBeforeItTells(t *testing.T) {
 		cgroups bool
 	}{{syscall.SIGKILL, true}, {syscall.SIGKILL, false}, {syscall.SIGSTOP, true}, {syscall.SIGSTOP, false}} {
 		t.Run(fmt.Sprintf("%s, cgroups %v", c.signal, c.cgroups), func(t *testing.T) {
-			const presence = 3 * time.Second
+			const presence = 6 * time.Second // so that the script is ready before
 			a := act(t, part{
 				Cgroups: c.cgroups, Between: c.signal, Presence: presence, Scripts: map[string]string{"one": fixtures["setsid"]},
 			})
