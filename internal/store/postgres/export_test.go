@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -75,6 +76,12 @@ func (s *Store) Flush(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// FreezeFloors stops the clock by which floors age: only ForgetFloors has a claim look from zero then.
+func (s *Store) FreezeFloors() {
+	at := time.Now()
+	s.floors.now = func() time.Time { return at }
 }
 
 // ForgetFloors has the next claim look from zero.
