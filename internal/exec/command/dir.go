@@ -18,10 +18,11 @@ import (
 // doing and is believed in nothing: no link is followed, and only a plain file of the command's own user is read.
 type privateDir struct {
 	path string
-	fd   *os.File // the directory itself, whatever its path leads to by now
-	uid  uint32   // whose it is, and whose the result must be
-	uses int      // attempts that have had it
-	bare bool     // result found nothing in it
+	fd   int // the directory itself, whatever its path leads to by now; not an *os.File, which costs a call at each use
+	is   identity
+	uid  uint32 // whose it is, and whose the result must be
+	uses int    // attempts that have had it
+	bare bool   // result found nothing in it
 }
 
 // makeDir makes a directory below parent for the user of the command; nil: the agent's own.
@@ -35,11 +36,16 @@ func makeDir(parent string, c *syscall.Credential) (*privateDir, error) {
 		err = os.Chown(path, int(c.Uid), int(c.Gid))
 	}
 	if err == nil {
-		d.fd, err = os.Open(path)
+		d.fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	var s unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(d.fd, &s)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a private directory: %w", err), os.Remove(path))
 	}
+	d.is = newIdentity(&s)
 	return d, nil
 }
 
@@ -61,7 +67,7 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 	if d.bare = d.empty(); d.bare {
 		return nil, 0, ""
 	}
-	fd, err := unix.Openat(int(d.fd.Fd()), d.resultName(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(d.fd, d.resultName(), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, 0, ""
 	}
@@ -87,7 +93,7 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 
 // remove removes the directory and what is in it.
 func (d *privateDir) remove() error {
-	_ = d.fd.Close()
+	_ = unix.Close(d.fd)
 	if os.Remove(d.path) == nil { // nearly always
 		return nil
 	}
@@ -99,29 +105,41 @@ func (d *privateDir) clean() bool {
 	if d.bare { // most commands leave no result, and one look is enough
 		return true
 	}
-	_ = unix.Unlinkat(int(d.fd.Fd()), d.resultName(), 0)
+	_ = unix.Unlinkat(d.fd, d.resultName(), 0)
 	return d.empty()
 }
 
-// empty tells whether nothing is in the directory. "No" may mean that it cannot be told.
+// empty tells whether nothing is in the directory. "No" may mean that it cannot be told. The system is asked without
+// os.File in between: this happens twice in each attempt, and costs half that way.
 func (d *privateDir) empty() bool {
-	if _, err := d.fd.Seek(0, io.SeekStart); err != nil {
+	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
 		return false
 	}
-	_, err := d.fd.Readdirnames(1)
-	return errors.Is(err, io.EOF)
+	var entries [1024]byte
+	for {
+		n, err := unix.ReadDirent(d.fd, entries[:])
+		if err != nil || n == 0 {
+			return err == nil
+		}
+		if _, _, names := unix.ParseDirent(entries[:n], 1, nil); len(names) > 0 { // it leaves out "." and ".."
+			return false
+		}
+	}
 }
 
 // intact tells whether the path still leads to the directory, and nobody but its user has access.
 func (d *privateDir) intact() bool {
-	here, err := d.fd.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(d.path)
-	if err != nil || !os.SameFile(here, there) {
-		return false
-	}
-	owner, ok := here.Sys().(*syscall.Stat_t)
-	return ok && owner.Uid == d.uid && here.Mode().Perm() == 0o700
+	var s unix.Stat_t
+	return unix.Lstat(d.path, &s) == nil && newIdentity(&s) == d.is
+}
+
+// identity is what of a directory must stay as it was made. While it is open no other gets its number.
+type identity struct {
+	device, inode uint64
+	mode          uint32 // type and permissions
+	uid           uint32
+}
+
+func newIdentity(s *unix.Stat_t) identity {
+	return identity{device: uint64(s.Dev), inode: s.Ino, mode: uint32(s.Mode), uid: s.Uid} //nolint:unconvert,gosec // they differ among systems
 }

@@ -67,9 +67,7 @@ func (r *Runner) openPings(l *lease.Lease, k *call) (*pings, error) {
 		p.pipe.fd, p.child = -1, -1
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
-	if err = unix.SetNonblock(p.pipe.fd, true); err == nil {
-		p.socket.fd, p.path, err = r.sockets.open(k.credential)
-	}
+	p.socket.fd, p.path, err = r.sockets.open(k.credential)
 	if errors.Is(err, errLongPath) {
 		r.longPath.Do(func() { r.log.Warn("commands get no notify socket", "err", err) })
 	} else if err != nil {
@@ -104,7 +102,9 @@ func (p *pings) close() {
 		p.timer.Stop()
 	}
 	p.mu.Lock()
-	p.takeLines(p.pipe.fd)
+	if p.over != nil || readable(p.pipe.fd) && unix.SetNonblock(p.pipe.fd, true) == nil {
+		p.takeLines(p.pipe.fd)
+	}
 	if rest, ok := p.lines.Rest(); ok {
 		p.line(rest)
 	}
@@ -132,7 +132,7 @@ func (p *pings) complaint() string {
 func (p *pings) watch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended {
+	if p.ended || unix.SetNonblock(p.pipe.fd, true) != nil {
 		return
 	}
 	p.over = make(chan struct{})

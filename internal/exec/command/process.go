@@ -19,13 +19,10 @@ type process struct {
 	lost   bool               // the leader's state was not to be had
 
 	in  *os.File // our end of its standard input; nil: it was written before the start
-	out *os.File // our end of its output
+	out drain
 
 	hold   *hold
 	shared *shared
-	mu     sync.Mutex
-	kept   output
-	buffer *[]byte // nil once nothing is kept any more
 }
 
 // shared is what the processes of a runner have in common.
@@ -38,14 +35,8 @@ type shared struct {
 	datagrams sync.Pool // of *[]byte, for a datagram of the most that is taken
 }
 
-// readSize is how much output is read at once.
-const readSize = 32 << 10
-
 // pipeHolds is how much every pipe takes without a reader (pipe(7): one page at the least).
 const pipeHolds = 4096
-
-// maxPipe is more than a pipe holds (fs.pipe-max-size is 1 MiB), so that one who goes on writing is not read for ever.
-const maxPipe = 2 << 20
 
 // start starts a call as the leader of a new process group. What it leaves running ends with the process and
 // finish.
@@ -55,27 +46,29 @@ func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	childOut, err := p.makeOutput()
+	// One pipe keeps the order of output and errors.
+	out, childOut, err := pipe()
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(childIn), p.in.Close())
+		_, _ = unix.Close(childIn), p.in.Close()
+		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
+	p.out = drain{shared: s, pipe: source{fd: out}}
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
 	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
-		// One pipe keeps the order of output and errors.
 		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(says.child)},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
 	})
 	_, _ = unix.Close(childIn), unix.Close(childOut)
 	if err != nil {
-		_, _ = p.in.Close(), p.out.Close()
+		_ = p.in.Close()
+		p.out.pipe.close()
 		return nil, startError(k, err)
 	}
-	p.buffer = s.buffer()
+	p.out.start()
 	if p.in != nil {
 		s.running.Go(func() { p.feed(k.input) })
 	}
-	s.running.Go(p.drain)
 	s.running.Go(p.reap)
 	says.started()
 	return p, nil
@@ -97,18 +90,6 @@ func (p *process) makeInput(input []byte) (childIn int, err error) {
 	_, _ = unix.Write(in, input)
 	_ = unix.Close(in)
 	return childIn, nil
-}
-
-// makeOutput makes the pipe that the command's output goes to and returns the command's end; p.out is the other.
-func (p *process) makeOutput() (childOut int, err error) {
-	out, childOut, err := pipe()
-	if err != nil {
-		return 0, fmt.Errorf("make a pipe: %w", err)
-	}
-	if p.out, err = pollable(out); err != nil {
-		return 0, errors.Join(err, unix.Close(childOut))
-	}
-	return childOut, nil
 }
 
 // pollable has Go's poller watch our end of a pipe.
@@ -138,75 +119,12 @@ func (p *process) feed(input []byte) {
 	_ = p.in.Close()
 }
 
-// drain reads output until nobody can write any more, or finish has taken the rest.
-func (p *process) drain() {
-	defer func() { _ = p.out.Close() }()
-	raw, err := p.out.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Read(func(fd uintptr) bool {
-		for {
-			switch p.take(int(fd)) {
-			case atEnd:
-				return true
-			case empty:
-				return false // wait for more
-			case full:
-			}
-		}
-	})
-}
-
-// taken is how take left the pipe.
-type taken int
-
-const (
-	empty taken = iota // for now
-	full               // it took maxPipe bytes, and there may be more
-	atEnd              // nothing more comes, or nothing more is kept
-)
-
-// take reads what stands in the output pipe, at most about maxPipe bytes of it.
-func (p *process) take(fd int) taken {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for left := maxPipe; left > 0 && p.buffer != nil; {
-		n, err := unix.Read(fd, *p.buffer)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN):
-			return empty
-		case n <= 0:
-			return atEnd
-		}
-		p.kept.add((*p.buffer)[:n])
-		left -= n
-	}
-	if p.buffer == nil {
-		return atEnd
-	}
-	return full
-}
-
-// finish ends the pipes and returns what was printed. What the dead have left in the output pipe is read here and now.
-// Neither the end of the file nor drain is waited for: a process outside the group may hold the pipe open, and while
-// all threads are busy starting processes, Go's scheduler would take milliseconds to get there.
+// finish ends the pipes and returns what was printed.
 func (p *process) finish() string {
-	if raw, err := p.out.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { p.take(int(fd)) }) // an error says that drain has seen the end
-	}
-	past := time.Unix(0, 0)
-	_ = p.out.SetReadDeadline(past) // wakes drain, which closes it
 	if p.in != nil {
-		_ = p.in.SetWriteDeadline(past) // and feed
+		_ = p.in.SetWriteDeadline(time.Unix(0, 0)) // wakes feed, which closes it
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shared.buffers.Put(p.buffer)
-	p.buffer = nil
-	return p.kept.String()
+	return p.out.finish()
 }
 
 // ended tells whether the leader has ended and been reaped.

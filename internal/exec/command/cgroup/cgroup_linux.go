@@ -43,8 +43,8 @@ type Group struct {
 	tree   *Tree
 	path   string
 	number int
-	dir    *os.File
-	events *os.File
+	dir    int // descriptors: an *os.File costs a call at each use
+	events int
 }
 
 // NewTree removes what dead agents have left, and makes a tree for this one; it is nil where that cannot be done.
@@ -153,12 +153,12 @@ func (t *Tree) Take() (*Group, error) {
 }
 
 func (t *Tree) make(number int) (g *Group, err error) {
-	g = &Group{tree: t, number: number, path: filepath.Join(t.path, strconv.Itoa(number))}
+	g = &Group{tree: t, number: number, path: filepath.Join(t.path, strconv.Itoa(number)), dir: -1, events: -1}
 	if err = os.Mkdir(g.path, mode); err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
 	}
-	if g.dir, err = os.Open(g.path); err == nil {
-		g.events, err = os.Open(filepath.Join(g.path, "cgroup.events"))
+	if g.dir, err = unix.Open(g.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		g.events, err = unix.Openat(g.dir, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
 		g.remove()
@@ -226,12 +226,12 @@ func (g *Group) Number() int {
 }
 
 // FD is the cgroup's directory, to start a process in (SysProcAttr.CgroupFD).
-func (g *Group) FD() int { return int(g.dir.Fd()) }
+func (g *Group) FD() int { return g.dir }
 
 // Empty tells whether nothing lives in the cgroup. "No" may mean that it cannot be told.
 func (g *Group) Empty() bool {
 	var text [128]byte
-	n, err := unix.Pread(int(g.events.Fd()), text[:], 0)
+	n, err := unix.Pread(g.events, text[:], 0)
 	return err == nil && strings.Contains(string(text[:n]), "populated 0")
 }
 
@@ -270,11 +270,11 @@ func (g *Group) writable() error {
 }
 
 func (g *Group) close() {
-	if g.dir != nil {
-		_ = g.dir.Close()
-	}
-	if g.events != nil {
-		_ = g.events.Close()
+	for _, fd := range []*int{&g.dir, &g.events} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+			*fd = -1 // its number may be another's soon
+		}
 	}
 }
 
