@@ -53,13 +53,15 @@ func fit(t *testing.T, p lease.Ping) {
 	if p.NextWithin > 0 {
 		doc["next_within_s"] = p.NextWithin.Seconds()
 	}
-	body, err := json.Marshal(doc)
-	require.NoError(t, err)
-	if len(body) > MaxBody { // json.Marshal escapes more than is needed
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	require.NoError(t, enc.Encode(doc))
+	if body.Len() > MaxBody { // some characters are escaped that need not be
 		return
 	}
-	again, err := Parse(body)
-	require.NoError(t, err, "%s", body)
+	again, err := Parse(body.Bytes())
+	require.NoError(t, err, "%s", body.Bytes())
 	require.JSONEq(t, string(orNull(p.Progress)), string(orNull(again.Progress)))
 	require.Equal(t, p.Message, again.Message)
 	require.InDelta(t, p.NextWithin.Seconds(), again.NextWithin.Seconds(), 1e-6*p.NextWithin.Seconds()+1e-8)
@@ -112,17 +114,63 @@ func FuzzLine(f *testing.F) {
 
 func FuzzDatagram(f *testing.F) {
 	seeds(f)
+	f.Add([]byte("X_LEASEHOLD_CHECKPOINT=next page\nWATCHDOG=1"))
+	f.Add([]byte("X_LEASEHOLD_PROGRESS=0.4\nX_LEASEHOLD_PROGRESS=\nSTATUS=\xff\x00\r\n=\n\nWATCHDOG=1=1"))
+	f.Add([]byte("EXTEND_TIMEOUT_USEC=18446744073709551615\nREADY=1\nSTATUS=a\nSTATUS=b\nX_LEASEHOLD_CHECKPOINT= null"))
 	f.Fuzz(func(t *testing.T, d []byte) {
 		p, alive, err := Datagram(d)
+		among := append([]byte("READY=1\nWATCHDOG=trigger\nMAINPID=7\n"), d...)
+		if len(among)+9 <= MaxBody {
+			p2, alive2, err2 := Datagram(append(among, "\nFDSTORE=1"...))
+			require.Equal(t, err, err2, "what is for the manager changes nothing")
+			require.Equal(t, p, p2)
+			require.Equal(t, alive, alive2)
+		}
 		if err != nil {
 			refused(t, err)
 			require.False(t, alive)
+			require.Equal(t, lease.Ping{}, p)
 			return
 		}
 		fit(t, p)
 		if p.Progress != nil || p.Checkpoint != nil || p.NextWithin > 0 {
 			require.True(t, alive)
 		}
+		if len(d) > 0 && !bytes.ContainsAny(d, "=\n") {
+			require.False(t, alive)
+			require.Equal(t, lease.Ping{}, p)
+		}
+	})
+}
+
+// FuzzText reads words as they stand in a shell. A number is what it is in JSON, and a checkpoint is JSON or is refused:
+// what is dropped without a word would be missed by the next attempt.
+func FuzzText(f *testing.F) {
+	seeds(f)
+	for _, s := range []string{"next", " null ", "nil", "\u00a0{}", "1e-7", "+.5e-0", "0.40", "-0", "1.0000000000000000001", `{"done": 1e2, "total": 9007199254740993}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		said := strings.TrimSpace(string(text))
+		if p, err := Text(said); err != nil {
+			refused(t, err)
+			require.Nil(t, p)
+		} else {
+			fit(t, lease.Ping{Progress: p})
+			require.Equal(t, said == "", p == nil)
+			again, err := progress(p) // in JSON it means the same
+			require.NoError(t, err)
+			require.Equal(t, string(p), string(again))
+		}
+		c, err := Checkpoint(string(text))
+		if err != nil {
+			refused(t, err)
+			require.Nil(t, c)
+			return
+		}
+		require.True(t, said == "" || json.Valid([]byte(said)), "dropped without a word: %q", said)
+		require.Equal(t, said == "" || said == "null", c == nil)
+		fit(t, lease.Ping{Checkpoint: c})
 	})
 }
 
@@ -188,6 +236,8 @@ func FuzzLines(f *testing.F) {
 			n := min(int(size)+1, len(rest))
 			l.Add(rest[:n], func(line []byte) { got = append(got, bytes.Clone(line)) })
 			rest = rest[n:]
+			require.LessOrEqual(t, len(l.part), most)
+			require.LessOrEqual(t, cap(l.part), 4*most, "what is kept is bounded, however long a line is")
 		}
 		lines := bytes.Split(text, []byte("\n"))
 		last := lines[len(lines)-1]

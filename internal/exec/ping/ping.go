@@ -82,7 +82,7 @@ func fromMembers(members map[string]json.RawMessage) (p lease.Ping, err error) {
 }
 
 // said tells whether a member is there and not null.
-func said(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] != 'n' }
+func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // text reads a member that is a string, and cuts it to most bytes.
 func text(members map[string]json.RawMessage, name string, most int) (string, error) {
