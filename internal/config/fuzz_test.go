@@ -126,9 +126,12 @@ func fuzzRow(t *testing.T, target task.Target, r *task.Task) {
 			require.NoError(t, err)
 			require.Contains(t, []string{"http", "https"}, u.Scheme)
 			require.NotEmpty(t, u.Host)
-			other, err := f(&task.Task{Payload: []byte(`{}`)})
-			if o, parseErr := url.Parse(other); err == nil && parseErr == nil {
-				require.Equal(t, o.Host, u.Host, "the row changed the host")
+			require.Nil(t, u.User)
+			for _, payload := range []string{`{}`, `{"a": "b"}`, `{"a": [{"b": 1}]}`} {
+				other, err := f(&task.Task{ID: 2, Type: "x", Key: "k", Region: "r", Payload: []byte(payload)})
+				if o, parseErr := url.Parse(other); err == nil && parseErr == nil {
+					require.Equal(t, o.Scheme+"://"+o.Host, u.Scheme+"://"+u.Host, "the row changed the host")
+				}
 			}
 		case strings.HasPrefix(name, "header"):
 			require.NoError(t, checkHeaderValue(s))

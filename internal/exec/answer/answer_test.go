@@ -1,12 +1,10 @@
 package answer
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,24 +83,4 @@ func TestSeconds(t *testing.T) {
 		require.Equal(t, want, Seconds(in), "%v", in)
 	}
 	require.Zero(t, Seconds(math.NaN()))
-}
-
-func FuzzResult(f *testing.F) {
-	for _, s := range []string{"", "{}", `{"a":"\ud83d\ude00"}`, `"\u0000"`, `[1e5,-0.5]`, "\xff", `{"a":[{}]}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, note := Result(body, int64(len(body)))
-		if got == nil {
-			return
-		}
-		require.Empty(t, note)
-		require.LessOrEqual(t, len(got), task.MaxResult)
-		require.True(t, json.Valid(got))
-		require.True(t, utf8.Valid(got))
-		require.True(t, Storable(got))
-		line := Line(string(body))
-		require.LessOrEqual(t, len(line), MaxLine)
-		require.True(t, utf8.ValidString(line))
-	})
 }

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"bytes"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -118,33 +117,4 @@ func TestTraceparent(t *testing.T) {
 	}
 	one, another := Traceparent(""), Traceparent("")
 	require.NotEqual(t, one, another)
-}
-
-func FuzzJSON(f *testing.F) {
-	f.Add("invoice.send", []byte(`{"invoice": 7}`), []byte(`{"a":"b"}`), "key", "error", int64(30))
-	f.Add("\x00\xff\"\\", []byte(`[1e5]`), []byte(nil), "", "\u2028", int64(-1))
-	f.Add("a", []byte(`{}},"task":{"id":5}`), []byte(`1`), "é", "x", int64(1<<62))
-	f.Fuzz(func(t *testing.T, name string, payload, labels []byte, key, text string, remaining int64) {
-		row := task.Task{
-			ID: 5, State: task.StateRunning, Attempt: 1, Fence: 3, Payload: payload, Labels: labels, Key: key,
-			Previous: &task.Previous{Outcome: task.Failed, Error: text},
-		}
-		e := Envelope{Task: &row, Type: name, Now: noon, Deadline: noon, Remaining: time.Duration(remaining)}
-		got, err := e.JSON()
-		if err != nil {
-			require.False(t, json.Valid(payload) && (labels == nil || json.Valid(labels)))
-			return
-		}
-		var doc struct {
-			Type string          `json:"type"`
-			Data json.RawMessage `json:"data"`
-			Task struct {
-				ID int64 `json:"id"`
-			} `json:"task"`
-		}
-		require.NoError(t, json.Unmarshal(got, &doc))
-		require.True(t, bytes.Contains(got, payload))
-		require.EqualValues(t, 5, doc.Task.ID)
-		require.Equal(t, bytes.TrimSpace(payload), []byte(doc.Data))
-	})
 }

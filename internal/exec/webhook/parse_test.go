@@ -4,12 +4,10 @@ import (
 	"net/http"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -28,30 +26,4 @@ func TestRetryAfter(t *testing.T) {
 	}
 	soon := time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)
 	require.InDelta(t, time.Minute.Seconds(), retryAfter(http.Header{"Retry-After": {soon}}).Seconds(), 30, "no Date: our clock")
-}
-
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{"30", "Fri, 20 Nov 2026 08:00:07 GMT", "9e9", "-3", "99999999999999999999"} {
-		f.Add(s, "Fri, 20 Nov 2026 08:00:00 GMT")
-	}
-	f.Fuzz(func(t *testing.T, value, date string) {
-		d := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}})
-		require.GreaterOrEqual(t, d, time.Duration(0))
-		require.LessOrEqual(t, d, answer.MaxRetryAfter)
-	})
-}
-
-func FuzzProblem(f *testing.F) {
-	f.Add([]byte(`{"title":"a","detail":"b","retryable":false,"stale":true}`), 500)
-	f.Add([]byte(`{"retryable":null,"stale":"true","title":{}}`), 422)
-	f.Add([]byte(`[`), 200)
-	f.Fuzz(func(t *testing.T, body []byte, status int) {
-		a := &received{status: status, media: "application/problem+json", body: body, size: int64(len(body))}
-		o := a.outcome(&task.Webhook{})
-		require.True(t, o.Verdict.Known())
-		require.True(t, utf8.ValidString(o.Error))
-		require.LessOrEqual(t, len(o.Error), answer.MaxLine+64)
-		require.LessOrEqual(t, len(o.Result), task.MaxResult)
-		require.Equal(t, o.Verdict == task.Superseded, parseProblem(a.media, body).Stale)
-	})
 }
