@@ -1,0 +1,54 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// CancelledStays says: what is called off stays so. No row is cancelled that nobody wanted cancelled, and once the
+// store has answered to a cancellation no further attempt of the row begins, but for one that had been claimed by then.
+//
+// It must hold because a row that waits goes to the archive with the cancellation itself; one that runs is marked, and
+// whoever settles it as waiting without having seen the mark is told so and decides anew.
+//
+// Tolerated says: how long a claimed row may wait inside its agent, and History.Slack.
+//
+// Exempt says: a cancellation without an answer; an agent that stood still between claim and start, and an endpoint, or
+// a way to it, that was broken; a crash after the answer, which may lose a cancellation that was not flushed.
+const CancelledStays Name = "CancelledStays"
+
+func cancelledStays(x *index, f *found) {
+	for _, s := range x.stories {
+		if s.row == nil || s.enqueued == nil {
+			continue
+		}
+		x.judgeCancelled(s, f)
+		asked := s.enqueued.Expects.CancelAt
+		if asked == 0 || slices.ContainsFunc(x.h.Crashes, func(at time.Duration) bool { return at >= asked-x.slack }) {
+			continue
+		}
+		for _, a := range s.attempts {
+			if a.start != nil && a.start.At > asked+x.startsWithin(a) && !s.undone() && !x.late(a) {
+				f.add(CancelledStays, a.start.At, s.id, "fence %d started %s after a cancellation was answered",
+					a.fence, (a.start.At - asked).Round(time.Millisecond))
+				break
+			}
+		}
+	}
+}
+
+// judgeCancelled looks for a cancellation that came from nobody.
+func (x *index) judgeCancelled(s *story, f *found) {
+	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelAsked || s.enqueued.Expects.CancelAt != 0 {
+		return
+	}
+	for _, a := range s.attempts {
+		if e := a.first(history.End); e != nil && e.Note == string(task.Cancelled) {
+			return // its target said so itself
+		}
+	}
+	f.add(CancelledStays, x.last(s), s.id, "it is cancelled, and nobody asked for that")
+}

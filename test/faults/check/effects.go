@@ -1,0 +1,81 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// GuardedEffectOnce says: an effect that is made in one transaction with hold or complete happens exactly once for a
+// task that succeeded, and at most once for any other, whatever attempts it took. It is made by an attempt that began,
+// never by one older than that of an effect before; who was told that it is committed finds it, and who was refused
+// does not.
+//
+// It must hold because hold and complete raise unless the attempt holds the row at that moment, and keep the row from
+// being taken away until the commit (docs/fencing.md).
+//
+// Exempt says: a commit whose reply never came, or that a crash may lose; an effect of an attempt that died before it
+// could tell of it; an attempt that found an older one's effect there already, and says so as if it were its own.
+const GuardedEffectOnce Name = "GuardedEffectOnce"
+
+func guardedEffectOnce(x *index, f *found) {
+	for _, s := range x.stories {
+		if !s.guarded() {
+			continue
+		}
+		at := x.last(s)
+		n := len(s.effects)
+		switch {
+		case n > 1:
+			f.add(GuardedEffectOnce, at, s.id, "its effect happened %d times, last with fences %d and %d",
+				n, s.effects[n-2].Fence, s.effects[n-1].Fence)
+		case n == 0 && s.finished() && s.row.State == string(task.StateSucceeded):
+			f.add(GuardedEffectOnce, at, s.id, "it succeeded, and its effect never happened")
+		}
+		top := int64(0)
+		for _, e := range s.effects {
+			if e.Fence < top {
+				f.add(GuardedEffectOnce, at, s.id, "an effect with fence %d came after one with fence %d", e.Fence, top)
+			}
+			top = max(top, e.Fence)
+			s.judgeEffect(e, at, f)
+		}
+		for _, a := range s.attempts {
+			s.judgeTold(a, f)
+		}
+	}
+}
+
+// judgeEffect compares an effect with what its attempt told.
+func (s *story) judgeEffect(row *history.EffectRow, at time.Duration, f *found) {
+	a := s.attempt(row.Fence)
+	if a == nil || a.start == nil {
+		f.add(GuardedEffectOnce, at, s.id, "an effect was made with fence %d, which never started", row.Fence)
+		return
+	}
+	if a.first(history.Effect) != nil {
+		return
+	}
+	// It tells of the commit before it tells of anything else: who lived to tell the end knew.
+	if e := a.first(history.Refused, history.End); e != nil && e.Note != history.Accepted {
+		f.add(GuardedEffectOnce, e.At, s.id, "fence %d told of no effect before %s, and the effect is there", row.Fence, e.What)
+	}
+}
+
+// judgeTold looks whether what an attempt told of is there.
+func (s *story) judgeTold(a *attempt, f *found) {
+	for _, e := range a.events {
+		if e.What != history.Effect || e.Note != "" {
+			continue
+		}
+		there := false
+		for _, row := range s.effects {
+			there = there || row.Fence <= a.fence
+		}
+		if !there {
+			f.add(GuardedEffectOnce, e.At, s.id, "fence %d was told that its effect is committed, and it is not there", a.fence)
+			return
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// HungIsCaught says: an attempt that says nothing for a heartbeat, or is not over with its timeout, is stopped a second
+// later at the most: a child is asked to, a request's connection is closed.
+//
+// It must hold because only the task itself can prove progress, and no timer of the agent's vouches for it; before it
+// calls an attempt stalled it asks the store whether pings came elsewhere, for half a second at the most.
+//
+// Tolerated says: History.Slack.
+//
+// Exempt says: an agent that was killed or stood still meanwhile; a 202, which nobody waits for; an endpoint, or a way
+// to it, that was broken; an attempt that has completed its row. Of one that nothing was heard of any more it is not
+// known whether it was stopped by other means, where the store was out of reach meanwhile, or the run ended.
+const HungIsCaught Name = "HungIsCaught"
+
+// catch is what passes between the end of a window and the stop.
+const catch = time.Second
+
+func hungIsCaught(x *index, f *found) {
+	for _, s := range x.stories {
+		for _, a := range s.attempts {
+			if a.start == nil || a.detached() {
+				continue
+			}
+			late, why := x.overdue(a)
+			if late != nil && !x.excused(s, a, late) {
+				f.add(HungIsCaught, late.due, s.id, "fence %d %s, and was not stopped: %s", a.fence, why, late.then())
+			}
+		}
+	}
+}
+
+// overdue is when an attempt should have been stopped, and was not.
+type overdue struct {
+	since time.Duration  // of the silence
+	due   time.Duration  // it should have been stopped by then
+	next  *history.Event // what it told after that; nil: nothing
+}
+
+func (o *overdue) then() string {
+	if o.next == nil {
+		return "nothing more was heard"
+	}
+	return string(o.next.What) + " came " + (o.next.At - o.due).Round(time.Millisecond).String() + " too late"
+}
+
+// overdue finds the first moment at which the attempt should have been stopped; nil: there is none.
+func (x *index) overdue(a *attempt) (late *overdue, why string) {
+	k, since := &a.kind, a.start.At
+	window, timeout := k.Heartbeat, forever-since
+	if k.Timeout > 0 {
+		timeout = k.Timeout + catch + x.slack
+	}
+	judge := func(at time.Duration, next *history.Event) bool {
+		if window > 0 && at-since > window+catch+x.slack {
+			late, why = &overdue{since, since + window + catch + x.slack, next}, "was silent for its heartbeat"
+		} else if at-a.start.At > timeout {
+			late, why = &overdue{a.start.At, a.start.At + timeout, next}, "ran for longer than its timeout"
+		}
+		return late != nil
+	}
+	for _, e := range a.events {
+		if e.At < a.start.At {
+			continue
+		}
+		if judge(e.At, e) {
+			return late, why
+		}
+		switch e.What {
+		case history.End, history.Gone, history.Signal:
+			return nil, ""
+		case history.Ping:
+			since = e.At
+			if window > 0 {
+				window = windowOf(k, e)
+			}
+		case history.Pinged: // it was heard at some time before that
+			since = e.At
+		default:
+		}
+	}
+	judge(x.end, nil)
+	return late, why
+}
+
+// excused tells whether an attempt may have gone on for another reason than that nobody looked.
+func (x *index) excused(s *story, a *attempt, o *overdue) bool {
+	meanwhile := span{o.since, o.due}
+	agent := x.agent(a.who)
+	if agent.killed <= o.due+obituary || agent.shaken(meanwhile) {
+		return true
+	}
+	if e := a.first(history.Effect); e != nil && e.At <= o.due && s.row != nil && s.row.Fence == a.fence+1 {
+		return true
+	}
+	if !a.child && x.weather.any(meanwhile, ofEndpoints) {
+		return true
+	}
+	return o.next == nil && x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)
+}

@@ -1,0 +1,216 @@
+package check
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// index is a history in the form in which the invariants ask for it.
+type index struct {
+	h       *history.History
+	slack   time.Duration
+	begin   time.Duration // of the first event
+	end     time.Duration // of the last event
+	stories []*story      // by id
+	byID    map[int64]*story
+	byKey   map[string]*history.Row
+	byEntry []*story // of Enqueued[i]; nil: the store has no such row
+	agents  map[string]*agent
+	weather weather
+}
+
+// story is all that is known of one task.
+type story struct {
+	id       int64
+	row      *history.Row      // as the store has it; nil: it has none
+	again    bool              // the store was found to have several rows with this id
+	enqueued *history.Enqueued // nil: nobody says that he inserted it
+	attempts []*attempt        // by fence
+	tried    []*history.Tried  // by fence
+	effects  []*history.EffectRow
+}
+
+// attempt is all that one attempt told.
+type attempt struct {
+	id, fence int64
+	number    int // 0: not said
+	who       string
+	kind      history.Kind
+	child     bool
+	start     *history.Event // the first; nil: none is known
+	starts    int
+	events    []*history.Event     // all, in the order of time
+	sample    *history.LeaseSample // the one that was looked at last
+}
+
+func newIndex(h *history.History) *index {
+	x := &index{
+		h: h, slack: max(h.Slack, leastSlack), byID: make(map[int64]*story), byKey: make(map[string]*history.Row),
+		byEntry: make([]*story, len(h.Enqueued)), agents: make(map[string]*agent),
+	}
+	if n := len(h.Events); n > 0 {
+		x.begin, x.end = h.Events[0].At, h.Events[n-1].At
+	}
+	x.addRows()
+	for i := range h.Events {
+		if e := &h.Events[i]; e.ID != 0 {
+			x.addEvent(e)
+		}
+	}
+	for i := range h.Tried {
+		s := x.story(h.Tried[i].ID)
+		s.tried = append(s.tried, &h.Tried[i])
+	}
+	for i := range h.Effects {
+		s := x.story(h.Effects[i].ID)
+		s.effects = append(s.effects, &h.Effects[i])
+	}
+	for _, s := range x.byID {
+		slices.SortStableFunc(s.attempts, func(a, b *attempt) int { return cmp.Compare(a.fence, b.fence) })
+		slices.SortStableFunc(s.tried, func(a, b *history.Tried) int { return cmp.Compare(a.Fence, b.Fence) })
+		slices.SortStableFunc(s.effects, func(a, b *history.EffectRow) int { return cmp.Compare(a.Serial, b.Serial) })
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
+		x.stories = append(x.stories, x.byID[id])
+	}
+	x.readAgents()
+	x.weather = readWeather(h.Events)
+	return x
+}
+
+// addRows takes in what was enqueued and what the store has.
+func (x *index) addRows() {
+	for i := range x.h.Rows {
+		r := &x.h.Rows[i]
+		s := x.story(r.ID)
+		s.again = s.row != nil
+		s.row = r
+		if r.Key != "" {
+			x.byKey[r.Key] = r
+		}
+	}
+	for i := range x.h.Enqueued {
+		e := &x.h.Enqueued[i]
+		r := x.byKey[e.Key] // and not by its id: that of a row which a crash forgot may be another's
+		if r == nil {
+			continue
+		}
+		s := x.byID[r.ID]
+		x.byEntry[i] = s
+		if e.Commit != history.RolledBack {
+			s.enqueued = e
+		}
+	}
+}
+
+// story finds or makes a task's.
+func (x *index) story(id int64) *story {
+	s := x.byID[id]
+	if s == nil {
+		s = &story{id: id}
+		x.byID[id] = s
+	}
+	return s
+}
+
+func (x *index) addEvent(e *history.Event) {
+	s := x.story(e.ID)
+	a := s.attempt(e.Fence)
+	if a == nil {
+		kind := e.Kind
+		if kind == "" && s.row != nil {
+			kind = s.row.Type
+		}
+		a = &attempt{id: e.ID, fence: e.Fence, kind: x.h.Kinds[kind]}
+		a.child = a.kind.Child || s.enqueued != nil && s.enqueued.Expects.Child
+		s.attempts = append(s.attempts, a)
+	}
+	if e.What == history.Start {
+		a.starts++
+		if a.start == nil {
+			a.start = e
+		}
+	}
+	a.who, a.number = cmp.Or(a.who, e.Who), cmp.Or(a.number, e.Attempt)
+	a.events = append(a.events, e)
+}
+
+// attempt finds the one with that fence; nil where nothing is known of one. The latest is asked for mostly.
+func (s *story) attempt(fence int64) *attempt {
+	for _, a := range slices.Backward(s.attempts) {
+		if a.fence == fence {
+			return a
+		}
+	}
+	return nil
+}
+
+// started tells whether an attempt with that fence ever began.
+func (s *story) started(fence int64) bool {
+	a := s.attempt(fence)
+	return a != nil && a.start != nil
+}
+
+// last is the time of the last that is known of the task, the history's end where nothing is.
+func (x *index) last(s *story) time.Duration {
+	var last time.Duration
+	for _, a := range s.attempts {
+		last = max(last, a.lastSeen())
+	}
+	if last == 0 {
+		return x.end
+	}
+	return last
+}
+
+// finished tells whether the row has ended, as the store says.
+func (s *story) finished() bool {
+	return s.row != nil && s.row.Archived > 0 && !s.row.Live && task.State(s.row.State).Finished()
+}
+
+// undone tells whether the row's rollback has begun: attempts count anew then.
+func (s *story) undone() bool {
+	if s.row == nil {
+		return false
+	}
+	switch task.State(s.row.State) {
+	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack, task.StateRollbackFailed:
+		return true
+	}
+	return false
+}
+
+// guarded tells whether the task's attempts make an effect once for it.
+func (s *story) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
+
+// first is the attempt's first event of one of the kinds; nil: it has none.
+func (a *attempt) first(kinds ...history.What) *history.Event {
+	for _, e := range a.events {
+		if slices.Contains(kinds, e.What) {
+			return e
+		}
+	}
+	return nil
+}
+
+// lastSeen is the time of the attempt's last event.
+func (a *attempt) lastSeen() time.Duration { return a.events[len(a.events)-1].At }
+
+// detached tells whether the attempt was accepted with a 202.
+func (a *attempt) detached() bool {
+	return slices.ContainsFunc(a.events, func(e *history.Event) bool {
+		return e.What == history.End && e.Note == history.Accepted
+	})
+}
+
+// wentWell tells whether the attempt ended as succeeded, by its own word.
+func (a *attempt) wentWell() bool {
+	return slices.ContainsFunc(a.events, func(e *history.Event) bool {
+		return e.What == history.End && e.Note == string(task.Succeeded)
+	})
+}

@@ -1,0 +1,108 @@
+package check
+
+import (
+	"encoding/json"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// NoStaleSettlement says: what a row ended as was said by the attempt that held it. A row that succeeded did so by the
+// attempt of its last claim, which said so or completed it by itself; its result is that attempt's. The store's history
+// has one line for each attempt, none of one that answered without ever having begun.
+//
+// It must hold because settlements match id, fence and session (rule 1), and what is refused is dropped; and a settlement
+// that is repeated finds itself done (rule 10).
+//
+// Exempt says: attempts that end without having begun (given back, lost, never delivered, timed out unheard, failed
+// before they could write anything down); the line of a judge who was judged himself, which has his fence; a success
+// whose attempt died before it could tell of its commit, as the effect that was committed with it proves.
+const NoStaleSettlement Name = "NoStaleSettlement"
+
+func noStaleSettlement(x *index, f *found) {
+	for _, s := range x.stories {
+		if s.row != nil && s.finished() {
+			x.judgeResult(s, f)
+		}
+		x.judgeTried(s, f)
+	}
+}
+
+// judgeResult looks at what a finished row says of itself.
+func (x *index) judgeResult(s *story, f *found) {
+	made, says := resultOf(s.row.Result)
+	if s.row.State != string(task.StateSucceeded) {
+		if says && !s.started(made) {
+			f.add(NoStaleSettlement, x.last(s), s.id, "its result is of fence %d, which never started", made)
+		}
+		return
+	}
+	// The settlement that ended it raised the fence; one that ended well had no judge in between.
+	won := s.row.Fence - 1
+	switch {
+	case says && made != won:
+		f.add(NoStaleSettlement, x.last(s), s.id, "it succeeded with fence %d, and its result is of fence %d", won, made)
+	case !s.started(won):
+		f.add(NoStaleSettlement, x.last(s), s.id, "it succeeded with fence %d, which never started", won)
+	case !s.succeeded(won):
+		f.add(NoStaleSettlement, x.last(s), s.id, "it succeeded with fence %d, which never said so", won)
+	}
+}
+
+// succeeded tells whether the attempt with that fence said that it succeeded, or may have completed the row by itself.
+func (s *story) succeeded(fence int64) bool {
+	if a := s.attempt(fence); a != nil && (a.wentWell() || a.first(history.Effect) != nil) {
+		return true
+	}
+	for _, e := range s.effects {
+		if e.Fence == fence {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeTried looks at the store's history of a row.
+func (x *index) judgeTried(s *story, f *found) {
+	type line struct {
+		fence int64
+		phase string
+	}
+	seen := make(map[line]bool, len(s.tried))
+	for _, t := range s.tried {
+		at := x.last(s)
+		if a := s.attempt(t.RanFence); a != nil {
+			at = a.lastSeen()
+		}
+		l := line{t.RanFence, t.Phase}
+		if seen[l] {
+			f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d was settled twice", t.RanFence)
+		}
+		seen[l] = true
+		if t.Fence != t.RanFence && t.Fence != t.RanFence+1 {
+			f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d was settled with fence %d", t.RanFence, t.Fence)
+		}
+		switch task.Verdict(t.Outcome) {
+		case task.Succeeded:
+			if !s.succeeded(t.RanFence) {
+				f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d was settled as succeeded, which it never said", t.RanFence)
+			}
+		case task.Deferred, task.Superseded:
+			if !s.started(t.RanFence) {
+				f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d never started, and was settled as %s", t.RanFence, t.Outcome)
+			}
+		default: // these can be said of an attempt that never began
+		}
+	}
+}
+
+// resultOf is the fence that a result says it is of; ok is false where it does not say.
+func resultOf(result json.RawMessage) (fence int64, ok bool) {
+	var r struct {
+		Fence *int64 `json:"fence"`
+	}
+	if len(result) == 0 || json.Unmarshal(result, &r) != nil || r.Fence == nil {
+		return 0, false
+	}
+	return *r.Fence, true
+}

@@ -1,0 +1,188 @@
+// Package history is what happened in a run under faults, as those saw it who cannot be wrong about it: the endpoint
+// and the children tell what they did, the producer what it committed, the nemesis what it broke; the store is asked
+// at the end how each row stands. Package check judges it.
+package history
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// What is what an event tells.
+type What string
+
+// The events. Those of attempts carry id, fence and attempt.
+const (
+	Start   What = "start"   // an attempt began: a request came, a child runs
+	Ping    What = "ping"    // it is about to say that it makes progress; Note is a longer window that it asks for, as "10s"
+	Pinged  What = "pinged"  // the answer came: Note is the HTTP status
+	Effect  What = "effect"  // its guarded transaction has committed; Note NoReply: whether it did is not known
+	Refused What = "refused" // its guarded transaction was refused: the row is another's, or has ended
+	End     What = "end"     // it is about to end by itself; Note is how: a verdict of package task, or Accepted
+	Gone    What = "gone"    // the agent closed the connection before the end
+	Overlap What = "overlap" // a child found that another attempt's process of the same row is alive: Note is its fence
+	Signal  What = "signal"  // a child was asked to stop
+
+	// The nemesis begins to break something. The first word of Note says what: "agent", "network" (the way to the store),
+	// "server" (the store), "clock" (of the store, unless it goes on with "of an agent"), "endpoint" or "application" (it,
+	// or the way to it); another word is taken for all of them.
+	Fault What = "fault"
+	Heal  What = "heal" // it is mended: the same Note. What lasts for a moment only is mended at once
+
+	Up     What = "up"     // an agent's session is there
+	Killed What = "killed" // an agent is dead, whatever it died of
+	Frozen What = "frozen" // an agent stands still
+	Thawed What = "thawed" // and goes on
+)
+
+// Notes that mean something.
+const (
+	Accepted = "accepted" // of End: the answer is a 202, and the task goes on without a connection until another End
+	NoReply  = "unknown"  // of Effect: whether it has committed is not known
+	Relaxed  = "async"    // of Effect: committed with synchronous_commit off, so that a crash may lose it
+)
+
+// Event is one line of the log. All processes of a run are on one machine: At is comparable among them.
+type Event struct {
+	At      time.Duration `json:"at"`            // of the monotonic clock (CLOCK_MONOTONIC), nanoseconds
+	What    What          `json:"what"`          //
+	Who     string        `json:"who,omitempty"` // agent and incarnation that made the attempt, as "a2.1"; "" for the nemesis
+	Kind    string        `json:"kind,omitempty"`
+	ID      int64         `json:"id,omitempty"`
+	Fence   int64         `json:"fence,omitempty"`
+	Attempt int           `json:"attempt,omitempty"`
+	Note    string        `json:"note,omitempty"`
+}
+
+// Commit is what a producer knows of a transaction that inserts.
+type Commit string
+
+// What became of it.
+const (
+	Committed  Commit = "committed"   // and flushed: the server said so, with synchronous_commit on
+	RolledBack Commit = "rolled back" // it asked for that itself, or the server refused
+	Unknown    Commit = "unknown"     // the reply to its COMMIT never came
+	Async      Commit = "async"       // committed with synchronous_commit off: a crash may lose it
+)
+
+// Enqueued is one row that a producer inserted, or tried to. Key names it: ids are the store's to give, and unknown
+// where the reply was lost.
+type Enqueued struct {
+	Key     string `json:"key"`
+	Kind    string `json:"kind"` // its type
+	ID      int64  `json:"id,omitempty"`
+	Commit  Commit `json:"commit"`
+	Cohort  string `json:"cohort,omitempty"` // rows of one transaction have the same
+	At      time.Duration
+	Expects Expects `json:"expects"`
+
+	Priority int           `json:"priority,omitempty"`
+	RunAt    time.Duration `json:"run_at,omitempty"` // how long after the beginning of its transaction it is due
+}
+
+// Expects is what a row was made for: how it can end.
+type Expects struct {
+	// States that it may end in; empty: any that is finished.
+	States []string `json:"states,omitempty"`
+	// Limit is how many attempts may count, the first one included.
+	Limit int `json:"limit"`
+	// Guarded: each attempt makes an effect in one transaction with hold or complete, once for its task.
+	Guarded bool `json:"guarded,omitempty"`
+	// Child: attempts are processes.
+	Child bool `json:"child,omitempty"`
+	// CancelAsked: somebody asked to cancel it, at a time.
+	CancelAsked bool `json:"cancel_asked,omitempty"`
+	// CancelAt is when the store's answer to that came; 0: none did, or nobody noted when.
+	CancelAt time.Duration `json:"cancel_at,omitempty"`
+}
+
+// Row is a row as the store has it in the end.
+type Row struct {
+	ID          int64
+	Key         string
+	Type        string
+	State       string
+	Attempt     int
+	MaxAttempts int // its own, 0: the type's
+	GiveBacks   int
+	Fence       int64
+	Outcome     string
+	Error       string
+	Result      json.RawMessage // {"fence": n}: the attempt that made it
+	Touched     bool
+	Live        bool // in the hot table
+	Archived    int  // how often it stands in the archive
+	Started     *time.Time
+	Finished    *time.Time
+}
+
+// Tried is one line of the store's own history of attempts.
+type Tried struct {
+	ID       int64
+	Attempt  int   // its number
+	Fence    int64 // of the settlement
+	RanFence int64 // of the attempt
+	Phase    string
+	Outcome  string
+	Error    string
+	Session  int64
+}
+
+// EffectRow is one line of the application's own table of effects.
+type EffectRow struct {
+	Serial int64 // in the order in which they were inserted
+	ID     int64
+	Fence  int64
+	Who    string
+}
+
+// LeaseSample is how a running row stood at one moment, by one snapshot of the store.
+type LeaseSample struct {
+	At      time.Duration // monotonic clock, between the question and the answer
+	Within  time.Duration // how long the question took
+	ID      int64
+	Fence   int64
+	Left    time.Duration // lease_until - now(), of the store's clock
+	Present time.Duration // present_until - now() of its session
+}
+
+// Said is one warning of an agent's log that claims something about a row.
+type Said struct {
+	At    time.Duration
+	Who   string
+	Text  string // the message
+	ID    int64
+	Fence int64
+}
+
+// Kind tells the checker what a type of row is allowed.
+type Kind struct {
+	Name      string
+	Child     bool
+	Heartbeat time.Duration // 0: none
+	Stop      time.Duration // what may pass between the end of its window and its lease's end
+	Timeout   time.Duration
+	Ordered   bool // one at a time on each agent, claimed in order
+
+	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
+	GiveBacks int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
+}
+
+// History is all of a run.
+type History struct {
+	Seed     uint64
+	Presence time.Duration
+	// Slack is how late things may be that nothing is promised of: how long the network may hold a statement or a ping,
+	// and how long this machine keeps a process waiting. The checker takes half a second where it is less.
+	Slack    time.Duration
+	Kinds    map[string]Kind
+	Events   []Event // in the order of At
+	Enqueued []Enqueued
+	Rows     []Row
+	Tried    []Tried
+	Effects  []EffectRow
+	Samples  []LeaseSample
+	Said     []Said
+	// Crashes are the times at which the server died without a chance to flush.
+	Crashes []time.Duration
+}
