@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/examples/prepare \
+SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh)
 
@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/go-test test/with-postgres test/with-pgbouncer test/b
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo test test-pgbouncer lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo fuzz test test-pgbouncer lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ demo: build ## see it work: an agent, an application, tasks that succeed and tas
 
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all
+
+fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in their names
+	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' test/fuzz
 
 test-pgbouncer: ## run the end-to-end tests through PgBouncer in transaction mode
 	test/with-postgres test/with-pgbouncer go test -count=1 -timeout 20m ./test/e2e
