@@ -47,6 +47,23 @@ func TestLeaseFollowsPing(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).end(5, history.Accepted).end(9, "succeeded")
 			m.sample(6, 1, 1, 4)
 		}},
+		{"whoever heard the ping of a 202 stood still", "", func(m *maker) {
+			m.row(1, web, "succeeded", 2, 1)
+			m.try(1, a1, 1, 1, 1).end(2, history.Accepted).tell(3, history.Ping).end(13, "succeeded")
+			m.agent(3, history.Frozen, a2)
+			m.agent(9, history.Thawed, a2)
+			m.sample(9.5, 1, 1, 4.5)
+		}},
+		{"something broke that nobody knows of", "", func(m *maker) {
+			pinged(m)
+			m.broken(4, 8, "moon is full")
+			m.sample(6, 1, 1, 3600)
+		}},
+		{"an agent's clock is not the store's", check.LeaseFollowsPing, func(m *maker) {
+			pinged(m)
+			m.broken(4, 8, "agent clock wrong")
+			m.sample(6, 1, 1, 3600)
+		}},
 		{"its agent stood still with the word of a ping", "", func(m *maker) {
 			pinged(m)
 			m.agent(7.1, history.Frozen, a1)
@@ -258,6 +275,14 @@ func TestDeadComesBack(t *testing.T) {
 		{"its type is held back since its endpoint was broken", "", func(m *maker) {
 			dead(m, web, 60)
 			m.broken(3, 10, "endpoint killed")
+		}},
+		{"its type is held back since an agent's disk was full", "", func(m *maker) {
+			dead(m, web, 60)
+			m.broken(3, 10, "agent disk full")
+		}},
+		{"another has come just now", "", func(m *maker) {
+			dead(m, proc, 40)
+			m.agent(30, history.Up, "a3.1")
 		}},
 		{"it had ended, and the word of it was lost", "", func(m *maker) { dead(m, web, 60).end(1.9, "failed") }},
 		{"still held by the dead", check.DeadComesBack, func(m *maker) {

@@ -141,12 +141,8 @@ func readWeather(events []history.Event) weather {
 func areaOf(note string) area {
 	word, _, _ := strings.Cut(note, " ")
 	switch a := area(word); {
-	case a == "application":
-		return ofEndpoints
 	case strings.HasPrefix(note, string(ofDisks)):
 		return ofDisks
-	case strings.HasPrefix(note, "clock of an agent"):
-		return ofAgents // nothing of the store's
 	case a == ofAgents || a == ofNetwork || a == ofServer || a == ofClocks || a == ofEndpoints:
 		return a
 	}
