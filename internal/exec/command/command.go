@@ -144,6 +144,9 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	h.watch(p.pid, l)
 	started()
 	end := r.supervise(l, c, p)
+	if end.exit.signal == syscall.SIGKILL || h.overdue() {
+		h.group.Spoil() // the guardian process may have killed it
+	}
 	says.close()
 	o := r.outcome(c, dir, end)
 	if o.Verdict == task.Stalled {

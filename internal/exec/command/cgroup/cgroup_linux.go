@@ -4,6 +4,9 @@
 //
 // To make and remove one for each attempt costs 10 to 20 % of a spawn, to start a process in one that is there, nothing
 // that can be measured; so they are used again.
+//
+// But not one in which anything was ever killed: since Linux 6.14 (seen on 6.18) a process that is started in such a
+// cgroup is killed at its birth, since fork compares how often its parent's cgroup was killed with how often its own was.
 package cgroup
 
 import (
@@ -14,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +49,8 @@ type Group struct {
 	number int
 	dir    int // descriptors: an *os.File costs a call at each use
 	events int
+
+	spoiled atomic.Bool // something was killed in it
 }
 
 // NewTree removes what dead agents have left, and makes a tree for this one; it is nil where that cannot be done.
@@ -178,7 +184,7 @@ func (t *Tree) Give(g *Group) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.off {
+	if t.off || g.spoiled.Load() {
 		g.remove()
 		return
 	}
@@ -236,7 +242,17 @@ func (g *Group) Empty() bool {
 }
 
 // Kill kills all that lives in the cgroup.
-func (g *Group) Kill() { kill(g.path) }
+func (g *Group) Kill() {
+	g.Spoil()
+	kill(g.path)
+}
+
+// Spoil says that something may have been killed in the cgroup, by whomever: it is not used again.
+func (g *Group) Spoil() {
+	if g != nil {
+		g.spoiled.Store(true)
+	}
+}
 
 // moveOut moves what lives in the cgroup to where it is left alone. It is false where that did not succeed.
 func (g *Group) moveOut() bool {

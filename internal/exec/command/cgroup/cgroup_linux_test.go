@@ -97,6 +97,34 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 	require.Nil(t, none)
 }
 
+// TestAGroupIsNotUsedAfterAKill: on some kernels all that is started in it later is killed at once.
+func TestAGroupIsNotUsedAfterAKill(t *testing.T) {
+	tree := newTestTree(t)
+	if tree == nil {
+		return
+	}
+	g, err := tree.Take()
+	require.NoError(t, err)
+	cmd := within(t, g, "sleep 1000")
+	g.Kill()
+	require.Error(t, cmd.Wait())
+	until(t, "it is empty", g.Empty)
+	tree.Give(g)
+	require.NoDirExists(t, g.path)
+
+	next, err := tree.Take()
+	require.NoError(t, err)
+	require.NotEqual(t, g.Number(), next.Number())
+	require.NoError(t, within(t, next, "exit 0").Wait())
+	next.Spoil() // somebody else has killed in it
+	until(t, "it is empty", next.Empty)
+	tree.Give(next)
+	last, err := tree.Take()
+	require.NoError(t, err)
+	require.NotEqual(t, next.Number(), last.Number())
+	tree.Give(last)
+}
+
 func TestKillInGroup(t *testing.T) {
 	tree := newTestTree(t)
 	if tree == nil {

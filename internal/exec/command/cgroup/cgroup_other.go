@@ -39,6 +39,9 @@ func (*Group) Empty() bool { return true }
 // Kill kills nothing.
 func (*Group) Kill() {}
 
+// Spoil has no meaning.
+func (*Group) Spoil() {}
+
 // KillIn finds nothing.
 func KillIn(string, int) (empty bool) { return true }
 
