@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo fuzz test test-pgbouncer lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo fuzz test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,13 @@ fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in 
 
 test-pgbouncer: ## run the end-to-end tests through PgBouncer in transaction mode
 	test/with-postgres test/with-pgbouncer go test -count=1 -timeout 20m ./test/e2e
+
+soak: ## break agents, network and server from random seeds for DURATION=30m, or once from SEED=1234; Linux
+	LEASEHOLD_SOAK=$(or $(DURATION),30m) LEASEHOLD_SEED=$(SEED) \
+	  go test -race -count=1 -v -timeout 0 -tags soak -run '^TestSoak$$' ./test/faults
+
+test-sabotage: ## switch each safeguard off, one at a time, and see that the fault suite notices; Linux
+	go test -race -count=1 -v -timeout 1h -tags sabotage -run '^TestSabotage$$' ./test/faults
 
 # What the server is when it is measured: nothing is turned off that keeps data safe, and no checkpoint falls into a run.
 define BENCH_POSTGRES

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -264,6 +265,9 @@ func (k *Keeper) stopAhead() time.Duration {
 
 // stopUnreachable stops all work: the store has been out of reach for so long that presence runs out while it stops.
 func (k *Keeper) stopUnreachable() {
+	if fault.Off(fault.SelfStop) {
+		return
+	}
 	open := slices.DeleteFunc(k.snapshot(), (*Lease).Detached)
 	if len(open) == 0 {
 		return

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -157,6 +158,9 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 		_, _, stop := l.policy.Lengths(l.task.Phase())
 		s.until = min(l.alarm.due, l.alarm.last) + stop
 		r.Age, r.Window = l.clock.Now()-s.pinged, s.until-s.pinged
+		if fault.Off(fault.PingAge) {
+			r.Age = 0
+		}
 		r.Exact = s.until < l.end // a longer window was asked for, and is over
 	}
 	s.flying = s.notes.over(s.flying)

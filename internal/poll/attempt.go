@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -47,7 +48,9 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
 	m.running.Inc()
 	start := e.o.Clock.Now()
+	fault.Point("before an attempt")
 	out := e.run(l, t)
+	fault.Point("after an attempt")
 	took := e.o.Clock.Now() - start
 	m.running.Dec()
 	if out.Accepted {

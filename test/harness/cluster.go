@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,16 +20,19 @@ import (
 // clusterWithin bounds how long a server of one's own may take to start, or to stop.
 const clusterWithin = 2 * time.Minute
 
-// Cluster is a PostgreSQL server of a test's own, which can be restarted.
+// Cluster is a PostgreSQL server of a test's own, which can be stopped and started.
 type Cluster struct {
 	URL     string // of its database, for its superuser
 	process *Process
+	bin     string // where its programs are
+	data    string // where its files are
+	port    string
 }
 
 // NewCluster starts a server that lasts as long as the test.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	const say = `echo "cluster $LEASEHOLD_TEST_POSTGRES ready"; exec sleep infinity`
+	const say = `echo "cluster $LEASEHOLD_TEST_POSTGRES $LEASEHOLD_POSTGRES_BIN $LEASEHOLD_POSTGRES_DATA ready"; exec sleep infinity`
 	cmd := exec.Command(filepath.Join(Root(), "test", "with-postgres"), "sh", "-c", say) //nolint:noctx // StartProcess ends it
 	cmd.Env = append(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES="), "LEASEHOLD_TEST_POSTGRES=")
 	c := &Cluster{process: StartProcess(t, "cluster", cmd, " ready")}
@@ -36,9 +41,12 @@ func NewCluster(t testing.TB) *Cluster {
 		c.process.Wait(t)
 	})
 	c.process.await(t, " ready", clusterWithin)
-	found := regexp.MustCompile(`cluster (\S+) ready`).FindStringSubmatch(c.process.Tail())
-	require.Len(t, found, 2, c.process.Tail())
-	c.URL = found[1]
+	found := regexp.MustCompile(`cluster (\S+) (\S+) (\S+) ready`).FindStringSubmatch(c.process.Tail())
+	require.Len(t, found, 4, c.process.Tail())
+	c.URL, c.bin, c.data = found[1], found[2], found[3]
+	u, err := url.Parse(c.URL)
+	require.NoError(t, err)
+	c.port = u.Port()
 	return c
 }
 
@@ -54,19 +62,82 @@ func without(env []string, prefix string) (kept []string) {
 // Stop stops the server as an administrator does: it cuts all connections off.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
-	c.process.Signal(t, syscall.SIGUSR1)
-	Until(t, clusterWithin, "the server is down", func() bool { return !c.answers(t) })
+	require.NoError(t, c.down("fast"))
 }
 
 // Start starts it again.
 func (c *Cluster) Start(t testing.TB) {
 	t.Helper()
-	c.process.Signal(t, syscall.SIGUSR2)
-	Until(t, clusterWithin, "the server is up", func() bool { return c.answers(t) })
+	require.NoError(t, c.up())
 }
 
-func (c *Cluster) answers(t testing.TB) bool {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+// TryRestart stops the server in one of pg_ctl's modes ("fast", or "immediate", which is a crash) and starts it again
+// with more in its environment.
+func (c *Cluster) TryRestart(mode string, env ...string) error {
+	if err := c.down(mode); err != nil {
+		return err
+	}
+	return c.up(env...)
+}
+
+// TryAwait waits until the server answers, and starts it where it has ended by itself.
+func (c *Cluster) TryAwait(env ...string) error {
+	deadline := time.Now().Add(clusterWithin)
+	for {
+		if c.answers() {
+			return nil
+		}
+		if c.control("status") != nil {
+			if err := c.up(env...); err != nil {
+				return err
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the server does not answer within %s", clusterWithin)
+		}
+		pause := time.NewTimer(100 * time.Millisecond)
+		<-pause.C
+	}
+}
+
+func (c *Cluster) down(mode string) error { return c.control("stop", "-m", mode, "-w", "-t", "60") }
+
+func (c *Cluster) up(env ...string) error {
+	return c.controlWith(env, "start", "-o", "-p "+c.port, "-l", filepath.Join(filepath.Dir(c.data), "server.log"), "-w", "-t", "60")
+}
+
+func (c *Cluster) control(args ...string) error { return c.controlWith(nil, args...) }
+
+// controlWith runs pg_ctl as the owner of the server's files.
+func (c *Cluster) controlWith(env []string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), clusterWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "pg_ctl"), append([]string{"-D", c.data}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Dir(c.data), append(os.Environ(), env...)
+	info, err := os.Stat(c.data)
+	if err != nil {
+		return err
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+	}
+	// The server keeps its standard streams: with pipes one would wait for its end.
+	out, err := os.CreateTemp("", "pg_ctl")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name()) //nolint:errcheck // in the system's directory for such things
+	defer out.Close()           //nolint:errcheck // it was read
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		text, _ := os.ReadFile(out.Name())
+		return fmt.Errorf("pg_ctl %s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return nil
+}
+
+func (c *Cluster) answers() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, c.URL)
 	if err != nil {

@@ -141,5 +141,5 @@ type identity struct {
 }
 
 func newIdentity(s *unix.Stat_t) identity {
-	return identity{device: uint64(s.Dev), inode: s.Ino, mode: uint32(s.Mode), uid: s.Uid} //nolint:unconvert,gosec // they differ among systems
+	return identity{device: uint64(s.Dev), inode: s.Ino, mode: uint32(s.Mode), uid: s.Uid} //nolint:unconvert // they differ among systems
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/command/cgroup"
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 )
 
@@ -101,6 +102,7 @@ func refusal(err error) bool {
 
 // watch tells the guardian process of the group, and from now on when its lease moves.
 func (h *hold) watch(pgid int, l *lease.Lease) {
+	fault.Point("after a fork")
 	if h.forked != nil {
 		h.forked()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -202,5 +203,8 @@ func scanTasks(rows pgx.Rows, room int) ([]task.Task, error) {
 		tasks = append(tasks, r.next(rows))
 	}
 	rows.Close()
+	if fault.Off(fault.ReadToEnd) && len(tasks) > 0 {
+		return tasks, r.err
+	}
 	return tasks, cmp.Or(rows.Err(), r.err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
@@ -303,7 +304,7 @@ func (r *settling) told(ctx context.Context, missed []int) (busy []int, err erro
 		case ours:
 			r.answers[place] = lease.Busy
 			busy = append(busy, place)
-		case ended:
+		case ended && !fault.Off(fault.Repeat):
 			r.answers[place] = lease.Ended
 		default:
 			r.answers[place] = lease.Lost

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,6 +27,27 @@ type statements struct {
 }
 
 func newStatements(sc schema) statements {
+	s := allStatements(sc)
+	if fault.Off(fault.Fence) {
+		for _, text := range []*string{&s.settle, &s.done, &s.renew, &s.renewMore} {
+			*text = unfenced(*text)
+		}
+	}
+	if fault.Off(fault.Session) {
+		s.claimed = strings.Replace(s.claimed, "t.session = $1", "$1::bigint IS NOT NULL", 1)
+	}
+	return s
+}
+
+// unfenced takes the fence out of a statement.
+func unfenced(text string) string {
+	return strings.NewReplacer(
+		"AND held.fence = i.i_fence", "",
+		"AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]", "AND $3::bigint[] IS NOT NULL",
+	).Replace(text)
+}
+
+func allStatements(sc schema) statements {
 	return statements{
 		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
 		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -128,6 +129,10 @@ func (s *Store) with(
 	defer conn.Release()
 	ctx, cancel := outlast(ctx, limit)
 	defer cancel()
+	if fault.Built {
+		fault.Point("before " + what)
+		defer fault.Point("after " + what)
+	}
 	if err := f(ctx, conn.Conn()); err != nil {
 		if code(err) == codeReadOnly {
 			// The server is a standby now, and would refuse every write for as long as we stayed with it.

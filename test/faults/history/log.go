@@ -32,7 +32,7 @@ type Log struct {
 
 // OpenLog opens a log, and makes it where there is none.
 func OpenLog(path string) (*Log, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666) //nolint:gosec // children may run as another user
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}

@@ -1,0 +1,12 @@
+//go:build !faults
+
+package fault
+
+// Built tells whether this binary can be broken on purpose.
+const Built = false
+
+// Off tells whether a safeguard is switched off.
+func Off(Safeguard) bool { return false }
+
+// Point is a place in the code at which the process may be killed.
+func Point(string) {}

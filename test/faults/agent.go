@@ -1,0 +1,253 @@
+//go:build linux
+
+package faults
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// Lengths of what is declared: short, so that much happens.
+const (
+	Presence = 3 * time.Second
+	grace    = 300 * time.Millisecond
+	// Stop is what may pass between the end of a window and its lease's end: the grace, and 2 s.
+	Stop = grace + 2*time.Second
+	// Limit is how many attempts of a row may count.
+	Limit   = 31
+	backoff = 300 * time.Millisecond // the longest
+)
+
+// Kinds are the types that are declared.
+func Kinds() map[string]history.Kind {
+	all := map[string]history.Kind{}
+	for _, name := range []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient"} {
+		k := history.Kind{
+			Name: name, Child: name == "child", Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
+			Backoff: backoff * 5 / 4,
+		}
+		switch name {
+		case "steady":
+			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
+		case "patient":
+			k.Heartbeat, k.Timeout = 0, 12*time.Second
+		}
+		all[name] = k
+	}
+	return all
+}
+
+// agent is a place for an agent: a process in it may die, and another takes its place.
+type agent struct {
+	w     *world
+	name  string
+	proxy *proxy
+	clock *control
+	disk  *smallDisk // nil: there is none
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	round int // how many processes there have been
+	addr  string
+	ended chan struct{} // of the present process; nil: there is none
+}
+
+// who is the present process, as events name it. a.mu is held.
+func (a *agent) who() string { return a.name + "." + strconv.Itoa(a.round) }
+
+// start starts a process with more in its environment.
+func (a *agent) start(env ...string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended != nil {
+		select {
+		case <-a.ended:
+		default:
+			return nil // it is there
+		}
+	}
+	a.round++
+	who := a.who()
+	file := filepath.Join(a.w.dir, who+".hcl")
+	if err := os.WriteFile(file, []byte(a.declaration(who)), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.Command(a.w.programs.Agent, "run", "--store", a.w.storeURL(a.proxy), file) //nolint:noctx // endAll ends it
+	cmd.Dir = a.w.dir
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + a.w.dir, "TMPDIR=" + a.temp(), "LEASEHOLD_FAULT_CLOCK=" + a.clock.path,
+	}, append(a.w.env, env...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	err = cmd.Start()
+	_ = in.Close()
+	if err != nil {
+		_ = out.Close()
+		return fmt.Errorf("start %s: %w", who, err)
+	}
+	ended := make(chan struct{})
+	a.cmd, a.ended = cmd, ended
+	a.w.all.Go(func() {
+		defer close(ended)
+		a.listen(who, out)
+		err := cmd.Wait()
+		a.w.log.Add(history.Event{What: history.Killed, Who: who, Note: fmt.Sprint(err)})
+		a.mu.Lock()
+		a.addr = ""
+		a.mu.Unlock()
+	})
+	return nil
+}
+
+func (a *agent) temp() string {
+	if a.disk != nil {
+		return a.disk.path
+	}
+	return a.w.dir
+}
+
+func (a *agent) declaration(who string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `agent {
+  name     = %q
+  listen   = "127.0.0.1:0"
+  workers  = 24
+  presence = %q
+  poll     = "200ms"
+  drain    = "1s"
+}
+`, a.name, Presence)
+	for _, k := range Kinds() {
+		text.WriteString(a.declareTask(k, who))
+	}
+	return text.String()
+}
+
+func (a *agent) declareTask(k history.Kind, who string) string {
+	text := fmt.Sprintf("task %q {\n  timeout = %q\n", k.Name, k.Timeout)
+	if k.Heartbeat > 0 {
+		text += fmt.Sprintf("  heartbeat = %q\n", k.Heartbeat)
+	}
+	workers := 4
+	if k.Ordered {
+		workers = 1
+	}
+	text += fmt.Sprintf("  workers = %d\n  retry {\n    limit = %d\n    min = \"20ms\"\n    max = %q\n  }\n", workers, Limit-1, backoff)
+	if k.Child {
+		return text + fmt.Sprintf("  command {\n    argv = [%q, %q, %q]\n    env = { WHO = %q }\n    stop_grace = %q\n  }\n}\n",
+			a.w.programs.Child, a.w.logPath, a.w.locks, who, grace)
+	}
+	return text + fmt.Sprintf("  webhook {\n    url = %q\n    cancel_grace = %q\n    async = %t\n  }\n}\n",
+		"http://"+a.w.endpoint.addr+"/"+who, grace, k.Name == "accepted")
+}
+
+// listen keeps what a process says, and takes from it what the checker needs.
+func (a *agent) listen(who string, out io.ReadCloser) {
+	defer out.Close() //nolint:errcheck // it was only read
+	file, err := os.Create(filepath.Join(a.w.dir, who+".log"))
+	if err != nil {
+		a.w.fail(err)
+		_, _ = io.Copy(io.Discard, out)
+		return
+	}
+	defer file.Close() //nolint:errcheck // for people, in case of need
+	lines := bufio.NewReaderSize(out, 1<<16)
+	for {
+		line, err := lines.ReadBytes('\n')
+		_, _ = file.Write(line)
+		var said struct {
+			Msg    string `json:"msg"`
+			Listen string `json:"listen"`
+			Task   int64  `json:"task"`
+			Fence  int64  `json:"fence"`
+		}
+		if json.Unmarshal(line, &said) == nil {
+			a.hear(who, said.Msg, said.Listen, said.Task, said.Fence)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (a *agent) hear(who, msg, listen string, id, fence int64) {
+	switch {
+	case msg == "agent starting":
+		a.mu.Lock()
+		a.addr = strings.TrimPrefix(listen, "http://")
+		a.mu.Unlock()
+	case msg == "agent ready":
+		a.w.log.Add(history.Event{What: history.Up, Who: who})
+	case id > 0 && (msg == saidRefused || msg == saidLost):
+		a.w.say(history.Said{At: history.Now(), Who: who, Text: msg, ID: id, Fence: fence})
+	}
+}
+
+// What an agent says of rows that it takes for another's.
+const (
+	saidRefused = "outcome refused: another has taken the row"
+	saidLost    = "lease lost: another holds the row"
+)
+
+// address is where it listens; "" while it is not there.
+func (a *agent) address() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.addr
+}
+
+// signal sends the process a signal, if it is there.
+func (a *agent) signal(s syscall.Signal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended == nil {
+		return
+	}
+	select {
+	case <-a.ended:
+		return
+	default:
+	}
+	switch s {
+	case syscall.SIGSTOP:
+		a.w.log.Add(history.Event{What: history.Frozen, Who: a.who()})
+	case syscall.SIGCONT:
+		defer a.w.log.Add(history.Event{What: history.Thawed, Who: a.who()})
+	default:
+	}
+	_ = a.cmd.Process.Signal(s) // it may have ended
+}
+
+// await waits until the process has ended; it is false where it does not in time.
+func (a *agent) await(within time.Duration) bool {
+	a.mu.Lock()
+	ended := a.ended
+	a.mu.Unlock()
+	if ended == nil {
+		return true
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

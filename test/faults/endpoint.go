@@ -1,0 +1,413 @@
+//go:build linux
+
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/leasehold/leasehold/test/faults/history"
+	"github.com/leasehold/leasehold/test/faults/script"
+)
+
+// How long a handler may go on that nobody listens to any more, and how long one that is late takes: longer than its
+// lease.
+const (
+	handlerWithin = 20 * time.Second
+	lateAfter     = 5 * time.Second
+)
+
+// endpoint is the application: it is called back, tells the log what it does, and does what the row's script says.
+type endpoint struct {
+	log    *history.Log
+	app    *pgxpool.Pool
+	client *http.Client
+	agents func() []string // addresses of agents that are there
+
+	addr    string
+	mu      sync.Mutex
+	server  *http.Server
+	handler sync.WaitGroup // handlers, and what goes on after a 202
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+// newEndpoint starts an endpoint.
+func newEndpoint(log *history.Log, app *pgxpool.Pool, agents func() []string) (*endpoint, error) {
+	e := &endpoint{log: log, app: app, agents: agents, addr: "127.0.0.1:0", client: &http.Client{
+		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
+	}}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	if err := e.up(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// up listens, at the same address each time.
+func (e *endpoint) up() error {
+	l, err := new(net.ListenConfig).Listen(e.ctx, "tcp", e.addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.server == nil { // the same address from now on: agents read it meanwhile
+		e.addr = l.Addr().String()
+	}
+	e.server = &http.Server{Handler: http.HandlerFunc(e.serve), ReadHeaderTimeout: 10 * time.Second}
+	server := e.server
+	e.handler.Go(func() { _ = server.Serve(l) }) // it says that it was closed
+	return nil
+}
+
+// down cuts all connections off, as the application's end does. What handlers do goes on.
+func (e *endpoint) down() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_ = e.server.Close()
+}
+
+// close ends the endpoint and waits for all that it does.
+func (e *endpoint) close() {
+	e.stop()
+	e.down()
+	e.handler.Wait()
+	e.client.CloseIdleConnections()
+}
+
+// call is one attempt, as the endpoint sees it.
+type call struct {
+	*endpoint
+	envelope script.Envelope
+	who      string
+	does     script.Deed
+	w        http.ResponseWriter
+	ctx      context.Context // of the request
+	over     chan struct{}   // closed once the handler has answered
+}
+
+func (c *call) tell(w history.What, note string) {
+	t := c.envelope.Task
+	c.log.Add(history.Event{
+		What: w, Who: c.who, Kind: c.envelope.Type, ID: t.ID, Fence: t.Fence, Attempt: t.Attempt, Note: note,
+	})
+}
+
+func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
+	e.handler.Add(1)
+	defer e.handler.Done()
+	c := &call{endpoint: e, who: strings.Trim(r.URL.Path, "/"), w: w, ctx: r.Context(), over: make(chan struct{})}
+	body, err := io.ReadAll(r.Body) // to its end: only then does the server notice that the agent is gone
+	if err != nil {
+		return
+	}
+	if err := json.Unmarshal(body, &c.envelope); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.does = c.envelope.Data.Of(c.envelope.Task.Attempt)
+	c.tell(history.Start, "")
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-c.ctx.Done():
+			c.tell(history.Gone, "")
+		case <-c.over:
+		}
+	})
+	c.run() //nolint:contextcheck // what it pings is told whether anybody waits for its own answer or not
+	close(c.over)
+	watching.Wait()
+}
+
+// answer ends the attempt.
+func (c *call) answer(how string, status int, body string) {
+	c.tell(history.End, how)
+	c.w.WriteHeader(status)
+	_, _ = io.WriteString(c.w, body) // it may be gone
+}
+
+func (c *call) result() string { return fmt.Sprintf(`{"fence": %d}`, c.envelope.Task.Fence) }
+
+// wait waits, while anybody listens.
+func (c *call) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.ctx.Done():
+	case <-c.endpoint.ctx.Done():
+	}
+	return false
+}
+
+func (c *call) run() {
+	switch c.does {
+	case script.Fail:
+		c.answer("failed", http.StatusInternalServerError, "no")
+	case script.Reject:
+		c.answer("rejected", http.StatusUnprocessableEntity, "never")
+	case script.Later:
+		c.answer("deferred", http.StatusTooManyRequests, "later")
+	case script.Cut:
+		c.cut()
+	case script.Hang, script.Stubborn, script.Orphan:
+		c.wait(handlerWithin)
+	case script.PingOn:
+		c.ping(1 << 20)
+	case script.Forge:
+		c.forge()
+		c.wait(handlerWithin)
+	case script.Endless:
+		c.endless()
+	case script.Late:
+		timer := time.NewTimer(lateAfter) // whether anybody listens or not
+		select {
+		case <-timer.C:
+		case <-c.endpoint.ctx.Done():
+		}
+		c.finish()
+	case script.Work:
+		if c.ping(6) {
+			c.finish()
+		}
+	case script.Pause:
+		c.say(c.envelope.Task.PingURL, "before a rest")
+		rest := script.Rest
+		if c.envelope.Type == "patient" {
+			rest = 2 * script.Rest
+		}
+		if c.wait(rest) {
+			c.finish()
+		}
+	case script.Flood:
+		c.flood()
+		c.finish()
+	case script.Silent:
+		c.answer("accepted", http.StatusAccepted, "")
+	default:
+		c.finish()
+	}
+}
+
+// finish ends the attempt well, in the way of its type.
+func (c *call) finish() {
+	switch c.envelope.Type {
+	case "held", "completed":
+		c.guarded()
+	case "accepted":
+		c.answer("accepted", http.StatusAccepted, "")
+		later := *c
+		later.ctx = c.endpoint.ctx // nobody listens any more, and that is no reason to stop
+		c.handler.Go(later.goOn)
+	case "streamed":
+		c.stream()
+	default:
+		c.answer("succeeded", http.StatusOK, c.result())
+	}
+}
+
+// cut ends the connection without an answer.
+func (c *call) cut() {
+	conn, _, err := http.NewResponseController(c.w).Hijack()
+	if err != nil {
+		return
+	}
+	c.tell(history.End, "cut")
+	_ = conn.Close()
+}
+
+// endless answers for as long as anybody listens.
+func (c *call) endless() {
+	c.w.WriteHeader(http.StatusOK)
+	for range int(handlerWithin / script.Step) {
+		_, _ = io.WriteString(c.w, strings.Repeat("and ", 1000))
+		_ = http.NewResponseController(c.w).Flush()
+		if !c.wait(script.Step) {
+			return
+		}
+	}
+}
+
+// stream tells of progress in the answer itself.
+func (c *call) stream() {
+	c.w.Header().Set("Content-Type", "application/x-ndjson")
+	c.w.WriteHeader(http.StatusOK)
+	for i := range 4 {
+		c.tell(history.Ping, strconv.Itoa(i))
+		_, _ = fmt.Fprintf(c.w, "{\"progress\": %q}\n", strconv.Itoa(i))
+		_ = http.NewResponseController(c.w).Flush()
+		if !c.wait(script.Step) {
+			return
+		}
+	}
+	c.tell(history.End, "succeeded")
+	_, _ = fmt.Fprintf(c.w, "{\"result\": %s}\n", c.result())
+}
+
+// ping makes progress n times, while anybody listens and the agent does not say that the row is another's.
+func (c *call) ping(n int) bool {
+	for i := range n {
+		if c.say(c.envelope.Task.PingURL, strconv.Itoa(i)) == http.StatusGone || !c.wait(script.Step) {
+			return false
+		}
+	}
+	return true
+}
+
+// say sends one ping and gives the answer's status; 0: there was none.
+func (c *call) say(url, progress string) int {
+	c.tell(history.Ping, progress)
+	status := c.post(url, fmt.Sprintf(`{"progress": %q}`, progress))
+	c.tell(history.Pinged, strconv.Itoa(status))
+	return status
+}
+
+func (c *call) post(url, body string) int {
+	ctx, cancel := context.WithTimeout(c.endpoint.ctx, 3*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	answer, err := c.client.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
+	return answer.StatusCode
+}
+
+// flood pings as fast as it can, four at a time.
+func (c *call) flood() {
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				c.say(c.envelope.Task.PingURL, fmt.Sprintf("%d/%d", worker, i))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// forge pings with what is no token, and by SQL with fences that are not its own.
+func (c *call) forge() {
+	url := c.envelope.Task.PingURL
+	for i := range 8 {
+		forged := url[:len(url)-1-i] + "A" + url[len(url)-i:]
+		if forged != url {
+			c.post(forged, `{"progress": 1}`)
+		}
+		c.post(url, "{progress: 1") // malformed
+		t := c.envelope.Task
+		for _, fence := range []int64{t.Fence - 1, t.Fence + 1, t.Fence + 2} {
+			// It says that this is another's; the database may be away.
+			_, _ = c.app.Exec(c.endpoint.ctx, `SELECT leasehold.ping($1, $2, $3)`, t.ID, fence, strconv.Itoa(i))
+		}
+		if !c.wait(100 * time.Millisecond) {
+			return
+		}
+	}
+}
+
+// guarded makes the effect of a row in one transaction with hold or complete.
+func (c *call) guarded() {
+	t := c.envelope.Task
+	ctx, cancel := context.WithTimeout(c.endpoint.ctx, handlerWithin)
+	defer cancel()
+	made, refused, unknown, err := c.effect(ctx)
+	switch {
+	case unknown:
+		if made {
+			c.tell(history.Effect, "unknown")
+		}
+		c.answer("failed", http.StatusInternalServerError, "the reply to COMMIT was lost")
+	case refused:
+		c.tell(history.Refused, err.Error())
+		c.w.Header().Set("Content-Type", "application/problem+json")
+		c.answer("superseded", http.StatusConflict, `{"title": "another has it", "stale": true}`)
+	case err != nil:
+		c.answer("failed", http.StatusInternalServerError, err.Error())
+	default:
+		if made {
+			c.tell(history.Effect, "")
+		}
+		c.answer("succeeded", http.StatusOK, fmt.Sprintf(`{"fence": %d}`, t.Fence))
+	}
+}
+
+// effect is the transaction. made: an effect stands in it; a row under hold may find that of an earlier attempt.
+func (c *call) effect(ctx context.Context) (made, refused, unknown bool, err error) {
+	t := c.envelope.Task
+	tx, err := c.app.Begin(ctx)
+	if err != nil {
+		return false, false, false, err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if c.envelope.Type == "held" {
+		_, err = tx.Exec(ctx, `SELECT leasehold.hold($1, $2)`, t.ID, t.Fence)
+	} else {
+		_, err = tx.Exec(ctx, `SELECT leasehold.complete($1, $2, $3)`, t.ID, t.Fence, c.result())
+	}
+	if err != nil {
+		return false, raised(err), false, err
+	}
+	done, err := tx.Exec(ctx, `INSERT INTO effect (id, fence, who) SELECT $1::bigint, $2::bigint, $3::text
+		WHERE $4::boolean OR NOT EXISTS (SELECT FROM effect WHERE id = $1)`,
+		t.ID, t.Fence, c.who, c.envelope.Type == "completed")
+	if err != nil {
+		return false, false, false, err
+	}
+	made = done.RowsAffected() == 1
+	if err = tx.Commit(ctx); err != nil && !answered(err) {
+		return made, false, true, err
+	}
+	return made && err == nil, false, false, err
+}
+
+// goOn is the work that goes on once the task was accepted: pings, and the end, by way of any agent that is there.
+func (c *call) goOn() {
+	for i := range 4 {
+		if c.say(c.anywhere(), strconv.Itoa(i)) == http.StatusGone {
+			return
+		}
+		if !c.wait(script.Step) {
+			return
+		}
+	}
+	c.tell(history.End, "succeeded")
+	for range 20 {
+		switch c.post(c.anywhere()+"/complete", fmt.Sprintf(`{"result": %s}`, c.result())) {
+		case http.StatusOK, http.StatusGone:
+			return
+		}
+		if !c.wait(script.Step) {
+			return
+		}
+	}
+}
+
+// anywhere is the ping URL, at some agent that is there.
+func (c *call) anywhere() string {
+	url := c.envelope.Task.PingURL
+	agents := c.agents()
+	if len(agents) == 0 {
+		return url
+	}
+	_, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	return "http://" + agents[int(time.Now().UnixNano()/1000)%len(agents)] + "/" + path
+}

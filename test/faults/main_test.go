@@ -1,0 +1,69 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/leasehold/leasehold/test/faults"
+	"github.com/leasehold/leasehold/test/faults/check"
+	"github.com/leasehold/leasehold/test/faults/history"
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// judge fails the test where a run broke a promise, with the story of each breach.
+func judge(t *testing.T, h *history.History) {
+	t.Helper()
+	all := check.Check(h)
+	const shown = 5
+	for i, v := range all {
+		if i == shown {
+			t.Errorf("and %d more", len(all)-shown)
+			break
+		}
+		t.Errorf("seed %d: %s\n%s", h.Seed, v.Invariant, check.Trace(h, v))
+	}
+	t.Log(summary(h))
+}
+
+// summary tells how much has happened.
+func summary(h *history.History) string {
+	events, outcomes, states := map[history.What]int{}, map[string]int{}, map[string]int{}
+	for _, e := range h.Events {
+		events[e.What]++
+	}
+	for _, a := range h.Tried {
+		outcomes[a.Outcome]++
+	}
+	for _, r := range h.Rows {
+		states[r.State]++
+	}
+	return strings.Join([]string{
+		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
+		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
+		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
+	}, "\n")
+}
+
+// programs builds what a run is made of.
+func programs(t *testing.T) faults.Programs {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "leasehold-programs-") //nolint:usetesting // a test's own directory is closed to the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := faults.Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

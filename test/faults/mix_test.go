@@ -1,0 +1,32 @@
+//go:build linux
+
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/test/faults"
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// TestMix: a bit of everything, always the same.
+func TestMix(t *testing.T) {
+	const seed = 1
+	o := faults.Options{Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 12, Faults: faults.AllFaults()}
+	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
+		t.Log(p)
+	}
+	judge(t, faults.Run(t, programs(t), harness.NewCluster(t), o))
+}
+
+// TestScheduleIsItsSeeds: what is printed can be done again.
+func TestScheduleIsItsSeeds(t *testing.T) {
+	plan := func(seed uint64) []faults.Planned { return faults.Schedule(seed, time.Minute, 3, faults.AllFaults()) }
+	first, again := plan(7), plan(7)
+	require.Equal(t, first, again)
+	require.NotEqual(t, plan(7), plan(8))
+	require.NotEmpty(t, plan(7))
+}

@@ -1,0 +1,82 @@
+//go:build linux && sabotage
+
+package faults_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/test/faults"
+	"github.com/leasehold/leasehold/test/faults/check"
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// sabotage is a run in which a safeguard is missed.
+type sabotage struct {
+	off    fault.Safeguard
+	run    faults.Options
+	breaks []check.Name // one of these has to be broken
+}
+
+const lasts = 30 * time.Second
+
+func sabotages() []sabotage {
+	random := func(kinds []string, names ...string) faults.Options {
+		return faults.Options{Rate: 8, Kinds: kinds, Faults: faults.FaultsNamed(names...)}
+	}
+	both, twice := []string{"plain", "child"}, []check.Name{check.FencesRise, check.OneChildAtATime, check.OneRequestAtATime}
+	return []sabotage{
+		{fault.Fence, random(both, "network loses some replies"), append(twice, check.NoStaleSettlement)},
+		{fault.Session, random(both, "network loses some replies", "network cuts replies"), twice},
+		{fault.PingAge, faults.Options{ // nobody is away for as long as presence
+			Rate: 3, Kinds: []string{"steady"}, Schedule: outages(5*time.Second, 2500*time.Millisecond), Slack: 500 * time.Millisecond,
+		}, []check.Name{check.LeaseFollowsPing}},
+		{fault.SelfStop, faults.Options{ // requests are open for longer than presence
+			Rate: 1, Kinds: []string{"patient"}, Schedule: outages(10*time.Second, 8*time.Second),
+		}, []check.Name{check.OneRequestAtATime}},
+		{fault.Guardian, random([]string{"child"}, "agent killed", "agent frozen"), []check.Name{check.OneChildAtATime}},
+		{fault.ReadToEnd, random(both, "server refuses commits"), twice},
+		{fault.Repeat, random([]string{"plain"}, "network cuts replies"), []check.Name{check.LossIsTrue}},
+	}
+}
+
+// outages cuts the first agent off from the store, again and again.
+func outages(every, long time.Duration) (all []faults.Planned) {
+	for at := 2 * time.Second; at+long < lasts; at += every {
+		all = append(all, faults.Planned{Fault: "network loses requests", At: at, Lasts: long})
+	}
+	return all
+}
+
+// TestSabotage switches each safeguard off, one at a time: the run has to break what it keeps. With all of them on the
+// same run is clean.
+func TestSabotage(t *testing.T) {
+	built, cluster := programs(t), harness.NewCluster(t)
+	all := sabotages()
+	require.Len(t, all, len(fault.Safeguards()))
+	for _, s := range all {
+		t.Run(string(s.off), func(t *testing.T) {
+			o := s.run
+			o.Seed, o.Lasts, o.Agents = 11, lasts, 3
+			t.Run("on", func(t *testing.T) { judge(t, faults.Run(t, built, cluster, o)) })
+			t.Run("off", func(t *testing.T) {
+				o.Env = []string{"LEASEHOLD_FAULT_OFF=" + string(s.off)}
+				h := faults.Run(t, built, cluster, o)
+				t.Log(summary(h))
+				found := check.Check(h)
+				for _, v := range found {
+					for _, name := range s.breaks {
+						if v.Invariant == name {
+							t.Logf("missed, and noticed:\n%s", check.Trace(h, v))
+							return
+						}
+					}
+				}
+				t.Errorf("nothing of %v was broken without %s; what was: %v", s.breaks, s.off, found)
+			})
+		})
+	}
+}

@@ -1,0 +1,256 @@
+//go:build linux
+
+// Package faults runs real agents against a real PostgreSQL while a nemesis breaks them, the network between them, the
+// server, the application and the clocks, and gives the history of it for package check to judge.
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/test/faults/history"
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// Options say what a run is.
+type Options struct {
+	Seed     uint64
+	Lasts    time.Duration // of the faults; what is left to do is done afterwards
+	Agents   int
+	Rate     int           // transactions of the producer a second
+	Faults   []Fault       // what may happen; empty: nothing does
+	Schedule []Planned     // what happens, in the place of a schedule from the seed
+	Env      []string      // of the agents
+	Slack    time.Duration // how late things may be that nothing is promised of; 0: as a busy machine needs
+	Kinds    []string      // types of rows; empty: all
+}
+
+// How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
+const (
+	calmWithin = 3 * time.Minute
+	askWithin  = 10 * time.Second
+)
+
+// world is all that takes part.
+type world struct {
+	o        Options
+	dir      string
+	logPath  string
+	locks    string
+	log      *history.Log
+	programs Programs
+	cluster  *harness.Cluster
+	server   *control
+	direct   string // URL of the database, without a proxy
+	app      *pgxpool.Pool
+	endpoint *endpoint
+	agents   []*agent
+	env      []string
+
+	all sync.WaitGroup // processes
+
+	mu      sync.Mutex
+	errs    []error
+	said    []history.Said
+	samples []history.LeaseSample
+	rows    []history.Enqueued
+	crashes []time.Duration
+}
+
+// fail notes that the run itself does not work.
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.errs = append(w.errs, err)
+}
+
+func (w *world) say(s history.Said) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, s)
+}
+
+// Run makes a world, lets the nemesis loose on it, waits until all is done and gives what happened. A run that could not
+// be made fails the test; a run in which something is left undone does not: that is for the checker to say.
+func Run(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *history.History {
+	t.Helper()
+	w := newWorld(t, programs, cluster, o)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var load sync.WaitGroup
+	load.Go(func() { w.produce(ctx) })
+	load.Go(func() { w.sample(ctx) })
+	nemesis := newNemesis(w)
+	nemesis.run(t, w.plan())
+	nemesis.healAll()
+	cancel()
+	load.Wait()
+	w.settleDown(t)
+	h := w.collect(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.NoError(t, errors.Join(w.errs...), "seed %d", o.Seed)
+	return h
+}
+
+// newWorld starts everything.
+func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "leasehold-faults-") //nolint:usetesting // short, as a notify socket's path has to fit
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what was left behind: %s", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	w := &world{
+		o: o, dir: dir, logPath: filepath.Join(dir, "events"), locks: filepath.Join(dir, "locks"), programs: programs,
+		cluster: cluster, env: o.Env,
+	}
+	require.NoError(t, os.Mkdir(w.locks, 0o755))
+	w.log, err = history.OpenLog(w.logPath)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.log.Close()) })
+
+	w.server, err = newControl(filepath.Join(dir, "server"))
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, cluster.TryRestart("fast", w.preload()...))
+	w.direct = database(t, cluster)
+	w.app, err = pgxpool.New(t.Context(), w.direct)
+	require.NoError(t, err)
+	_, err = w.app.Exec(t.Context(), `CREATE TABLE effect (
+		serial bigint GENERATED ALWAYS AS IDENTITY, id bigint NOT NULL, fence bigint NOT NULL, who text NOT NULL);
+		CREATE INDEX ON effect (id)`)
+	require.NoError(t, err)
+	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses)
+	require.NoError(t, err)
+	w.startAgents(t)
+	return w
+}
+
+func (w *world) startAgents(t testing.TB) {
+	t.Helper()
+	registerToxics()
+	u, err := url.Parse(w.direct)
+	require.NoError(t, err)
+	for i := range w.o.Agents {
+		a := &agent{w: w, name: fmt.Sprintf("a%d", i+1)}
+		a.proxy, err = newProxy(a.name, u.Host)
+		require.NoError(t, err)
+		a.clock, err = newControl(filepath.Join(w.dir, a.name+".clock"))
+		require.NoError(t, err)
+		if a.disk, err = newSmallDisk(filepath.Join(w.dir, a.name)); err != nil {
+			t.Logf("no small disks: %v", err)
+			a.disk = nil
+		}
+		w.agents = append(w.agents, a)
+		require.NoError(t, a.start())
+	}
+	t.Cleanup(func() { w.endAll(t) })
+}
+
+// endAll ends what is there.
+func (w *world) endAll(t testing.TB) {
+	t.Helper()
+	for _, a := range w.agents {
+		a.signal(syscall.SIGCONT)
+		a.signal(syscall.SIGKILL)
+	}
+	w.all.Wait()
+	w.endpoint.close()
+	w.app.Close()
+	for _, a := range w.agents {
+		a.proxy.Stop()
+		require.NoError(t, a.clock.close())
+		if a.disk != nil {
+			require.NoError(t, a.disk.close())
+		}
+	}
+	require.NoError(t, w.server.close())
+}
+
+// addresses are where agents listen that are there.
+func (w *world) addresses() (all []string) {
+	for _, a := range w.agents {
+		if addr := a.address(); addr != "" {
+			all = append(all, addr)
+		}
+	}
+	return all
+}
+
+// storeURL is the database's by way of a proxy.
+func (w *world) storeURL(p *proxy) string {
+	u, err := url.Parse(w.direct)
+	if err != nil {
+		panic(err) // it was parsed before
+	}
+	u.Host = p.Listen
+	return u.String()
+}
+
+// database makes a database of the run's own, with Leasehold's schema.
+func database(t testing.TB, cluster *harness.Cluster) string {
+	t.Helper()
+	name := fmt.Sprintf("faults_%d", time.Now().UnixNano())
+	pool, err := pgxpool.New(t.Context(), cluster.URL)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = pool.Exec(t.Context(), "CREATE DATABASE "+name)
+	require.NoError(t, err)
+	u, err := url.Parse(cluster.URL)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	harness.MustRun(t, nil, "migrate", "up", "--store", u.String())
+	return u.String()
+}
+
+// settleDown waits until nothing is left to do, or nothing happens any more.
+func (w *world) settleDown(t testing.TB) {
+	t.Helper()
+	for _, a := range w.agents {
+		require.NoError(t, a.start())
+	}
+	deadline := time.Now().Add(calmWithin)
+	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
+		ctx, cancel := context.WithTimeout(t.Context(), askWithin)
+		left := -1
+		err := w.app.QueryRow(ctx, `SELECT count(*) FROM leasehold.task`).Scan(&left)
+		cancel()
+		if err == nil && left == 0 {
+			tick.Stop()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Logf("%d rows are left after %s (%v)", left, calmWithin, err)
+			return
+		}
+	}
+	for _, a := range w.agents { // what is still to be said, of rows that are done, is said
+		a.signal(syscall.SIGTERM)
+	}
+	for _, a := range w.agents {
+		if !a.await(harness.StopWithin) {
+			w.fail(fmt.Errorf("%s does not drain", a.name))
+		}
+	}
+}
+
+// preload is the environment in which the server's clock and disk are what its control says.
+func (w *world) preload() []string {
+	return []string{"LD_PRELOAD=" + w.programs.Shim, "LEASEHOLD_FAULT_CONTROL=" + w.server.path}
+}
