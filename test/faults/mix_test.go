@@ -3,6 +3,8 @@
 package faults_test
 
 import (
+	"bytes"
+	"os"
 	"testing"
 	"time"
 
@@ -20,6 +22,13 @@ func TestMix(t *testing.T) {
 		t.Log(p)
 	}
 	judge(t, faults.Run(t, programs(t), harness.NewCluster(t), o))
+}
+
+// TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.
+func TestReleaseCannotBeBroken(t *testing.T) {
+	program, err := os.ReadFile(harness.Binary(t))
+	require.NoError(t, err)
+	require.False(t, bytes.Contains(program, []byte("LEASEHOLD_FAULT_")))
 }
 
 // TestScheduleIsItsSeeds: what is printed can be done again.
