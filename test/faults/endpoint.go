@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -37,6 +38,7 @@ type endpoint struct {
 	addr    string
 	mu      sync.Mutex
 	server  *http.Server
+	downs   int            // how often it was taken down, and not up again
 	handler sync.WaitGroup // handlers, and what goes on after a 202
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -44,7 +46,7 @@ type endpoint struct {
 
 // newEndpoint starts an endpoint.
 func newEndpoint(log *history.Log, app *pgxpool.Pool, agents func() []string) (*endpoint, error) {
-	e := &endpoint{log: log, app: app, agents: agents, addr: "127.0.0.1:0", client: &http.Client{
+	e := &endpoint{log: log, app: app, agents: agents, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -54,16 +56,34 @@ func newEndpoint(log *history.Log, app *pgxpool.Pool, agents func() []string) (*
 	return e, nil
 }
 
-// up listens, at the same address each time.
-func (e *endpoint) up() error {
-	l, err := new(net.ListenConfig).Listen(e.ctx, "tcp", e.addr)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+// listen takes a port below the range that the system hands out by itself, so that nobody else takes it while the
+// endpoint is down.
+func (e *endpoint) listen() (l net.Listener, err error) {
+	if e.addr != "" {
+		return new(net.ListenConfig).Listen(e.ctx, "tcp", e.addr)
 	}
+	const tries, first, ports = 50, 20_000, 12_000
+	for range tries {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(ports)))
+		if l, err = new(net.ListenConfig).Listen(e.ctx, "tcp", addr); err == nil {
+			e.addr = addr
+			return l, nil
+		}
+	}
+	return nil, err
+}
+
+// up has the endpoint listen, at the same address each time, once nobody wants it down any more.
+func (e *endpoint) up() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.server == nil { // the same address from now on: agents read it meanwhile
-		e.addr = l.Addr().String()
+	e.downs = max(e.downs-1, 0)
+	if e.downs > 0 {
+		return nil
+	}
+	l, err := e.listen()
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
 	}
 	e.server = &http.Server{Handler: http.HandlerFunc(e.serve), ReadHeaderTimeout: 10 * time.Second}
 	server := e.server
@@ -75,6 +95,7 @@ func (e *endpoint) up() error {
 func (e *endpoint) down() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.downs++
 	_ = e.server.Close()
 }
 
