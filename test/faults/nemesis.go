@@ -49,18 +49,18 @@ func Schedule(seed uint64, lasts time.Duration, agents int, faults []Fault) []Pl
 	if len(faults) == 0 {
 		return nil
 	}
-	for at := time.Second; at < lasts; at += 200*time.Millisecond + rand1(r, 1500*time.Millisecond) {
+	for at := time.Second; at < lasts; at += 200*time.Millisecond + upTo(r, 1500*time.Millisecond) {
 		f := faults[r.IntN(len(faults))]
 		p := Planned{Fault: f.Name, At: at, Agent: r.IntN(agents), Seed: r.Uint64()}
 		if f.Lasts > 0 {
-			p.Lasts = f.Lasts/8 + rand1(r, f.Lasts*7/8)
+			p.Lasts = f.Lasts/8 + upTo(r, f.Lasts*7/8)
 		}
 		all = append(all, p)
 	}
 	return all
 }
 
-func rand1(r *rand.Rand, most time.Duration) time.Duration {
+func upTo(r *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(most)))
 }
 
