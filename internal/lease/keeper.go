@@ -40,7 +40,7 @@ type Keeper struct {
 	until    time.Duration // local time at which presence runs out, unless it is written again
 	noSweep  time.Duration // local time before which nothing is swept
 	offset   offset        // of the store's clock
-	moved    bool          // the store's clock has jumped, and what is left of the leases is not written anew yet
+	jump     jump          // the last of the store's clock
 	draining bool
 	done     int64
 	doubted  []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
@@ -63,7 +63,9 @@ type KeeperOptions struct {
 	Present func(until time.Duration)
 }
 
-// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
+// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody. A new
+// one does so for a whole presence, if that is longer: the store's clock may have jumped just before it came, and others
+// may be alive that look dead by it.
 const SettleIn = 3 * time.Second
 
 // NewKeeper makes a Keeper; Join opens its session.
@@ -85,8 +87,8 @@ func (k *Keeper) Join(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.session = s
-	k.noSweep = sent + SettleIn
-	k.prolong(sent)
+	k.noSweep = sent + max(SettleIn, k.agent.Presence)
+	k.setUntil(sent + k.agent.Presence)
 	return nil
 }
 
@@ -112,10 +114,17 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 		k.open[r.Task.ID] = leases[i]
 	}
 	k.through = max(k.through, claim)
-	if !k.fit() { // the reply took so long that presence is about to run out
-		for _, l := range leases {
-			l.Stop(&Cause{Verdict: task.Drained, Reason: "the store was out of reach"})
-		}
+	var cause *Cause
+	switch {
+	case !k.fit(): // the reply took so long that presence is about to run out
+		cause = &Cause{Verdict: task.Drained, Reason: "the store was out of reach"}
+	case k.overtaken(sent):
+		cause = &Cause{Verdict: task.Drained, Reason: "the store's clock jumped while it was claimed"}
+	default:
+		return leases
+	}
+	for _, l := range leases {
+		l.Stop(cause)
 	}
 	return leases
 }
@@ -147,13 +156,20 @@ func (k *Keeper) Fit() bool {
 // fit tells whether stopping for want of presence is not due yet. k.mu is held.
 func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
 
-// MaySweep tells whether the session may judge others: it has been there for SettleIn, is present, and the store's
-// clock has not jumped lately.
-func (k *Keeper) MaySweep() bool {
+// MaySweep tells whether the session may judge others: it has been there for long enough (SettleIn), is present, knows
+// the store's clock, and that has not jumped lately.
+func (k *Keeper) MaySweep() bool { return !k.StoreTime().IsZero() }
+
+// StoreTime is what the session believes that it is in the store now, by which it judges others, and never later than it
+// is there; zero while it may judge nobody.
+func (k *Keeper) StoreTime() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	return now >= k.noSweep && now < k.until
+	if now < k.noSweep || now >= k.until {
+		return time.Time{}
+	}
+	return k.offset.at(now)
 }
 
 // Drain marks the session as one that claims nothing more.

@@ -11,10 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// JumpTolerance is how far store time and monotonic time may drift apart between two signs of life before it counts as
-// a jump of the store's clock.
-const JumpTolerance = time.Second
-
 // Period is how often a session of that presence says that it is there.
 func Period(presence time.Duration) time.Duration { return min(presence/4, 2*time.Second) }
 
@@ -121,28 +117,29 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 
 	k.mu.Lock()
 	back := sent > k.until // it was out of reach for longer than its presence
-	k.prolong(sent)
-	if back { // others may have been absent for the same reason: give them the time to be back, too
+	if back {              // others may have been absent for the same reason: give them the time to be back, too
 		k.noSweep = max(k.noSweep, received+SettleIn)
 	}
 	jumped := k.offset.jumped(standing.Now, sent, received)
 	if jumped {
-		k.noSweep = received + k.agent.Presence
-		k.moved = true
+		k.leap(received)
 	}
-	moved := k.moved
+	adrift := len(k.jump.adrift) > 0
+	if !adrift {
+		k.setUntil(max(k.until, sent+k.agent.Presence))
+	}
 	k.mu.Unlock()
 
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	strays, gone := k.compare(open, standing.Held, through, sent, !moved)
+	strays, gone := k.compare(open, standing.Held, through, sent, !adrift)
 	k.lose(ctx, gone)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is swept for one presence", "presence", k.agent.Presence)
 	}
-	if moved {
-		err = k.reanchor(ctx)
+	if adrift {
+		err = k.reanchor(ctx, sent)
 	}
 	return strays, err
 }
@@ -210,38 +207,13 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	}
 }
 
-// reanchor writes what is left of every lease anew, after the store's clock has jumped. The next sign of life tries
-// again where that does not succeed.
-func (k *Keeper) reanchor(ctx context.Context) error {
-	open := k.snapshot()
-	rows := make([]Renewal, 0, len(open))
-	for _, l := range open {
-		if left := l.left(); left > 0 {
-			rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Exact: true})
-		}
-	}
-	if len(rows) > 0 {
-		answers, err := k.store.Renew(ctx, k.Session(), rows)
-		if err != nil {
-			return fmt.Errorf("write leases anew: %w", err)
-		}
-		if slices.Contains(answers, Busy) {
-			return nil
-		}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.moved = false
-	return nil
-}
-
-// prolong notes that presence was written at the local time sent. k.mu is held.
-func (k *Keeper) prolong(sent time.Duration) {
-	k.until = max(k.until, sent+k.agent.Presence)
+// setUntil notes the local time at which presence runs out. k.mu is held.
+func (k *Keeper) setUntil(until time.Duration) {
+	k.until = until
 	if k.lives != nil {
-		k.lives(k.until)
+		k.lives(until)
 	}
-	wait := k.until - k.clock.Now() - k.stopAhead()
+	wait := until - k.clock.Now() - k.stopAhead()
 	if k.stopper == nil {
 		k.stopper = time.AfterFunc(wait, k.stopUnreachable)
 	} else {
@@ -284,24 +256,4 @@ func (k *Keeper) stopStopper() {
 	if k.stopper != nil {
 		k.stopper.Stop()
 	}
-}
-
-// offset is what is known of the store's clock: its distance from the local one lies between low and high.
-type offset struct {
-	low, high time.Duration
-	known     bool
-	base      time.Time
-}
-
-// jumped takes a reading of the store's clock, made between the local times sent and received, and tells whether it
-// contradicts the one before by more than JumpTolerance.
-func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
-	if !o.known {
-		o.base = now
-	}
-	since := now.Sub(o.base)
-	next := offset{low: since - received, high: since - sent, known: true, base: o.base}
-	jump := o.known && (next.low > o.high+JumpTolerance || next.high < o.low-JumpTolerance)
-	*o = next
-	return jump
 }

@@ -134,7 +134,7 @@ func TestSessionStaysPresent(t *testing.T) {
 
 func TestNewSessionSweepsNothingAtFirst(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		pass(lease.SettleIn - time.Millisecond)
+		pass(presence - time.Millisecond)
 		require.False(t, p.MaySweep())
 		pass(time.Millisecond)
 		require.True(t, p.MaySweep())
@@ -196,61 +196,6 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 	})
 }
 
-func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
-	for what, jump := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
-		t.Run(what, func(t *testing.T) {
-			station(t, func(t *testing.T, p *post) {
-				pass(5 * time.Second)
-				require.True(t, p.MaySweep())
-				leases := p.hold(t, 1, 2)
-				pass(3 * time.Second)
-				p.skew.Store(int64(jump))
-				pass(2 * time.Second)
-				require.False(t, p.MaySweep())
-				left := leases[0].KillIn() + lease.KillMargin
-				info, err := p.store.Get(t.Context(), leases[0].Task().ID)
-				require.NoError(t, err)
-				window := policy.Window(task.Run) - 5*time.Second
-				require.WithinDuration(t, time.Now().Add(jump+window), *info.LeaseEnd, 2*time.Second, "what was left before is left after")
-				require.LessOrEqual(t, left, window)
-				pass(presence - 2*time.Second)
-				require.False(t, p.MaySweep())
-				pass(4 * time.Second)
-				require.True(t, p.MaySweep())
-				for _, l := range leases {
-					require.Nil(t, l.Cause())
-				}
-			})
-		})
-	}
-}
-
-func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
-	for what, answer := range map[string]func() ([]lease.Answer, error){
-		"no answer": func() ([]lease.Answer, error) { return nil, errors.New("out of reach") },
-		"busy rows": func() ([]lease.Answer, error) { return []lease.Answer{lease.Busy, lease.Applied}, nil },
-	} {
-		t.Run(what, func(t *testing.T) {
-			station(t, func(t *testing.T, p *post) {
-				pass(5 * time.Second)
-				leases := p.hold(t, 1, 2)
-				f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) { return answer() })
-				p.renews.Store(&f)
-				p.skew.Store(int64(time.Hour))
-				pass(4 * time.Second)
-				p.renews.Store(nil)
-				pass(2 * time.Second)
-				for _, l := range leases {
-					info, err := p.store.Get(t.Context(), l.Task().ID)
-					require.NoError(t, err)
-					end := time.Now().Add(time.Hour + l.KillIn() + lease.KillMargin)
-					require.WithinDuration(t, end, *info.LeaseEnd, 15*time.Second)
-				}
-			})
-		})
-	}
-}
-
 // A claim that is opened while a sign of life is written is not taken for one that came too late.
 func TestOpenedMeanwhileIsNoStray(t *testing.T) {
 	store := model.New(time.Now)
@@ -286,17 +231,6 @@ func TestOpenedMeanwhileIsNoStray(t *testing.T) {
 	<-signed
 }
 
-func TestDriftIsNoJump(t *testing.T) {
-	station(t, func(t *testing.T, p *post) {
-		pass(5 * time.Second)
-		for i := range 20 {
-			p.skew.Store(int64(i) * int64(400*time.Millisecond))
-			pass(2 * time.Second)
-			require.True(t, p.MaySweep())
-		}
-	})
-}
-
 func TestTakenRowStopsItsLease(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		leases := p.hold(t, 1, 2)
@@ -304,7 +238,7 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		require.NoError(t, p.store.Leave(t.Context(), p.Session()))
 		other, err := p.store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
-		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute)
+		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute, time.Now)
 		require.NoError(t, err)
 		require.Len(t, swept, 2)
 		pass(2 * time.Second)
@@ -358,7 +292,7 @@ func TestJudgedRowsAreNoStrays(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.NoError(t, p.store.Leave(t.Context(), dead))
-		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour)
+		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour, time.Now)
 		require.NoError(t, err)
 		require.Len(t, swept, 1)
 		strays, err := p.Sign(t.Context())

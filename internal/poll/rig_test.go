@@ -117,8 +117,10 @@ func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlemen
 	return cut(ctx, w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
 }
 
-func (w *wire) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
-	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge) })
+func (w *wire) Sweep(
+	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+) ([]poll.Swept, error) {
+	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, believed) })
 }
 
 func (w *wire) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {

@@ -41,12 +41,13 @@ type harness struct {
 	asApp  string // a URL
 	hook   func(point string) error
 	plain  *postgres.Store    // without failpoints, as in production
+	ahead  time.Duration      // of the local clock, is the server's
 	opened *[]*postgres.Store // by this harness and all its twins
 }
 
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	h := &harness{t: t, schema: pgtest.Schema(t), opened: new([]*postgres.Store)}
+	h := &harness{t: t, schema: pgtest.Schema(t), opened: new([]*postgres.Store), ahead: pgtest.Ahead(t)}
 	h.open()
 	_, err := h.Migrator().Up(t.Context())
 	require.NoError(t, err)
@@ -186,6 +187,9 @@ func producerColumns(t testing.TB, r ops.Request) (columns, values string, args 
 	}
 	return columns, values, args
 }
+
+// Now is the server's clock.
+func (h *harness) Now() time.Time { return time.Now().Add(h.ahead) }
 
 // Advance shifts all times back. Rows of the archive move to the partitions of the days that they then belong to.
 func (h *harness) Advance(t testing.TB, d time.Duration) {

@@ -148,6 +148,9 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 	return names, values
 }
 
+// Now is the machine's clock, as the store's is.
+func (h *harness) Now() time.Time { return time.Now() }
+
 // Advance shifts every time in the file back.
 func (h *harness) Advance(t testing.TB, d time.Duration) {
 	t.Helper()

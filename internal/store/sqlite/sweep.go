@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -35,12 +36,17 @@ const judgeQuery = `
 const judged = columns + ", cancel_asked IS NOT NULL AND state = 'running'"
 
 // Sweep claims dead rows for judgement.
-func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+func (s *Store) Sweep(
+	ctx context.Context, session task.Session, limit int, judge time.Duration, believed func() time.Time,
+) ([]poll.Swept, error) {
 	if found, err := s.anyDead(ctx, session); err != nil || !found {
 		return nil, err // mostly: nobody has died, and nobody need wait for the lock to know it
 	}
 	var swept []poll.Swept
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
+		if t.now.Sub(believed()).Abs() > lease.JumpTolerance {
+			return nil
+		}
 		found := map[task.ID]poll.Swept{}
 		ids := []task.ID{}
 		err := t.query(func(r *sql.Rows) error {

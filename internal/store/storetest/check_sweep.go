@@ -28,6 +28,7 @@ func sweepChecks() []Check {
 		{"a judge's own dead rows", sweepOwn},
 		{"a judge who is absent", sweepAbsent},
 		{"after the clock was set back", sweepClockBack},
+		{"a clock that has moved unseen", sweepClockMoved},
 		{"a deadline that passed long ago", sweepAncient},
 		{"a judgement is settled", sweepSettled},
 	}
@@ -63,6 +64,35 @@ func sweepClockBack(t testing.TB, h Harness) {
 	require.Len(t, swept, 1, "its session has not been seen since, however far ahead its presence ends")
 	require.Equal(t, row.ID, swept[0].ID)
 	require.False(t, swept[0].Present)
+}
+
+// Between a leap of the store's clock and its being noticed a sweep knows the time of before.
+func sweepClockMoved(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	row := r.held()
+	asked := 0
+	believes := func(off time.Duration) []poll.Swept {
+		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() time.Time {
+			asked++
+			return o.Now().Add(off)
+		})
+		require.NoError(t, err)
+		return swept
+	}
+	r.Advance(t, presence+time.Minute)
+	o.present()
+	for _, off := range []time.Duration{-later, -slack, slack, later} {
+		require.Empty(t, believes(off), "it is off by %s", off)
+	}
+	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() time.Time { return time.Time{} })
+	require.NoError(t, err)
+	require.Empty(t, never, "it does not know the time")
+	require.Equal(t, row.Fence, r.get(row.ID).Fence)
+	swept := believes(0)
+	require.Len(t, swept, 1)
+	require.Equal(t, row.ID, swept[0].ID)
+	require.LessOrEqual(t, asked, 5, "each time once")
 }
 
 func sweepLease(t testing.TB, h Harness) {

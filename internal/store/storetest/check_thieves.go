@@ -62,7 +62,7 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	swept, err := r.Sweep(ctx, r.session, 3, judge)
+	swept, err := r.Sweep(ctx, r.session, 3, judge, r.Now)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type Harness interface {
 	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back. A store
 	// that remembers how far its claims have come forgets it here, for this harness.
 	Advance(t testing.TB, d time.Duration)
+	// Now is the store's clock.
+	Now() time.Time
 	// Fail has hook called at the named points between hot table and archive, for this harness and its twins made
 	// from then on; an error of the hook ends the call as a crash at that point would. nil: no hook.
 	Fail(hook func(point string) error)

@@ -190,7 +190,7 @@ func (r *rig) present() lease.Standing {
 // sweep sweeps for the rig's session.
 func (r *rig) sweep(limit int) []poll.Swept {
 	r.t.Helper()
-	got, err := r.Sweep(r.ctx, r.session, limit, judge)
+	got, err := r.Sweep(r.ctx, r.session, limit, judge, r.Now)
 	require.NoError(r.t, err)
 	require.LessOrEqual(r.t, len(got), limit)
 	return got

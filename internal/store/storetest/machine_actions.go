@@ -268,9 +268,10 @@ func (m *machine) sweep(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
 	length := length(t, "judge", 3)
-	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length)
+	off := rapid.SampledFrom([]time.Duration{0, 0, 0, later, -later}).Draw(t, "believed to be off by")
+	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, func() time.Time { return m.ideal.Now().Add(off) })
 	require.NoError(m.t, err)
-	got, err := m.real.Sweep(ctx, s.real, 1000, length)
+	got, err := m.real.Sweep(ctx, s.real, 1000, length, func() time.Time { return m.real.Now().Add(off) })
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.sweptViews(want, onIdeal), m.sweptViews(got, onReal), "what is swept")
 	for _, row := range want {

@@ -65,6 +65,9 @@ func (h *OnModel) EnqueueSQL(t testing.TB, r ops.Request) task.ID {
 	return id
 }
 
+// Now reads the clock.
+func (h *OnModel) Now() time.Time { return h.clock.read() }
+
 // Advance moves the clock.
 func (h *OnModel) Advance(_ testing.TB, d time.Duration) { h.clock.advance(d) }
 

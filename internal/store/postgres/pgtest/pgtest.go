@@ -63,6 +63,16 @@ func ConnectTo(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
+// Ahead is how far the server's clock is ahead of the local one.
+func Ahead(t testing.TB) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var now time.Time
+	require.NoError(t, Connect(t).QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now))
+	return time.Until(now)
+}
+
 // Exec runs a script as the superuser, on a connection of its own.
 func Exec(t testing.TB, script string) {
 	t.Helper()

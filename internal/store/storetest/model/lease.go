@@ -97,14 +97,16 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 }
 
 // Sweep claims dead rows for judgement. The judge's own lease on them is judge long. A session that is absent itself
-// judges nobody.
-func (s *Store) Sweep(ctx context.Context, session task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+// judges nobody, nor does one that believes that it is another time.
+func (s *Store) Sweep(
+	ctx context.Context, session task.Session, limit int, judge time.Duration, believed func() time.Time,
+) ([]poll.Swept, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	if !s.present(session, now) {
+	if !s.present(session, now) || now.Sub(believed()).Abs() > lease.JumpTolerance {
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {

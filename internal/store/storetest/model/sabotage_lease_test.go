@@ -54,11 +54,13 @@ type wrongSweep struct {
 	more   int
 }
 
-func (b wrongSweep) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+func (b wrongSweep) Sweep(
+	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+) ([]poll.Swept, error) {
 	if b.before != nil {
 		b.Each(b.before)
 	}
-	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge)
+	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge, believed)
 	if b.after != nil {
 		b.after(b.OnModel, swept)
 	}
@@ -175,15 +177,28 @@ func sweepSabotages() []sabotage {
 			"sweep/dead by its lease"},
 		{"judges in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
 			"sweep/a judge who is absent"},
+		{"judges by a clock that has moved", func(m *storetest.OnModel) storetest.Harness { return credulous{m} },
+			"sweep/a clock that has moved unseen"},
 	}
 }
 
 // tireless sweeps, present or not.
 type tireless struct{ *storetest.OnModel }
 
-func (b tireless) Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration) ([]poll.Swept, error) {
+func (b tireless) Sweep(
+	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+) ([]poll.Swept, error) {
 	if _, err := b.Present(ctx, lease.Presence{Session: s, Agent: lease.Agent{Presence: time.Hour}}); err != nil {
 		return nil, err
 	}
-	return b.OnModel.Sweep(ctx, s, limit, judge)
+	return b.OnModel.Sweep(ctx, s, limit, judge, believed)
+}
+
+// credulous sweeps whatever time it is believed to be.
+type credulous struct{ *storetest.OnModel }
+
+func (b credulous) Sweep(
+	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() time.Time,
+) ([]poll.Swept, error) {
+	return b.OnModel.Sweep(ctx, s, limit, judge, b.Now)
 }

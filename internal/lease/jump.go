@@ -1,0 +1,113 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock.
+// It is half of KillMargin: once for what no sign of life has noticed, once for what a sweep allows.
+const JumpTolerance = KillMargin / 2
+
+// drift is how fast the two may move apart without end, a part of the time that passes: clocks are not all the same.
+const drift = 100e-6
+
+// When the store's clock jumps ahead, everybody's leases look over. So whoever notices sweeps nothing for one presence,
+// and writes what is left of its own leases anew in that time. One who cannot must be gone by then: its presence lasts
+// no longer than it did before the jump until all is written, and it stops its work in time, as always.
+
+// jump is the last jump of the store's clock, and what it has left to do.
+type jump struct {
+	noticed time.Duration       // local time; 0: there was none
+	adrift  map[*Lease]struct{} // whose ends are not written anew yet
+}
+
+// leap notes that the store's clock was seen to have jumped at the local time noticed. k.mu is held.
+func (k *Keeper) leap(noticed time.Duration) {
+	k.noSweep = max(k.noSweep, noticed+k.agent.Presence)
+	k.jump.noticed = noticed
+	k.jump.adrift = make(map[*Lease]struct{}, len(k.open))
+	for _, l := range k.open {
+		k.jump.adrift[l] = struct{}{}
+	}
+}
+
+// overtaken tells whether a claim that was sent at the local time sent may have been written before the store's clock
+// jumped, although its rows come only now. k.mu is held.
+func (k *Keeper) overtaken(sent time.Duration) bool {
+	return k.jump.noticed > 0 && sent <= k.jump.noticed
+}
+
+// reanchor writes what is left of leases that are adrift, and believes in the presence that was written at the local
+// time sent once that is done. The next sign of life tries again where it does not succeed.
+func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
+	k.mu.Lock()
+	var open []*Lease
+	var rows []Renewal
+	for l := range k.jump.adrift {
+		left := l.left()
+		if k.open[l.task.ID] != l || left <= 0 { // it is settled, or dead already
+			delete(k.jump.adrift, l)
+			continue
+		}
+		open = append(open, l)
+		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Exact: true})
+	}
+	session := k.session
+	k.mu.Unlock()
+	var answers []Answer
+	if len(rows) > 0 {
+		var err error
+		if answers, err = k.store.Renew(ctx, session, rows); err != nil {
+			return fmt.Errorf("write leases anew: %w", err)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, a := range answers {
+		if a != Busy {
+			delete(k.jump.adrift, open[i])
+		}
+	}
+	if len(k.jump.adrift) == 0 {
+		k.setUntil(max(k.until, sent+k.agent.Presence))
+	}
+	return nil
+}
+
+// offset is what is known of the store's clock: its distance from the local one lies between low and high, by all of
+// the readings since the last jump. Where small steps have led to a contradiction low is above high; more such steps add
+// up.
+type offset struct {
+	low, high time.Duration
+	read      time.Duration // local time of the last reading; 0: there was none
+	base      time.Time
+}
+
+// jumped takes a reading of the store's clock, made between the local times sent and received, and tells whether it
+// contradicts those before by more than JumpTolerance.
+func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
+	if o.read == 0 {
+		*o = offset{low: -received, high: -sent, read: received, base: now}
+		return false
+	}
+	since := now.Sub(o.base)
+	low, high := since-received, since-sent
+	aside := time.Duration(float64(received-o.read) * drift)
+	o.low, o.high, o.read = o.low-aside, o.high+aside, received
+	if low > o.high+JumpTolerance || high < o.low-JumpTolerance {
+		o.low, o.high = low, high
+		return true
+	}
+	o.low, o.high = max(o.low, low), min(o.high, high)
+	return false
+}
+
+// at is the store's time at a local one, at the earliest; zero while nothing is known of it.
+func (o *offset) at(local time.Duration) time.Time {
+	if o.read == 0 {
+		return time.Time{}
+	}
+	return o.base.Add(o.low + local)
+}

@@ -1,0 +1,190 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// keepsFirst is a store in which somebody keeps the first of the rows.
+func (p *post) keepsFirst(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+	answers, err := p.store.Renew(ctx, s, rows[1:])
+	return append([]lease.Answer{lease.Busy}, answers...), err
+}
+
+func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
+	for what, jump := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour} {
+		t.Run(what, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				pass(presence)
+				require.True(t, p.MaySweep())
+				leases := p.hold(t, 1, 2)
+				pass(3 * time.Second)
+				p.skew.Store(int64(jump))
+				pass(2 * time.Second)
+				require.False(t, p.MaySweep())
+				left := leases[0].KillIn() + lease.KillMargin
+				info, err := p.store.Get(t.Context(), leases[0].Task().ID)
+				require.NoError(t, err)
+				window := policy.Window(task.Run) - 5*time.Second
+				require.WithinDuration(t, time.Now().Add(jump+window), *info.LeaseEnd, 2*time.Second, "what was left before is left after")
+				require.LessOrEqual(t, left, window)
+				pass(presence - 2*time.Second)
+				require.False(t, p.MaySweep())
+				pass(4 * time.Second)
+				require.True(t, p.MaySweep())
+				for _, l := range leases {
+					require.Nil(t, l.Cause())
+				}
+			})
+		})
+	}
+}
+
+func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
+	for _, what := range []string{"no answer", "busy rows"} {
+		t.Run(what, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				pass(5 * time.Second)
+				leases := p.hold(t, 1, 2)
+				f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+					return nil, errors.New("out of reach")
+				})
+				if what == "busy rows" {
+					f = p.keepsFirst
+				}
+				p.renews.Store(&f)
+				p.skew.Store(int64(time.Hour))
+				pass(4 * time.Second)
+				p.renews.Store(nil)
+				pass(2 * time.Second)
+				for _, l := range leases {
+					info, err := p.store.Get(t.Context(), l.Task().ID)
+					require.NoError(t, err)
+					end := time.Now().Add(time.Hour + l.KillIn() + lease.KillMargin)
+					require.WithinDuration(t, end, *info.LeaseEnd, 15*time.Second)
+				}
+			})
+		})
+	}
+}
+
+func TestDriftIsNoJump(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence)
+		for i := range 3000 {
+			p.skew.Store(int64(i) * int64(200*time.Microsecond))
+			pass(2 * time.Second)
+			require.True(t, p.MaySweep())
+		}
+	})
+}
+
+func TestSmallStepsAddUpToAJump(t *testing.T) {
+	for _, step := range []time.Duration{lease.JumpTolerance * 2 / 5, -lease.JumpTolerance * 2 / 5} {
+		station(t, func(t *testing.T, p *post) {
+			pass(presence)
+			l := p.hold(t, 1, 1)[0]
+			for i := range 2 {
+				p.skew.Add(int64(step))
+				pass(2 * time.Second)
+				require.True(t, p.MaySweep(), "%d steps", i+1)
+			}
+			p.skew.Add(int64(step))
+			pass(2 * time.Second)
+			require.False(t, p.MaySweep())
+			p.Release(l)
+		})
+	}
+}
+
+// A slow answer tells little of the store's clock. The quick ones before and after it tell of the jump all the same.
+func TestASlowAnswerHidesNoJump(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence)
+		require.True(t, p.MaySweep())
+		p.late.Store(int64(1900 * time.Millisecond))
+		p.skew.Store(int64(2 * time.Second))
+		pass(4 * time.Second)
+		p.late.Store(0)
+		pass(2 * time.Second)
+		require.False(t, p.MaySweep())
+	})
+}
+
+// By the store's clock a lease may be over as soon as it has jumped, and it stays so until it is written anew. Whoever
+// cannot do that must have stopped when the others sweep again: a presence after the jump at the earliest.
+func TestPresenceLastsNoLongerUntilLeasesAreWrittenAnew(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence)
+		l := p.hold(t, 1, 1)[0]
+		jumped := p.clock.Now()
+		p.skew.Store(int64(time.Hour))
+		f := renews(p.keepsFirst)
+		p.renews.Store(&f)
+		for l.Cause() == nil {
+			pass(100 * time.Millisecond)
+			require.LessOrEqual(t, p.clock.Now()+l.KillIn()+lease.KillMargin, jumped+presence)
+		}
+		require.Equal(t, task.Drained, l.Cause().Verdict)
+		require.Positive(t, l.KillIn(), "there is time to stop")
+		require.False(t, p.Fit())
+		p.Release(l)
+		pass(2 * time.Second)
+		require.True(t, p.Fit(), "nothing is left to be written anew")
+	})
+}
+
+// A claim may have been written before the jump, and its rows come when all leases have been written anew.
+func TestRowsOfAClaimThatAJumpOvertookAreNotStarted(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence)
+		sent := p.clock.Now()
+		p.skew.Store(int64(time.Hour))
+		pass(2 * time.Second)
+		late := p.Open(1, []lease.Row{{Task: claimed(), Policy: &policy}}, sent)[0]
+		require.Equal(t, task.Drained, late.Cause().Verdict)
+		late.Close()
+		p.Release(late)
+		next := p.hold(t, 2, 1)[0]
+		require.Nil(t, next.Cause())
+	})
+}
+
+// What a sweep believes is the time of before the jump until the jump is noticed, and nothing from then on.
+func TestStoreTimeKnowsNoJumpBeforeItIsNoticed(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		require.Zero(t, p.StoreTime(), "it is new")
+		pass(presence)
+		for range 50 {
+			pass(100 * time.Millisecond)
+			require.WithinDuration(t, time.Now(), p.StoreTime(), 10*time.Millisecond)
+		}
+		p.skew.Store(int64(time.Hour))
+		for p.MaySweep() {
+			require.WithinDuration(t, time.Now(), p.StoreTime(), 10*time.Millisecond)
+			pass(100 * time.Millisecond)
+		}
+		require.Zero(t, p.StoreTime())
+		pass(presence)
+		require.WithinDuration(t, time.Now().Add(time.Hour), p.StoreTime(), 10*time.Millisecond)
+	})
+}
+
+func TestStoreTimeIsNeverLate(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		p.late.Store(int64(700 * time.Millisecond))
+		pass(presence + time.Second)
+		for range 50 {
+			pass(100 * time.Millisecond)
+			require.False(t, p.StoreTime().After(time.Now()))
+			require.WithinDuration(t, time.Now(), p.StoreTime(), 800*time.Millisecond)
+		}
+	})
+}
