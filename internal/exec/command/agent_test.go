@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,7 @@ type part struct {
 	Dir      string
 	Presence time.Duration  // told again and again; 0: never
 	Between  syscall.Signal // it gets that between a fork and telling of it
+	Timeout  time.Duration  // of the scripts; 0: an hour
 	Storm    bool           // run short commands all the time
 }
 
@@ -64,7 +66,7 @@ func agent() {
 			<-make(chan struct{}) // a thread may go on for a moment
 		}
 	}
-	h, err := r.guard.begin() // waits for the guardian process
+	h, err := r.guard.begin(exectest.Attempt{}.Lease()) // waits for the guardian process
 	if err != nil {
 		panic(err)
 	}
@@ -82,7 +84,7 @@ func agent() {
 	var leases []*lease.Lease
 	var all sync.WaitGroup
 	for name, script := range p.Scripts {
-		l := exectest.Attempt{Policy: task.Policy{Timeout: time.Hour}}.Lease()
+		l := exectest.Attempt{Policy: task.Policy{Timeout: cmp.Or(p.Timeout, time.Hour), Stop: 2 * time.Second}}.Lease()
 		leases = append(leases, l)
 		all.Go(func() {
 			c := shell(script)

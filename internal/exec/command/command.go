@@ -123,7 +123,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 		giveBack()
 		return notStarted(err)
 	}
-	h, err := r.guard.begin()
+	h, err := r.guard.begin(l)
 	if err != nil {
 		says.close()
 		giveBack()
@@ -144,8 +144,8 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	h.watch(p.pid, l)
 	started()
 	end := r.supervise(l, c, p)
-	if end.exit.signal == syscall.SIGKILL || h.overdue() {
-		h.group.Spoil() // the guardian process may have killed it
+	if end.exit.signal == syscall.SIGKILL {
+		h.group.Spoil()
 	}
 	says.close()
 	o := r.outcome(c, dir, end)

@@ -278,6 +278,15 @@ func TestStartBeginsTheTimeout(t *testing.T) {
 	require.True(t, ok)
 }
 
+// An agent that stood still wakes up late: its row is another's by then, perhaps.
+func TestNothingIsStartedTooLate(t *testing.T) {
+	c := shell("echo it ran")
+	o := run(t, exectest.Attempt{Age: 24 * time.Hour}, c)
+	require.Equal(t, task.Drained, o.Verdict)
+	require.Contains(t, o.Error, "the agent stood still until its lease was over")
+	require.True(t, o.Untouched)
+}
+
 func TestStoppedBeforeStart(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	l := exectest.Attempt{}.Lease()

@@ -35,6 +35,9 @@ func notStarted(err error) task.Outcome {
 	if _, ok := errors.AsType[*rowError](err); ok {
 		o.Verdict = task.Rejected
 	}
+	if errors.Is(err, errLate) {
+		o.Verdict = task.Drained
+	}
 	return o
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"syscall"
@@ -54,20 +55,26 @@ type hold struct {
 	number uint64
 	group  *cgroup.Group
 	from   time.Duration // local time from before the process was started
+	until  time.Duration // local time from which on it must not be started any more
 }
 
+// errLate tells that no process was started, because it would have had to be dead already.
+var errLate = errors.New("the agent stood still until its lease was over")
+
 // begin comes before the process is started. It fails where no guardian process is there. over has to follow.
-func (g *guard) begin() (h *hold, err error) {
+func (g *guard) begin(l *lease.Lease) (h *hold, err error) {
 	h = &hold{guard: g}
-	if g.guardian == nil {
-		h.number = g.last.Add(1)
-	} else if h.number, err = g.guardian.Begin(); err != nil {
-		return nil, err
-	}
 	if h.group, err = g.cgroups.Take(); err != nil {
 		g.log.Warn("a command runs without a cgroup of its own", "err", err)
 	}
 	h.from = g.clock.Now()
+	h.until = h.from + l.KillIn()
+	if g.guardian == nil {
+		h.number = g.last.Add(1)
+	} else if h.number, err = g.guardian.Begin(h.group.Number(), h.from+l.EndsIn()); err != nil {
+		g.cgroups.Give(h.group)
+		return nil, err
+	}
 	return h, nil
 }
 
@@ -75,6 +82,9 @@ func (g *guard) begin() (h *hold, err error) {
 func (h *hold) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if h.group != nil {
 		inCgroup(attr.Sys, h.group)
+	}
+	if h.clock.Now() >= h.until { // last of all: whoever stands still after this is seen to by the guardian
+		return 0, errLate
 	}
 	pid, err = syscall.ForkExec(path, argv, attr)
 	if h.group == nil || !refusal(err) {
@@ -146,6 +156,9 @@ func (h *hold) clear(d time.Duration) (gone bool) {
 
 // over says that nothing is left of the attempt but what left it on purpose, or that it never started.
 func (h *hold) over() {
+	if h.overdue() {
+		h.group.Spoil() // the guardian process may have killed it
+	}
 	h.cgroups.Give(h.group)
 	if h.guardian != nil {
 		h.guardian.Over(h.number)

@@ -3,10 +3,12 @@ package command
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -129,10 +131,15 @@ func TestTermIgnored(t *testing.T) {
 
 // The kill comes when the lease says so, however long the declared grace is.
 func TestGraceIsCutShort(t *testing.T) {
-	s := newScene(t, exectest.Attempt{Presence: func() time.Duration { return lease.KillMargin }})
+	var presence atomic.Int64
+	presence.Store(math.MaxInt64)
+	s := newScene(t, exectest.Attempt{Presence: func() time.Duration { return time.Duration(presence.Load()) }})
 	began := time.Now()
 	o := s.run(`trap '' TERM; echo > ready; while :; do sleep 1000; done`,
-		func(c *task.Command) { c.StopGrace = time.Hour }, s.stop(task.Lost))
+		func(c *task.Command) { c.StopGrace = time.Hour }, func(line string) {
+			presence.Store(int64(lease.KillMargin))
+			s.stop(task.Lost)(line)
+		})
 	require.Equal(t, task.Lost, o.Verdict)
 	require.Less(t, time.Since(began), 30*time.Second)
 }

@@ -63,7 +63,7 @@ const (
 	steadyAfter = 10 * time.Second      // of life, it is started again without a pause
 )
 
-// attempt is one that is not over: what the guardian process has been told of it, with the kind pending before Watch.
+// attempt is one that is not over: what the guardian process has been told of it.
 type attempt struct {
 	record
 
@@ -84,10 +84,11 @@ func Start(o Options) *Guardian {
 	return g
 }
 
-// Begin announces that an attempt is about to start, and gives its number: its processes carry the run's Mark of it.
-// It fails where no guardian process is there, nor after a moment: nothing is to be started then. Over has to follow,
-// whatever comes of it.
-func (g *Guardian) Begin() (number uint64, err error) {
+// Begin announces that an attempt is about to start in that cgroup (0: in none), with a window that ends then, and gives
+// its number: its processes carry the run's Mark of it. What the attempt starts is seen dead from now on, whether Watch
+// follows or not. It fails where no guardian process is there, nor after a moment: nothing is to be started then. Over has
+// to follow, whatever comes of it.
+func (g *Guardian) Begin(cgroup int, end time.Duration) (number uint64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.child == nil && !g.closed {
@@ -100,7 +101,9 @@ func (g *Guardian) Begin() (number uint64, err error) {
 		return 0, fmt.Errorf("no guardian process is there to watch over it: %w", g.why)
 	}
 	g.last++
-	g.attempts[g.last] = &attempt{record: record{kind: pending, number: g.last}}
+	t := &attempt{record: record{kind: pending, number: g.last, cgroup: cgroup, end: end}}
+	g.attempts[g.last] = t
+	g.tell(t.record)
 	return g.last, nil
 }
 
@@ -143,7 +146,7 @@ func (g *Guardian) Watch(number uint64, a Group) {
 func (g *Guardian) Move(number uint64, end time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.attempts[number]; t != nil && t.kind == start {
+	if t := g.attempts[number]; t != nil {
 		t.overdue = t.overdue || g.late(t, g.clock.Now())
 		t.end = end
 		g.tell(record{kind: move, number: number, end: end})
@@ -156,7 +159,7 @@ func (g *Guardian) Overdue(number uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.attempts[number]
-	return t != nil && t.kind == start && (t.overdue || g.late(t, g.clock.Now()))
+	return t != nil && (t.overdue || g.late(t, g.clock.Now()))
 }
 
 // late tells whether the attempt's group is to be dead by now, as watch has it. g.mu is held.
@@ -180,7 +183,7 @@ func (g *Guardian) Presence(until time.Duration) {
 	defer g.mu.Unlock()
 	now := g.clock.Now()
 	for _, t := range g.attempts {
-		t.overdue = t.overdue || t.kind == start && g.late(t, now)
+		t.overdue = t.overdue || g.late(t, now)
 	}
 	g.presence = until
 	if g.child != nil && g.child.silent(g.o.patience) {

@@ -94,7 +94,7 @@ func (s *scene) sleeper() *sleeper {
 	s.t.Helper()
 	p := &sleeper{ended: make(chan struct{})}
 	var err error
-	p.number, err = s.Begin()
+	p.number, err = s.Begin(0, s.clock.Now()+time.Hour)
 	require.NoError(s.t, err)
 	p.from = s.clock.Now()
 	p.cmd = exec.Command("sleep", "1000")
@@ -281,11 +281,11 @@ func TestNoGuardian(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(o *Options) { o.Argv = argv; o.begin = 50 * time.Millisecond })
-			_, err := s.Begin()
+			_, err := s.Begin(0, time.Hour)
 			require.ErrorContains(t, err, "no guardian process is there to watch over it: ")
 			require.Zero(t, s.PID())
 			s.Close()
-			_, err = s.Begin()
+			_, err = s.Begin(0, time.Hour)
 			require.ErrorContains(t, err, "the agent ends")
 			require.NotContains(t, s.log.String(), "level=WARN")
 		})
@@ -298,7 +298,7 @@ func TestGuardianStandsAlone(t *testing.T) {
 	require.NoError(t, err)
 	defer held.Close()
 	s := newScene(t)
-	_, err = s.Begin()
+	_, err = s.Begin(0, s.clock.Now()+time.Hour)
 	require.NoError(t, err)
 	pid := s.PID()
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE} {

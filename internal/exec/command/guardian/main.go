@@ -172,6 +172,9 @@ func (l *loop) killGroup(g *group, living *census) (dead bool) {
 	if g.cgroup != 0 {
 		dead = cgroup.KillIn(l.hello.Cgroup, g.cgroup)
 	}
+	if g.pgid == 0 { // its mark tells the rest
+		return dead
+	}
 	if at, ok := processes.Started(g.pgid); ok && (at < g.from-tick || at > g.to+tick) {
 		return dead // the number is another's
 	}

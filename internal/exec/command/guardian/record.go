@@ -57,8 +57,8 @@ const (
 	start                   // the group runs, and its window ends at end
 	move                    // its window ends at end now
 	over                    // nothing is left of the group, or it never started
-	base                    // attempts with numbers up to this one are over, but for those that are told of next:
-	pending                 // this one has begun, and its group is not known yet
+	base                    // attempts with numbers up to this one are over, but for those that are told of next
+	pending                 // this one is about to start, its group is not known yet, and its window ends at end
 	bye                     // the agent ends, and starts nothing more
 )
 
@@ -66,9 +66,9 @@ const (
 type record struct {
 	kind   kind
 	pgid   int           // of start
-	cgroup int           // of start: number in the tree; 0: none
+	cgroup int           // of start and pending: number in the tree; 0: none
 	number uint64        // of the attempt
-	end    time.Duration // of present, start and move
+	end    time.Duration // of present, pending, start and move
 	from   time.Duration // of start: the leader was started after this,
 	to     time.Duration // and before this
 }

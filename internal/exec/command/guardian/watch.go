@@ -9,21 +9,19 @@ import (
 
 // watch is what the guardian knows. It is pure: time is handed in.
 //
-// An attempt is over once the agent has said so. It is not while its group is known, nor if it has a number that has
-// not been heard of: the agent may have died or stood still between fork and telling. So high is the highest number that
-// has been heard of, and gaps are the numbers below it that have not, which are no more than attempts that start at once.
+// An attempt is over once the agent has said so. It is not while its group is known, nor if its number is above all that
+// have been heard of: the agent may have died before the pipe took what it had to say.
 type watch struct {
 	groups   map[uint64]*group
-	gaps     map[uint64]struct{}
 	high     uint64
 	presence time.Duration // when it runs out; never, while it has not been told
 	leaving  bool          // the agent starts nothing more
 }
 
-// group is a process group that the agent has told of.
+// group is a process group that the agent has told of, or is about to start.
 type group struct {
 	number   uint64
-	pgid     int
+	pgid     int // 0: not known yet
 	cgroup   int
 	end      time.Duration // of its window
 	from, to time.Duration // its leader was started between
@@ -37,7 +35,7 @@ type group struct {
 const never = time.Duration(math.MaxInt64)
 
 func newWatch() *watch {
-	return &watch{groups: make(map[uint64]*group), gaps: make(map[uint64]struct{}), presence: never}
+	return &watch{groups: make(map[uint64]*group), presence: never}
 }
 
 // apply takes in what the agent says.
@@ -45,32 +43,25 @@ func (w *watch) apply(r record) {
 	switch r.kind {
 	case present:
 		w.presence = r.end
-	case start:
-		w.hear(r.number)
-		w.groups[r.number] = &group{number: r.number, pgid: r.pgid, cgroup: r.cgroup, end: r.end, from: r.from, to: r.to}
+	case pending, start:
+		w.high = max(w.high, r.number)
+		before := w.groups[r.number]
+		w.groups[r.number] = &group{
+			number: r.number, pgid: r.pgid, cgroup: r.cgroup, end: r.end, from: r.from, to: r.to,
+			condemned: before != nil && before.condemned,
+		}
 	case move:
 		if g := w.groups[r.number]; g != nil {
 			g.end = r.end
 		}
 	case over:
-		w.hear(r.number)
+		w.high = max(w.high, r.number)
 		delete(w.groups, r.number)
 	case base:
 		w.high = max(w.high, r.number)
-	case pending:
-		w.gaps[r.number] = struct{}{}
 	case bye:
 		w.leaving = true
 	}
-}
-
-// hear notes that the number has been heard of.
-func (w *watch) hear(number uint64) {
-	for n := w.high + 1; n < number; n++ {
-		w.gaps[n] = struct{}{}
-	}
-	w.high = max(w.high, number)
-	delete(w.gaps, number)
 }
 
 // killAt is when the group is to be dead.
@@ -113,7 +104,7 @@ func (w *watch) next() time.Duration {
 }
 
 // idle tells whether the agent runs nothing, as far as is known.
-func (w *watch) idle() bool { return len(w.groups) == 0 && len(w.gaps) == 0 }
+func (w *watch) idle() bool { return len(w.groups) == 0 }
 
 // alive tells whether a condemned group is not dead yet.
 func (w *watch) alive() bool {
@@ -131,6 +122,5 @@ func (w *watch) wants(number uint64, all bool) bool {
 	if g := w.groups[number]; g != nil {
 		return all || g.condemned
 	}
-	_, gap := w.gaps[number]
-	return all && (gap || number > w.high)
+	return all && number > w.high
 }

@@ -40,7 +40,8 @@ func TestKillTimes(t *testing.T) {
 		"the earliest of them":     {[]record{started(1, 5*s), started(2, 3*s), started(3, 9*s)}, 2 * s},
 		"it is over":               {[]record{started(1, 5*s), {kind: over, number: 1}}, never},
 		"one has not been told of": {[]record{started(2, 50*s), {kind: present, end: 10 * s}, {kind: over, number: 2}}, never},
-		"it began, no more":        {[]record{{kind: base, number: 7}, {kind: pending, number: 6}, {kind: present, end: 10 * s}}, never},
+		"it began, no more":        {[]record{{kind: base, number: 7}, {kind: pending, number: 6, end: 8 * s}, {kind: present, end: 10 * s}}, 7 * s},
+		"it began, and is over":    {[]record{{kind: pending, number: 6, end: 8 * s}, {kind: over, number: 6}}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, told(c.records...).next())
@@ -68,11 +69,17 @@ func TestCondemned(t *testing.T) {
 	require.True(t, w.gone(19*s))
 	require.True(t, w.condemn(5*s, true))
 	require.True(t, w.groups[2].condemned)
+
+	w = told(record{kind: pending, number: 1, end: 5 * s})
+	require.True(t, w.condemn(4*s, false), "whatever it has started")
+	w.apply(started(1, 50*s))
+	require.True(t, w.groups[1].condemned, "nothing brings it back")
 }
 
 func TestWhatIsLookedFor(t *testing.T) {
 	const s = time.Second
-	w := told(record{kind: base, number: 10}, record{kind: pending, number: 8}, started(9, 5*s), started(12, 50*s), started(14, 50*s),
+	w := told(record{kind: base, number: 10}, record{kind: pending, number: 8, end: 50 * s}, started(9, 5*s),
+		record{kind: pending, number: 11, end: 50 * s}, started(12, 50*s), record{kind: pending, number: 13, end: 4 * s}, started(14, 50*s),
 		record{kind: over, number: 14})
 	w.condemn(4*s, false)
 	mine := func(all bool) (numbers []uint64) {
@@ -83,7 +90,7 @@ func TestWhatIsLookedFor(t *testing.T) {
 		}
 		return numbers
 	}
-	require.Equal(t, []uint64{9}, mine(false), "whose time has come")
+	require.Equal(t, []uint64{9, 13}, mine(false), "whose time has come")
 	require.Equal(t, []uint64{8, 9, 11, 12, 13, 15, 16, 17, 18, 19}, mine(true), "all that are not over")
 	w.apply(record{kind: over, number: 12})
 	require.False(t, w.wants(12, true))
@@ -117,19 +124,20 @@ func TestOverProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWatch()
 		var last uint64
-		var running, pending []uint64
+		var running, begun []uint64
 		ended := make(map[uint64]bool)
 		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 4).Draw(rt, "step") {
 			case 0, 1:
 				last++
-				pending = append(pending, last)
+				begun = append(begun, last)
+				w.apply(record{kind: pending, number: last, end: time.Minute})
 			case 2: // it starts
-				if len(pending) > 0 {
-					i := rapid.IntRange(0, len(pending)-1).Draw(rt, "which")
-					running = append(running, pending[i])
-					w.apply(started(pending[i], time.Minute))
-					pending = slices.Delete(pending, i, i+1)
+				if len(begun) > 0 {
+					i := rapid.IntRange(0, len(begun)-1).Draw(rt, "which")
+					running = append(running, begun[i])
+					w.apply(started(begun[i], time.Minute))
+					begun = slices.Delete(begun, i, i+1)
 				}
 			case 3: // it ends
 				if len(running) > 0 {
@@ -139,11 +147,11 @@ func TestOverProperty(t *testing.T) {
 					running = slices.Delete(running, i, i+1)
 				}
 			case 4: // it could not start
-				if len(pending) > 0 {
-					i := rapid.IntRange(0, len(pending)-1).Draw(rt, "which")
-					w.apply(record{kind: over, number: pending[i]})
-					ended[pending[i]] = true
-					pending = slices.Delete(pending, i, i+1)
+				if len(begun) > 0 {
+					i := rapid.IntRange(0, len(begun)-1).Draw(rt, "which")
+					w.apply(record{kind: over, number: begun[i]})
+					ended[begun[i]] = true
+					begun = slices.Delete(begun, i, i+1)
 				}
 			}
 			for n := uint64(1); n <= last+3; n++ {
@@ -151,8 +159,8 @@ func TestOverProperty(t *testing.T) {
 					rt.Fatalf("attempt %d: ended is %v, and so is wanted", n, ended[n])
 				}
 			}
-			if len(w.groups) != len(running) || len(w.gaps) > len(pending) {
-				rt.Fatalf("%d groups for %d, %d gaps for %d", len(w.groups), len(running), len(w.gaps), len(pending))
+			if len(w.groups) != len(running)+len(begun) {
+				rt.Fatalf("%d groups for %d that run and %d that begin", len(w.groups), len(running), len(begun))
 			}
 		}
 	})
