@@ -26,7 +26,7 @@ type jump struct {
 // leap notes that the store's clock was seen to have jumped at the local time noticed. k.mu is held.
 func (k *Keeper) leap(noticed time.Duration) {
 	k.noSweep = max(k.noSweep, noticed+k.agent.Presence)
-	k.jump.noticed = noticed
+	k.jump.noticed, k.calm = noticed, noticed
 	k.jump.adrift = make(map[*Lease]struct{}, len(k.open))
 	for _, l := range k.open {
 		k.jump.adrift[l] = struct{}{}
@@ -52,7 +52,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 			continue
 		}
 		open = append(open, l)
-		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Exact: true})
+		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
 	}
 	session := k.session
 	k.mu.Unlock()
@@ -81,14 +81,14 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 // up.
 type offset struct {
 	low, high time.Duration
-	read      time.Duration // local time of the last reading; 0: there was none
-	base      time.Time
+	read      time.Duration // local time of the last reading
+	base      time.Time     // the first reading; zero: there was none
 }
 
 // jumped takes a reading of the store's clock, made between the local times sent and received, and tells whether it
 // contradicts those before by more than JumpTolerance.
 func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
-	if o.read == 0 {
+	if o.base.IsZero() {
 		*o = offset{low: -received, high: -sent, read: received, base: now}
 		return false
 	}
@@ -106,7 +106,7 @@ func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
 
 // at is the store's time at a local one, at the earliest; zero while nothing is known of it.
 func (o *offset) at(local time.Duration) time.Time {
-	if o.read == 0 {
+	if o.base.IsZero() {
 		return time.Time{}
 	}
 	return o.base.Add(o.low + local)

@@ -33,6 +33,9 @@ func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
 				info, err := p.store.Get(t.Context(), leases[0].Task().ID)
 				require.NoError(t, err)
 				window := policy.Window(task.Run) - 5*time.Second
+				if jump < 0 { // what is too long is cut to what a window can be
+					window = policy.Window(task.Run)
+				}
 				require.WithinDuration(t, time.Now().Add(jump+window), *info.LeaseEnd, 2*time.Second, "what was left before is left after")
 				require.LessOrEqual(t, left, window)
 				pass(presence - 2*time.Second)
@@ -104,6 +107,18 @@ func TestSmallStepsAddUpToAJump(t *testing.T) {
 	}
 }
 
+// The session knows the store's clock before it claims anything.
+func TestAJumpIsNoticedFromTheStart(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		l := p.hold(t, 1, 1)[0]
+		p.skew.Store(int64(time.Hour))
+		pass(2 * time.Second)
+		info, err := p.store.Get(t.Context(), l.Task().ID)
+		require.NoError(t, err)
+		require.True(t, info.LeaseEnd.After(time.Now().Add(time.Hour)), "it is written anew")
+	})
+}
+
 // A slow answer tells little of the store's clock. The quick ones before and after it tell of the jump all the same.
 func TestASlowAnswerHidesNoJump(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
@@ -141,6 +156,40 @@ func TestPresenceLastsNoLongerUntilLeasesAreWrittenAnew(t *testing.T) {
 	})
 }
 
+// What was left is written anew by a statement that may be late: an end that was confirmed since stays.
+func TestWritingAnewTakesNothingAway(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence)
+		l := p.hold(t, 1, 1)[0]
+		l.Start()
+		defer l.Close()
+		pass(time.Second)
+		var late []lease.Renewal
+		f := renews(func(_ context.Context, _ task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+			late = rows
+			return nil, errors.New("out of reach")
+		})
+		p.renews.Store(&f)
+		p.skew.Store(int64(-time.Hour))
+		pass(2 * time.Second)
+		require.Len(t, late, 1)
+		p.renews.Store(nil)
+		pass(2 * time.Second)
+		_, err := p.store.Renew(t.Context(), p.Session(), []lease.Renewal{
+			{ID: late[0].ID, Fence: late[0].Fence, Window: late[0].Window + time.Second},
+		})
+		require.NoError(t, err)
+		before, err := p.store.Get(t.Context(), late[0].ID)
+		require.NoError(t, err)
+		_, err = p.store.Renew(t.Context(), p.Session(), late)
+		require.NoError(t, err)
+		after, err := p.store.Get(t.Context(), late[0].ID)
+		require.NoError(t, err)
+		require.Equal(t, before.LeaseEnd, after.LeaseEnd)
+		require.WithinDuration(t, time.Now().Add(-time.Hour), *after.LeaseEnd, policy.Window(task.Run), "an hour was taken off")
+	})
+}
+
 // A claim may have been written before the jump, and its rows come when all leases have been written anew.
 func TestRowsOfAClaimThatAJumpOvertookAreNotStarted(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
@@ -158,33 +207,34 @@ func TestRowsOfAClaimThatAJumpOvertookAreNotStarted(t *testing.T) {
 }
 
 // What a sweep believes is the time of before the jump until the jump is noticed, and nothing from then on.
-func TestStoreTimeKnowsNoJumpBeforeItIsNoticed(t *testing.T) {
+func TestViewKnowsNoJumpBeforeItIsNoticed(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		require.Zero(t, p.StoreTime(), "it is new")
+		require.Zero(t, p.View().Now, "it is new")
 		pass(presence)
 		for range 50 {
 			pass(100 * time.Millisecond)
-			require.WithinDuration(t, time.Now(), p.StoreTime(), 10*time.Millisecond)
+			require.WithinDuration(t, time.Now(), p.View().Now, 10*time.Millisecond)
 		}
 		p.skew.Store(int64(time.Hour))
 		for p.MaySweep() {
-			require.WithinDuration(t, time.Now(), p.StoreTime(), 10*time.Millisecond)
+			require.WithinDuration(t, time.Now(), p.View().Now, 10*time.Millisecond)
 			pass(100 * time.Millisecond)
 		}
-		require.Zero(t, p.StoreTime())
+		require.Zero(t, p.View().Now)
 		pass(presence)
-		require.WithinDuration(t, time.Now().Add(time.Hour), p.StoreTime(), 10*time.Millisecond)
+		require.WithinDuration(t, time.Now().Add(time.Hour), p.View().Now, 10*time.Millisecond)
+		require.InDelta(t, presence, p.View().Calm, float64(100*time.Millisecond))
 	})
 }
 
-func TestStoreTimeIsNeverLate(t *testing.T) {
+func TestViewIsNeverAhead(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		p.late.Store(int64(700 * time.Millisecond))
 		pass(presence + time.Second)
 		for range 50 {
 			pass(100 * time.Millisecond)
-			require.False(t, p.StoreTime().After(time.Now()))
-			require.WithinDuration(t, time.Now(), p.StoreTime(), 800*time.Millisecond)
+			require.False(t, p.View().Now.After(time.Now()))
+			require.WithinDuration(t, time.Now(), p.View().Now, 800*time.Millisecond)
 		}
 	})
 }

@@ -40,6 +40,7 @@ type Keeper struct {
 	until    time.Duration // local time at which presence runs out, unless it is written again
 	noSweep  time.Duration // local time before which nothing is swept
 	offset   offset        // of the store's clock
+	calm     time.Duration // local time since which that has not jumped, as far as the session can tell
 	jump     jump          // the last of the store's clock
 	draining bool
 	done     int64
@@ -63,9 +64,7 @@ type KeeperOptions struct {
 	Present func(until time.Duration)
 }
 
-// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody. A new
-// one does so for a whole presence, if that is longer: the store's clock may have jumped just before it came, and others
-// may be alive that look dead by it.
+// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
 const SettleIn = 3 * time.Second
 
 // NewKeeper makes a Keeper; Join opens its session.
@@ -77,7 +76,7 @@ func NewKeeper(o KeeperOptions) *Keeper {
 	}
 }
 
-// Join opens the session.
+// Join opens the session, and reads the store's clock: a jump is noticed from then on.
 func (k *Keeper) Join(ctx context.Context) error {
 	sent := k.clock.Now()
 	s, err := k.store.Join(ctx, k.agent)
@@ -85,10 +84,16 @@ func (k *Keeper) Join(ctx context.Context) error {
 		return fmt.Errorf("open a session: %w", err)
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.session = s
-	k.noSweep = sent + max(SettleIn, k.agent.Presence)
 	k.setUntil(sent + k.agent.Presence)
+	k.mu.Unlock()
+	if _, err := k.present(ctx); err != nil {
+		return fmt.Errorf("open a session: %w", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calm = k.clock.Now()
+	k.noSweep = k.calm + SettleIn
 	return nil
 }
 
@@ -158,18 +163,17 @@ func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
 
 // MaySweep tells whether the session may judge others: it has been there for long enough (SettleIn), is present, knows
 // the store's clock, and that has not jumped lately.
-func (k *Keeper) MaySweep() bool { return !k.StoreTime().IsZero() }
+func (k *Keeper) MaySweep() bool { return !k.View().Now.IsZero() }
 
-// StoreTime is what the session believes that it is in the store now, by which it judges others, and never later than it
-// is there; zero while it may judge nobody.
-func (k *Keeper) StoreTime() time.Time {
+// View is what the session goes by now when it judges others; zero while it may judge nobody.
+func (k *Keeper) View() View {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	if now < k.noSweep || now >= k.until {
-		return time.Time{}
+		return View{}
 	}
-	return k.offset.at(now)
+	return View{Now: k.offset.at(now), Calm: now - k.calm}
 }
 
 // Drain marks the session as one that claims nothing more.

@@ -242,6 +242,13 @@ func (l *Lease) left() time.Duration {
 	return l.end - l.clock.Now()
 }
 
+// longest is how long the window may be, whatever the task asks for.
+func (l *Lease) longest() time.Duration {
+	_, _, stop := l.policy.Lengths(l.task.Phase())
+	heartbeat, _, _ := l.policy.Liveness(l.task.Phase())
+	return max(l.policy.Window(l.task.Phase()), heartbeat+stop)
+}
+
 // Over tells whether Close has been called.
 func (l *Lease) Over() bool {
 	l.mu.Lock()

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const presence = 15 * time.Second
 
+// calm is the view of a session that has been there for long.
+func calm() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} }
+
 // post is a keeper at a store whose clock can be moved and whose line can be cut.
 type post struct {
 	*lease.Keeper
@@ -134,10 +137,11 @@ func TestSessionStaysPresent(t *testing.T) {
 
 func TestNewSessionSweepsNothingAtFirst(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		pass(presence - time.Millisecond)
+		pass(lease.SettleIn - time.Millisecond)
 		require.False(t, p.MaySweep())
 		pass(time.Millisecond)
 		require.True(t, p.MaySweep())
+		require.Equal(t, lease.SettleIn, p.View().Calm, "who is alive for longer than that is spared")
 	})
 }
 
@@ -238,7 +242,7 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		require.NoError(t, p.store.Leave(t.Context(), p.Session()))
 		other, err := p.store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
-		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute, time.Now)
+		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute, calm)
 		require.NoError(t, err)
 		require.Len(t, swept, 2)
 		pass(2 * time.Second)
@@ -292,7 +296,7 @@ func TestJudgedRowsAreNoStrays(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.NoError(t, p.store.Leave(t.Context(), dead))
-		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour, time.Now)
+		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour, calm)
 		require.NoError(t, err)
 		require.Len(t, swept, 1)
 		strays, err := p.Sign(t.Context())

@@ -82,6 +82,14 @@ type Presence struct {
 	Done     int64 // attempts ended since the start
 }
 
+// View is what a session goes by when it judges others.
+type View struct {
+	Now time.Time // the store's clock as the session knows it, never ahead of it; zero: it may judge nobody
+	// Calm is for how long the store's clock has not jumped, as far as the session can tell. One whose presence is longer
+	// may be alive, although it is absent by that clock.
+	Calm time.Duration
+}
+
 // Standing is a session as the store sees it.
 type Standing struct {
 	Now  time.Time // the store's clock
@@ -110,9 +118,26 @@ type Renewal struct {
 	Fence  task.Fence
 	Age    time.Duration // how long ago the progress was
 	Window time.Duration // heartbeat + stop, or what is left of the attempt if that is less
-	// Exact sets the end to just that; otherwise an end that is already later stays.
+	// Exact sets the end to just that; otherwise an end that is already later stays,
 	Exact bool
+	// and where Most is above 0, is no further ahead than Most when it is written, or than what is asked for.
+	Most time.Duration
 	// Detach takes the lease off the session: from now on it depends on its window alone, not on presence.
 	Detach bool
 	Notes  // written with it, whatever becomes of the end
 }
+
+// Bounds are where the renewal puts the end, from now on when it is written: not before least, not after most.
+func (r *Renewal) Bounds() (least, most time.Duration) {
+	least = r.Window - r.Age
+	switch {
+	case r.Exact:
+		return least, least
+	case r.Most > 0:
+		return least, max(least, r.Most)
+	}
+	return least, unbounded
+}
+
+// unbounded is longer than any lease, and short enough to be added to a time.
+const unbounded = 100 * 365 * 24 * time.Hour

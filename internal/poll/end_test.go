@@ -153,7 +153,7 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		other, err := store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, store.Leave(t.Context(), r.session()))
-		swept, err := store.Sweep(t.Context(), other, 10, time.Minute, time.Now)
+		swept, err := store.Sweep(t.Context(), other, 10, time.Minute, func() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} })
 		require.NoError(t, err)
 		require.Len(t, swept, 1)
 		after(4 * time.Second)

@@ -34,7 +34,7 @@ func (r *rig) orphan() task.ID {
 func TestWhoCannotSettleJudgesNobody(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store)
-		after(16 * time.Second)
+		after(4 * time.Second)
 		r.wire.setHook(func(op string) fault {
 			if op == "settle" {
 				return lostCall
@@ -58,14 +58,18 @@ func TestJudgeSaysWhatItSaw(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store)
 		gone := r.orphan()
-		alive, err := store.Join(t.Context(), lease.Agent{Name: "hung", Presence: time.Hour})
+		hanging := lease.Agent{Name: "hung", Presence: 5 * time.Second}
+		alive, err := store.Join(t.Context(), hanging)
 		require.NoError(t, err)
 		hung := r.insert(1, of("nobody's"))[0]
 		_, err = store.Claim(t.Context(), poll.Claim{Session: alive, Number: 1, Wants: []poll.Want{
 			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash()},
 		}})
 		require.NoError(t, err)
-		after(16 * time.Second)
+		after(4 * time.Second)
+		_, err = store.Present(t.Context(), lease.Presence{Session: alive, Agent: hanging})
+		require.NoError(t, err)
+		after(2 * time.Second)
 		require.Equal(t, "its agent is gone", r.get(gone).History[0].Error)
 		require.Equal(t, "its lease ran out", r.get(hung).History[0].Error)
 		r.drain()
@@ -81,7 +85,7 @@ func TestWhoHasNoRoomJudgesNobody(t *testing.T) {
 			}
 		})
 		r.insert(40, payload(1<<20))
-		after(16 * time.Second)
+		after(5 * time.Second)
 		dead := r.orphan()
 		after(5 * time.Second)
 		require.Equal(t, task.Fence(1), r.get(dead).Fence)
@@ -140,11 +144,11 @@ func TestFullAgentStillJudges(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
 			r.opts.Workers = 9_900 // so many that their outcomes alone could fill the memory set aside
-			r.deeds.do = takes(30 * time.Second)
+			r.deeds.do = takes(15 * time.Second)
 		})
 		r.insert(9_900)
 		id := r.orphan()
-		after(20 * time.Second)
+		after(10 * time.Second)
 		require.Equal(t, task.StateRetryPending, r.get(id).State, "judged, though every slot is taken")
 		r.drain()
 	})

@@ -118,9 +118,9 @@ func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlemen
 }
 
 func (w *wire) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
 ) ([]poll.Swept, error) {
-	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, believed) })
+	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, view) })
 }
 
 func (w *wire) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {

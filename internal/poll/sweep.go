@@ -44,7 +44,7 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	var rows []Swept
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
-		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, judgeFor, e.keeper.StoreTime)
+		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, judgeFor, e.keeper.View)
 		return err
 	})
 	if err != nil || len(rows) == 0 {

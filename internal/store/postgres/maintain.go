@@ -38,8 +38,10 @@ WITH step AS MATERIALIZED (
     DELETE FROM {schema}.attempt WHERE task_id = ANY (ARRAY(SELECT id FROM step))
 )
 SELECT max(id) FROM step`
-	forgetAgentsSQL = `DELETE FROM {schema}.agent
-WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND present_until < now()`
+	// A session that holds something may be alive, whatever the clock says: a sweep has to know its presence.
+	forgetAgentsSQL = `DELETE FROM {schema}.agent AS a
+WHERE a.seen_at < now() - $1::bigint * interval '1 microsecond' AND a.present_until < now()
+  AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.session = a.session AND t.state IN ('running', 'rollback_running'))`
 )
 
 // dayTable is a table of the archive's.

@@ -23,11 +23,9 @@ WITH held AS MATERIALIZED (
       AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]
     FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE {schema}.task AS t SET {more}lease_until = CASE
-    WHEN ($5::boolean[])[width_bucket(t.id, $2::bigint[])]
-    THEN now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond'
-    ELSE greatest(t.lease_until,
-         now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond') END
+UPDATE {schema}.task AS t SET {more}lease_until = least(
+    greatest(t.lease_until, now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond'),
+    now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond')
 WHERE t.id = ANY (ARRAY(SELECT id FROM held))
 RETURNING t.id`
 
@@ -138,17 +136,18 @@ func (s *Store) renewOnce(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
 ) (map[task.ID]bool, error) {
 	n := len(rows)
-	ids, fences, left, exact := make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	ids, fences, least, most := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	detach, more := make([]bool, n), false
 	var notes noteColumns
 	for i := range rows {
 		r := &rows[i]
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
-		left[i], exact[i], detach[i] = (r.Window - r.Age).Microseconds(), r.Exact, r.Detach
+		from, to := r.Bounds()
+		least[i], most[i], detach[i] = from.Microseconds(), to.Microseconds(), r.Detach
 		notes.set(i, n, &r.Notes)
 		more = more || r.Detach || !r.Notes.Empty()
 	}
-	args := []any{int64(session), ids, fences, left, exact}
+	args := []any{int64(session), ids, fences, least, most}
 	if !more {
 		return idSet(conn.Query(ctx, s.sql.renew, args...))
 	}

@@ -117,7 +117,7 @@ func BenchmarkLive(b *testing.B) {
 			return err
 		})
 		timed("sweep", func() error {
-			swept, err := h.Sweep(b.Context(), session, rows, time.Minute, time.Now)
+			swept, err := h.Sweep(b.Context(), session, rows, time.Minute, calm)
 			require.Empty(b, swept)
 			return err
 		})

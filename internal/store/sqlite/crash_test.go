@@ -205,7 +205,7 @@ func TestAKillAnywhereLosesNothing(t *testing.T) {
 			mine, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
 			require.NoError(t, err)
 			require.NoError(t, h.Leave(t.Context(), session))
-			swept, err := h.Sweep(t.Context(), mine, 1000, time.Minute, time.Now)
+			swept, err := h.Sweep(t.Context(), mine, 1000, time.Minute, calm)
 			require.NoError(t, err)
 			judged := make([]poll.Settlement, len(swept))
 			for i, s := range swept {

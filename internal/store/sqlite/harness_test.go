@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -147,6 +148,9 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 	add("labels", labels != "", labels)
 	return names, values
 }
+
+// calm is the view of a session that has been there for long.
+func calm() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} }
 
 // Now is the machine's clock, as the store's is.
 func (h *harness) Now() time.Time { return time.Now() }

@@ -100,11 +100,11 @@ func TestAHeldRowIsNotTakenAway(t *testing.T) {
 
 	a := h.Begin(t)
 	require.NoError(t, a.Hold(t.Context(), row.ID, row.Fence))
-	_, err = other.Sweep(t.Context(), sweeper, 10, time.Minute, time.Now)
+	_, err = other.Sweep(t.Context(), sweeper, 10, time.Minute, calm)
 	require.ErrorContains(t, err, "another program has kept the file locked for 100ms: its transaction must commit or roll back")
 	require.NoError(t, a.Complete(t.Context(), row.ID, row.Fence, nil))
 	require.NoError(t, a.Commit(t.Context()))
-	swept, err := other.Sweep(t.Context(), sweeper, 10, time.Minute, time.Now)
+	swept, err := other.Sweep(t.Context(), sweeper, 10, time.Minute, calm)
 	require.NoError(t, err)
 	require.Empty(t, swept, "it had completed")
 }

@@ -19,10 +19,12 @@ const (
 )
 
 // Maintain removes what finished more than retention ago with its history, oldest first, at most 100,000 tasks a call,
-// and sessions that have not been seen for a week.
+// and sessions that have not been seen for a week and hold nothing.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	err = s.update(ctx, "remove old sessions", func(t *tx) error {
-		_, err := t.exec("DELETE FROM agent WHERE seen_at < ?", stamp(t.now.Add(-agentsKept)))
+		// One that holds something may be alive, whatever the clock says: a sweep has to know its presence.
+		_, err := t.exec("DELETE FROM agent WHERE seen_at < ? AND session NOT IN (SELECT session FROM task WHERE "+running+")",
+			stamp(t.now.Add(-agentsKept)))
 		return err
 	})
 	for step := 0; err == nil && step < removeSteps; step++ {

@@ -9,7 +9,7 @@ import (
 )
 
 const renewQuery = `
-	UPDATE task SET lease_until = CASE WHEN ?4 THEN ?5 ELSE max(lease_until, ?5) END
+	UPDATE task SET lease_until = min(max(lease_until, ?4), ?5)
 	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
 
 // What a task has said of itself is written over what it said before; most rows have said nothing, and cost nothing.
@@ -22,19 +22,20 @@ const (
 
 	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on.
 	renewNotedQuery = `
-	UPDATE task SET lease_until = CASE WHEN ?7 THEN ?8 ELSE max(lease_until, ?8) END, ` + noted + `,
+	UPDATE task SET lease_until = min(max(lease_until, ?7), ?8), ` + noted + `,
 		detached = CASE WHEN ?9 THEN 1 ELSE detached END
 	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
 )
 
 // renew moves one lease's end, and tells how many rows that were.
 func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
-	until := stamp(t.now.Add(r.Window - r.Age))
+	least, most := r.Bounds()
+	from, to := stamp(t.now.Add(least)), stamp(t.now.Add(most))
 	if r.Notes.Empty() && !r.Detach {
-		return t.exec(renewQuery, int64(r.ID), int64(r.Fence), int64(s), r.Exact, until)
+		return t.exec(renewQuery, int64(r.ID), int64(r.Fence), int64(s), from, to)
 	}
 	return t.exec(renewNotedQuery, int64(r.ID), int64(r.Fence), int64(s), jsonText(r.Progress), null(r.Message),
-		jsonText(r.Checkpoint), r.Exact, until, r.Detach)
+		jsonText(r.Checkpoint), from, to, r.Detach)
 }
 
 // Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.

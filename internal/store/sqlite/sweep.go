@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 
 // deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. A session (?3)
 // that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. One that was
-// seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. A
-// detached row depends on its lease alone. It reads every row that runs, and there are no more of these than agents have
+// seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. Rows of
+// a session whose presence is longer than ?5 seconds are spared: it may be the clock that has moved. A detached row
+// depends on its lease alone. It reads every row that runs, and there are no more of these than agents have
 // workers, and detached tasks.
 const deadQuery = `
 	SELECT t.id, a.session IS NOT NULL AS present, t.detached IS NOT NULL AS detached
@@ -26,6 +28,8 @@ const deadQuery = `
 	WHERE t.state IN ('running', 'rollback_running')
 		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1 AND seen_at <= ?4)
 		AND (ifnull(t.lease_until <= ?1, 1) OR a.session IS NULL AND t.detached IS NULL)
+		AND NOT EXISTS (SELECT 1 FROM agent AS l WHERE l.session = t.session
+			AND (julianday(l.present_until) - julianday(l.seen_at)) * 86400 > ?5 + 0.001)
 	ORDER BY t.id LIMIT ?2`
 
 const judgeQuery = `
@@ -37,14 +41,15 @@ const judged = columns + ", cancel_asked IS NOT NULL AND state = 'running'"
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, believed func() time.Time,
+	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() lease.View,
 ) ([]poll.Swept, error) {
 	if found, err := s.anyDead(ctx, session); err != nil || !found {
 		return nil, err // mostly: nobody has died, and nobody need wait for the lock to know it
 	}
 	var swept []poll.Swept
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
-		if t.now.Sub(believed()).Abs() > lease.JumpTolerance {
+		v := view()
+		if t.now.Sub(v.Now).Abs() > lease.JumpTolerance {
 			return nil
 		}
 		found := map[task.ID]poll.Swept{}
@@ -54,7 +59,7 @@ func (s *Store) Sweep(
 			err := r.Scan(&d.ID, &d.Present, &d.Detached)
 			ids, found[d.ID] = append(ids, d.ID), d
 			return err
-		}, deadQuery, stamp(t.now), limit, int64(session), stamp(t.now.Add(time.Second)))
+		}, deadQuery, stamp(t.now), limit, int64(session), stamp(t.now.Add(time.Second)), v.Calm.Seconds())
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -90,8 +95,10 @@ func (t *tx) scanJudged(rows *sql.Rows) (poll.Swept, error) {
 
 // anyDead looks for dead rows without the lock.
 func (s *Store) anyDead(ctx context.Context, session task.Session) (found bool, err error) {
+	now := s.now()
 	err = s.view(ctx, "look for dead tasks", func(t *sql.Tx) error {
-		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")", stamp(s.now()), 1, int64(session), stamp(s.now().Add(time.Second))).Scan(&found)
+		return t.QueryRowContext(ctx, "SELECT EXISTS ("+deadQuery+")",
+			stamp(now), 1, int64(session), stamp(now.Add(time.Second)), math.MaxInt32).Scan(&found)
 	})
 	return found, err
 }

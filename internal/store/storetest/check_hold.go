@@ -171,7 +171,7 @@ func holdSlow(t testing.TB, h Harness) {
 	require.Len(t, next, 20)
 	o := r.second()
 	require.NoError(t, r.Leave(ctx, r.session))
-	swept, err := o.Sweep(ctx, o.session, 100, judge, o.Now)
+	swept, err := o.Sweep(ctx, o.session, 100, judge, o.view)
 	require.NoError(t, err)
 	require.Len(t, swept, 20)
 	require.Less(t, time.Since(began), bound)

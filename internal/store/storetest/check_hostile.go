@@ -155,7 +155,7 @@ func hostileContext(t testing.TB, h Harness) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Renew(ended, r.session, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: 3 * window}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Sweep(ended, r.session, 10, judge, r.Now)
+		_, err = r.Sweep(ended, r.session, 10, judge, r.view)
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Present(ended, lease.Presence{Session: r.session, Agent: agent(r.name)})
 		require.ErrorIs(t, err, context.Canceled)

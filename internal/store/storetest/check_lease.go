@@ -64,6 +64,12 @@ func renewGreatest(t testing.TB, h Harness) {
 	require.InDelta(t, window/2, ahead, float64(slack), "unless it is exact")
 	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Exact: true})
 	require.InDelta(t, 2*window, ahead, float64(slack))
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: 3 * window})
+	require.InDelta(t, 2*window, ahead, float64(slack), "it is no further ahead than it may be")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: window})
+	require.InDelta(t, window, ahead, float64(slack), "it was")
+	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Most: window})
+	require.InDelta(t, 2*window, ahead, float64(slack), "what is asked for is given")
 }
 
 func renewAge(t testing.TB, h Harness) {

@@ -18,7 +18,7 @@ func sweepChecks() []Check {
 		{"dead by its lease", sweepLease},
 		{"dead by its session's silence", sweepPresence},
 		{"dead by its session's leaving", sweepLeft},
-		{"dead by its session's row being gone", sweepMissing},
+		{"dead for weeks", sweepLong},
 		{"what a sweep returns and writes", sweepWrites},
 		{"a rollback that was lost", sweepRollback},
 		{"no more than the limit", sweepLimit},
@@ -29,6 +29,7 @@ func sweepChecks() []Check {
 		{"a judge who is absent", sweepAbsent},
 		{"after the clock was set back", sweepClockBack},
 		{"a clock that has moved unseen", sweepClockMoved},
+		{"rows of one whose presence is longer than the calm", sweepCalm},
 		{"a deadline that passed long ago", sweepAncient},
 		{"a judgement is settled", sweepSettled},
 	}
@@ -73,9 +74,9 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	row := r.held()
 	asked := 0
 	believes := func(off time.Duration) []poll.Swept {
-		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() time.Time {
+		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View {
 			asked++
-			return o.Now().Add(off)
+			return lease.View{Now: o.Now().Add(off), Calm: later}
 		})
 		require.NoError(t, err)
 		return swept
@@ -85,7 +86,7 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	for _, off := range []time.Duration{-later, -slack, slack, later} {
 		require.Empty(t, believes(off), "it is off by %s", off)
 	}
-	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() time.Time { return time.Time{} })
+	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View { return lease.View{} })
 	require.NoError(t, err)
 	require.Empty(t, never, "it does not know the time")
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
@@ -93,6 +94,31 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	require.Len(t, swept, 1)
 	require.Equal(t, row.ID, swept[0].ID)
 	require.LessOrEqual(t, asked, 5, "each time once")
+}
+
+// After a jump of the clock somebody may be alive until the presence is over that it had before.
+func sweepCalm(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	row := r.held()
+	r.Advance(t, later)
+	o.present()
+	calm := func(d time.Duration) []poll.Swept {
+		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View { return lease.View{Now: o.Now(), Calm: d} })
+		require.NoError(t, err)
+		return swept
+	}
+	require.Empty(t, calm(0))
+	require.Empty(t, calm(presence-slack))
+	require.Equal(t, row.Fence, r.get(row.ID).Fence)
+	require.Len(t, calm(presence+slack), 1)
+
+	r.present()
+	next := r.held()
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	swept := calm(slack)
+	require.Len(t, swept, 1, "it has left, so it is not there")
+	require.Equal(t, next.ID, swept[0].ID)
 }
 
 func sweepLease(t testing.TB, h Harness) {
@@ -126,7 +152,7 @@ func sweepLeft(t testing.TB, h Harness) {
 	require.False(t, swept[0].Present)
 }
 
-func sweepMissing(t testing.TB, h Harness) {
+func sweepLong(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	r.insert(1)
 	w := want(kind, 1)
@@ -135,7 +161,7 @@ func sweepMissing(t testing.TB, h Harness) {
 	r.Advance(t, 8*24*time.Hour)
 	_, err := r.Maintain(r.ctx, 24*time.Hour)
 	require.NoError(t, err)
-	require.Empty(t, r.get(row.ID).Agent, "nobody knows its agent any more")
+	require.Equal(t, r.name, r.get(row.ID).Agent, "who holds something is not forgotten")
 	swept := r.other("second").sweep(10)
 	require.Len(t, swept, 1)
 	require.Equal(t, row.ID, swept[0].ID)

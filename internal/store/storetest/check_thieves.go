@@ -62,7 +62,7 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	swept, err := r.Sweep(ctx, r.session, 3, judge, r.Now)
+	swept, err := r.Sweep(ctx, r.session, 3, judge, r.view)
 	if err != nil {
 		return err
 	}

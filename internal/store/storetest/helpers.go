@@ -187,10 +187,13 @@ func (r *rig) present() lease.Standing {
 	return st
 }
 
+// view is that of a session that has been there for long, and knows the time.
+func (r *rig) view() lease.View { return lease.View{Now: r.Now(), Calm: later} }
+
 // sweep sweeps for the rig's session.
 func (r *rig) sweep(limit int) []poll.Swept {
 	r.t.Helper()
-	got, err := r.Sweep(r.ctx, r.session, limit, judge, r.Now)
+	got, err := r.Sweep(r.ctx, r.session, limit, judge, r.view)
 	require.NoError(r.t, err)
 	require.LessOrEqual(r.t, len(got), limit)
 	return got

@@ -173,7 +173,8 @@ func (m *machine) renew(t *rapid.T) {
 	for _, h := range holds {
 		r := lease.Renewal{
 			ID: m.tasks[h.row].ideal, Fence: h.fence, Window: length(t, "window", 5), Exact: rapid.Bool().Draw(t, "exact"),
-			Age: time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * step,
+			Most: rapid.SampledFrom([]time.Duration{0, window, 2 * window}).Draw(t, "most"),
+			Age:  time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * step,
 		}
 		m.renewMore(t, &r)
 		onModel = append(onModel, r)
@@ -264,14 +265,25 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 	return e
 }
 
+// seeing is the view of a session that is off by so much, and has seen the clock go on for so long.
+func seeing(h Harness, off, calm time.Duration) func() lease.View {
+	return func() lease.View { return lease.View{Now: h.Now().Add(off), Calm: calm} }
+}
+
 func (m *machine) sweep(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
 	length := length(t, "judge", 3)
-	off := rapid.SampledFrom([]time.Duration{0, 0, 0, later, -later}).Draw(t, "believed to be off by")
-	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, func() time.Time { return m.ideal.Now().Add(off) })
+	off, calm := time.Duration(0), 9*step
+	switch rapid.IntRange(0, 15).Draw(t, "view") {
+	case 14:
+		off = later
+	case 15:
+		calm = 0
+	}
+	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, seeing(m.ideal, off, calm))
 	require.NoError(m.t, err)
-	got, err := m.real.Sweep(ctx, s.real, 1000, length, func() time.Time { return m.real.Now().Add(off) })
+	got, err := m.real.Sweep(ctx, s.real, 1000, length, seeing(m.real, off, calm))
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.sweptViews(want, onIdeal), m.sweptViews(got, onReal), "what is swept")
 	for _, row := range want {

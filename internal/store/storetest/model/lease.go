@@ -86,8 +86,12 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 			answers[i] = lease.Lost
 			continue
 		}
-		if end := now.Add(w.Window - w.Age); w.Exact || end.After(r.LeaseEnd) {
-			r.LeaseEnd = end
+		least, most := w.Bounds()
+		if from := now.Add(least); r.LeaseEnd.Before(from) {
+			r.LeaseEnd = from
+		}
+		if to := now.Add(most); r.LeaseEnd.After(to) {
+			r.LeaseEnd = to
 		}
 		r.Detached = r.Detached || w.Detach
 		r.note(w.Notes)
@@ -99,25 +103,35 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 // Sweep claims dead rows for judgement. The judge's own lease on them is judge long. A session that is absent itself
 // judges nobody, nor does one that believes that it is another time.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, believed func() time.Time,
+	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() lease.View,
 ) ([]poll.Swept, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	if !s.present(session, now) || now.Sub(believed()).Abs() > lease.JumpTolerance {
+	v := view()
+	if !s.present(session, now) || now.Sub(v.Now).Abs() > lease.JumpTolerance {
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {
 		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
-		return r.State.Running() && !alive && s.kept[r.ID] == 0
+		return r.State.Running() && !alive && s.kept[r.ID] == 0 && s.lasts(r.Session) <= v.Calm
 	})
 	var out []poll.Swept
 	for _, r := range dead[:min(limit, len(dead))] {
 		out = append(out, s.judged(r, session, judge, now))
 	}
 	return out, nil
+}
+
+// lasts is how long the presence of the session is; 0 where it has left, or nobody knows it any more.
+func (s *Store) lasts(session task.Session) time.Duration {
+	a := s.agents[session]
+	if a == nil {
+		return 0
+	}
+	return a.PresentUntil.Sub(a.SeenAt)
 }
 
 // judged makes the row the session's for judgement.

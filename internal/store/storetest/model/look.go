@@ -149,7 +149,8 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		}
 	}
 	for session, a := range s.agents {
-		if now.Sub(a.SeenAt) > agentsKept {
+		holds := func(r *Row) bool { return r.State.Running() && r.Session == session }
+		if now.Sub(a.SeenAt) > agentsKept && len(s.rows(holds)) == 0 {
 			delete(s.agents, session)
 		}
 	}

@@ -55,12 +55,12 @@ type wrongSweep struct {
 }
 
 func (b wrongSweep) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
 ) ([]poll.Swept, error) {
 	if b.before != nil {
 		b.Each(b.before)
 	}
-	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge, believed)
+	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge, view)
 	if b.after != nil {
 		b.after(b.OnModel, swept)
 	}
@@ -98,6 +98,9 @@ func leaseSabotages() []sabotage {
 		}), "repeat/a foreign session renews nothing"},
 		{"shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
 			w.Exact = true
+		}), "lease/an earlier end is taken only where it is exact"},
+		{"leaves leases as long as they are", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+			w.Most = 0
 		}), "lease/an earlier end is taken only where it is exact"},
 		{"never shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
 			w.Exact = false
@@ -177,6 +180,8 @@ func sweepSabotages() []sabotage {
 			"sweep/dead by its lease"},
 		{"judges in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
 			"sweep/a judge who is absent"},
+		{"judges too soon after a jump", func(m *storetest.OnModel) storetest.Harness { return restless{m} },
+			"sweep/rows of one whose presence is longer than the calm"},
 		{"judges by a clock that has moved", func(m *storetest.OnModel) storetest.Harness { return credulous{m} },
 			"sweep/a clock that has moved unseen"},
 	}
@@ -186,19 +191,28 @@ func sweepSabotages() []sabotage {
 type tireless struct{ *storetest.OnModel }
 
 func (b tireless) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, believed func() time.Time,
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
 ) ([]poll.Swept, error) {
 	if _, err := b.Present(ctx, lease.Presence{Session: s, Agent: lease.Agent{Presence: time.Hour}}); err != nil {
 		return nil, err
 	}
-	return b.OnModel.Sweep(ctx, s, limit, judge, believed)
+	return b.OnModel.Sweep(ctx, s, limit, judge, view)
+}
+
+// restless takes every calm for a long one.
+type restless struct{ *storetest.OnModel }
+
+func (b restless) Sweep(
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
+) ([]poll.Swept, error) {
+	return b.OnModel.Sweep(ctx, s, limit, judge, func() lease.View { return lease.View{Now: view().Now, Calm: 24 * time.Hour} })
 }
 
 // credulous sweeps whatever time it is believed to be.
 type credulous struct{ *storetest.OnModel }
 
 func (b credulous) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() time.Time,
+	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() lease.View,
 ) ([]poll.Swept, error) {
-	return b.OnModel.Sweep(ctx, s, limit, judge, b.Now)
+	return b.OnModel.Sweep(ctx, s, limit, judge, func() lease.View { return lease.View{Now: b.Now(), Calm: 24 * time.Hour} })
 }
