@@ -5,7 +5,7 @@ BIN        := bin/leasehold
 LINT       := .cache/bin/golangci-lint
 LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
-SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/examples/prepare \
+SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/model/check test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
               examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh)
 
@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo fuzz test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo fuzz model test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in 
 
 test-pgbouncer: ## run the end-to-end tests through PgBouncer in transaction mode
 	test/with-postgres test/with-pgbouncer go test -count=1 -timeout 20m ./test/e2e
+
+model: ## check the model of how agents share rows, all of it: see test/model/README.md
+	@test/model/check
 
 soak: ## break agents, network and server from random seeds for DURATION=30m, or once from SEED=1234; Linux
 	LEASEHOLD_SOAK=$(or $(DURATION),30m) LEASEHOLD_SEED=$(SEED) \
