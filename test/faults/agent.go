@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,7 @@ func Kinds() map[string]history.Kind {
 type agent struct {
 	w     *world
 	name  string
+	store *url.URL // of the database, by way of its proxy
 	proxy *proxy
 	clock *control
 	disk  *smallDisk // nil: there is none
@@ -84,7 +86,7 @@ func (a *agent) start(env ...string) error {
 	if err := os.WriteFile(file, []byte(a.declaration(who)), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command(a.w.programs.Agent, "run", "--store", a.w.storeURL(a.proxy), file) //nolint:noctx // endAll ends it
+	cmd := exec.Command(a.w.programs.Agent, "run", "--store", a.store.String(), file) //nolint:noctx // endAll ends it
 	cmd.Dir = a.w.dir
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.w.dir, "TMPDIR=" + a.temp(), "LEASEHOLD_FAULT_CLOCK=" + a.clock.path,

@@ -21,7 +21,7 @@ func TestMix(t *testing.T) {
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
 	}
-	judge(t, faults.Run(t, programs(t), harness.NewCluster(t), o))
+	judge(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.

@@ -54,7 +54,7 @@ func outages(every, long time.Duration) (all []faults.Planned) {
 // TestSabotage switches each safeguard off, one at a time: the run has to break what it keeps. With all of them on the
 // same run is clean.
 func TestSabotage(t *testing.T) {
-	built, cluster := programs(t), harness.NewCluster(t)
+	built, cluster := programs(t), harness.NewPooledCluster(t)
 	all := sabotages()
 	require.Len(t, all, len(fault.Safeguards()))
 	for _, s := range all {

@@ -20,7 +20,7 @@ import (
 func TestSoak(t *testing.T) {
 	lasts, err := time.ParseDuration(os.Getenv("LEASEHOLD_SOAK"))
 	require.NoError(t, err, "LEASEHOLD_SOAK is how long it is to last")
-	built, cluster := programs(t), harness.NewCluster(t)
+	built, cluster := programs(t), harness.NewPooledCluster(t)
 	if text := os.Getenv("LEASEHOLD_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)

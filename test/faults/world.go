@@ -145,12 +145,17 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 func (w *world) startAgents(t testing.TB) {
 	t.Helper()
 	registerToxics()
-	u, err := url.Parse(w.direct)
-	require.NoError(t, err)
 	for i := range w.o.Agents {
-		a := &agent{w: w, name: fmt.Sprintf("a%d", i+1)}
-		a.proxy, err = newProxy(a.name, u.Host)
+		a := &agent{w: w, name: fmt.Sprintf("a%d", i+1), store: parse(w.direct)}
+		if i == w.o.Agents-1 && w.cluster.Pooled != "" { // the last one goes by way of the pooler
+			a.store = parse(w.cluster.Pooled)
+			a.store.Path = parse(w.direct).Path
+			t.Logf("%s goes by way of PgBouncer", a.name)
+		}
+		var err error
+		a.proxy, err = newProxy(a.name, a.store.Host)
 		require.NoError(t, err)
+		a.store.Host = a.proxy.Listen
 		a.clock, err = newControl(filepath.Join(w.dir, a.name+".clock"))
 		require.NoError(t, err)
 		if a.disk, err = newSmallDisk(filepath.Join(w.dir, a.name)); err != nil {
@@ -193,14 +198,12 @@ func (w *world) addresses() (all []string) {
 	return all
 }
 
-// storeURL is the database's by way of a proxy.
-func (w *world) storeURL(p *proxy) string {
-	u, err := url.Parse(w.direct)
+func parse(text string) *url.URL {
+	u, err := url.Parse(text)
 	if err != nil {
-		panic(err) // it was parsed before
+		panic(err) // it has been in use
 	}
-	u.Host = p.Listen
-	return u.String()
+	return u
 }
 
 // database makes a database of the run's own, with Leasehold's schema.

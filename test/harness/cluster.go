@@ -23,6 +23,7 @@ const clusterWithin = 2 * time.Minute
 // Cluster is a PostgreSQL server of a test's own, which can be stopped and started.
 type Cluster struct {
 	URL     string // of its database, for its superuser
+	Pooled  string // the same by way of a PgBouncer in transaction mode; "": there is none
 	process *Process
 	bin     string // where its programs are
 	data    string // where its files are
@@ -32,18 +33,35 @@ type Cluster struct {
 // NewCluster starts a server that lasts as long as the test.
 func NewCluster(t testing.TB) *Cluster {
 	t.Helper()
-	const say = `echo "cluster $LEASEHOLD_TEST_POSTGRES $LEASEHOLD_POSTGRES_BIN $LEASEHOLD_POSTGRES_DATA ready"; exec sleep infinity`
-	cmd := exec.Command(filepath.Join(Root(), "test", "with-postgres"), "sh", "-c", say) //nolint:noctx // StartProcess ends it
-	cmd.Env = append(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES="), "LEASEHOLD_TEST_POSTGRES=")
+	return newCluster(t)
+}
+
+// NewPooledCluster starts a server with a PgBouncer before it, where one can be had.
+func NewPooledCluster(t testing.TB) *Cluster {
+	t.Helper()
+	return newCluster(t, filepath.Join(Root(), "test", "with-pgbouncer"), "--optional")
+}
+
+// newCluster starts a server and, with the words before it, the command that tells of it.
+func newCluster(t testing.TB, with ...string) *Cluster {
+	t.Helper()
+	const say = `echo "cluster $LEASEHOLD_TEST_POSTGRES $LEASEHOLD_POSTGRES_BIN $LEASEHOLD_POSTGRES_DATA ${LEASEHOLD_TEST_POOLER:-none} ready"
+exec sleep infinity`
+	argv := append(with, "sh", "-c", say)
+	cmd := exec.Command(filepath.Join(Root(), "test", "with-postgres"), argv...) //nolint:noctx // StartProcess ends it
+	cmd.Env = append(without(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES="), poolerVariable+"="), "LEASEHOLD_TEST_POSTGRES=")
 	c := &Cluster{process: StartProcess(t, "cluster", cmd, " ready")}
 	t.Cleanup(func() { // before the process is killed, which would leave the server behind
 		c.process.Signal(t, syscall.SIGTERM)
 		c.process.Wait(t)
 	})
 	c.process.await(t, " ready", clusterWithin)
-	found := regexp.MustCompile(`cluster (\S+) (\S+) (\S+) ready`).FindStringSubmatch(c.process.Tail())
-	require.Len(t, found, 4, c.process.Tail())
+	found := regexp.MustCompile(`cluster (\S+) (\S+) (\S+) (\S+) ready`).FindStringSubmatch(c.process.Tail())
+	require.Len(t, found, 5, c.process.Tail())
 	c.URL, c.bin, c.data = found[1], found[2], found[3]
+	if found[4] != "none" {
+		c.Pooled = found[4]
+	}
 	u, err := url.Parse(c.URL)
 	require.NoError(t, err)
 	c.port = u.Port()
