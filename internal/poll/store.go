@@ -29,8 +29,8 @@ type Store interface {
 	// Sweep claims for judgement at most limit rows whose lease has ended, or whose session is not present: their fence
 	// rises, they belong to the session for judge, and keep their state and attempt count. view is asked once, as late as
 	// can be. Where the store's clock is further from its Now than lease.JumpTolerance, or the session is not present
-	// itself, none is taken: it may be the clock that has moved. Nor is one that is held by a session whose presence lasts
-	// longer than its Calm.
+	// itself, none is taken: it may be the clock that has moved. Nor is one that is held by another session whose presence
+	// lasts longer than its Calm.
 	Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View) ([]Swept, error)
 	// Policies reads stored policies; a hash that is not there is missing from the answer.
 	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)

@@ -15,8 +15,8 @@ import (
 
 // A sweep takes rows whose lease has ended or whose session is not present; a detached row depends on no session. A
 // session that is not present itself takes none, nor one that believes that it is another time ($4): it may be the clock
-// that has moved, and then everybody looks dead. Nor does it take rows of a session whose presence is longer than the
-// clock is known not to have jumped ($5): it may be alive. One that was seen in the future was seen before the clock was
+// that has moved, and then everybody looks dead. Nor does it take rows of another session whose presence is longer than
+// the clock is known not to have jumped ($5): it may be alive. One that was seen in the future was seen before the clock was
 // set back: it is present once it has been seen again. Only running rows are looked at, all of them: there are as many as
 // there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and a row that an application
 // keeps is left for later.
@@ -24,7 +24,8 @@ const sweepSQL = `
 WITH present AS MATERIALIZED (
     SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now() AND a.seen_at <= now() + interval '1 second'
 ), spared AS MATERIALIZED (
-    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until - a.seen_at > $5::bigint * interval '1 microsecond'
+    SELECT a.session FROM {schema}.agent AS a
+    WHERE a.session <> $1 AND a.present_until - a.seen_at > $5::bigint * interval '1 microsecond'
 ), dead AS MATERIALIZED (
     SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present, t.detached FROM {schema}.task AS t
     WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = $1)

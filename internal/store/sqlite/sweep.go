@@ -18,7 +18,7 @@ import (
 // deadQuery finds rows whose lease has ended or whose session is not present, and tells which it was. A session (?3)
 // that is not present itself finds none: it may be the clock that has moved, and then everybody looks dead. One that was
 // seen in the future (after ?4) was seen before the clock was set back: it is present once it has been seen again. Rows of
-// a session whose presence is longer than ?5 seconds are spared: it may be the clock that has moved. A detached row
+// another session whose presence is longer than ?5 seconds are spared: it may be the clock that has moved. A detached row
 // depends on its lease alone. It reads every row that runs, and there are no more of these than agents have
 // workers, and detached tasks.
 const deadQuery = `
@@ -28,7 +28,7 @@ const deadQuery = `
 	WHERE t.state IN ('running', 'rollback_running')
 		AND EXISTS (SELECT 1 FROM agent WHERE session = ?3 AND present_until > ?1 AND seen_at <= ?4)
 		AND (ifnull(t.lease_until <= ?1, 1) OR a.session IS NULL AND t.detached IS NULL)
-		AND NOT EXISTS (SELECT 1 FROM agent AS l WHERE l.session = t.session
+		AND NOT EXISTS (SELECT 1 FROM agent AS l WHERE l.session = t.session AND l.session <> ?3
 			AND (julianday(l.present_until) - julianday(l.seen_at)) * 86400 > ?5 + 0.001)
 	ORDER BY t.id LIMIT ?2`
 

@@ -100,7 +100,7 @@ func sweepClockMoved(t testing.TB, h Harness) {
 func sweepCalm(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
-	row := r.held()
+	row, mine := r.held(), o.held()
 	r.Advance(t, later)
 	o.present()
 	calm := func(d time.Duration) []poll.Swept {
@@ -108,7 +108,9 @@ func sweepCalm(t testing.TB, h Harness) {
 		require.NoError(t, err)
 		return swept
 	}
-	require.Empty(t, calm(0))
+	swept := calm(0)
+	require.Len(t, swept, 1, "it knows of itself that it is not")
+	require.Equal(t, mine.ID, swept[0].ID)
 	require.Empty(t, calm(presence-slack))
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
 	require.Len(t, calm(presence+slack), 1)
@@ -116,7 +118,7 @@ func sweepCalm(t testing.TB, h Harness) {
 	r.present()
 	next := r.held()
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := calm(slack)
+	swept = calm(slack)
 	require.Len(t, swept, 1, "it has left, so it is not there")
 	require.Equal(t, next.ID, swept[0].ID)
 }

@@ -116,7 +116,7 @@ func (s *Store) Sweep(
 	}
 	dead := s.rows(func(r *Row) bool {
 		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
-		return r.State.Running() && !alive && s.kept[r.ID] == 0 && s.lasts(r.Session) <= v.Calm
+		return r.State.Running() && !alive && s.kept[r.ID] == 0 && (r.Session == session || s.lasts(r.Session) <= v.Calm)
 	})
 	var out []poll.Swept
 	for _, r := range dead[:min(limit, len(dead))] {
