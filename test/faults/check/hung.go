@@ -7,7 +7,7 @@ import (
 )
 
 // HungIsCaught says: an attempt that says nothing for a heartbeat, or is not over with its timeout, is stopped a second
-// later at the most: a child is asked to, a request's connection is closed.
+// later at the most: a child is asked to, a request's connection is closed, or its ping is answered that it is over.
 //
 // It must hold because only the task itself can prove progress, and no timer of the agent's vouches for it; before it
 // calls an attempt stalled it asks the store whether pings came elsewhere, for half a second at the most.
@@ -18,6 +18,9 @@ import (
 // to it, that was broken; an attempt that has completed its row. Of one that nothing was heard of any more it is not
 // known whether it was stopped by other means, where the store was out of reach meanwhile, or the run ended.
 const HungIsCaught Name = "HungIsCaught"
+
+// gone is the status by which a ping is told that its attempt is over.
+const gone = "410"
 
 // catch is what passes between the end of a window and the stop.
 const catch = time.Second
@@ -81,6 +84,9 @@ func (x *index) overdue(a *attempt) (late *overdue, why string) {
 				window = windowOf(k, e)
 			}
 		case history.Pinged: // it was heard at some time before that
+			if e.Note == gone {
+				return nil, ""
+			}
 			since = e.At
 		default:
 		}

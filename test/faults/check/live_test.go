@@ -160,7 +160,13 @@ func TestHungIsCaught(t *testing.T) {
 		{"it does not mind", "", func(m *maker) { hung(m, proc).tell(3.3, history.Signal).tell(30, history.Refused) }},
 		{"a request is closed", "", func(m *maker) { hung(m, web).tell(2, history.Ping).tell(4.3, history.Gone) }},
 		{"a ping was heard late", "", func(m *maker) {
-			hung(m, web).tell(2, history.Ping).tell(5, history.Pinged).tell(7.5, history.Gone)
+			hung(m, web).tell(2, history.Ping).tell(5, history.Pinged, "200").tell(7.5, history.Gone)
+		}},
+		{"its ping was told that it is over", "", func(m *maker) {
+			hung(m, web).tell(2, history.Ping).tell(4.1, history.Ping).tell(4.2, history.Pinged, "410")
+		}},
+		{"its ping was taken, and no more", check.HungIsCaught, func(m *maker) {
+			hung(m, web).tell(2, history.Ping).tell(4.1, history.Ping).tell(4.2, history.Pinged, "200")
 		}},
 		{"a longer window was asked for", "", func(m *maker) {
 			hung(m, web).tell(2, history.Ping, "10s").tell(12.4, history.Ping).tell(14.5, history.Gone)
