@@ -59,12 +59,12 @@ inline store_present(a) {
 }
 
 /* Sweep (sweep.go, sweepSQL): a claim for judgement, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
- * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of a session whose
+ * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of another session whose
  * presence is longer than the sweeper has seen the clock go on without a leap. FOR UPDATE SKIP LOCKED passes over a
  * row that an application holds. */
 #define sweepable(a, stale, quiet_for) (state == RUNNING && !locked && !(without(judged_again) && claim == 0) && \
     (present[a] > 0 || without(refusal)) && (!(stale) || without(belief)) && \
-    (quiet_for >= presence_of(session) || without(longest)) && \
+    (session == a || quiet_for >= presence_of(session) || without(longest)) && \
     (left == 0 || present[session] == 0 && !without(presence)))
 
 inline store_sweep(a) {
