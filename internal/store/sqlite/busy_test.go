@@ -74,7 +74,7 @@ func TestWaitingForTheLockEndsWithTheContext(t *testing.T) {
 	tx, err := h.app.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback()) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	start := time.Now()
 	_, _, err = h.Enqueue(ctx, ops.Request{Type: "x"})
