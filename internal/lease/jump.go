@@ -40,40 +40,58 @@ func (k *Keeper) overtaken(sent time.Duration) bool {
 }
 
 // reanchor writes what is left of leases that are adrift, and believes in the presence that was written at the local
-// time sent once that is done. The next sign of life tries again where it does not succeed.
+// time sent once that is done. Where it does not succeed, the next sign of life goes on with it.
 func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
-	k.mu.Lock()
-	var open []*Lease
-	var rows []Renewal
-	for l := range k.jump.adrift {
-		left := l.left()
-		if k.open[l.task.ID] != l || left <= 0 { // it is settled, or dead already
-			delete(k.jump.adrift, l)
-			continue
+	for {
+		leases, rows := k.adrift(maxWrite)
+		if len(rows) == 0 {
+			break
 		}
-		open = append(open, l)
-		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
-	}
-	session := k.session
-	k.mu.Unlock()
-	var answers []Answer
-	if len(rows) > 0 {
-		var err error
-		if answers, err = k.store.Renew(ctx, session, rows); err != nil {
+		answers, err := k.store.Renew(ctx, k.Session(), rows)
+		if err != nil {
 			return fmt.Errorf("write leases anew: %w", err)
+		}
+		if k.anchored(leases, answers) < len(leases) {
+			return nil // somebody keeps rows
 		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i, a := range answers {
-		if a != Busy {
-			delete(k.jump.adrift, open[i])
+	k.setUntil(max(k.until, sent+k.agent.Presence))
+	return nil
+}
+
+// adrift gives some of the leases that are adrift, and what is left of them, and forgets those that are settled, or dead
+// already.
+func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l := range k.jump.adrift {
+		if len(rows) == most {
+			break
+		}
+		left := l.left()
+		if k.open[l.task.ID] != l || left <= 0 {
+			delete(k.jump.adrift, l)
+			continue
+		}
+		leases = append(leases, l)
+		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
+	}
+	return leases, rows
+}
+
+// anchored takes in what the store answered, and tells how many of the leases are adrift no more.
+func (k *Keeper) anchored(leases []*Lease, answers []Answer) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, l := range leases {
+		if answers[i] != Busy {
+			delete(k.jump.adrift, l)
+			n++
 		}
 	}
-	if len(k.jump.adrift) == 0 {
-		k.setUntil(max(k.until, sent+k.agent.Presence))
-	}
-	return nil
+	return n
 }
 
 // offset is what is known of the store's clock: its distance from the local one lies between low and high, by all of
