@@ -230,7 +230,7 @@ func TestViewKnowsNoJumpBeforeItIsNoticed(t *testing.T) {
 func TestViewIsNeverAhead(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		pass(5 * time.Second)
-		p.late.Store(int64(700 * time.Millisecond))
+		p.slow.Store(int64(700 * time.Millisecond))
 		p.skew.Store(int64(time.Hour)) // so that nothing is known but by slow answers
 		pass(presence + 3*time.Second)
 		for range 50 {

@@ -35,7 +35,8 @@ type post struct {
 	store  *model.Store
 	skew   atomic.Int64
 	cut    atomic.Bool
-	late   atomic.Int64 // how long the reply to a sign of life takes
+	slow   atomic.Int64 // how long a sign of life takes to the store,
+	late   atomic.Int64 // and its reply from there
 	clock  lease.Clock
 	strays [][]lease.Held
 	lost   prometheus.Counter
@@ -55,15 +56,19 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 	if p.cut.Load() {
 		return lease.Standing{}, errors.New("out of reach")
 	}
+	on := func(way *atomic.Int64) {
+		if d := way.Load(); d > 0 {
+			timer := time.NewTimer(time.Duration(d))
+			<-timer.C
+		}
+	}
+	on(&p.slow)
 	st, err := p.store.Present(ctx, q)
 	p.shown.Add(1)
 	if change := p.standing.Load(); change != nil {
 		(*change)(&st)
 	}
-	if d := p.late.Load(); d > 0 {
-		timer := time.NewTimer(time.Duration(d))
-		<-timer.C
-	}
+	on(&p.late)
 	return st, err
 }
 
