@@ -37,6 +37,9 @@ type Request struct {
 	Labels      map[string]string
 	Traceparent string
 	CreatedBy   string
+	Batch       task.BatchID // 0: none
+	// RollbackPayload is what a rollback is given instead of the payload, as the state before the change; nil: none.
+	RollbackPayload json.RawMessage
 }
 
 // Info is a task for people to look at.
@@ -74,7 +77,12 @@ type Info struct {
 	CancelAsked *time.Time      `json:"cancel_asked,omitempty"` // when somebody wanted it cancelled while it ran
 	CancelBy    string          `json:"cancel_by,omitempty"`    // who or why, where that was said
 	Detached    bool            `json:"detached,omitempty"`     // it runs without a connection to an agent, on its window alone
-	History     []Attempt       `json:"history,omitempty"`      // oldest first
+	Batch       task.BatchID    `json:"batch,omitempty"`
+	Round       int             `json:"round,omitempty"` // how many operator's retries so far
+	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
+	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`
+	Cause           task.Verdict    `json:"cause,omitempty"`
+	History         []Attempt       `json:"history,omitempty"` // oldest first
 }
 
 // Attempt is one row of the history.

@@ -14,6 +14,9 @@ type ID int64
 // attempts of a row the one with the higher fence is the later one.
 type Fence int64
 
+// BatchID names a batch, positive. Zero is none.
+type BatchID int64
+
 // Session numbers one start of an agent; no two starts share a number. Zero is no session.
 type Session int64
 
@@ -53,7 +56,13 @@ type Task struct {
 	Priority    int             // -10..10, higher first
 	Traceparent string          // "" for none
 	CreatedBy   string          // "" for none
+	Batch       BatchID         // 0 for none
 	Previous    *Previous       // how the attempt before ended; nil on the first
+
+	// What a rollback is told. RollbackPayload is nil where the row has none of its own; Cause is how the forward life of the
+	// task ended, "" in a run.
+	RollbackPayload json.RawMessage
+	Cause           Verdict
 
 	Policy    PolicyHash // the policy this attempt started with
 	CreatedAt time.Time

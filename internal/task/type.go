@@ -15,6 +15,8 @@ type Type struct {
 	Workers int      // attempts at once on this agent; 0: as many as the agent has
 	Policy  Policy
 	Target  Target // of the run phase; never nil
+	Check   Target // asked before each run attempt whether the task is done already; nil: not asked
+	Undo    Target // of the rollback phase; nil: the type cannot be rolled back
 	Source  string // "file:line" of the declaration, for messages
 }
 
