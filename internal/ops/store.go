@@ -106,6 +106,7 @@ type Filter struct {
 	States []task.State
 	Key    string
 	Labels map[string]string // all must match
+	Batch  task.BatchID      // 0: of any, and of none
 	Limit  int               // 1..1000; 0: 50
 	Before task.ID           // only tasks with a lower id: the next page
 }
@@ -117,6 +118,9 @@ type Stats struct {
 	Orphans       map[string]int64 // waiting rows of types that no present agent declares
 	AgentsPresent int
 	Archived      int64 // an estimate on Postgres
+	// BatchTasks counts the tasks of batches that have not ended: waiting, running, undoing, succeeded, failed, cancelled,
+	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
+	BatchTasks map[string]int64
 }
 
 // TypeCount counts rows of a type in a state.
