@@ -48,6 +48,9 @@ type Options struct {
 	Secret  func([]byte) error // nil: not wanted
 	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
 	Present func(until time.Duration)
+	// Batch is called when tasks of batches were settled, and when somebody may have asked for something: there may be work
+	// for batches. It must not block; nil: nobody wants to know.
+	Batch   func()
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 }
@@ -105,6 +108,9 @@ func New(o Options) *Engine {
 	}
 	if o.Clock == nil {
 		o.Clock = lease.BootClock()
+	}
+	if o.Batch == nil {
+		o.Batch = func() {}
 	}
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)

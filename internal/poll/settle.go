@@ -28,6 +28,14 @@ func (u *unsettled) bytes() int {
 	return n
 }
 
+// batch is that of the row.
+func (u *unsettled) batch() task.BatchID {
+	if u.lease != nil {
+		return u.lease.Task().Batch
+	}
+	return u.judged.Batch
+}
+
 // settler gathers outcomes and settles them. While one settlement is under way, those that arrive wait and go together
 // in the next: an idle agent adds no delay, a busy one no statements.
 type settler struct {
@@ -201,10 +209,15 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	if err != nil {
 		return batch, err
 	}
+	moved := false
 	for i, u := range batch {
+		moved = moved || u.batch() != 0 && answers[i] == lease.Applied
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}
+	}
+	if moved {
+		s.e.o.Batch()
 	}
 	return again, nil
 }

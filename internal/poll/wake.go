@@ -60,6 +60,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 		hear := func(n News) {
 			if n&Asked != 0 {
 				e.keeper.Look()
+				e.o.Batch()
 			}
 			if n&Due != 0 {
 				w.call()

@@ -1,0 +1,57 @@
+package poll_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// grouped hands the rows of type b out as those of a batch.
+type grouped struct{ *wire }
+
+func (g grouped) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	tasks, err := g.wire.Claim(ctx, c)
+	for i := range tasks {
+		if tasks[i].Type == "b" {
+			tasks[i].Batch = 17
+		}
+	}
+	return tasks, err
+}
+
+func TestWhoKeepsBatchesHearsOfTheirRows(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		var calls atomic.Int64
+		r := newRig(t, store, doing(takes(time.Second)), func(r *rig) {
+			r.opts.Store, r.opts.Batch = grouped{r.wire}, func() { calls.Add(1) }
+		})
+		after(100 * time.Millisecond)
+		calls.Store(0) // it is told once listening has begun
+		r.insert(3)
+		after(1500 * time.Millisecond)
+		require.Zero(t, calls.Load(), "rows of no batch")
+		ids := r.insert(2, of("b"))
+		after(500 * time.Millisecond)
+		require.Zero(t, calls.Load(), "nothing has ended yet")
+		after(time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		require.Equal(t, int64(1), calls.Load(), "once for both")
+
+		r.insert(1)
+		after(100 * time.Millisecond)
+		running := r.insert(1)[0]
+		after(100 * time.Millisecond)
+		_, err := store.Cancel(t.Context(), running, "me")
+		require.NoError(t, err)
+		after(10 * time.Millisecond)
+		require.Equal(t, int64(2), calls.Load(), "somebody asked for something")
+		r.drain()
+	})
+}
