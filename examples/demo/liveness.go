@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/leasehold/leasehold/examples/internal/stage"
 )
 
 // hang has a task hang that may take ten minutes, and shows that it is caught by its silence.
 func (d *demo) hang(ctx context.Context) error {
-	d.say("Progress. photos.scan may take ten minutes, but has to tell every second that it gets on:")
+	d.Say("Progress. photos.scan may take ten minutes, but has to tell every second that it gets on:")
 	id, err := d.enqueue(ctx, "photos.scan", "will tell of 2 photos, and hang at the third")
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func (d *demo) hang(ctx context.Context) error {
 		return err
 	}
 	took := t.FinishedAt.Sub(t.ClaimedAt)
-	d.line("It told of %d of %d, and then nothing: %.1f s after its start it was stopped.",
+	d.Line("It told of %d of %d, and then nothing: %.1f s after its start it was stopped.",
 		t.Progress.Done, t.Progress.Total, took.Seconds())
 	if took > 10*time.Second {
 		return fmt.Errorf("a task that hung was caught only after %s", took)
@@ -40,26 +41,22 @@ const pages = 40 // of files/import.sh
 
 // cutOff kills the agent while it runs a task half-way, and shows that the next attempt goes on from there.
 func (d *demo) cutOff(ctx context.Context) error {
-	d.say("A longer task keeps a checkpoint, and is cut off:")
+	d.Say("A longer task keeps a checkpoint, and is cut off:")
 	id, err := d.enqueue(ctx, "book.import", fmt.Sprintf("will take %d pages in, and tell of each", pages))
 	if err != nil {
 		return err
 	}
 	d.want(id, "succeeded", 2, "lost", "succeeded")
-	if err := until(ctx, "some pages were noted", func() bool {
+	if err := stage.Until(ctx, "some pages were noted", func() bool {
 		at, err := d.task(ctx, id)
 		return err == nil && at.Checkpoint >= pages/4
 	}); err != nil {
 		return err
 	}
-	_ = d.agent.cmd.Process.Signal(syscall.SIGKILL) // that it has ended is waited for
 	killed := time.Now()
-	select {
-	case <-d.agent.ended:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := d.agent.Kill(ctx); err != nil {
+		return err
 	}
-	d.agent = nil
 	if err := d.outlived(ctx, killed); err != nil {
 		return err
 	}
@@ -74,20 +71,20 @@ func (d *demo) cutOff(ctx context.Context) error {
 
 // outlived waits until no process of the task is left, which no agent stops any more.
 func (d *demo) outlived(ctx context.Context, killed time.Time) error {
-	pids, err := readPids(filepath.Join(d.dir, "import.pids"))
+	pids, err := readPids(filepath.Join(d.Dir, "import.pids"))
 	if err != nil {
 		return err
 	}
-	if err := until(ctx, "the task's process was gone", func() bool { return !slices.ContainsFunc(pids, alive) }); err != nil {
+	if err := stage.Until(ctx, "the task's process was gone", func() bool { return !slices.ContainsFunc(pids, alive) }); err != nil {
 		return err
 	}
-	d.line("kill -9 of the agent. Its task, process %s, was gone %.1f s later.", join(pids), time.Since(killed).Seconds())
+	d.Line("kill -9 of the agent. Its task, process %s, was gone %.1f s later.", join(pids), time.Since(killed).Seconds())
 	return nil
 }
 
 // showResumed shows that the second attempt has begun where the first one was noted, and has done the rest once.
 func (d *demo) showResumed() error {
-	log, err := os.ReadFile(filepath.Join(d.dir, "import.log"))
+	log, err := os.ReadFile(filepath.Join(d.Dir, "import.log"))
 	if err != nil {
 		return err
 	}
@@ -103,10 +100,10 @@ func (d *demo) showResumed() error {
 	if len(first) == 0 || len(second) == 0 || len(done) != 2 {
 		return errors.New("book.import was not done by two attempts")
 	}
-	d.line("The first attempt did pages 1 to %d, the second one went on after the checkpoint: %d to %d.",
+	d.Line("The first attempt did pages 1 to %d, the second one went on after the checkpoint: %d to %d.",
 		first[len(first)-1], second[0], second[len(second)-1])
 	if again := first[len(first)-1] - second[0] + 1; again > 0 {
-		d.line("(%d came again: done, and not noted yet when the agent was killed.)", again)
+		d.Line("(%d came again: done, and not noted yet when the agent was killed.)", again)
 	}
 	for i, page := range second {
 		if page != second[0]+i {

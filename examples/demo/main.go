@@ -5,15 +5,20 @@ package main
 
 import (
 	"context"
-	"errors"
+	"embed"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/leasehold/leasehold/examples/internal/stage"
 )
+
+//go:embed files
+var files embed.FS
 
 func main() {
 	leasehold := flag.String("leasehold", "bin/leasehold", "the agent's `binary`")
@@ -34,36 +39,20 @@ func main() {
 	}
 }
 
-// mostTime is how long the demo may take.
-const mostTime = 55 * time.Second
-
-// runDemo makes a directory for the demo, plays it there and removes it.
-func runDemo(user context.Context, binary string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(user, mostTime, fmt.Errorf("it took more than %s", mostTime))
-	defer cancel()
-	if binary, err = filepath.Abs(binary); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "leasehold-demo-")
+// runDemo plays the demo.
+func runDemo(ctx context.Context, binary string) error {
+	root, err := fs.Sub(files, "files")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := newDemo(ctx, dir, binary)
-	if err != nil {
-		return err
-	}
-	d.say("Everything happens in %s, which is removed at the end.", dir)
-	err = errors.Join(d.play(ctx), d.close())
-	if user.Err() != nil {
-		return errors.New("interrupted")
-	}
-	if err != nil {
-		for _, p := range []*process{d.agent, d.shop} {
-			if p != nil {
-				fmt.Fprintf(os.Stderr, "\n--- what the %s said last ---\n%s", p.name, p.tail())
-			}
+	o := stage.Options{Name: "demo", Binary: binary, Most: 55 * time.Second, Files: root}
+	return stage.Play(ctx, o, func(ctx context.Context, s *stage.Stage) error {
+		listen, err := stage.FreeAddress(ctx) // the shop takes it, several times
+		if err != nil {
+			return err
 		}
-	}
-	return err
+		s.Env = append(s.Env, "SHOP_URL=http://"+listen, "WEBHOOK_SECRET="+stage.Secret())
+		d := &demo{Stage: s, listen: listen}
+		return d.play(ctx)
+	})
 }

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"embed"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -20,22 +14,17 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-//go:embed files
-var files embed.FS
+	"github.com/leasehold/leasehold/examples/internal/stage"
+)
 
 // demo is one play of it.
 type demo struct {
-	dir    string
-	binary string   // of the agent
-	listen string   // where the shop listens
-	env    []string // for agent and shop
-	began  time.Time
-	colour bool
+	*stage.Stage
+	listen string // where the shop listens
 
 	agents      int // that were started
-	agent, shop *process
+	agent, shop *stage.Process
 	wanted      []wanted // what should come of each task
 }
 
@@ -45,32 +34,6 @@ type wanted struct {
 	state   string
 	attempt int      // attempts that count
 	ends    []string // how its attempts ended; "undelivered" is left out where it may come any number of times
-}
-
-// newDemo writes the demo's files.
-func newDemo(ctx context.Context, dir, binary string) (*demo, error) {
-	root, err := fs.Sub(files, "files")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.CopyFS(dir, root); err != nil {
-		return nil, err
-	}
-	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	if err := free.Close(); err != nil { // the shop takes it over, several times
-		return nil, err
-	}
-	secret := make([]byte, 24)
-	_, _ = rand.Read(secret) // never fails
-	d := &demo{dir: dir, binary: binary, listen: free.Addr().String(), began: time.Now(), colour: hasColour()}
-	d.env = []string{
-		"SHOP_URL=http://" + d.listen, "WEBHOOK_SECRET=whsec_" + base64.StdEncoding.EncodeToString(secret),
-		"LEASEHOLD_CONFIG=", "LEASEHOLD_STORE=", // of whoever runs the demo: not meant for it
-	}
-	return d, nil
 }
 
 // play plays all of it, and prints the table at the end.
@@ -87,40 +50,25 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("And this is what happened (leasehold task list):")
+	d.Say("And this is what happened (leasehold task list):")
 	return d.report(os.Stdout, tasks)
-}
-
-// close stops what still runs, the agent last.
-func (d *demo) close() error {
-	var errs []error
-	for _, p := range []*process{d.shop, d.agent} {
-		if p != nil {
-			errs = append(errs, p.stop(20*time.Second))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func (d *demo) startAgent(ctx context.Context) (err error) {
 	d.agents++
 	name := "agent"
 	if d.agents == 1 {
-		d.say("The agent starts, on its embedded store: leasehold run")
+		d.Say("The agent starts, on its embedded store: leasehold run")
 	} else {
 		name = fmt.Sprintf("agent-%d", d.agents)
-		d.line("Another agent starts: leasehold run")
+		d.Line("Another agent starts: leasehold run")
 	}
-	if d.agent, err = start(ctx, d.dir, name, d.env, d.binary, "run"); err != nil {
-		return err
-	}
-	return until(ctx, "the agent was ready", func() bool {
-		return d.ended(d.agent) || strings.Contains(d.agent.tail(), "agent ready")
-	})
+	d.agent, err = d.StartAgent(ctx, name)
+	return err
 }
 
 func (d *demo) startShop(ctx context.Context) error {
-	d.say("A small application starts beside it: a shop, on http://%s", d.listen)
+	d.Say("A small application starts beside it: a shop, on http://%s", d.listen)
 	return d.openShop(ctx)
 }
 
@@ -130,43 +78,27 @@ func (d *demo) openShop(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if d.shop, err = start(ctx, d.dir, "shop", d.env, self, "-shop", d.listen); err != nil {
+	if d.shop, err = d.Start(ctx, "shop", self, "-shop", d.listen); err != nil {
 		return err
 	}
-	return until(ctx, "the shop listened", func() bool {
-		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", d.listen)
-		if err == nil {
-			err = conn.Close()
-		}
-		return err == nil || d.ended(d.shop)
-	})
-}
-
-// ended tells whether a process is over that should not be. What waits for it then goes on and fails.
-func (d *demo) ended(p *process) bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
+	return d.shop.Listens(ctx, d.listen)
 }
 
 // takeOrders has the shop enqueue by plain SQL, in the transaction of each order.
 func (d *demo) takeOrders(ctx context.Context) error {
-	d.say("Orders. The shop writes each, and two tasks with it, in one transaction, by plain INSERTs:")
+	d.Say("Orders. The shop writes each, and two tasks with it, in one transaction, by plain INSERTs:")
 	for _, item := range []string{"lamp", "chair", "chair"} {
 		status, tasks, err := d.order(ctx, item)
 		switch {
 		case err != nil:
 			return err
 		case status == http.StatusConflict:
-			d.line("POST /orders  %-7s 409  sold out: the order is rolled back, and its tasks with it", item)
+			d.Line("POST /orders  %-7s 409  sold out: the order is rolled back, and its tasks with it", item)
 			continue
 		case status != http.StatusCreated || len(tasks) != 2:
 			return fmt.Errorf("the shop answered an order with status %d and %d tasks", status, len(tasks))
 		}
-		d.line("POST /orders  %-7s 201  tasks %d and %d", item, tasks[0], tasks[1])
+		d.Line("POST /orders  %-7s 201  tasks %d and %d", item, tasks[0], tasks[1])
 		d.want(tasks[0], "succeeded", 1, "succeeded")
 		d.want(tasks[1], "succeeded", 2, "failed", "succeeded") // the shop answers 500 at first
 	}
@@ -201,14 +133,14 @@ func (d *demo) order(ctx context.Context, item string) (status int, tasks []int6
 
 // enqueueByCommand enqueues more from the command line.
 func (d *demo) enqueueByCommand(ctx context.Context) error {
-	d.say("More of them, from the command line. One is awaited:")
-	d.line("$ leasehold enqueue label.print --payload '{\"name\": \"Ada\"}' --wait")
-	out, err := d.leasehold(ctx, "enqueue", "label.print", "--payload", `{"name": "Ada"}`, "--wait")
+	d.Say("More of them, from the command line. One is awaited:")
+	d.Line("$ leasehold enqueue label.print --payload '{\"name\": \"Ada\"}' --wait")
+	out, err := d.Leasehold(ctx, "enqueue", "label.print", "--payload", `{"name": "Ada"}`, "--wait")
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(out) {
-		d.line("  %s", strings.TrimSpace(line))
+		d.Line("  %s", strings.TrimSpace(line))
 	}
 	var id int64
 	if _, err := fmt.Sscanf(out, "task %d enqueued", &id); err != nil {
@@ -228,7 +160,7 @@ func (d *demo) enqueueByCommand(ctx context.Context) error {
 
 // enqueue enqueues one task; what will become of it is for those who watch.
 func (d *demo) enqueue(ctx context.Context, typ, what string) (id int64, err error) {
-	out, err := d.leasehold(ctx, "enqueue", typ, "-o", "json")
+	out, err := d.Leasehold(ctx, "enqueue", typ, "-o", "json")
 	if err != nil {
 		return 0, err
 	}
@@ -238,7 +170,7 @@ func (d *demo) enqueue(ctx context.Context, typ, what string) (id int64, err err
 	if err := json.Unmarshal([]byte(out), &made); err != nil {
 		return 0, fmt.Errorf("read what enqueue printed: %w", err)
 	}
-	d.line("$ leasehold enqueue %-13s task %-3d %s", typ, made.ID, what)
+	d.Line("$ leasehold enqueue %-13s task %-3d %s", typ, made.ID, what)
 	return made.ID, nil
 }
 
@@ -253,7 +185,7 @@ func (d *demo) awaitAll(ctx context.Context) error {
 	for _, w := range d.wanted {
 		args = append(args, fmt.Sprint(w.id))
 	}
-	_, err := d.leasehold(ctx, args...)
+	_, err := d.Leasehold(ctx, args...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 4 { // one failed, as it should
 		err = nil
@@ -263,12 +195,12 @@ func (d *demo) awaitAll(ctx context.Context) error {
 
 // showKilled shows that of the task that hung no process is left.
 func (d *demo) showKilled(context.Context) error {
-	pids, err := readPids(filepath.Join(d.dir, "encode.pids"))
+	pids, err := readPids(filepath.Join(d.Dir, "encode.pids"))
 	if err != nil {
 		return err
 	}
 	left := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { return !alive(pid) })
-	d.say("video.encode ran into its timeout. Its processes were %s; of these run now: %d.", join(pids), len(left))
+	d.Say("video.encode ran into its timeout. Its processes were %s; of these run now: %d.", join(pids), len(left))
 	if len(pids) != 4 || len(left) > 0 {
 		return fmt.Errorf("the task that hung had %d processes instead of 4, and %d are left", len(pids), len(left))
 	}
@@ -277,8 +209,8 @@ func (d *demo) showKilled(context.Context) error {
 
 // whileTheShopIsDown sends a task to nobody.
 func (d *demo) whileTheShopIsDown(ctx context.Context) error {
-	d.say("The shop goes down, as if it were deployed anew:")
-	if err := d.shop.stop(5 * time.Second); err != nil {
+	d.Say("The shop goes down, as if it were deployed anew:")
+	if err := d.shop.Stop(5 * time.Second); err != nil {
 		return err
 	}
 	id, err := d.enqueue(ctx, "parcel.book", "nobody is there to take it")
@@ -286,25 +218,13 @@ func (d *demo) whileTheShopIsDown(ctx context.Context) error {
 		return err
 	}
 	d.want(id, "succeeded", 1, "succeeded") // undelivered attempts do not count
-	err = until(ctx, "the task was given back", func() bool {
+	err = stage.Until(ctx, "the task was given back", func() bool {
 		t, err := d.task(ctx, id)
 		return err == nil && slices.ContainsFunc(t.History, func(a attempt) bool { return a.Outcome == "undelivered" })
 	})
 	if err != nil {
 		return err
 	}
-	d.line("task %d could not be delivered: it waits, and lost no attempt. The shop comes back.", id)
+	d.Line("task %d could not be delivered: it waits, and lost no attempt. The shop comes back.", id)
 	return d.openShop(ctx)
-}
-
-// leasehold runs a command of the agent's binary and returns what it prints.
-func (d *demo) leasehold(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, d.binary, args...)
-	cmd.Dir, cmd.Env = d.dir, append(os.Environ(), d.env...)
-	var out, problem bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problem
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("leasehold %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(problem.String()))
-	}
-	return out.String(), nil
 }

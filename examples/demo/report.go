@@ -12,7 +12,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/mattn/go-isatty"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,7 +52,7 @@ func (t info) attempts() []attempt {
 // task reads one task.
 func (d *demo) task(ctx context.Context, id int64) (info, error) {
 	var t info
-	out, err := d.leasehold(ctx, "task", "show", fmt.Sprint(id), "-o", "json")
+	out, err := d.Leasehold(ctx, "task", "show", fmt.Sprint(id), "-o", "json")
 	if err != nil {
 		return t, err
 	}
@@ -63,7 +62,7 @@ func (d *demo) task(ctx context.Context, id int64) (info, error) {
 
 // tasks reads all that are there. None may be there but those that the demo knows of.
 func (d *demo) tasks(ctx context.Context) ([]info, error) {
-	out, err := d.leasehold(ctx, "task", "list", "-o", "json")
+	out, err := d.Leasehold(ctx, "task", "list", "-o", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -93,27 +92,26 @@ func (d *demo) report(out io.Writer, tasks []info) error {
 	t.AppendHeader(table.Row{"", "task", "type", "state", "attempts", "how they ended"})
 	wrong := 0
 	for i, task := range tasks {
-		mark, how := d.paint(text.FgGreen, "✓"), story(task)
+		mark, how := d.Mark(true), story(task)
 		if problem := d.wanted[i].compare(task); problem != "" {
-			mark, how = d.paint(text.FgRed, "✗"), how+"\n"+d.paint(text.FgRed, problem)
+			mark, how = d.Mark(false), how+"\n"+d.Paint(text.FgRed, problem)
 			wrong++
 		}
 		colour := text.FgGreen
 		if task.State != "succeeded" {
 			colour = text.FgRed
 		}
-		t.AppendRow(table.Row{mark, task.ID, task.Type, d.paint(colour, task.State), task.Attempt, how})
+		t.AppendRow(table.Row{mark, task.ID, task.Type, d.Paint(colour, task.State), task.Attempt, how})
 	}
-	took := time.Since(d.began).Round(100 * time.Millisecond)
 	if _, err := fmt.Fprintf(out, "\n%s\n\n", t.Render()); err != nil {
 		return err
 	}
 	if wrong > 0 {
 		return fmt.Errorf("%d of %d tasks did not go as they should", wrong, len(tasks))
 	}
-	d.say("All %d tasks went as they should, in %s. To try it yourself:", len(tasks), took)
-	d.line("bin/leasehold init && bin/leasehold dev     and, in another terminal:")
-	d.line("bin/leasehold enqueue hello --wait")
+	d.Say("All %d tasks went as they should, in %s. To try it yourself:", len(tasks), d.Took())
+	d.Line("bin/leasehold init && bin/leasehold dev     and, in another terminal:")
+	d.Line("bin/leasehold enqueue hello --wait")
 	return nil
 }
 
@@ -161,30 +159,6 @@ func storyWidth() int {
 		return longestStory
 	}
 	return min(max(int(size.Col)-others, least), longestStory)
-}
-
-// say prints a heading of the demo's, with the time since it began.
-func (d *demo) say(format string, args ...any) {
-	stamp := d.paint(text.Faint, fmt.Sprintf("%5.1f s", time.Since(d.began).Seconds()))
-	fmt.Printf("\n%s  %s\n", stamp, d.paint(text.Bold, fmt.Sprintf(format, args...)))
-}
-
-// line prints a line below a heading.
-func (d *demo) line(format string, args ...any) {
-	fmt.Printf("           "+format+"\n", args...)
-}
-
-// paint colours text where there is colour.
-func (d *demo) paint(c text.Color, s string) string {
-	if !d.colour {
-		return s
-	}
-	return c.Sprint(s)
-}
-
-// hasColour tells whether to use colour: on a terminal, unless NO_COLOR is set (https://no-color.org).
-func hasColour() bool {
-	return os.Getenv("NO_COLOR") == "" && isatty.IsTerminal(os.Stdout.Fd())
 }
 
 func join(numbers []int) string {
