@@ -14,12 +14,12 @@ import (
 
 // A renewal writes lease_until and nothing else, unless its task has said something, so it stays a heap-only update. FOR
 // NO KEY UPDATE passes an application that keeps the row with FOR KEY SHARE. There is no predicate on the state, so the
-// primary key is the only way to go; a row without lease_until is held by nobody. The ids ($2) are sorted; width_bucket
+// primary key is the only way to go; a row without claim is held by nobody. The ids ($2) are sorted; width_bucket
 // bisects them.
 const renewText = `
 WITH held AS MATERIALIZED (
     SELECT t.id FROM {schema}.task AS t
-    WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.lease_until IS NOT NULL
+    WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.claim IS NOT NULL
       AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -42,7 +42,7 @@ func renewSQL(more string) string { return strings.Replace(renewText, "{more}", 
 // The rows of those passed over that are still ours: somebody keeps them.
 const renewToldSQL = `
 SELECT t.id FROM {schema}.task AS t
-WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.lease_until IS NOT NULL
+WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.claim IS NOT NULL
   AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]`
 
 // Renew moves the ends of leases.

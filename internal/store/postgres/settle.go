@@ -19,8 +19,9 @@ import (
 //
 // The parameters are the columns of a table sorted by id. Finding the rows is a loop over primary key lookups, since a
 // LATERAL with FOR UPDATE can be nothing else. Released rows find their values by width_bucket, a bisection of the ids.
-// So there is no join, and nothing that the planner could do differently on a bad day. A row without lease_until is
-// held by nobody; its state is not asked, lest the planner take another index than the primary key's.
+// So there is no join, and nothing that the planner could do differently on a bad day. A row without claim is held by
+// nobody; its state is not asked, lest the planner take another index than the primary key's. A row that is released
+// keeps lease_until where something of the attempt may be at work until then.
 const settleSQL = `
 WITH hit AS MATERIALIZED (
     SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
@@ -32,7 +33,7 @@ WITH hit AS MATERIALIZED (
               ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint)
     CROSS JOIN LATERAL (
         SELECT * FROM {schema}.task AS held
-        WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.lease_until IS NOT NULL
+        WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.claim IS NOT NULL
           AND NOT (i.heedless AND held.cancel_asked IS NOT NULL)
         FOR UPDATE SKIP LOCKED
     ) AS t
@@ -69,8 +70,9 @@ WITH hit AS MATERIALIZED (
         progress = coalesce(nullif(($22::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
         message = coalesce(nullif(($23::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
         checkpoint = coalesce(nullif(($24::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
-        fence = t.fence + 1, claim = NULL, lease_until = NULL, claimed_at = NULL, cancel_asked = NULL, cancel_by = NULL,
-        ping_due = NULL, detached = NULL
+        lease_until = CASE WHEN ($6::boolean[])[width_bucket(t.id, $2::bigint[])] THEN t.lease_until END,
+        fence = t.fence + 1, claim = NULL, claimed_at = NULL, cancel_asked = NULL, cancel_by = NULL, ping_due = NULL,
+        detached = NULL
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
 ), history AS (
     INSERT INTO {schema}.attempt (
@@ -91,7 +93,7 @@ SELECT ours.id IS NOT NULL, ours.cancel_asked IS NOT NULL AND i.heedless,
 FROM unnest($2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY AS i (id, fence, heedless, place)
 LEFT JOIN LATERAL (
     SELECT t.id, t.cancel_asked FROM {schema}.task AS t
-    WHERE t.id = i.id AND t.fence = i.fence AND t.session = $1 AND t.lease_until IS NOT NULL LIMIT 1) AS ours ON true
+    WHERE t.id = i.id AND t.fence = i.fence AND t.session = $1 AND t.claim IS NOT NULL LIMIT 1) AS ours ON true
 LEFT JOIN LATERAL (
     SELECT t.id FROM {schema}.task AS t
     WHERE t.id = i.id AND t.fence = i.fence + 1 AND t.session = $1

@@ -23,7 +23,7 @@ WITH bound AS MATERIALIZED (
 ), gone AS (
     DELETE FROM {schema}.task AS t
     WHERE t.id = ANY ($2::bigint[]) AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])] AND t.session = $1
-      AND t.lease_until IS NOT NULL AND (SELECT set FROM bound)
+      AND t.claim IS NOT NULL AND (SELECT set FROM bound)
     RETURNING t.*, width_bucket(t.id, $2::bigint[]) AS place
 )
 INSERT INTO {schema}.task_archive (
