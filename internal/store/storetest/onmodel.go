@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -82,3 +84,59 @@ func (h *OnModel) Begin(testing.TB) Application { return h.Store.Begin() }
 
 // Twin is the outer harness itself.
 func (h *OnModel) Twin(testing.TB) Harness { return h.Self }
+
+// Produce begins a transaction in which an application inserts.
+func (h *OnModel) Produce(testing.TB) Producer { return h.Store.Produce() }
+
+// OperatorSQL is what the model does itself, with errors in the words of SQL.
+func (h *OnModel) OperatorSQL(testing.TB) OperatorSQL { return onModelSQL{h.Store} }
+
+// Audit reads what was noted.
+func (h *OnModel) Audit(testing.TB) []Audited {
+	var out []Audited
+	for _, a := range h.Noted() {
+		out = append(out, Audited(a))
+	}
+	return out
+}
+
+// BatchFailpoints are those of everything.
+func (h *OnModel) BatchFailpoints() []string { return h.Failpoints() }
+
+// onModelSQL speaks as a database does.
+type onModelSQL struct{ *model.Store }
+
+func (s onModelSQL) Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+	return inSQL(s.Store.Cancel(ctx, id, by))
+}
+
+func (s onModelSQL) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+	return inSQL(s.Store.Retry(ctx, id, by))
+}
+
+func (s onModelSQL) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+	return inSQL(s.Store.Rollback(ctx, id, by))
+}
+
+func (s onModelSQL) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
+	return inSQL(s.Store.CancelBatch(ctx, id, by))
+}
+
+func (s onModelSQL) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
+	return inSQL(s.Store.RetryBatch(ctx, id, by))
+}
+
+func (s onModelSQL) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
+	return inSQL(s.Store.RollbackBatch(ctx, id, by, force))
+}
+
+// inSQL says that there is no such thing as the functions of SQL do.
+func inSQL[A any](a A, err error) (A, error) {
+	switch {
+	case errors.Is(err, ops.ErrNoTask):
+		err = errors.New("there is no task of that id")
+	case errors.Is(err, ops.ErrNoBatch):
+		err = errors.New("there is no batch of that id")
+	}
+	return a, err
+}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
@@ -12,39 +11,31 @@ import (
 
 // Cancel calls a task off.
 func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer s.mu.Unlock()
-	if err := s.fail(beforeSettle); err != nil {
-		return "", err
-	}
-	r := s.live[id]
-	switch done := s.archive[id]; {
-	case r == nil && done == nil:
-		return "", fmt.Errorf("cancel task %d: %w", id, ops.ErrNoTask)
-	case r == nil:
-		return ops.Cancelled(done.State), nil
-	case r.State == task.StateRunning:
-		s.ask(r, by, now)
-		return ops.Cancelling, s.fail(afterSettle)
-	case r.State.Phase() == task.Run:
-		s.callOff(r, by, now)
-	}
-	return ops.Cancelled(r.State), s.fail(afterSettle)
+	return s.operate(ctx, verbCancel, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+		switch {
+		case r.State == task.StateRunning:
+			return ops.Cancelling, s.ask(r, by, now), nil
+		case r.State.Waiting() && r.State.Phase() == task.Run:
+			s.callOff(r, by, now, s.undone(r))
+			return ops.Became(r.State), true, nil
+		}
+		return ops.Became(r.State), false, nil
+	})
 }
 
 // ask notes that the attempt is to stop. The first who asked stands.
-func (s *Store) ask(r *Row, by string, now time.Time) {
-	if r.CancelAsked.IsZero() {
-		r.CancelAsked, r.CancelBy = now, by
-		s.tell(poll.Asked)
+func (s *Store) ask(r *Row, by string, now time.Time) (changed bool) {
+	if !r.CancelAsked.IsZero() {
+		return false
 	}
+	r.CancelAsked, r.CancelBy = now, by
+	s.tell(poll.Asked)
+	return true
 }
 
-// callOff ends a task that waits, or has it undone if it was ever started and can be.
-func (s *Store) callOff(r *Row, by string, now time.Time) {
+// callOff ends a task that waits, or has it undone if it was ever started and can be: not before nothing of it is at
+// work any more.
+func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	r.Outcome, r.Error = task.Cancelled, "cancelled before it started"
 	if r.Touched {
 		r.Error = "cancelled while it waited"
@@ -53,9 +44,12 @@ func (s *Store) callOff(r *Row, by string, now time.Time) {
 		r.Error += ", by " + by
 	}
 	r.Fence++
-	if p := s.policies[r.Policy]; r.Touched && p.Rollback != nil {
-		r.State = task.StateRollbackPending
+	if r.Touched && can {
+		r.State, r.Cause = task.StateRollbackPending, task.Cancelled
 		r.Attempt, r.GiveBacks, r.RunAt = 0, 0, now
+		if r.LeaseEnd.After(now) {
+			r.RunAt = r.LeaseEnd
+		}
 		s.tell(poll.Due)
 		return
 	}
@@ -63,4 +57,17 @@ func (s *Store) callOff(r *Row, by string, now time.Time) {
 	r.CancelAsked, r.CancelBy = now, by
 	delete(s.live, r.ID)
 	s.archive[r.ID] = r
+}
+
+// undone tells whether the row is undone when it is given up: what the policy says that its last attempt started with.
+func (s *Store) undone(r *Row) bool { return s.policies[r.Policy].Policy.Rollback != nil }
+
+// undoable tells whether the row can be undone when somebody asks for that: its type may have got a rollback since.
+func (s *Store) undoable(r *Row) bool {
+	for _, p := range s.policies {
+		if p.Type == r.Type && p.Policy.Rollback != nil {
+			return true
+		}
+	}
+	return s.undone(r)
 }

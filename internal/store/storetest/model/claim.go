@@ -18,7 +18,7 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	var out []task.Task
 	for _, w := range c.Wants {
 		rows := s.rows(func(r *Row) bool {
-			return wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
+			return s.wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
 		})
 		inOrder(rows)
 		for _, r := range rows[:min(w.N, len(rows))] {
@@ -29,8 +29,12 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	return out, nil
 }
 
-// wanted tells whether a row waits for an agent of that region that wants w.
-func wanted(w poll.Want, r *Row, region string) bool {
+// wanted tells whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
+// starts; to be undone is another matter.
+func (s *Store) wanted(w poll.Want, r *Row, region string) bool {
+	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {
+		return false
+	}
 	return r.State.Waiting() && r.Type == w.Type && r.State.Phase() == w.Phase &&
 		(r.Region == "" || r.Region == region)
 }
@@ -73,7 +77,7 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 	}
 	defer s.mu.Unlock()
 	for _, w := range c.Wants {
-		for _, r := range s.rows(func(r *Row) bool { return wanted(w, r, c.Region) }) {
+		for _, r := range s.rows(func(r *Row) bool { return s.wanted(w, r, c.Region) }) {
 			left := max(r.RunAt.Sub(now), 0)
 			if !ok || left < in {
 				in, ok = left, true

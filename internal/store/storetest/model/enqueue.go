@@ -36,6 +36,9 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 	if there := s.keyed(row); there != nil {
 		return there.ID, false, nil
 	}
+	if err := s.admits(row.Batch); err != nil {
+		return 0, false, err
+	}
 	s.add(row)
 	return row.ID, true, nil
 }
@@ -58,6 +61,9 @@ func (s *Store) Insert(ctx context.Context, requests ...ops.Request) ([]task.ID,
 		if s.keyed(row) != nil || row.Key != "" && keys[key] {
 			return nil, errKey
 		}
+		if err := s.admits(row.Batch); err != nil {
+			return nil, err
+		}
 		rows[i], keys[key] = row, true
 	}
 	ids := make([]task.ID, len(rows))
@@ -76,10 +82,12 @@ func (s *Store) keyed(row *Row) *Row {
 	return nil
 }
 
-// add gives the row its number, stores it, and wakes who listens.
+// add gives the row its number, if it has none, stores it, and wakes who listens.
 func (s *Store) add(row *Row) {
-	s.lastTask++
-	row.ID = s.lastTask
+	if row.ID == 0 {
+		s.lastTask++
+		row.ID = s.lastTask
+	}
 	s.live[row.ID] = row
 	s.tell(poll.Due)
 }
@@ -98,7 +106,7 @@ func makeRow(r ops.Request, now time.Time) (*Row, error) {
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
-		Payload: r.Payload, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		Payload: r.Payload, UndoPayload: r.RollbackPayload, Batch: r.Batch, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
@@ -123,6 +131,8 @@ func makeRow(r ops.Request, now time.Time) (*Row, error) {
 		return bad("max_attempts %d is not within 1..%d", r.MaxAttempts, maxAttempts)
 	case !json.Valid(row.Payload):
 		return bad("the payload is not JSON")
+	case row.UndoPayload != nil && !json.Valid(row.UndoPayload):
+		return bad("the rollback payload is not JSON")
 	case len(row.Labels) > maxLabels:
 		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)
 	}

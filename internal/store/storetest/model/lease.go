@@ -20,7 +20,7 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
 	s.see(s.lastSession, a, now)
 	for hash, p := range a.Policies {
 		if _, there := s.policies[hash]; !there {
-			s.policies[hash] = p.Policy
+			s.policies[hash] = p
 		}
 	}
 	return s.lastSession, nil
@@ -157,7 +157,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 	out := map[task.PolicyHash]task.Policy{}
 	for _, h := range hashes {
 		if p, there := s.policies[h]; there {
-			out[h] = p
+			out[h] = p.Policy
 		}
 	}
 	return out, nil

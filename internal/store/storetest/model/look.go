@@ -63,6 +63,7 @@ func matches(f ops.Filter, r *Row) bool {
 	}
 	return (f.Type == "" || f.Type == r.Type) &&
 		(f.Key == "" || f.Key == r.Key) &&
+		(f.Batch == 0 || f.Batch == r.Batch) &&
 		(f.Before == 0 || r.ID < f.Before) &&
 		(len(f.States) == 0 || slices.Contains(f.States, r.State))
 }
@@ -79,6 +80,7 @@ func (s *Store) info(r *Row) ops.Info {
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
 		CancelAsked: known(r.CancelAsked), CancelBy: r.CancelBy, Detached: r.Detached,
+		Batch: r.Batch, Round: r.Round, RollbackPayload: r.UndoPayload, Cause: r.Cause,
 	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name
@@ -125,6 +127,7 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 			stats.OldestDue[r.Type] = max(stats.OldestDue[r.Type], ago)
 		}
 	}
+	stats.BatchTasks = s.unended()
 	for of, n := range counts {
 		stats.Waiting = append(stats.Waiting, ops.TypeCount{Type: of.Type, State: of.State, N: n})
 	}
@@ -134,7 +137,8 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 // Ping finds the store well.
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 
-// Maintain removes what finished more than retention ago, its history, and sessions that nobody has seen for long.
+// Maintain removes what finished more than retention ago, its history, batches of which nothing is left, and sessions
+// that nobody has seen for long. What belongs to a batch that has not ended stays.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -142,10 +146,19 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	}
 	defer s.mu.Unlock()
 	for id, r := range s.archive {
-		if now.Sub(r.FinishedAt) > retention {
+		b := s.batches[r.Batch]
+		if now.Sub(r.FinishedAt) > retention && (b == nil || b.ended()) {
+			if b != nil {
+				b.Gone[r.State]++
+			}
 			delete(s.archive, id)
 			delete(s.attempts, id)
 			removed++
+		}
+	}
+	for id, b := range s.batches {
+		if b.ended() && now.Sub(b.EndedAt) > retention && len(s.of(id)) == 0 {
+			delete(s.batches, id)
 		}
 	}
 	for session, a := range s.agents {

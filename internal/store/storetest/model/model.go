@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Canceller and ops.Maintenance.
-// Make it with New.
+// Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Operator, ops.Batches,
+// ops.Maintenance and batch.Store. Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
@@ -29,13 +30,17 @@ type Store struct {
 	mu          sync.Mutex
 	lastTask    task.ID
 	lastSession task.Session
+	lastBatch   task.BatchID
 	live        map[task.ID]*Row // the hot table
 	archive     map[task.ID]*Row
 	attempts    map[task.ID][]Attempt // the history, oldest first
 	agents      map[task.Session]*Agent
-	policies    map[task.PolicyHash]task.Policy
+	policies    map[task.PolicyHash]lease.NamedPolicy
 	kept        map[task.ID]int // rows that transactions of applications keep where they are, and how many do
 	listeners   map[*func(poll.News)]struct{}
+	batches     map[task.BatchID]*Batch
+	operations  []*Operation // oldest first; those that are over stay
+	audit       []Audit
 }
 
 // Row is a task as it is stored.
@@ -53,6 +58,8 @@ type Row struct {
 	CreatedBy   string
 	MaxAttempts int
 	CreatedAt   time.Time
+	Batch       task.BatchID    // 0: none
+	UndoPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 
 	Attempt   int
 	GiveBacks int
@@ -61,12 +68,14 @@ type Row struct {
 	Session   task.Session // the last holder, also once it holds the row no longer; the state tells that
 	Claim     int64        // 0 where no claim holds it
 	Policy    task.PolicyHash
-	LeaseEnd  time.Time // zero where nobody holds it
+	LeaseEnd  time.Time // zero where nobody holds it, and nothing of an earlier hold may be at work
 	ClaimedAt time.Time // zero where nobody holds it
 	Deadline  time.Time // zero: none, or never claimed
 	Outcome   task.Verdict
 	Error     string
-	Result    json.RawMessage
+	Result    json.RawMessage // of the run, in the rollback too
+	Cause     task.Verdict    // how its forward life ended, of a row that is or was undone
+	Round     int             // how often an operator has retried it
 
 	// What the task said of itself; it stays until there is something new, also from attempt to attempt.
 	Progress   json.RawMessage
@@ -107,9 +116,10 @@ func New(clock func() time.Time) *Store {
 		archive:   map[task.ID]*Row{},
 		attempts:  map[task.ID][]Attempt{},
 		agents:    map[task.Session]*Agent{},
-		policies:  map[task.PolicyHash]task.Policy{},
+		policies:  map[task.PolicyHash]lease.NamedPolicy{},
 		kept:      map[task.ID]int{},
 		listeners: map[*func(poll.News)]struct{}{},
+		batches:   map[task.BatchID]*Batch{},
 	}
 }
 
@@ -172,7 +182,7 @@ func (r *Row) task() task.Task {
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
-		Deadline: r.Deadline,
+		Deadline: r.Deadline, Batch: r.Batch, Round: r.Round, RollbackPayload: r.UndoPayload, Cause: r.Cause,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

@@ -94,7 +94,8 @@ type terms struct {
 }
 
 func (s *Store) terms(r *Row) (t terms, known bool) {
-	p, known := s.policies[r.Policy]
+	stored, known := s.policies[r.Policy]
+	p := stored.Policy
 	if r.State.Phase() == task.Rollback && p.Rollback != nil {
 		return terms{Undo: *p.Rollback}, known
 	}

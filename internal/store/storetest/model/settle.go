@@ -57,6 +57,7 @@ func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) l
 		return lease.Busy
 	}
 	s.remember(session, e, now)
+	s.tally(r, e)
 	r.end(e)
 	if e.Next.State.Finished() {
 		r.finish(e, now)
@@ -104,14 +105,17 @@ func (s *Store) remember(session task.Session, e poll.Settlement, now time.Time)
 
 // end is what every settlement does to its row. The session stays, so that a repeat is recognised.
 func (r *Row) end(e poll.Settlement) {
+	if e.Outcome.Result != nil && r.State.Phase() == task.Run {
+		r.Result = e.Outcome.Result
+	}
+	if e.Next.State == task.StateRollbackPending && r.State != task.StateRollbackRunning {
+		r.Cause = r.cause(e.Outcome.Verdict)
+	}
 	r.State = e.Next.State
 	r.Fence++
 	r.Attempt, r.GiveBacks, r.Touched = e.Next.Attempt, e.Next.GiveBacks, e.Next.Touched
 	if verdict, why, keep := e.Tells(); !keep {
 		r.Outcome, r.Error = verdict, why
-	}
-	if e.Outcome.Result != nil {
-		r.Result = e.Outcome.Result
 	}
 	r.note(e.Notes)
 	r.Detached, r.PingDue = false, time.Time{}
@@ -126,6 +130,18 @@ func (r *Row) finish(e poll.Settlement, now time.Time) {
 	}
 }
 
+// cause is why a row is undone whose forward life an attempt has ended. An end that gives the attempt back ends that life
+// only where its deadline has passed.
+func (r *Row) cause(v task.Verdict) task.Verdict {
+	switch {
+	case r.cancelAsked() || r.State == task.StateCancelled:
+		return task.Cancelled
+	case v.GivesBack():
+		return task.Failed
+	}
+	return v
+}
+
 // release is the rest of it for a row that waits again.
 func (r *Row) release(e poll.Settlement, now time.Time) {
 	if !e.Silent || e.Next.Delay > 0 { // a row that was never started keeps its place
@@ -135,6 +151,9 @@ func (r *Row) release(e poll.Settlement, now time.Time) {
 		}
 		r.RunAt = due
 	}
-	r.Claim, r.LeaseEnd, r.ClaimedAt = 0, time.Time{}, time.Time{}
+	if !e.Next.AfterLease { // else something of the attempt may be at work until then, whatever becomes of the row
+		r.LeaseEnd = time.Time{}
+	}
+	r.Claim, r.ClaimedAt = 0, time.Time{}
 	r.CancelAsked, r.CancelBy = time.Time{}, ""
 }

@@ -1,0 +1,206 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Batch is a group of tasks.
+type Batch struct {
+	ID            task.BatchID
+	Name          string
+	OnFailure     ops.OnFailure
+	FinishType    string // "": none
+	FinishPayload json.RawMessage
+	Labels        json.RawMessage // nil: none
+	CreatedBy     string
+	CreatedAt     time.Time
+	Sealed        bool
+
+	Round        int       // how often it was opened again
+	EndedAt      time.Time // zero: it has not
+	Stopping     bool      // nothing of it starts any more
+	Wish         string    // verbCancel, verbRollback or "", in this round
+	WishBy       string
+	ByFailure    bool  // the wish follows a failure
+	Attempts     int64 // that have ended, but silent ones
+	Failures     int64 // times that a task was given up as failed
+	FailuresSeen int64 // of these, what has been acted on
+
+	Gone map[task.State]int64 // tasks past their retention
+	open int                  // transactions of applications that have inserted into it
+}
+
+func (b *Batch) ended() bool { return !b.EndedAt.IsZero() }
+
+// of lists the rows of a batch, by id.
+func (s *Store) of(id task.BatchID) []*Row {
+	var out []*Row
+	for _, table := range []map[task.ID]*Row{s.live, s.archive} {
+		for _, r := range table {
+			if id != 0 && r.Batch == id {
+				out = append(out, r)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *Row) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// tally counts the end of an attempt.
+func (s *Store) tally(r *Row, e poll.Settlement) {
+	b := s.batches[r.Batch]
+	if b == nil || e.Silent {
+		return
+	}
+	b.Attempts++
+	failed := e.Next.State == task.StateFailed
+	undone := e.Next.State == task.StateRollbackPending && r.cause(e.Outcome.Verdict) != task.Cancelled
+	if r.State == task.StateRunning && (failed || undone) {
+		b.Failures++
+	}
+}
+
+// survey counts the rows of a batch, and says where it stands.
+func (s *Store) survey(b *Batch) ops.BatchInfo {
+	in := maps.Clone(b.Gone)
+	for _, r := range s.of(b.ID) {
+		in[r.State]++
+	}
+	i := ops.BatchInfo{
+		ID: b.ID, Name: b.Name, OnFailure: b.OnFailure, Sealed: b.Sealed, Stopping: b.Stopping, Round: b.Round,
+		Waiting: in[task.StatePending] + in[task.StateRetryPending], Running: in[task.StateRunning],
+		Undoing:   in[task.StateRollbackPending] + in[task.StateRollbackRunning],
+		Succeeded: in[task.StateSucceeded], Failed: in[task.StateFailed], Cancelled: in[task.StateCancelled],
+		RolledBack: in[task.StateRolledBack], RollbackFailed: in[task.StateRollbackFailed],
+		FinishType: b.FinishType, Labels: b.Labels, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt,
+		EndedAt: known(b.EndedAt), WishBy: b.WishBy,
+	}
+	i.Live = i.Waiting + i.Running + i.Undoing
+	for _, n := range in {
+		i.Total += n
+	}
+	if i.Total > 0 {
+		done := float64(i.Total-i.Live) / float64(i.Total)
+		i.Progress = &done
+	}
+	for _, o := range s.operations {
+		if o.Batch == b.ID {
+			i.Refused = o.Refused
+			if !o.Over {
+				i.Operation = o.Verb
+			}
+		}
+	}
+	i.State = b.state(&i)
+	return i
+}
+
+// state is where a batch stands.
+func (b *Batch) state(i *ops.BatchInfo) ops.BatchState {
+	if b.ended() {
+		return b.end(i)
+	}
+	switch {
+	case b.Wish == verbRollback, i.Undoing > 0 && i.Live == i.Undoing:
+		return ops.BatchRollingBack
+	case b.Attempts > 0, i.Running > 0, i.Undoing > 0, i.Live < i.Total:
+		return ops.BatchRunning
+	}
+	return ops.BatchPending
+}
+
+// end is how a batch has ended.
+func (b *Batch) end(i *ops.BatchInfo) ops.BatchState {
+	switch {
+	case i.RollbackFailed > 0:
+		return ops.BatchRollbackFailed
+	case b.Wish == verbRollback:
+		return ops.BatchRolledBack
+	case b.Wish == verbCancel && !b.ByFailure && i.Cancelled > 0:
+		return ops.BatchCancelled
+	case i.Total > 0 && i.RolledBack == i.Total:
+		return ops.BatchRolledBack
+	case i.Failed+i.RolledBack > 0 && i.Succeeded > 0:
+		return ops.BatchPartiallyFailed
+	case i.Failed+i.RolledBack > 0:
+		return ops.BatchFailed
+	case i.Cancelled > 0:
+		return ops.BatchCancelled
+	}
+	return ops.BatchSucceeded
+}
+
+// GetBatch returns a batch.
+func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchInfo, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	b := s.batches[id]
+	if b == nil {
+		return nil, fmt.Errorf("get batch %d: %w", id, ops.ErrNoBatch)
+	}
+	i := s.survey(b)
+	return &i, nil
+}
+
+// ListBatches returns batches that match, newest first.
+func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) ([]ops.BatchInfo, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var out []ops.BatchInfo
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.batches))) {
+		i := s.survey(s.batches[id])
+		if (f.Name == "" || f.Name == i.Name) && (f.Before == 0 || id < f.Before) &&
+			(len(f.States) == 0 || slices.Contains(f.States, i.State)) {
+			out = append(out, i)
+		}
+	}
+	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
+}
+
+// BatchFailures groups what went wrong in a batch.
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]ops.FailureGroup, error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	if s.batches[id] == nil {
+		return nil, fmt.Errorf("failures of batch %d: %w", id, ops.ErrNoBatch)
+	}
+	var f ops.Failures
+	for _, r := range slices.Backward(s.of(id)) {
+		if r.State == task.StateFailed || r.State == task.StateRollbackFailed {
+			f.Add(r.ID, r.Error)
+		}
+	}
+	return f.Groups(limit), nil
+}
+
+// unended counts the tasks of batches that have not ended.
+func (s *Store) unended() map[string]int64 {
+	out := map[string]int64{}
+	for _, b := range s.batches {
+		if i := s.survey(b); !b.ended() {
+			for name, n := range map[string]int64{
+				"waiting": i.Waiting, "running": i.Running, "undoing": i.Undoing, "succeeded": i.Succeeded, "failed": i.Failed,
+				"cancelled": i.Cancelled, "rolled_back": i.RolledBack, "rollback_failed": i.RollbackFailed,
+			} {
+				out[name] += n
+			}
+		}
+	}
+	return out
+}

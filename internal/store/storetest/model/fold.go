@@ -1,0 +1,103 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Fold acts on failures, and ends batches that are done. There is nothing to sum: rows are counted when somebody looks.
+func (s *Store) Fold(ctx context.Context, limit int) (batch.Folded, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return batch.Folded{}, err
+	}
+	defer s.mu.Unlock()
+	if err := s.fail(beforeSettle); err != nil {
+		return batch.Folded{}, err
+	}
+	var f batch.Folded
+	for _, id := range slices.Sorted(maps.Keys(s.batches)) {
+		b := s.batches[id]
+		if f.Batches == limit || b.ended() {
+			continue
+		}
+		acted := s.act(b, now)
+		ended := s.done(b)
+		if ended {
+			s.end(b, now)
+			f.Ended++
+			f.Ends = append(f.Ends, s.summary(b))
+		}
+		if acted {
+			f.Acted++
+			sum := s.summary(b)
+			sum.State = b.Wish
+			f.Acts = append(f.Acts, sum)
+		}
+		if acted || ended {
+			f.Batches++
+		}
+	}
+	return f, s.fail(afterSettle)
+}
+
+// act does what is to follow a failure.
+func (s *Store) act(b *Batch, now time.Time) bool {
+	if b.Failures <= b.FailuresSeen || b.Wish != "" {
+		return false
+	}
+	b.FailuresSeen = b.Failures
+	var verb, answer string
+	switch b.OnFailure {
+	case ops.OnFailureContinue:
+		return false
+	case ops.OnFailureCancel:
+		verb, answer = verbCancel, string(ops.Cancelling)
+	case ops.OnFailureRollback:
+		verb, answer = verbRollback, string(ops.BatchRollingBack)
+	}
+	s.stop(b, verb, onFailure, now)
+	s.audit = append(s.audit, Audit{Who: onFailure, Verb: verb, Batch: b.ID, Answer: answer})
+	return true
+}
+
+// done tells whether nothing of a batch is left to do, and nothing can come.
+func (s *Store) done(b *Batch) bool {
+	busy := s.unfinished(func(o *Operation) bool { return o.Batch == b.ID }) != nil
+	return b.Sealed && b.open == 0 && !busy && s.survey(b).Live == 0
+}
+
+// end ends a batch, and inserts the row that tells of it.
+func (s *Store) end(b *Batch, now time.Time) {
+	b.EndedAt = now
+	if b.FinishType == "" {
+		return
+	}
+	i := s.survey(b)
+	var payload map[string]any
+	// It was looked at when the batch was inserted.
+	_ = json.Unmarshal(b.FinishPayload, &payload)
+	payload["batch"] = map[string]any{
+		"id": b.ID, "name": b.Name, "state": i.State, "round": b.Round, "total": i.Total, "succeeded": i.Succeeded,
+		"failed": i.Failed, "cancelled": i.Cancelled, "rolled_back": i.RolledBack, "rollback_failed": i.RollbackFailed,
+	}
+	text, _ := json.Marshal(payload) // of what was JSON
+	s.add(&Row{
+		Type: b.FinishType, State: task.StatePending, Payload: text, CreatedBy: "leasehold", CreatedAt: now, RunAt: now,
+	})
+}
+
+func (s *Store) summary(b *Batch) batch.Summary {
+	i := s.survey(b)
+	return batch.Summary{
+		ID: b.ID, Name: b.Name, State: string(i.State), Round: b.Round, Total: i.Total, Succeeded: i.Succeeded,
+		Failed: i.Failed, Cancelled: i.Cancelled, RolledBack: i.RolledBack, RollbackFailed: i.RollbackFailed,
+	}
+}

@@ -1,0 +1,184 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// What operators want: verbs of operations and of the audit.
+const (
+	verbCancel   = "cancel"
+	verbRetry    = "retry"
+	verbRollback = "rollback"
+)
+
+// Audit is one thing that somebody wanted and that changed something.
+type Audit struct {
+	Who, Verb string
+	Task      task.ID
+	Batch     task.BatchID
+	Answer    string
+}
+
+// refused is the answer to a wish that must not be.
+func refused(format string, a ...any) error {
+	return &ops.RefusedError{Text: fmt.Sprintf(format, a...)}
+}
+
+// operate does to one task what an operator wants, and notes it if that changed anything.
+func (s *Store) operate(
+	ctx context.Context, verb string, id task.ID, by string,
+	do func(r *Row, now time.Time) (became ops.Became, changed bool, err error),
+) (ops.Became, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer s.mu.Unlock()
+	if err := s.fail(beforeSettle); err != nil {
+		return "", err
+	}
+	r := cmp.Or(s.live[id], s.archive[id])
+	if r == nil {
+		return "", fmt.Errorf("%s task %d: %w", verb, id, ops.ErrNoTask)
+	}
+	became, changed, err := do(r, now)
+	if err != nil {
+		return "", err
+	}
+	if changed {
+		s.audit = append(s.audit, Audit{Who: by, Verb: verb, Task: id, Answer: string(became)})
+	}
+	return became, s.fail(afterSettle)
+}
+
+// Retry revives a task.
+func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+	return s.operate(ctx, verbRetry, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+		if !retryable(r) {
+			return ops.Became(r.State), false, nil
+		}
+		b := s.batches[r.Batch]
+		if o := s.unfinished(func(o *Operation) bool { return o.Task == id }); o != nil {
+			return "", false, refused("task %d is to be rolled back: wait for that", id)
+		}
+		if b != nil && !b.ended() && b.Wish != "" {
+			return "", false, refused("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", id, b.ID, b.Wish)
+		}
+		if err := s.keyTaken(r); err != nil {
+			return "", false, err
+		}
+		s.reopen(b)
+		s.revive(r, now)
+		return ops.Became(r.State), true, nil
+	})
+}
+
+// retryable tells whether a task can be revived.
+func retryable(r *Row) bool {
+	return r.State == task.StateFailed || r.State == task.StateCancelled || r.State == task.StateRolledBack
+}
+
+// keyTaken refuses to bring a task back whose key is another's by now.
+func (s *Store) keyTaken(r *Row) error {
+	if there := s.keyed(r); there != nil {
+		return refused("task %d is live with the key %q: wait for it or cancel it", there.ID, r.Key)
+	}
+	return nil
+}
+
+// revive lets a finished task run again, with a fresh budget. What it knows of how far it was it keeps.
+func (s *Store) revive(r *Row, now time.Time) {
+	s.bringBack(r)
+	r.Touched = r.Touched && r.State != task.StateRolledBack
+	r.State, r.RunAt, r.Deadline = task.StatePending, now, time.Time{}
+	r.Round++
+	r.Cause, r.Result, r.Progress, r.Message = "", nil, nil, ""
+	s.tell(poll.Due)
+}
+
+// bringBack takes a finished task out of the archive. The attempt that ended it gets its history, if it has none.
+func (s *Store) bringBack(r *Row) {
+	if !r.ClaimedAt.IsZero() && r.State.Phase() == task.Run && !s.remembered(r) {
+		a := Attempt{Settled: r.Fence - 1, Attempt: ops.Attempt{
+			Fence: r.Fence - 1, Session: r.Session, Phase: task.Run, Attempt: r.Attempt, Outcome: r.Outcome, Error: r.Error,
+			Output: r.Output, Result: r.Result, State: r.State, StartedAt: known(r.StartedAt), EndedAt: r.FinishedAt,
+		}}
+		s.attempts[r.ID] = append(s.attempts[r.ID], a)
+	}
+	delete(s.archive, r.ID)
+	s.live[r.ID] = r
+	r.Fence++
+	r.Attempt, r.GiveBacks = 0, 0
+	r.ClaimedAt, r.LeaseEnd, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	r.CancelAsked, r.CancelBy, r.Output, r.Claim = time.Time{}, "", "", 0
+}
+
+// remembered tells whether the history has what ended the task.
+func (s *Store) remembered(r *Row) bool {
+	for _, a := range s.attempts[r.ID] {
+		if a.Settled == r.Fence-1 {
+			return true
+		}
+	}
+	return false
+}
+
+// Rollback has a task undone.
+func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+		switch {
+		case r.State.Phase() == task.Rollback || r.State == task.StateRolledBack:
+			return ops.Became(r.State), false, nil
+		case !s.undoable(r):
+			return "", false, refused("the type %q has no rollback", r.Type)
+		case r.State == task.StateRunning:
+			return ops.Cancelling, s.wishFor(r, by, now), nil
+		case r.State.Waiting():
+			s.callOff(r, by, now, true)
+			return ops.Became(r.State), true, nil
+		case !r.Touched:
+			return ops.Became(r.State), false, nil
+		}
+		if err := s.keyTaken(r); err != nil {
+			return "", false, err
+		}
+		s.reopen(s.batches[r.Batch])
+		s.undo(r, now)
+		return ops.Became(r.State), true, nil
+	})
+}
+
+// wishFor has a task that runs stopped, and undone once it has ended.
+func (s *Store) wishFor(r *Row, by string, now time.Time) (changed bool) {
+	s.ask(r, by, now)
+	if s.unfinished(func(o *Operation) bool { return o.Task == r.ID }) != nil {
+		return false
+	}
+	s.operations = append(s.operations, &Operation{Verb: verbRollback, Task: r.ID, Who: by, AskedAt: now})
+	return true
+}
+
+// undo has a finished task undone, from due on.
+func (s *Store) undo(r *Row, due time.Time) {
+	if r.State != task.StateRollbackFailed {
+		r.Cause = r.cause(r.Outcome)
+	}
+	s.bringBack(r)
+	r.State, r.RunAt = task.StateRollbackPending, due
+	s.tell(poll.Due)
+}
+
+// Noted is the audit, oldest first.
+func (s *Store) Noted() []Audit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.audit)
+}
