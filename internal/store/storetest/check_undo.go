@@ -2,20 +2,321 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 func undoChecks() []Check {
 	return []Check{
-		{"columns", with(undoColumns)},
+		{"a rollback payload by every way to enqueue", with(undoPayload)},
+		{"a batch by every way to enqueue", with(undoBatch)},
+		{"a rollback payload as it was", with(undoPayloads)},
+		{"what a rollback is told", with(undoTold)},
+		{"the cause is how the run ended", with(undoCause)},
+		{"the cause of a row that waited", with(undoCauseWaiting)},
+		{"the cause of a row that was to be cancelled", with(undoCauseAsked)},
+		{"the cause stays", with(undoCauseStays)},
+		{"the run's result stays", with(undoResult)},
+		{"the run's result stays when the rollback is completed", with(undoResultCompleted)},
+		{"a row of which something may be at work keeps its lease's end", with(undoLease)},
+		{"a row of which something may be at work is nobody's", with(undoLeaseNobodys)},
+		{"called off while something may be at work", with(undoLeaseCancelled)},
+		{"called off when nothing is at work any more", with(undoLeaseOver)},
 	}
 }
 
-func undoColumns(t testing.TB, h NewHarness) {
-	r := newRig(t, h)
-	id := r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})[0]
-	require.JSONEq(t, `{"was":"az1"}`, string(r.get(id).RollbackPayload))
+func undoPayload(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for name, add := range r.ways() {
+		none := r.get(add(ops.Request{Type: kind}))
+		require.Nil(t, none.RollbackPayload, name)
+		require.Empty(t, none.Cause, name)
+		require.Zero(t, none.Batch, name)
+		require.Zero(t, none.Round, name)
+		id := add(ops.Request{Type: "undoable", RollbackPayload: raw(`{"was":"az1"}`)})
+		sameOr(t, raw(`{"was":"az1"}`), r.get(id).RollbackPayload, name)
+		row := r.claimOne("undoable", task.Run)
+		sameOr(t, raw(`{"was":"az1"}`), row.RollbackPayload, name)
+		require.Empty(t, row.Cause, name)
+		require.Zero(t, row.Batch, name)
+		require.Zero(t, row.Round, name)
+		r.settled(finish(row))
+		sameOr(t, raw(`{"was":"az1"}`), r.get(id).RollbackPayload, name+", archived")
+		require.Empty(t, r.get(id).Cause, name)
+	}
+}
+
+func undoBatch(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	of, _ := r.batch(ops.BatchRequest{Open: true})
+	for name, add := range r.ways() {
+		id := add(ops.Request{Type: "of a batch", Batch: of})
+		require.Equal(t, of, r.get(id).Batch, name)
+		row := r.claimOne("of a batch", task.Run)
+		require.Equal(t, of, row.Batch, name)
+		r.settled(finish(row))
+		require.Equal(t, of, r.get(id).Batch, name)
+	}
+	other := r.insert(1)[0]
+	list := r.list(ops.Filter{Batch: of})
+	require.Len(t, list, 3)
+	require.NotContains(t, list, other)
+	require.Len(t, r.list(ops.Filter{}), 4)
+	require.Empty(t, r.list(ops.Filter{Batch: of + 1000}))
+}
+
+func undoPayloads(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, text := range []string{`null`, `0`, `[]`, `"text"`, `{"a":{"b":[1,2.5,null]},"ü":"☃"}`, `12345678901234567890.5`} {
+		id := r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(text)})[0]
+		sameOr(t, raw(text), r.get(id).RollbackPayload, text)
+		row := r.claimOne(kind, task.Run)
+		sameOr(t, raw(text), row.RollbackPayload, text)
+		r.settled(finish(row))
+	}
+	refused := expect(t, func(t testing.TB) { r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(`{`)}) })
+	require.NotEmpty(t, refused, "what is no JSON")
+}
+
+func undoTold(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	b, ids := r.batch(ops.BatchRequest{}, ops.Request{
+		Type: kind, Payload: raw(`{"to":"az2"}`), RollbackPayload: raw(`{"was":"az1"}`),
+	})
+	e := ended(r.claimOne(kind, task.Run), task.TimedOut, task.StateRollbackPending)
+	e.Outcome.Result = raw(`{"moved":3}`)
+	r.settled(e)
+	told := func(row task.Task) {
+		t.Helper()
+		require.Equal(t, ids[0], row.ID)
+		require.Equal(t, task.StateRollbackRunning, row.State)
+		require.Equal(t, task.TimedOut, row.Cause)
+		sameOr(t, raw(`{"moved":3}`), row.Result, "result")
+		sameOr(t, raw(`{"was":"az1"}`), row.RollbackPayload, "rollback payload")
+		sameOr(t, raw(`{"to":"az2"}`), row.Payload, "payload")
+		require.Equal(t, b, row.Batch)
+		require.Equal(t, 1, row.Attempt)
+		require.True(t, row.Touched)
+		require.Equal(t, &task.Previous{Outcome: task.TimedOut, Error: "it broke"}, row.Previous)
+	}
+	row := r.claimOne(kind, task.Rollback)
+	told(row)
+	again, err := r.Claimed(r.ctx, r.session, r.claims)
+	require.NoError(t, err)
+	require.Len(t, again, 1)
+	told(again[0])
+	// And whoever judges it is told the same.
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	swept := r.twin().sweep(10)
+	require.Len(t, swept, 1)
+	require.Equal(t, row.Fence+1, swept[0].Fence)
+	told(swept[0].Task)
+}
+
+func undoCause(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for verdict, cause := range map[task.Verdict]task.Verdict{
+		task.Failed: task.Failed, task.Rejected: task.Rejected, task.TimedOut: task.TimedOut, task.Stalled: task.Stalled,
+		task.Lost: task.Lost, task.Cancelled: task.Cancelled,
+		// These give the attempt back: only the task's deadline makes that the end of it.
+		task.Deferred: task.Failed, task.Superseded: task.Failed, task.Undelivered: task.Failed, task.Drained: task.Failed,
+	} {
+		row := r.heldUnder(beating())
+		r.settled(ended(row, verdict, task.StateRollbackPending))
+		require.Equal(t, cause, r.get(row.ID).Cause, verdict)
+		back := r.claimOne(kind, task.Rollback)
+		require.Equal(t, cause, back.Cause, verdict)
+		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
+		require.Equal(t, cause, r.get(row.ID).Cause, verdict)
+	}
+}
+
+func undoCauseWaiting(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row := r.heldUnder(beating())
+		r.settled(retry(row, time.Hour))
+		require.Empty(t, r.get(row.ID).Cause, way)
+		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		require.Equal(t, task.Cancelled, r.get(row.ID).Cause, way)
+		back := r.claimOne(kind, task.Rollback)
+		require.Equal(t, task.Cancelled, back.Cause, way)
+		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
+	}
+	for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled, task.StateRetryPending} {
+		require.Empty(t, r.get(r.standing(ops.Request{Type: kind}, s, true)).Cause, "%s is not rolled back", s)
+	}
+}
+
+func undoCauseAsked(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, verdict := range []task.Verdict{task.Cancelled, task.Failed, task.TimedOut, task.Drained} {
+		row := r.heldUnder(beating())
+		require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+		e := ended(row, verdict, task.StateRollbackPending)
+		e.CancelKnown = true
+		r.settled(e)
+		require.Equal(t, task.Cancelled, r.get(row.ID).Cause, verdict)
+		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	}
+}
+
+func undoCauseStays(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
+		row := r.heldUnder(beating())
+		r.settled(ended(row, task.Stalled, task.StateRollbackPending))
+		for _, verdict := range []task.Verdict{task.Failed, task.Lost, task.Deferred} {
+			r.settled(ended(r.claimOne(kind, task.Rollback), verdict, task.StateRollbackPending))
+			require.Equal(t, task.Stalled, r.get(row.ID).Cause, verdict)
+		}
+		back := r.claimOne(kind, task.Rollback)
+		require.Equal(t, task.Stalled, back.Cause)
+		require.Equal(t, task.Deferred, back.Previous.Outcome, "what became of the attempt before is another matter")
+		r.settled(ended(back, verdictFor(last), last))
+		require.Equal(t, task.Stalled, r.get(row.ID).Cause, last)
+	}
+}
+
+func undoResult(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, of := range []string{"", `{"moved":3}`} {
+		for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
+			row := r.heldUnder(beating())
+			e := ended(row, task.Failed, task.StateRollbackPending)
+			e.Outcome.Result = raw(of)
+			r.settled(e)
+			e = ended(r.claimOne(kind, task.Rollback), task.Failed, task.StateRollbackPending)
+			e.Outcome.Result = raw(`{"undone":1}`)
+			r.settled(e)
+			sameOr(t, raw(of), r.get(row.ID).Result, "while it is undone")
+			back := r.claimOne(kind, task.Rollback)
+			sameOr(t, raw(of), back.Result, "what the rollback is handed")
+			e = ended(back, verdictFor(last), last)
+			e.Outcome.Result = raw(`{"undone":2}`)
+			r.settled(e)
+			got := r.get(row.ID)
+			sameOr(t, raw(of), got.Result, string(last))
+			require.Len(t, got.History, 3)
+			sameOr(t, raw(of), got.History[0].Result, "the run's")
+			sameOr(t, raw(`{"undone":1}`), got.History[1].Result, "the first rollback's")
+			sameOr(t, raw(`{"undone":2}`), got.History[2].Result, "the second's")
+		}
+	}
+}
+
+func undoResultCompleted(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, complete := range r.completions() {
+		row := r.heldUnder(beating())
+		e := ended(row, task.Failed, task.StateRollbackPending)
+		e.Outcome.Result = raw(`{"moved":3}`)
+		r.settled(e)
+		back := r.claimOne(kind, task.Rollback)
+		require.True(t, complete(back.ID, back.Fence, `{"undone":1}`), way)
+		got := r.get(row.ID)
+		require.Equal(t, task.StateRolledBack, got.State, way)
+		sameOr(t, raw(`{"moved":3}`), got.Result, way)
+		sameOr(t, raw(`{"undone":1}`), got.History[1].Result, way)
+	}
+}
+
+// overHanging is a row that waits, due at once but for what may be at work of it.
+func (r *opsRig) overHanging(typ string) (row task.Task, info *ops.Info) {
+	r.t.Helper()
+	r.Insert(r.t, ops.Request{Type: typ})
+	row = r.claimOne(typ, task.Run)
+	e := ended(row, task.TimedOut, task.StateRetryPending)
+	e.Next.AfterLease = true
+	r.settled(e)
+	return row, r.get(row.ID)
+}
+
+func undoLease(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	row, got := r.overHanging(kind)
+	require.NotNil(t, got.LeaseEnd)
+	require.WithinDuration(t, row.LeaseEnd, *got.LeaseEnd, time.Millisecond)
+	require.WithinDuration(t, row.LeaseEnd, got.RunAt, time.Millisecond)
+	require.Nil(t, got.ClaimedAt)
+	r.Advance(t, beating().Window(task.Run)+time.Minute)
+	r.present()
+	again := r.claimOne(kind, task.Run)
+	near(t, r.now().Add(beating().Window(task.Run)), again.LeaseEnd)
+	require.Equal(t, again.LeaseEnd.UnixMilli(), r.leaseEnd(row.ID).UnixMilli())
+	r.settled(retry(again, time.Hour))
+	require.Nil(t, r.get(row.ID).LeaseEnd, "of that attempt nothing is left")
+
+	// Where it is due later than that anyway, the end is kept all the same.
+	r.Insert(t, ops.Request{Type: kind})
+	row = r.claimOne(kind, task.Run)
+	e := retry(row, 5*time.Hour)
+	e.Next.AfterLease = true
+	r.settled(e)
+	got = r.get(row.ID)
+	near(t, r.now().Add(5*time.Hour), got.RunAt)
+	require.NotNil(t, got.LeaseEnd)
+	require.WithinDuration(t, row.LeaseEnd, *got.LeaseEnd, time.Millisecond)
+}
+
+func undoLeaseNobodys(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	row, _ := r.overHanging(kind)
+	r.unchanged(row.ID, func() {
+		require.Empty(t, r.present().Held)
+		require.Equal(t, lease.Lost, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
+		require.Equal(t, lease.Lost, r.ping(row, lease.Ping{}).Answer)
+		require.Equal(t, lease.Lost, r.complete(row.ID, row.Fence, ""))
+		gone(t, r.holdSQL(row.ID, row.Fence))
+		require.Empty(t, r.claim(under(beating(), 1)), "not before the lease's end")
+		claimed, err := r.Claimed(r.ctx, r.session, r.claims)
+		require.NoError(t, err)
+		require.Empty(t, claimed)
+		require.Empty(t, r.sweep(10))
+	})
+	r.Advance(t, 2*time.Hour)
+	r.present()
+	require.Empty(t, r.sweep(10), "nor when that has passed")
+	require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
+}
+
+func undoLeaseCancelled(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row, _ := r.overHanging(kind)
+		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		got := r.get(row.ID)
+		require.WithinDuration(t, row.LeaseEnd, got.RunAt, time.Millisecond, way)
+		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), way)
+		in, ok, err := r.NextDue(r.ctx, poll.Claim{Session: r.session, Wants: []poll.Want{wantOf(kind, task.Rollback, 1)}})
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.InDelta(t, beating().Window(task.Run).Seconds(), in.Seconds(), slack.Seconds())
+		r.Advance(t, beating().Window(task.Run)+time.Minute)
+		r.present()
+		back := r.claimOne(kind, task.Rollback)
+		require.Equal(t, row.ID, back.ID, way)
+		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
+
+		row, _ = r.overHanging(oneWayKind)
+		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), "there is nothing to wait for")
+	}
+}
+
+func undoLeaseOver(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, cancel := range r.cancellations() {
+		row, _ := r.overHanging(kind)
+		r.Advance(t, 3*time.Hour)
+		r.present()
+		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		near(t, r.now(), r.get(row.ID).RunAt)
+		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	}
 }

@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// oneWayKind is a type that cannot be undone. kind can, whatever policy its row is claimed under.
+const oneWayKind = "suite.one_way"
+
+// farOff is when rows are due that nobody is to claim while a check lasts.
+const farOff = 1000 * time.Hour
+
+// oneWayPolicy is of tasks that cannot be undone. The policy is that of no other type.
+func oneWayPolicy() *task.Policy {
+	return &task.Policy{Timeout: 50 * time.Minute, Heartbeat: 10 * time.Minute, Stop: 3 * time.Minute}
+}
+
+// opsRig is a rig on a store that has operators and batches.
+type opsRig struct {
+	*liveRig
+	h NewHarness
+}
+
+func newOpsRig(t testing.TB, h NewHarness) *opsRig {
+	t.Helper()
+	r := &opsRig{newLiveRig(t, h), h}
+	r.declare(oneWayKind, oneWayPolicy())
+	return r
+}
+
+// declare has the store know the policy of a type.
+func (r *opsRig) declare(typ string, p *task.Policy) {
+	r.t.Helper()
+	a := agent("who declares " + typ)
+	a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash(): {Type: typ, Policy: *p}}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(r.t, err)
+}
+
+// twin is a second agent on the same store, by a connection of its own.
+func (r *opsRig) twin() *opsRig {
+	r.t.Helper()
+	o := r.second()
+	h, ok := o.Harness.(NewHarness)
+	require.True(r.t, ok)
+	return &opsRig{o, h}
+}
+
+// policyOf is what rows of a type are claimed under.
+func policyOf(typ string) *task.Policy {
+	if typ == oneWayKind {
+		return oneWayPolicy()
+	}
+	return beating()
+}
+
+// wantOf asks for n rows of a type and phase.
+func wantOf(typ string, phase task.Phase, n int) poll.Want {
+	p := policyOf(typ)
+	return poll.Want{Type: typ, Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash()}
+}
+
+// claimOne claims the one row that is due of a type and phase.
+func (r *opsRig) claimOne(typ string, phase task.Phase) task.Task {
+	r.t.Helper()
+	got := r.claim(wantOf(typ, phase, 2))
+	require.Len(r.t, got, 1)
+	return got[0]
+}
+
+// ended is a settlement with that verdict after which the task is in that state, touched, and due at once if it waits.
+func ended(row task.Task, v task.Verdict, s task.State) poll.Settlement {
+	e := finish(row)
+	e.Next.State = s
+	e.Outcome = task.Outcome{Verdict: v}
+	if v != task.Succeeded {
+		e.Outcome.Error = "it broke"
+	}
+	if s == task.StateRollbackPending && row.State == task.StateRunning {
+		e.Next.Attempt = 0
+	}
+	return e
+}
+
+// verdictFor is how an attempt has ended that left its task in that state.
+func verdictFor(s task.State) task.Verdict {
+	switch s {
+	case task.StateSucceeded, task.StateRolledBack:
+		return task.Succeeded
+	case task.StateCancelled:
+		return task.Cancelled
+	}
+	return task.Failed
+}
+
+// standing is a row of which no other row of its type is due, in that state; one that waits is not due for long. A row
+// that is not touched has been claimed, if its state says so, and given back or called off before anything of it started.
+func (r *opsRig) standing(q ops.Request, s task.State, touched bool) task.ID {
+	r.t.Helper()
+	if s == task.StatePending && !touched {
+		q.In = farOff
+		return r.Insert(r.t, q)[0]
+	}
+	id := r.Insert(r.t, q)[0]
+	row := r.claimOne(q.Type, task.Run)
+	require.Equal(r.t, id, row.ID)
+	if s == task.StateRunning && touched {
+		r.settled(retry(row, 0))
+		row = r.claimOne(q.Type, task.Run)
+	}
+	if s == task.StateRunning {
+		return id
+	}
+	through := s
+	if s.Phase() == task.Rollback || s == task.StateRolledBack || s == task.StateRollbackFailed {
+		through = task.StateRollbackPending
+	}
+	e := ended(row, verdictFor(through), through)
+	e.Next.Touched = touched
+	if s.Waiting() {
+		e.Next.Delay = farOff
+	}
+	r.settled(e)
+	if s == through {
+		return id
+	}
+	back := r.claimOne(q.Type, task.Rollback)
+	if s != task.StateRollbackRunning {
+		r.settled(ended(back, verdictFor(s), s))
+	}
+	return id
+}
+
+// batch creates a batch by plain SQL with rows in it, all in one transaction.
+func (r *opsRig) batch(b ops.BatchRequest, rows ...ops.Request) (task.BatchID, []task.ID) {
+	r.t.Helper()
+	p := r.h.Produce(r.t)
+	id, err := p.CreateBatch(r.ctx, b)
+	require.NoError(r.t, err)
+	require.Positive(r.t, id)
+	var ids []task.ID
+	for _, q := range rows {
+		q.Batch = id
+		got, err := p.Insert(r.ctx, q)
+		require.NoError(r.t, err)
+		ids = append(ids, got...)
+	}
+	require.NoError(r.t, p.Commit(r.ctx))
+	return id, ids
+}
+
+// sameOr asserts that two documents are the same, or that neither is there.
+func sameOr(t testing.TB, want, got json.RawMessage, what string) {
+	t.Helper()
+	if want == nil {
+		require.Nil(t, got, what)
+		return
+	}
+	require.NotNil(t, got, what)
+	sameJSON(t, string(want), got, "%s", what)
+}
