@@ -52,7 +52,7 @@ func rowValue(t *task.Task, fields []string) (cty.Value, error) {
 		case "region":
 			attrs[f] = orNull(t.Region)
 		case "data":
-			attrs[f], err = decodeJSON(t.Payload)
+			attrs[f], err = decodeJSON(t.Data())
 		case "labels":
 			attrs[f], err = decodeJSON(labels(t))
 		}
@@ -180,7 +180,7 @@ func stepName(step hcl.Traverser) (string, bool) {
 
 // raw finds the JSON that the path stands for; only for the fields that are JSON.
 func (p rowPath) raw(t *task.Task) (json.RawMessage, error) {
-	at := json.RawMessage(bytes.TrimSpace(t.Payload))
+	at := json.RawMessage(bytes.TrimSpace(t.Data()))
 	if p.field == "labels" {
 		at = labels(t)
 	}

@@ -50,7 +50,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done).
+// Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done), or that there
+// was none (Release) where it ended in its check. What became of the check they know already.
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 
 // Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: no subprocess outlives
@@ -68,23 +69,39 @@ func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhoo
 	return r.webhooks.Message(l, t, w)
 }
 
-// Run runs one attempt and says how it ended. It returns once nothing of the attempt is left: the process group is
-// empty, or the connection is closed or free for the next. It never takes longer than the lease.
+// Run runs one attempt, its check first if the type has one, and says how it ended. It returns once nothing of the attempt
+// is left: the process group is empty, or the connection is closed or free for the next. It never takes longer than the
+// lease.
 func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
-	row := l.Task()
-	if !r.breakers.Begin(t.Name, row.Phase(), row.ID) {
+	phase, target := l.Phase(), t.Target
+	if phase == task.Rollback {
+		target = t.Undo
+	}
+	if !r.breakers.Begin(t.Name, phase, l.Task().ID) {
 		return task.Outcome{
 			Verdict: task.Drained, Untouched: true,
 			Error: "its target is out of reach, and another task is trying it",
 		}
 	}
-	switch target := t.Target.(type) {
+	if phase == task.Run && t.Check != nil {
+		if o, over := r.check(l, t); over {
+			return o
+		}
+	}
+	return r.ask(l, t, target)
+}
+
+// ask runs an attempt, or a check, at its target.
+func (r *Runner) ask(l *lease.Lease, t *task.Type, target task.Target) task.Outcome {
+	row, phase := l.Task(), l.Phase()
+	switch target := target.(type) {
 	case *task.Webhook:
 		return r.webhooks.Run(l, t, target)
 	case *task.Command:
-		o := r.commands.Run(l, t, target, func() { r.breakers.Reached(t.Name, row.Phase(), row.ID) })
+		o := r.commands.Run(l, t, target, func() { r.breakers.Reached(t.Name, phase, row.ID) })
 		if o.Verdict == task.Undelivered {
-			r.log.Error("the command cannot be started", "task", row.ID, "type", t.Name, "fence", row.Fence, "error", o.Error)
+			r.log.Error("the command cannot be started",
+				"task", row.ID, "type", t.Name, "phase", phase, "fence", row.Fence, "error", o.Error)
 		}
 		return o
 	default:

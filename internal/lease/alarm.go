@@ -33,7 +33,7 @@ func (a *alarm) stop() {
 func (l *Lease) arm() {
 	a := &l.alarm
 	next := a.last
-	if _, heartbeat, stop := l.policy.Lengths(l.task.Phase()); heartbeat > 0 {
+	if _, heartbeat, stop := l.policy.Lengths(l.phase); heartbeat > 0 {
 		due, whole := a.due, l.end-stop
 		if a.doubted > 0 {
 			due = a.doubted + patience
@@ -86,7 +86,7 @@ const (
 // look says why the attempt must stop now, if it must. l.mu is held.
 func (l *Lease) look(now time.Duration) (*Cause, asking) {
 	a := &l.alarm
-	_, heartbeat, stop := l.policy.Lengths(l.task.Phase())
+	_, heartbeat, stop := l.policy.Lengths(l.phase)
 	switch {
 	case now >= a.last:
 		return l.timedOut(), nothing
@@ -116,7 +116,7 @@ func (l *Lease) timedOut() *Cause {
 	if l.alarm.byDeadline {
 		return &Cause{Verdict: task.TimedOut, Reason: "the task's deadline has come"}
 	}
-	timeout, _, _ := l.policy.Lengths(l.task.Phase())
+	timeout, _, _ := l.policy.Lengths(l.phase)
 	return &Cause{Verdict: task.TimedOut, Reason: fmt.Sprintf("ran longer than its timeout of %s", timeout)}
 }
 

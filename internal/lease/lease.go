@@ -38,6 +38,7 @@ func (c *Cause) Outcome() task.Outcome {
 type Lease struct {
 	task     *task.Task
 	policy   *task.Policy
+	phase    task.Phase
 	clock    Clock
 	warden   warden               // nil: nobody, so what the task says is known to all at once
 	presence func() time.Duration // local time at which the session's presence runs out
@@ -51,6 +52,9 @@ type Lease struct {
 	end     time.Duration // local time of the window's end, as far as the store has confirmed it
 	started time.Duration // local time; valid once isStart
 	isStart bool
+	ahead   time.Duration // what has to fit into the window before the attempt itself: its check
+	checked time.Duration // local time at which that began; valid once isCheck
+	isCheck bool
 	over    bool
 	alarm   alarm
 	said    said
@@ -79,14 +83,20 @@ const KillMargin = time.Second
 // New makes a lease on a task claimed at the local time claimed. presence tells when, in local time, the session's
 // presence runs out; nil: never.
 func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, claimed time.Duration, presence func() time.Duration) *Lease {
-	l := &Lease{task: t, policy: p, clock: clock, claimed: claimed, presence: presence}
-	l.end = claimed + p.Window(t.Phase())
+	l := &Lease{task: t, policy: p, phase: t.Phase(), clock: clock, claimed: claimed, presence: presence}
+	l.end = claimed + p.Window(l.phase)
+	if l.phase == task.Run {
+		l.ahead = p.Check
+	}
 	l.ctx, l.cancel = context.WithCancelCause(parent)
 	return l
 }
 
 // Task is the row; it is not to be changed.
 func (l *Lease) Task() *task.Task { return l.task }
+
+// Phase is what the lease is for: the row's phase, or task.Check.
+func (l *Lease) Phase() task.Phase { return l.phase }
 
 // Policy is the policy that the attempt started with.
 func (l *Lease) Policy() *task.Policy { return l.policy }
@@ -103,7 +113,7 @@ func (l *Lease) Start() {
 		return
 	}
 	l.isStart, l.started = true, l.clock.Now()
-	timeout, heartbeat, stop := l.policy.Lengths(l.task.Phase())
+	timeout, heartbeat, stop := l.policy.Lengths(l.phase)
 	length := l.length()
 	l.alarm.byDeadline = length < timeout
 	// A start that the store or the agent delayed does not move the lease's end.
@@ -117,29 +127,33 @@ func (l *Lease) Start() {
 	l.arm()
 }
 
-// Late tells whether so much of the window has passed that an attempt which starts now would be stopped before its time.
+// Late tells whether so much of the window has passed that an attempt which starts now, with its check if that is still
+// to come, would be stopped before its time.
 func (l *Lease) Late() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, heartbeat, stop := l.policy.Lengths(l.task.Phase())
+	_, heartbeat, stop := l.policy.Lengths(l.phase)
 	length := l.length()
 	if heartbeat > 0 {
 		length = min(length, heartbeat)
 	}
-	return l.end-stop-l.clock.Now() < length
+	return l.end-stop-l.clock.Now() < length+l.ahead
 }
 
-// Started tells how long ago the attempt started; ok is false where it has not.
+// Started tells how long ago the attempt started, or its check where it got no further; ok is false where neither did.
 func (l *Lease) Started() (ago time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.isStart && l.isCheck {
+		return l.clock.Now() - l.checked, true
+	}
 	return l.clock.Now() - l.started, l.isStart
 }
 
 // length is how long the attempt may take from its start: the timeout, or what is left until the task's deadline.
 func (l *Lease) length() time.Duration {
-	timeout, _, _ := l.policy.Lengths(l.task.Phase())
-	if d := l.task.Deadline; !d.IsZero() && l.task.Phase() != task.Rollback {
+	timeout, _, _ := l.policy.Lengths(l.phase)
+	if d := l.task.Deadline; !d.IsZero() && l.phase != task.Rollback {
 		if left := d.Sub(l.storeNow()); left < timeout {
 			return max(left, 0)
 		}
@@ -167,7 +181,7 @@ func (l *Lease) Remaining() time.Duration {
 func (l *Lease) remaining() time.Duration {
 	length := l.length()
 	if l.isStart {
-		timeout, _, _ := l.policy.Lengths(l.task.Phase())
+		timeout, _, _ := l.policy.Lengths(l.phase)
 		return max(min(timeout-(l.clock.Now()-l.started), length), 0)
 	}
 	return length
@@ -175,7 +189,7 @@ func (l *Lease) remaining() time.Duration {
 
 // Heartbeat is the longest silence that the attempt may keep; 0: no pings are due.
 func (l *Lease) Heartbeat() time.Duration {
-	_, heartbeat, _ := l.policy.Lengths(l.task.Phase())
+	_, heartbeat, _ := l.policy.Lengths(l.phase)
 	return heartbeat
 }
 
@@ -244,9 +258,9 @@ func (l *Lease) left() time.Duration {
 
 // longest is how long the window may be, whatever the task asks for.
 func (l *Lease) longest() time.Duration {
-	_, _, stop := l.policy.Lengths(l.task.Phase())
-	heartbeat, _, _ := l.policy.Liveness(l.task.Phase())
-	return max(l.policy.Window(l.task.Phase()), heartbeat+stop)
+	_, _, stop := l.policy.Lengths(l.phase)
+	heartbeat, _, _ := l.policy.Liveness(l.phase)
+	return max(l.policy.Window(l.phase), heartbeat+stop)
 }
 
 // Over tells whether Close has been called.
@@ -311,7 +325,7 @@ func (l *Lease) CancelAsked() bool {
 
 // askCancel stops the attempt because somebody wants the task cancelled. A rollback goes on.
 func (l *Lease) askCancel(why string) {
-	if l.task.Phase() == task.Rollback {
+	if l.phase == task.Rollback {
 		return
 	}
 	if why == "" {

@@ -64,7 +64,7 @@ func (l *Lease) take(p *Ping, now time.Duration) (pong Pong, by time.Duration) {
 	}
 	pong = Pong{Answer: Applied, Counted: true, Remaining: l.remaining()}
 	changed := l.note(p)
-	_, progress, _ := l.policy.Liveness(l.task.Phase())
+	_, progress, _ := l.policy.Liveness(l.phase)
 	if progress && !changed {
 		pong.Counted, pong.Reason = false, "progress did not change"
 		if p.Progress == nil && p.Checkpoint == nil {
@@ -89,11 +89,11 @@ func (l *Lease) take(p *Ping, now time.Duration) (pong Pong, by time.Duration) {
 
 // beat opens a new window, for a ping that counts. l.mu is held.
 func (l *Lease) beat(next, now time.Duration) {
-	_, heartbeat, _ := l.policy.Lengths(l.task.Phase())
+	_, heartbeat, _ := l.policy.Lengths(l.phase)
 	if heartbeat == 0 || !l.isStart {
 		return
 	}
-	most, _, _ := l.policy.Liveness(l.task.Phase())
+	most, _, _ := l.policy.Liveness(l.phase)
 	before := l.alarm.due
 	l.alarm.window = max(heartbeat, min(next, most))
 	l.alarm.due = now + l.alarm.window
@@ -155,7 +155,7 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 	}
 	r = Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
 	if s.renew {
-		_, _, stop := l.policy.Lengths(l.task.Phase())
+		_, _, stop := l.policy.Lengths(l.phase)
 		s.until = min(l.alarm.due, l.alarm.last) + stop
 		r.Age, r.Window = l.clock.Now()-s.pinged, s.until-s.pinged
 		if fault.Off(fault.PingAge) {
@@ -210,7 +210,7 @@ func (l *Lease) hear(h Held, sent time.Duration) {
 		return
 	}
 	l.mu.Lock()
-	_, _, stop := l.policy.Lengths(l.task.Phase())
+	_, _, stop := l.policy.Lengths(l.phase)
 	var moved func()
 	if due := sent + h.PingDue; l.isStart && due > l.alarm.due {
 		l.alarm.due, l.alarm.doubted = min(due, l.alarm.last), 0

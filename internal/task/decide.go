@@ -23,7 +23,7 @@ type Transition struct {
 // The rules are those of docs/architecture.md.
 func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) Transition {
 	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), undo: p.Rollback != nil}
-	d.limit = p.MaxAttempts(t.Phase(), t.MaxAttempts)
+	d.limit, d.stop = p.MaxAttempts(t.Phase(), t.MaxAttempts), p.Stop
 	d.touched = t.Touched || !o.Untouched
 	d.count()
 	if t.Phase() == Rollback {
@@ -39,6 +39,7 @@ type decision struct {
 	retry   Retry // of the phase
 	undo    bool  // the type has a rollback
 	limit   int   // attempts of the phase
+	stop    time.Duration
 
 	touched   bool
 	attempt   int  // that count from now on
@@ -117,7 +118,9 @@ func (d *decision) end(s State, reason string) Transition {
 // giveUp ends the run phase without success: what was started is undone if that can be, and counts from nought then.
 func (d *decision) giveUp(s State, reason string) Transition {
 	if d.touched && d.undo {
-		return Transition{State: StateRollbackPending, AfterLease: d.afterLease(), Touched: true, Reason: cut(reason)}
+		next := Transition{State: StateRollbackPending, Touched: true, Reason: cut(reason)}
+		d.outlast(&next)
+		return next
 	}
 	return d.end(s, reason)
 }
@@ -125,7 +128,6 @@ func (d *decision) giveUp(s State, reason string) Transition {
 // wait is the transition to a further attempt.
 func (d *decision) wait(s State, jitter float64) Transition {
 	next := d.end(s, d.story())
-	next.AfterLease = d.afterLease()
 	switch d.outcome.Verdict {
 	case Undelivered, Drained: // due at once: breakers hold back what cannot be delivered
 	case Deferred, Superseded:
@@ -137,11 +139,18 @@ func (d *decision) wait(s State, jitter float64) Transition {
 	default:
 		next.Delay = d.retry.Delay(d.attempt, jitter)
 	}
+	d.outlast(&next)
 	return next
 }
 
-// afterLease tells whether something of this attempt, or of one that the target calls newer, may still be at work:
-// the lease's end is the first moment at which that is over.
-func (d *decision) afterLease() bool {
-	return d.outcome.EndUnknown || d.outcome.Verdict == Superseded
+// outlast has the row wait while something of this attempt, or of one that the target calls newer, may still be at work:
+// the lease's end is the first moment at which that is over. A check that was stopped is over once a stop is, of which
+// the lease knows nothing: it is as long as the attempt would have been that the check came before.
+func (d *decision) outlast(next *Transition) {
+	switch {
+	case d.outcome.Verdict == Superseded, d.outcome.EndUnknown && !d.outcome.InCheck:
+		next.AfterLease = true
+	case d.outcome.EndUnknown:
+		next.Delay = max(next.Delay, d.stop)
+	}
 }

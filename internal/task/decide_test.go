@@ -185,6 +185,34 @@ func TestDecideGivesBack(t *testing.T) {
 	})
 }
 
+// What ends in its check has started nothing, and what is left of a check is over when it has been stopped: its lease is
+// as long as if the attempt had followed.
+func TestDecideInCheck(t *testing.T) {
+	inCheck := func(o task.Outcome) task.Outcome {
+		o.InCheck, o.Untouched = true, true
+		return o
+	}
+	check(t, []ruling{
+		{"done already", attempt(1), nil, inCheck(task.Outcome{Verdict: task.Succeeded}), task.Transition{
+			State: task.StateSucceeded, Attempt: 1}},
+		{"a failed check is a failed attempt", attempt(1), nil, inCheck(ended(task.Failed)), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Reason: "attempt 1 of 3 failed: because"}},
+		{"not before it has been stopped", attempt(1), nil, inCheck(unknownEnd(task.TimedOut)), task.Transition{
+			State: task.StateRetryPending, Delay: 7 * time.Second, Attempt: 1, Reason: "attempt 1 of 3 timed out: because"}},
+		{"given back", attempt(1), nil, inCheck(unknownEnd(task.Drained)), task.Transition{
+			State: task.StatePending, Delay: 7 * time.Second, Reason: "attempt 1 of 3 was stopped by the agent: because"}},
+		{"the last: there is nothing to undo", attempt(1, ownLimit), nil, inCheck(ended(task.Rejected)), task.Transition{
+			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 1 was rejected: because"}},
+		{"but what attempts before it have started", attempt(3), nil, inCheck(unknownEnd(task.TimedOut)), task.Transition{
+			State: task.StateRollbackPending, Delay: 7 * time.Second, Touched: true, Reason: "attempt 3 of 3 timed out: because"}},
+		{"nothing to undo where it is cancelled", attempt(1, cancelAsked), nil, inCheck(unknownEnd(task.Cancelled)), task.Transition{
+			State: task.StateCancelled, Attempt: 1, Reason: "attempt 1 of 3 was cancelled: because"}},
+		{"a newer attempt is at work for as long as it may", attempt(2), nil, inCheck(ended(task.Superseded)), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, GiveBacks: 1, Touched: true,
+			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
+	})
+}
+
 func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 	for _, v := range []task.Verdict{task.Undelivered, task.Drained} {
 		row := attempt(1)

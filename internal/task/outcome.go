@@ -69,6 +69,8 @@ type Outcome struct {
 	Unavailable bool
 	// Untouched: nothing of the task was started, so there is nothing to undo.
 	Untouched bool
+	// InCheck: this is what the check before the attempt came to. Its target was not asked, so it is Untouched, too.
+	InCheck bool
 
 	// Accepted: the target has taken the task and goes on without a connection (202): this is no end, and the rest of
 	// the outcome says nothing.

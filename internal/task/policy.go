@@ -15,7 +15,7 @@ type Policy struct {
 	// RequireProgress: a ping counts only if its progress or checkpoint differs from the last.
 	RequireProgress bool          `json:"require_progress,omitempty"`
 	Async           bool          `json:"async,omitempty"`    // a 202 detaches the lease
-	Stop            time.Duration `json:"stop"`               // from the start of stopping to the lease's end (StopLength)
+	Stop            time.Duration `json:"stop"`               // from the start of stopping to the lease's end (StopLength); the check's, where longer
 	Check           time.Duration `json:"check,omitempty"`    // the check's timeout; 0: no check
 	Deadline        time.Duration `json:"deadline,omitempty"` // from due to done, all attempts; 0: none
 	Retry           Retry         `json:"retry"`
@@ -56,6 +56,7 @@ const (
 // Defaults of a declaration that leaves them out.
 const (
 	DefaultTimeout    = 20 * time.Second
+	DefaultCheck      = 5 * time.Second // the check's timeout
 	DefaultGrace      = 5 * time.Second
 	DefaultRetryLimit = 2
 	DefaultRetryMin   = time.Second
@@ -89,8 +90,11 @@ func (p *Policy) Window(phase Phase) time.Duration {
 }
 
 // Lengths gives timeout, heartbeat (0: none) and stop of a phase. The rollback of a policy without one has the
-// lengths of its run.
+// lengths of its run. A check has a timeout only, and what of the window it leaves is for its attempt.
 func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
+	if phase == Check {
+		return p.Check, 0, p.Stop
+	}
 	if phase == Rollback && p.Rollback != nil {
 		return p.Rollback.Timeout, p.Rollback.Heartbeat, p.Rollback.Stop
 	}
@@ -98,8 +102,11 @@ func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
 }
 
 // Liveness gives what pings of a phase may ask for and what counts: the longest window, whether only progress counts, and
-// whether a 202 detaches the lease.
+// whether a 202 detaches the lease. Of a check nothing of it is wanted.
 func (p *Policy) Liveness(phase Phase) (longest time.Duration, progress, async bool) {
+	if phase == Check {
+		return 0, false, false
+	}
 	if phase == Rollback && p.Rollback != nil {
 		return p.Rollback.MaxHeartbeat, p.Rollback.RequireProgress, p.Rollback.Async
 	}

@@ -106,6 +106,16 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+func TestLengthsOfACheck(t *testing.T) {
+	p := task.Policy{Timeout: time.Minute, Heartbeat: time.Second, MaxHeartbeat: time.Minute, RequireProgress: true, Async: true, Stop: 7 * time.Second, Check: 3 * time.Second}
+	timeout, heartbeat, stop := p.Lengths(task.Check)
+	require.Equal(t, []time.Duration{3 * time.Second, 0, 7 * time.Second}, []time.Duration{timeout, heartbeat, stop})
+	longest, progress, async := p.Liveness(task.Check)
+	require.Zero(t, longest)
+	require.False(t, progress)
+	require.False(t, async)
+}
+
 func TestStopLength(t *testing.T) {
 	require.Equal(t, 7*time.Second, task.StopLength(task.DefaultGrace))
 }

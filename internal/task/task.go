@@ -3,6 +3,7 @@
 package task
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -80,3 +81,20 @@ type Previous struct {
 
 // Phase tells what a claimed task was claimed for: Rollback or Run.
 func (t *Task) Phase() Phase { return t.State.Phase() }
+
+// Data is what an attempt works on, in the envelope and in templates: the payload. In a rollback it is the row's
+// RollbackPayload, the state before the change; else the object that the run's result has under "rollback"; else the
+// payload.
+func (t *Task) Data() json.RawMessage {
+	if t.Phase() != Rollback {
+		return t.Payload
+	}
+	if t.RollbackPayload != nil {
+		return t.RollbackPayload
+	}
+	var result map[string]json.RawMessage // names are exact, as in JSON everywhere else
+	if json.Unmarshal(t.Result, &result) == nil && bytes.HasPrefix(result["rollback"], []byte("{")) {
+		return result["rollback"]
+	}
+	return t.Payload
+}

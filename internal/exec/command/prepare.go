@@ -132,7 +132,7 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 	return append(env,
 		"LEASEHOLD_TASK_ID="+strconv.FormatInt(int64(row.ID), 10),
 		"LEASEHOLD_TYPE="+e.Type,
-		"LEASEHOLD_PHASE="+string(row.Phase()),
+		"LEASEHOLD_PHASE="+string(e.Phase),
 		"LEASEHOLD_ATTEMPT="+strconv.Itoa(row.Attempt),
 		"LEASEHOLD_FENCE="+strconv.FormatInt(int64(row.Fence), 10),
 		"LEASEHOLD_DEADLINE="+envelope.Time(e.Deadline),

@@ -15,6 +15,7 @@ import (
 // Envelope is one attempt as the target sees it.
 type Envelope struct {
 	Task        *task.Task
+	Phase       task.Phase
 	Type        string // the declared name, also where the row carries an alias
 	MaxAttempts int
 	Now         time.Time // the store's clock
@@ -29,8 +30,9 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 	row := l.Task()
 	e := Envelope{
 		Task:        row,
+		Phase:       l.Phase(),
 		Type:        t.Name,
-		MaxAttempts: l.Policy().MaxAttempts(row.Phase(), row.MaxAttempts),
+		MaxAttempts: l.Policy().MaxAttempts(l.Phase(), row.MaxAttempts),
 		Now:         l.Now(),
 		Remaining:   l.Remaining(),
 		Heartbeat:   l.Heartbeat(),
@@ -44,36 +46,39 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // MessageID is the name of the work that a delivery asks for, the same on every retry of it (Standard Webhooks,
-// webhook-id). An operator's retry is new work.
+// webhook-id). An operator's retry is new work, and each check is a question of its own.
 func (e *Envelope) MessageID() string {
 	id := "task_" + strconv.FormatInt(int64(e.Task.ID), 10)
+	if e.Phase == task.Check {
+		return id + "_check_" + strconv.FormatInt(int64(e.Task.Fence), 10)
+	}
 	if e.Task.Round > 0 {
 		id += "_r" + strconv.Itoa(e.Task.Round)
 	}
-	if e.Task.Phase() == task.Rollback {
+	if e.Phase == task.Rollback {
 		id += "_rollback"
 	}
 	return id
 }
 
-// JSON writes the document. The row's own JSON (payload, labels, checkpoint) stands in it byte for byte; where that is
-// no JSON there is no document.
+// JSON writes the document. The row's own JSON (payload, labels, checkpoint, result) stands in it byte for byte; where
+// that is no JSON there is no document.
 func (e *Envelope) JSON() ([]byte, error) {
-	row := e.Task
-	if err := checkJSON(row); err != nil {
+	row, data := e.Task, e.Task.Data()
+	if err := checkJSON(row, data); err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 576+len(e.PingURL)+len(row.Payload)+len(row.Labels)+len(row.Checkpoint))
+	b := make([]byte, 0, 592+len(e.PingURL)+len(data)+len(row.Labels)+len(row.Checkpoint)+len(row.Result))
 	b = append(b, `{"type":`...)
 	b = appendString(b, e.Type)
 	b = append(b, `,"timestamp":"`...)
 	b = append(b, Time(e.Now)...)
 	b = append(b, `","data":`...)
-	b = append(b, row.Payload...)
+	b = append(b, data...)
 	b = append(b, `,"task":{"id":`...)
 	b = strconv.AppendInt(b, int64(row.ID), 10)
 	b = append(b, `,"phase":`...)
-	b = appendString(b, string(row.Phase()))
+	b = appendString(b, string(e.Phase))
 	b = append(b, `,"attempt":`...)
 	b = strconv.AppendInt(b, int64(row.Attempt), 10)
 	b = append(b, `,"max_attempts":`...)
@@ -92,6 +97,8 @@ func (e *Envelope) JSON() ([]byte, error) {
 	}
 	b = append(b, `,"ping_url":`...)
 	b = appendName(b, e.PingURL)
+	b = append(b, `,"batch":`...)
+	b = appendBatch(b, row.Batch)
 	b = append(b, `,"key":`...)
 	b = appendName(b, row.Key)
 	b = append(b, `,"region":`...)
@@ -102,12 +109,33 @@ func (e *Envelope) JSON() ([]byte, error) {
 	b = appendJSON(b, row.Checkpoint, "null")
 	b = append(b, `,"previous":`...)
 	b = appendPrevious(b, row.Previous)
+	if e.Phase == task.Rollback {
+		b = appendForward(b, row)
+	}
 	return append(b, "}}"...), nil
 }
 
-func checkJSON(row *task.Task) error {
-	if !json.Valid(row.Payload) {
+// appendForward tells a rollback what became of the run.
+func appendForward(b []byte, row *task.Task) []byte {
+	b = append(b, `,"outcome":`...)
+	b = appendName(b, string(row.Cause))
+	b = append(b, `,"result":`...)
+	return appendJSON(b, row.Result, "null")
+}
+
+func appendBatch(b []byte, id task.BatchID) []byte {
+	if id == 0 {
+		return append(b, "null"...)
+	}
+	return strconv.AppendInt(b, int64(id), 10)
+}
+
+func checkJSON(row *task.Task, data json.RawMessage) error {
+	if !json.Valid(data) {
 		return fmt.Errorf("write the envelope: the payload of task %d is not JSON", row.ID)
+	}
+	if row.Phase() == task.Rollback && row.Result != nil && !json.Valid(row.Result) {
+		return fmt.Errorf("write the envelope: the result of task %d is not JSON", row.ID)
 	}
 	if row.Labels != nil && !json.Valid(row.Labels) {
 		return fmt.Errorf("write the envelope: the labels of task %d are not JSON", row.ID)

@@ -20,10 +20,10 @@ func TestJSONWhole(t *testing.T) {
 			ID: 4211, Type: "send-invoice", State: task.StateRunning, Fence: 9, Attempt: 2,
 			Payload: json.RawMessage(`{ "invoice": 7.00, "html": "<b>&" }`),
 			Labels:  json.RawMessage(`{"tenant": "acme"}`),
-			Key:     "invoice-7", Region: "sg", Checkpoint: json.RawMessage(`{"page": 40}`),
+			Key:     "invoice-7", Region: "sg", Batch: 17, Checkpoint: json.RawMessage(`{"page": 40}`),
 			Previous: &task.Previous{Outcome: task.Stalled, Error: "said \"no\"\n"},
 		},
-		Type: "invoice.send", MaxAttempts: 3, Now: noon, Deadline: noon.Add(30 * time.Second), Remaining: 30 * time.Second,
+		Phase: task.Run, Type: "invoice.send", MaxAttempts: 3, Now: noon, Deadline: noon.Add(30 * time.Second), Remaining: 30 * time.Second,
 		Heartbeat: 10 * time.Second, PingURL: "http://127.0.0.1:7070/ping/4211.9.mac",
 	}
 	got, err := e.JSON()
@@ -31,7 +31,7 @@ func TestJSONWhole(t *testing.T) {
 	require.Equal(t, `{"type":"invoice.send","timestamp":"2026-11-20T08:00:00.123456Z",`+
 		`"data":{ "invoice": 7.00, "html": "<b>&" },"task":{"id":4211,"phase":"run","attempt":2,"max_attempts":3,"fence":9,`+
 		`"deadline":"2026-11-20T08:00:30.123456Z","remaining_s":30.000,"heartbeat_s":10.000,`+
-		`"ping_url":"http://127.0.0.1:7070/ping/4211.9.mac","key":"invoice-7","region":"sg",`+
+		`"ping_url":"http://127.0.0.1:7070/ping/4211.9.mac","batch":17,"key":"invoice-7","region":"sg",`+
 		`"labels":{"tenant": "acme"},"checkpoint":{"page": 40},`+
 		`"previous":{"outcome":"stalled","error":"said \"no\"\n"}}}`, string(got))
 	require.True(t, json.Valid(got))
@@ -46,12 +46,31 @@ func TestJSONBare(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(got, &doc))
 	require.Equal(t, map[string]any{}, doc.Task["labels"])
-	for _, name := range []string{"key", "region", "checkpoint", "previous", "heartbeat_s", "ping_url"} {
+	for _, name := range []string{"batch", "key", "region", "checkpoint", "previous", "heartbeat_s", "ping_url"} {
 		value, there := doc.Task[name]
 		require.True(t, there, name)
 		require.Nil(t, value, name)
 	}
-	require.NotContains(t, doc.Task, "batch", "not in this version")
+	require.NotContains(t, doc.Task, "outcome", "what a rollback is told")
+	require.NotContains(t, doc.Task, "result")
+}
+
+func TestJSONOfARollback(t *testing.T) {
+	row := &task.Task{
+		ID: 1, State: task.StateRollbackRunning, Attempt: 1, Payload: json.RawMessage(`{"to": "az2"}`), Cause: task.TimedOut,
+		Result: json.RawMessage(`{"rollback": {"to": "az1"}, "moved": true}`),
+	}
+	e := Envelope{Task: row, Phase: task.Rollback, Type: "a"}
+	got, err := e.JSON()
+	require.NoError(t, err)
+	require.Contains(t, string(got), `"data":{"to": "az1"},"task":{"id":1,"phase":"rollback"`)
+	require.Regexp(t, `,"previous":null,"outcome":"timed_out","result":\{"rollback": \{"to": "az1"\}, "moved": true\}\}\}$`, string(got))
+
+	row.Result, row.RollbackPayload = nil, json.RawMessage(`[1]`)
+	got, err = e.JSON()
+	require.NoError(t, err)
+	require.Contains(t, string(got), `"data":[1],`)
+	require.Contains(t, string(got), `"outcome":"timed_out","result":null}}`)
 }
 
 func TestJSONRefusesWhatIsNone(t *testing.T) {
@@ -61,6 +80,8 @@ func TestJSONRefusesWhatIsNone(t *testing.T) {
 		{Payload: json.RawMessage(``)},
 		{Payload: json.RawMessage(`{}`), Labels: json.RawMessage(`x`)},
 		{Payload: json.RawMessage(`{}`), Checkpoint: json.RawMessage(`1 2`)},
+		{Payload: json.RawMessage(`{}`), State: task.StateRollbackRunning, Result: json.RawMessage(`{`)},
+		{Payload: json.RawMessage(`{}`), State: task.StateRollbackRunning, RollbackPayload: json.RawMessage(`{`)},
 	} {
 		e := Envelope{Task: &row}
 		_, err := e.JSON()
@@ -84,17 +105,38 @@ func TestOf(t *testing.T) {
 		require.Equal(t, 7, e.MaxAttempts)
 		require.Equal(t, 10*time.Second, e.Remaining, "the task's own deadline comes first")
 		require.WithinDuration(t, time.Now().Add(10*time.Second), e.Deadline, 0)
+		require.Equal(t, task.Run, e.Phase)
+	})
+}
+
+// A check is asked in the name of its attempt: with a time of its own, and no place to ping.
+func TestOfACheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := exectest.Attempt{
+			Task: task.Task{Attempt: 2}, Policy: task.Policy{Heartbeat: 4 * time.Second, Check: 3 * time.Second, Retry: task.Retry{Limit: 2}},
+		}.Lease()
+		defer l.Close()
+		l.SetPingURL(func() string { return "http://127.0.0.1:7070/ping/x" })
+		c := l.Check()
+		defer c.Close()
+		e := Of(c, &task.Type{Name: "invoice.send"})
+		require.Equal(t, task.Check, e.Phase)
+		require.Equal(t, 3, e.MaxAttempts)
+		require.Equal(t, 3*time.Second, e.Remaining)
+		require.Zero(t, e.Heartbeat)
+		require.Empty(t, e.PingURL)
+		require.Equal(t, 2, e.Task.Attempt)
 	})
 }
 
 func TestMessageID(t *testing.T) {
-	for want, row := range map[string]task.Task{
-		"task_7":             {ID: 7, State: task.StateRunning, Attempt: 3, Fence: 12},
-		"task_7_r2":          {ID: 7, State: task.StateRunning, Round: 2},
-		"task_7_rollback":    {ID: 7, State: task.StateRollbackRunning},
-		"task_7_r1_rollback": {ID: 7, State: task.StateRollbackRunning, Round: 1},
+	for want, e := range map[string]Envelope{
+		"task_7":             {Phase: task.Run, Task: &task.Task{ID: 7, Attempt: 3, Fence: 12}},
+		"task_7_r2":          {Phase: task.Run, Task: &task.Task{ID: 7, Round: 2}},
+		"task_7_rollback":    {Phase: task.Rollback, Task: &task.Task{ID: 7}},
+		"task_7_r1_rollback": {Phase: task.Rollback, Task: &task.Task{ID: 7, Round: 1}},
+		"task_7_check_12":    {Phase: task.Check, Task: &task.Task{ID: 7, Fence: 12, Round: 1}},
 	} {
-		e := Envelope{Task: &row}
 		require.Equal(t, want, e.MessageID())
 	}
 }

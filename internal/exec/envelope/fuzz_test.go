@@ -29,7 +29,7 @@ func FuzzJSON(f *testing.F) {
 			Labels: orNil(labels), Checkpoint: orNil(checkpoint), Previous: &task.Previous{Outcome: task.Failed, Error: text},
 		}
 		e := Envelope{
-			Task: &row, Type: name, MaxAttempts: 7, Now: noon, Deadline: noon.Add(time.Duration(remaining)),
+			Task: &row, Phase: task.Run, Type: name, MaxAttempts: 7, Now: noon, Deadline: noon.Add(time.Duration(remaining)),
 			Remaining: time.Duration(remaining), Heartbeat: time.Duration(heartbeat), PingURL: url,
 		}
 		before := bytes.Join([][]byte{payload, labels, checkpoint}, nil)
@@ -50,7 +50,7 @@ func FuzzJSON(f *testing.F) {
 		require.True(t, bytes.Contains(got, labels), "byte for byte")
 		require.True(t, bytes.Contains(got, checkpoint), "byte for byte")
 		same(t, &e, members(t, doc["task"], "id", "phase", "attempt", "max_attempts", "fence", "deadline", "remaining_s", "heartbeat_s",
-			"ping_url", "key", "region", "labels", "checkpoint", "previous"))
+			"ping_url", "batch", "key", "region", "labels", "checkpoint", "previous"))
 	})
 }
 
@@ -60,6 +60,7 @@ func same(t *testing.T, e *Envelope, got map[string]json.RawMessage) {
 	row := e.Task
 	for name, want := range map[string]string{
 		"id": "5", "phase": `"run"`, "attempt": "1", "max_attempts": "7", "fence": "3", "labels": "{}", "checkpoint": "null",
+		"batch": "null",
 	} {
 		for member, raw := range map[string]json.RawMessage{"labels": row.Labels, "checkpoint": row.Checkpoint} {
 			if name == member && raw != nil {

@@ -50,7 +50,7 @@ func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Messag
 	}
 	m.protocol(&e, w)
 	if w.Body == task.BodyPayload {
-		m.Body = e.Task.Payload
+		m.Body = e.Task.Data()
 		return m, nil
 	}
 	m.Body, err = e.JSON()
@@ -84,7 +84,7 @@ func (m *Message) protocol(e *envelope.Envelope, w *task.Webhook) {
 	set("Traceparent", envelope.Traceparent(row.Traceparent))
 	set("Leasehold-Type", e.Type)
 	set("Leasehold-Task", strconv.FormatInt(int64(row.ID), 10))
-	set("Leasehold-Phase", string(row.Phase()))
+	set("Leasehold-Phase", string(e.Phase))
 	set("Leasehold-Attempt", strconv.Itoa(row.Attempt))
 	set("Leasehold-Fence", strconv.FormatInt(int64(row.Fence), 10))
 	set("Leasehold-Deadline", envelope.Time(e.Deadline))

@@ -1,0 +1,97 @@
+package exec
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// check asks a type's check whether the task is done already. over tells that the attempt ends with it, as o says: the
+// task is done, or the check has not ended well. Then nothing of the task was started.
+func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool) {
+	row := l.Task()
+	c := l.Check()
+	defer c.Close()
+	if !r.breakers.Begin(t.Name, task.Check, row.ID) {
+		return task.Outcome{
+			Verdict: task.Drained, Untouched: true, InCheck: true,
+			Error: "check: its target is out of reach, and another task is trying it",
+		}, true
+	}
+	defer r.breakers.Release(t.Name, task.Check, row.ID) // should it panic
+	o = r.ask(c, t, t.Check)
+	r.breakers.Done(t.Name, task.Check, row.ID, o)
+	if o.Verdict == task.Succeeded {
+		if o, over = heard(o), true; o.Verdict == "" {
+			o, over = beforeRun(l, c, o)
+		}
+	} else {
+		over = true
+	}
+	if o.Verdict != task.Succeeded {
+		o.Error = "check: " + o.Error
+	}
+	o.Untouched, o.InCheck = true, true
+	return o, over
+}
+
+// heard is what a check that ended well means: the task has succeeded, with what the check has as its result; or the check
+// has failed, because it said nothing that can be understood; or nothing (no verdict): the task is to be run.
+func heard(o task.Outcome) task.Outcome {
+	done, result, err := doneIn(&o)
+	switch {
+	case err != nil:
+		return task.Outcome{Verdict: task.Failed, Error: err.Error(), Output: o.Output, EndUnknown: o.EndUnknown, Stuck: o.Stuck}
+	case done:
+		o.Result, o.Note = result, ""
+		return o
+	}
+	return task.Outcome{Output: o.Output, Stuck: o.Stuck}
+}
+
+// doneIn reads {"done": true} or {"done": false}; nothing at all is as good as the latter. Beside done there may be the
+// task's result.
+func doneIn(o *task.Outcome) (done bool, result json.RawMessage, err error) {
+	if o.Result == nil {
+		if o.Note != "" {
+			return false, nil, errors.New(o.Note)
+		}
+		return false, nil, nil
+	}
+	var said map[string]json.RawMessage // names are exact, as in JSON everywhere else
+	if json.Unmarshal(o.Result, &said) == nil {
+		switch string(said["done"]) {
+		case "true":
+			result, _ = answer.Result(said["result"], int64(len(said["result"])))
+			if string(result) == "null" {
+				result = nil
+			}
+			return true, result, nil
+		case "false":
+			return false, nil, nil
+		}
+	}
+	return false, nil, errors.New(`it said neither {"done": true} nor {"done": false}: ` + answer.Line(string(o.Result)))
+}
+
+// beforeRun has the last look at an attempt whose check says that it is to run: over tells why it must not.
+func beforeRun(l, c *lease.Lease, o task.Outcome) (_ task.Outcome, over bool) {
+	took, _ := c.Started()
+	switch longest, _, _ := l.Policy().Lengths(task.Check); {
+	case o.Stuck != nil:
+		o.Verdict, o.EndUnknown = task.Failed, true
+		o.Error = "processes of it are still there after SIGKILL"
+	case l.Completed():
+		o.Verdict, o.Error = task.Drained, "the task was completed meanwhile"
+	case !l.Late():
+		return o, false
+	case took > longest:
+		o.Verdict, o.Error = task.TimedOut, "what it left behind was there for longer than its timeout of "+longest.String()
+	default:
+		o.Verdict, o.Error = task.Drained, "the agent stood still before it"
+	}
+	return o, true
+}
