@@ -21,6 +21,8 @@ func Body(id int64, payload []byte, now time.Time) []byte {
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"phase":"run","attempt":1,"max_attempts":3,"fence":1,"deadline":"`...)
 	b = now.Add(20*time.Second).UTC().AppendFormat(b, stamp)
-	b = append(b, `","remaining_s":20.000,"key":null,"region":null,"labels":{},"checkpoint":null,"previous":null}}`...)
+	b = append(b, `","remaining_s":20.000,"heartbeat_s":null,"ping_url":"http://127.0.0.1:7070/ping/`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `.1.Wzzt0vkhY-T322AAr5ra5pWu","batch":null,"key":null,"region":null,"labels":{},"checkpoint":null,"previous":null}}`...)
 	return b
 }
