@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// OneChildAtATime says: no two subprocess attempts of a row are alive at once. A child that starts finds no other alive
+// OneChildAtATime says: no two subprocess attempts of a row are alive at once, whatever they are for: to check, run or undo. A child that starts finds no other alive
 // (they take a lock that the kernel frees at their death, so this is the kernel's word), and no attempt tells anything
 // once a later one has begun.
 //
@@ -23,12 +23,14 @@ func oneChildAtATime(x *index, f *found) {
 	var children []*attempt
 	for _, s := range x.stories {
 		children = children[:0]
-		for _, a := range s.attempts {
-			if e := a.first(history.Overlap); e != nil {
-				f.add(OneChildAtATime, e.At, s.id, "the process with fence %d found that of fence %s alive", e.Fence, e.Note)
-			}
-			if a.child && a.start != nil {
-				children = append(children, a)
+		for _, all := range [][]*attempt{s.attempts, s.checks} {
+			for _, a := range all {
+				if e := a.first(history.Overlap); e != nil {
+					f.add(OneChildAtATime, e.At, s.id, "the process with fence %d found that of fence %s alive", e.Fence, e.Note)
+				}
+				if a.child && a.start != nil {
+					children = append(children, a)
+				}
 			}
 		}
 		slices.SortStableFunc(children, func(a, b *attempt) int { return cmp.Compare(a.start.At, b.start.At) })

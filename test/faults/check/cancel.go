@@ -16,7 +16,7 @@ import (
 //
 // Tolerated says: how long a claimed row may wait inside its agent, and History.Slack.
 //
-// Exempt says: a cancellation without an answer; an agent that stood still between claim and start, and an endpoint, or
+// Exempt says: a cancellation without an answer; rollbacks, which it does not stop, and what an operator's retry started; an agent that stood still between claim and start, and an endpoint, or
 // a way to it, that was broken; a crash after the answer, which may lose a cancellation that was not flushed.
 const CancelledStays Name = "CancelledStays"
 
@@ -31,7 +31,7 @@ func cancelledStays(x *index, f *found) {
 			continue
 		}
 		for _, a := range s.attempts {
-			if a.start != nil && a.start.At > asked+x.startsWithin(a) && !s.undone() && !x.late(a) {
+			if a.start != nil && a.phase == task.Run && a.start.At > asked+x.startsWithin(a) && !x.late(a) && !x.asked(s, "retry", a.start.At) {
 				f.add(CancelledStays, a.start.At, s.id, "fence %d started %s after a cancellation was answered",
 					a.fence, (a.start.At - asked).Round(time.Millisecond))
 				break
@@ -42,7 +42,8 @@ func cancelledStays(x *index, f *found) {
 
 // judgeCancelled looks for a cancellation that came from nobody.
 func (x *index) judgeCancelled(s *story, f *found) {
-	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelAsked || s.enqueued.Expects.CancelAt != 0 {
+	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelAsked || s.enqueued.Expects.CancelAt != 0 ||
+		x.asked(s, "cancel", x.end) || x.asked(s, "rollback", x.end) || x.batches.stopped[s.batch()] {
 		return
 	}
 	for _, a := range s.attempts {

@@ -67,6 +67,13 @@ func invariants() []invariant {
 		{[]Name{CancelledStays}, cancelledStays},
 		{[]Name{LossIsTrue}, lossIsTrue},
 		{[]Name{OrderKept}, orderKept},
+		{[]Name{RolledBackOnce}, rolledBackOnce},
+		{[]Name{RollbackAfterEnd}, rollbackAfterEnd},
+		{[]Name{FreshBudget}, freshBudget},
+		{[]Name{BatchEnds}, batchEnds},
+		{[]Name{CancelHolds}, cancelHolds},
+		{[]Name{CountersEqualRows}, countersEqualRows},
+		{[]Name{BatchRollbackComplete}, batchRollbackComplete},
 	}
 }
 

@@ -1,14 +1,15 @@
 package check
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/task"
-	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// AttemptsWithinLimit says: no row gets more attempts that count than it may have, the row's own count is what the
-// outcomes of its attempts add up to, and none is given up for want of attempts before that many have counted.
+// AttemptsWithinLimit says: no row gets more attempts that count than it may have, for each round's run and for each
+// rollback anew; the row's own count is what the outcomes of its attempts add up to, and none is given up for want of
+// attempts before that many have counted.
 //
 // It must hold because attempts count when they are claimed (rule 7), and all that becomes of a row is decided in one
 // place (task.Decide).
@@ -29,26 +30,57 @@ const defaultGiveBacks = task.DefaultGiveBacks
 
 func attemptsCount(x *index, f *found) {
 	for _, s := range x.stories {
-		if s.row == nil || s.undone() {
+		if s.row == nil {
 			continue
 		}
-		limit := s.row.MaxAttempts
-		if s.enqueued != nil && s.enqueued.Expects.Limit > 0 {
-			limit = s.enqueued.Expects.Limit
-		}
-		x.judgeNumbers(s, limit, f)
-		c := counter{free: x.freeOf(s)}
-		if !x.replay(s, &c, f) || !s.finished() {
-			continue
-		}
-		if !c.final(s) {
-			f.add(c.blame(), x.last(s), s.id, "its attempts add up to %d, and the row says %d", c.attempt, s.row.Attempt)
-			continue
-		}
-		if limit > 0 && s.row.Attempt < limit && spent(s.row) {
-			f.add(AttemptsWithinLimit, x.last(s), s.id, "it was given up after %d of %d attempts: %s", s.row.Attempt, limit, s.row.Error)
+		for _, st := range s.stretches {
+			x.attemptsOf(s, st, f)
 		}
 	}
+}
+
+// attemptsOf counts the attempts of one stretch.
+func (x *index) attemptsOf(s *story, st *stretch, f *found) {
+	limit := x.limitOf(s, st)
+	x.judgeNumbers(s, st, limit, f)
+	c := counter{free: x.freeOf(s)}
+	if !x.replay(s, st, &c, f) || st.end == nil {
+		return
+	}
+	if !c.final(st) {
+		f.add(c.blame(), x.last(s), s.id, "its attempts of the %s add up to %d, and the row says %d as it was %s with fence %d",
+			st.name(), c.attempt, st.end.attempt, st.end.state, st.end.fence)
+		return
+	}
+	if limit > 0 && st.end.attempt < limit && spent(st.end) {
+		name := AttemptsWithinLimit
+		if st.round > 0 {
+			name = FreshBudget
+		}
+		f.add(name, x.last(s), s.id, "it was given up after %d of %d attempts of the %s: %s", st.end.attempt, limit, st.name(), st.end.reason)
+	}
+}
+
+// limitOf is how many attempts may count; 0: it is not known.
+func (x *index) limitOf(s *story, st *stretch) int {
+	if st.phase == task.Rollback {
+		if undo := x.h.Kinds[s.row.Type].Undo; undo != nil {
+			return undo.Limit
+		}
+		return 0
+	}
+	if s.enqueued != nil && s.enqueued.Expects.Limit > 0 {
+		return s.enqueued.Expects.Limit
+	}
+	return s.row.MaxAttempts
+}
+
+// name is the stretch, for people.
+func (st *stretch) name() string {
+	if st.round == 0 {
+		return string(st.phase)
+	}
+	return fmt.Sprintf("%s of round %d", st.phase, st.round)
 }
 
 // freeOf is how often in a row the task may be asked to come later for free.
@@ -64,24 +96,24 @@ func (x *index) freeOf(s *story) int {
 }
 
 // judgeNumbers looks for attempts with a number above the limit.
-func (x *index) judgeNumbers(s *story, limit int, f *found) {
+func (x *index) judgeNumbers(s *story, st *stretch, limit int, f *found) {
 	if limit == 0 {
 		return
 	}
-	for _, a := range s.attempts {
+	for _, a := range st.attempts {
 		if a.number > limit {
-			f.add(AttemptsWithinLimit, a.events[0].At, s.id, "fence %d is attempt %d of %d", a.fence, a.number, limit)
+			f.add(AttemptsWithinLimit, a.events[0].At, s.id, "fence %d is attempt %d of %d of the %s", a.fence, a.number, limit, st.name())
 			return
 		}
 	}
-	for _, t := range s.tried {
+	for _, t := range st.tried {
 		if t.Attempt > limit {
 			f.add(AttemptsWithinLimit, x.last(s), s.id, "fence %d was settled as attempt %d of %d", t.RanFence, t.Attempt, limit)
 			return
 		}
 	}
-	if s.row.Attempt > limit {
-		f.add(AttemptsWithinLimit, x.last(s), s.id, "the row says that %d of %d attempts count", s.row.Attempt, limit)
+	if st.end != nil && st.end.attempt > limit {
+		f.add(AttemptsWithinLimit, x.last(s), s.id, "the row says that %d of %d attempts count", st.end.attempt, limit)
 	}
 }
 
@@ -118,12 +150,9 @@ func (c *counter) blame() Name {
 	return AttemptsWithinLimit
 }
 
-// replay counts a row's history and compares each line's number; it is false where one is wrong.
-func (x *index) replay(s *story, c *counter, f *found) bool {
-	for _, t := range s.tried {
-		if t.Phase != string(task.Run) {
-			return false
-		}
+// replay counts a stretch's history and compares each line's number; it is false where one is wrong.
+func (x *index) replay(s *story, st *stretch, c *counter, f *found) bool {
+	for _, t := range st.tried {
 		if t.Attempt != c.attempt+1 {
 			f.add(c.blame(), x.last(s), s.id, "fence %d was settled as attempt %d, and %d counted before it", t.RanFence, t.Attempt, c.attempt)
 			return false
@@ -134,32 +163,32 @@ func (x *index) replay(s *story, c *counter, f *found) bool {
 }
 
 // final tells whether the row's count is what its history adds up to. A first attempt that ended its task has no line in
-// the history; the row itself tells of it.
-func (c *counter) final(s *story) bool {
-	if s.row.Attempt == c.attempt && !c.unwritten(s) {
+// the history, but where somebody wanted the task retried or undone afterwards; the row itself tells of it.
+func (c *counter) final(st *stretch) bool {
+	if st.end.attempt == c.attempt && !c.unwritten(st) {
 		return true
 	}
 	if c.attempt != 0 {
 		return false
 	}
 	one := *c
-	one.after(task.Verdict(s.row.Outcome))
-	return s.row.Attempt == one.attempt
+	one.after(st.end.outcome)
+	return st.end.attempt == one.attempt
 }
 
-// unwritten tells whether the attempt that ended the task has no line in the history. Of a row that was cancelled the
+// unwritten tells whether the attempt that ended the stretch has no line in the history. Of a row that was cancelled the
 // data does not tell whether an attempt was cancelled, or the row while it waited.
-func (c *counter) unwritten(s *story) bool {
-	if s.row.State == string(task.StateCancelled) {
+func (c *counter) unwritten(st *stretch) bool {
+	if st.end.state == task.StateCancelled {
 		return false
 	}
-	return len(s.tried) == 0 || s.tried[len(s.tried)-1].Fence != s.row.Fence-1
+	return len(st.tried) == 0 || st.tried[len(st.tried)-1].Fence != st.end.fence-1
 }
 
 // spent tells whether a row was given up for want of attempts, and nothing else.
-func spent(r *history.Row) bool {
-	if r.State != string(task.StateFailed) || r.Outcome == string(task.Rejected) {
+func spent(e *ending) bool {
+	if e.state != task.StateFailed && e.state != task.StateRollbackFailed || e.outcome == task.Rejected {
 		return false
 	}
-	return strings.HasPrefix(r.Error, "attempt ")
+	return strings.HasPrefix(e.reason, "attempt ")
 }

@@ -100,6 +100,9 @@ func (x *index) judgeReturn(s *story, place int, f *found) {
 		return // it ended so, and nobody knows when; or it never did, which CommittedEnds says
 	}
 	next := s.attempts[place+1]
+	if s.stretch(next.fence) != s.stretch(a.fence) {
+		return // somebody wanted it again, or undone: whenever that was
+	}
 	due := x.sweptBy(a.who, killed, next.start.At)
 	if due == forever || next.start.At <= due+a.kind.Backoff {
 		return

@@ -8,9 +8,9 @@ import (
 )
 
 // GuardedEffectOnce says: an effect that is made in one transaction with hold or complete happens exactly once for a
-// task that succeeded, and at most once for any other, whatever attempts it took. It is made by an attempt that began,
-// never by one older than that of an effect before; who was told that it is committed finds it, and who was refused
-// does not.
+// task that succeeded, and at most once for any other, whatever attempts it took; once more, where it was undone in
+// between. It is made by an attempt that began, never by one older than that of an effect before; who was told that it is
+// committed finds it, and who was refused does not.
 //
 // It must hold because hold and complete raise unless the attempt holds the row at that moment, and keep the row from
 // being taken away until the commit (docs/fencing.md).
@@ -25,14 +25,7 @@ func guardedEffectOnce(x *index, f *found) {
 			continue
 		}
 		at := x.last(s)
-		n := len(s.effects)
-		switch {
-		case n > 1:
-			f.add(GuardedEffectOnce, at, s.id, "its effect happened %d times, last with fences %d and %d",
-				n, s.effects[n-2].Fence, s.effects[n-1].Fence)
-		case n == 0 && s.finished() && s.row.State == string(task.StateSucceeded):
-			f.add(GuardedEffectOnce, at, s.id, "it succeeded, and its effect never happened")
-		}
+		var stands *history.EffectRow
 		top := int64(0)
 		for _, e := range s.effects {
 			if e.Fence < top {
@@ -40,12 +33,26 @@ func guardedEffectOnce(x *index, f *found) {
 			}
 			top = max(top, e.Fence)
 			s.judgeEffect(e, at, f)
+			switch {
+			case undoes(e):
+				stands = nil // RolledBackOnce looks whether rightly
+			case stands != nil:
+				f.add(GuardedEffectOnce, at, s.id, "its effect happened again with fence %d, and that of fence %d stood", e.Fence, stands.Fence)
+			default:
+				stands = e
+			}
+		}
+		if stands == nil && s.finished() && s.row.State == string(task.StateSucceeded) {
+			f.add(GuardedEffectOnce, at, s.id, "it succeeded, and its effect never happened")
 		}
 		for _, a := range s.attempts {
 			s.judgeTold(a, f)
 		}
 	}
 }
+
+// undoes tells whether an effect is that of a rollback.
+func undoes(e *history.EffectRow) bool { return e.Phase == string(task.Rollback) }
 
 // judgeEffect compares an effect with what its attempt told.
 func (s *story) judgeEffect(row *history.EffectRow, at time.Duration, f *found) {
@@ -71,7 +78,7 @@ func (s *story) judgeTold(a *attempt, f *found) {
 		}
 		there := false
 		for _, row := range s.effects {
-			there = there || row.Fence <= a.fence
+			there = there || row.Fence <= a.fence && undoes(row) == (a.phase == task.Rollback)
 		}
 		if !there {
 			f.add(GuardedEffectOnce, e.At, s.id, "fence %d was told that its effect is committed, and it is not there", a.fence)

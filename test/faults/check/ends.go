@@ -10,7 +10,7 @@ import (
 
 // CommittedEnds says: what was committed ends, and ends once. Every row whose transaction committed is finished at the
 // end of the run, stands in the archive exactly once and not in the hot table, in a state that it was made for; and the
-// store has no row that nobody enqueued.
+// store has no row that nobody enqueued, but those that tell of the ends of batches.
 //
 // It must hold because the row is in the application's own transaction, nothing is ever discarded (rule 9), and a
 // settlement moves a row to the archive in one statement.
@@ -37,6 +37,12 @@ func committedEnds(x *index, f *found) {
 	}
 	for _, s := range x.stories {
 		if s.row == nil || s.enqueued != nil {
+			continue
+		}
+		if x.h.Kinds[s.row.Type].Finish {
+			if what := s.unfinished(nil); what != "" {
+				f.add(CommittedEnds, x.last(s), s.id, "it tells of a batch's end, and %s", what)
+			}
 			continue
 		}
 		// What was rolled back and is there is RolledBackNeverRuns' business.

@@ -6,8 +6,8 @@ import (
 )
 
 // FencesRise says: a row's attempts start in the order of their fences, each fence starts once, none is as high as the
-// fence that a finished row has in the end, and the numbers of attempts never fall: the n-th attempt comes with the
-// n-th claim at the earliest.
+// fence that a finished row has in the end, and the numbers of attempts never fall while none begins
+// anew, for a rollback or after a retry: the n-th attempt comes with the n-th claim at the earliest.
 //
 // It must hold because the fence rises on every claim and on every release and is never reset (rule 1), claims commit
 // before anything of theirs starts and a crash does not forget them; Go's transport never sends a request again by
@@ -33,8 +33,8 @@ func fencesRise(x *index, f *found) {
 				f.add(FencesRise, a.start.At, s.id, "fence %d started, and in the end the row, %s, has fence %d", a.fence, s.row.State, s.row.Fence)
 			}
 		}
-		if !s.undone() {
-			s.numbersRise(inTime, f)
+		for _, st := range s.stretches {
+			s.numbersRise(st, f)
 		}
 		slices.SortStableFunc(inTime, func(a, b *attempt) int { return cmp.Compare(a.start.At, b.start.At) })
 		var top *attempt
@@ -49,18 +49,18 @@ func fencesRise(x *index, f *found) {
 	}
 }
 
-// numbersRise looks at the numbers of attempts, which come by fence.
-func (s *story) numbersRise(attempts []*attempt, f *found) {
+// numbersRise looks at the numbers of a stretch's attempts, which come by fence.
+func (s *story) numbersRise(st *stretch, f *found) {
 	var before *attempt
-	for _, a := range attempts {
-		if a.number == 0 {
+	for _, a := range st.attempts {
+		if a.number == 0 || a.start == nil {
 			continue
 		}
 		if before != nil && a.number < before.number {
 			f.add(FencesRise, a.start.At, s.id, "fence %d is attempt %d, and fence %d was attempt %d already",
 				a.fence, a.number, before.fence, before.number)
 		}
-		if int64(a.number) > (a.fence+1)/2 {
+		if int64(a.number) > (a.fence-st.after+1)/2 {
 			f.add(FencesRise, a.start.At, s.id, "fence %d is attempt %d, and there cannot have been so many claims", a.fence, a.number)
 		}
 		before = a

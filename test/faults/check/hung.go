@@ -27,15 +27,21 @@ const catch = time.Second
 
 func hungIsCaught(x *index, f *found) {
 	for _, s := range x.stories {
-		for _, a := range s.attempts {
-			if a.start == nil || a.detached() {
-				continue
-			}
-			late, why := x.overdue(a)
-			if late != nil && !x.excused(s, a, late) {
-				f.add(HungIsCaught, late.due, s.id, "fence %d %s, and was not stopped: %s", a.fence, why, late.then())
+		for _, all := range [][]*attempt{s.attempts, s.checks} {
+			for _, a := range all {
+				x.judgeHung(s, a, f)
 			}
 		}
+	}
+}
+
+func (x *index) judgeHung(s *story, a *attempt, f *found) {
+	if a.start == nil || a.detached() {
+		return
+	}
+	late, why := x.overdue(a)
+	if late != nil && !x.excused(s, a, late) {
+		f.add(HungIsCaught, late.due, s.id, "fence %d %s, and was not stopped: %s", a.fence, why, late.then())
 	}
 }
 
@@ -102,7 +108,7 @@ func (x *index) excused(s *story, a *attempt, o *overdue) bool {
 	if agent.killed <= o.due+obituary || agent.shaken(meanwhile) {
 		return true
 	}
-	if e := a.first(history.Effect); e != nil && e.At <= o.due && s.row != nil && s.row.Fence == a.fence+1 {
+	if e := a.first(history.Effect); e != nil && e.At <= o.due && s.endedWith(a.fence) {
 		return true
 	}
 	if !a.child && x.weather.any(meanwhile, ofEndpoints) {

@@ -22,6 +22,7 @@ type index struct {
 	byEntry []*story // of Enqueued[i]; nil: the store has no such row
 	agents  map[string]*agent
 	weather weather
+	batches batches
 }
 
 // story is all that is known of one task.
@@ -31,13 +32,19 @@ type story struct {
 	again    bool              // the store was found to have several rows with this id
 	enqueued *history.Enqueued // nil: nobody says that he inserted it
 	attempts []*attempt        // by fence
+	checks   []*attempt        // what was asked before attempts, by fence: that of the attempt
 	tried    []*history.Tried  // by fence
 	effects  []*history.EffectRow
+	moves    []*history.Move // by serial
+	ops      []*history.Op   // in the order in which they were asked for
+
+	stretches []*stretch // at least one
 }
 
 // attempt is all that one attempt told.
 type attempt struct {
 	id, fence int64
+	phase     task.Phase
 	number    int // 0: not said
 	who       string
 	kind      history.Kind
@@ -62,6 +69,7 @@ func newIndex(h *history.History) *index {
 			x.addEvent(e)
 		}
 	}
+	x.addMoves()
 	for i := range h.Tried {
 		s := x.story(h.Tried[i].ID)
 		s.tried = append(s.tried, &h.Tried[i])
@@ -72,14 +80,17 @@ func newIndex(h *history.History) *index {
 	}
 	for _, s := range x.byID {
 		slices.SortStableFunc(s.attempts, func(a, b *attempt) int { return cmp.Compare(a.fence, b.fence) })
+		slices.SortStableFunc(s.checks, func(a, b *attempt) int { return cmp.Compare(a.fence, b.fence) })
 		slices.SortStableFunc(s.tried, func(a, b *history.Tried) int { return cmp.Compare(a.Fence, b.Fence) })
 		slices.SortStableFunc(s.effects, func(a, b *history.EffectRow) int { return cmp.Compare(a.Serial, b.Serial) })
+		s.readStretches(s.finished())
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
 		x.stories = append(x.stories, x.byID[id])
 	}
 	x.readAgents()
 	x.weather = readWeather(h.Events)
+	x.batches = readBatches(x)
 	return x
 }
 
@@ -108,6 +119,20 @@ func (x *index) addRows() {
 	}
 }
 
+// addMoves takes in what was written down of rows' ways, and what operators asked for.
+func (x *index) addMoves() {
+	for i := range x.h.Moves {
+		s := x.story(x.h.Moves[i].ID)
+		s.moves = append(s.moves, &x.h.Moves[i])
+	}
+	for i := range x.h.Ops {
+		if o := &x.h.Ops[i]; o.ID != 0 {
+			s := x.story(o.ID)
+			s.ops = append(s.ops, o)
+		}
+	}
+}
+
 // story finds or makes a task's.
 func (x *index) story(id int64) *story {
 	s := x.byID[id]
@@ -120,15 +145,16 @@ func (x *index) story(id int64) *story {
 
 func (x *index) addEvent(e *history.Event) {
 	s := x.story(e.ID)
-	a := s.attempt(e.Fence)
+	phase := cmp.Or(task.Phase(e.Phase), task.Run)
+	all := &s.attempts
+	if phase == task.Check {
+		all = &s.checks
+	}
+	a := attemptOf(*all, e.Fence)
 	if a == nil {
-		kind := e.Kind
-		if kind == "" && s.row != nil {
-			kind = s.row.Type
-		}
-		a = &attempt{id: e.ID, fence: e.Fence, kind: x.h.Kinds[kind]}
+		a = &attempt{id: e.ID, fence: e.Fence, phase: phase, kind: x.kindOf(s, e.Kind, phase)}
 		a.child = a.kind.Child || s.enqueued != nil && s.enqueued.Expects.Child
-		s.attempts = append(s.attempts, a)
+		*all = append(*all, a)
 	}
 	if e.What == history.Start {
 		a.starts++
@@ -140,9 +166,30 @@ func (x *index) addEvent(e *history.Event) {
 	a.events = append(a.events, e)
 }
 
-// attempt finds the one with that fence; nil where nothing is known of one. The latest is asked for mostly.
-func (s *story) attempt(fence int64) *attempt {
-	for _, a := range slices.Backward(s.attempts) {
+// kindOf is what an attempt of a phase is allowed.
+func (x *index) kindOf(s *story, kind string, phase task.Phase) history.Kind {
+	if kind == "" && s.row != nil {
+		kind = s.row.Type
+	}
+	k := x.h.Kinds[kind]
+	switch {
+	case phase == task.Rollback && k.Undo != nil:
+		return *k.Undo
+	case phase == task.Check:
+		return history.Kind{Name: k.Name, Child: k.Child, Timeout: k.Check, Stop: k.Stop}
+	}
+	return k
+}
+
+// attempt finds the one with that fence; nil where nothing is known of one.
+func (s *story) attempt(fence int64) *attempt { return attemptOf(s.attempts, fence) }
+
+// check finds what was asked before the attempt with that fence; nil where nothing is known of it.
+func (s *story) check(fence int64) *attempt { return attemptOf(s.checks, fence) }
+
+// attemptOf finds the one with that fence. The latest is asked for mostly.
+func attemptOf(all []*attempt, fence int64) *attempt {
+	for _, a := range slices.Backward(all) {
 		if a.fence == fence {
 			return a
 		}
@@ -173,20 +220,22 @@ func (s *story) finished() bool {
 	return s.row != nil && s.row.Archived > 0 && !s.row.Live && task.State(s.row.State).Finished()
 }
 
-// undone tells whether the row's rollback has begun: attempts count anew then.
-func (s *story) undone() bool {
-	if s.row == nil {
-		return false
-	}
-	switch task.State(s.row.State) {
-	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack, task.StateRollbackFailed:
-		return true
-	}
-	return false
-}
-
 // guarded tells whether the task's attempts make an effect once for it.
 func (s *story) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
+
+// asked tells whether somebody wanted this of the task, or of its batch, before that time.
+func (x *index) asked(s *story, verb string, before time.Duration) bool {
+	wanted := func(o *history.Op) bool { return o.Verb == verb && o.Asked <= before }
+	return slices.ContainsFunc(s.ops, wanted) || slices.ContainsFunc(x.batches.ops[s.batch()], wanted)
+}
+
+// batch is the task's; 0: it is of none.
+func (s *story) batch() int64 {
+	if s.row == nil {
+		return 0
+	}
+	return s.row.Batch
+}
 
 // first is the attempt's first event of one of the kinds; nil: it has none.
 func (a *attempt) first(kinds ...history.What) *history.Event {
@@ -208,9 +257,9 @@ func (a *attempt) detached() bool {
 	})
 }
 
-// wentWell tells whether the attempt ended as succeeded, by its own word.
+// wentWell tells whether the attempt ended as succeeded, by its own word; nil never did.
 func (a *attempt) wentWell() bool {
-	return slices.ContainsFunc(a.events, func(e *history.Event) bool {
-		return e.What == history.End && e.Note == string(task.Succeeded)
+	return a != nil && slices.ContainsFunc(a.events, func(e *history.Event) bool {
+		return e.What == history.End && (e.Note == string(task.Succeeded) || e.Note == history.Done)
 	})
 }

@@ -65,7 +65,7 @@ func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (
 	}
 	tolerance := x.slack + sample.Within
 	end := sample.At + sample.Left - tolerance
-	first := a.start.At + startWait + window + k.Stop
+	first := a.start.At + startWait + k.Check + window + k.Stop
 	most, since := first, a.start.At
 	why = "it started"
 	if k.Heartbeat > 0 {
@@ -74,7 +74,7 @@ func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (
 		}
 	}
 	if k.Timeout > 0 {
-		if whole := a.start.At + startWait + max(k.Timeout, window) + k.Stop; whole < most {
+		if whole := a.start.At + startWait + k.Check + max(k.Timeout, window) + k.Stop; whole < most {
 			most, why = whole, "its timeout"
 		}
 	}
@@ -122,9 +122,10 @@ func windowOf(k *history.Kind, ping *history.Event) time.Duration {
 	return k.Heartbeat
 }
 
-// startsWithin is how long after its claim an attempt may start: what is left of its window is looked at before.
+// startsWithin is how long after its claim an attempt may start: what is left of its window is looked at before. A check
+// that comes first takes its own time.
 func (x *index) startsWithin(a *attempt) time.Duration {
-	return startWait + x.extra(a) + x.slack
+	return startWait + a.kind.Check + x.extra(a) + x.slack
 }
 
 // extra is what the window of the claim may have been longer than the policy says.

@@ -54,8 +54,16 @@ func (s *story) settledBy(fence int64) (outcome string, own bool) {
 		}
 	}
 	// What is finished with the fence after it, was settled by it: whoever takes a row away raises the fence, too.
-	if s.finished() && s.row.Fence == fence+1 {
-		return s.row.Outcome, true
+	for _, st := range s.stretches {
+		if st.end != nil && st.end.fence == fence+1 {
+			return string(st.end.outcome), true
+		}
 	}
 	return "", false
+}
+
+// endedWith tells whether the attempt with that fence ended the row by its own settlement.
+func (s *story) endedWith(fence int64) bool {
+	_, own := s.settledBy(fence)
+	return own
 }

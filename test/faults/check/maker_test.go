@@ -20,6 +20,10 @@ const (
 	proc   = "proc"  // a command with a heartbeat
 	plain  = "plain" // a webhook without
 	queue  = "queue" // a command, one at a time
+	book   = "book"  // a webhook whose effect is held, and undone so
+	paid   = "paid"  // a webhook whose effect completes its task, and its undoing the rollback; a check is asked first
+	built  = "built" // a command that is undone
+	tells  = "tells" // tells of batches' ends
 )
 
 // s is a length in seconds.
@@ -37,7 +41,14 @@ func newMaker() *maker {
 		{Name: proc, Child: true, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4)},
 		{Name: plain, Stop: s(3), Timeout: s(10)},
 		{Name: queue, Child: true, Stop: s(3), Timeout: s(10), Ordered: true},
+		{Name: book, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Held},
+		{Name: paid, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Completed, Check: s(1)},
+		{Name: built, Child: true, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4)},
+		{Name: tells, Stop: s(3), Timeout: s(10), Finish: true},
 	} {
+		if k.Name == book || k.Name == paid || k.Name == built {
+			k.Undo = &history.Kind{Name: k.Name, Child: k.Child, Heartbeat: s(2), Stop: s(3), Timeout: s(8), Backoff: s(4), Limit: 2}
+		}
 		m.Kinds[k.Name] = k
 	}
 	m.agent(0, history.Up, a1)
@@ -80,22 +91,17 @@ type on struct {
 	id     int64
 	fence  int64
 	number int
+	phase  string
 }
 
 // try adds the start of an attempt.
 func (m *maker) try(at float64, who string, id, fence int64, number int) on {
-	a := on{m: m, who: who, id: id, fence: fence, number: number}
-	for _, r := range m.Rows {
-		if r.ID == id {
-			a.kind = r.Type
-		}
-	}
-	return a.tell(at, history.Start)
+	return m.tryPhase(at, who, id, fence, number, "")
 }
 
 // tell adds an event of the attempt.
 func (a on) tell(at float64, what history.What, note ...string) on {
-	e := history.Event{At: s(at), What: what, Who: a.who, Kind: a.kind, ID: a.id, Fence: a.fence, Attempt: a.number}
+	e := history.Event{At: s(at), What: what, Who: a.who, Kind: a.kind, ID: a.id, Fence: a.fence, Attempt: a.number, Phase: a.phase}
 	if len(note) > 0 {
 		e.Note = note[0]
 	}
@@ -172,7 +178,7 @@ func play(t *testing.T, scenes []scene) {
 
 func TestNames(t *testing.T) {
 	names := check.Names()
-	require.Len(t, names, 15)
+	require.Len(t, names, 22)
 	slices.Sort(names)
-	require.Len(t, slices.Compact(names), 15)
+	require.Len(t, slices.Compact(names), 22)
 }

@@ -1,8 +1,11 @@
 package check
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
@@ -15,13 +18,14 @@ import (
 //
 // Exempt says: an agent that stood still when the next request came, until 5 s after it went on; one that was killed
 // before (its connections close with it, in a second); an attempt that was accepted with a 202, which has no
-// connection; an endpoint, or a way to it, that was broken meanwhile; an attempt of which nothing was heard any more.
+// connection; an endpoint, or a way to it, that was broken meanwhile; an attempt of which nothing was heard any more; one
+// that has completed its row, which somebody wanted undone before it could answer.
 const OneRequestAtATime Name = "OneRequestAtATime"
 
 func oneRequestAtATime(x *index, f *found) {
 	for _, s := range x.stories {
 		var before *attempt
-		for _, a := range s.attempts {
+		for _, a := range s.inOrder() {
 			if a.child || a.start == nil {
 				continue
 			}
@@ -33,6 +37,16 @@ func oneRequestAtATime(x *index, f *found) {
 	}
 }
 
+// inOrder is all that was done for the task: by fence, and what was asked first.
+func (s *story) inOrder() []*attempt {
+	if len(s.checks) == 0 {
+		return s.attempts
+	}
+	all := slices.Concat(s.checks, s.attempts)
+	slices.SortStableFunc(all, func(a, b *attempt) int { return cmp.Compare(a.fence, b.fence) })
+	return all
+}
+
 // judgeRequests looks at two requests of a row, the second with the higher fence.
 func (x *index) judgeRequests(before, next *attempt, f *found) {
 	began := next.start.At
@@ -42,6 +56,9 @@ func (x *index) judgeRequests(before, next *attempt, f *found) {
 	open := before.lastSeen() // the last moment at which the connection was open, as far as is known
 	if e := before.first(history.End, history.Gone); e != nil {
 		open = e.At
+	}
+	if e := before.first(history.Effect); e != nil && e.At <= began && next.phase == task.Rollback && before.phase == task.Run {
+		return
 	}
 	if open <= began+notice || open <= x.mayLast(before, began) ||
 		x.weather.any(span{before.start.At, open}, ofEndpoints) {

@@ -8,7 +8,7 @@ import (
 )
 
 // NoStaleSettlement says: what a row ended as was said by the attempt that held it. A row that succeeded did so by the
-// attempt of its last claim, which said so or completed it by itself; its result is that attempt's. The store's history
+// attempt of its last claim, which said so completed it by itself, or was told by its check that nothing is left to do; its result is that attempt's. The store's history
 // has one line for each attempt, none of one that answered without ever having begun.
 //
 // It must hold because settlements match id, fence and session (rule 1), and what is refused is dropped; and a settlement
@@ -42,6 +42,7 @@ func (x *index) judgeResult(s *story, f *found) {
 	switch {
 	case says && made != won:
 		f.add(NoStaleSettlement, x.last(s), s.id, "it succeeded with fence %d, and its result is of fence %d", won, made)
+	case s.check(won).wentWell(): // there was nothing left to do
 	case !s.started(won):
 		f.add(NoStaleSettlement, x.last(s), s.id, "it succeeded with fence %d, which never started", won)
 	case !s.succeeded(won):
@@ -49,8 +50,12 @@ func (x *index) judgeResult(s *story, f *found) {
 	}
 }
 
-// succeeded tells whether the attempt with that fence said that it succeeded, or may have completed the row by itself.
+// succeeded tells whether the attempt with that fence, or what was asked before it, said that it succeeded, or may have
+// completed the row by itself.
 func (s *story) succeeded(fence int64) bool {
+	if s.check(fence).wentWell() {
+		return true
+	}
 	if a := s.attempt(fence); a != nil && (a.wentWell() || a.first(history.Effect) != nil) {
 		return true
 	}
@@ -88,7 +93,7 @@ func (x *index) judgeTried(s *story, f *found) {
 				f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d was settled as succeeded, which it never said", t.RanFence)
 			}
 		case task.Deferred, task.Superseded:
-			if !s.started(t.RanFence) {
+			if !s.started(t.RanFence) && s.check(t.RanFence) == nil {
 				f.add(NoStaleSettlement, at, s.id, "the attempt with fence %d never started, and was settled as %s", t.RanFence, t.Outcome)
 			}
 		default: // these can be said of an attempt that never began

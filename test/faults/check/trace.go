@@ -16,6 +16,7 @@ const (
 	traceBefore = 70 // of the time before the violation
 	traceAfter  = 20
 	traceFacts  = 12 // of each sort of what the store says in the end
+	movesShown  = 6  // on one line
 	pingsShown  = 3  // of a run of pings, one less than this many is shown as it is
 )
 
@@ -87,7 +88,10 @@ func (t *tracer) attempts() {
 				t.add(at, "", fmt.Sprint(s.id), "a cancellation was answered")
 			}
 		}
-		for _, a := range s.attempts {
+		for _, o := range slices.Concat(s.ops, t.x.batches.ops[s.batch()]) {
+			t.wish(s, o)
+		}
+		for _, a := range s.inOrder() {
 			for _, e := range a.events {
 				l := line{at: e.At, who: e.Who, subject: fmt.Sprintf("%d/%d", a.id, a.fence), what: told(e)}
 				if e.What == history.Ping || e.What == history.Pinged {
@@ -101,9 +105,24 @@ func (t *tracer) attempts() {
 	}
 }
 
+// wish adds what an operator asked for.
+func (t *tracer) wish(s *story, o *history.Op) {
+	whose := "it"
+	if o.Batch != 0 {
+		whose = fmt.Sprintf("batch %d", o.Batch)
+	}
+	t.add(o.Asked, "operator", fmt.Sprint(s.id), "asks for the %s of %s", o.Verb, whose)
+	if o.At > 0 {
+		t.add(o.At, "operator", fmt.Sprint(s.id), "is told of the %s of %s: %q %s", o.Verb, whose, o.Answer, short(o.Error))
+	}
+}
+
 // told is an event in words.
 func told(e *history.Event) string {
 	what := string(e.What)
+	if e.Phase != "" {
+		what = e.Phase + ": " + what
+	}
 	if e.What == history.Start && e.Attempt > 0 {
 		what += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
@@ -226,6 +245,7 @@ func (x *index) facts(b *strings.Builder, s *story) {
 			fmt.Fprintf(b, "    outcome %s, error %q, result %s\n", r.Outcome, short(r.Error), cmp.Or(short(string(r.Result)), "none"))
 		}
 	}
+	s.way(b)
 	for i, t := range s.tried {
 		if i == traceFacts {
 			fmt.Fprintf(b, "    … %d more settlements\n", len(s.tried)-i)
@@ -239,8 +259,36 @@ func (x *index) facts(b *strings.Builder, s *story) {
 			fmt.Fprintf(b, "    … %d more effects\n", len(s.effects)-i)
 			break
 		}
-		fmt.Fprintf(b, "    effect %d by fence %d, %s\n", e.Serial, e.Fence, e.Who)
+		what := "effect"
+		if undoes(e) {
+			what = fmt.Sprintf("undoing of effect %d: effect", e.Undoes)
+		}
+		fmt.Fprintf(b, "    %s %d by fence %d, %s\n", what, e.Serial, e.Fence, e.Who)
 	}
+}
+
+// way writes the states that a row went through, with its fences.
+func (s *story) way(b *strings.Builder) {
+	if len(s.moves) == 0 {
+		return
+	}
+	b.WriteString("    its way:")
+	first := max(len(s.moves)-4*traceFacts, 0)
+	if first > 0 {
+		b.WriteString(" …")
+	}
+	round := 0
+	for i, m := range s.moves[first:] {
+		if i > 0 && i%movesShown == 0 {
+			b.WriteString("\n     ")
+		}
+		if m.Round != round {
+			fmt.Fprintf(b, " (round %d)", m.Round)
+			round = m.Round
+		}
+		fmt.Fprintf(b, " %s/%d", m.State, m.Fence)
+	}
+	b.WriteByte('\n')
 }
 
 // short is text cut to what fits on a line.

@@ -52,6 +52,39 @@ func TestTrace(t *testing.T) {
 `, check.Trace(h, got[0]))
 }
 
+// TestTraceOfRollback: states, fences and who wanted what are told.
+func TestTraceOfRollback(t *testing.T) {
+	m := newMaker()
+	booked(m, book, func(m *maker) {
+		m.effect(1, 1)
+		m.undone(1, 4, 1)
+		m.undone(1, 4, 1)
+		undoing(m)
+	})
+	m.Ops[0].Answer = "cancelled"
+	h := m.made()
+	got := check.Check(h)
+	require.Len(t, got, 2)
+	require.Equal(t, `RolledBackOnce: task 1: fence 4 undid effect 1, which did not stand any more at 4.500
+  task 1: book "k1" is rolled_back, fence 5, attempt 1, in the hot table false, in the archive 1 times
+    outcome succeeded, error "", result none
+    its way: pending/0 running/1 succeeded/2 rollback_pending/3 rollback_running/4 rolled_back/5
+    settled with fence 1 by session 0: attempt 1, of fence 1, run: succeeded ""
+    effect 1 by fence 1, 
+    undoing of effect 1: effect 2 by fence 4, 
+    undoing of effect 1: effect 3 by fence 4, 
+       0.100            1    enqueued as "k1": committed
+       1.000  a1.1      1/1  start, attempt 1
+       1.400  a1.1      1/1  effect
+       1.500  a1.1      1/1  end: succeeded
+       3.000  operator  1    asks for the rollback of it
+       3.010  operator  1    is told of the rollback of it: "cancelled" 
+       4.000  a2.1      1/4  rollback: start, attempt 1
+       4.400  a2.1      1/4  rollback: effect
+>      4.500  a2.1      1/4  rollback: end: succeeded
+`, check.Trace(h, got[0]))
+}
+
 func TestTraceIsBounded(t *testing.T) {
 	m := newMaker()
 	m.row(1, proc, "succeeded", 2, 1)

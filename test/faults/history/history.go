@@ -37,6 +37,8 @@ const (
 // Notes that mean something.
 const (
 	Accepted = "accepted" // of End: the answer is a 202, and the task goes on without a connection until another End
+	Done     = "done"     // of End, by a check: there is nothing left to do
+	CutOff   = "cut"      // of End: without a word; whoever waits for an answer only sees the connection end
 	NoReply  = "unknown"  // of Effect: whether it has committed is not known
 	Relaxed  = "async"    // of Effect: committed with synchronous_commit off, so that a crash may lose it
 )
@@ -47,6 +49,7 @@ type Event struct {
 	What    What          `json:"what"`          //
 	Who     string        `json:"who,omitempty"` // agent and incarnation that made the attempt, as "a2.1"; "" for the nemesis
 	Kind    string        `json:"kind,omitempty"`
+	Phase   string        `json:"phase,omitempty"` // of package task; "": the run
 	ID      int64         `json:"id,omitempty"`
 	Fence   int64         `json:"fence,omitempty"`
 	Attempt int           `json:"attempt,omitempty"`
@@ -72,6 +75,7 @@ type Enqueued struct {
 	ID      int64  `json:"id,omitempty"`
 	Commit  Commit `json:"commit"`
 	Cohort  string `json:"cohort,omitempty"` // rows of one transaction have the same
+	Batch   string `json:"batch,omitempty"`  // the name of its batch; "": it is of none
 	At      time.Duration
 	Expects Expects `json:"expects"`
 
@@ -85,7 +89,8 @@ type Expects struct {
 	States []string `json:"states,omitempty"`
 	// Limit is how many attempts may count, the first one included.
 	Limit int `json:"limit"`
-	// Guarded: each attempt makes an effect in one transaction with hold or complete, once for its task.
+	// Guarded: each attempt makes an effect in one transaction with hold or complete, once for its task. The effect is undone
+	// in the same way by rollbacks.
 	Guarded bool `json:"guarded,omitempty"`
 	// Child: attempts are processes.
 	Child bool `json:"child,omitempty"`
@@ -109,8 +114,10 @@ type Row struct {
 	Error       string
 	Result      json.RawMessage // {"fence": n}: the attempt that made it
 	Touched     bool
-	Live        bool // in the hot table
-	Archived    int  // how often it stands in the archive
+	Round       int
+	Batch       int64 // 0: of none
+	Live        bool  // in the hot table
+	Archived    int   // how often it stands in the archive
 	Started     *time.Time
 	Finished    *time.Time
 }
@@ -132,6 +139,8 @@ type EffectRow struct {
 	Serial int64 // in the order in which they were inserted
 	ID     int64
 	Fence  int64
+	Phase  string // "rollback": it undoes another; "": it is made
+	Undoes int64  // the serial of that other one; 0: there was nothing to undo
 	Who    string
 }
 
@@ -161,11 +170,23 @@ type Kind struct {
 	Heartbeat time.Duration // 0: none
 	Stop      time.Duration // what may pass between the end of its window and its lease's end
 	Timeout   time.Duration
-	Ordered   bool // one at a time on each agent, claimed in order
+	Ordered   bool   // one at a time on each agent, claimed in order
+	Finish    bool   // its rows tell of the ends of batches, and are Leasehold's
+	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
+
+	Check time.Duration // how long a check may take that is asked before each run; 0: there is none
+	Undo  *Kind         // what attempts of its rollback are allowed; nil: it has none
+	Limit int           // how many attempts of a rollback may count
 
 	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
 	GiveBacks int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
 }
+
+// How effects are guarded.
+const (
+	Held      = "held"      // in a transaction with hold
+	Completed = "completed" // in a transaction with complete
+)
 
 // History is all of a run.
 type History struct {
@@ -184,4 +205,8 @@ type History struct {
 	Said     []Said
 	// Crashes are the times at which the server died without a chance to flush.
 	Crashes []time.Duration
+
+	Moves []Move // in the order of Serial; none: nobody wrote them down
+	Ops   []Op
+	Of    Batches
 }

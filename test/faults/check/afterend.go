@@ -1,0 +1,114 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// RollbackAfterEnd says: a rollback starts only after every attempt to run the task in that round is over. One by HTTP
+// that did not end by its own word is over when its lease is; that processes are dead, and connections closed, is
+// OneChildAtATime's and OneRequestAtATime's business, for which a rollback is an attempt like any other. And whoever
+// started was claimed for what it did: to run, or to undo.
+//
+// It must hold because a row that may be at work somewhere is due for its rollback when its lease is over, whatever
+// became of it meanwhile.
+//
+// Tolerated says: the time between two looks at a lease, in which it may only have become longer.
+//
+// Exempt says: an attempt that completed its row itself; the store's clock, when it steps; where agents, the network or
+// the server were broken a lease may have ended with the presence of its session.
+const RollbackAfterEnd Name = "RollbackAfterEnd"
+
+func rollbackAfterEnd(x *index, f *found) {
+	leases := x.leases()
+	for _, s := range x.stories {
+		x.judgePhases(s, f)
+		for _, st := range s.stretches {
+			if st.phase != task.Rollback {
+				continue
+			}
+			for _, a := range st.attempts {
+				if a.start != nil {
+					x.judgeBefore(s, st, a, leases, f)
+				}
+			}
+		}
+	}
+}
+
+// leases are how those attempts' leases stood when they were last looked at.
+func (x *index) leases() map[*attempt]*history.LeaseSample {
+	last := make(map[*attempt]*history.LeaseSample)
+	for i := range x.h.Samples {
+		sample := &x.h.Samples[i]
+		if s := x.byID[sample.ID]; s != nil && len(s.stretches) > 1 {
+			if a := s.attempt(sample.Fence); a != nil {
+				last[a] = sample
+			}
+		}
+	}
+	return last
+}
+
+// judgePhases looks what attempts were claimed for.
+func (x *index) judgePhases(s *story, f *found) {
+	claimed := make(map[int64]task.Phase)
+	for _, m := range s.moves {
+		if state := task.State(m.State); state.Running() {
+			claimed[m.Fence] = state.Phase()
+		}
+	}
+	if len(claimed) == 0 {
+		return
+	}
+	for _, a := range s.attempts {
+		if a.start == nil {
+			continue
+		}
+		if is := claimed[a.fence]; is != a.phase {
+			f.add(RollbackAfterEnd, a.start.At, s.id, "fence %d started a %s, and was claimed for %q", a.fence, a.phase, is)
+		}
+	}
+}
+
+// judgeBefore looks at the attempts to run that were made in the round before a rollback.
+func (x *index) judgeBefore(s *story, st *stretch, undo *attempt, leases map[*attempt]*history.LeaseSample, f *found) {
+	began := undo.start.At
+	for _, a := range s.attempts {
+		of := s.stretch(a.fence)
+		if a.child || a.start == nil || a.fence > undo.fence || of == nil || of.phase != task.Run || of.round != st.round {
+			continue
+		}
+		sample := leases[a]
+		if sample == nil || a.endedBy(began) || s.endedWith(a.fence) && a.first(history.Effect) != nil {
+			continue
+		}
+		left := sample.Left
+		if x.mayBeSwept(a, span{a.start.At, began}) && !a.detached() {
+			left = min(left, sample.Present)
+		}
+		until := sample.At - sample.Within + left - rounding
+		if began < until && !x.weather.any(span{a.start.At, began}, ofClocks) {
+			f.add(RollbackAfterEnd, began, s.id, "the rollback with fence %d started %s before the lease of fence %d was over",
+				undo.fence, (until - began).Round(time.Millisecond), a.fence)
+		}
+	}
+}
+
+// endedBy tells whether an attempt had ended by its own word by then.
+func (a *attempt) endedBy(at time.Duration) bool {
+	for _, e := range a.events {
+		if e.What == history.End && e.At <= at && e.Note != history.Accepted && e.Note != history.CutOff {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeSwept tells whether the session of an attempt may have been taken for dead.
+func (x *index) mayBeSwept(a *attempt, in span) bool {
+	agent := x.agent(a.who)
+	return agent.killed <= in.to+obituary || agent.shaken(in) || x.weather.any(in, ofNetwork, ofServer)
+}

@@ -1,0 +1,105 @@
+package check
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// RolledBackOnce says: what a task did is undone exactly once by a rollback that ends well, and by no other: in each
+// round in which the row was rolled back its effect was undone once, if it stood; nothing is undone that does not stand,
+// or outside of a rollback; and no row that was started has ended as failed or cancelled where its type can undo it.
+//
+// It must hold because a rollback is an attempt like any other, with a fence of its own, so that hold and complete guard
+// what it does; and Decide sends what was started there.
+//
+// Exempt says: a rollback whose transaction with hold was committed and which failed all the same, as nobody was told.
+// With complete there is no such thing.
+const RolledBackOnce Name = "RolledBackOnce"
+
+func rolledBackOnce(x *index, f *found) {
+	for _, s := range x.stories {
+		if s.row == nil {
+			continue
+		}
+		x.judgeLeft(s, f)
+		if s.guarded() && x.h.Kinds[s.row.Type].Undo != nil {
+			x.judgeUndone(s, f)
+		}
+	}
+}
+
+// judgeLeft looks for what was started, has failed, and was left as it was.
+func (x *index) judgeLeft(s *story, f *found) {
+	if x.h.Kinds[s.row.Type].Undo == nil {
+		return
+	}
+	for _, m := range s.moves {
+		if m.Archived && m.Touched && (m.State == string(task.StateFailed) || m.State == string(task.StateCancelled)) {
+			f.add(RolledBackOnce, x.last(s), s.id, "it was started and is %s with fence %d, and nothing was undone", m.State, m.Fence)
+		}
+	}
+}
+
+// judgeUndone goes through what was made and undone, in the order of that.
+func (x *index) judgeUndone(s *story, f *found) {
+	at := x.last(s)
+	var stands *history.EffectRow
+	undone := make(map[*stretch]int)
+	missed := make(map[*stretch]bool) // there was something to undo when it began
+	next := 0
+	begin := func(fence int64) { // notes what stood when stretches began that have begun by that fence
+		for ; next < len(s.stretches) && s.stretches[next].after < fence; next++ {
+			missed[s.stretches[next]] = stands != nil
+		}
+	}
+	for _, e := range s.effects {
+		begin(e.Fence)
+		if !undoes(e) {
+			stands = e
+			continue
+		}
+		st := s.stretch(e.Fence)
+		if st == nil || st.phase != task.Rollback {
+			f.add(RolledBackOnce, at, s.id, "it was undone with fence %d, which was no rollback", e.Fence)
+			continue
+		}
+		undone[st]++
+		switch {
+		case stands == nil && e.Undoes != 0:
+			f.add(RolledBackOnce, at, s.id, "fence %d undid effect %d, which did not stand any more", e.Fence, e.Undoes)
+		case stands != nil && e.Undoes != stands.Serial:
+			f.add(RolledBackOnce, at, s.id, "fence %d undid effect %d, and effect %d stood", e.Fence, e.Undoes, stands.Serial)
+		}
+		stands = nil
+	}
+	begin(int64(forever))
+	for _, st := range s.stretches {
+		if st.phase == task.Rollback {
+			x.judgeRollback(s, st, undone[st], missed[st], at, f)
+		}
+	}
+	if stands != nil && s.finished() && s.row.State == string(task.StateRolledBack) {
+		f.add(RolledBackOnce, at, s.id, "it is rolled back, and effect %d stands", stands.Serial)
+	}
+}
+
+// judgeRollback looks at one rollback. stood: there was something to undo when it began.
+func (x *index) judgeRollback(s *story, st *stretch, undone int, stood bool, at time.Duration, f *found) {
+	if st.end == nil {
+		return
+	}
+	well := st.end.state == task.StateRolledBack
+	switch {
+	case undone > 1:
+		f.add(RolledBackOnce, at, s.id, "its %s undid %d times", st.name(), undone)
+	case well && stood && undone == 0:
+		f.add(RolledBackOnce, at, s.id, "its %s ended well, and nothing was undone", st.name())
+	case x.h.Kinds[s.row.Type].Guard != history.Completed:
+	case well && undone == 0:
+		f.add(RolledBackOnce, at, s.id, "its %s ended well, and nobody did it", st.name())
+	case !well && undone > 0:
+		f.add(RolledBackOnce, at, s.id, "its %s has ended as %s, and it is undone", st.name(), st.end.state)
+	}
+}
