@@ -59,9 +59,14 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 		return true
 	}
 	l.Close()
-	m.ended[out.Verdict].Inc()
 	m.duration.Observe(took.Seconds())
-	e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
+	if out.InCheck { // its breaker knows, and that of the target learned nothing
+		m.ended[task.Check][out.Verdict].Inc()
+		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
+	} else {
+		m.ended[row.Phase()][out.Verdict].Inc()
+		e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
+	}
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
@@ -140,7 +145,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
 		Silent:      out.Verdict == task.Drained && out.Untouched,
-		CancelKnown: asked, Notes: l.Notes(),
+		CancelKnown: asked || row.Phase() == task.Rollback, Notes: l.Notes(), // which goes on whoever wants it cancelled
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago
@@ -161,8 +166,13 @@ func (e *Engine) report(row *task.Task, s Settlement) {
 	if !e.log.Enabled(ctx, level) { // mostly: what is below costs more than all the rest of a small task
 		return
 	}
+	phase := s.Phase
+	if s.Outcome.InCheck {
+		phase = task.Check
+	}
 	args := []any{
-		"task", row.ID, "type", row.Type, "fence", s.RanFence, "attempt", row.Attempt, "outcome", s.Outcome.Verdict, "state", s.Next.State,
+		"task", row.ID, "type", row.Type, "phase", phase, "fence", s.RanFence, "attempt", row.Attempt,
+		"outcome", s.Outcome.Verdict, "state", s.Next.State,
 	}
 	if s.Started >= 0 {
 		args = append(args, "took", s.Started.Round(100*time.Microsecond))

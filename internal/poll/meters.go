@@ -12,16 +12,28 @@ type meters struct {
 	latency  prometheus.Observer
 	duration prometheus.Observer
 	running  prometheus.Gauge
-	ended    map[task.Verdict]prometheus.Counter
+	ended    map[task.Phase]map[task.Verdict]prometheus.Counter
 }
 
-func newMeters(m *telemetry.Metrics, typ string) meters {
+func newMeters(m *telemetry.Metrics, t *task.Type) meters {
+	typ := t.Name
 	lane := meters{
 		latency: m.StartLatency.WithLabelValues(typ), duration: m.AttemptDuration.WithLabelValues(typ),
-		running: m.Running.WithLabelValues(typ), ended: make(map[task.Verdict]prometheus.Counter),
+		running: m.Running.WithLabelValues(typ), ended: make(map[task.Phase]map[task.Verdict]prometheus.Counter),
 	}
-	for _, v := range task.Verdicts() {
-		lane.ended[v] = m.Attempts.WithLabelValues(typ, string(task.Run), string(v))
+	phases := []task.Phase{task.Run}
+	if t.Check != nil {
+		phases = append(phases, task.Check)
+	}
+	if t.Undo != nil {
+		phases = append(phases, task.Rollback)
+		m.RollbacksFailed.WithLabelValues(typ) // shown from the start: an alert asks whether it rises
+	}
+	for _, phase := range phases {
+		lane.ended[phase] = make(map[task.Verdict]prometheus.Counter)
+		for _, v := range task.Verdicts() {
+			lane.ended[phase][v] = m.Attempts.WithLabelValues(typ, string(phase), string(v))
+		}
 	}
 	return lane
 }

@@ -48,7 +48,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
 	asked, extra := 0, e.extra
 	for _, a := range asks {
-		w := a.lane.want(a.source.name, a.n)
+		w := a.lane.want(a.source, a.n)
 		w.Window += extra
 		c.Wants = append(c.Wants, w)
 		asked += a.n
@@ -71,12 +71,16 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.latency.add(took.Seconds())
 	e.extra = extraWindow(took)
 	e.take(c.Number, tasks, sent, extra) //nolint:contextcheck // leases outlive the call that claimed them
-	counts := make(map[string]int, len(asks))
+	type from struct {
+		name  string
+		phase task.Phase
+	}
+	counts := make(map[from]int, len(asks))
 	for i := range tasks {
-		counts[tasks[i].Type]++
+		counts[from{tasks[i].Type, tasks[i].Phase()}]++
 	}
 	for _, a := range asks {
-		e.slots.dry(a.source, counts[a.source.name] < a.n)
+		e.slots.dry(a.source, counts[from{a.source.name, a.source.phase}] < a.n)
 	}
 	return len(tasks), len(tasks) == asked
 }
@@ -128,7 +132,7 @@ func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration
 // returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.
 func (e *Engine) returnQueued() {
 	now := e.o.Clock.Now()
-	back, next := e.slots.takeBack(now, func(l *lane) bool { return e.room(l) == 0 })
+	back, next := e.slots.takeBack(now, func(l *lane, phase task.Phase) bool { return e.room(l, phase) == 0 })
 	for _, a := range back {
 		e.giveBack(a, "it could not start in time")
 	}
@@ -137,9 +141,14 @@ func (e *Engine) returnQueued() {
 	}
 }
 
-// room is how many more attempts of the lane its target's breaker lets start.
-func (e *Engine) room(l *lane) int {
-	n, wait := e.o.Gate.Room(l.typ.Name, task.Run)
+// room is how many more attempts of a lane's phase its target's breaker lets start, and that of the check before.
+func (e *Engine) room(l *lane, phase task.Phase) int {
+	n, wait := e.o.Gate.Room(l.typ.Name, phase)
+	if phase == task.Run && l.typ.Check != nil {
+		if m, longer := e.o.Gate.Room(l.typ.Name, task.Check); m >= 0 && (n < 0 || m <= n) {
+			n, wait = m, max(wait, longer)
+		}
+	}
 	if n == 0 {
 		e.wake.by(e.o.Clock.Now() + wait)
 	}

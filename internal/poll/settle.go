@@ -240,12 +240,35 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.o.Poll {
 			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
 		}
+		if u.Next.State == task.StateRollbackFailed {
+			s.rollbackFailed(u)
+		}
 	}
 	s.drop(u)
 	if u.done != nil {
 		u.done <- a
 	}
 	return true
+}
+
+// rollbackFailed is loud: a task is half done and will not be undone by itself.
+func (s *settler) rollbackFailed(u *unsettled) {
+	row := u.row()
+	typ := row.Type
+	if l, ok := s.e.slots.byName[typ]; ok {
+		typ = l.typ.Name
+	}
+	s.e.o.Metrics.RollbacksFailed.WithLabelValues(typ).Inc()
+	s.e.log.Error("the rollback of a task has failed, and it stays as it is until somebody tells it to roll back again",
+		"task", u.ID, "type", row.Type, "fence", u.RanFence, "attempt", u.Attempt, "why", u.Next.Reason)
+}
+
+// row is the row as it was when it was claimed, for its attempt or to be judged.
+func (u *unsettled) row() *task.Task {
+	if u.lease != nil {
+		return u.lease.Task()
+	}
+	return &u.judged.Task
 }
 
 // decideAgain decides anew what becomes of a row that somebody wants cancelled.

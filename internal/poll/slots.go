@@ -17,11 +17,14 @@ type attempt struct {
 	got   time.Duration // local time at which its claim was read
 }
 
+func (a *attempt) phase() task.Phase { return a.lease.Task().Phase() }
+
 // lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot.
 type lane struct {
 	typ     *task.Type
 	workers int // attempts at once
 	policy  task.PolicyHash
+	phases  []task.Phase // that it claims for: rollbacks only where the type has one
 	sources []*source
 	meters  meters
 	turn    int // which source comes first, so that they take turns
@@ -33,10 +36,11 @@ type lane struct {
 	ahead   int  // rows to hold beyond free slots
 }
 
-// source is one row type that a lane claims: the type's name, or an alias.
+// source is one row type that a lane claims, the type's name or an alias, in one phase: runs and rollbacks take turns.
 type source struct {
-	name string
-	dry  bool // the last claim came back short: nothing more is due until something wakes the loop
+	name  string
+	phase task.Phase
+	dry   bool // the last claim came back short: nothing more is due until something wakes the loop
 }
 
 // slots counts what runs and holds what was claimed ahead, so that a slot that falls free has its next row at hand.
@@ -62,12 +66,18 @@ const rateWeight = 0.3 // of the newest reading of a lane's rate
 func newSlots(workers int, types []*task.Type, clock lease.Clock, metrics *telemetry.Metrics) *slots {
 	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
 	for _, t := range types {
-		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t.Name)}
+		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t)}
 		if t.Workers > 0 {
 			l.workers = min(t.Workers, workers)
 		}
+		l.phases = []task.Phase{task.Run}
+		if t.Undo != nil {
+			l.phases = append(l.phases, task.Rollback)
+		}
 		for _, name := range t.Names() {
-			l.sources = append(l.sources, &source{name: name})
+			for _, phase := range l.phases {
+				l.sources = append(l.sources, &source{name: name, phase: phase})
+			}
 			s.byName[name] = l
 		}
 		s.lanes = append(s.lanes, l)
@@ -166,8 +176,8 @@ func (s *slots) close() []*attempt {
 }
 
 // takeBack removes from the queues what must not start any more: rows that have waited for longer than
-// task.StartWait, and all of a lane whose target is out of reach.
-func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*attempt, next time.Duration) {
+// task.StartWait, and all of a lane's phase whose target is out of reach.
+func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (back []*attempt, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = task.StartWait
@@ -182,12 +192,20 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane) bool) (back []*atte
 		if n > 0 { // it is not as fast as it was
 			l.rate, l.ahead = ewma{weight: rateWeight}, 0
 		}
-		if shut(l) {
-			n = len(l.queue)
-		}
 		back = append(back, l.queue[:n]...)
-		l.queue = slices.Clone(l.queue[n:])
-		s.queued -= n
+		stay := slices.Clone(l.queue[n:])
+		for _, phase := range l.phases {
+			if shut(l, phase) {
+				stay = slices.DeleteFunc(stay, func(a *attempt) bool {
+					if a.phase() == phase {
+						back = append(back, a)
+					}
+					return a.phase() == phase
+				})
+			}
+		}
+		s.queued -= len(l.queue) - len(stay)
+		l.queue = stay
 		if len(l.queue) > 0 {
 			next = min(next, task.StartWait-(now-l.queue[0].got))
 		}

@@ -45,8 +45,8 @@ func (s *slots) within(bytes float64) int {
 }
 
 // wants says what to claim now: nothing while enough is at hand, else a share for each type that may have due rows.
-// room tells how many of a lane may start (negative: no bound); most bounds the whole.
-func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []ask {
+// room tells how many of a lane's phase may start (negative: no bound); most bounds the whole.
+func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Phase) int) []ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.plan(latency)
@@ -59,27 +59,8 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 		if len(l.queue) > l.ahead/2 {
 			continue
 		}
-		need := l.workers - l.running - len(l.queue) + l.ahead
-		if n := room(l); n >= 0 {
-			need = min(need, n-len(l.queue)) // no claiming ahead for a target in doubt
-		}
-		if need <= 0 {
-			continue
-		}
-		wet := 0
-		for _, src := range l.sources {
-			if !src.dry {
-				wet++
-			}
-		}
-		for j := range l.sources {
-			src := l.sources[(l.turn+j)%len(l.sources)]
-			if !src.dry {
-				share := (need + wet - 1) / wet
-				asks = append(asks, ask{l, src, share})
-				need -= share
-				wet--
-			}
+		if need := l.workers - l.running - len(l.queue) + l.ahead; need > 0 {
+			asks = append(asks, l.share(need, room)...)
 		}
 	}
 	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2)), most, s.within(maxBytes))
@@ -88,6 +69,44 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane) int) []a
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
 	}
 	return asks
+}
+
+// share shares what a lane needs among its sources that may have due rows: runs and rollbacks alike.
+func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
+	left := make(map[task.Phase]int, len(l.phases))
+	for _, phase := range l.phases {
+		left[phase] = need
+		if n := room(l, phase); n >= 0 {
+			left[phase] = min(need, n-l.waiting(phase)) // no claiming ahead for a target in doubt
+		}
+	}
+	var wet []*source
+	for j := range l.sources {
+		if src := l.sources[(l.turn+j)%len(l.sources)]; !src.dry && left[src.phase] > 0 {
+			wet = append(wet, src)
+		}
+	}
+	var asks []ask
+	for i, src := range wet {
+		n := min((need+len(wet)-i-1)/(len(wet)-i), left[src.phase])
+		if n <= 0 {
+			continue
+		}
+		asks = append(asks, ask{l, src, n})
+		need -= n
+		left[src.phase] -= n
+	}
+	return asks
+}
+
+// waiting is how many rows of a phase are queued.
+func (l *lane) waiting(phase task.Phase) (n int) {
+	for _, a := range l.queue {
+		if a.phase() == phase {
+			n++
+		}
+	}
+	return n
 }
 
 // divide shares total among the asks: equally, and what one does not need goes to the others. What is left over in the
@@ -136,23 +155,34 @@ func (s *slots) wet() {
 }
 
 // open is one of each source that could be claimed from now, for questions about what is due.
-func (s *slots) open(room func(*lane) int) []Want {
+func (s *slots) open(room func(*lane, task.Phase) int) []Want {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var wants []Want
 	for _, l := range s.lanes {
-		if l.running >= l.workers || room(l) == 0 {
+		if l.running >= l.workers {
 			continue
 		}
-		for _, src := range l.sources {
-			wants = append(wants, l.want(src.name, 1))
+		for _, phase := range l.phases {
+			if room(l, phase) == 0 {
+				continue
+			}
+			for _, src := range l.sources {
+				if src.phase == phase {
+					wants = append(wants, l.want(src, 1))
+				}
+			}
 		}
 	}
 	return wants
 }
 
-// want is how n rows of a lane are asked for.
-func (l *lane) want(name string, n int) Want {
+// want is how n rows of a source are asked for. No deadline is stamped on a rollback.
+func (l *lane) want(src *source, n int) Want {
 	p := &l.typ.Policy
-	return Want{Type: name, Phase: task.Run, N: n, Window: p.Window(task.Run), Policy: l.policy, Deadline: p.Deadline}
+	w := Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy}
+	if src.phase == task.Run {
+		w.Deadline = p.Deadline
+	}
+	return w
 }

@@ -76,7 +76,7 @@ func TestAheadIsBoundedInBytes(t *testing.T) {
 		}
 		s.size = ewma{value: c.size, warm: true}
 		n := 0
-		for _, a := range s.wants(time.Second, maxClaim, func(*lane) int { return -1 }) {
+		for _, a := range s.wants(time.Second, maxClaim, func(*lane, task.Phase) int { return -1 }) {
 			n += a.n
 		}
 		require.Equal(t, c.most, n, "rows of %v bytes", c.size)

@@ -16,6 +16,7 @@ type Metrics struct {
 	Workers          prometheus.Gauge
 	Pings            *prometheus.CounterVec
 	Stalls           *prometheus.CounterVec
+	RollbacksFailed  *prometheus.CounterVec
 	Quarantined      prometheus.Gauge // slots kept from the next task
 	StaleSettlements prometheus.Counter
 	LeasesLost       prometheus.Counter
@@ -54,6 +55,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Workers:          gauge("leasehold_workers", "Attempts that may run at once."),
 		Pings:            counters("leasehold_pings_total", "Pings of attempts that hold their row.", "type", "counted"),
 		Stalls:           counters("leasehold_stalls_total", "Attempts stopped because no progress came.", "type"),
+		RollbacksFailed:  counters("leasehold_rollbacks_failed_total", "Tasks that could not be undone: somebody has to look at them.", "type"),
 		Quarantined:      gauge("leasehold_quarantined", "Slots kept free because a process of their last attempt could not be killed."),
 		StaleSettlements: counter("leasehold_stale_settlements_total", "Outcomes refused because another had taken the row."),
 		LeasesLost:       counter("leasehold_leases_lost_total", "Leases that were taken away while their attempt ran."),

@@ -1,0 +1,352 @@
+package poll_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// undoable has type a rolled back where it fails: twice at the most, by attempts that ping every second.
+func undoable(r *rig) { r.opts.Types[0] = undoing() }
+
+func undoing() *task.Type {
+	a := declare("a", 0)
+	a.Undo = &task.Webhook{}
+	a.Policy.Rollback = &task.Undo{
+		Timeout: 10 * time.Second, Heartbeat: time.Second, Stop: task.StopLength(0),
+		Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 100 * time.Millisecond, Max: 100 * time.Millisecond, GiveBacks: 100},
+	}
+	return a
+}
+
+// byPhase runs attempts by what they are for.
+func byPhase(run, undo func(*lease.Lease, *task.Type) task.Outcome) func(*rig) {
+	return doing(func(l *lease.Lease, t *task.Type) task.Outcome {
+		if l.Phase() == task.Rollback {
+			return undo(l, t)
+		}
+		return run(l, t)
+	})
+}
+
+func ends(v task.Verdict) func(*lease.Lease, *task.Type) task.Outcome {
+	return func(*lease.Lease, *task.Type) task.Outcome { return task.Outcome{Verdict: v, Error: "because"} }
+}
+
+// attempts is how many attempts of type a ended so.
+func (r *rig) attempts(phase task.Phase, v task.Verdict) float64 {
+	return testutil.ToFloat64(r.opts.Metrics.Attempts.WithLabelValues("a", string(phase), string(v)))
+}
+
+func TestWhatFailsIsRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), ends(task.Succeeded)))
+		id := r.insert(1)[0]
+		after(time.Second)
+		r.all([]task.ID{id}, task.StateRolledBack, 2)
+		starts := r.deeds.started()
+		require.Greater(t, starts[1].fence, starts[0].fence)
+		require.InDelta(t, 1, r.attempts(task.Run, task.Rejected), 0)
+		require.InDelta(t, 1, r.attempts(task.Rollback, task.Succeeded), 0)
+		r.drain()
+	})
+}
+
+func TestATypeWithoutARollbackClaimsNone(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), takes(time.Hour)))
+		id := r.insert(1)[0]
+		after(10 * time.Millisecond)
+		r.engine.Drain()
+		<-r.over
+		require.Equal(t, task.StateRollbackPending, r.get(id).State)
+		other := newRig(t, store) // the rollback is declared no more
+		after(time.Minute)
+		require.Empty(t, other.deeds.started())
+		require.Equal(t, task.StateRollbackPending, r.get(id).State, "it waits")
+		other.drain()
+	})
+}
+
+// Neither phase of a type starves behind a flood of the other.
+func TestRunsAndRollbacksTakeTurns(t *testing.T) {
+	for flood, rare := range map[task.Phase]task.State{task.Run: task.StateRolledBack, task.Rollback: task.StateSucceeded} {
+		t.Run("a flood of "+string(flood), func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *model.Store) {
+				rollbacks, runs := 1, 500
+				if flood == task.Rollback {
+					rollbacks, runs = runs, rollbacks
+				}
+				ids := undone(t, store, rollbacks)
+				more, err := store.Insert(t.Context(), slices.Repeat([]ops.Request{{Type: "a"}}, runs)...)
+				require.NoError(t, err)
+				if flood == task.Rollback {
+					ids = more
+				}
+				r := newRig(t, store, undoable, func(r *rig) { r.opts.Workers = 1 }, doing(takes(900*time.Millisecond)))
+				after(5 * time.Second)
+				require.Equal(t, rare, r.get(ids[0]).State)
+				require.Less(t, len(r.deeds.started()), 10)
+				r.engine.Drain()
+				<-r.over
+			})
+		})
+	}
+}
+
+// undone makes n rows of type a that wait to be undone. No agent is there yet that could run them.
+func undone(t *testing.T, store *model.Store, n int) []task.ID {
+	t.Helper()
+	ctx, policy := t.Context(), undoing().Policy
+	other, err := store.Join(ctx, lease.Agent{Name: "other", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+		policy.Hash(): {Type: "a", Policy: policy},
+	}})
+	require.NoError(t, err)
+	ids, err := store.Insert(ctx, slices.Repeat([]ops.Request{{Type: "a"}}, n)...)
+	require.NoError(t, err)
+	got, err := store.Claim(ctx, poll.Claim{Session: other, Number: 1, Wants: []poll.Want{
+		{Type: "a", Phase: task.Run, N: n, Window: time.Hour, Policy: policy.Hash()},
+	}})
+	require.NoError(t, err)
+	require.Len(t, got, n)
+	var ends []poll.Settlement
+	for _, row := range got {
+		ends = append(ends, poll.Settlement{
+			ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: task.Run, Attempt: 1, CancelKnown: true,
+			Outcome: task.Outcome{Verdict: task.Failed}, Next: task.Transition{State: task.StateRollbackPending, Touched: true},
+		})
+	}
+	answers, err := store.Settle(ctx, other, ends)
+	require.NoError(t, err)
+	require.NotContains(t, answers, lease.Lost)
+	return ids
+}
+
+// The breakers of a type's phases are apart, and that of its check bars its runs.
+func TestOnePhaseOutOfReach(t *testing.T) {
+	for name, c := range map[string]struct {
+		shut task.Phase
+		want task.State // of what is to be run; rollbacks: rolled back unless they are shut
+	}{
+		"runs":      {task.Run, task.StatePending},
+		"checks":    {task.Check, task.StatePending},
+		"rollbacks": {task.Rollback, task.StateSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *model.Store) {
+				g := &phaseGate{shut: c.shut}
+				undo := undone(t, store, 1)[0]
+				r := newRig(t, store, undoable, func(r *rig) {
+					r.opts.Gate = g
+					r.opts.Types[0].Check = &task.Webhook{}
+				}, doing(succeed))
+				run := r.insert(1)[0]
+				after(time.Minute)
+				require.Equal(t, c.want, r.get(run).State)
+				want := task.StateRolledBack
+				if c.shut == task.Rollback {
+					want = task.StateRollbackPending
+				}
+				require.Equal(t, want, r.get(undo).State)
+				require.Less(t, r.wire.count("claim"), 200, "nobody asks again and again")
+				r.drain()
+			})
+		})
+	}
+}
+
+// phaseGate is shut for one phase, and notes what it is told of the others.
+type phaseGate struct {
+	shut task.Phase
+
+	mu   sync.Mutex
+	told []string
+}
+
+func (g *phaseGate) Room(_ string, phase task.Phase) (int, time.Duration) {
+	if phase == g.shut {
+		return 0, time.Second
+	}
+	return -1, 0
+}
+
+func (g *phaseGate) Done(_ string, phase task.Phase, _ task.ID, o task.Outcome) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, string(phase)+" "+string(o.Verdict))
+}
+
+func (g *phaseGate) Release(_ string, phase task.Phase, _ task.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, string(phase)+" released")
+}
+
+// What ends in its check is no word about the target of the run, and nothing that has to be undone.
+func TestWhatEndsInItsCheck(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		g := &phaseGate{}
+		r := newRig(t, store, undoable, func(r *rig) {
+			r.opts.Gate = g
+			r.opts.Types[0].Check = &task.Webhook{}
+		}, doing(func(*lease.Lease, *task.Type) task.Outcome {
+			return task.Outcome{Verdict: task.Rejected, Error: "check: because", InCheck: true, Untouched: true}
+		}))
+		id := r.insert(1)
+		after(time.Second)
+		r.all(id, task.StateFailed, 1)
+		require.Equal(t, []string{"run released"}, g.told)
+		require.InDelta(t, 1, r.attempts(task.Check, task.Rejected), 0)
+		require.InDelta(t, 0, r.attempts(task.Run, task.Rejected), 0)
+		r.drain()
+	})
+}
+
+func TestARollbackThatHangsIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		hangs := func(l *lease.Lease, typ *task.Type) task.Outcome {
+			if l.Task().Attempt == 1 {
+				return takes(time.Hour)(l, typ)
+			}
+			return task.Outcome{Verdict: task.Succeeded}
+		}
+		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), hangs))
+		id := r.insert(1)
+		after(5 * time.Second)
+		r.all(id, task.StateRolledBack, 3)
+		require.InDelta(t, 1, r.attempts(task.Rollback, task.Stalled), 0)
+		starts := r.deeds.started()
+		require.InDelta(t, 1.6, starts[2].at.Sub(starts[1].at).Seconds(), 0.6, "a heartbeat, and what it takes to ask the store")
+		r.drain()
+	})
+}
+
+func TestARollbackIsNotCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		slow := func(l *lease.Lease, typ *task.Type) task.Outcome {
+			if o := takes(500*time.Millisecond)(l, typ); o.Verdict != task.Succeeded || l.Task().Attempt > 1 {
+				return o
+			}
+			return task.Outcome{Verdict: task.Failed}
+		}
+		r := newRig(t, store, undoable, byPhase(takes(time.Hour), slow))
+		id := r.insert(1)[0]
+		after(time.Second)
+		for range 3 { // the run, and then its rollback
+			_, err := store.Cancel(t.Context(), id, "me")
+			require.NoError(t, err)
+			after(100 * time.Millisecond)
+		}
+		require.Equal(t, task.StateRollbackRunning, r.get(id).State)
+		settled := r.wire.count("settle")
+		after(400 * time.Millisecond)
+		require.Equal(t, settled+1, r.wire.count("settle"), "its failure is settled at once: that it is to be cancelled is known")
+		after(time.Second)
+		r.all([]task.ID{id}, task.StateRolledBack, 3)
+		r.drain()
+	})
+}
+
+func TestARollbackThatIsDrainedIsGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, undoable, func(r *rig) { r.opts.Drain = 0 }, byPhase(ends(task.Rejected), takes(time.Hour)))
+		id := r.insert(1)[0]
+		after(100 * time.Millisecond)
+		require.Equal(t, task.StateRollbackRunning, r.get(id).State)
+		r.drain()
+		require.Equal(t, task.StateRollbackPending, r.get(id).State)
+		require.Zero(t, r.get(id).Attempt, "it costs no attempt")
+	})
+}
+
+// lines is where an agent logs.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestARollbackThatFailsIsLoud(t *testing.T) {
+	for name, undo := range map[string]func(*lease.Lease, *task.Type) task.Outcome{
+		"rejected":        ends(task.Rejected),
+		"out of attempts": ends(task.Failed),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *model.Store) {
+				var log lines
+				r := newRig(t, store, undoable, byPhase(ends(task.Rejected), undo), func(r *rig) {
+					r.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+				})
+				failed := r.opts.Metrics.RollbacksFailed.WithLabelValues("a")
+				require.InDelta(t, 0, testutil.ToFloat64(failed), 0)
+				replies := 0
+				r.wire.setHook(func(op string) fault { // every other reply is lost: it is counted once all the same
+					if op == "settle" {
+						replies++
+						if replies%2 == 1 {
+							return lostReply
+						}
+					}
+					return none
+				})
+				id := r.insert(1)[0]
+				after(10 * time.Second)
+				require.Equal(t, task.StateRollbackFailed, r.get(id).State)
+				require.InDelta(t, 1, testutil.ToFloat64(failed), 0)
+				require.Regexp(t, `^time=\S+ level=ERROR msg="the rollback of a task has failed[^\n]* task=1 type=a fence=\d+ attempt=\d why="rollback attempt [^\n]*because"\n$`, log.String())
+				r.drain()
+			})
+		})
+	}
+}
+
+// A rollback whose agent is gone, too: whoever sweeps it is as loud.
+func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		var log lines
+		once := undoing().Policy
+		once.Rollback.Retry.Limit = 0
+		id := undone(t, store, 1)[0]
+		dead, err := store.Join(t.Context(), lease.Agent{Name: "dead", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+			once.Hash(): {Type: "a", Policy: once},
+		}})
+		require.NoError(t, err)
+		got, err := store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+			{Type: "a", Phase: task.Rollback, N: 1, Window: time.Hour, Policy: once.Hash()},
+		}})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		require.NoError(t, store.Leave(t.Context(), dead))
+		r := newRig(t, store, undoable, doing(succeed), func(r *rig) {
+			r.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+		})
+		after(10 * time.Second)
+		require.Equal(t, task.StateRollbackFailed, r.get(id).State)
+		require.InDelta(t, 1, testutil.ToFloat64(r.opts.Metrics.RollbacksFailed.WithLabelValues("a")), 0)
+		require.Contains(t, log.String(), "its agent is gone")
+		r.drain()
+	})
+}
