@@ -58,7 +58,7 @@ func (c taskCancelCmd) Run(a *app) error {
 }
 
 // cancelRow is a report in a table.
-func (a *app) cancelRow(r ops.CancelReport) table.Row {
+func (a *app) cancelRow(r ops.Report) table.Row {
 	if r.Error != "" {
 		return table.Row{r.ID, r.Error}
 	}

@@ -1,9 +1,11 @@
 package ops
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -91,6 +93,43 @@ type BatchRequest struct {
 	Labels        map[string]string
 	CreatedBy     string
 	Open          bool // rows may be added until it is sealed
+}
+
+// Bounds of a BatchRequest, in bytes.
+const (
+	MaxName = 255 // its name
+	MaxType = 255 // its finish type
+)
+
+// Check finds what no store would take, and says it better than a database does; its errors are *InputError.
+func (b *BatchRequest) Check() error {
+	wrong := func(format string, args ...any) error { return &InputError{Text: fmt.Sprintf(format, args...)} }
+	for _, text := range []struct {
+		what, s string
+		most    int
+	}{{"name", b.Name, MaxName}, {"finish type", b.FinishType, MaxType}, {"created_by", b.CreatedBy, MaxBy}} {
+		switch {
+		case !storable(text.s):
+			return wrong("%s %q: text must be UTF-8 without NUL", text.what, text.s)
+		case len(text.s) > text.most:
+			return wrong("the %s is %d bytes long: %d at most", text.what, len(text.s), text.most)
+		}
+	}
+	switch b.OnFailure {
+	case "", OnFailureContinue, OnFailureCancel, OnFailureRollback:
+	default:
+		return wrong("on_failure %q: use continue, cancel or rollback", b.OnFailure)
+	}
+	if err := checkJSON("finish payload", b.FinishPayload, wrong); err != nil {
+		return err
+	}
+	switch {
+	case b.FinishPayload != nil && !bytes.HasPrefix(bytes.TrimSpace(b.FinishPayload), []byte("{")):
+		return wrong("the finish payload is no JSON object: the counts are put into it as \"batch\"")
+	case b.FinishPayload != nil && b.FinishType == "":
+		return wrong("a finish payload without a finish type: there is no row to carry it")
+	}
+	return checkLabels(b.Labels, wrong)
 }
 
 // BatchInfo is a batch for people to look at.

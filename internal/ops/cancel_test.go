@@ -29,8 +29,8 @@ func TestCancelAllTellsOfEach(t *testing.T) {
 	s := cancels{1: Cancelling, 3: Cancelled(task.StateSucceeded)}
 	got, err := CancelAll(t.Context(), s, []task.ID{3, 2, 1, 1}, "")
 	require.NoError(t, err)
-	require.Equal(t, []CancelReport{
-		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task"}, {ID: 1, Became: Cancelling}, {ID: 1, Became: Cancelling},
+	require.Equal(t, []Report{
+		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task", Missing: true}, {ID: 1, Became: Cancelling}, {ID: 1, Became: Cancelling},
 	}, got)
 	got, err = CancelAll(t.Context(), s, nil, "")
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestCancelAllStopsWhereTheStoreFails(t *testing.T) {
 	got, err := CancelAll(t.Context(), cancels{1: Cancelling, 2: dead, 3: Cancelling}, []task.ID{1, 2, 3}, "alice")
 	require.ErrorIs(t, err, dead)
 	require.ErrorContains(t, err, "task 2")
-	require.Equal(t, []CancelReport{{ID: 1, Became: Cancelling}}, got)
+	require.Equal(t, []Report{{ID: 1, Became: Cancelling}}, got)
 }
 
 func TestCancelAllRefusesWhatNoStoreKeeps(t *testing.T) {

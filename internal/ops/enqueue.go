@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -42,11 +43,12 @@ func (r *Request) Check() error {
 			return wrong("%s %q: text must be UTF-8 without NUL", what, s)
 		}
 	}
+	if err := errors.Join(checkJSON("payload", r.Payload, wrong), checkJSON("rollback payload", r.RollbackPayload, wrong)); err != nil {
+		return err
+	}
 	switch {
-	case r.Payload != nil && !json.Valid(r.Payload):
-		return wrong("the payload is not JSON: %s", syntaxError(r.Payload))
-	case bytes.Contains(r.Payload, []byte(`\u0000`)) && holdsNUL(r.Payload):
-		return wrong("the payload has a NUL character (\\u0000), which a database's JSON cannot hold: leave it out")
+	case r.Batch < 0:
+		return wrong("batch %d: a batch's number is 1 or more", r.Batch)
 	case r.Priority < MinPriority || r.Priority > MaxPriority:
 		return wrong("priority %d: use %d to %d, higher first", r.Priority, MinPriority, MaxPriority)
 	case r.MaxAttempts < 0 || r.MaxAttempts > MaxAttempts:
@@ -59,6 +61,17 @@ func (r *Request) Check() error {
 		return wrong("due time %s: use a year from 1 to 9999", r.RunAt.Format(time.RFC3339))
 	}
 	return checkLabels(r.Labels, wrong)
+}
+
+// checkJSON finds what no store would take as a document; nil is none.
+func checkJSON(what string, doc json.RawMessage, wrong func(string, ...any) error) error {
+	switch {
+	case doc != nil && !json.Valid(doc):
+		return wrong("the %s is not JSON: %s", what, syntaxError(doc))
+	case bytes.Contains(doc, []byte(`\u0000`)) && holdsNUL(doc):
+		return wrong("the %s has a NUL character (\\u0000), which a database's JSON cannot hold: leave it out", what)
+	}
+	return nil
 }
 
 func checkLabels(labels map[string]string, wrong func(string, ...any) error) error {

@@ -1,0 +1,210 @@
+package ops
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxLine bounds one line of NDJSON, in bytes, its end not counted.
+const maxLine = 1 << 20
+
+// ReadRequests reads tasks from NDJSON: a task a line, an object with the columns that an application may set, as
+//
+//	{"payload": {"service": 7}, "rollback_payload": {"zone": "a"}, "key": "service-7"}
+//
+// Every member may be missing; what is missing, or null, is as in base. Lines without anything but spaces are passed
+// over. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory.
+func ReadRequests(from io.Reader, name string, base Request) iter.Seq2[Request, error] {
+	return func(yield func(Request, error) bool) {
+		in := bufio.NewReaderSize(from, maxLine+2) // its end may be two bytes
+		for number := 1; ; number++ {
+			line, err := in.ReadSlice('\n')
+			if errors.Is(err, io.EOF) && len(line) == 0 {
+				return
+			}
+			r := base
+			l := place{name, number}
+			end := bytes.TrimRight(line, "\r\n")
+			switch {
+			case errors.Is(err, bufio.ErrBufferFull) || len(end) > maxLine:
+				err = l.wrong(0, "the line is longer than %d MiB: put what is large somewhere and say where it is", maxLine>>20)
+			case err != nil && !errors.Is(err, io.EOF):
+				err = fmt.Errorf("read %s: %w", name, err)
+			default:
+				if number == 1 {
+					end = bytes.TrimPrefix(end, []byte("\ufeff"))
+				}
+				if len(bytes.TrimSpace(end)) == 0 {
+					continue
+				}
+				err = l.read(end, &r)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// place is a line of a file.
+type place struct {
+	name string
+	line int
+}
+
+// wrong is a mistake at a byte of the line, from 0.
+func (p place) wrong(at int, format string, args ...any) error {
+	return &InputError{Text: fmt.Sprintf("%s:%d:%d: %s", p.name, p.line, at+1, fmt.Sprintf(format, args...))}
+}
+
+// read reads one line. The request keeps nothing of it.
+func (p place) read(line []byte, r *Request) error {
+	switch {
+	case !utf8.Valid(line):
+		return p.wrong(0, "the line is not UTF-8")
+	case !json.Valid(line):
+		return p.syntax(line)
+	}
+	at := skipSpace(line, 0)
+	if line[at] != '{' {
+		return p.wrong(at, `a line is an object, as {"payload": {"service": 7}}`)
+	}
+	var seen [len(columns)]bool
+	for at = skipSpace(line, at+1); line[at] != '}'; {
+		end := skipValue(line, at)
+		column, err := p.column(line, at, end)
+		if err != nil {
+			return err
+		}
+		if seen[column] {
+			return p.wrong(at, "%q stands there twice", columns[column])
+		}
+		seen[column] = true
+		from := skipSpace(line, skipSpace(line, end)+1) // the colon
+		to := skipValue(line, from)
+		if err := p.member(columns[column], line[from:to], from, r); err != nil {
+			return err
+		}
+		if at = skipSpace(line, to); line[at] == ',' {
+			at = skipSpace(line, at+1)
+		}
+	}
+	if r.Type == "" {
+		return p.wrong(0, `the task has no type: add "type", or say --type`)
+	}
+	if err := r.Check(); err != nil {
+		return p.wrong(0, "%s", err)
+	}
+	return nil
+}
+
+// skipSpace is where the next byte stands that is no space, of a valid document.
+func skipSpace(doc []byte, at int) int {
+	for at < len(doc) && strings.IndexByte(" \t\r\n", doc[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+// skipValue is where the value ends that begins there, in a valid document.
+func skipValue(doc []byte, at int) int {
+	for depth := 0; at < len(doc); at++ {
+		switch doc[at] {
+		case '"':
+			for at++; doc[at] != '"'; at++ {
+				if doc[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		default:
+			if at+1 < len(doc) && strings.IndexByte(" \t\r\n,:]}", doc[at+1]) < 0 {
+				continue // within a number, or a word
+			}
+		}
+		if depth <= 0 {
+			return at + 1
+		}
+	}
+	return at
+}
+
+// column is the column that a member's name, in its quotes, means.
+func (p place) column(line []byte, from, to int) (int, error) {
+	quoted := line[from:to]
+	for i, c := range columns {
+		if string(quoted[1:len(quoted)-1]) == c {
+			return i, nil
+		}
+	}
+	return 0, p.wrong(from, "%s is no column: use %s; what is the task's own goes into payload",
+		OneLine(string(quoted), maxShown), strings.Join(columns[:], ", "))
+}
+
+// maxShown is how much of a text is shown in an error, in characters.
+const maxShown = 60
+
+// columns are the members that a line may have.
+var columns = [...]string{ //nolint:gochecknoglobals // a table that nobody changes
+	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
+}
+
+// member reads the value of one member.
+func (p place) member(column string, value []byte, at int, r *Request) error {
+	if string(value) == "null" {
+		return nil
+	}
+	wants := func(into any, what string) error {
+		if json.Unmarshal(value, into) != nil {
+			return p.wrong(at, "%s is %s, and %s is wanted", column, OneLine(string(value), maxShown), what)
+		}
+		return nil
+	}
+	const text = "text"
+	switch column {
+	case "type":
+		return wants(&r.Type, text)
+	case "payload":
+		r.Payload = bytes.Clone(value)
+	case "rollback_payload":
+		r.RollbackPayload = bytes.Clone(value)
+	case "run_at":
+		return wants(&r.RunAt, `a time, as "2026-11-20T08:00:00Z",`)
+	case "priority":
+		return wants(&r.Priority, "a whole number")
+	case "key":
+		return wants(&r.Key, text)
+	case "region":
+		return wants(&r.Region, text)
+	case "labels":
+		r.Labels = nil // not those of base
+		return wants(&r.Labels, "an object of texts")
+	case "max_attempts":
+		return wants(&r.MaxAttempts, "a whole number")
+	case "traceparent":
+		return wants(&r.Traceparent, text)
+	}
+	return nil
+}
+
+// syntax says what keeps a line from being JSON, and where.
+func (p place) syntax(line []byte) error {
+	var ignored json.RawMessage
+	err := json.Unmarshal(line, &ignored)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) && syntax.Offset < int64(len(line)) {
+		return p.wrong(max(int(syntax.Offset)-1, 0), "this is no JSON: %v", err)
+	}
+	return p.wrong(len(line), "this is no JSON: %v", err)
+}

@@ -1,0 +1,185 @@
+package ops
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// readAll reads to the end, or to the first mistake.
+func readAll(t *testing.T, text string, base Request) ([]Request, error) {
+	t.Helper()
+	var got []Request
+	for r, err := range ReadRequests(strings.NewReader(text), "f.ndjson", base) {
+		if err != nil {
+			return got, err
+		}
+		got = append(got, r)
+	}
+	return got, nil
+}
+
+func TestReadRequests(t *testing.T) {
+	base := Request{Type: "move", CreatedBy: "alice", Labels: map[string]string{"by": "base"}}
+	got, err := readAll(t, "\ufeff"+`{}
+{"payload": {"service": 1}, "rollback_payload": ["a", null], "run_at": "2026-11-20T16:00:00+08:00", "priority": -3}`+"\r\n"+`
+
+ {"key":"k","region":"sg","labels":{"a":"b"},"max_attempts":2,"traceparent":"00-x","type":"other","payload":7} 
+{"payload": null, "key": null}`, base)
+	require.NoError(t, err)
+	require.Len(t, got, 4)
+	require.Equal(t, base, got[0])
+	require.JSONEq(t, `{"service": 1}`, string(got[1].Payload))
+	require.JSONEq(t, `["a", null]`, string(got[1].RollbackPayload))
+	require.True(t, time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Equal(got[1].RunAt))
+	require.Equal(t, -3, got[1].Priority)
+	require.Equal(t, Request{
+		Type: "other", Key: "k", Region: "sg", Labels: map[string]string{"a": "b"}, MaxAttempts: 2, Traceparent: "00-x",
+		Payload: json.RawMessage("7"), CreatedBy: "alice",
+	}, got[2])
+	require.Equal(t, base, got[3])
+	require.Equal(t, map[string]string{"by": "base"}, base.Labels, "it is another's")
+
+	got, err = readAll(t, "", base)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func TestReadRequestsNamesLineAndColumn(t *testing.T) {
+	long := `{"payload":"` + strings.Repeat("x", maxLine) + `"}`
+	for text, want := range map[string]string{
+		`{"payload": {}, "service": 7}`:      `f.ndjson:1:17: "service" is no column: use type, payload, run_at, priority`,
+		"{}\n\n  {\"a\":1}":                  `f.ndjson:3:4: "a" is no column`,
+		`{"payload": {"a":}}`:                `f.ndjson:1:18: this is no JSON: invalid character '}'`,
+		`{"payload": 1`:                      `f.ndjson:1:14: this is no JSON: unexpected end of JSON input`,
+		`{"payload`:                          `f.ndjson:1:10: this is no JSON: unexpected end of JSON input`,
+		`{"payload" 1}`:                      `this is no JSON`,
+		"{\"k\\u0065y\":\"a\"}":              `f.ndjson:1:2: "k\u0065y" is no column`,
+		`{,}`:                                `this is no JSON`,
+		`[1]`:                                `f.ndjson:1:1: a line is an object`,
+		`17`:                                 `f.ndjson:1:1: a line is an object`,
+		`nonsense`:                           `f.ndjson:1:2: this is no JSON`,
+		`{} {}`:                              `f.ndjson:1:4: this is no JSON: invalid character`,
+		`{"key":"a","key":"b"}`:              `f.ndjson:1:12: "key" stands there twice`,
+		`{"run_at": "tomorrow"}`:             `f.ndjson:1:12: run_at is "tomorrow", and a time, as "2026-11-20T08:00:00Z", is wanted`,
+		`{"priority": 1.5}`:                  `f.ndjson:1:14: priority is 1.5, and a whole number is wanted`,
+		`{"priority": 11}`:                   `f.ndjson:1:1: priority 11: use -10 to 10, higher first`,
+		`{"key": 7}`:                         `f.ndjson:1:9: key is 7, and text is wanted`,
+		`{"labels": {"a": 1}}`:               `labels is {"a": 1}, and an object of texts is wanted`,
+		`{"max_attempts": "3"}`:              `max_attempts is "3", and a whole number is wanted`,
+		`{"max_attempts": -1}`:               `max attempts -1: use 1 to 1000`,
+		`{"payload": {"a": "\u0000"}}`:       `the payload has a NUL character`,
+		`{"rollback_payload": {"\u0000":1}}`: `the rollback payload has a NUL character`,
+		`{"type": ""}`:                       `f.ndjson:1:1: the task has no type`,
+		"{\"key\":\"\xff\"}":                 `f.ndjson:1:1: the line is not UTF-8`,
+		long:                                 `f.ndjson:1:1: the line is longer than 1 MiB`,
+		"{}\n" + long + "\n{}":               `f.ndjson:2:1: the line is longer than 1 MiB`,
+	} {
+		_, err := readAll(t, text, Request{Type: "move"})
+		require.ErrorContains(t, err, want, "%.80s", text)
+		require.ErrorAs(t, err, new(*InputError), "%.80s", text)
+	}
+}
+
+func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
+	for _, end := range []string{"", "\n", "\r\n"} {
+		line := `{"payload":"` + strings.Repeat("x", maxLine-14) + `"}`
+		require.Len(t, line, maxLine)
+		got, err := readAll(t, line+end, Request{Type: "move"})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+	}
+}
+
+func TestReadRequestsTellsWhatKeepsItFromReading(t *testing.T) {
+	cut := errors.New("the disk is gone")
+	var n int
+	for _, err := range ReadRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", Request{Type: "a"}) {
+		if n++; n == 2 {
+			require.ErrorIs(t, err, cut)
+			require.NotErrorAs(t, err, new(*InputError))
+		}
+	}
+	require.Equal(t, 2, n)
+	for _, err := range ReadRequests(strings.NewReader("{}\n{}\n"), "f", Request{Type: "a"}) {
+		require.NoError(t, err)
+		break // whoever has enough gets no more
+	}
+}
+
+// TestManyLinesTakeNoMemory reads a file that is made as it is read.
+func TestManyLinesTakeNoMemory(t *testing.T) {
+	const lines = 200_000
+	out, in := io.Pipe()
+	go func() {
+		var b bytes.Buffer
+		for i := range lines {
+			fmt.Fprintf(&b, `{"payload":{"service":%d},"rollback_payload":{"zone":"a"},"key":"s-%d"}`+"\n", i, i)
+			if b.Len() > 1<<16 {
+				in.Write(b.Bytes()) //nolint:errcheck // the reader says
+				b.Reset()
+			}
+		}
+		in.Write(b.Bytes()) //nolint:errcheck // the reader says
+		in.Close()
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n, start := 0, time.Now()
+	for _, err := range ReadRequests(out, "f", Request{Type: "move"}) {
+		require.NoError(t, err)
+		n++
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Equal(t, lines, n)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(8<<20))
+	t.Logf("%d lines in %s", n, time.Since(start))
+}
+
+func FuzzReadRequests(f *testing.F) {
+	f.Add([]byte(`{"payload": {"service": 7}, "run_at": "2026-11-20T08:00:00Z"}` + "\n{}"))
+	f.Add([]byte(`{"labels": {"a": "b"}, "priority": 3}` + "\r\n\n[1]"))
+	f.Add([]byte(`{"payload": ["}", {"\\"": 1e3}] ,"rollback_payload":true}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for r, err := range ReadRequests(bytes.NewReader(text), "f", Request{Type: "a"}) {
+			if err != nil {
+				require.ErrorAs(t, err, new(*InputError))
+				require.Regexp(t, `^f:\d+:\d+: `, err.Error())
+				continue
+			}
+			require.NoError(t, r.Check())
+		}
+		if bytes.ContainsAny(text, "\r\n") {
+			return
+		}
+		for r, err := range ReadRequests(bytes.NewReader(text), "f", Request{Type: "a"}) {
+			if err != nil {
+				continue
+			}
+			var want struct { // as another reads it
+				Payload  json.RawMessage   `json:"payload"`
+				Rollback json.RawMessage   `json:"rollback_payload"`
+				Priority int               `json:"priority"`
+				Key      string            `json:"key"`
+				Labels   map[string]string `json:"labels"`
+			}
+			require.NoError(t, json.Unmarshal(bytes.TrimPrefix(text, []byte("\ufeff")), &want))
+			got := []string{string(r.Payload), string(r.RollbackPayload), r.Key, fmt.Sprint(r.Priority, r.Labels)}
+			null := func(doc json.RawMessage) string { return strings.TrimSuffix(string(doc), "null") }
+			if null(want.Payload) == "" || null(want.Rollback) == "" {
+				continue
+			}
+			require.Equal(t, []string{string(want.Payload), string(want.Rollback), want.Key, fmt.Sprint(want.Priority, want.Labels)}, got)
+		}
+	})
+}
