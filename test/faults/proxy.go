@@ -67,14 +67,21 @@ func (cutToxic) Pipe(s *toxics.ToxicStub) {
 // COMMIT, and cuts the connection off then: what was asked has happened, and the one who asked does not know.
 type deafToxic struct{}
 
+// deafState is a connection's.
+type deafState struct{ heard bool } // a part of an answer was kept back
+
+// NewState is StatefulToxic's.
+func (deafToxic) NewState() any { return new(deafState) }
+
 // quiet is how long the server has to be silent for its answer to be over.
 const quiet = 30 * time.Millisecond
 
 // Pipe is Toxic's.
 func (deafToxic) Pipe(s *toxics.ToxicStub) {
-	for heard := false; ; {
+	state := s.State.(*deafState)
+	for {
 		over := (<-chan time.Time)(nil)
-		if heard {
+		if state.heard {
 			over = time.After(quiet)
 		}
 		select {
@@ -88,8 +95,15 @@ func (deafToxic) Pipe(s *toxics.ToxicStub) {
 				s.Close()
 				return
 			}
-			heard = true
+			state.heard = true
 		}
+	}
+}
+
+// Cleanup is CleanupToxic's: an answer that lacks its beginning is not gone on with.
+func (deafToxic) Cleanup(s *toxics.ToxicStub) {
+	if s.State.(*deafState).heard {
+		s.Close()
 	}
 }
 
