@@ -1,8 +1,9 @@
 // Package fault lets the fault suite (test/faults) break an agent on purpose: switch off a safeguard, to see that the
-// suite notices, and kill the process at a point in the code that nobody hits from outside.
+// suite notices, kill the process at a point in the code that nobody hits from outside, and have the claims of all agents
+// bear the same numbers, which else they do by chance.
 //
-// It does so only in a binary built with the tag `faults`. In every other, Off is constantly false, Point is empty, and
-// the compiler leaves nothing of either.
+// It does so only in a binary built with the tag `faults`. In every other, Off is constantly false, Point is empty, Number
+// gives what it is given, and the compiler leaves nothing of them.
 package fault
 
 // Safeguard is something that keeps a promise, and can be switched off.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -44,7 +45,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 
 // claim takes what was asked for and starts what can start.
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
-	e.number++
+	e.number = fault.Number(e.number + 1)
 	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
 	asked, extra := 0, e.extra
 	for _, a := range asks {

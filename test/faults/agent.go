@@ -4,6 +4,7 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -146,7 +147,7 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	if k.Heartbeat > 0 {
 		text += fmt.Sprintf("  heartbeat = %q\n", k.Heartbeat)
 	}
-	workers := 4
+	workers := cmp.Or(a.w.o.Workers, 4)
 	if k.Ordered {
 		workers = 1
 	}

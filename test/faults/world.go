@@ -34,6 +34,7 @@ type Options struct {
 	Env      []string      // of the agents
 	Slack    time.Duration // how late things may be that nothing is promised of; 0: as a busy machine needs
 	Kinds    []string      // types of rows; empty: all
+	Workers  int           // of a type, in each agent; 0: a few
 }
 
 // How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
