@@ -17,6 +17,7 @@ type StoreStats struct {
 	OldestDue     map[string]time.Duration // by type: how long the longest overdue row has been due
 	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent declares
 	AgentsPresent int
+	BatchTasks    map[string]int64 // tasks of batches that have not ended, by state
 }
 
 // WaitingCount counts the waiting rows of one type in one state.
@@ -48,7 +49,7 @@ type StoreCollector struct {
 	asked time.Time     // when the last question was answered, either way
 	fresh chan struct{} // closed with the next answer
 
-	waiting, oldest, orphans, agents *prometheus.Desc
+	waiting, oldest, orphans, agents, batches *prometheus.Desc
 }
 
 // NewStoreCollector makes a collector that reads the store with read and counts read's failures in errors. Nothing is
@@ -67,6 +68,7 @@ func NewStoreCollector(
 		oldest:  desc("oldest_due_seconds", "How long the longest overdue row has been due.", "type"),
 		orphans: desc("orphans", "Waiting rows of types that no present agent declares.", "type"),
 		agents:  desc("agents_present", "Agents present in the store."),
+		batches: desc("batch_tasks", "Tasks of batches that have not ended.", "state"),
 	}
 }
 
@@ -113,7 +115,7 @@ func (c *StoreCollector) age() (time.Duration, <-chan struct{}) {
 
 // Describe implements prometheus.Collector.
 func (c *StoreCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.agents} {
+	for _, d := range []*prometheus.Desc{c.waiting, c.oldest, c.orphans, c.agents, c.batches} {
 		ch <- d
 	}
 }
@@ -150,6 +152,9 @@ func (c *StoreCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(c.orphans, float64(n), name)
 	}
 	gauge(c.agents, float64(stats.AgentsPresent))
+	for state, n := range stats.BatchTasks {
+		gauge(c.batches, float64(n), state)
+	}
 }
 
 // latest gives figures that are as fresh as can be had without making the scrape wait; nil: none.

@@ -57,11 +57,14 @@ func TestStoreCollectorShowsTheStore(t *testing.T) {
 			OldestDue:     map[string]time.Duration{"a": 1500 * time.Millisecond},
 			Orphans:       map[string]int64{"gone": 2},
 			AgentsPresent: 4,
+			BatchTasks:    map[string]int64{"waiting": 190, "succeeded": 10},
 		}, nil
 	}
 	scene(t, read, func(scrape func() string, _ prometheus.Counter) {
 		require.Equal(t, strings.Join([]string{
 			"leasehold_store_agents_present 4",
+			"leasehold_store_batch_tasks state=succeeded 10",
+			"leasehold_store_batch_tasks state=waiting 190",
 			"leasehold_store_oldest_due_seconds type=a 1.5",
 			"leasehold_store_orphans type=gone 2",
 			"leasehold_store_waiting state=pending type=a 3",
