@@ -69,6 +69,8 @@ type Audited struct {
 func newParts() []part {
 	return []part{
 		{"undo", undoChecks()},
+		{"retry", retryChecks()},
+		{"rollback", rollbackChecks()},
 	}
 }
 

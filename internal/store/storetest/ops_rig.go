@@ -1,11 +1,14 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -27,12 +30,13 @@ func oneWayPolicy() *task.Policy {
 // opsRig is a rig on a store that has operators and batches.
 type opsRig struct {
 	*liveRig
-	h NewHarness
+	h   NewHarness
+	sql OperatorSQL
 }
 
 func newOpsRig(t testing.TB, h NewHarness) *opsRig {
 	t.Helper()
-	r := &opsRig{newLiveRig(t, h), h}
+	r := &opsRig{newLiveRig(t, h), h, h.OperatorSQL(t)}
 	r.declare(oneWayKind, oneWayPolicy())
 	return r
 }
@@ -52,7 +56,7 @@ func (r *opsRig) twin() *opsRig {
 	o := r.second()
 	h, ok := o.Harness.(NewHarness)
 	require.True(r.t, ok)
-	return &opsRig{o, h}
+	return &opsRig{o, h, h.OperatorSQL(r.t)}
 }
 
 // policyOf is what rows of a type are claimed under.
@@ -140,6 +144,63 @@ func (r *opsRig) standing(q ops.Request, s task.State, touched bool) task.ID {
 	return id
 }
 
+// wish is what an operator wants of one task.
+type wish func(ctx context.Context, id task.ID, by string) (ops.Became, error)
+
+// retries are the ways to retry a task.
+func (r *opsRig) retries() map[string]wish {
+	return map[string]wish{"Go": r.h.Retry, "SQL": r.sql.Retry}
+}
+
+// rollbacks are the ways to have a task rolled back.
+func (r *opsRig) rollbacks() map[string]wish {
+	return map[string]wish{"Go": r.h.Rollback, "SQL": r.sql.Rollback}
+}
+
+// did asserts what a wish met.
+func (r *opsRig) did(want ops.Became, do wish, id task.ID, by string) {
+	r.t.Helper()
+	got, err := do(r.ctx, id, by)
+	require.NoError(r.t, err)
+	require.Equal(r.t, want, got)
+}
+
+// became is a state as the answer to a wish.
+func became(s task.State) ops.Became { return ops.Became(s) }
+
+// refusal asserts that an operator's wish was refused, in words that name all of these.
+func refusal(t testing.TB, way string, err error, words ...string) {
+	t.Helper()
+	require.Error(t, err, way)
+	if way == "Go" {
+		var refused *ops.RefusedError
+		require.ErrorAs(t, err, &refused)
+	}
+	for _, w := range words {
+		require.ErrorContains(t, err, w, way)
+	}
+}
+
+// audited asserts that what f does leaves these notes, and no others.
+func (r *opsRig) audited(f func(), want ...Audited) {
+	r.t.Helper()
+	before := len(r.h.Audit(r.t))
+	f()
+	got := r.h.Audit(r.t)
+	require.GreaterOrEqual(r.t, len(got), before)
+	if len(want) == 0 {
+		require.Empty(r.t, got[before:])
+		return
+	}
+	require.Equal(r.t, want, got[before:])
+}
+
+// idle asserts that f changes nothing of a task, and leaves no note.
+func (r *opsRig) idle(id task.ID, f func()) {
+	r.t.Helper()
+	r.audited(func() { r.unchanged(id, f) })
+}
+
 // batch creates a batch by plain SQL with rows in it, all in one transaction.
 func (r *opsRig) batch(b ops.BatchRequest, rows ...ops.Request) (task.BatchID, []task.ID) {
 	r.t.Helper()
@@ -167,4 +228,53 @@ func sameOr(t testing.TB, want, got json.RawMessage, what string) {
 	}
 	require.NotNil(t, got, what)
 	sameJSON(t, string(want), got, "%s", what)
+}
+
+// number is how people write an id.
+func number[N ~int64](id N) string { return strconv.FormatInt(int64(id), 10) }
+
+// atOnce has each agent do the same at the same time.
+func atOnce(agents []*opsRig, f func(ctx context.Context, o *opsRig) error) {
+	agents[0].t.Helper()
+	g, ctx := errgroup.WithContext(agents[0].ctx)
+	for _, o := range agents {
+		g.Go(func() error { return f(ctx, o) })
+	}
+	require.NoError(agents[0].t, g.Wait())
+}
+
+// await waits for news of that kind.
+func (r *opsRig) await(news <-chan poll.News, kind poll.News) {
+	r.t.Helper()
+	for {
+		select {
+		case n := <-news:
+			if n&kind != 0 {
+				return
+			}
+		case <-time.After(10 * time.Second):
+			require.Fail(r.t, "nobody was told")
+		}
+	}
+}
+
+// drain forgets what was heard.
+func drain(news <-chan poll.News) {
+	for len(news) > 0 {
+		<-news
+	}
+}
+
+// crashing does f while the store fails at a point, if f comes by it.
+func (r *opsRig) crashing(point string, f func() error) (hit bool) {
+	r.t.Helper()
+	was := r.crash(point)
+	err := f()
+	r.Fail(nil)
+	if !was() {
+		require.NoError(r.t, err, point)
+		return false
+	}
+	require.ErrorIs(r.t, err, errCrash, point)
+	return true
 }

@@ -1,0 +1,385 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func rollbackChecks() []Check {
+	return slices.Concat([]Check{
+		{"in every state", with(rollbackStates)},
+		{"in every state, of a type that cannot be undone", with(rollbackOneWay)},
+		{"what is not there", with(rollbackAbsent)},
+		{"what it writes", with(rollbackWrites)},
+		{"the cause", with(rollbackCause)},
+		{"while it waits", with(rollbackWaiting)},
+		{"while it waits, and something may be at work", with(rollbackOverhanging)},
+		{"a type that got its rollback later", with(rollbackLater)},
+		{"a row that was claimed under another name", with(rollbackAlias)},
+		{"the attempt that ended leaves its history", with(rollbackHistory)},
+		{"a rollback that failed, again", with(rollbackAgain)},
+		{"a retry, and then", with(rollbackRetried)},
+		{"a live row with its key", with(rollbackKey)},
+		{"who wanted it is noted", with(rollbackAudit)},
+		{"by many at once", with(rollbackRace)},
+		{"against retries at once", with(rollbackAgainstRetry)},
+		{"it wakes who listens", with(rollbackWakes)},
+		{"a crash loses and doubles nothing", with(rollbackCrash)},
+	}, rollbackRunningChecks())
+}
+
+// undone asserts that a wish has made the row wait for its rollback.
+func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why string) *ops.Info {
+	r.t.Helper()
+	got := r.get(id)
+	require.Equal(r.t, task.StateRollbackPending, got.State, why)
+	require.Equal(r.t, before.Fence+1, got.Fence, why)
+	require.Equal(r.t, cause, got.Cause, why)
+	require.Zero(r.t, got.Attempt, why)
+	require.Zero(r.t, got.GiveBacks, why)
+	require.True(r.t, got.Touched, why)
+	require.Nil(r.t, got.FinishedAt, why)
+	require.Nil(r.t, got.CancelAsked, why)
+	require.Empty(r.t, got.CancelBy, why)
+	require.Equal(r.t, before.Round, got.Round, why)
+	return got
+}
+
+func rollbackStates(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		for _, touched := range []bool{false, true} {
+			for _, s := range task.States() {
+				id := r.standing(ops.Request{Type: kind}, s, touched)
+				before := r.get(id)
+				why := way + ", " + string(s)
+				switch {
+				case s.Phase() == task.Rollback || s == task.StateRolledBack:
+					r.idle(id, func() { r.did(became(s), undo, id, "alice") })
+				case s == task.StateRunning:
+					r.did(ops.Cancelling, undo, id, "alice")
+					got := r.get(id)
+					require.NotNil(t, got.CancelAsked, why)
+					require.Equal(t, "alice", got.CancelBy, why)
+					before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
+					require.Equal(t, before, got, why)
+				case s == task.StateRollbackFailed || before.Touched:
+					r.did(became(task.StateRollbackPending), undo, id, "alice")
+					r.undone(id, before, r.get(id).Cause, why)
+					r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+				case s.Waiting():
+					r.did(became(task.StateCancelled), undo, id, "alice")
+					r.calledOff(before, "cancelled before it started", "alice")
+				default:
+					r.idle(id, func() { r.did(became(s), undo, id, "alice") })
+				}
+				if s.Running() {
+					r.letGo(id)
+					r.steps()
+					r.undoAll()
+				}
+			}
+		}
+	}
+}
+
+// undoAll rolls back whatever is due to be.
+func (r *opsRig) undoAll() {
+	r.t.Helper()
+	for _, row := range r.claim(wantOf(kind, task.Rollback, 100)) {
+		r.settled(ended(row, task.Succeeded, task.StateRolledBack))
+	}
+}
+
+func rollbackOneWay(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		for _, touched := range []bool{false, true} {
+			for _, s := range task.States() {
+				id := r.standing(ops.Request{Type: oneWayKind}, s, touched)
+				r.idle(id, func() {
+					got, err := undo(r.ctx, id, "alice")
+					if s.Phase() == task.Rollback || s == task.StateRolledBack {
+						require.NoError(t, err, "%s, %s", way, s)
+						require.Equal(t, became(s), got, way)
+						return
+					}
+					refusal(t, way, err, `the type "`+oneWayKind+`" has no rollback`)
+				})
+				if s.Running() {
+					r.letGo(id)
+				}
+			}
+		}
+	}
+	require.False(t, r.step(100).Found, "nothing is left to be carried on")
+}
+
+func rollbackAbsent(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, id := range []task.ID{999_999_999, 0, -1} {
+		r.audited(func() {
+			_, err := r.h.Rollback(r.ctx, id, "alice")
+			require.ErrorIs(t, err, ops.ErrNoTask)
+			_, err = r.sql.Rollback(r.ctx, id, "alice")
+			require.ErrorContains(t, err, "there is no task")
+		})
+	}
+}
+
+func rollbackWrites(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
+			id := r.wasted(way+string(s), s)
+			r.Advance(t, time.Hour)
+			r.present()
+			before := r.get(id)
+			r.did(became(task.StateRollbackPending), undo, id, "alice")
+			got := r.undone(id, before, verdictFor(s), way)
+			near(t, r.now(), got.RunAt)
+			sameDeclared(t, before, got)
+			sameOr(t, before.RollbackPayload, got.RollbackPayload, way)
+			sameOr(t, raw(`{"page":4}`), got.Result, way)
+			sameOr(t, raw(`{"page":4}`), got.Checkpoint, way)
+			require.Equal(t, "page 4", got.Message, way)
+			require.Equal(t, before.Outcome, got.Outcome, way)
+			require.Equal(t, before.Error, got.Error, way)
+			require.Equal(t, before.History, got.History, way)
+			require.Len(t, r.list(ops.Filter{Key: way + string(s)}), 1, "it is there once")
+			require.Empty(t, r.claim(wantOf(kind, task.Run, 1)), way)
+			back := r.claimOne(kind, task.Rollback)
+			require.Equal(t, id, back.ID)
+			require.Equal(t, 1, back.Attempt, way)
+			require.Equal(t, verdictFor(s), back.Cause, way)
+			sameOr(t, raw(`{"page":4}`), back.Result, way)
+			r.settled(ended(back, task.Succeeded, task.StateRolledBack))
+		}
+	}
+}
+
+func rollbackCause(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, c := range []struct {
+		state          task.State
+		verdict, cause task.Verdict
+	}{
+		{task.StateSucceeded, task.Succeeded, task.Succeeded},
+		{task.StateFailed, task.Failed, task.Failed},
+		{task.StateFailed, task.TimedOut, task.TimedOut},
+		{task.StateFailed, task.Stalled, task.Stalled},
+		{task.StateFailed, task.Lost, task.Lost},
+		{task.StateFailed, task.Rejected, task.Rejected},
+		{task.StateFailed, task.Deferred, task.Failed},
+		{task.StateCancelled, task.Cancelled, task.Cancelled},
+		{task.StateCancelled, task.TimedOut, task.Cancelled},
+		{task.StateCancelled, task.Drained, task.Cancelled},
+	} {
+		row := r.heldUnder(beating())
+		r.settled(ended(row, c.verdict, c.state))
+		before := r.get(row.ID)
+		require.Empty(t, before.Cause)
+		r.did(became(task.StateRollbackPending), r.h.Rollback, row.ID, "")
+		r.undone(row.ID, before, c.cause, string(c.state)+" after "+string(c.verdict))
+		r.undoAll()
+		require.Equal(t, c.cause, r.get(row.ID).Cause)
+	}
+}
+
+func rollbackWaiting(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		row := r.heldUnder(beating())
+		end := retry(row, time.Hour)
+		end.Next.GiveBacks, end.Outcome.Result = 2, raw(`{"page":4}`)
+		r.settled(end)
+		before := r.get(row.ID)
+		r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+		got := r.undone(row.ID, before, task.Cancelled, way)
+		require.Equal(t, task.Cancelled, got.Outcome, way)
+		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)
+		near(t, r.now(), got.RunAt)
+		sameOr(t, raw(`{"page":4}`), got.Result, way)
+		require.Equal(t, before.History, got.History, "nothing was held")
+		r.idle(row.ID, func() { r.did(became(task.StateRollbackPending), undo, row.ID, "bob") })
+		r.undoAll()
+	}
+}
+
+func rollbackOverhanging(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		row, _ := r.overHanging(kind)
+		r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+		require.WithinDuration(t, row.LeaseEnd, r.get(row.ID).RunAt, time.Millisecond, way)
+		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), way)
+		r.Advance(t, beating().Window(task.Run)+time.Minute)
+		r.present()
+		require.Equal(t, row.ID, r.claimOne(kind, task.Rollback).ID, way)
+		r.letGo(row.ID)
+	}
+}
+
+func rollbackLater(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, way := range []string{"Go", "SQL"} {
+		typ := "suite.later by " + way
+		before, after := oneWayPolicy(), oneWayPolicy()
+		before.Timeout += time.Duration(len(way)) * time.Second
+		after.Timeout += time.Duration(len(way)) * time.Minute
+		after.Rollback = beating().Rollback
+		r.declare(typ, before)
+		held := func(s task.State) task.ID {
+			id := r.Insert(t, ops.Request{Type: typ})[0]
+			w := wantOf(typ, task.Run, 1)
+			w.Policy = before.Hash()
+			e := ended(r.claim(w)[0], verdictFor(s), s)
+			e.Next.Delay = farOff
+			r.settled(e)
+			return id
+		}
+		waits, done := held(task.StateRetryPending), held(task.StateSucceeded)
+		r.idle(done, func() {
+			_, err := r.rollbacks()[way](r.ctx, done, "alice")
+			refusal(t, way, err, "has no rollback")
+		})
+		r.declare(typ, after)
+		called := held(task.StateRetryPending)
+		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(called, ""), "a cancellation goes by what the attempt started with")
+		for _, id := range []task.ID{waits, done, called} {
+			r.did(became(task.StateRollbackPending), r.rollbacks()[way], id, "alice")
+		}
+	}
+}
+
+func rollbackAlias(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		id := r.standing(ops.Request{Type: "an old name"}, task.StateSucceeded, true)
+		r.did(became(task.StateRollbackPending), undo, id, "alice")
+		r.settled(ended(r.claimOne("an old name", task.Rollback), task.Succeeded, task.StateRolledBack))
+		id = r.Insert(t, ops.Request{Type: "an old name", In: farOff})[0]
+		_, err := undo(r.ctx, id, "alice")
+		refusal(t, way, err, "has no rollback")
+	}
+}
+
+func rollbackHistory(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		for _, s := range []task.State{task.StateSucceeded, task.StateFailed} {
+			row := r.heldUnder(beating())
+			end := ended(row, verdictFor(s), s)
+			end.Outcome.Result, end.Outcome.Output = raw(`{"page":4}`), "some output"
+			r.settled(end)
+			finished := r.get(row.ID)
+			r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+			got := r.get(row.ID).History
+			require.Len(t, got, 1, way)
+			require.Equal(t, row.Fence, got[0].Fence, way)
+			require.Equal(t, r.session, got[0].Session, way)
+			require.Equal(t, s, got[0].State, way)
+			require.Equal(t, verdictFor(s), got[0].Outcome, way)
+			require.Equal(t, finished.Error, got[0].Error, way)
+			require.Equal(t, "some output", got[0].Output, way)
+			require.NotNil(t, got[0].StartedAt, way)
+			require.WithinDuration(t, *finished.FinishedAt, got[0].EndedAt, time.Millisecond, way)
+			r.unchanged(row.ID, func() { require.Equal(t, same(lease.Ended, 1), r.settle(end), "a repeat") })
+			back := r.claimOne(kind, task.Rollback)
+			require.Equal(t, row.Fence+3, back.Fence, "settled, brought back, claimed")
+			e := ended(back, task.Succeeded, task.StateRolledBack)
+			r.settled(e)
+			require.Equal(t, same(lease.Ended, 2), r.settle(end, e), "repeats of both")
+			require.Len(t, r.get(row.ID).History, 2, way)
+		}
+	}
+}
+
+func rollbackAgain(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, undo := range r.rollbacks() {
+		row := r.heldUnder(beating())
+		r.settled(ended(row, task.Stalled, task.StateRollbackPending))
+		for range 3 {
+			e := ended(r.claimOne(kind, task.Rollback), task.Rejected, task.StateRollbackFailed)
+			e.Next.Attempt = 6
+			r.settled(e)
+			r.idle(row.ID, func() { r.did(became(task.StateRollbackFailed), r.h.Retry, row.ID, "") })
+			before := r.get(row.ID)
+			r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+			got := r.undone(row.ID, before, task.Stalled, "the cause is still the same")
+			require.Equal(t, before.History, got.History)
+		}
+		r.undoAll()
+		require.Equal(t, task.StateRolledBack, r.state(row.ID))
+	}
+}
+
+func rollbackRetried(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id := r.standing(ops.Request{Type: kind}, task.StateSucceeded, true)
+	fence := task.Fence(0)
+	for round := range 3 {
+		r.did(became(task.StateRollbackPending), r.h.Rollback, id, "")
+		r.undoAll()
+		r.did(became(task.StatePending), r.h.Retry, id, "")
+		row := r.claimOne(kind, task.Run)
+		require.Equal(t, round+1, row.Round)
+		require.Greater(t, row.Fence, fence)
+		fence = row.Fence
+		r.settled(finish(row))
+		require.Len(t, r.get(id).History, 2*(round+1))
+		require.Empty(t, r.get(id).Cause)
+	}
+}
+
+func rollbackKey(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.rollbacks() {
+		q := ops.Request{Type: kind, Key: "invoice-7"}
+		id := r.standing(q, task.StateSucceeded, true)
+		q.In = farOff
+		live := r.Insert(t, q)[0]
+		r.idle(live, func() {
+			r.idle(id, func() {
+				_, err := undo(r.ctx, id, "alice")
+				refusal(t, way, err, "task "+number(live)+" is live with the key", "invoice-7", "wait for it or cancel it")
+			})
+		})
+		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+		r.did(became(task.StateRollbackPending), undo, id, "alice")
+		require.Equal(t, id, r.enqueue(q, false), "while it is undone its key is its own")
+		r.undoAll()
+	}
+}
+
+func rollbackAudit(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, undo := range r.rollbacks() {
+		for s, answer := range map[task.State]string{
+			task.StateSucceeded: "rollback_pending", task.StateRetryPending: "rollback_pending", task.StateRunning: "cancelling",
+		} {
+			id := r.standing(ops.Request{Type: kind}, s, true)
+			r.audited(func() { r.did(ops.Became(answer), undo, id, "alice") },
+				Audited{Who: "alice", Verb: "rollback", Task: id, Answer: answer})
+			r.idle(id, func() { r.did(ops.Became(answer), undo, id, "bob") })
+			if s == task.StateRunning {
+				r.letGo(id)
+				r.audited(func() { r.steps() })
+			}
+			r.undoAll()
+			require.Equal(t, task.StateRolledBack, r.state(id))
+		}
+	}
+	id := r.insertFar()
+	r.audited(func() { require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "alice")) },
+		Audited{Who: "alice", Verb: "cancel", Task: id, Answer: "cancelled"})
+	r.idle(id, func() { require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "bob")) })
+}
