@@ -26,9 +26,9 @@ type request struct {
 // printCurl prints the request that the attempt would send, signature included, as a command to paste. Receivers take a
 // signature for some minutes only.
 func (a *app) printCurl(l *lease.Lease, t *task.Type) error {
-	w, ok := t.Target.(*task.Webhook)
+	w, ok := t.TargetOf(l.Phase()).(*task.Webhook)
 	if !ok {
-		return usagef("task %q runs a command, and --curl is for webhooks", t.Name)
+		return usagef("the %s of task %q is a command, and --curl is for webhooks", l.Phase(), t.Name)
 	}
 	client := webhook.New(webhook.Options{Version: readBuild().Version, Workers: 1})
 	defer client.Close()

@@ -11,8 +11,10 @@ func (a *app) guardianFor(types ...*task.Type) []string {
 		return nil
 	}
 	for _, t := range types {
-		if _, command := t.Target.(*task.Command); command {
-			return a.guardian
+		for _, target := range t.Targets() {
+			if _, command := target.(*task.Command); command {
+				return a.guardian
+			}
 		}
 	}
 	return nil

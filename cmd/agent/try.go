@@ -22,25 +22,29 @@ import (
 type tryCmd struct {
 	Type    string  `arg:"" help:"A declared type, or an alias."`
 	Payload *string `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
-	Curl    bool    `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
+
+	Rollback bool `help:"Run its rollback, as if a run had failed: the payload is then what the rollback works on."`
+	Curl     bool `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
 }
 
 // Help gives examples.
 func (tryCmd) Help() string {
-	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Nothing is
-stored, nothing is retried. Exit 4 if it does not succeed.
+	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Where the type
+has a check that is asked first. Nothing is stored, nothing is retried. Exit 4 if it does not succeed.
 
 Examples:
 
     leasehold try hello
     leasehold try invoice.send --payload '{"invoice": 7}'
-    leasehold try invoice.send --payload @invoice.json --curl | sh`
+    leasehold try invoice.send --payload @invoice.json --curl | sh
+    leasehold try invoice.send --payload '{"invoice": 7}' --rollback`
 }
 
 // tried is what the command prints as JSON.
 type tried struct {
 	Envelope json.RawMessage `json:"envelope"`
 	Outcome  task.Verdict    `json:"outcome"`
+	InCheck  bool            `json:"in_check,omitempty"` // it is the check's, and the task was not run
 	Error    string          `json:"error,omitempty"`
 	Note     string          `json:"note,omitempty"`
 	Result   json.RawMessage `json:"result,omitempty"`
@@ -75,7 +79,14 @@ func (c tryCmd) Run(a *app) error {
 	if err := (&ops.Request{Type: c.Type, Payload: payload}).Check(); err != nil {
 		return err
 	}
-	l := claimed(c.Type, payload, typ)
+	phase := task.Run
+	if c.Rollback {
+		phase = task.Rollback
+	}
+	if typ.TargetOf(phase) == nil {
+		return usagef("task %q has no rollback", typ.Name)
+	}
+	l := claimed(c.Type, payload, typ, phase)
 	defer l.Close()
 	if c.Curl {
 		return a.printCurl(l, typ)
@@ -122,17 +133,19 @@ func declared(cfg *config.Config, name string) (*task.Type, error) {
 	return nil, usagef("no task %q is declared: there is %s", name, strings.Join(names, ", "))
 }
 
-// claimed is a lease as a claim of a fresh row would give it.
-func claimed(name string, payload json.RawMessage, t *task.Type) *lease.Lease {
+// claimed is a lease as a claim of a fresh row would give it, or of one that is to be undone.
+func claimed(name string, payload json.RawMessage, t *task.Type, phase task.Phase) *lease.Lease {
 	if payload == nil {
 		payload = json.RawMessage("{}")
 	}
 	now := time.Now().UTC()
 	row := &task.Task{
 		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(),
-		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(task.Run)),
+		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
 	}
-	if t.Policy.Deadline > 0 {
+	if phase == task.Rollback {
+		row.State, row.Touched, row.Cause, row.RollbackPayload = task.StateRollbackRunning, true, task.Failed, payload
+	} else if t.Policy.Deadline > 0 {
 		row.Deadline = now.Add(t.Policy.Deadline)
 	}
 	clock := lease.BootClock()
@@ -168,7 +181,7 @@ func report(l *lease.Lease, t *task.Type, o task.Outcome, doc []byte, took time.
 	const jitter = 0.5 // in the middle
 	n := task.Decide(l.Task(), &t.Policy, o, left, jitter)
 	return tried{
-		Envelope: doc, Outcome: o.Verdict, Error: o.Error, Note: o.Note, Result: o.Result, Output: o.Output,
+		Envelope: doc, Outcome: o.Verdict, InCheck: o.InCheck, Error: o.Error, Note: o.Note, Result: o.Result, Output: o.Output,
 		TookS: took.Seconds(),
 		Next: next{
 			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease,
@@ -188,7 +201,11 @@ func (r tried) show(w io.Writer) error {
 			t.AppendRow([]any{name, value})
 		}
 	}
-	line("outcome", string(r.Outcome)+" after "+ops.Duration(seconds(r.TookS)))
+	where := ""
+	if r.InCheck {
+		where = " in its check"
+	}
+	line("outcome", string(r.Outcome)+where+" after "+ops.Duration(seconds(r.TookS)))
 	line("error", ops.OneLine(r.Error, 1000))
 	line("note", ops.OneLine(r.Note, 1000))
 	if r.Result != nil {

@@ -74,6 +74,10 @@ func (b *block) foreign(name string, at hcl.Range, kind string) {
 		b.l.fail(at, "Not in this version", "%s is part of Leasehold but not in this version. %s", name, b.shape.allowed())
 		return
 	}
+	if why, ok := b.shape.never[name]; ok {
+		b.l.fail(at, "Not here", "%s %s", why, b.shape.allowed())
+		return
+	}
 	b.l.fail(at, "Unknown "+kind, "There is no %s %q here.%s %s", kind, name, didYouMean(name, b.shape.names()),
 		b.shape.allowed())
 }

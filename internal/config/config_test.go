@@ -112,6 +112,32 @@ task "invoice.send" {
     on         = ["failed", "lost"]
     give_backs = 5
   }
+  check {
+    timeout = "3s"
+    webhook {
+      url          = "${env("BASE")}/done/${task.data.invoice}"
+      secret       = env("SECRET")
+      cancel_grace = "4s"
+    }
+  }
+  rollback {
+    timeout          = "2m"
+    heartbeat        = "20s"
+    max_heartbeat    = "1m"
+    require_progress = true
+    retry {
+      limit      = 5
+      backoff    = "constant"
+      min        = "3s"
+      max        = "9s"
+      give_backs = 7
+    }
+    webhook {
+      url          = "${env("BASE")}/undo/${task.data.invoice}"
+      async        = true
+      cancel_grace = "6s"
+    }
+  }
   webhook {
     url             = "${env("BASE")}/${task.type}/${task.data.invoice}"
     method          = "PUT"
@@ -134,6 +160,17 @@ task "video.resize" {
     exit_codes  = { 42 = "rejected", 7 = "deferred", 9 = "succeeded" }
     stop_signal = "SIGINT"
     stop_grace  = "500ms"
+  }
+  check {
+    command {
+      argv = ["./resized.py", "${task.data.file}"]
+    }
+  }
+  rollback {
+    command {
+      argv       = ["./restore.py", "${task.data.file}"]
+      stop_grace = "1s"
+    }
   }
 }
 `
@@ -162,11 +199,16 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, []string{"invoice.send", "send-invoice", "old/invoice"}, invoice.Names())
 	require.Equal(t, 4, invoice.Workers)
 	require.Equal(t, task.Policy{
-		Timeout: 30 * time.Second, Stop: 3 * time.Second, Deadline: time.Hour,
+		Timeout: 30 * time.Second, Stop: 6 * time.Second, Deadline: time.Hour, Check: 3 * time.Second, // the check's grace is longer
 		Heartbeat: 10 * time.Second, MaxHeartbeat: 25 * time.Second, RequireProgress: true, Async: true,
 		Retry: task.Retry{
 			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, GiveBacks: 5,
 			On: []task.Verdict{task.Failed, task.Lost},
+		},
+		Rollback: &task.Undo{
+			Timeout: 2 * time.Minute, Stop: 8 * time.Second,
+			Heartbeat: 20 * time.Second, MaxHeartbeat: time.Minute, RequireProgress: true, Async: true,
+			Retry: task.Retry{Limit: 5, Backoff: task.Constant, Min: 3 * time.Second, Max: 9 * time.Second, GiveBacks: 7},
 		},
 	}, invoice.Policy)
 	w := invoice.Target.(*task.Webhook)
@@ -181,7 +223,25 @@ func TestEverything(t *testing.T) {
 	require.True(t, w.IdempotencyKey)
 	require.Equal(t, []int{400, 404}, w.Permanent)
 
-	c := cfg.Type("video.resize").Target.(*task.Command)
+	check := invoice.Check.(*task.Webhook)
+	require.Equal(t, "http://127.0.0.1:8080/base/done/7", eval(t, check.URL, r))
+	require.Equal(t, []string{secret}, check.Secrets)
+	undo := invoice.Undo.(*task.Webhook)
+	back := row(`{"invoice": 7}`)
+	back.State, back.RollbackPayload = task.StateRollbackRunning, []byte(`{"invoice": 6}`)
+	require.Equal(t, "http://127.0.0.1:8080/base/undo/6", eval(t, undo.URL, back), "task.data is what a rollback works on")
+	require.True(t, undo.Async)
+
+	video := cfg.Type("video.resize")
+	require.Equal(t, "a b", eval(t, video.Check.(*task.Command).Argv[1].Template, r))
+	require.Equal(t, 5*time.Second, video.Policy.Check)
+	require.Equal(t, "a b", eval(t, video.Undo.(*task.Command).Argv[1].Template, r))
+	require.Equal(t, &task.Undo{
+		Timeout: 20 * time.Second, Stop: 3 * time.Second,
+		Retry: task.Retry{Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, GiveBacks: 100},
+	}, video.Policy.Rollback)
+
+	c := video.Target.(*task.Command)
 	require.Equal(t, filepath.Join(dir, "scripts"), c.Dir)
 	require.Equal(t, "./resize.py", eval(t, c.Argv[0].Template, r))
 	require.Equal(t, "--in=a b", eval(t, c.Argv[1].Template, r))
@@ -193,7 +253,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, "nobody", c.User)
 	require.Equal(t, map[int]task.Verdict{42: task.Rejected, 7: task.Deferred, 9: task.Succeeded}, c.ExitCodes)
 	require.Equal(t, syscall.SIGINT, c.StopSignal)
-	require.Equal(t, 2500*time.Millisecond, cfg.Type("video.resize").Policy.Stop)
+	require.Equal(t, 7*time.Second, video.Policy.Stop, "as long as its check may take to stop")
 	require.Equal(t, 8, cfg.Type("video.resize").Workers)
 }
 

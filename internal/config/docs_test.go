@@ -19,6 +19,8 @@ func documented(name string) (string, bool) {
 	switch {
 	case strings.Contains(name, "SECRET"):
 		return secret, true
+	case strings.Contains(name, "LISTEN"):
+		return "127.0.0.1:0", true
 	case strings.HasSuffix(name, "_URL") && !strings.Contains(name, "DATABASE"):
 		return "http://127.0.0.1:8080", true
 	case strings.Contains(name, "URL"):

@@ -39,28 +39,34 @@ func again(t testing.TB, cfg *Config, env map[string]string) {
 func plain(cfg *Config) map[string]any {
 	out := map[string]any{"agent": cfg.Agent, "store": cfg.Store}
 	for _, t := range cfg.Tasks {
-		out[t.Name] = fmt.Sprintf("%q %d %+v", t.Aliases, t.Workers, t.Policy)
-		for i, r := range []*task.Task{row(`{}`), row(`{"a": "x", "n": 7, "list": [1, 2]}`), row(`{"a": "../-", "n": 1.5}`)} {
-			for name, f := range templates(t.Target) {
-				v, err := f(r)
-				out[fmt.Sprint(t.Name, i, name)] = fmt.Sprintf("%q %t", v, err == nil)
-			}
-		}
-		switch target := t.Target.(type) {
-		case *task.Webhook:
-			out[t.Name+" webhook"] = fmt.Sprint(
-				target.Method, target.Secrets, target.Body, target.IdempotencyKey, target.Permanent,
-				target.Async, target.CancelGrace)
-		case *task.Command:
-			dashes := ""
-			for _, a := range target.Argv {
-				dashes += fmt.Sprint(a.Dash)
-			}
-			out[t.Name+" command"] = fmt.Sprint(
-				dashes, target.Dir, target.User, target.ExitCodes, target.StopSignal, target.StopGrace)
+		out[t.Name] = fmt.Sprintf("%q %d %d", t.Aliases, t.Workers, t.Policy.Hash())
+		for what, target := range map[string]task.Target{"": t.Target, " check": t.Check, " rollback": t.Undo} {
+			plainTarget(out, t.Name+what, target)
 		}
 	}
 	return out
+}
+
+func plainTarget(out map[string]any, name string, target task.Target) {
+	for i, r := range []*task.Task{row(`{}`), row(`{"a": "x", "n": 7, "list": [1, 2]}`), row(`{"a": "../-", "n": 1.5}`)} {
+		for what, f := range templates(target) {
+			v, err := f(r)
+			out[fmt.Sprint(name, i, what)] = fmt.Sprintf("%q %t", v, err == nil)
+		}
+	}
+	switch target := target.(type) {
+	case *task.Webhook:
+		out[name+" webhook"] = fmt.Sprint(
+			target.Method, target.Secrets, target.Body, target.IdempotencyKey, target.Permanent,
+			target.Async, target.CancelGrace)
+	case *task.Command:
+		dashes := ""
+		for _, a := range target.Argv {
+			dashes += fmt.Sprint(a.Dash)
+		}
+		out[name+" command"] = fmt.Sprint(
+			dashes, target.Dir, target.User, target.ExitCodes, target.StopSignal, target.StopGrace)
+	}
 }
 
 // templates lists the templates of a target.
@@ -207,40 +213,78 @@ func randomConfig(t *rapid.T) string {
 		attr("  ", "timeout", `"1m30s"`, `env("SHORT")`, `"2d"`)
 		attr("  ", "workers", `3`, `env("ONE")`)
 		attr("  ", "deadline", `"1h"`, `null`, `env("SHORT")`)
-		if rapid.Bool().Draw(t, "retry") {
-			b.WriteString("  retry {\n")
-			attr("    ", "limit", `0`, `7`, `env("ONE")`)
-			attr("    ", "min", `"3s"`, `env("SHORT")`)
-			attr("    ", "max", `"4s"`, `"1h"`)
-			attr("    ", "on", `[]`, `["lost"]`, `split(",", "lost,failed")`)
+		retry(t, &b, attr, "task")
+		target(t, &b, attr, strings, "task")
+		if rapid.Bool().Draw(t, "check") {
+			b.WriteString("  check {\n")
+			attr("    ", "timeout", `"1m30s"`, `env("SHORT")`)
+			target(t, &b, attr, strings, "check")
 			b.WriteString("  }\n")
 		}
-		if rapid.Bool().Draw(t, "webhook") {
-			b.WriteString("  webhook {\n")
-			fmt.Fprintf(&b, "    url = %s\n", rapid.SampledFrom([]string{
-				`"http://127.0.0.1/x"`, `"${env("BASE")}/${task.data.a}?q=${task.data.n}"`, `"http://h/${upper(task.type)}"`, `"${env("BASE")}"`,
-				"\"${\n env(\"BASE\") }/${task.id}\"",
-			}).Draw(t, "url"))
-			attr("    ", "secret", `env("SECRET")`, `[env("SECRET"), env("SECRET")]`, `null`)
-			attr("    ", "permanent", `[400]`, `[]`, `concat([400], [404])`)
-			attr("    ", "headers", `{}`, fmt.Sprintf("{ X-A = %s, \"X-B\" = %s }", `"plain"`, `task.id`),
-				"{\n  X-A = env(\"TEXT\")\n  (\"X-C\") = \"${task.id}\" # why\n  X-Token = env(\"TEXT\")\n}")
-		} else {
-			b.WriteString("  command {\n")
-			fmt.Fprintf(&b, "    argv = [\"sh\"")
-			for range rapid.IntRange(0, 4).Draw(t, "arguments") {
-				b.WriteString(", " + rapid.SampledFrom(strings).Draw(t, "argument") + "\n")
+		if rapid.Bool().Draw(t, "rollback") {
+			b.WriteString("  rollback {\n")
+			attr("    ", "timeout", `"1m30s"`, `"2d"`)
+			if rapid.Bool().Draw(t, "rollback's heartbeat") {
+				b.WriteString("    heartbeat = \"10s\"\n")
+				attr("    ", "max_heartbeat", `"1m"`)
+				attr("    ", "require_progress", `true`, `env("YES")`)
 			}
-			b.WriteString("]\n")
-			attr("    ", "dir", `"sub/../other"`, `env("REL")`, `env("ABS")`, `"${env("REL")}/x"`, `"/var/tmp/"`, `null`)
-			one, two := rapid.SampledFrom(strings).Draw(t, "value"), rapid.SampledFrom(strings).Draw(t, "value")
-			attr("    ", "env", "{ A = "+one+"\n B = "+two+"\n}")
-			attr("    ", "user", `"nobody"`, `env("TEXT")`, `null`)
-			attr("    ", "exit_codes", `{ 42 = "rejected", "7" = "deferred" }`, `{}`)
-			attr("    ", "stop_signal", `"INT"`, `"SIGHUP"`)
-			attr("    ", "stop_grace", `"0s"`, `env("SHORT")`)
+			retry(t, &b, attr, "rollback")
+			target(t, &b, attr, strings, "rollback")
+			b.WriteString("  }\n")
 		}
-		b.WriteString("  }\n}\n")
+		b.WriteString("}\n")
 	}
 	return b.String()
+}
+
+// writer writes an attribute, or leaves it out.
+type writer func(indent, name string, values ...string)
+
+// retry writes a retry block, or leaves it out.
+func retry(t *rapid.T, b *bytes.Buffer, attr writer, what string) {
+	if !rapid.Bool().Draw(t, what+" retry") {
+		return
+	}
+	b.WriteString("  retry {\n")
+	attr("    ", "limit", `0`, `7`, `env("ONE")`)
+	attr("    ", "min", `"3s"`, `env("SHORT")`)
+	attr("    ", "max", `"4s"`, `"1h"`)
+	if what != "rollback" {
+		attr("    ", "on", `[]`, `["lost"]`, `split(",", "lost,failed")`)
+	}
+	b.WriteString("  }\n")
+}
+
+// target writes the target of a block.
+func target(t *rapid.T, b *bytes.Buffer, attr writer, strings []string, what string) {
+	if rapid.Bool().Draw(t, what+" webhook") {
+		b.WriteString("  webhook {\n")
+		fmt.Fprintf(b, "    url = %s\n", rapid.SampledFrom([]string{
+			`"http://127.0.0.1/x"`, `"${env("BASE")}/${task.data.a}?q=${task.data.n}"`, `"http://h/${upper(task.type)}"`, `"${env("BASE")}"`,
+			"\"${\n env(\"BASE\") }/${task.id}\"",
+		}).Draw(t, "url"))
+		attr("    ", "secret", `env("SECRET")`, `[env("SECRET"), env("SECRET")]`, `null`)
+		if what != "check" {
+			attr("    ", "async", `true`, `false`)
+		}
+		attr("    ", "permanent", `[400]`, `[]`, `concat([400], [404])`)
+		attr("    ", "headers", `{}`, fmt.Sprintf("{ X-A = %s, \"X-B\" = %s }", `"plain"`, `task.id`),
+			"{\n  X-A = env(\"TEXT\")\n  (\"X-C\") = \"${task.id}\" # why\n  X-Token = env(\"TEXT\")\n}")
+	} else {
+		b.WriteString("  command {\n")
+		fmt.Fprintf(b, "    argv = [\"sh\"")
+		for range rapid.IntRange(0, 4).Draw(t, "arguments") {
+			b.WriteString(", " + rapid.SampledFrom(strings).Draw(t, "argument") + "\n")
+		}
+		b.WriteString("]\n")
+		attr("    ", "dir", `"sub/../other"`, `env("REL")`, `env("ABS")`, `"${env("REL")}/x"`, `"/var/tmp/"`, `null`)
+		one, two := rapid.SampledFrom(strings).Draw(t, "value"), rapid.SampledFrom(strings).Draw(t, "value")
+		attr("    ", "env", "{ A = "+one+"\n B = "+two+"\n}")
+		attr("    ", "user", `"nobody"`, `env("TEXT")`, `null`)
+		attr("    ", "exit_codes", `{ 42 = "rejected", "7" = "deferred" }`, `{}`)
+		attr("    ", "stop_signal", `"INT"`, `"SIGHUP"`)
+		attr("    ", "stop_grace", `"0s"`, `env("SHORT")`)
+	}
+	b.WriteString("  }\n")
 }

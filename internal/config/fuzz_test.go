@@ -41,7 +41,12 @@ func FuzzLoad(f *testing.F) {
 		require.True(t, ok, printed)
 		require.Equal(t, printed, effective(t, second))
 		for _, typ := range cfg.Tasks {
-			fuzzRow(t, typ.Target, &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload), Labels: []byte(`{"x": "y"}`)})
+			r := &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload), Labels: []byte(`{"x": "y"}`)}
+			fuzzRow(t, typ.Target, r)
+			fuzzRow(t, typ.Check, r)
+			r.State = task.StateRollbackRunning
+			r.Payload, r.Result = []byte(`{}`), []byte(`{"rollback":`+payload+`}`)
+			fuzzRow(t, typ.Undo, r)
 		}
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 // minHeartbeat is the shortest silence that can be declared: a ping has to reach the agent, and the store, within it.
@@ -14,8 +12,9 @@ const minHeartbeat = 100 * time.Millisecond
 // defaultMaxHeartbeat is the longest window that a ping may ask for unless a declaration says otherwise.
 const defaultMaxHeartbeat = 10 * time.Minute
 
-// liveness decodes what a task block says of pings.
-func (b *block) liveness(p *task.Policy) {
+// liveness decodes what a block with that timeout says of pings: the longest silence (0: no pings are due), the longest
+// window that a ping may ask for, and whether only progress counts.
+func (b *block) liveness(timeout time.Duration) (heartbeat, longest time.Duration, progress bool) {
 	heartbeat, declared := b.maybeLength("heartbeat", -1, minHeartbeat, maxTimeout)
 	if !declared || heartbeat < 0 {
 		for _, name := range []string{"max_heartbeat", "require_progress"} {
@@ -23,16 +22,15 @@ func (b *block) liveness(p *task.Policy) {
 				b.invalid(name, b.at(name), errors.New("without a heartbeat no pings are due: declare one, as in heartbeat = \"10s\""))
 			}
 		}
-		return
+		return 0, 0, false
 	}
-	if heartbeat > p.Timeout {
+	if heartbeat > timeout {
 		b.invalid("heartbeat", b.at("heartbeat"), fmt.Errorf(
-			"longer than the timeout of %s, so no ping would ever be due: leave it out, or raise the timeout", formatDuration(p.Timeout)))
+			"longer than the timeout of %s, so no ping would ever be due: leave it out, or raise the timeout", formatDuration(timeout)))
 	}
-	p.Heartbeat = heartbeat
-	p.MaxHeartbeat = b.length("max_heartbeat", max(min(p.Timeout, defaultMaxHeartbeat), heartbeat), minHeartbeat, maxTimeout)
-	if p.MaxHeartbeat < heartbeat {
+	longest = b.length("max_heartbeat", max(min(timeout, defaultMaxHeartbeat), heartbeat), minHeartbeat, maxTimeout)
+	if longest < heartbeat {
 		b.invalid("max_heartbeat", b.at("max_heartbeat"), fmt.Errorf("shorter than the heartbeat of %s", formatDuration(heartbeat)))
 	}
-	p.RequireProgress = b.boolean("require_progress", false)
+	return heartbeat, longest, b.boolean("require_progress", false)
 }

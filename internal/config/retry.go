@@ -18,10 +18,10 @@ func retryShape() *shape {
 	return &shape{name: "retry", attrs: []string{"limit", "backoff", "min", "max", "on", "give_backs"}}
 }
 
-// retry decodes the retry block in b, or its defaults.
-func (b *block) retry() task.Retry {
+// retry decodes the retry block in b, which has that shape, or its defaults.
+func (b *block) retry(shape *shape) task.Retry {
 	hb := b.child("retry")
-	sub := b.block(hb, retryShape())
+	sub := b.block(hb, shape)
 	b.out.blocks = append(b.out.blocks, sub.out)
 	r := task.Retry{
 		Limit: sub.num("limit", task.DefaultRetryLimit, 0, maxRetries),
@@ -29,7 +29,9 @@ func (b *block) retry() task.Retry {
 			string(task.Constant))),
 	}
 	r.Min, r.Max = sub.delays()
-	r.On = sub.retryOn()
+	if slices.Contains(shape.attrs, "on") {
+		r.On = sub.retryOn()
+	}
 	r.GiveBacks = sub.num("give_backs", task.DefaultGiveBacks, 0, maxGiveBacks)
 	return r
 }

@@ -14,7 +14,8 @@ type shape struct {
 	label  string   // what its label is; "" for none
 	attrs  []string // in the order they are printed
 	blocks []string
-	later  []string // part of Leasehold, but not of this version
+	later  []string          // part of Leasehold, but not of this version
+	never  map[string]string // what stands elsewhere and would mean nothing here, and why
 }
 
 func fileShape() *shape {

@@ -18,8 +18,8 @@ func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
 		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "deadline"},
-		blocks: []string{"retry", "webhook", "command"},
-		later:  []string{"limit", "spill_after", "check", "rollback"},
+		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
+		later:  []string{"limit", "spill_after"},
 	}
 }
 
@@ -50,7 +50,8 @@ func (b *block) task(agentWorkers int) *task.Type {
 		Source:  place(b.rng),
 	}
 	t.Policy.Timeout = b.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)
-	b.liveness(&t.Policy)
+	p := &t.Policy
+	p.Heartbeat, p.MaxHeartbeat, p.RequireProgress = b.liveness(p.Timeout)
 	if agentWorkers > 0 {
 		t.Workers = b.num("workers", agentWorkers, 1, maxWorkers)
 	} else if b.attr("workers") != nil {
@@ -59,33 +60,36 @@ func (b *block) task(agentWorkers int) *task.Type {
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, maxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}
-	t.Policy.Retry = b.retry()
-	t.Target = b.target(&t.Policy)
+	p.Retry = b.retry(retryShape())
+	t.Check, p.Check, p.Stop = b.check()
+	var stop time.Duration
+	t.Target, stop, p.Async = b.target(webhookShape())
+	p.Stop = max(p.Stop, stop)
+	t.Undo, p.Rollback = b.rollback()
 	return t
 }
 
-// target decodes the one target of a task and sets how long stopping it takes.
-func (b *block) target(p *task.Policy) task.Target {
+// target decodes the one target of a task, a check or a rollback, and how long stopping it takes; async: an answer of 202
+// means that the task goes on.
+func (b *block) target(webhooks *shape) (_ task.Target, stop time.Duration, async bool) {
 	webhook, command := b.child("webhook"), b.child("command")
 	switch {
 	case webhook == nil && command == nil:
 		b.l.fail(b.rng, "No target",
-			"A task needs a webhook block, for an HTTP request, or a command block, for a subprocess.")
+			"A %s needs a webhook block, for an HTTP request, or a command block, for a subprocess.", b.shape.name)
 	case webhook != nil && command != nil:
-		b.l.fail(command.DefRange(), "Two targets", "A task has one target; a webhook block stands at %s.",
-			place(webhook.DefRange()))
+		b.l.fail(command.DefRange(), "Two targets", "A %s has one target; a webhook block stands at %s.",
+			b.shape.name, place(webhook.DefRange()))
 	case webhook != nil:
-		sub := b.block(webhook, webhookShape())
+		sub := b.block(webhook, webhooks)
 		w := sub.webhook()
 		b.out.blocks = append(b.out.blocks, sub.out)
-		p.Stop, p.Async = task.StopLength(w.CancelGrace), w.Async
-		return w
+		return w, task.StopLength(w.CancelGrace), w.Async
 	default:
 		sub := b.block(command, commandShape())
 		c := sub.command()
 		b.out.blocks = append(b.out.blocks, sub.out)
-		p.Stop = task.StopLength(c.StopGrace)
-		return c
+		return c, task.StopLength(c.StopGrace), false
 	}
-	return nil
+	return nil, 0, false
 }

@@ -42,7 +42,9 @@ func (b *block) webhook() *task.Webhook {
 		}
 	}
 	w.Permanent = b.statuses()
-	w.Async = b.boolean("async", false)
+	if slices.Contains(b.shape.attrs, "async") {
+		w.Async = b.boolean("async", false)
+	}
 	w.CancelGrace = b.length("cancel_grace", task.DefaultGrace, 0, maxGrace)
 	return w
 }

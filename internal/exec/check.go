@@ -22,7 +22,7 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 		}, true
 	}
 	defer r.breakers.Release(t.Name, task.Check, row.ID) // should it panic
-	o = r.ask(c, t, t.Check)
+	o = r.ask(c, t)
 	r.breakers.Done(t.Name, task.Check, row.ID, o)
 	if o.Verdict == task.Succeeded {
 		if o, over = heard(o), true; o.Verdict == "" {

@@ -20,8 +20,10 @@ func Parallel(types []*task.Type) {
 
 func allCommands(types []*task.Type) bool {
 	for _, t := range types {
-		if _, ok := t.Target.(*task.Command); !ok {
-			return false
+		for _, target := range t.Targets() {
+			if _, ok := target.(*task.Command); !ok {
+				return false
+			}
 		}
 	}
 	return len(types) > 0

@@ -18,11 +18,13 @@ func TestOnlyAgentsOfCommandsAreGivenMoreAtOnce(t *testing.T) {
 		says  string // GOMAXPROCS in the environment
 		times int
 	}{
-		"commands":              {[]*task.Type{command, command}, "", 2},
-		"commands and webhooks": {[]*task.Type{command, webhook}, "", 1},
-		"webhooks":              {[]*task.Type{webhook}, "", 1},
-		"nothing":               {nil, "", 1},
-		"a user who knows":      {[]*task.Type{command}, strconv.Itoa(runtime.GOMAXPROCS(0)), 1},
+		"commands":                       {[]*task.Type{command, command}, "", 2},
+		"commands and webhooks":          {[]*task.Type{command, webhook}, "", 1},
+		"webhooks":                       {[]*task.Type{webhook}, "", 1},
+		"a webhook that is asked before": {[]*task.Type{{Target: &task.Command{}, Check: &task.Webhook{}}}, "", 1},
+		"a webhook that undoes":          {[]*task.Type{{Target: &task.Command{}, Undo: &task.Webhook{}}}, "", 1},
+		"nothing":                        {nil, "", 1},
+		"a user who knows":               {[]*task.Type{command}, strconv.Itoa(runtime.GOMAXPROCS(0)), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("GOMAXPROCS", c.says)

@@ -73,10 +73,7 @@ func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhoo
 // is left: the process group is empty, or the connection is closed or free for the next. It never takes longer than the
 // lease.
 func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
-	phase, target := l.Phase(), t.Target
-	if phase == task.Rollback {
-		target = t.Undo
-	}
+	phase := l.Phase()
 	if !r.breakers.Begin(t.Name, phase, l.Task().ID) {
 		return task.Outcome{
 			Verdict: task.Drained, Untouched: true,
@@ -88,13 +85,13 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
 			return o
 		}
 	}
-	return r.ask(l, t, target)
+	return r.ask(l, t)
 }
 
 // ask runs an attempt, or a check, at its target.
-func (r *Runner) ask(l *lease.Lease, t *task.Type, target task.Target) task.Outcome {
+func (r *Runner) ask(l *lease.Lease, t *task.Type) task.Outcome {
 	row, phase := l.Task(), l.Phase()
-	switch target := target.(type) {
+	switch target := t.TargetOf(phase).(type) {
 	case *task.Webhook:
 		return r.webhooks.Run(l, t, target)
 	case *task.Command:

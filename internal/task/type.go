@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,23 @@ type Type struct {
 
 // Names lists the row types that are claimed for this declaration: its name, then its aliases.
 func (t *Type) Names() []string { return append([]string{t.Name}, t.Aliases...) }
+
+// Targets lists where attempts of the type go, in whatever phase.
+func (t *Type) Targets() []Target {
+	return slices.DeleteFunc([]Target{t.Target, t.Check, t.Undo}, func(to Target) bool { return to == nil })
+}
+
+// TargetOf is where attempts of a phase go; nil where the type has none.
+func (t *Type) TargetOf(p Phase) Target {
+	switch p {
+	case Check:
+		return t.Check
+	case Rollback:
+		return t.Undo
+	case Run:
+	}
+	return t.Target
+}
 
 // Hash identifies the policy's content: the first eight bytes of the SHA-256 of its JSON.
 func (p *Policy) Hash() PolicyHash {

@@ -34,6 +34,19 @@ task "invoice.send" {
     on         = ["failed", "lost"]
     give_backs = 5
   }
+  check {
+    timeout = "3s"
+    webhook {
+      url             = "${env("BASE")}/done/${task.data.invoice}"
+      method          = "POST"
+      headers         = {}
+      secret          = env("SECRET")
+      body            = "envelope"
+      idempotency_key = false
+      permanent       = []
+      cancel_grace    = "4s"
+    }
+  }
   webhook {
     url             = "${env("BASE")}/${task.type}/${task.data.invoice}"
     method          = "PUT"
@@ -44,6 +57,30 @@ task "invoice.send" {
     permanent       = [400, 404]
     async           = true
     cancel_grace    = "1s"
+  }
+  rollback {
+    timeout          = "2m"
+    heartbeat        = "20s"
+    max_heartbeat    = "1m"
+    require_progress = true
+    retry {
+      limit      = 5
+      backoff    = "constant"
+      min        = "3s"
+      max        = "9s"
+      give_backs = 7
+    }
+    webhook {
+      url             = "${env("BASE")}/undo/${task.data.invoice}"
+      method          = "POST"
+      headers         = {}
+      secret          = []
+      body            = "envelope"
+      idempotency_key = false
+      permanent       = []
+      async           = true
+      cancel_grace    = "6s"
+    }
   }
 }
 
@@ -61,6 +98,18 @@ task "video.resize" {
     on         = ["failed", "stalled", "timed_out", "lost"]
     give_backs = 100
   }
+  check {
+    timeout = "5s"
+    command {
+      argv        = ["./resized.py", "${task.data.file}"]
+      dir         = "DIR"
+      env         = {}
+      user        = null
+      exit_codes  = {}
+      stop_signal = "TERM"
+      stop_grace  = "5s"
+    }
+  }
   command {
     argv        = ["./resize.py", "--in=${task.data.file}", "${task.data.mode}"]
     dir         = "DIR/scripts"
@@ -69,5 +118,25 @@ task "video.resize" {
     exit_codes  = { 7 = "deferred", 9 = "succeeded", 42 = "rejected" }
     stop_signal = "SIGINT"
     stop_grace  = "500ms"
+  }
+  rollback {
+    timeout   = "20s"
+    heartbeat = null
+    retry {
+      limit      = 2
+      backoff    = "exponential"
+      min        = "1s"
+      max        = "5m"
+      give_backs = 100
+    }
+    command {
+      argv        = ["./restore.py", "${task.data.file}"]
+      dir         = "DIR"
+      env         = {}
+      user        = null
+      exit_codes  = {}
+      stop_signal = "TERM"
+      stop_grace  = "1s"
+    }
   }
 }

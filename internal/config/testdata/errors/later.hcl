@@ -4,12 +4,6 @@ task "video.resize" {
   webhook {
     url = "http://127.0.0.1:8080/"
   }
-  check {
-    timeout = "5s"
-  }
-  rollback {
-    timeout = "5s"
-  }
 }
 
 schedule "nightly" {

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func checkShape() *shape {
+	return &shape{
+		name: "check", attrs: []string{"timeout"}, blocks: []string{"webhook", "command"},
+		never: map[string]string{
+			"heartbeat": "A check has a timeout only: no pings are due of it.",
+			"retry":     "A check that fails is an attempt that has failed: the task's own retry block says how often that may be.",
+		},
+	}
+}
+
+// check decodes the check block in b: its target (nil: there is none), its timeout, and how long stopping it takes.
+func (b *block) check() (target task.Target, timeout, stop time.Duration) {
+	hb := b.child("check")
+	if hb == nil {
+		return nil, 0, 0
+	}
+	sub := b.block(hb, checkShape())
+	b.out.blocks = append(b.out.blocks, sub.out)
+	timeout = sub.length("timeout", task.DefaultCheck, minTimeout, maxTimeout)
+	webhooks := webhookShape()
+	webhooks.attrs = slices.DeleteFunc(webhooks.attrs, func(name string) bool { return name == "async" })
+	webhooks.never = map[string]string{"async": "A check is a question, which its answer ends: it cannot go on without a connection."}
+	target, stop, _ = sub.target(webhooks)
+	return target, timeout, stop
+}

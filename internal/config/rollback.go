@@ -1,0 +1,38 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func rollbackShape() *shape {
+	return &shape{
+		name:   "rollback",
+		attrs:  []string{"timeout", "heartbeat", "max_heartbeat", "require_progress"},
+		blocks: []string{"retry", "webhook", "command"},
+		never: map[string]string{
+			"deadline": "No deadline stops a rollback: half undone is worse than late.",
+			"check":    "A rollback is not asked whether it is done already: it has to bear that nothing had happened.",
+		},
+	}
+}
+
+// rollback decodes the rollback block in b; nil where there is none.
+func (b *block) rollback() (task.Target, *task.Undo) {
+	hb := b.child("rollback")
+	if hb == nil {
+		return nil, nil
+	}
+	sub := b.block(hb, rollbackShape())
+	b.out.blocks = append(b.out.blocks, sub.out)
+	u := &task.Undo{Timeout: sub.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)}
+	u.Heartbeat, u.MaxHeartbeat, u.RequireProgress = sub.liveness(u.Timeout)
+	retries := retryShape()
+	retries.attrs = slices.DeleteFunc(retries.attrs, func(name string) bool { return name == "on" })
+	retries.never = map[string]string{"on": "Everything but a rejection is tried again in a rollback."}
+	u.Retry = sub.retry(retries)
+	var target task.Target
+	target, u.Stop, u.Async = sub.target(webhookShape())
+	return target, u
+}
