@@ -56,6 +56,15 @@ type OperatorSQL interface {
 	RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error)
 }
 
+// Constant is an error of OperatorSQL on a store whose SQL can raise nothing but constants: it names nothing by its number
+// or its name.
+type Constant struct{ Err error }
+
+func (c Constant) Error() string { return c.Err.Error() }
+
+// Unwrap gives the database's own error.
+func (c Constant) Unwrap() error { return c.Err }
+
 // Audited is one row of the table audit.
 type Audited struct {
 	Who    string       // "": not said
@@ -71,6 +80,7 @@ func newParts() []part {
 		{"undo", undoChecks()},
 		{"retry", retryChecks()},
 		{"rollback", rollbackChecks()},
+		{"batch", batchChecks()},
 	}
 }
 
