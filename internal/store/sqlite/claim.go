@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/poll"
@@ -34,16 +35,24 @@ func headQuery(p task.Phase) string {
 		" AND type = ? AND ifnull(region, '') = ? AND priority < ? ORDER BY priority DESC, run_at, id LIMIT 1"
 }
 
-// takeQuery claims due rows of one type and priority: those of no region and, where regions is 2, those of one. The
-// rows are chosen before the first of them changes, and never more than the limit.
-func takeQuery(p task.Phase, regions int) string {
+// level are the waiting rows of one type and priority: those of no region and, where regions is 2, those of one.
+func level(p task.Phase, regions int, what, condition string) string {
 	branch := func(region string) string {
-		return "SELECT id, run_at FROM " + waiting(p) +
-			" AND type = ?1 AND ifnull(region, '') = " + region + " AND priority = ?3 AND run_at <= ?4"
+		return "SELECT " + what + " FROM " + waiting(p) +
+			" AND type = ?1 AND ifnull(region, '') = " + region + " AND priority = ?3" + condition
 	}
-	chosen := branch("''")
 	if regions == 2 {
-		chosen += " UNION ALL " + branch("?2")
+		return branch("''") + " UNION ALL " + branch("?2")
+	}
+	return branch("''")
+}
+
+// takeQuery claims due rows of one type and priority. The rows are chosen before the first of them changes, and never
+// more than the limit. skip: those of batches that are being stopped are passed over.
+func takeQuery(p task.Phase, regions int, skip bool) string {
+	chosen := level(p, regions, "id, run_at", " AND run_at <= ?4")
+	if skip {
+		chosen = startable(level(p, regions, "id, run_at, batch_id", " AND run_at <= ?4"), "id, run_at")
 	}
 	return `UPDATE task SET state = '` + string(claimedState(p)) + `', session = ?6, claim = ?7,
 		fence = fence + 1, attempt = attempt + 1, policy = ?8, claimed_at = ?4, lease_until = ?9,
@@ -58,6 +67,29 @@ func claimedState(p task.Phase) task.State {
 	}
 	return task.StateRunning
 }
+
+// lookPast is how many rows of batches that are being stopped a claim looks past. Whatever stands behind more of them
+// waits until they are marked, as it would have waited for them to run.
+const lookPast = 10_000
+
+// startable picks of waiting rows those that may start: nothing of a batch that is being stopped does, though it may not
+// be marked yet.
+func startable(rows, what string) string {
+	return "SELECT " + what + " FROM (" + rows + " ORDER BY 2, 1 LIMIT " + strconv.Itoa(lookPast) + `)
+		WHERE batch_id IS NULL OR batch_id NOT IN (
+			SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL)`
+}
+
+// soonestQuery tells when the first row is due, of those of one type and priority that may start.
+func soonestQuery(regions int) string {
+	return startable(level(task.Run, regions, "id, run_at, batch_id", ""), "run_at") + " ORDER BY run_at LIMIT 1"
+}
+
+// stoppingQuery tells whether rows wait that belong to batches that are being stopped. Mostly none do, and then claims
+// need not look for them.
+const stoppingQuery = `
+	SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL AND EXISTS (
+		SELECT 1 FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state IN ('pending', 'retry_pending')))`
 
 // heads walks the priorities of a want from the highest down, in all regions at once.
 type heads struct {
@@ -101,8 +133,12 @@ func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err erro
 // Claim takes due rows.
 func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err error) {
 	err = s.update(ctx, "claim tasks", func(t *tx) error {
+		stopping := false
+		if err := t.row([]any{&stopping}, stoppingQuery); err != nil {
+			return err
+		}
 		for _, w := range c.Wants {
-			if tasks, err = t.claimWant(tasks, c, w); err != nil {
+			if tasks, err = t.claimWant(tasks, c, w, stopping && w.Phase == task.Run); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
 		}
@@ -114,8 +150,8 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err
 	return tasks, nil
 }
 
-// claimWant appends the rows of one want, priority by priority.
-func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want) ([]task.Task, error) {
+// claimWant appends the rows of one want, priority by priority. skip: rows of batches that are being stopped wait.
+func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, skip bool) ([]task.Task, error) {
 	h := newHeads(w, c.Region)
 	now, left := stamp(t.now), w.N
 	for left > 0 {
@@ -131,7 +167,7 @@ func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want) ([]task.Tas
 			Type: w.Type, State: claimedState(w.Phase), Priority: priority, Policy: w.Policy,
 			ClaimedAt: t.now, LeaseEnd: t.now.Add(w.Window).Truncate(time.Millisecond),
 		}
-		err = t.query(scanClaimed(&level, known), takeQuery(w.Phase, len(h.regions)),
+		err = t.query(scanClaimed(&level, known), takeQuery(w.Phase, len(h.regions), skip),
 			w.Type, c.Region, priority, now, left, int64(c.Session), c.Number, int64(w.Policy),
 			stamp(known.LeaseEnd), modifier(w.Deadline))
 		if err != nil {
@@ -174,20 +210,18 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 		row := func(dest []any, text string, args ...any) error {
 			return t.QueryRowContext(ctx, text, args...).Scan(dest...)
 		}
+		stopping := false
+		if err := row([]any{&stopping}, stoppingQuery); err != nil {
+			return err
+		}
 		first := ""
 		for _, w := range c.Wants {
-			h := newHeads(w, c.Region)
-			for {
-				_, at, more, err := h.next(row)
-				if err != nil {
-					return err
-				}
-				if !more {
-					break
-				}
-				if first == "" || at < first {
-					first = at
-				}
+			at, err := soonest(row, newHeads(w, c.Region), stopping && w.Phase == task.Run)
+			if err != nil {
+				return err
+			}
+			if at != "" && (first == "" || at < first) {
+				first = at
 			}
 		}
 		if first == "" {
@@ -198,4 +232,28 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 		return err
 	})
 	return in, ok, err
+}
+
+// soonest is when the first row of a want is due, as the file has it; "" where none waits. skip: rows of batches that are
+// being stopped do not count.
+func soonest(row rowFunc, h *heads, skip bool) (first string, err error) {
+	for {
+		priority, at, more, err := h.next(row)
+		if err != nil || !more {
+			return first, err
+		}
+		if skip {
+			region := h.regions[len(h.regions)-1]
+			err := row([]any{&at}, soonestQuery(len(h.regions)), h.want.Type, region, priority)
+			if errors.Is(err, sql.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+		if first == "" || at < first {
+			first = at
+		}
+	}
 }

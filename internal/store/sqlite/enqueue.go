@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -14,8 +15,9 @@ import (
 
 const enqueueQuery = `
 	INSERT INTO task
-		(type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		(type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at, batch_id,
+		rollback_payload)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 	ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING RETURNING id`
 
 const keyedQuery = "SELECT id FROM task WHERE type = ? AND key = ?"
@@ -36,12 +38,12 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 			runAt = t.now.Add(r.In)
 		}
 		err := t.row([]any{&id}, enqueueQuery, r.Type, payload, stamp(runAt), r.Priority, null(r.Key), null(r.Region),
-			null(r.MaxAttempts), null(labels), null(r.Traceparent), null(r.CreatedBy), stamp(t.now))
+			null(r.MaxAttempts), null(labels), null(r.Traceparent), null(r.CreatedBy), stamp(t.now), null(int64(r.Batch)), jsonText(r.RollbackPayload))
 		if errors.Is(err, sql.ErrNoRows) {
 			return t.row([]any{&id}, keyedQuery, r.Type, r.Key)
 		}
 		if input := refused(err); input != nil {
-			return input
+			return cmp.Or(t.admits(r.Batch), error(input))
 		}
 		isNew = err == nil
 		return err
@@ -50,6 +52,32 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 		return 0, false, err
 	}
 	return id, isNew, nil
+}
+
+// admits says why rows cannot be inserted into a batch, with its number; nil where they can. The triggers know as well, but
+// not how to name it.
+func (t *tx) admits(id task.BatchID) error {
+	if id == 0 {
+		return nil
+	}
+	wrong := func(format string) error { return &ops.InputError{Text: fmt.Sprintf(format, id)} }
+	var open, stopping bool
+	var wish string
+	err := t.row([]any{&open, &stopping, &wish}, `
+		SELECT (NOT sealed OR NOT seen) AND ended_at IS NULL, stopping, ifnull(wish, '') FROM batch WHERE id = ?`, int64(id))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return wrong("there is no batch %d")
+	case err != nil:
+		return err
+	case stopping && wish == "rollback":
+		return wrong("batch %d was rolled back: create another")
+	case stopping:
+		return wrong("batch %d was cancelled: create another")
+	case !open:
+		return wrong("batch %d is sealed: insert its rows in the transaction that creates it, or create it with sealed = false")
+	}
+	return nil
 }
 
 // labelText writes labels as they stand in the table; "" for none.

@@ -39,10 +39,12 @@ func isBusy(err error) bool {
 func (s *Store) explain(op string, err error) error {
 	var schema *store.SchemaError
 	var input *ops.InputError
+	var refused *ops.RefusedError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &schema), errors.As(err, &input), errors.Is(err, ops.ErrNoTask),
+	case errors.As(err, &schema), errors.As(err, &input), errors.As(err, &refused), errors.Is(err, ops.ErrNoTask),
+		errors.Is(err, ops.ErrNoBatch),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", op, err)
 	case strings.Contains(err.Error(), "no such table"):

@@ -135,6 +135,8 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 	add("max_attempts", r.MaxAttempts != 0, r.MaxAttempts)
 	add("traceparent", r.Traceparent != "", r.Traceparent)
 	add("created_by", r.CreatedBy != "", r.CreatedBy)
+	add("batch_id", r.Batch != 0, int64(r.Batch))
+	add("rollback_payload", r.RollbackPayload != nil, string(r.RollbackPayload))
 	switch {
 	case !r.RunAt.IsZero():
 		add("run_at", true, stamp(r.RunAt))
@@ -163,6 +165,9 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked"},
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until"},
+		"batch":        {"created_at", "ended_at"},
+		"operation":    {"asked_at", "at_started", "since", "ended_at"},
+		"audit":        {"at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

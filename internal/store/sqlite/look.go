@@ -68,6 +68,7 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelAsked: pointer(asked),
 			CancelBy: i.CancelBy, Detached: i.Detached,
+			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 		})
 		return nil
 	})
@@ -127,13 +128,27 @@ func listQuery(table string, f ops.Filter) (text string, args []any, err error) 
 	from, finished, detached := table, "NULL", "ifnull(detached, 0)"
 	if table == "task_archive" {
 		finished, detached = "finished_at", "0"
-		if f.Key == "" && f.Type == "" && len(f.States) > 0 && !slices.Contains(f.States, task.StateSucceeded) {
-			from += " INDEXED BY task_archive_unwell"
+		if index := unwell(f); index != "" {
+			from += " INDEXED BY " + index
 			where += " AND state <> 'succeeded'"
 		}
 	}
 	return "SELECT " + columns + ", " + finished + ", NULL, " + detached + ", " + notes + ", " + agentName(table) + " FROM " + from + where +
 		" ORDER BY id DESC LIMIT ?", args, nil
+}
+
+// unwell names the index that has just the finished rows that did not succeed, where a filter asks for such; "" where
+// another serves better.
+func unwell(f ops.Filter) string {
+	switch {
+	case f.Key != "" || len(f.States) == 0 || slices.Contains(f.States, task.StateSucceeded):
+		return ""
+	case f.Batch != 0:
+		return "task_archive_batch_unwell"
+	case f.Type != "":
+		return ""
+	}
+	return "task_archive_unwell"
 }
 
 // conditions writes a filter as SQL.
@@ -147,6 +162,9 @@ func conditions(f ops.Filter) (where string, args []any, err error) {
 	}
 	if f.Key != "" {
 		add("key = ?", f.Key)
+	}
+	if f.Batch != 0 {
+		add("batch_id = ?", int64(f.Batch))
 	}
 	if f.Before != 0 {
 		add("id < ?", int64(f.Before))
@@ -203,6 +221,9 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 			if err := c.add(ctx, t, &st, declared, now); err != nil {
 				return err
 			}
+		}
+		if st.BatchTasks, err = batchTasks(ctx, t); err != nil {
+			return err
 		}
 		return t.QueryRowContext(ctx, "SELECT count(*) FROM task_archive").Scan(&st.Archived)
 	})

@@ -84,7 +84,7 @@ func shapeAt(t *testing.T, version int) []string {
 	return shape(t, h.app)
 }
 
-// Rows of each state go up a step and down again, and lose nothing but what came with the step.
+// Rows go down to the first step and up again, and lose nothing but what came with the steps.
 func TestUpAndDownKeepTheRows(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -110,9 +110,11 @@ func TestUpAndDownKeepTheRows(t *testing.T) {
 	}
 	before, key := rest(), h.secret(t)
 	require.Len(t, before, 3)
-	_, err = h.Migrator().Down(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, rest())
+	for range version() - 1 { // the first step is the tables themselves
+		_, err = h.Migrator().Down(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, rest())
+	}
 	_, err = h.Migrator().Up(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, before, rest())

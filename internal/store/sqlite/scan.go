@@ -12,7 +12,7 @@ import (
 // not read.
 const (
 	unclaimed = `id, fence, attempt, max_attempts, give_backs, touched, payload, result, labels, key, region, traceparent,
-	created_by, outcome, error, created_at, run_at, deadline, checkpoint`
+	created_by, outcome, error, created_at, run_at, deadline, checkpoint, batch_id, rollback_payload, cause, round`
 	columns = unclaimed + ", type, state, priority, policy, claimed_at, lease_until, session"
 )
 
@@ -31,7 +31,8 @@ func (r *record) unclaimed() []any {
 		numberOf[int]{&r.GiveBacks}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
 		textOf[string]{&r.Key}, textOf[string]{&r.Region}, textOf[string]{&r.Traceparent}, textOf[string]{&r.CreatedBy},
 		textOf[task.Verdict]{&r.outcome}, textOf[string]{&r.err}, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.Deadline},
-		jsonOf{&r.Checkpoint})
+		jsonOf{&r.Checkpoint}, numberOf[task.BatchID]{&r.Batch}, jsonOf{&r.RollbackPayload}, textOf[task.Verdict]{&r.Cause},
+		numberOf[int]{&r.Round})
 }
 
 // fields are where to scan columns to.

@@ -32,7 +32,9 @@ func (*Store) Failpoints() []string { return Failpoints() }
 // kept are the columns that a finished row takes along as they are.
 const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
 	created_at, session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked,
-	cancel_by`
+	cancel_by, batch_id, rollback_payload, cause, round`
+
+// What a rollback results in stands in the history only: the row keeps the result of its run, for the rollback to read.
 
 // held is the condition that the row is still that of the hold being settled.
 const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
@@ -40,16 +42,22 @@ const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
 const archiveQuery = `
 	INSERT INTO task_archive (` + kept + `,
 		state, fence, attempt, give_backs, touched, outcome, error, result, output, started_at, finished_at)
-	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(?10, result), ?11, ?12, ?13
+	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(iif(state = 'running', ?10, NULL), result), ?11, ?12, ?13
 	FROM task WHERE ` + held
 
-// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true it is no earlier than the lease's end. A row that was
-// asked to stop is released only where ?13 is true: whoever decided knew it, or the row is to be rolled back.
+// cause is why a row is undone from now on, or still is: ?14 is the verdict that ended its forward life.
+const cause = `CASE WHEN ?4 <> 'rollback_pending' THEN NULL WHEN state <> 'running' THEN cause
+			WHEN cancel_asked IS NOT NULL THEN 'cancelled' ELSE ?14 END`
+
+// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true something may be at work until the lease's end: it is
+// no earlier than that, and the row goes on telling that end. A row that was asked to stop is released only where ?13 is
+// true: whoever decided knew it, or the row is to be rolled back.
 const releaseQuery = `
 	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, give_backs = ?6, touched = ?7,
-		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9), result = ifnull(?10, result),
+		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9),
+		result = ifnull(iif(state = 'running', ?10, NULL), result), cause = ` + cause + `,
 		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
-		claim = NULL, claimed_at = NULL, lease_until = NULL, detached = NULL, ping_due = NULL,
+		claim = NULL, claimed_at = NULL, lease_until = iif(?12, lease_until, NULL), detached = NULL, ping_due = NULL,
 		cancel_asked = NULL, cancel_by = NULL
 	WHERE ` + held + ` AND (cancel_asked IS NULL OR ?13)`
 
@@ -192,7 +200,16 @@ func (b *settling) release(e *poll.Settlement) (int64, error) {
 	if e.Next.Delay <= 0 && !e.Next.AfterLease {
 		b.due = true
 	}
-	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware(e))...)
+	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware(e), string(ended(e.Outcome.Verdict)))...)
+}
+
+// ended is the verdict that ends the forward life of a task. One that gives the attempt back does only where the task's
+// deadline has passed.
+func ended(v task.Verdict) task.Verdict {
+	if v.GivesBack() {
+		return task.Failed
+	}
+	return v
 }
 
 // aware tells whether what was decided stands although a cancellation was asked for.

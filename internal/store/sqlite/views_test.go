@@ -20,7 +20,7 @@ const notHeld = "the task is not held with this fence any more: stop, and commit
 // everything is all that the file holds, but for times at which agents were seen.
 func (h *harness) everything(t testing.TB) (all []string) {
 	t.Helper()
-	for _, table := range []string{"task", "task_archive", "attempt", "sign", "sqlite_sequence"} {
+	for _, table := range []string{"task", "task_archive", "attempt", "sign", "batch", "operation", "audit"} {
 		columns := ""
 		require.NoError(t, h.app.QueryRowContext(t.Context(),
 			"SELECT group_concat('quote(' || name || ')', ' || ''|'' || ') FROM pragma_table_info(?)", table).Scan(&columns))

@@ -1,0 +1,134 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+const batchQuery = `
+	INSERT INTO batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`
+
+// rowsAtOnce is how many rows one statement inserts. Of a statement SQLite has to be able to take back all it did, and to
+// prepare for that costs several times as much as to insert one row.
+const rowsAtOnce = 200
+
+// rowPlaces are the places of a row's values; ?1 and ?2 are the same for all: now, and the batch.
+const (
+	rowPlaces = "(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	rowValues = 11
+)
+
+// rowsQuery inserts n rows of a batch.
+func rowsQuery(n int) string {
+	return `INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels,
+		traceparent, created_by, rollback_payload) VALUES ` + strings.Repeat(rowPlaces+", ", n-1) + rowPlaces
+}
+
+// CreateBatch inserts a batch and its rows in one transaction, all of them or none. While that lasts nobody else writes,
+// so the rows are read to the last before it begins.
+func (s *Store) CreateBatch(
+	ctx context.Context, b ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(n int64),
+) (id task.BatchID, err error) {
+	var kept spool
+	defer func() { err = errors.Join(err, kept.close()) }()
+	for r, err := range rows {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = kept.add(&r)
+		}
+		if err != nil {
+			return 0, s.explain("create batch", err)
+		}
+	}
+	labels, err := labelText(b.Labels)
+	if err != nil {
+		return 0, err
+	}
+	payload, onFailure := jsonText(b.FinishPayload), b.OnFailure
+	if payload == nil {
+		payload = "{}"
+	}
+	if onFailure == "" {
+		onFailure = ops.OnFailureContinue
+	}
+	err = s.change(ctx, "create batch", func(t *tx) error {
+		from, err := kept.read()
+		if err != nil {
+			return err
+		}
+		err = t.row([]any{&id}, batchQuery, b.Name, string(onFailure), null(b.FinishType), payload, null(labels),
+			null(b.CreatedBy), !b.Open, stamp(t.now))
+		if err != nil {
+			return orRefused(err)
+		}
+		return t.insertRows(ctx, id, from, progress)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return id, nil
+}
+
+// insertRows inserts what the spool has. It stops where ctx ends.
+func (t *tx) insertRows(ctx context.Context, id task.BatchID, from *spoolReader, progress func(int64)) (err error) {
+	done := int64(0)
+	head := []any{stamp(t.now), int64(id)}
+	values := make([]any, 0, rowsAtOnce*rowValues+len(head))
+	for from.left > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := int(min(from.left, rowsAtOnce))
+		values = append(values[:0], head...)
+		for range n {
+			if values, err = from.next(values, t.now); err != nil {
+				return err
+			}
+		}
+		if n == rowsAtOnce {
+			_, err = t.exec(rowsQuery(n), values...)
+		}
+		if n < rowsAtOnce || err != nil { // the rest; or the statement did nothing, and one of its rows is to blame
+			err = t.insertSingly(head, values[len(head):], done)
+		}
+		if err != nil {
+			return err
+		}
+		if done += int64(n); progress != nil {
+			progress(done)
+		}
+	}
+	return nil
+}
+
+// insertSingly inserts rows one by one; an error names the row, counted from 1 after those that were done before.
+func (t *tx) insertSingly(head, values []any, done int64) error {
+	for ; len(values) > 0; values = values[rowValues:] {
+		done++
+		if _, err := t.exec(rowsQuery(1), append(slices.Clip(head), values[:rowValues]...)...); err != nil {
+			if input := refused(err); input != nil {
+				return &ops.InputError{Text: fmt.Sprintf("row %d: %s", done, input.Text)}
+			}
+			return fmt.Errorf("row %d: %w", done, err)
+		}
+	}
+	return nil
+}
+
+// orRefused is the mistake in what was to be written, or else the error as it is.
+func orRefused(err error) error {
+	if input := refused(err); input != nil {
+		return input
+	}
+	return err
+}
