@@ -99,9 +99,9 @@ func (s *Stage) Leasehold(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// StartAgent starts an agent and waits until it is ready.
-func (s *Stage) StartAgent(ctx context.Context, name string) (*Process, error) {
-	agent, err := s.Start(ctx, name, s.binary, "run")
+// StartAgent starts an agent with these files, or with leasehold.hcl, and waits until it is ready.
+func (s *Stage) StartAgent(ctx context.Context, name string, files ...string) (*Process, error) {
+	agent, err := s.Start(ctx, name, s.binary, append([]string{"run"}, files...)...)
 	if err != nil {
 		return nil, err
 	}
