@@ -26,8 +26,8 @@ type Batches interface {
 	GetBatch(ctx context.Context, id task.BatchID) (*BatchInfo, error)
 	// ListBatches returns batches that match, newest first.
 	ListBatches(ctx context.Context, f BatchFilter) ([]BatchInfo, error)
-	// BatchFailures groups the rows of a batch that failed, or could not be rolled back, by what went wrong: the commonest
-	// first, at most limit groups, found among the newest 10,000 of such rows.
+	// BatchFailures groups the rows of a batch that failed, are rolled back because they did, or could not be rolled back,
+	// by what went wrong (Failures): the commonest first, at most limit groups, found among the newest 10,000 of such rows.
 	BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]FailureGroup, error)
 
 	SealBatch(ctx context.Context, id task.BatchID) (string, error)
@@ -151,6 +151,7 @@ type BatchInfo struct {
 	Cancelled      int64           `json:"cancelled"`
 	RolledBack     int64           `json:"rolled_back"`
 	RollbackFailed int64           `json:"rollback_failed"`
+	Failures       int64           `json:"failures"` // how often a task has failed for good, whatever became of it then
 	Progress       *float64        `json:"progress"` // finished of all, 0 to 1; nil: there are none
 	FinishType     string          `json:"finish_type,omitempty"`
 	Labels         json.RawMessage `json:"labels,omitempty"`
