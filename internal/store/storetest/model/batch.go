@@ -83,7 +83,7 @@ func (s *Store) survey(b *Batch) ops.BatchInfo {
 		Succeeded: in[task.StateSucceeded], Failed: in[task.StateFailed], Cancelled: in[task.StateCancelled],
 		RolledBack: in[task.StateRolledBack], RollbackFailed: in[task.StateRollbackFailed],
 		FinishType: b.FinishType, Labels: b.Labels, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt,
-		EndedAt: known(b.EndedAt), WishBy: b.WishBy,
+		EndedAt: known(b.EndedAt), WishBy: b.WishBy, Failures: b.Failures,
 	}
 	i.Live = i.Waiting + i.Running + i.Undoing
 	for _, n := range in {
@@ -182,11 +182,24 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (
 	}
 	var f ops.Failures
 	for _, r := range slices.Backward(s.of(id)) {
-		if r.State == task.StateFailed || r.State == task.StateRollbackFailed {
+		switch {
+		case r.State == task.StateFailed || r.State == task.StateRollbackFailed:
 			f.Add(r.ID, r.Error)
+		case r.Cause != "" && r.Cause != task.Succeeded && r.Cause != task.Cancelled:
+			f.Add(r.ID, s.whyUndone(r))
 		}
 	}
 	return f.Groups(limit), nil
+}
+
+// whyUndone is what the run said whose failure is (being) undone.
+func (s *Store) whyUndone(r *Row) string {
+	for _, a := range slices.Backward(s.attempts[r.ID]) {
+		if a.Phase == task.Run {
+			return a.Error
+		}
+	}
+	return ""
 }
 
 // unended counts the tasks of batches that have not ended.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -82,8 +83,9 @@ func (s *Store) end(b *Batch, now time.Time) {
 	}
 	i := s.survey(b)
 	var payload map[string]any
-	// It was looked at when the batch was inserted.
-	_ = json.Unmarshal(b.FinishPayload, &payload)
+	d := json.NewDecoder(bytes.NewReader(b.FinishPayload))
+	d.UseNumber()
+	_ = d.Decode(&payload) // it was looked at when the batch was inserted
 	payload["batch"] = map[string]any{
 		"id": b.ID, "name": b.Name, "state": i.State, "round": b.Round, "total": i.Total, "succeeded": i.Succeeded,
 		"failed": i.Failed, "cancelled": i.Cancelled, "rolled_back": i.RolledBack, "rollback_failed": i.RollbackFailed,

@@ -1,0 +1,381 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchEndChecks() []Check {
+	return []Check{
+		{"it ends when all of it has", with(endsWhenDone)},
+		{"it does not end before it is sealed", with(endsSealed)},
+		{"one without rows ends", with(endsEmpty)},
+		{"what sealing answers", with(sealAnswers)},
+		{"sealed where it is created", with(sealsAtOnce)},
+		{"the row that tells of the end", with(endTells)},
+		{"the row that tells of the end keeps its payload", with(endPayload)},
+		{"no row where none is wanted", with(endTellsNobody)},
+		{"one agent ends it", with(endRace)},
+		{"a crash ends it once", with(endCrash)},
+		{"a few at a time", with(endFew)},
+		{"an open transaction keeps it from ending", with(endOpen)},
+		{"an open transaction that is taken back does not", with(endOpenBack)},
+		{"the end wakes who listens", with(endWakes)},
+		{"rows of a batch stay until it has ended", with(endRetention)},
+		{"it stays while a row of it does", with(endRetentionBatch)},
+	}
+}
+
+func endsWhenDone(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(3, ops.BatchRequest{})
+	require.Zero(t, r.fold().Ended)
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.settled(finish(rows[0]))
+	require.Zero(t, r.fold().Ended)
+	r.settled(ended(rows[1], task.Failed, task.StateFailed))
+	require.Zero(t, r.fold().Ended)
+	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(ids[2], ""))
+	f := r.fold()
+	require.Equal(t, 1, f.Ended)
+	require.Equal(t, id, f.Ends[0].ID)
+	require.EqualValues(t, 3, f.Ends[0].Total)
+	require.EqualValues(t, 1, f.Ends[0].Succeeded)
+	require.EqualValues(t, 1, f.Ends[0].Failed)
+	require.EqualValues(t, 1, f.Ends[0].Cancelled)
+	got := r.stands(id, ops.BatchPartiallyFailed)
+	near(t, r.now(), *got.EndedAt)
+	require.InDelta(t, 1, *got.Progress, 0.001)
+	require.Zero(t, got.Round)
+	require.False(t, got.Stopping)
+	require.Empty(t, got.WishBy)
+	require.Zero(t, r.fold().Ended)
+	require.Equal(t, got, r.look(id))
+}
+
+func endsSealed(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(2, ops.BatchRequest{Open: true})
+	r.runAll(task.StateSucceeded)
+	require.Zero(t, r.fold().Ended)
+	r.stands(id, ops.BatchRunning)
+	require.NoError(t, r.add(id, ops.Request{Type: kind}))
+	require.NoError(t, r.inOne(func(p Producer) error {
+		answer, err := p.SealBatch(r.ctx, id)
+		require.Equal(t, ops.BatchSealed, answer)
+		return err
+	}))
+	require.Zero(t, r.fold().Ended)
+	r.runAll(task.StateSucceeded)
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchSucceeded)
+}
+
+func endsEmpty(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	q := ops.BatchRequest{FinishType: "told"}
+	bySQL, _ := r.batch(q)
+	byGo, err := r.h.CreateBatch(r.ctx, q, rowsThen(nil), nil)
+	require.NoError(t, err)
+	q.Open = true
+	open, _ := r.batch(q)
+	require.Equal(t, 2, r.fold().Ended)
+	r.stands(bySQL, ops.BatchSucceeded)
+	r.stands(byGo, ops.BatchSucceeded)
+	r.stands(open, ops.BatchPending)
+	require.Len(t, r.finished("told"), 2)
+	_, err = r.h.SealBatch(r.ctx, open)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(open, ops.BatchSucceeded)
+	require.Len(t, r.finished("told"), 3)
+}
+
+func sealAnswers(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, seal := range map[string]func(id task.BatchID) (string, error){
+		"Go": func(id task.BatchID) (string, error) { return r.h.SealBatch(r.ctx, id) },
+		"SQL": func(id task.BatchID) (answer string, err error) {
+			err = r.inOne(func(p Producer) (err error) {
+				answer, err = p.SealBatch(r.ctx, id)
+				return err
+			})
+			return answer, err
+		},
+	} {
+		id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+		require.False(t, r.look(id).Sealed)
+		for range 2 {
+			answer, err := seal(id)
+			require.NoError(t, err)
+			require.Equal(t, ops.BatchSealed, answer, way)
+			require.True(t, r.look(id).Sealed, way)
+		}
+		r.runAll(task.StateFailed)
+		r.fold()
+		answer, err := seal(id)
+		require.NoError(t, err)
+		require.Equal(t, string(ops.BatchFailed), answer, way)
+	}
+}
+
+func sealsAtOnce(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	var id task.BatchID
+	require.NoError(t, r.inOne(func(p Producer) (err error) {
+		if id, err = p.CreateBatch(r.ctx, ops.BatchRequest{Open: true}); err != nil {
+			return err
+		}
+		if _, err = p.Insert(r.ctx, ops.Request{Type: kind, Batch: id}); err != nil {
+			return err
+		}
+		_, err = p.SealBatch(r.ctx, id)
+		return err
+	}))
+	require.True(t, r.look(id).Sealed)
+	r.fold()
+	r.noRow(id, "is sealed")
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	r.stands(id, ops.BatchSucceeded)
+}
+
+func endTells(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(3, ops.BatchRequest{Name: "move", FinishType: "told"})
+	r.runAll(task.StateSucceeded, task.StateFailed, task.StateSucceeded)
+	require.Empty(t, r.finished("told"))
+	require.Equal(t, 1, r.fold().Ended)
+	rows := r.finished("told")
+	require.Len(t, rows, 1)
+	got := rows[0]
+	require.Equal(t, task.StatePending, got.State)
+	require.Equal(t, "leasehold", got.CreatedBy)
+	require.Zero(t, got.Batch, "it is none of the batch's own")
+	near(t, r.now(), got.RunAt)
+	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"partially_failed","round":0,"total":3,"succeeded":2,
+		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "what it tells")
+	row := r.claim(poll.Want{Type: "told", Phase: task.Run, N: 5, Window: window, Policy: 7})
+	require.Len(t, row, 1)
+	r.settled(finish(row[0]))
+	r.fold()
+	require.Len(t, r.finished("told"), 1)
+
+	// And again when the batch has ended again.
+	answer, err := r.h.RetryBatch(r.ctx, id, "alice")
+	require.NoError(t, err)
+	require.Equal(t, ops.BatchRetrying, answer)
+	r.steps()
+	r.runAll(task.StateSucceeded)
+	require.Equal(t, 1, r.fold().Ended)
+	rows = r.finished("told")
+	require.Len(t, rows, 2)
+	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"succeeded","round":1,"total":3,"succeeded":3,
+		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "what it tells")
+}
+
+func endPayload(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	r.batch(ops.BatchRequest{FinishType: "told", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
+	r.fold()
+	rows := r.finished("told")
+	require.Len(t, rows, 1)
+	payload, ok := exact(t, rows[0].Payload).(map[string]any)
+	require.True(t, ok)
+	require.Equal(t, "az2", payload["to"])
+	require.Equal(t, json.Number("12345678901234567890.5"), payload["n"])
+	require.Len(t, payload, 3)
+	told, ok := payload["batch"].(map[string]any)
+	require.True(t, ok, "what is told of the batch stands in its place")
+	require.Equal(t, "succeeded", told["state"])
+}
+
+func endTellsNobody(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	r.batchOf(1, ops.BatchRequest{})
+	r.runAll(task.StateSucceeded)
+	require.Equal(t, 1, r.fold().Ended)
+	require.Len(t, r.list(ops.Filter{}), 1)
+}
+
+func endRace(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
+	for n := range 5 {
+		for range 3 {
+			r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		}
+		r.runAll(task.StateSucceeded)
+		var ends atomic.Int64
+		atOnce(agents, func(ctx context.Context, o *opsRig) error {
+			for range 4 {
+				f, err := o.h.Fold(ctx, 10)
+				if err != nil {
+					return err
+				}
+				ends.Add(int64(f.Ended))
+			}
+			return nil
+		})
+		ends.Add(int64(r.fold().Ended))
+		require.EqualValues(t, 3, ends.Load(), "each ends once")
+		require.Len(t, r.finished("told"), 3*(n+1))
+	}
+}
+
+func endCrash(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	hits, n := 0, 0
+	for _, point := range r.h.BatchFailpoints() {
+		id, _ := r.batchOf(1, ops.BatchRequest{FinishType: "told"})
+		n++
+		r.runAll(task.StateSucceeded)
+		if r.crashing(point, func() error { _, err := r.h.Fold(r.ctx, 10); return err }) {
+			hits++
+		}
+		require.LessOrEqual(t, len(r.finished("told")), n, point)
+		r.fold()
+		r.stands(id, ops.BatchSucceeded)
+		require.Len(t, r.finished("told"), n, point)
+	}
+	require.Positive(t, hits, "a Fold comes by some point")
+}
+
+func endFew(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	waits, _ := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, In: farOff})
+	for range 4 {
+		r.batchOf(1, ops.BatchRequest{FinishType: "told"})
+	}
+	r.runAll(task.StateSucceeded)
+	ends := 0
+	for range 30 {
+		f, err := r.h.Fold(r.ctx, 1)
+		require.NoError(t, err)
+		require.LessOrEqual(t, f.Batches, 1)
+		require.LessOrEqual(t, f.Ended, 1)
+		ends += f.Ended
+	}
+	require.Equal(t, 4, ends, "those that cannot end keep no other")
+	require.Len(t, r.finished("told"), 4)
+	r.stands(open, ops.BatchRunning)
+	r.stands(waits, ops.BatchPending)
+}
+
+func endOpen(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(1, ops.BatchRequest{Open: true, FinishType: "told"})
+	r.runAll(task.StateSucceeded)
+	locks := r.keepsRows()
+	p := r.h.Produce(t)
+	_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id})
+	require.NoError(t, err)
+	if locks { // elsewhere nobody else can write as long as the transaction is open: it keeps all of them from it
+		answer, err := r.h.SealBatch(r.ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, ops.BatchSealed, answer)
+		require.Zero(t, r.fold().Ended)
+		require.EqualValues(t, 1, r.stands(id, ops.BatchRunning).Total, "nobody sees the row")
+		require.Zero(t, r.twin().fold().Ended)
+	}
+	require.NoError(t, p.Commit(r.ctx))
+	_, err = r.h.SealBatch(r.ctx, id)
+	require.NoError(t, err)
+	require.Zero(t, r.fold().Ended)
+	require.EqualValues(t, 2, r.stands(id, ops.BatchRunning).Total)
+	require.Empty(t, r.finished("told"))
+	r.runAll(task.StateSucceeded)
+	require.Equal(t, 1, r.fold().Ended)
+	require.Len(t, r.finished("told"), 1)
+	r.stands(id, ops.BatchSucceeded)
+}
+
+func endOpenBack(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	r.runAll(task.StateSucceeded)
+	p := r.h.Produce(t)
+	_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id})
+	require.NoError(t, err)
+	require.NoError(t, p.Rollback(r.ctx))
+	_, err = r.h.SealBatch(r.ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.fold().Ended)
+	require.EqualValues(t, 1, r.stands(id, ops.BatchSucceeded).Total)
+}
+
+func endWakes(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	o := r.twin()
+	require.NoError(t, r.Idle(r.ctx, r.session, true))
+	news, stop := r.hear()
+	defer stop()
+	r.await(news, poll.Due)
+	o.batchOf(1, ops.BatchRequest{FinishType: "told"})
+	o.runAll(task.StateSucceeded)
+	drain(news)
+	require.Equal(t, 1, o.fold().Ended)
+	r.await(news, poll.Due)
+}
+
+func endRetention(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind}, ops.Request{Type: kind, In: 30 * day})
+	plain := r.insert(1)[0]
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	r.Advance(t, 20*day)
+	r.present()
+	r.maintain(7 * day)
+	r.gone(plain)
+	require.Equal(t, task.StateSucceeded, r.state(ids[0]), "its batch has not ended")
+	r.stands(id, ops.BatchRunning)
+	r.Advance(t, 20*day)
+	r.present()
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	r.maintain(7 * day)
+	r.gone(ids[0])
+	got := r.look(id)
+	require.Equal(t, ops.BatchSucceeded, got.State)
+	require.EqualValues(t, 2, got.Total, "what has gone is still counted")
+	require.EqualValues(t, 2, got.Succeeded)
+}
+
+func endRetentionBatch(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	empty, _ := r.batch(ops.BatchRequest{})
+	id, ids := r.batchOf(2, ops.BatchRequest{})
+	live, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.settled(finish(rows[0]), finish(rows[1]))
+	r.fold()
+	r.Advance(t, 3*day)
+	r.maintain(7 * day)
+	r.look(empty)
+	r.stands(id, ops.BatchSucceeded)
+	r.Advance(t, 20*day)
+	r.maintain(7 * day)
+	for _, row := range ids {
+		r.gone(row)
+	}
+	for _, b := range []task.BatchID{empty, id} {
+		_, err := r.h.GetBatch(r.ctx, b)
+		require.ErrorIs(t, err, ops.ErrNoBatch)
+	}
+	require.EqualValues(t, 1, r.look(live).Total)
+	list, err := r.h.ListBatches(r.ctx, ops.BatchFilter{})
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(list, func(i ops.BatchInfo) bool { return i.ID == live }))
+	require.Len(t, list, 1)
+}
