@@ -45,7 +45,7 @@ func (x *index) judgeBegin(s *story, before, st *stretch, f *found) {
 		f.add(FreshBudget, at, s.id, "its run began in round %d, after round %d", st.round, before.round)
 	case st.phase == task.Run && !retryable(before.end):
 		f.add(FreshBudget, at, s.id, "its %s began, and it had not ended in a state that can be retried: %s", st.name(), stood(before))
-	case st.phase == task.Run && !x.wanted(s, "retry"):
+	case st.phase == task.Run && !x.asked(s, verbRetry, forever):
 		f.add(FreshBudget, at, s.id, "its %s began, and nobody wanted it retried", st.name())
 	}
 }
@@ -61,9 +61,4 @@ func stood(st *stretch) string {
 		return "it was live"
 	}
 	return string(st.end.state)
-}
-
-// wanted tells whether anybody ever asked for this of the task or its batch.
-func (x *index) wanted(s *story, verb string) bool {
-	return x.asked(s, verb, forever)
 }

@@ -26,24 +26,52 @@ func cancelledStays(x *index, f *found) {
 			continue
 		}
 		x.judgeCancelled(s, f)
-		asked := s.enqueued.Expects.CancelAt
-		if asked == 0 || slices.ContainsFunc(x.h.Crashes, func(at time.Duration) bool { return at >= asked-x.slack }) {
-			continue
-		}
-		for _, a := range s.attempts {
-			if a.start != nil && a.phase == task.Run && a.start.At > asked+x.startsWithin(a) && !x.late(a) && !x.asked(s, "retry", a.start.At) {
-				f.add(CancelledStays, a.start.At, s.id, "fence %d started %s after a cancellation was answered",
-					a.fence, (a.start.At - asked).Round(time.Millisecond))
-				break
+		for _, asked := range s.calledOff() {
+			if !slices.ContainsFunc(x.h.Crashes, func(at time.Duration) bool { return at >= asked-x.slack }) {
+				x.judgeStarts(s, asked, f)
 			}
 		}
 	}
 }
 
+// calledOff is when the store said that the task is called off.
+func (s *story) calledOff() (all []time.Duration) {
+	if at := s.enqueued.Expects.CancelAt; at > 0 {
+		all = append(all, at)
+	}
+	for _, o := range s.ops {
+		stops := o.Verb == verbCancel || o.Verb == verbRollback
+		if stops && o.At > 0 && slices.Contains([]string{"cancelled", "cancelling", "rollback_pending"}, o.Answer) {
+			all = append(all, o.At)
+		}
+	}
+	return all
+}
+
+// judgeStarts looks for attempts after a cancellation was answered.
+func (x *index) judgeStarts(s *story, asked time.Duration, f *found) {
+	for _, a := range s.attempts {
+		if a.start != nil && a.phase == task.Run && a.start.At > asked+x.startsWithin(a) && !x.late(a) && !x.revived(s, asked, a.start.At) {
+			f.add(CancelledStays, a.start.At, s.id, "fence %d started %s after a cancellation was answered",
+				a.fence, (a.start.At - asked).Round(time.Millisecond))
+			return
+		}
+	}
+}
+
+// revived tells whether an operator may have had the task retried after a cancellation, and before that time. What is
+// asked of a batch is done bit by bit.
+func (x *index) revived(s *story, cancelled, before time.Duration) bool {
+	again := func(o *history.Op) bool {
+		return o.Verb == verbRetry && o.Asked <= before && (o.Batch != 0 || o.At == 0 || o.At >= cancelled)
+	}
+	return slices.ContainsFunc(s.ops, again) || slices.ContainsFunc(x.batches.ops[s.batch()], again)
+}
+
 // judgeCancelled looks for a cancellation that came from nobody.
 func (x *index) judgeCancelled(s *story, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelAsked || s.enqueued.Expects.CancelAt != 0 ||
-		x.asked(s, "cancel", x.end) || x.asked(s, "rollback", x.end) || x.batches.stopped[s.batch()] {
+		x.asked(s, verbCancel, forever) || x.asked(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
 		return
 	}
 	for _, a := range s.attempts {

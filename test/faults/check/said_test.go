@@ -45,6 +45,24 @@ func TestCancelledStays(t *testing.T) {
 			m.row(1, plain, "succeeded", 2, 1, asked(1))
 			m.try(4.6, a1, 1, 1, 1).end(6, "succeeded")
 		}},
+		{"an operator has it retried", "", func(m *maker) {
+			m.row(1, plain, "succeeded", 4, 1, inRound(1))
+			m.path(1, 0, "pending 0 0", "cancelled 1 0")
+			m.path(1, 1, "pending 2 0", "running 3 1", "succeeded 4 1")
+			m.wish(1, "cancel", 1)
+			m.wish(5, "retry", 1)
+			m.Ops[0].Answer = "cancelled"
+			m.try(6, a1, 1, 3, 1).end(7, "succeeded")
+		}},
+		{"an operator had it retried before", check.CancelledStays, func(m *maker) {
+			m.row(1, plain, "succeeded", 4, 1, inRound(1))
+			m.path(1, 0, "pending 0 0", "cancelled 1 0")
+			m.path(1, 1, "pending 2 0", "running 3 1", "succeeded 4 1")
+			m.wish(1, "retry", 1)
+			m.wish(2, "cancel", 1)
+			m.Ops[1].Answer = "cancelled"
+			m.try(6, a1, 1, 3, 1).end(7, "succeeded")
+		}},
 		{"it is tried again", check.CancelledStays, func(m *maker) {
 			m.row(1, plain, "cancelled", 4, 2, asked(2))
 			m.settled(1, 1, 1, "failed")

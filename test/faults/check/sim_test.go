@@ -2,7 +2,6 @@ package check_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +18,7 @@ type sim struct {
 	*maker
 	t       *rapid.T
 	agents  map[string]*simAgent
-	effects []simEffect
+	effects []*simEffect
 	nextID  int64
 }
 
@@ -47,8 +46,9 @@ func (a *simAgent) fails(at time.Duration) (when time.Duration, dies bool) {
 }
 
 type simEffect struct {
-	at  time.Duration
-	row history.EffectRow
+	at     time.Duration
+	row    history.EffectRow
+	undoes *simEffect // nil: nothing
 }
 
 // never is later than anything that happens.
@@ -71,13 +71,17 @@ func simulate(t *rapid.T, rough bool) *sim {
 	for range rapid.IntRange(0, 30).Draw(t, "more rows") {
 		g.live(g.script())
 	}
+	g.groups()
 	g.others()
 	if rough {
 		g.faults()
 	}
-	slices.SortStableFunc(g.effects, func(a, b simEffect) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(g.effects, func(a, b *simEffect) int { return cmp.Compare(a.at, b.at) })
 	for i, e := range g.effects {
 		e.row.Serial = int64(i + 1)
+		if e.undoes != nil {
+			e.row.Undoes = e.undoes.row.Serial
+		}
 		m.Effects = append(m.Effects, e.row)
 	}
 	return g
@@ -158,8 +162,11 @@ type script struct {
 	who     string        // runs all attempts, where it can; "": whoever
 	from    time.Duration // when it is enqueued
 	ends    []task.Verdict
-	long    bool          // its attempts take long
-	cancel  time.Duration // 0: nobody cancels it
+	long    bool           // its attempts take long
+	cancel  time.Duration  // 0: nobody cancels it
+	undo    []task.Verdict // what attempts to roll it back end with
+	ops     []string       // what an operator asks for once it has ended, one after the other
+	batch   int64
 }
 
 // scripts are lives that every history has, so that there is something to spoil.
@@ -177,13 +184,19 @@ func scripts() []script {
 		{kind: plain, who: steady, from: s(27), cancel: s(27), ends: nil},
 		{kind: web, who: steady, from: s(28), ends: []task.Verdict{yes}},
 		{kind: web, who: "a2.1", from: s(38), long: true, guarded: true, ends: []task.Verdict{yes, yes}},
+		{kind: book, who: steady, from: s(29), guarded: true, ends: []task.Verdict{yes}, undo: []task.Verdict{no, yes}, ops: []string{"rollback"}},
+		{kind: paid, who: steady, from: s(30), guarded: true, ends: []task.Verdict{no, yes}, undo: []task.Verdict{yes}, ops: []string{"rollback", "retry"}},
+		{kind: built, who: steady, from: s(31), ends: []task.Verdict{no, task.Rejected}, undo: []task.Verdict{yes}},
+		{kind: book, who: steady, from: s(32), ends: []task.Verdict{task.Stalled, task.Rejected}, undo: []task.Verdict{yes}},
+		{kind: web, who: steady, from: s(33), ends: []task.Verdict{no, no, no, no, no, yes}, ops: []string{"retry"}},
+		{kind: book, who: steady, from: s(34), guarded: true, long: true, ends: []task.Verdict{task.Stalled, yes}, cancel: s(36), undo: []task.Verdict{yes}},
 	}
 }
 
 // script draws a life.
 func (g *sim) script() script {
 	sc := script{
-		kind: rapid.SampledFrom([]string{web, proc, plain}).Draw(g.t, "kind"), from: g.between(s(15), s(70)),
+		kind: rapid.SampledFrom([]string{web, proc, plain, book, paid, built}).Draw(g.t, "kind"), from: g.between(s(15), s(70)),
 		guarded: g.one(3), long: g.one(3),
 	}
 	for range rapid.IntRange(0, 6).Draw(g.t, "attempts") {
@@ -194,266 +207,18 @@ func (g *sim) script() script {
 	if g.one(4) {
 		sc.cancel = sc.from + g.between(0, s(10))
 	}
-	return sc
-}
-
-// life is one row's way through the store.
-type life struct {
-	g       *sim
-	script  script
-	kind    history.Kind
-	policy  task.Policy
-	row     task.Task
-	now     time.Duration
-	made    bool // its effect is there
-	tried   []history.Tried
-	outcome task.Verdict
-	reason  string
-	result  json.RawMessage
-}
-
-// live lets a row live until it ends, and writes down what everybody saw of it.
-func (g *sim) live(sc script) {
-	g.nextID++
-	k := g.Kinds[sc.kind]
-	l := &life{
-		g: g, script: sc, kind: k, now: sc.from,
-		policy: task.Policy{
-			Timeout: k.Timeout, Heartbeat: k.Heartbeat, Stop: k.Stop,
-			Retry: task.Retry{Limit: 4, Backoff: task.Constant, Min: time.Second, Max: time.Second, On: task.DefaultOn(), GiveBacks: 2},
-		},
-		row: task.Task{ID: task.ID(g.nextID), State: task.StatePending},
+	for range rapid.IntRange(0, 3).Draw(g.t, "undoings") {
+		sc.undo = append(sc.undo, rapid.SampledFrom([]task.Verdict{
+			task.Succeeded, task.Failed, task.Deferred, task.Drained, task.Stalled, task.Rejected,
+		}).Draw(g.t, "end of undoing"))
 	}
-	for i := 0; l.row.State.Live(); i++ {
-		end := task.Succeeded // whatever the script says: an end comes
-		if i < len(sc.ends) {
-			end = sc.ends[i]
-		}
-		l.now += g.between(s(0.01), s(0.5))
-		if l.cancelled(l.now) {
-			l.row.State, l.outcome = task.StateCancelled, task.Cancelled
-			l.row.Fence++
-			break
-		}
-		l.try(end)
-	}
-	g.row(int64(l.row.ID), sc.kind, string(l.row.State), int64(l.row.Fence), l.row.Attempt, func(e *enq, r *row) {
-		e.Expects.Limit, e.Expects.Guarded, e.At = 5, sc.guarded, sc.from
-		r.Outcome, r.Error, r.Result = string(l.outcome), l.reason, l.result
+	for range rapid.IntRange(0, 2).Draw(g.t, "wishes") {
 		if sc.cancel > 0 {
-			e.Expects.CancelAsked, e.Expects.CancelAt = true, sc.cancel+s(0.05)
+			break // it would come whenever it comes
 		}
-	})
-	g.Tried = append(g.Tried, l.tried...)
-}
-
-// cancelled tells whether a cancellation has come by then.
-func (l *life) cancelled(at time.Duration) bool { return l.script.cancel > 0 && l.script.cancel <= at }
-
-// agent is who claims the row now.
-func (l *life) agent() *simAgent {
-	var able []string
-	for _, name := range []string{"a1.1", "a1.2", "a2.1", steady} {
-		if l.g.agents[name].works(l.now) {
-			if name == l.script.who {
-				return l.g.agents[name]
-			}
-			able = append(able, name)
-		}
+		sc.ops = append(sc.ops, rapid.SampledFrom([]string{"retry", "rollback"}).Draw(g.t, "wish"))
 	}
-	return l.g.agents[rapid.SampledFrom(able).Draw(l.g.t, "agent")]
-}
-
-// try is one claim and what comes of it.
-func (l *life) try(end task.Verdict) {
-	g := l.g
-	who := l.agent()
-	l.row.Fence++
-	l.row.Attempt++
-	l.row.State = task.StateRunning
-	fails, dies := who.fails(l.now)
-	if end == task.Undelivered || l.script.who == "" && g.one(20) {
-		l.settle(task.Outcome{Verdict: task.Undelivered}, l.row.Fence, end == task.Undelivered)
-		return
-	}
-	began := l.now + g.between(0, s(0.3))
-	a := &attempted{life: l, who: who, began: began, fence: int64(l.row.Fence), number: l.row.Attempt, cut: fails}
-	if began >= fails {
-		l.lost(a, fails, dies)
-		return
-	}
-	a.tell(began, history.Start, "")
-	over := a.work(end)
-	if a.completed {
-		return
-	}
-	if over >= fails {
-		l.lost(a, fails, dies)
-		return
-	}
-	l.now = over + g.between(s(0.01), s(0.1))
-	l.settle(task.Outcome{Verdict: end, Error: "as it was to be"}, l.row.Fence, true)
-}
-
-// lost is what becomes of a row whose agent was killed or stands still: another judges it.
-func (l *life) lost(a *attempted, failed time.Duration, dies bool) {
-	swept := failed + l.g.Presence + l.g.between(0, s(1.5))
-	if !l.kind.Child && a.began < failed {
-		gone := failed + l.g.between(s(0.01), s(0.4))
-		if !dies {
-			gone = a.who.thaw + l.g.between(s(0.01), s(2))
-		}
-		l.g.tell(gone, history.Gone, a.who.name, l.kind.Name, int64(l.row.ID), a.fence, a.number, "")
-		if l.script.guarded && !a.made {
-			l.g.tell(gone+l.g.between(0, s(3)), history.Refused, a.who.name, l.kind.Name, int64(l.row.ID), a.fence, a.number, "")
-		}
-	}
-	if !dies {
-		l.g.Said = append(l.g.Said, history.Said{
-			At: a.who.thaw + time.Second, Who: a.who.name, ID: int64(l.row.ID), Fence: a.fence, Text: "lease lost: another holds the row",
-		})
-	}
-	l.now = max(l.now, swept)
-	ran := l.row.Fence
-	l.row.Fence++
-	l.settle(task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}, ran, true)
-}
-
-// settle ends the hold on the row.
-func (l *life) settle(o task.Outcome, ran task.Fence, tell bool) {
-	asked := l.cancelled(l.now)
-	l.row.CancelAsked = asked
-	number := l.row.Attempt
-	next := task.Decide(&l.row, &l.policy, o, 0, 0.5)
-	if tell && (!next.State.Finished() || number != 1) {
-		l.tried = append(l.tried, history.Tried{
-			ID: int64(l.row.ID), Attempt: number, Fence: int64(l.row.Fence), RanFence: int64(ran), Phase: "run", Outcome: string(o.Verdict),
-		})
-	}
-	if o.Verdict == task.Succeeded {
-		l.result = result(int64(ran))
-	}
-	l.row.State, l.row.Attempt, l.row.GiveBacks = next.State, next.Attempt, next.GiveBacks
-	l.row.Fence++
-	l.outcome, l.reason = o.Verdict, next.Reason
-	l.now += next.Delay
-}
-
-// attempted is one attempt at work.
-type attempted struct {
-	*life
-	who       *simAgent
-	began     time.Duration
-	fence     int64
-	number    int
-	cut       time.Duration // from then on nothing is heard of a child, and nothing of a request that its agent would hear
-	made      bool
-	completed bool
-}
-
-// tell writes an event down, unless the attempt's agent has failed by then.
-func (a *attempted) tell(at time.Duration, what history.What, note string) {
-	if at < a.cut {
-		a.g.tell(at, what, a.who.name, a.kind.Name, int64(a.life.row.ID), a.fence, a.number, note)
-	}
-}
-
-// work tells what the attempt does, until it ends so, and gives the time of that.
-func (a *attempted) work(end task.Verdict) (over time.Duration) {
-	g := a.g
-	last, steps := a.began, rapid.IntRange(0, 3).Draw(g.t, "pings")
-	if a.script.long {
-		steps += 5
-	}
-	a.sample(last, last+startLease(a.kind))
-	for range steps {
-		last += g.between(s(0.2), s(1.4))
-		a.tell(last, history.Ping, "")
-		a.tell(last+s(0.01), history.Pinged, "200")
-		if a.kind.Heartbeat > 0 {
-			a.sample(last, last+a.kind.Heartbeat+a.kind.Stop)
-		}
-		if last-a.began > s(8) {
-			break
-		}
-	}
-	if end == task.Stalled {
-		return a.stall(last)
-	}
-	over = last + g.between(s(0.05), s(1))
-	if end == task.Drained {
-		a.tell(over, a.stopped(), "")
-		return over
-	}
-	if a.script.guarded && end == task.Succeeded && a.effect(over-s(0.04)) {
-		return over
-	}
-	a.tell(over, history.End, string(end))
-	return over
-}
-
-// startLease is how long the lease of a claim lasts from the start on.
-func startLease(k history.Kind) time.Duration {
-	if k.Heartbeat == 0 {
-		return k.Timeout + k.Stop
-	}
-	return k.Heartbeat + k.Stop
-}
-
-// stopped is how an attempt learns that it is to stop.
-func (a *attempted) stopped() history.What {
-	if a.kind.Child {
-		return history.Signal
-	}
-	return history.Gone
-}
-
-// stall is the end of an attempt that says nothing any more.
-func (a *attempted) stall(last time.Duration) time.Duration {
-	if a.kind.Heartbeat == 0 {
-		last = a.began + a.kind.Timeout
-	} else {
-		last += a.kind.Heartbeat
-	}
-	last += a.g.between(0, s(0.6))
-	a.tell(last, a.stopped(), "")
-	return last
-}
-
-// effect makes the task's effect, and completes the row with it or not. It tells whether all is said: the row is
-// completed.
-func (a *attempted) effect(at time.Duration) bool {
-	if at >= a.cut {
-		return false
-	}
-	if !a.life.made {
-		a.life.made = true
-		a.g.effects = append(a.g.effects, simEffect{at, history.EffectRow{ID: int64(a.life.row.ID), Fence: a.fence, Who: a.who.name}})
-	}
-	a.made = true
-	note := ""
-	if a.g.one(4) {
-		note = history.NoReply
-	}
-	a.tell(at+s(0.01), history.Effect, note)
-	if a.g.one(2) {
-		return false
-	}
-	a.tell(at+s(0.04), history.End, "succeeded")
-	a.completed = true
-	a.now = at
-	a.settle(task.Outcome{Verdict: task.Succeeded}, a.life.row.Fence, true)
-	return true
-}
-
-// sample looks how the row stands a little later, where the lease lasts until then.
-func (a *attempted) sample(from, until time.Duration) {
-	at := from + a.g.between(0, s(0.15))
-	if at < a.cut {
-		a.g.Samples = append(a.g.Samples, history.LeaseSample{
-			At: at, Within: s(0.002), ID: int64(a.life.row.ID), Fence: a.fence, Left: until - at, Present: a.g.Presence,
-		})
-	}
+	return sc
 }
 
 // others adds what was enqueued and is not there, and is not to be.

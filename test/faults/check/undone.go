@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -9,7 +10,8 @@ import (
 
 // RolledBackOnce says: what a task did is undone exactly once by a rollback that ends well, and by no other: in each
 // round in which the row was rolled back its effect was undone once, if it stood; nothing is undone that does not stand,
-// or outside of a rollback; and no row that was started has ended as failed or cancelled where its type can undo it.
+// or outside of a rollback; no row that was started has ended as failed or cancelled where its type can undo it; and a
+// rollback that an operator was promised comes, unless somebody wants the task retried.
 //
 // It must hold because a rollback is an attempt like any other, with a fence of its own, so that hold and complete guard
 // what it does; and Decide sends what was started there.
@@ -24,6 +26,7 @@ func rolledBackOnce(x *index, f *found) {
 			continue
 		}
 		x.judgeLeft(s, f)
+		x.judgePromised(s, f)
 		if s.guarded() && x.h.Kinds[s.row.Type].Undo != nil {
 			x.judgeUndone(s, f)
 		}
@@ -38,6 +41,19 @@ func (x *index) judgeLeft(s *story, f *found) {
 	for _, m := range s.moves {
 		if m.Archived && m.Touched && (m.State == string(task.StateFailed) || m.State == string(task.StateCancelled)) {
 			f.add(RolledBackOnce, x.last(s), s.id, "it was started and is %s with fence %d, and nothing was undone", m.State, m.Fence)
+		}
+	}
+}
+
+// judgePromised looks whether a rollback came that the store had answered for. A task that was not started is cancelled.
+func (x *index) judgePromised(s *story, f *found) {
+	if !s.finished() || undoing(task.State(s.row.State)) || !s.row.Touched || x.asked(s, verbRetry, forever) {
+		return
+	}
+	for _, o := range s.ops {
+		if o.Verb == verbRollback && slices.Contains([]string{"cancelling", "rollback_pending", "rollback_running"}, o.Answer) {
+			f.add(RolledBackOnce, o.At, s.id, "whoever wanted it rolled back was told %q, and it is %s", o.Answer, s.row.State)
+			return
 		}
 	}
 }

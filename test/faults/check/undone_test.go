@@ -117,6 +117,19 @@ func TestRolledBackOnce(t *testing.T) {
 			m.undone(1, 1, 1)
 			m.effect(1, 1)
 		}},
+		{"promised, and it had not started", "", func(m *maker) {
+			m.row(1, book, "cancelled", 2, 0, func(e *enq, _ *row) { e.Expects.CancelAsked = true })
+			m.path(1, 0, "pending 0 0", "cancelled 1 0")
+			m.wish(0.5, "rollback", 1)
+			m.Ops[0].Answer = "cancelling"
+		}},
+		{"promised, and it never came", check.RolledBackOnce, func(m *maker) {
+			m.row(1, book, "succeeded", 2, 1, func(_ *enq, r *row) { r.Touched = true })
+			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
+			m.try(1, a1, 1, 1, 1).end(2, "succeeded")
+			m.wish(1.5, "rollback", 1)
+			m.Ops[0].Answer = "cancelling"
+		}},
 		{"started, failed, and left so", check.RolledBackOnce, func(m *maker) {
 			m.row(1, book, "failed", 2, 1, func(_ *enq, r *row) { r.Outcome, r.Touched = "rejected", true })
 			m.path(1, 0, "pending 0 0", "running 1 1", "failed 2 1")
