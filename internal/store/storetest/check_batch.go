@@ -125,7 +125,7 @@ func batchAbsent(t testing.TB, h NewHarness) {
 func (r *opsRig) noRow(id task.BatchID, words string) {
 	r.t.Helper()
 	before := r.look(id)
-	require.ErrorContains(r.t, r.add(id, ops.Request{Type: kind}), words)
+	says(r.t, r.add(id, ops.Request{Type: kind}), words)
 	_, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Batch: id})
 	require.ErrorContains(r.t, err, words)
 	var input *ops.InputError
@@ -188,7 +188,7 @@ func batchStopped(t testing.TB, h NewHarness) {
 func batchNone(t testing.TB, h NewHarness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.BatchID{999_999_999, -1} {
-		require.ErrorContains(t, r.add(id, ops.Request{Type: kind}), "there is no batch "+number(id))
+		says(t, r.add(id, ops.Request{Type: kind}), "there is no batch "+number(id))
 		_, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Batch: id})
 		require.ErrorContains(t, err, "there is no batch "+number(id))
 	}

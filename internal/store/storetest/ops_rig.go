@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -178,10 +180,20 @@ func refusal(t testing.TB, way string, err error, words ...string) {
 		var refused *ops.RefusedError
 		require.ErrorAs(t, err, &refused)
 	}
+	says(t, err, words...)
+}
+
+// says asserts that an error has all of these words; of a Constant, that it has those between numbers and names.
+func says(t testing.TB, err error, words ...string) {
+	t.Helper()
 	for _, w := range words {
-		if !errors.As(err, new(Constant)) || !strings.ContainsAny(w, `0123456789"`) {
-			require.ErrorContains(t, err, w, way)
+		if errors.As(err, new(Constant)) {
+			w = slices.MaxFunc(regexp.MustCompile(`-?\d+|"[^"]*"`).Split(w, -1), func(a, b string) int { return len(a) - len(b) })
+			if w = strings.TrimSpace(w); !strings.Contains(w, " ") {
+				continue // it is a name itself
+			}
 		}
+		require.ErrorContains(t, err, w)
 	}
 }
 
