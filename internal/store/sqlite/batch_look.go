@@ -14,7 +14,7 @@ import (
 
 // batchColumns are the columns of scanBatch.
 const batchColumns = `id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, undoing, succeeded,
-	failed, cancelled, rolled_back, rollback_failed, progress, finish_type, labels, created_by, created_at, ended_at,
+	failed, cancelled, rolled_back, rollback_failed, failures, progress, finish_type, labels, created_by, created_at, ended_at,
 	operation, wish_by,
 	(SELECT refused FROM operation WHERE operation.batch_id = batches.id ORDER BY operation.id DESC LIMIT 1)`
 
@@ -24,7 +24,7 @@ func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 	var ended time.Time
 	err = r.Scan(numberOf[task.BatchID]{&b.ID}, &b.Name, &b.State, &b.OnFailure, &b.Sealed, &b.Stopping, &b.Round, &b.Total,
 		&b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed,
-		&progress, textOf[string]{&b.FinishType}, jsonOf{&b.Labels}, textOf[string]{&b.CreatedBy}, timeOf{&b.CreatedAt},
+		&b.Failures, &progress, textOf[string]{&b.FinishType}, jsonOf{&b.Labels}, textOf[string]{&b.CreatedBy}, timeOf{&b.CreatedAt},
 		timeOf{&ended}, textOf[string]{&b.Operation}, textOf[string]{&b.WishBy}, numberOf[int64]{&b.Refused})
 	if progress.Valid {
 		b.Progress = &progress.Float64
@@ -105,9 +105,20 @@ func listBatchesQuery(f ops.BatchFilter) (text string, args []any, err error) {
 // failuresRead is how many failures are looked at to group them.
 const failuresRead = 10_000
 
+// failuresQuery reads what went wrong: of a task that is undone because it failed, what its run said.
 const failuresQuery = `
-	SELECT id, error FROM task_archive INDEXED BY task_archive_batch_unwell
-	WHERE batch_id = ? AND state <> 'succeeded' AND state IN ('failed', 'rollback_failed') ORDER BY id DESC LIMIT ?`
+	SELECT * FROM (
+		SELECT id, iif(state = 'rolled_back', ` + runError + `, error) FROM task_archive AS t INDEXED BY task_archive_batch_unwell
+		WHERE batch_id = ?1 AND state <> 'succeeded' AND (state IN ('failed', 'rollback_failed')
+			OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
+		ORDER BY id DESC LIMIT ?2)
+	UNION ALL SELECT * FROM (
+		SELECT id, ` + runError + ` FROM task AS t INDEXED BY task_batch
+		WHERE batch_id = ?1 AND state IN ('rollback_pending', 'rollback_running') AND cause NOT IN ('succeeded', 'cancelled')
+		ORDER BY id DESC LIMIT ?2)
+	ORDER BY 1 DESC LIMIT ?2`
+
+const runError = "(SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1)"
 
 // BatchFailures groups what went wrong in a batch, the newest of it.
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (groups []ops.FailureGroup, err error) {

@@ -12,19 +12,36 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// BenchmarkLife is what a row costs from its claim to the archive, with a renewal, in calls of 1000 rows.
+// BenchmarkLife is what a row costs from its claim to the archive, with a renewal, in calls of 1000 rows: by itself, and
+// as one of a batch.
 func BenchmarkLife(b *testing.B) {
+	for _, batch := range []bool{false, true} {
+		b.Run(fmt.Sprintf("batch=%t", batch), func(b *testing.B) { life(b, batch) })
+	}
+}
+
+func life(b *testing.B, batch bool) {
+	b.Helper()
 	const rows = 1000
 	h := newHarness(b)
 	session, err := h.Join(b.Context(), lease.Agent{Name: "bench", Presence: time.Hour})
 	require.NoError(b, err)
-	fill(b, h, rows*b.N)
 	spent := map[string]time.Duration{}
 	timed := func(name string, f func() error) {
 		start := time.Now()
 		require.NoError(b, f())
 		spent[name] += time.Since(start)
 	}
+	timed("insert", func() error {
+		of := any(nil)
+		if batch {
+			of = 1
+			require.NoError(b, h.exec(b, "INSERT INTO batch DEFAULT VALUES"))
+		}
+		return h.exec(b, fmt.Sprintf(`
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+			INSERT INTO task (type, payload, batch_id) SELECT 'x', json_object('invoice', i), ? FROM n`, rows*b.N), of)
+	})
 	b.ResetTimer()
 	for i := range b.N {
 		var tasks []task.Task

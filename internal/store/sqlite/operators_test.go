@@ -15,7 +15,7 @@ import (
 )
 
 func TestOperatorsAndBatchesConform(t *testing.T) {
-	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) }, "undo", "retry", "rollback")
+	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) }, "undo", "retry", "rollback", "batch")
 }
 
 // producer is a transaction in which an application inserts.
@@ -69,10 +69,13 @@ func (p producer) Insert(ctx context.Context, rows ...ops.Request) (ids []task.I
 	}
 	found, err := p.tx.QueryContext(ctx, fmt.Sprintf("INSERT INTO task (%s) VALUES %s RETURNING id",
 		strings.Join(names, ", "), strings.Join(places, ", ")), values...)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = eachRow(found, scanIDs(&ids))
 	}
-	return ids, eachRow(found, scanIDs(&ids))
+	if err != nil {
+		return nil, storetest.Constant{Err: err}
+	}
+	return ids, nil
 }
 
 func (p producer) SealBatch(ctx context.Context, id task.BatchID) (answer string, err error) {

@@ -377,7 +377,7 @@ BEGIN
     SELECT RAISE(ABORT, 'the batch of the task is being cancelled or rolled back: wait until the batch has ended')
     FROM task_archive WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back')
       AND EXISTS (SELECT 1 FROM batch WHERE id = task_archive.batch_id AND wish IS NOT NULL AND ended_at IS NULL);
-    SELECT RAISE(ABORT, 'another task with the same key is live: wait for it or cancel it')
+    SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
 
@@ -407,7 +407,7 @@ BEGIN
     FROM tasks WHERE id = NEW.id AND state NOT IN ('rollback_pending', 'rollback_running', 'rolled_back')
       AND NOT EXISTS (SELECT 1 FROM policy WHERE hash = tasks.policy AND json_type(body, '$.rollback') = 'object')
       AND NOT EXISTS (SELECT 1 FROM policy WHERE type = tasks.type AND json_type(body, '$.rollback') = 'object');
-    SELECT RAISE(ABORT, 'another task with the same key is live: wait for it or cancel it')
+    SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done
     WHERE id = NEW.id AND touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
