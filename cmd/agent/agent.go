@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/leasehold/leasehold/internal/api"
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -51,6 +52,7 @@ type agent struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	pings    *pings
+	batches  *batch.Loop
 	engine   engine
 	release  func() // of what the engine holds
 }
@@ -68,6 +70,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 		return nil, err
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
+	a.batches = batch.New(batch.Options{Store: s, Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
 	a.engine, a.release = a.makeEngine(guardian)
 	return a, nil
 }
@@ -87,6 +90,9 @@ func (a *agent) run() error {
 	group.add(a.listen(signals))
 	group.add(untilCancelled("store figures", a.collector().Run))
 	group.add(untilCancelled("maintenance", a.maintain))
+	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
+		group.add(untilCancelled("batches", a.batches.Run))
+	}
 	a.notifySystemd(daemon.SdNotifyReady)
 	err := group.run()
 	a.notifySystemd(daemon.SdNotifyStopping)
@@ -207,7 +213,9 @@ func (a *agent) collector() *telemetry.StoreCollector {
 
 // plainStats is a store's figures without our types: telemetry knows none.
 func plainStats(s ops.Stats) telemetry.StoreStats {
-	plain := telemetry.StoreStats{OldestDue: s.OldestDue, Orphans: s.Orphans, AgentsPresent: s.AgentsPresent}
+	plain := telemetry.StoreStats{
+		OldestDue: s.OldestDue, Orphans: s.Orphans, AgentsPresent: s.AgentsPresent, BatchTasks: s.BatchTasks,
+	}
 	for _, c := range s.Waiting {
 		if c.State.Waiting() {
 			plain.Waiting = append(plain.Waiting, telemetry.WaitingCount{Type: c.Type, State: string(c.State), N: c.N})

@@ -22,7 +22,7 @@ const (
 	exitWell      = 0
 	exitFailed    = 1
 	exitUsage     = 2
-	exitTask      = 4 // the awaited task failed
+	exitTask      = 4 // the awaited task or batch failed
 	exitCancelled = 5 // it was cancelled, or the wait timed out
 )
 

@@ -24,7 +24,8 @@ type cli struct {
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the effective configuration."`
 	Migrate    migrateCmd    `cmd:"" help:"Look at the store's schema, and change it."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Enqueue a task."`
-	Task       taskCmd       `cmd:"" help:"Look at tasks, wait for them, and call them off."`
+	Task       taskCmd       `cmd:"" help:"Look at tasks, wait for them, call them off, try them again, and undo them."`
+	Batch      batchCmd      `cmd:"" help:"Create batches of tasks, follow them, call them off, and undo them."`
 	Ping       pingCmd       `cmd:"" help:"Tell the agent that a task goes on, from inside of its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
@@ -34,7 +35,6 @@ type cli struct {
 // later are the commands of rooms that are not built yet.
 type later struct {
 	Plan       laterCmd `cmd:"" hidden:"" passthrough:""`
-	Batch      laterCmd `cmd:"" hidden:"" passthrough:""`
 	Schedule   laterCmd `cmd:"" hidden:"" passthrough:""`
 	Chunks     laterCmd `cmd:"" hidden:"" passthrough:""`
 	Agents     laterCmd `cmd:"" hidden:"" passthrough:""`
@@ -75,8 +75,8 @@ func (*laterFlag) Decode(*kong.DecodeContext) error {
 const description = `Runs due rows of a table as HTTP callbacks and subprocesses. What hangs is stopped, what fails
 is tried again, and what a dead agent held comes back.
 
-Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task failed; 5 it was cancelled, or the wait
-timed out.`
+Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task or batch failed; 5 it was
+cancelled, or the wait timed out.`
 
 // execute runs one command line and gives the exit code. guardian starts this program as a guardian process.
 func execute(args, guardian []string) int {

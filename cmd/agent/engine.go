@@ -24,6 +24,7 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Executor: runner,
 		Gate:     runner.Breakers(),
 		Present:  runner.Presence,
+		Batch:    a.batches.Note,
 		PingURL:  a.pings.url,
 		Secret:   a.pings.learn,
 		Types:    cfg.Tasks,

@@ -28,9 +28,10 @@ type enqueueCmd struct {
 	Wait        bool              `help:"Wait until it has finished: exit 4 if it failed, 5 if it was cancelled."`
 	Timeout     span              `help:"With --wait: give up after this (exit 5). Default: never." placeholder:"TIME"`
 
-	Lock            laterFlag `hidden:""`
-	Batch           laterFlag `hidden:""`
-	RollbackPayload laterFlag `hidden:""`
+	Batch           batchID `help:"The open batch that it belongs to." placeholder:"N"`
+	RollbackPayload *string `help:"What its rollback is given; as --payload." placeholder:"JSON"`
+
+	Lock laterFlag `hidden:""`
 }
 
 // Help gives examples.
@@ -40,6 +41,7 @@ func (enqueueCmd) Help() string {
     leasehold enqueue hello --wait
     leasehold enqueue invoice.send --payload '{"invoice": 7}' --key invoice-7
     leasehold enqueue report --payload @report.json --in 2h --priority 5
+    leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
 
@@ -119,32 +121,44 @@ func (a *app) noteOrphan(ctx context.Context, s ops.Store, typ string) {
 func (c enqueueCmd) request(stdin io.Reader) (ops.Request, error) {
 	r := ops.Request{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
-		Labels: c.Label, CreatedBy: c.CreatedBy,
+		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch),
 	}
 	if c.MaxAttempts != nil {
 		if r.MaxAttempts = *c.MaxAttempts; r.MaxAttempts < 1 {
 			return r, usagef("--max-attempts %d: use 1 to %d", r.MaxAttempts, ops.MaxAttempts)
 		}
 	}
+	const fromStdin = "-"
+	if c.Payload != nil && c.RollbackPayload != nil && *c.Payload == fromStdin && *c.RollbackPayload == fromStdin {
+		return r, usagef("--payload - and --rollback-payload -: only one of them can be read from standard input")
+	}
 	var err error
-	r.Payload, err = readPayload(c.Payload, stdin)
+	if r.Payload, err = readPayload(c.Payload, stdin); err != nil {
+		return r, err
+	}
+	r.RollbackPayload, err = readDocument("--rollback-payload", c.RollbackPayload, stdin)
 	return r, err
 }
 
 // maxPayload bounds what is read as a payload; a task's payload is an order, not the goods.
 const maxPayload = 16 << 20 // bytes
 
-// readPayload reads JSON as given, @FILE, or - for stdin; nil where nothing was given. It is not checked.
-func readPayload(flag *string, stdin io.Reader) (json.RawMessage, error) {
-	if flag == nil {
+// readPayload reads what --payload says.
+func readPayload(given *string, stdin io.Reader) (json.RawMessage, error) {
+	return readDocument("--payload", given, stdin)
+}
+
+// readDocument reads a flag's JSON as given, @FILE, or - for stdin; nil where nothing was given. It is not checked.
+func readDocument(flag string, given *string, stdin io.Reader) (json.RawMessage, error) {
+	if given == nil {
 		return nil, nil
 	}
-	text, from := *flag, stdin
+	text, from := *given, stdin
 	switch name, isFile := strings.CutPrefix(text, "@"); {
 	case isFile:
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, usagef("--payload: %w", err)
+			return nil, usagef("%s: %w", flag, err)
 		}
 		defer f.Close() //nolint:errcheck // nothing was written
 		from = f
@@ -154,9 +168,9 @@ func readPayload(flag *string, stdin io.Reader) (json.RawMessage, error) {
 	doc, err := io.ReadAll(io.LimitReader(from, maxPayload+1))
 	switch {
 	case err != nil:
-		return nil, usagef("--payload: %w", err)
+		return nil, usagef("%s: %w", flag, err)
 	case len(doc) > maxPayload:
-		return nil, usagef("--payload: more than %d MiB: put it somewhere and enqueue where it is", maxPayload>>20)
+		return nil, usagef("%s: more than %d MiB: put it somewhere and enqueue where it is", flag, maxPayload>>20)
 	}
 	return doc, nil
 }

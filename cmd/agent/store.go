@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -28,8 +29,10 @@ type dataStore interface {
 	poll.Store
 	poll.Adopter
 	ops.Store
-	ops.Canceller
+	ops.Operator
+	ops.Batches
 	ops.Maintenance
+	batch.Store
 	Migrator() store.Migrator
 	Close() error
 }

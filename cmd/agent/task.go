@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +18,11 @@ type taskCmd struct {
 	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
 	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
 
-	Cancel taskCancelCmd `cmd:"" help:"Call tasks off."`
+	Cancel   taskCancelCmd   `cmd:"" help:"Call tasks off."`
+	Retry    taskRetryCmd    `cmd:"" help:"Have tasks tried again that have failed, or were called off."`
+	Rollback taskRollbackCmd `cmd:"" help:"Undo what tasks have done."`
 
-	Why      laterCmd `cmd:"" hidden:"" passthrough:""`
-	Retry    laterCmd `cmd:"" hidden:"" passthrough:""`
-	Rollback laterCmd `cmd:"" hidden:"" passthrough:""`
+	Why laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 type taskListCmd struct {
@@ -29,6 +30,7 @@ type taskListCmd struct {
 	State []string          `help:"Only in these states; may be repeated." placeholder:"STATE"`
 	Key   string            `help:"Only with this key." placeholder:"KEY"`
 	Label map[string]string `help:"With this label; of several, all must match." placeholder:"NAME=VALUE" mapsep:"none"`
+	Batch batchID           `help:"Only of this batch." placeholder:"N"`
 	Limit int               `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
 }
 
@@ -38,6 +40,7 @@ func (taskListCmd) Help() string {
 
     leasehold task list
     leasehold task list --type invoice.send --state failed --limit 10
+    leasehold task list --batch 17 --state failed
     leasehold task list --label tenant=acme -o jsonl`
 }
 
@@ -50,7 +53,7 @@ func (c taskListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit}
+	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit, Batch: task.BatchID(c.Batch)}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -58,7 +61,7 @@ func (c taskListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE OR FINISHED", "KEY", "ERROR"}
+		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE OR FINISHED", "KEY", "BATCH", "ERROR"}
 		return printList(a, infos, header, a.taskRow)
 	})
 }
@@ -90,9 +93,13 @@ func (a *app) taskRow(i ops.Info) table.Row {
 	if i.FinishedAt != nil {
 		when = *i.FinishedAt
 	}
+	batch := ""
+	if i.Batch != 0 {
+		batch = strconv.FormatInt(int64(i.Batch), 10)
+	}
 	return table.Row{
 		i.ID, ops.OneLine(i.Type, most), a.state(i.State), i.Attempt, second(i.CreatedAt), second(when),
-		ops.OneLine(i.Key, most), ops.OneLine(i.Error, a.errorWidth(most)),
+		ops.OneLine(i.Key, most), batch, ops.OneLine(i.Error, a.errorWidth(most)),
 	}
 }
 

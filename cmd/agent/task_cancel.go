@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 type taskCancelCmd struct {
@@ -28,49 +24,7 @@ Examples:
 
 // Run cancels.
 func (c taskCancelCmd) Run(a *app) error {
-	ids := make([]task.ID, 0, len(c.ID))
-	for _, id := range c.ID {
-		ids = append(ids, task.ID(id))
-	}
-	return a.withTables(func(ctx context.Context, s dataStore) error {
-		reports, err := ops.CancelAll(ctx, callBound{s}, ids, c.By)
-		var missing []task.ID
-		for _, r := range reports {
-			if r.Became == "" {
-				missing = append(missing, r.ID)
-			}
-		}
-		if len(reports) > 0 || err == nil {
-			if broken := printList(a, reports, table.Row{"ID", "BECAME"}, a.cancelRow); broken != nil {
-				return broken
-			}
-		}
-		switch {
-		case err != nil:
-			return err
-		case len(missing) == 1:
-			return fmt.Errorf("task %d: %w (or its retention is over)", missing[0], ops.ErrNoTask)
-		case len(missing) > 1:
-			return fmt.Errorf("%d of %d tasks do not exist (or their retention is over)", len(missing), len(ids))
-		}
-		return nil
+	return a.changeTasks(func(ctx context.Context, s ops.Operator) ([]ops.Report, error) {
+		return ops.CancelAll(ctx, s, numbers(c.ID), c.By)
 	})
-}
-
-// cancelRow is a report in a table.
-func (a *app) cancelRow(r ops.Report) table.Row {
-	if r.Error != "" {
-		return table.Row{r.ID, r.Error}
-	}
-	return table.Row{r.ID, a.state(task.State(r.Became))}
-}
-
-// callBound bounds each call by itself, of however many there are.
-type callBound struct{ ops.Canceller }
-
-// Cancel calls one task off.
-func (c callBound) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return c.Canceller.Cancel(call, id, by)
 }

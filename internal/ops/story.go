@@ -14,7 +14,8 @@ import (
 func Story(i *Info) string {
 	var parts []string
 	earlier := i.History
-	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State {
+	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
+		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
 		earlier = earlier[:n-1] // the attempt that ended the task is told last
 	}
 	for _, a := range earlier {

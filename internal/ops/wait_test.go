@@ -150,7 +150,16 @@ func TestStory(t *testing.T) {
 		},
 		"attempt 1 failed (exit status 1), attempt 2 running, succeeded": {
 			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 2,
-			History: []Attempt{failed, {Phase: task.Run, Attempt: 2, Outcome: task.Succeeded, State: task.StateSucceeded}},
+			History: []Attempt{failed, {
+				Phase: task.Run, Attempt: 2, Outcome: task.Succeeded, State: task.StateSucceeded, EndedAt: claimed.Add(time.Second),
+			}},
+		},
+		"attempt 1 failed (exit status 1), attempt 1 running, succeeded": { // after an operator's retry
+			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 1, Round: 1, History: []Attempt{failed},
+		},
+		"attempt 1 failed, failed (exit status 1)": { // after two: the last attempt is not in the history
+			State: task.StateFailed, ClaimedAt: &claimed, Attempt: 1, Round: 1, Error: "exit status 1",
+			History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Failed, State: task.StateFailed, EndedAt: start}},
 		},
 		"attempt 1 deferred (does not count), waiting": {
 			State: task.StatePending, RunAt: start, History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred}},

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type batchCmd struct {
+	Create batchCreateCmd `cmd:"" help:"Create a batch and its tasks from NDJSON, all of it or nothing."`
+	List   batchListCmd   `cmd:"" help:"List batches, newest first."`
+	Show   batchShowCmd   `cmd:"" help:"Show a batch with its counts, and what went wrong."`
+	Watch  batchWatchCmd  `cmd:"" help:"Follow a batch to its end."`
+
+	Seal     batchSealCmd     `cmd:"" help:"Let no further tasks into an open batch."`
+	Cancel   batchCancelCmd   `cmd:"" help:"Call off what waits, and stop what runs."`
+	Retry    batchRetryCmd    `cmd:"" help:"Try the failed tasks of a batch again."`
+	Rollback batchRollbackCmd `cmd:"" help:"Call the rest off, and undo what was done."`
+}
+
+// batchID is a batch's number on the command line.
+type batchID task.BatchID
+
+// UnmarshalText reads a batch's number.
+func (id *batchID) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no batch's number", text)
+	}
+	*id = batchID(n)
+	return nil
+}
+
+// noBatch says which batch it is that does not exist; any other error stays as it is.
+func noBatch(id batchID, err error) error {
+	if errors.Is(err, ops.ErrNoBatch) {
+		return fmt.Errorf("batch %d: %w (or its retention is over)", id, ops.ErrNoBatch)
+	}
+	return err
+}
+
+type batchListCmd struct {
+	State []string `help:"Only in these states; may be repeated." placeholder:"STATE"`
+	Name  string   `help:"Only of this name." placeholder:"NAME"`
+	Limit int      `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
+}
+
+// Help gives examples.
+func (batchListCmd) Help() string {
+	return `Examples:
+
+    leasehold batch list
+    leasehold batch list --state running --state rolling_back
+    leasehold batch list --name 'move to az2' -o jsonl`
+}
+
+// Run lists batches.
+func (c batchListCmd) Run(a *app) error {
+	if c.Limit < 1 || c.Limit > 1000 {
+		return usagef("--limit %d: use 1 to 1000", c.Limit)
+	}
+	states, err := parseBatchStates(c.State)
+	if err != nil {
+		return err
+	}
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		infos, err := s.ListBatches(call, ops.BatchFilter{States: states, Name: c.Name, Limit: c.Limit})
+		if err != nil {
+			return err
+		}
+		header := table.Row{"ID", "NAME", "STATE", "DONE", "TOTAL", "FAILED", "CREATED", "BY"}
+		return printList(a, infos, header, a.batchRow)
+	})
+}
+
+// parseBatchStates reads the names of states of batches.
+func parseBatchStates(names []string) ([]ops.BatchState, error) {
+	var states []ops.BatchState
+	for _, name := range names {
+		s := ops.BatchState(name)
+		if !slices.Contains(ops.BatchStates(), s) {
+			all := make([]string, 0, len(ops.BatchStates()))
+			for _, known := range ops.BatchStates() {
+				all = append(all, string(known))
+			}
+			return nil, usagef("--state %s: there is no such state: use %s", name, strings.Join(all, ", "))
+		}
+		if !slices.Contains(states, s) {
+			states = append(states, s)
+		}
+	}
+	return states, nil
+}
+
+// batchRow is a batch in a table.
+func (a *app) batchRow(b ops.BatchInfo) table.Row {
+	const most = 30
+	return table.Row{
+		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percent(b.Progress), b.Total, b.Failed + b.RollbackFailed,
+		b.CreatedAt.UTC().Format(time.RFC3339), ops.OneLine(b.CreatedBy, most),
+	}
+}
+
+// batchState writes a state, or what else a verb has answered, in its colour where there is colour.
+func (a *app) batchState(s ops.BatchState) string {
+	if !a.colour {
+		return string(s)
+	}
+	code := "33" // yellow: under way
+	switch {
+	case s == ops.BatchSucceeded || s == ops.BatchRolledBack:
+		code = "32"
+	case s.Ended() && slices.Contains(ops.BatchStates(), s):
+		code = "31"
+	}
+	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
+}
+
+// percent is a share, for people; what is not all is never 100%.
+func percent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return strconv.FormatFloat(float64(int(*share*1000+1e-9))/10, 'f', -1, 64) + "%"
+}
+
+type batchShowCmd struct {
+	ID batchID `arg:"" help:"Number of the batch."`
+}
+
+// Help gives examples.
+func (batchShowCmd) Help() string {
+	return "Examples:\n\n    leasehold batch show 17\n    leasehold batch show 17 -o json"
+}
+
+// failuresShown is how many kinds of failures are shown.
+const failuresShown = 10
+
+// batchShown is a batch as JSON.
+type batchShown struct {
+	*ops.BatchInfo
+
+	Failures []ops.FailureGroup `json:"failures"` // the commonest kinds
+}
+
+// Run shows the batch.
+func (c batchShowCmd) Run(a *app) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		shown, err := readBatch(ctx, s, task.BatchID(c.ID))
+		if err != nil {
+			return noBatch(c.ID, err)
+		}
+		return a.print(shown, func(w io.Writer) error { return a.showBatch(w, shown) })
+	})
+}
+
+// readBatch reads a batch, and what went wrong where something did.
+func readBatch(ctx context.Context, s ops.Batches, id task.BatchID) (batchShown, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := s.GetBatch(call, id)
+	if err != nil {
+		return batchShown{}, err
+	}
+	shown := batchShown{info, []ops.FailureGroup{}}
+	if info.Failed+info.RollbackFailed > 0 {
+		if shown.Failures, err = s.BatchFailures(call, id, failuresShown); err != nil {
+			return batchShown{}, err
+		}
+	}
+	return shown, nil
+}
+
+// showBatch writes all that is known of a batch.
+func (a *app) showBatch(w io.Writer, s batchShown) error {
+	const most = 400
+	b := s.BatchInfo
+	t := newTable(nil)
+	line := func(name string, value any) {
+		if s := fmt.Sprint(value); s != "" && s != "0" {
+			t.AppendRow(table.Row{name, s})
+		}
+	}
+	line("batch", b.ID)
+	line("name", ops.OneLine(b.Name, most))
+	line("state", a.batchState(b.State))
+	line("progress", percent(b.Progress))
+	line("on failure", b.OnFailure)
+	line("open", openWords(b))
+	line("operation", b.Operation)
+	line("wanted by", ops.OneLine(b.WishBy, most))
+	line("round", b.Round)
+	line("labels", compactJSON(b.Labels))
+	line("finish type", ops.OneLine(b.FinishType, most))
+	line("created", ops.Time(b.CreatedAt))
+	line("created by", ops.OneLine(b.CreatedBy, most))
+	line("ended", timeOf(b.EndedAt))
+	line("failures", b.Failures)
+	t.AppendRow(table.Row{"tasks", b.Total})
+	for _, c := range tallies(b) {
+		line("  "+c.name, c.n)
+	}
+	line("  left as they were", b.Refused)
+	if err := writeTable(w, t); err != nil {
+		return err
+	}
+	return showFailures(w, s.Failures)
+}
+
+// openWords says that rows may be added.
+func openWords(b *ops.BatchInfo) string {
+	if b.Sealed || b.EndedAt != nil {
+		return ""
+	}
+	return "for more tasks, until it is sealed"
+}
+
+// tally is how many tasks of a batch stand so.
+type tally struct {
+	name string
+	n    int64
+}
+
+// tallies are all tasks of a batch, by where they stand.
+func tallies(b *ops.BatchInfo) []tally {
+	return []tally{
+		{"waiting", b.Waiting}, {"running", b.Running}, {"undoing", b.Undoing}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
+		{"cancelled", b.Cancelled}, {"rolled back", b.RolledBack}, {"rollback failed", b.RollbackFailed},
+	}
+}
+
+func showFailures(w io.Writer, groups []ops.FailureGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	const most = 100
+	t := newTable(table.Row{"TASKS", "AS TASK", "FAILURE"})
+	for _, g := range groups {
+		t.AppendRow(table.Row{g.N, g.Example, ops.OneLine(g.Signature, most)})
+	}
+	if _, err := fmt.Fprintln(w, "\nfailures"); err != nil {
+		return err
+	}
+	return writeTable(w, t)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+type batchCreateCmd struct {
+	Type          string            `help:"Type of the tasks whose lines do not name one." placeholder:"TYPE"`
+	From          string            `required:"" help:"NDJSON with a task a line: a file, or - for standard input." placeholder:"FILE"`
+	Name          string            `help:"For those who look." placeholder:"NAME"`
+	OnFailure     string            `help:"When a task has failed for good: ${enum}." enum:"continue,cancel,rollback" default:"continue"`
+	FinishType    string            `help:"Enqueue a task of this type when the batch ends, with the counts." placeholder:"TYPE"`
+	FinishPayload *string           `help:"What else that task is given: a JSON object, or @FILE." placeholder:"JSON"`
+	Label         map[string]string `help:"A label of the batch; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
+	By            string            `help:"Who creates it, for those who look." placeholder:"WHO"`
+	Open          bool              `help:"Let more tasks in until it is sealed."`
+	DryRun        bool              `help:"Create nothing: check the file, and print how many tasks it has."`
+	Watch         bool              `help:"Follow it to its end: exit 0 only if all succeeded; see batch watch."`
+	Timeout       span              `help:"With --watch: give up after this (exit 5). Default: never." placeholder:"TIME"`
+}
+
+// Help gives examples.
+func (batchCreateCmd) Help() string {
+	return `Each line is an object; its members are columns of a task, and may all be missing: type, payload, run_at, priority, key,
+region, labels, rollback_payload, max_attempts, traceparent. What is the task's own goes into payload. The batch and all of
+its tasks are there at once, or, where a line is wrong, nothing is.
+
+Examples:
+
+    leasehold batch create --type service.move --from services.ndjson --name 'move to az2' --on-failure rollback --watch
+    psql -Atc "select json_build_object('payload', json_build_object('id', id)) from account" |
+        leasehold batch create --type account.check --from - --finish-type report`
+}
+
+// batchCreated is what the command prints as JSON.
+type batchCreated struct {
+	Batch  task.BatchID `json:"batch,omitempty"` // 0: with --dry-run
+	Tasks  int64        `json:"tasks"`
+	DryRun bool         `json:"dry_run,omitempty"`
+}
+
+// Run creates the batch.
+func (c batchCreateCmd) Run(a *app) error {
+	if c.Timeout != 0 && !c.Watch {
+		return usagef("--timeout is for --watch: give both")
+	}
+	if c.Watch && c.Open {
+		return usagef("--watch would wait for --open to be followed by a seal: watch it from another terminal")
+	}
+	request, err := c.request(a.in)
+	if err != nil {
+		return err
+	}
+	if err := request.Check(); err != nil { // before the store is looked for
+		return err
+	}
+	source, err := a.openSource(c.From)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	base := ops.Request{Type: c.Type, CreatedBy: c.By}
+	if err := base.Check(); c.Type != "" && err != nil {
+		return err
+	}
+	rows := ops.ReadRequests(source, source.name, base)
+	if c.DryRun {
+		return a.countRows(rows)
+	}
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		id, n, err := a.createBatch(ctx, s, request, rows, source)
+		if err != nil {
+			return err
+		}
+		if !c.Watch || a.cli.Output == "table" { // as JSON, one document: what came of the batch
+			err := a.print(batchCreated{Batch: id, Tasks: n}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, plural(n))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if !c.Watch {
+			return nil
+		}
+		return a.watchBatch(ctx, s, id, time.Duration(c.Timeout))
+	})
+}
+
+// request is the batch that the flags ask for.
+func (c batchCreateCmd) request(stdin io.Reader) (ops.BatchRequest, error) {
+	b := ops.BatchRequest{
+		Name: c.Name, OnFailure: ops.OnFailure(c.OnFailure), FinishType: c.FinishType, Labels: c.Label, CreatedBy: c.By, Open: c.Open,
+	}
+	if c.FinishPayload != nil && *c.FinishPayload == "-" && c.From == "-" {
+		return b, usagef("--finish-payload - and --from -: only one of them can be read from standard input")
+	}
+	var err error
+	b.FinishPayload, err = readDocument("--finish-payload", c.FinishPayload, stdin)
+	return b, err
+}
+
+// countRows checks all lines.
+func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
+	n := int64(0)
+	for _, err := range rows {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	return a.print(batchCreated{Tasks: n, DryRun: true}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", plural(n))
+		return err
+	})
+}
+
+// createBatch sends the batch to the store, and tells on standard error how far that is. An interrupt ends it, and nothing
+// is created then.
+func (a *app) createBatch(
+	ctx context.Context, s ops.Batches, request ops.BatchRequest, rows iter.Seq2[ops.Request, error], from *source,
+) (id task.BatchID, n int64, err error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	counted := func(yield func(ops.Request, error) bool) {
+		for r, err := range rows {
+			if err == nil {
+				n++
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	bar := a.newSending(from)
+	id, err = s.CreateBatch(ctx, request, counted, bar.show)
+	bar.end()
+	if input, ok := errors.AsType[*ops.InputError](err); ok {
+		return 0, 0, input // which says where it is
+	}
+	if err != nil && ctx.Err() != nil {
+		return 0, 0, errors.New("interrupted: nothing was created")
+	}
+	return id, n, err
+}
+
+// source is where lines come from. Its size is known where it is a file.
+type source struct {
+	name string
+	file io.Reader
+	size int64 // 0: not known
+	read atomic.Int64
+}
+
+// openSource opens a file, or standard input.
+func (a *app) openSource(path string) (*source, error) {
+	if path == "-" {
+		return &source{name: "standard input", file: a.in}, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usagef("--from: %w", err)
+	}
+	s := &source{name: path, file: f}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		s.size = info.Size()
+	}
+	return s, nil
+}
+
+// Read reads on, and counts.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.file.Read(p)
+	s.read.Add(int64(n))
+	return n, err
+}
+
+// share is how much of it has been read; 0 where its size is not known.
+func (s *source) share() float64 {
+	if s.size == 0 {
+		return 0
+	}
+	return min(float64(s.read.Load())/float64(s.size), 1)
+}
+
+// close gives a file back; nothing was written to it.
+func (s *source) close() {
+	if f, ok := s.file.(*os.File); ok && f != os.Stdin {
+		_ = f.Close()
+	}
+}
+
+// sending shows how many tasks have been sent: on a terminal as a line that is drawn over, elsewhere now and then.
+type sending struct {
+	out   *screen
+	from  *source
+	began time.Time
+	shown time.Time
+	every time.Duration
+}
+
+// How often it is shown that a long work goes on.
+const (
+	drawEvery = 200 * time.Millisecond // on a terminal
+	tellEvery = 10 * time.Second       // elsewhere
+)
+
+func (a *app) newSending(from *source) *sending {
+	s := &sending{out: a.newScreen(a.err, a.watched), from: from, began: time.Now(), every: tellEvery}
+	if s.out.width > 0 {
+		s.every = drawEvery
+	}
+	s.shown = s.began
+	return s
+}
+
+// show is told how many tasks have been sent.
+func (s *sending) show(n int64) {
+	now := time.Now()
+	if now.Sub(s.shown) < s.every {
+		return
+	}
+	s.shown = now
+	rate := float64(n) / now.Sub(s.began).Seconds()
+	line := fmt.Sprintf("%s sent, %s/s", plural(n), thousands(int64(rate)))
+	if s.from.size > 0 {
+		line = fmt.Sprintf("%s %3.0f%%  %s", bar(s.from.share(), s.out.barWidth()), 100*s.from.share(), line)
+	}
+	_ = s.out.draw([]string{line}) // whoever looks at it has gone; the work goes on
+}
+
+// end takes the line away.
+func (s *sending) end() { _ = s.out.draw(nil) }
