@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo fuzz model test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo demo-batch fuzz model test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ build: ## build bin/leasehold, static
 
 demo: build ## see it work: an agent, an application, tasks that succeed and tasks that do not
 	@go run ./examples/demo -leasehold $(BIN)
+
+demo-batch: build ## see a batch take back what it did: 200 services move to another zone, and one cannot
+	@go run ./examples/move -leasehold $(BIN)
 
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all
@@ -71,7 +74,7 @@ bin/bench:
 bench-smoke: bin/bench ## see that the benchmarks work: their tests, and a run that is too short to tell anything
 	cd bench && go test ./...
 	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF='fsync = off' test/with-postgres bin/bench -targets '' \
-	  -only noop,http,exec,latency,flat,snapshot,sqlite,insert -peers leasehold,raw -rounds 1 -scale 0.001 -patience 0s
+	  -only noop,http,exec,latency,flat,snapshot,batch,sqlite,insert -peers leasehold,raw -rounds 1 -scale 0.001 -patience 0s
 
 bench/graphile/node_modules/.package-lock.json: bench/graphile/package-lock.json
 	cd bench/graphile && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -45,7 +45,7 @@ func main() {
 
 // runMove plays the move.
 func runMove(ctx context.Context, binary string) error {
-	o := stage.Options{Name: "move", Binary: binary, Most: 30 * time.Second, Files: files}
+	o := stage.Options{Name: "move", Binary: binary, Most: 50 * time.Second, Files: files}
 	return stage.Play(ctx, o, func(ctx context.Context, s *stage.Stage) error {
 		address, err := stage.FreeAddress(ctx)
 		if err != nil {

@@ -48,7 +48,7 @@ func (p *play) all(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.db.Close()) }()
-	for _, act := range []func(context.Context) error{p.start, p.plan, p.first, p.second} {
+	for _, act := range []func(context.Context) error{p.start, p.plan, p.first, p.second, p.list} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -182,6 +182,17 @@ func (p *play) second(ctx context.Context) error {
 	}
 	p.leftAlone(j, after)
 	return p.told(ctx, batch, "succeeded")
+}
+
+// list shows what an operator sees of both.
+func (p *play) list(ctx context.Context) error {
+	p.Say("And what an operator sees of it:")
+	p.Line("$ leasehold batch list")
+	out, err := p.Leasehold(ctx, "batch", "list")
+	for line := range strings.Lines(out) {
+		p.Line("%s", strings.TrimRight(line, " \n"))
+	}
+	return err
 }
 
 // startMove has the application make a batch of the plan.
