@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -126,9 +127,9 @@ func (r *opsRig) fold() batch.Folded {
 // over folds and steps until nothing moves any more.
 func (r *opsRig) over() {
 	r.t.Helper()
-	for range 100 {
-		f, n := r.fold(), r.steps()
-		if f.Ended == 0 && f.Acted == 0 && n == 0 {
+	for range 1000 {
+		s, f := r.step(3), r.fold()
+		if s.Rows == 0 && !s.Ended && f.Ended == 0 && f.Acted == 0 {
 			return
 		}
 	}
@@ -168,5 +169,64 @@ func rowsThen(err error, rows ...ops.Request) iter.Seq2[ops.Request, error] {
 		if err != nil {
 			yield(ops.Request{}, err)
 		}
+	}
+}
+
+// bulk is what an operator wants of a batch.
+type bulk func(ctx context.Context, id task.BatchID, by string) (string, error)
+
+// bulks are the ways to say what one wants of a batch.
+func (r *opsRig) bulks(verb string) map[string]bulk {
+	switch verb {
+	case "cancel":
+		return map[string]bulk{"Go": r.h.CancelBatch, "SQL": r.sql.CancelBatch}
+	case "retry":
+		return map[string]bulk{"Go": r.h.RetryBatch, "SQL": r.sql.RetryBatch}
+	}
+	unforced := func(do func(context.Context, task.BatchID, string, bool) (string, error)) bulk {
+		return func(ctx context.Context, id task.BatchID, by string) (string, error) { return do(ctx, id, by, false) }
+	}
+	return map[string]bulk{"Go": unforced(r.h.RollbackBatch), "SQL": unforced(r.sql.RollbackBatch)}
+}
+
+// wants says by Go what one wants of a batch, and asserts the answer.
+func (r *opsRig) wants(verb string, id task.BatchID, answer string) {
+	r.t.Helper()
+	r.gets(r.bulks(verb)["Go"], id, "alice", answer)
+}
+
+// gets asserts what a wish met.
+func (r *opsRig) gets(do bulk, id task.BatchID, by, answer string) {
+	r.t.Helper()
+	got, err := do(r.ctx, id, by)
+	require.NoError(r.t, err)
+	require.Equal(r.t, answer, got)
+}
+
+// still asserts that f changes nothing of a batch, and leaves no note.
+func (r *opsRig) still(id task.BatchID, f func()) {
+	r.t.Helper()
+	r.audited(func() {
+		before, rows := r.look(id), r.rows(id)
+		f()
+		require.Equal(r.t, before, r.look(id))
+		require.Equal(r.t, rows, r.rows(id))
+	})
+}
+
+// rows lists the rows of a batch, by id.
+func (r *opsRig) rows(id task.BatchID) []ops.Info {
+	r.t.Helper()
+	list, err := r.List(r.ctx, ops.Filter{Batch: id, Limit: 1000})
+	require.NoError(r.t, err)
+	slices.Reverse(list)
+	return list
+}
+
+// in asserts in which states rows are.
+func (r *opsRig) in(want task.State, rows ...task.ID) {
+	r.t.Helper()
+	for _, id := range rows {
+		require.Equal(r.t, want, r.state(id), "row %d", id)
 	}
 }

@@ -81,6 +81,7 @@ func newParts() []part {
 		{"retry", retryChecks()},
 		{"rollback", rollbackChecks()},
 		{"batch", batchChecks()},
+		{"batch_ops", batchOpsChecks()},
 	}
 }
 

@@ -1,0 +1,281 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchOpsChecks() []Check {
+	return slices.Concat([]Check{
+		{"cancel calls off what waits and stops what runs", with(batchCancels)},
+		{"nothing starts once a cancel has committed", with(batchCancelBars)},
+		{"what is to be undone starts all the same", with(batchCancelUndoes)},
+		{"what cancel answers", with(batchCancelAnswers)},
+		{"cancel in bounded steps", with(batchCancelSteps)},
+		{"cancel is over when nothing runs", with(batchCancelWaits)},
+		{"a row that comes back while its batch is cancelled", with(batchCancelGivenBack)},
+		{"cancel of one whose rows have all ended", with(batchCancelLate)},
+		{"cancel of rows of which something may be at work", with(batchCancelOverhanging)},
+		{"operations that wait keep no other", with(batchOpsFair)},
+	}, batchRetryChecks(), batchRollbackChecks(), batchFailureChecks())
+}
+
+func batchCancels(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, cancel := range r.bulks("cancel") {
+		id, ids := r.batchOf(5, ops.BatchRequest{FinishType: "told by " + way})
+		other, plain := r.insertFar(), r.insert(1)[0]
+		rows := r.claim(wantOf(kind, task.Run, 4))
+		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], farOff))
+		r.audited(func() { r.gets(cancel, id, "alice", "cancelling") },
+			Audited{Who: "alice", Verb: "cancel", Batch: id, Answer: "cancelling"})
+		got := r.stands(id, ops.BatchRunning)
+		require.True(t, got.Stopping, way)
+		require.True(t, got.Sealed, way)
+		require.Equal(t, "alice", got.WishBy, way)
+		require.Equal(t, "cancel", got.Operation, way)
+		r.audited(func() { require.Equal(t, 3, r.steps(), "called off, to be undone, told to stop") })
+		r.in(task.StateSucceeded, ids[0])
+		r.in(task.StateFailed, ids[1])
+		r.in(task.StateRollbackPending, ids[2])
+		require.Equal(t, task.Cancelled, r.get(ids[2]).Cause)
+		r.in(task.StateRunning, ids[3])
+		r.in(task.StateCancelled, ids[4])
+		r.in(task.StatePending, other, plain)
+		require.Contains(t, r.get(ids[2]).Error, "cancelled while it waited, by batch "+number(id))
+		require.Contains(t, r.get(ids[4]).Error, "cancelled before it started, by batch "+number(id))
+		require.Contains(t, r.get(ids[4]).CancelBy, "batch "+number(id))
+		require.Contains(t, r.get(ids[3]).CancelBy, "batch "+number(id))
+		require.True(t, r.held0().CancelAsked, way)
+		require.Zero(t, r.fold().Ended, way)
+		e := ended(rows[3], task.Cancelled, task.StateCancelled)
+		e.CancelKnown = true
+		r.settled(e)
+		require.Zero(t, r.fold().Ended, "its operation is not over")
+		r.over()
+		require.Empty(t, r.stands(id, ops.BatchRollingBack).Operation, "one is being undone, and that is all")
+		r.undoAll()
+		require.Empty(t, r.finished("told by "+way))
+		require.Equal(t, 1, r.fold().Ended)
+		got = r.stands(id, ops.BatchCancelled)
+		require.Equal(t, "alice", got.WishBy, way)
+		require.Zero(t, got.Round, way)
+		require.Len(t, r.finished("told by "+way), 1)
+		r.settled(finish(r.claimOne(kind, task.Run)))
+		require.Equal(t, task.StateSucceeded, r.state(plain))
+	}
+}
+
+func batchCancelBars(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	o := r.twin()
+	for _, verb := range []string{"cancel", "rollback"} {
+		for _, do := range r.bulks(verb) {
+			id, all := r.batchOf(3, ops.BatchRequest{})
+			waits := r.claim(wantOf(kind, task.Run, 1))[0]
+			r.settled(retry(waits, 0))
+			_, err := do(r.ctx, id, "alice")
+			require.NoError(t, err)
+			for _, agent := range []*opsRig{r, o} {
+				require.Empty(t, agent.claim(wantOf(kind, task.Run, 10)))
+				_, ok, err := agent.NextDue(r.ctx, poll.Claim{Session: agent.session, Wants: []poll.Want{wantOf(kind, task.Run, 1)}})
+				require.NoError(t, err)
+				require.False(t, ok, "nor is anybody to come for them")
+			}
+			r.in(task.StatePending, all[1:]...)
+			// Others are not kept.
+			plain := r.insert(2)
+			other, more := r.batchOf(1, ops.BatchRequest{})
+			require.ElementsMatch(t, append(plain, more...), ids(o.claim(wantOf(kind, task.Run, 10))))
+			for _, row := range append(plain, more...) {
+				o.letGo(row)
+			}
+			r.over()
+			r.undoAll()
+			r.over()
+			r.stands(other, ops.BatchSucceeded)
+			require.True(t, r.look(id).State.Ended())
+		}
+	}
+}
+
+func batchCancelUndoes(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(2, ops.BatchRequest{})
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.settled(ended(rows[0], task.Failed, task.StateRollbackPending))
+	r.wants("cancel", id, "cancelling")
+	require.Equal(t, ids[0], r.claimOne(kind, task.Rollback).ID)
+	r.letGo(ids[0])
+	r.settled(ended(rows[1], task.Failed, task.StateRollbackPending))
+	require.Equal(t, ids[1], r.claimOne(kind, task.Rollback).ID)
+	r.letGo(ids[1])
+	r.over()
+	r.stands(id, ops.BatchRolledBack)
+}
+
+func batchCancelAnswers(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, cancel := range r.bulks("cancel") {
+		id, _ := r.batchOf(2, ops.BatchRequest{})
+		row := r.claim(wantOf(kind, task.Run, 1))[0]
+		r.gets(cancel, id, "alice", "cancelling")
+		r.still(id, func() { r.gets(cancel, id, "bob", "cancelling") })
+		r.steps()
+		r.still(id, func() { r.gets(cancel, id, "bob", "cancelling") })
+		r.settled(finish(row))
+		r.over()
+		r.still(id, func() { r.gets(cancel, id, "bob", "cancelled") })
+		require.Equal(t, "alice", r.look(id).WishBy, way)
+
+		id, _ = r.batchOf(1, ops.BatchRequest{})
+		r.runAll(task.StateSucceeded)
+		r.fold()
+		r.still(id, func() { r.gets(cancel, id, "bob", "succeeded") })
+
+		id, _ = r.batchOf(1, ops.BatchRequest{})
+		r.wants("rollback", id, "rolling_back")
+		r.still(id, func() { r.gets(cancel, id, "bob", "rolling_back") })
+		r.over()
+		r.still(id, func() { r.gets(cancel, id, "bob", "rolled_back") })
+	}
+}
+
+func batchCancelSteps(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(10, ops.BatchRequest{})
+	running := r.claim(wantOf(kind, task.Run, 4))
+	require.False(t, r.step(3).Found, "there is none")
+	r.wants("cancel", id, "cancelling")
+	changed := 0
+	for range 4 {
+		got := r.step(3)
+		require.True(t, got.Found)
+		require.False(t, got.Ended)
+		require.LessOrEqual(t, got.Rows, 3)
+		changed += got.Rows
+		r.reckoned(r.look(id))
+	}
+	require.Equal(t, 10, changed, "each once")
+	r.in(task.StateCancelled, ids[4:]...)
+	require.Zero(t, r.step(3).Rows)
+	for _, row := range running {
+		require.NotNil(t, r.get(row.ID).CancelAsked)
+		r.settled(ended(row, task.Cancelled, task.StateCancelled))
+	}
+	got := r.step(3)
+	require.True(t, got.Ended)
+	require.Equal(t, "cancel", got.Verb)
+	require.Equal(t, id, got.Batch)
+	require.Zero(t, got.Task)
+	require.EqualValues(t, 10, got.Done)
+	require.Zero(t, got.Refused)
+	require.False(t, r.step(3).Found)
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchCancelled)
+}
+
+func batchCancelWaits(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.wants("cancel", id, "cancelling")
+	require.Equal(t, 2, r.steps())
+	r.settled(finish(rows[0]))
+	require.Zero(t, r.steps())
+	require.Equal(t, "cancel", r.look(id).Operation)
+	r.settled(finish(rows[1]))
+	require.Empty(t, r.finished("told"))
+	r.over()
+	r.stands(id, ops.BatchSucceeded) // all of it had
+	require.Len(t, r.finished("told"), 1)
+}
+
+func batchCancelGivenBack(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(3, ops.BatchRequest{})
+	rows := r.claim(wantOf(kind, task.Run, 3))
+	r.wants("cancel", id, "cancelling")
+	r.settled(giveBack(rows[0]), retry(rows[1], 0)) // before anybody told them
+	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
+	require.Equal(t, 3, r.steps())
+	r.in(task.StateCancelled, ids[0])
+	r.in(task.StateRollbackPending, ids[1])
+	e := ended(rows[2], task.Drained, task.StateRetryPending)
+	e.CancelKnown = true // and it goes back all the same
+	r.settled(e)
+	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
+	require.Equal(t, 1, r.steps())
+	r.in(task.StateRollbackPending, ids[2])
+	r.undoAll()
+	r.over()
+	r.stands(id, ops.BatchCancelled)
+}
+
+func batchCancelLate(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(2, ops.BatchRequest{})
+	r.runAll(task.StateSucceeded)
+	r.wants("cancel", id, "cancelling") // nobody has seen yet that it was done
+	r.over()
+	r.stands(id, ops.BatchSucceeded)
+
+	open, _ := r.batchOf(1, ops.BatchRequest{Open: true, FinishType: "told"})
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	r.wants("cancel", open, "cancelling")
+	r.over()
+	require.True(t, r.stands(open, ops.BatchSucceeded).Sealed)
+	require.Len(t, r.finished("told"), 1)
+}
+
+func batchCancelOverhanging(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, verb := range []string{"cancel", "rollback"} {
+		id, ids := r.batchOf(1, ops.BatchRequest{})
+		row := r.claimOne(kind, task.Run)
+		e := ended(row, task.TimedOut, task.StateRetryPending)
+		e.Next.AfterLease = true
+		r.settled(e)
+		_, err := r.bulks(verb)["Go"](r.ctx, id, "alice")
+		require.NoError(t, err)
+		require.Equal(t, 1, r.steps())
+		got := r.get(ids[0])
+		require.Equal(t, task.StateRollbackPending, got.State)
+		require.WithinDuration(t, row.LeaseEnd, got.RunAt, time.Millisecond, verb)
+		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), verb)
+		r.Advance(t, beating().Window(task.Run)+time.Minute)
+		r.present()
+		r.undoAll()
+		r.over()
+		r.stands(id, ops.BatchRolledBack)
+	}
+}
+
+func batchOpsFair(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	first, _ := r.batchOf(1, ops.BatchRequest{})
+	held := r.claimOne(kind, task.Run)
+	second, ids := r.batchOf(2, ops.BatchRequest{})
+	third, more := r.batchOf(2, ops.BatchRequest{})
+	r.wants("cancel", first, "cancelling")
+	r.wants("cancel", second, "cancelling")
+	r.wants("rollback", third, "rolling_back")
+	require.Equal(t, 5, r.steps())
+	r.in(task.StateCancelled, ids...)
+	r.in(task.StateCancelled, more...)
+	require.Equal(t, 2, r.fold().Ended)
+	r.stands(first, ops.BatchRunning)
+	r.stands(second, ops.BatchCancelled)
+	r.stands(third, ops.BatchRolledBack)
+	r.settled(finish(held))
+	r.over()
+	r.stands(first, ops.BatchSucceeded)
+}

@@ -1,0 +1,231 @@
+package storetest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchFailureChecks() []Check {
+	return []Check{
+		{"on failure, continue", with(failureContinues)},
+		{"on failure, cancel", with(failureCancels)},
+		{"on failure, rollback", with(failureRollsBack)},
+		{"on failure of the last", with(failureOfLast)},
+		{"on a failure that is undone", with(failureUndone)},
+		{"on failure, once", with(failureOnce)},
+		{"on failure, and an operator before", with(failureAfterWish)},
+		{"on failure, and an operator after", with(failureThenWish)},
+		{"on failure in a new round", with(failureInRounds)},
+	}
+}
+
+func failureContinues(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(3, ops.BatchRequest{})
+	row := r.claim(wantOf(kind, task.Run, 1))[0]
+	r.settled(ended(row, task.Failed, task.StateFailed))
+	r.audited(func() { require.Zero(t, r.fold().Acted) })
+	require.False(t, r.step(10).Found)
+	got := r.stands(id, ops.BatchRunning)
+	require.False(t, got.Stopping)
+	require.Empty(t, got.WishBy)
+	r.runAll(task.StateSucceeded)
+	r.in(task.StateSucceeded, all[1:]...)
+	r.fold()
+	r.stands(id, ops.BatchPartiallyFailed)
+}
+
+func failureCancels(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(4, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
+	rows := r.claim(wantOf(kind, task.Run, 3))
+	r.settled(retry(rows[0], farOff), finish(rows[1]))
+	require.Zero(t, r.fold().Acted, "it has not failed for good")
+	r.settled(ended(rows[2], task.Failed, task.StateFailed))
+	r.audited(func() {
+		f := r.fold()
+		require.Equal(t, 1, f.Acted)
+		require.Equal(t, id, f.Acts[0].ID)
+		require.Equal(t, "cancel", f.Acts[0].State)
+	}, Audited{Who: "on_failure", Verb: "cancel", Batch: id, Answer: "cancelling"})
+	got := r.stands(id, ops.BatchRunning)
+	require.True(t, got.Stopping)
+	require.Equal(t, "on_failure", got.WishBy)
+	require.Equal(t, "cancel", got.Operation)
+	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
+	r.still(id, func() { r.wants("cancel", id, "cancelling") })
+	require.Equal(t, 2, r.steps())
+	r.in(task.StateSucceeded, all[1])
+	r.in(task.StateCancelled, all[3])
+	require.Contains(t, r.get(all[3]).CancelBy, "batch "+number(id))
+	r.undoAll()
+	r.over()
+	r.stands(id, ops.BatchPartiallyFailed) // it was not called off: it failed
+	require.Len(t, r.finished("told"), 1)
+}
+
+func failureRollsBack(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(5, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
+	rows := r.claim(wantOf(kind, task.Run, 4))
+	r.settled(finish(rows[0]), ended(rows[1], task.Rejected, task.StateFailed), retry(rows[2], 0))
+	r.audited(func() {
+		f := r.fold()
+		require.Equal(t, 1, f.Acted)
+		require.Equal(t, "rollback", f.Acts[0].State)
+	}, Audited{Who: "on_failure", Verb: "rollback", Batch: id, Answer: "rolling_back"})
+	require.Equal(t, "on_failure", r.stands(id, ops.BatchRollingBack).WishBy)
+	require.Equal(t, 3, r.steps())
+	r.in(task.StateCancelled, all[4])
+	r.in(task.StateRollbackPending, all[2])
+	require.NotNil(t, r.get(all[3]).CancelAsked)
+	r.settled(finish(rows[3]))
+	require.Equal(t, 3, r.steps())
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all[:4]...)
+	r.stands(id, ops.BatchRolledBack)
+	require.Len(t, r.finished("told"), 1)
+	require.Equal(t, task.Rejected, r.get(all[1]).Cause)
+}
+
+func failureOfLast(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	back, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
+	r.runAll(task.StateSucceeded, task.StateFailed)
+	f := r.fold()
+	require.Zero(t, f.Ended, "there is something to do first")
+	require.Equal(t, 1, f.Acted)
+	require.Empty(t, r.finished("told"))
+	r.over()
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all...)
+	r.stands(back, ops.BatchRolledBack)
+	require.Zero(t, r.look(back).Round)
+	require.Len(t, r.finished("told"), 1)
+
+	off, _ := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	r.runAll(task.StateFailed)
+	r.over()
+	r.stands(off, ops.BatchFailed)
+}
+
+func failureUndone(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	row := r.claim(wantOf(kind, task.Run, 1))[0]
+	r.settled(ended(row, task.Failed, task.StateRollbackPending))
+	require.Equal(t, 1, r.fold().Acted, "it failed, whatever becomes of it now")
+	r.steps()
+	r.undoAll()
+	r.over()
+	r.in(task.StateCancelled, all[1])
+	r.stands(id, ops.BatchFailed)
+
+	id, _ = r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	row = r.claim(wantOf(kind, task.Run, 1))[0]
+	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	r.settled(ended(row, task.TimedOut, task.StateRollbackPending))
+	require.Zero(t, r.fold().Acted, "it was called off")
+	r.undoAll()
+	r.runAll(task.StateSucceeded)
+	r.over()
+	r.stands(id, ops.BatchPartiallyFailed)
+}
+
+func failureOnce(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
+	id, _ := r.batchOf(6, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
+	rows := r.claim(wantOf(kind, task.Run, 6))
+	r.settled(ended(rows[0], task.Failed, task.StateFailed), ended(rows[1], task.Failed, task.StateFailed))
+	var acts atomic.Int64
+	r.audited(func() {
+		atOnce(agents, func(ctx context.Context, o *opsRig) error {
+			for range 3 {
+				f, err := o.h.Fold(ctx, 10)
+				if err != nil {
+					return err
+				}
+				acts.Add(int64(f.Acted))
+			}
+			return nil
+		})
+		acts.Add(int64(r.fold().Acted))
+		r.settled(ended(rows[2], task.Failed, task.StateFailed))
+		acts.Add(int64(r.fold().Acted))
+	}, Audited{Who: "on_failure", Verb: "rollback", Batch: id, Answer: "rolling_back"})
+	require.EqualValues(t, 1, acts.Load())
+	for _, row := range rows[3:] {
+		r.settled(finish(row))
+	}
+	for range 3 {
+		r.over()
+		r.undoAll()
+	}
+	r.stands(id, ops.BatchRolledBack)
+}
+
+func failureAfterWish(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.settled(finish(rows[0]))
+	r.wants("cancel", id, "cancelling")
+	r.settled(ended(rows[1], task.Failed, task.StateFailed))
+	require.Zero(t, r.fold().Acted, "an operator has said what is to become of it")
+	r.over()
+	r.in(task.StateSucceeded, all[0])
+	require.Equal(t, "alice", r.stands(id, ops.BatchCancelled).WishBy)
+}
+
+func failureThenWish(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	rows := r.claim(wantOf(kind, task.Run, 2))
+	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
+	require.Equal(t, 1, r.fold().Acted)
+	r.wants("rollback", id, "rolling_back")
+	require.Equal(t, "alice", r.look(id).WishBy)
+	r.over()
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all[:2]...)
+	r.stands(id, ops.BatchRolledBack)
+}
+
+func failureInRounds(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, _ := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
+	row := r.claim(wantOf(kind, task.Run, 1))[0]
+	r.settled(ended(row, task.Failed, task.StateFailed))
+	r.over()
+	r.stands(id, ops.BatchFailed)
+	for round := 1; round <= 2; round++ {
+		r.wants("retry", id, "retrying")
+		require.Zero(t, r.fold().Acted, "that failure is of the past")
+		r.steps()
+		got := r.stands(id, ops.BatchRunning)
+		require.Equal(t, round, got.Round)
+		require.Empty(t, got.WishBy)
+		require.False(t, got.Stopping)
+		row = r.claimOne(kind, task.Run)
+		r.settled(ended(row, task.Failed, task.StateFailed))
+		require.Equal(t, 1, r.fold().Acted, "and this is new")
+		r.over()
+		require.Equal(t, "on_failure", r.stands(id, ops.BatchFailed).WishBy)
+		require.Len(t, r.finished("told"), round+1)
+	}
+	r.wants("retry", id, "retrying")
+	r.steps()
+	r.runAll(task.StateSucceeded)
+	r.over()
+	require.Equal(t, 3, r.stands(id, ops.BatchCancelled).Round) // two were called off, in the first
+}

@@ -1,0 +1,309 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchRetryChecks() []Check {
+	return []Check{
+		{"retry revives what failed", with(batchRetries)},
+		{"retry of one that has not ended", with(batchRetriesRunning)},
+		{"what retry answers", with(batchRetryAnswers)},
+		{"retry in bounded steps", with(batchRetrySteps)},
+		{"retry leaves rows whose key is another's", with(batchRetryKeys)},
+		{"retry tries each row once", with(batchRetryOnce)},
+		{"retry while it is being cancelled or rolled back", with(batchRetryRefused)},
+		{"retry of one row opens its batch again", with(batchRetryRow)},
+		{"retry of one row while its batch is being cancelled", with(batchRetryRowRefused)},
+		{"rollback of one row opens its batch again", with(batchRollbackRow)},
+	}
+}
+
+// everyEnd creates a batch with a row in each finished state, and one that was undone for each cause that matters.
+func (r *opsRig) everyEnd(q ops.BatchRequest) (id task.BatchID, rows map[string]task.ID) {
+	r.t.Helper()
+	q.Open = true
+	id, _ = r.batch(q)
+	row := ops.Request{Type: kind, Batch: id}
+	rows = map[string]task.ID{}
+	for _, s := range task.States() {
+		if s.Finished() {
+			rows[string(s)] = r.standing(row, s, true)
+		}
+	}
+	rows["untouched"] = r.standing(row, task.StateCancelled, false)
+	rows["one way"] = r.standing(ops.Request{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
+	back := r.standing(row, task.StateSucceeded, true)
+	r.did(became(task.StateRollbackPending), r.h.Rollback, back, "")
+	rows["undone after a success"] = back
+	r.undoAll()
+	back = r.standing(row, task.StateRetryPending, true)
+	require.Equal(r.t, ops.Cancelled("rollback_pending"), r.cancel(back, ""))
+	rows["undone after a cancellation"] = back
+	r.undoAll()
+	_, err := r.h.SealBatch(r.ctx, id)
+	require.NoError(r.t, err)
+	require.Equal(r.t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchRollbackFailed)
+	return id, rows
+}
+
+func batchRetries(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, again := range r.bulks("retry") {
+		id, rows := r.everyEnd(ops.BatchRequest{})
+		before := map[string]*ops.Info{}
+		for name, row := range rows {
+			before[name] = r.get(row)
+		}
+		r.audited(func() { r.gets(again, id, "alice", "retrying") },
+			Audited{Who: "alice", Verb: "retry", Batch: id, Answer: "retrying"})
+		got := r.stands(id, ops.BatchRunning)
+		require.Equal(t, 1, got.Round, way)
+		require.Equal(t, "retry", got.Operation, way)
+		require.False(t, got.Stopping, way)
+		require.Empty(t, got.WishBy, way)
+		require.Nil(t, got.EndedAt, way)
+		require.Zero(t, r.fold().Ended, "its operation is not over")
+		r.audited(func() { require.Equal(t, 2, r.steps(), way) })
+		for name, row := range rows {
+			now := r.get(row)
+			if name != "failed" && name != "rolled_back" {
+				require.Equal(t, before[name], now, name)
+				continue
+			}
+			require.Equal(t, task.StatePending, now.State, name)
+			require.Equal(t, before[name].Fence+1, now.Fence, name)
+			require.Equal(t, 1, now.Round, name)
+			require.Equal(t, name == "failed", now.Touched, name)
+			require.NotEmpty(t, now.History, name)
+		}
+		require.Empty(t, r.look(id).Operation, way)
+		require.Zero(t, r.look(id).Refused, way)
+		require.Len(t, r.runAll(task.StateSucceeded), 2)
+		require.Equal(t, 1, r.fold().Ended)
+		r.stands(id, ops.BatchRollbackFailed)
+	}
+}
+
+func batchRetriesRunning(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(3, ops.BatchRequest{})
+	rows := r.claim(wantOf(kind, task.Run, 3))
+	r.settled(ended(rows[0], task.Failed, task.StateFailed), finish(rows[1]))
+	r.wants("retry", id, "retrying")
+	require.Equal(t, 1, r.steps())
+	r.in(task.StatePending, ids[0])
+	r.in(task.StateRunning, ids[2])
+	require.Zero(t, r.stands(id, ops.BatchRunning).Round, "it had not ended")
+	r.settled(finish(rows[2]))
+	r.runAll(task.StateSucceeded)
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchSucceeded)
+}
+
+func batchRetryAnswers(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, again := range r.bulks("retry") {
+		id, _ := r.batchOf(2, ops.BatchRequest{})
+		r.still(id, func() { r.gets(again, id, "bob", "pending") })
+		row := r.claim(wantOf(kind, task.Run, 1))[0]
+		r.still(id, func() { r.gets(again, id, "bob", "running") })
+		r.settled(finish(row))
+		r.runAll(task.StateFailed)
+		r.fold()
+		r.gets(again, id, "alice", "retrying")
+		r.still(id, func() { r.gets(again, id, "bob", "retrying") })
+		r.steps()
+		r.still(id, func() { r.gets(again, id, "bob", "running") })
+		r.runAll(task.StateSucceeded)
+		r.fold()
+		r.still(id, func() { r.gets(again, id, "bob", "succeeded") })
+		require.Equal(t, 1, r.look(id).Round)
+	}
+}
+
+func batchRetrySteps(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(10, ops.BatchRequest{})
+	r.runAll(task.StateFailed)
+	r.fold()
+	r.wants("retry", id, "retrying")
+	changed, over := 0, false
+	for range 5 {
+		got := r.step(3)
+		changed += got.Rows
+		r.reckoned(r.look(id))
+		require.Zero(t, r.fold().Ended)
+		if over = got.Ended; over {
+			require.Equal(t, "retry", got.Verb)
+			require.EqualValues(t, 10, got.Done)
+			break
+		}
+	}
+	require.True(t, over)
+	require.Equal(t, 10, changed)
+	r.in(task.StatePending, ids...)
+}
+
+func batchRetryKeys(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"}, ops.Request{Type: kind})
+	r.runAll(task.StateFailed)
+	r.fold()
+	live := r.enqueue(ops.Request{Type: kind, Key: "a", In: farOff}, true)
+	r.wants("retry", id, "retrying")
+	require.Equal(t, 2, r.steps())
+	r.in(task.StateFailed, ids[0])
+	r.in(task.StatePending, ids[1:]...)
+	r.in(task.StatePending, live)
+	require.EqualValues(t, 1, r.look(id).Refused)
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	require.EqualValues(t, 1, r.stands(id, ops.BatchPartiallyFailed).Refused)
+	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+	r.wants("retry", id, "retrying")
+	require.Equal(t, 1, r.steps())
+	require.Zero(t, r.look(id).Refused)
+	require.Equal(t, 2, r.look(id).Round)
+}
+
+func batchRetryOnce(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(6, ops.BatchRequest{})
+	r.runAll(task.StateFailed)
+	r.fold()
+	r.wants("retry", id, "retrying")
+	for range 10 {
+		r.step(1)
+		r.runAll(task.StateFailed) // they fail again at once
+	}
+	r.in(task.StateFailed, ids...)
+	for _, row := range ids {
+		require.Equal(t, 1, r.get(row).Round)
+	}
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchFailed)
+}
+
+func batchRetryRefused(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, again := range r.bulks("retry") {
+		for _, verb := range []string{"cancel", "rollback"} {
+			id, _ := r.batchOf(3, ops.BatchRequest{})
+			rows := r.claim(wantOf(kind, task.Run, 2))
+			r.settled(ended(rows[0], task.Failed, task.StateFailed))
+			_, err := r.bulks(verb)["Go"](r.ctx, id, "alice")
+			require.NoError(t, err)
+			refused := func() {
+				t.Helper()
+				r.still(id, func() {
+					_, err := again(r.ctx, id, "bob")
+					refusal(t, way, err, "batch "+number(id))
+				})
+			}
+			refused()
+			r.steps()
+			refused()
+			r.settled(finish(rows[1]))
+			r.steps()
+			refused() // what it is about has been done, but it has not ended
+			r.undoAll()
+			r.over()
+			require.True(t, r.look(id).State.Ended())
+			answer, err := again(r.ctx, id, "bob")
+			require.NoError(t, err, "it has ended")
+			require.NotEmpty(t, answer)
+			r.over()
+			r.runAll(task.StateSucceeded)
+			r.over()
+		}
+	}
+}
+
+func batchRetryRow(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, again := range r.retries() {
+		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		r.runAll(task.StateFailed, task.StateSucceeded)
+		told := len(r.finished("told"))
+		r.fold()
+		ended := r.stands(id, ops.BatchPartiallyFailed)
+		require.Zero(t, ended.Round)
+		r.did(became(task.StatePending), again, ids[0], "alice")
+		got := r.stands(id, ops.BatchRunning)
+		require.Equal(t, 1, got.Round)
+		require.Nil(t, got.EndedAt)
+		require.Empty(t, got.Operation)
+		r.noRow(id, "is sealed")
+		require.Zero(t, r.fold().Ended)
+		r.runAll(task.StateSucceeded)
+		require.Equal(t, 1, r.fold().Ended)
+		require.Equal(t, 1, r.stands(id, ops.BatchSucceeded).Round)
+		require.Len(t, r.finished("told"), told+2)
+	}
+}
+
+func batchRetryRowRefused(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, again := range r.retries() {
+		for _, verb := range []string{"cancel", "rollback"} {
+			id, ids := r.batchOf(3, ops.BatchRequest{})
+			rows := r.claim(wantOf(kind, task.Run, 2))
+			r.settled(ended(rows[0], task.Failed, task.StateFailed))
+			_, err := r.bulks(verb)["Go"](r.ctx, id, "alice")
+			require.NoError(t, err)
+			r.still(id, func() {
+				_, err := again(r.ctx, ids[0], "bob")
+				refusal(t, way, err, "batch "+number(id))
+			})
+			r.did(became(task.StateRunning), again, ids[1], "bob")
+			r.settled(finish(rows[1]))
+			r.over()
+			r.undoAll()
+			r.over()
+			if verb == "cancel" {
+				r.did(became(task.StatePending), again, ids[0], "bob")
+				require.False(t, r.look(id).Stopping, "a new round")
+				require.Empty(t, r.look(id).WishBy)
+				require.Len(t, r.runAll(task.StateSucceeded), 1, "and it starts")
+				r.over()
+				r.stands(id, ops.BatchCancelled) // one of it was called off
+			}
+		}
+	}
+}
+
+func batchRollbackRow(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, undo := range r.rollbacks() {
+		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		told := len(r.finished("told"))
+		r.runAll(task.StateSucceeded)
+		r.fold()
+		r.stands(id, ops.BatchSucceeded)
+		r.did(became(task.StateRollbackPending), undo, ids[1], "alice")
+		got := r.stands(id, ops.BatchRollingBack)
+		require.Equal(t, 1, got.Round)
+		require.False(t, got.Stopping)
+		r.undoAll()
+		require.Equal(t, 1, r.fold().Ended)
+		r.stands(id, ops.BatchPartiallyFailed)
+		require.Len(t, r.finished("told"), told+2)
+		// One that ran when it was asked for.
+		id, ids = r.batchOf(1, ops.BatchRequest{})
+		row := r.claimOne(kind, task.Run)
+		r.did(ops.Cancelling, undo, row.ID, "alice")
+		r.settled(finish(row))
+		r.over()
+		r.undoAll()
+		r.over()
+		r.in(task.StateRolledBack, ids...)
+		r.stands(id, ops.BatchRolledBack)
+	}
+}

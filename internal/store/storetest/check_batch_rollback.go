@@ -1,0 +1,363 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchRollbackChecks() []Check {
+	return []Check{
+		{"rollback undoes what was done", with(batchRollsBack)},
+		{"rollback of one that runs", with(batchRollsBackRunning)},
+		{"what was started last is undone first", with(batchNewestFirst)},
+		{"what rollback answers", with(batchRollbackAnswers)},
+		{"rollback in bounded steps", with(batchRollbackSteps)},
+		{"rollback leaves rows whose key is another's", with(batchRollbackKeys)},
+		{"rollback in the place of a cancel", with(batchRollbackSupersedes)},
+		{"rollback or cancel in the place of a retry", with(batchStopsRetry)},
+		{"rollback past retention", with(batchPastRetention)},
+		{"a rollback fails", with(batchRollbackFails)},
+		{"rollback of one that nothing was done of", with(batchRollsBackNothing)},
+	}
+}
+
+func batchRollsBack(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.bulks("rollback") {
+		id, rows := r.everyEnd(ops.BatchRequest{})
+		before := map[string]*ops.Info{}
+		for name, row := range rows {
+			before[name] = r.get(row)
+		}
+		r.audited(func() { r.gets(undo, id, "alice", "rolling_back") },
+			Audited{Who: "alice", Verb: "rollback", Batch: id, Answer: "rolling_back"})
+		got := r.stands(id, ops.BatchRollingBack)
+		require.Equal(t, 1, got.Round, way)
+		require.Equal(t, "rollback", got.Operation, way)
+		require.Equal(t, "alice", got.WishBy, way)
+		require.True(t, got.Stopping, way)
+		require.Zero(t, r.fold().Ended, "its operation is not over")
+		r.audited(func() { require.Equal(t, 3, r.steps(), way) })
+		causes := map[string]task.Verdict{"succeeded": task.Succeeded, "failed": task.Failed, "cancelled": task.Cancelled}
+		for name, row := range rows {
+			if causes[name] == "" {
+				require.Equal(t, before[name], r.get(row), name)
+				continue
+			}
+			r.undone(row, before[name], causes[name], name)
+		}
+		require.Zero(t, r.fold().Ended, way)
+		r.stands(id, ops.BatchRollingBack)
+		r.undoAll()
+		require.Equal(t, 1, r.fold().Ended)
+		r.stands(id, ops.BatchRollbackFailed)
+		r.still(id, func() { r.gets(undo, id, "bob", "rollback_failed") })
+	}
+}
+
+func batchRollsBackRunning(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(6, ops.BatchRequest{FinishType: "told"})
+	rows := r.claim(wantOf(kind, task.Run, 5))
+	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], 0))
+	r.wants("rollback", id, "rolling_back")
+	require.Equal(t, 4, r.steps(), "one is called off, one undone and two are told to stop")
+	r.in(task.StateSucceeded, all[0])
+	r.in(task.StateFailed, all[1])
+	r.in(task.StateRollbackPending, all[2])
+	r.in(task.StateRunning, all[3], all[4])
+	r.in(task.StateCancelled, all[5])
+	r.stands(id, ops.BatchRollingBack)
+	r.settled(ended(rows[3], task.Cancelled, task.StateRollbackPending))
+	require.Zero(t, r.steps(), "one still runs")
+	r.in(task.StateSucceeded, all[0])
+	r.settled(finish(rows[4]))
+	require.Equal(t, 3, r.steps())
+	r.in(task.StateRollbackPending, all[:5]...)
+	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all[:5]...)
+	r.in(task.StateCancelled, all[5])
+	got := r.stands(id, ops.BatchRolledBack)
+	require.Zero(t, got.Round, "it had not ended")
+	require.Len(t, r.finished("told"), 1)
+	for i, cause := range []task.Verdict{task.Succeeded, task.Failed, task.Cancelled, task.Cancelled, task.Succeeded} {
+		require.Equal(t, cause, r.get(all[i]).Cause)
+	}
+}
+
+func batchNewestFirst(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(8, ops.BatchRequest{})
+	started := slices.Clone(all)
+	// They start in an order that is not that of their ids.
+	for _, i := range []int{1, 4, 6} {
+		started[i], started[i-1] = started[i-1], started[i]
+	}
+	rows := map[task.ID]task.Task{}
+	for _, row := range r.claim(wantOf(kind, task.Run, 8)) {
+		rows[row.ID] = row
+	}
+	r.Advance(t, 90*time.Minute)
+	for i, at := range started {
+		e := finish(rows[at])
+		e.Started = time.Duration(80-10*i) * time.Minute
+		r.settled(e)
+	}
+	r.Advance(t, time.Hour)
+	r.present()
+	r.fold()
+	r.wants("rollback", id, "rolling_back")
+	slices.Reverse(started)
+	var order []task.ID
+	for range 4 {
+		got := r.step(2)
+		require.Equal(t, 2, got.Rows)
+		if len(order) == 0 {
+			// What is there already is claimed in that order, and what comes later does not come before it.
+			order = append(order, ids(r.claim(wantOf(kind, task.Rollback, 1)))...)
+		}
+	}
+	r.steps()
+	for {
+		got := r.claim(wantOf(kind, task.Rollback, 3))
+		if len(got) == 0 {
+			break
+		}
+		order = append(order, ids(got)...)
+	}
+	require.Equal(t, started, order)
+	for _, row := range order {
+		require.WithinDuration(t, r.now(), r.get(row).RunAt, slack, "they are due at once")
+	}
+}
+
+func batchRollbackAnswers(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, undo := range r.bulks("rollback") {
+		id, _ := r.batchOf(2, ops.BatchRequest{})
+		row := r.claim(wantOf(kind, task.Run, 1))[0]
+		r.gets(undo, id, "alice", "rolling_back")
+		r.still(id, func() { r.gets(undo, id, "bob", "rolling_back") })
+		r.steps()
+		r.settled(finish(row))
+		r.steps()
+		r.still(id, func() { r.gets(undo, id, "bob", "rolling_back") })
+		r.undoAll()
+		r.over()
+		r.still(id, func() { r.gets(undo, id, "bob", "rolled_back") })
+		require.Equal(t, "alice", r.look(id).WishBy, way)
+
+		id, _ = r.batch(ops.BatchRequest{}, ops.Request{Type: oneWayKind})
+		r.settled(finish(r.claimOne(oneWayKind, task.Run)))
+		r.fold()
+		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
+		id, _ = r.batch(ops.BatchRequest{})
+		r.fold()
+		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
+	}
+}
+
+func batchRollbackSteps(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(10, ops.BatchRequest{})
+	rows := r.claim(wantOf(kind, task.Run, 7))
+	for _, row := range rows {
+		r.settled(finish(row))
+	}
+	r.wants("rollback", id, "rolling_back")
+	changed, over := 0, false
+	for range 8 {
+		got := r.step(3)
+		changed += got.Rows
+		r.reckoned(r.look(id))
+		require.Zero(t, r.fold().Ended)
+		if over = got.Ended; over {
+			require.Equal(t, "rollback", got.Verb)
+			require.EqualValues(t, 10, got.Done)
+			break
+		}
+	}
+	require.True(t, over)
+	require.Equal(t, 10, changed, "three are called off, and seven undone")
+	r.in(task.StateRollbackPending, all[:7]...)
+	r.in(task.StateCancelled, all[7:]...)
+	for range 2 {
+		r.undoAll()
+		r.over()
+	}
+	r.in(task.StateRolledBack, all[:7]...)
+	r.stands(id, ops.BatchRolledBack)
+}
+
+func batchRollbackKeys(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"})
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	live := r.enqueue(ops.Request{Type: kind, Key: "a", In: farOff}, true)
+	r.wants("rollback", id, "rolling_back")
+	require.Equal(t, 1, r.steps())
+	r.in(task.StateSucceeded, all[0])
+	r.in(task.StatePending, live)
+	require.EqualValues(t, 1, r.look(id).Refused)
+	r.undoAll()
+	r.over()
+	require.EqualValues(t, 1, r.stands(id, ops.BatchRolledBack).Refused)
+	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+	r.wants("rollback", id, "rolling_back")
+	require.Equal(t, 1, r.steps())
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all...)
+	require.Zero(t, r.stands(id, ops.BatchRolledBack).Refused)
+}
+
+func batchRollbackSupersedes(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, undo := range r.bulks("rollback") {
+		id, all := r.batchOf(4, ops.BatchRequest{})
+		rows := r.claim(wantOf(kind, task.Run, 2))
+		r.settled(finish(rows[0]))
+		r.wants("cancel", id, "cancelling")
+		r.step(1)
+		r.gets(undo, id, "bob", "rolling_back")
+		got := r.stands(id, ops.BatchRollingBack)
+		require.Equal(t, "rollback", got.Operation)
+		require.Equal(t, "bob", got.WishBy)
+		require.Zero(t, got.Round)
+		r.still(id, func() { r.wants("cancel", id, "rolling_back") })
+		r.steps()
+		r.settled(finish(rows[1]))
+		r.steps()
+		r.in(task.StateRollbackPending, all[:2]...)
+		r.in(task.StateCancelled, all[2:]...)
+		require.False(t, r.step(10).Found, "both are over")
+		r.undoAll()
+		r.over()
+		r.stands(id, ops.BatchRolledBack)
+	}
+}
+
+func batchStopsRetry(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for _, verb := range []string{"cancel", "rollback"} {
+		for _, do := range r.bulks(verb) {
+			id, all := r.batchOf(4, ops.BatchRequest{})
+			r.runAll(task.StateFailed)
+			r.fold()
+			r.wants("retry", id, "retrying")
+			require.Equal(t, 2, r.step(2).Rows)
+			_, err := do(r.ctx, id, "bob")
+			require.NoError(t, err)
+			got := r.look(id)
+			require.Equal(t, verb, got.Operation)
+			require.Equal(t, 1, got.Round, "it goes on in the round that the retry began")
+			r.over()
+			for _, row := range all[2:] {
+				require.Zero(t, r.get(row).Round, "the retry came no further")
+			}
+			r.undoAll()
+			r.over()
+			require.True(t, r.look(id).State.Ended())
+			require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
+			for _, row := range all[:2] {
+				require.Equal(t, task.StateRolledBack, r.state(row), "it was started once, and has been undone")
+			}
+		}
+	}
+}
+
+// halfGone creates a batch that has ended, of whose four rows the first two are past their retention.
+func (r *opsRig) halfGone() (task.BatchID, []task.ID) {
+	r.t.Helper()
+	id, all := r.batchOf(4, ops.BatchRequest{FinishType: "told"})
+	for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
+		r.settled(finish(row))
+	}
+	r.Advance(r.t, 5*day)
+	r.present()
+	for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
+		r.settled(finish(row))
+	}
+	r.fold()
+	r.Advance(r.t, 4*day)
+	r.present()
+	r.maintain(7 * day)
+	r.gone(all[0])
+	r.gone(all[1])
+	r.in(task.StateSucceeded, all[2:]...)
+	return id, all
+}
+
+func batchPastRetention(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	forced := map[string]bulk{
+		"Go": func(ctx context.Context, id task.BatchID, by string) (string, error) {
+			return r.h.RollbackBatch(ctx, id, by, true)
+		},
+		"SQL": func(ctx context.Context, id task.BatchID, by string) (string, error) {
+			return r.sql.RollbackBatch(ctx, id, by, true)
+		},
+	}
+	for way, undo := range r.bulks("rollback") {
+		id, all := r.halfGone()
+		told := len(r.finished("told"))
+		r.still(id, func() {
+			_, err := undo(r.ctx, id, "alice")
+			refusal(t, way, err, "2", "4", "force")
+		})
+		require.False(t, r.step(10).Found, way)
+		require.Zero(t, r.fold().Ended, way)
+		r.gets(forced[way], id, "alice", "rolling_back")
+		require.Equal(t, 2, r.steps(), way)
+		r.undoAll()
+		r.over()
+		r.in(task.StateRolledBack, all[2:]...)
+		got := r.look(id)
+		require.Equal(t, ops.BatchRolledBack, got.State, way)
+		require.EqualValues(t, 4, got.Total, way)
+		require.EqualValues(t, 2, got.RolledBack, way)
+		require.EqualValues(t, 2, got.Succeeded, "of these nobody knows any more than that")
+		require.Len(t, r.finished("told"), told+1)
+	}
+}
+
+func batchRollbackFails(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(2, ops.BatchRequest{})
+	r.runAll(task.StateSucceeded)
+	r.fold()
+	r.wants("rollback", id, "rolling_back")
+	r.steps()
+	rows := r.claim(wantOf(kind, task.Rollback, 2))
+	r.settled(ended(rows[0], task.Rejected, task.StateRollbackFailed), ended(rows[1], task.Succeeded, task.StateRolledBack))
+	r.over()
+	r.stands(id, ops.BatchRollbackFailed)
+	r.still(id, func() { r.wants("rollback", id, "rollback_failed") })
+	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[0].ID, "alice")
+	require.Equal(t, 2, r.stands(id, ops.BatchRollingBack).Round)
+	r.undoAll()
+	r.over()
+	r.in(task.StateRolledBack, all...)
+	r.stands(id, ops.BatchRolledBack)
+}
+
+func batchRollsBackNothing(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batchOf(3, ops.BatchRequest{})
+	r.wants("rollback", id, "rolling_back")
+	require.Equal(t, 3, r.steps())
+	r.in(task.StateCancelled, all...)
+	require.Equal(t, 1, r.fold().Ended)
+	r.stands(id, ops.BatchRolledBack)
+	require.Empty(t, r.claim(wantOf(kind, task.Rollback, 10)))
+}
