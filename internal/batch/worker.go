@@ -103,26 +103,31 @@ func (w *worker) failed(err error) (least, most time.Duration) {
 
 // rest waits as turn says, about; it is false where ctx ended first.
 func (w *worker) rest(ctx context.Context, least, most time.Duration) bool {
-	if !pause(ctx, nil, spread(least)) {
+	if !pause(ctx, spread(least)) {
 		return false
 	}
-	return pause(ctx, w.noted, spread(most-least)) || ctx.Err() == nil
+	timer := time.NewTimer(spread(most - least))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-w.noted:
+		w.note() // the next call takes it, or else the last
+	case <-timer.C:
+	}
+	return true
 }
 
-// pause waits for d, or until noted has an element, which it takes; it is false where ctx ended first.
-func pause(ctx context.Context, noted <-chan struct{}, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
+// pause waits for d; it is false where ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-noted:
 	case <-timer.C:
+		return true
 	}
-	return true
 }
 
 // spread gives d, or up to a fifth more or less: agents do not look all at once.
