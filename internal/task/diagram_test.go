@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,15 +19,27 @@ type arrow struct{ from, to task.State }
 
 const outside task.State = "[*]"
 
-// The diagram is a promise to readers: it shows what the code can do, all of it and nothing else.
+// The diagram is a promise to readers: it shows what the code can do, all of it and nothing else. (What operators can
+// have it do is looked after where that is modelled, in internal/store/storetest/model.)
 func TestDiagramShowsWhatTheCodeDoes(t *testing.T) {
-	drawn, done := diagram(t), possible()
+	drawn, done := decided(t), possible()
 	require.NotEmpty(t, drawn)
 	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(arrow{})), "- is drawn and cannot happen, + can and is not drawn")
 }
 
-// diagram reads the arrows of the state diagram in docs/architecture.md.
-func diagram(t require.TestingT) map[arrow]bool {
+// decided is what the diagram shows that the code does by itself.
+func decided(t require.TestingT) map[arrow]bool {
+	arrows := map[arrow]bool{}
+	for a, label := range diagram(t) {
+		if !strings.HasPrefix(label, ": operator: ") {
+			arrows[a] = true
+		}
+	}
+	return arrows
+}
+
+// diagram reads the arrows of the state diagram in docs/architecture.md, with what is written at each.
+func diagram(t require.TestingT) map[arrow]string {
 	page, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(page), "```mermaid\nstateDiagram-v2\n")
@@ -35,17 +48,59 @@ func diagram(t require.TestingT) map[arrow]bool {
 	require.True(t, ok, "the state diagram does not end")
 
 	line := regexp.MustCompile(`^\s+(\S+) --> ([^\s:]+)(: .+)?$`)
-	arrows := map[arrow]bool{}
+	arrows := map[arrow]string{}
 	for text := range strings.Lines(body) {
 		m := line.FindStringSubmatch(strings.TrimRight(text, "\n"))
 		require.NotNil(t, m, "not an arrow of a state diagram: %s", text)
 		a := arrow{task.State(m[1]), task.State(m[2])}
 		require.True(t, a.from == outside || a.from.Known(), "no such state: %s", a.from)
 		require.True(t, a.to == outside || a.to.Known(), "no such state: %s", a.to)
-		require.False(t, arrows[a], "drawn twice: %s", text)
-		arrows[a] = true
+		require.NotContains(t, arrows, a, "drawn twice: %s", text)
+		arrows[a] = m[3]
 	}
 	return arrows
+}
+
+// Each step is taken by a test that is named for it.
+func TestEachStepHasItsTest(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	require.NoError(t, err)
+	step, test := regexp.MustCompile("`([^`]+)` → `([^`]+)`"), regexp.MustCompile("`([a-z0-9/]+)\\.([A-Za-z0-9]+)`")
+	taken := map[arrow]bool{}
+	for line := range strings.Lines(string(page)) {
+		steps := step.FindAllStringSubmatch(line, -1)
+		if len(steps) == 0 {
+			continue
+		}
+		tests := test.FindAllStringSubmatch(line, -1)
+		require.NotEmpty(t, tests, line)
+		for _, m := range tests {
+			require.True(t, declares(t, m[1], m[2]), "%s has no %s", m[1], m[2])
+		}
+		for _, m := range steps {
+			taken[arrow{task.State(m[1]), task.State(m[2])}] = true
+		}
+	}
+	for a := range diagram(t) {
+		require.True(t, taken[a], "no test is named for %s → %s", a.from, a.to)
+		delete(taken, a)
+	}
+	require.Empty(t, taken, "named, and not drawn")
+}
+
+// declares tells whether there is a function of that name in that folder of the repository.
+func declares(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
 }
 
 // possible is every arrow that a row can go: inserted, claimed, decided on, finished.

@@ -12,7 +12,7 @@ import (
 
 // Random histories of one row: whatever a policy says, however its attempts end, whenever a cancellation comes.
 func TestHistories(t *testing.T) {
-	arrows := diagram(t)
+	arrows := decided(t)
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t, arrows)
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {

@@ -1,0 +1,100 @@
+package model_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/storetest/model"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// wish is what an operator wants of one task, and which way that takes it.
+type wish struct {
+	from, to task.State
+	verb     string
+}
+
+// TestDiagramShowsWhatOperatorsCanDo: the diagram shows every step that an operator's wish takes a task, and no other.
+// (What the code decides by itself is looked after beside it, in internal/task.)
+func TestDiagramShowsWhatOperatorsCanDo(t *testing.T) {
+	drawn, done := drawnWishes(t), wishes(t)
+	require.NotEmpty(t, drawn)
+	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(wish{})), "- is drawn and cannot happen, + can and is not drawn")
+}
+
+// drawnWishes reads the steps that the diagram calls an operator's.
+func drawnWishes(t *testing.T) map[wish]bool {
+	t.Helper()
+	page, err := os.ReadFile("../../../../docs/architecture.md")
+	require.NoError(t, err)
+	found := make(map[wish]bool)
+	for _, m := range regexp.MustCompile(`(?m)^\s+(\S+) --> (\S+): operator: (.+)$`).FindAllStringSubmatch(string(page), -1) {
+		for verb := range strings.SplitSeq(m[3], " or ") {
+			found[wish{task.State(m[1]), task.State(m[2]), verb}] = true
+		}
+	}
+	return found
+}
+
+// wishes is what becomes of a task in every state, whatever operators want: one that was started or not, and that can be
+// undone or not.
+func wishes(t *testing.T) map[wish]bool {
+	t.Helper()
+	found := make(map[wish]bool)
+	either := []bool{false, true}
+	for _, from := range task.States() {
+		for verb := range map[string]bool{"cancel": true, "retry": true, "rollback": true} {
+			for _, touched := range either {
+				for _, undoable := range either {
+					if to := wished(t, from, verb, touched, undoable); to != from {
+						found[wish{from, to, verb}] = true
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// wished is where a task stands that stood there when somebody wanted that.
+func wished(t *testing.T, from task.State, verb string, touched, undoable bool) task.State {
+	t.Helper()
+	ctx, s := t.Context(), model.New(time.Now)
+	policy := task.Policy{Timeout: time.Minute, Stop: time.Second}
+	if undoable {
+		policy.Rollback = &task.Undo{Timeout: time.Minute, Stop: time.Second}
+	}
+	_, err := s.Join(ctx, lease.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+		policy.Hash(): {Type: "a", Policy: policy},
+	}})
+	require.NoError(t, err)
+	ids, err := s.Insert(ctx, ops.Request{Type: "a"})
+	require.NoError(t, err)
+	s.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
+		r := live[ids[0]]
+		r.State, r.Touched, r.Policy, r.Attempt = from, touched, policy.Hash(), 1
+		if from.Finished() {
+			delete(live, r.ID)
+			archive[r.ID] = r
+		}
+	})
+	ask := map[string]func(context.Context, task.ID, string) (ops.Became, error){
+		"cancel": s.Cancel, "retry": s.Retry, "rollback": s.Rollback,
+	}[verb]
+	if _, err := ask(ctx, ids[0], "somebody"); err != nil {
+		var refused *ops.RefusedError
+		require.ErrorAs(t, err, &refused)
+	}
+	info, err := s.Get(ctx, ids[0])
+	require.NoError(t, err)
+	return info.State
+}

@@ -1,0 +1,513 @@
+package e2e_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // a driver
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite" // the other
+
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// desk is an endpoint whose answers stand in the tasks' payloads, by phase: {"check": "done", "run": "reject"}. What a list
+// says is said one after the other, the last for good.
+type desk struct {
+	t     *testing.T
+	store string
+	url   string
+	stop  chan struct{} // closed: requests that hang end
+
+	mu   sync.Mutex
+	came []call
+	more chan struct{} // closed and made anew with each call
+}
+
+// call is one request as it came.
+type call struct {
+	Phase, ID string // Leasehold-Phase, webhook-id
+	Data      json.RawMessage
+	Task      struct {
+		ID, Fence int64
+		Attempt   int
+		PingURL   *string `json:"ping_url"`
+		Outcome   string
+		Result    json.RawMessage
+	}
+}
+
+// desks runs a test on every store.
+func desks(t *testing.T, test func(*testing.T, *desk)) {
+	for name, store := range failStopStores(t) {
+		t.Run(name, func(t *testing.T) {
+			d := &desk{t: t, store: store, stop: make(chan struct{}), more: make(chan struct{})}
+			server := httptest.NewServer(d)
+			d.url = server.URL
+			t.Cleanup(func() {
+				close(d.stop)
+				server.CloseClientConnections()
+				server.Close()
+			})
+			test(t, d)
+		})
+	}
+}
+
+func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := call{Phase: r.Header.Get("Leasehold-Phase"), ID: r.Header.Get("Webhook-Id")}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &c)
+	}
+	if err != nil {
+		panic(err) // the connection is cut, the task not done
+	}
+	d.mu.Lock()
+	nth := 0
+	for _, before := range d.came {
+		if before.Task.ID == c.Task.ID && before.Phase == c.Phase {
+			nth++
+		}
+	}
+	d.came = append(d.came, c)
+	close(d.more)
+	d.more = make(chan struct{})
+	d.mu.Unlock()
+	var script map[string][]string
+	say := "ok"
+	if json.Unmarshal(c.Data, &script) != nil {
+		script = nil // what is none has nothing to say
+	}
+	if said := script[c.Phase]; len(said) > 0 {
+		say = said[min(nth, len(said)-1)]
+	}
+	switch say {
+	case "ok":
+		w.WriteHeader(http.StatusNoContent)
+	case "hang":
+		select {
+		case <-r.Context().Done():
+		case <-d.stop:
+		}
+	case "fail":
+		w.WriteHeader(http.StatusInternalServerError)
+	case "reject":
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	case "stream":
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = io.WriteString(w, "{\"progress\": 0.5}\n{\"result\": {\"undone\": true}}\n")
+	case "accept": // and complete at once, be that before the 202 has been read
+		w.WriteHeader(http.StatusAccepted)
+		client := http.Client{Timeout: sqlWithin}
+		resp, err := client.Post(*c.Task.PingURL+"/complete", "application/json", strings.NewReader(`{"result": {"undone": true}}`)) //nolint:noctx // it has a time limit
+		if err != nil {
+			panic(err)
+		}
+		_ = resp.Body.Close()
+	default:
+		_, _ = io.WriteString(w, say)
+	}
+}
+
+// calls lists what came for a task.
+func (d *desk) calls(id int64) (of []call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.came {
+		if c.Task.ID == id {
+			of = append(of, c)
+		}
+	}
+	return of
+}
+
+// phases lists for what they came.
+func (d *desk) phases(id int64) (of []string) {
+	for _, c := range d.calls(id) {
+		of = append(of, c.Phase)
+	}
+	return of
+}
+
+// agent starts an agent whose type "work" is asked, run and undone at the desk.
+func (d *desk) agent(name string) *harness.Agent {
+	d.t.Helper()
+	target := fmt.Sprintf("webhook {\n    url = %q\n    cancel_grace = \"0s\"\n  }", d.url)
+	return d.declare(name, fmt.Sprintf(`timeout = "4s"
+  check {
+    timeout = "4s"
+    %s
+  }
+  %s
+  rollback {
+    timeout   = "30s"
+    heartbeat = "2s"
+    retry {
+      limit = 1
+      min   = "10ms"
+    }
+    %s
+  }`, target, target, strings.Replace(target, "cancel_grace", "async = true\n    cancel_grace", 1)))
+}
+
+// declare starts an agent with a type "work".
+func (d *desk) declare(name, work string) *harness.Agent {
+	d.t.Helper()
+	return harness.StartAgent(d.t, harness.AgentOptions{
+		Name: name, Store: d.store, Agent: fmt.Sprintf("  presence = %q\n  poll = \"200ms\"\n  drain = \"1s\"", presence),
+		Config: "task \"work\" {\n  retry {\n    limit = 1\n    min = \"10ms\"\n  }\n  " + work + "\n}",
+	})
+}
+
+// enqueue makes a task.
+func (d *desk) enqueue(payload string) (id int64) {
+	d.t.Helper()
+	var made struct{ ID int64 }
+	text := harness.MustRun(d.t, nil, "enqueue", "work", "--payload", payload, "-o", "json", "--store", d.store)
+	require.NoError(d.t, json.Unmarshal([]byte(text), &made), text)
+	return made.ID
+}
+
+// wish has an operator's wish done to a task by SQL.
+func (d *desk) wish(verb string, id int64) {
+	d.t.Helper()
+	if d.onSQLite() {
+		d.exec(`INSERT INTO ` + verb + ` (id) VALUES (` + strconv.FormatInt(id, 10) + `)`)
+		return
+	}
+	d.exec(`SELECT leasehold.` + verb + `(` + strconv.FormatInt(id, 10) + `)`)
+}
+
+func (d *desk) onSQLite() bool { return strings.HasPrefix(d.store, "sqlite:") }
+
+// exec runs SQL in the store.
+func (d *desk) exec(query string) {
+	d.t.Helper()
+	driver, source := "pgx", d.store
+	if file, ok := strings.CutPrefix(d.store, "sqlite:"); ok {
+		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"
+	}
+	db, err := sql.Open(driver, source)
+	require.NoError(d.t, err)
+	defer func() { require.NoError(d.t, db.Close()) }()
+	_, err = db.ExecContext(d.t.Context(), query)
+	require.NoError(d.t, err, query)
+}
+
+// shown is a task as `task show` has it.
+type shown struct {
+	State, Error string
+	Fence        int64
+	Result       json.RawMessage
+	History      []struct {
+		Phase, Outcome, Error string
+		Attempt               int
+		Result                json.RawMessage
+	}
+}
+
+func (d *desk) show(id int64) (s shown) {
+	d.t.Helper()
+	text := harness.MustRun(d.t, nil, "task", "show", strconv.FormatInt(id, 10), "-o", "json", "--store", d.store)
+	require.NoError(d.t, json.Unmarshal([]byte(text), &s), text)
+	return s
+}
+
+// becomes waits until the task is in that state.
+func (d *desk) becomes(id int64, state string) (s shown) {
+	d.t.Helper()
+	harness.Until(d.t, workWithin, fmt.Sprintf("task %d is %s", id, state), func() bool {
+		s = d.show(id)
+		return s.State == state
+	})
+	return s
+}
+
+// awaits waits until so many requests of that phase have come for the task.
+func (d *desk) awaits(id int64, phase string, n int) {
+	d.t.Helper()
+	harness.Until(d.t, workWithin, fmt.Sprintf("task %d is at its %s", id, phase), func() bool {
+		return strings.Count(strings.Join(d.phases(id), " "), phase) >= n
+	})
+}
+
+// TestCheck: what is done already is not run, what is not is, and a check that fails is an attempt that has failed, which
+// leaves nothing to undo.
+func TestCheck(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		done := d.enqueue(`{"check": ["{\"done\": true, \"result\": {\"by\": \"another\"}}"]}`)
+		open := d.enqueue(`{"check": ["{\"done\": false}"]}`)
+		silent := d.enqueue(`{"check": ["ok"], "run": ["reject"], "rollback": ["ok"]}`)
+		bad := d.enqueue(`{"check": ["fail"]}`)
+
+		s := d.becomes(done, "succeeded")
+		require.JSONEq(t, `{"by": "another"}`, string(s.Result))
+		require.Equal(t, []string{"check"}, d.phases(done))
+		d.becomes(open, "succeeded")
+		require.Equal(t, []string{"check", "run"}, d.phases(open))
+		calls := d.calls(open)
+		require.Equal(t, fmt.Sprintf("task_%d_check_%d", open, calls[0].Task.Fence), calls[0].ID)
+		require.Equal(t, fmt.Sprintf("task_%d", open), calls[1].ID)
+		require.Equal(t, calls[0].Task.Fence, calls[1].Task.Fence, "one attempt")
+		require.Nil(t, calls[0].Task.PingURL)
+		require.NotNil(t, calls[1].Task.PingURL)
+		d.becomes(silent, "rolled_back")
+		require.Equal(t, []string{"check", "run", "rollback"}, d.phases(silent), "no check comes before a rollback")
+
+		s = d.becomes(bad, "failed")
+		require.Contains(t, s.Error, "attempt 2 of 2 failed: check: answered 500")
+		require.Equal(t, []string{"check", "check"}, d.phases(bad))
+		require.Len(t, s.History, 2)
+		a.Drain(t)
+	})
+}
+
+// TestRollbackByWebhook: what has failed for the last time is undone, by a request that says why.
+func TestRollbackByWebhook(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		const payload = `{"run": ["fail"]}`
+		id := d.enqueue(payload)
+		s := d.becomes(id, "rolled_back")
+		require.Equal(t, []string{"check", "run", "check", "run", "rollback"}, d.phases(id))
+		calls := d.calls(id)
+		undo := calls[4]
+		require.Equal(t, fmt.Sprintf("task_%d_rollback", id), undo.ID)
+		require.Greater(t, undo.Task.Fence, calls[3].Task.Fence)
+		require.Equal(t, 1, undo.Task.Attempt, "counted anew")
+		require.JSONEq(t, payload, string(undo.Data))
+		require.Equal(t, "failed", undo.Task.Outcome)
+		require.Equal(t, "null", string(undo.Task.Result))
+		require.Equal(t, "rollback", s.History[len(s.History)-1].Phase)
+		a.Drain(t)
+	})
+}
+
+// TestRollbackByCommand: a command finds in its environment and its input that it is to undo.
+func TestRollbackByCommand(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		dir := t.TempDir()
+		a := d.declare("agent", fmt.Sprintf(`command {
+    argv = ["sh", "-c", "echo half > made; exit 65"]
+    dir  = %q
+  }
+  rollback {
+    command {
+      argv = ["sh", "-c", "[ $LEASEHOLD_PHASE = rollback ] && rm made && cat > told"]
+      dir  = %q
+    }
+  }`, dir, dir))
+		id := d.enqueue(`{"n": 7}`)
+		d.becomes(id, "rolled_back")
+		require.NoFileExists(t, filepath.Join(dir, "made"))
+		var told call
+		text, err := os.ReadFile(filepath.Join(dir, "told"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &told), "%s", text)
+		require.Equal(t, "rejected", told.Task.Outcome)
+		require.JSONEq(t, `{"n": 7}`, string(told.Data))
+		a.Drain(t)
+	})
+}
+
+// TestCancelledPartWay: a task that is cancelled while it runs is stopped, and then undone.
+func TestCancelledPartWay(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		id := d.enqueue(`{"run": ["hang"]}`)
+		d.awaits(id, "run", 1)
+		harness.MustRun(t, nil, "task", "cancel", strconv.FormatInt(id, 10), "--store", d.store)
+		d.becomes(id, "rolled_back")
+		require.Equal(t, []string{"check", "run", "rollback"}, d.phases(id))
+		require.Equal(t, "cancelled", d.calls(id)[2].Task.Outcome)
+		a.Drain(t)
+	})
+}
+
+// TestCancelledInItsCheck: nothing was run, so there is nothing to undo.
+func TestCancelledInItsCheck(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		id := d.enqueue(`{"check": ["hang"]}`)
+		d.awaits(id, "check", 1)
+		harness.MustRun(t, nil, "task", "cancel", strconv.FormatInt(id, 10), "--store", d.store)
+		d.becomes(id, "cancelled")
+		require.Equal(t, []string{"check"}, d.phases(id))
+		a.Drain(t)
+	})
+}
+
+// TestRollbackThatHangs: one that makes no progress is stopped like any attempt, and tried again.
+func TestRollbackThatHangs(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
+		s := d.becomes(id, "rolled_back")
+		require.Equal(t, []string{"check", "run", "rollback", "rollback"}, d.phases(id))
+		var ends []string
+		for _, h := range s.History {
+			ends = append(ends, h.Phase+" "+h.Outcome)
+		}
+		require.Equal(t, []string{"run rejected", "rollback stalled", "rollback succeeded"}, ends)
+		a.Drain(t)
+	})
+}
+
+// TestRollbackThatFails is loud: in the log, and in the metrics.
+func TestRollbackThatFails(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		listens := regexp.MustCompile(`"listen":"([^"]+)"`).FindStringSubmatch(a.Tail())
+		require.NotNil(t, listens, a.Tail())
+		count := func() string {
+			client := http.Client{Timeout: sqlWithin}
+			resp, err := client.Get(listens[1] + "/metrics") //nolint:noctx // it has a time limit
+			require.NoError(t, err)
+			defer func() { _ = resp.Body.Close() }()
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			return regexp.MustCompile(`leasehold_rollbacks_failed_total.*work.*`).FindString(string(text))
+		}
+		require.Equal(t, `leasehold_rollbacks_failed_total{type="work"} 0`, count())
+		id := d.enqueue(`{"run": ["reject"], "rollback": ["fail", "reject"]}`)
+		s := d.becomes(id, "rollback_failed")
+		require.Contains(t, s.Error, "rollback attempt 2 of 2 was rejected")
+		require.Equal(t, `leasehold_rollbacks_failed_total{type="work"} 1`, count())
+		require.Regexp(t, fmt.Sprintf(`"level":"ERROR","msg":"the rollback of a task has failed[^\n]*"task":%d,"type":"work","fence":%d,[^\n]*"why":"rollback attempt 2`,
+			id, d.calls(id)[3].Task.Fence), a.Tail())
+		a.Drain(t)
+	})
+}
+
+// TestRollbackGoesOnByItself: a rollback may stream, or be accepted and completed, as a run may.
+func TestRollbackGoesOnByItself(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		for _, way := range []string{"stream", "accept"} {
+			id := d.enqueue(fmt.Sprintf(`{"run": ["reject"], "rollback": [%q]}`, way))
+			s := d.becomes(id, "rolled_back")
+			require.Equal(t, []string{"check", "run", "rollback"}, d.phases(id))
+			require.Contains(t, []string{"", "null"}, string(s.Result), "the run had none")
+			require.JSONEq(t, `{"undone": true}`, string(s.History[len(s.History)-1].Result), way)
+		}
+		a.Drain(t)
+	})
+}
+
+// TestWhatRollbacksWorkOn: the state before the change, as the producer knew it, or as the run has left it.
+func TestWhatRollbacksWorkOn(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		schema := "leasehold."
+		if d.onSQLite() {
+			schema = ""
+		}
+		d.exec(`INSERT INTO ` + schema + `task (type, payload, rollback_payload) VALUES ('work', '{"run": ["reject"]}', '{"zone": "az1"}')`)
+		d.becomes(1, "rolled_back")
+		require.JSONEq(t, `{"zone": "az1"}`, string(d.calls(1)[2].Data))
+
+		const result = `{"rollback": {"zone": "az2"}, "moved": true}`
+		id := d.enqueue(fmt.Sprintf(`{"run": [%q]}`, result))
+		d.becomes(id, "succeeded")
+		d.wish("rollback", id)
+		s := d.becomes(id, "rolled_back")
+		undo := d.calls(id)[2]
+		require.JSONEq(t, `{"zone": "az2"}`, string(undo.Data))
+		require.Equal(t, "succeeded", undo.Task.Outcome)
+		require.JSONEq(t, result, string(undo.Task.Result))
+		require.JSONEq(t, result, string(s.Result), "it stays the run's")
+		a.Drain(t)
+	})
+}
+
+// TestRetriedByAnOperator: what was undone is run again, as new work, and undone again.
+func TestRetriedByAnOperator(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("agent")
+		id := d.enqueue(`{"run": ["reject", "ok"]}`)
+		d.becomes(id, "rolled_back")
+		d.wish("retry", id)
+		d.becomes(id, "succeeded")
+		d.wish("rollback", id)
+		d.becomes(id, "rolled_back")
+		var ids []string
+		fence := int64(0)
+		for _, c := range d.calls(id) {
+			require.GreaterOrEqual(t, c.Task.Fence, fence, "it never falls")
+			fence = c.Task.Fence
+			if c.Phase != "check" {
+				ids = append(ids, c.ID)
+			}
+		}
+		name := fmt.Sprintf("task_%d", id)
+		require.Equal(t, []string{name, name + "_rollback", name + "_r1", name + "_r1_rollback"}, ids)
+		a.Drain(t)
+	})
+}
+
+// TestAgentIsKilledInARollback: another goes on with it, by an attempt with a higher fence.
+func TestAgentIsKilledInARollback(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a := d.agent("killed")
+		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
+		d.awaits(id, "rollback", 1)
+		a.Kill(t)
+		other := d.agent("other")
+		s := d.becomes(id, "rolled_back")
+		calls := d.calls(id)
+		require.Equal(t, []string{"check", "run", "rollback", "rollback"}, d.phases(id))
+		require.Greater(t, calls[3].Task.Fence, calls[2].Task.Fence)
+		require.Equal(t, calls[2].ID, calls[3].ID, "the same work")
+		require.Equal(t, 2, calls[3].Task.Attempt)
+		require.Equal(t, "rejected", calls[3].Task.Outcome, "why it is undone has not changed")
+		require.Equal(t, "lost", s.History[1].Outcome)
+		other.Drain(t)
+	})
+}
+
+// TestAgentIsFrozenInACheck: its check is dead before others have the task, which they ask anew.
+func TestAgentIsFrozenInACheck(t *testing.T) {
+	for name, store := range failStopStores(t) {
+		t.Run(name, func(t *testing.T) {
+			d, dir := &desk{t: t, store: store}, t.TempDir()
+			const check = `[ -e pid ] && exit 0; echo $$ > tmp; mv tmp pid; exec sleep 1000`
+			work := fmt.Sprintf("check {\n    timeout = \"1m\"\n    command {\n      argv = [\"sh\", \"-c\", %q]\n      dir = %q\n    }\n  }\n"+
+				"  command {\n    argv = [\"touch\", \"ran\"]\n    dir = %q\n  }", check, dir, dir)
+			a := d.declare("frozen", work)
+			id := d.enqueue(`{}`)
+			pid := 0
+			harness.Until(t, workWithin, "the check runs", func() bool {
+				text, err := os.ReadFile(filepath.Join(dir, "pid"))
+				if err != nil {
+					return false
+				}
+				pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+				return err == nil
+			})
+			other := d.declare("other", work)
+			a.Signal(t, syscall.SIGSTOP)
+			s := d.becomes(id, "succeeded")
+			require.Zero(t, living([]int{pid}))
+			require.FileExists(t, filepath.Join(dir, "ran"))
+			require.Equal(t, "lost", s.History[0].Outcome)
+			a.Signal(t, syscall.SIGCONT)
+			a.Drain(t)
+			other.Drain(t)
+			require.Len(t, d.show(id).History, 2)
+		})
+	}
+}
