@@ -218,10 +218,11 @@ func (l *Lease) OnMove(f func()) {
 	l.moved = f
 }
 
-// Left is what remains until the task's own deadline, all attempts together; ok is false where it has none.
+// Left is what remains until the task's own deadline, all attempts together; ok is false where it has none, as every
+// rollback.
 func (l *Lease) Left() (left time.Duration, ok bool) {
 	d := l.task.Deadline
-	return d.Sub(l.storeNow()), !d.IsZero()
+	return d.Sub(l.storeNow()), !d.IsZero() && l.phase != task.Rollback
 }
 
 // KillIn is how long from now everything of a subprocess must be dead: KillMargin before the lease's end, which is the

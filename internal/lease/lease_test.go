@@ -84,6 +84,8 @@ func TestRollbackHeedsNoDeadline(t *testing.T) {
 		l := lease.New(t.Context(), row, &policy, clock, clock.Now(), nil)
 		defer l.Close()
 		require.Equal(t, policy.Timeout, l.Remaining())
+		_, ok := l.Left()
+		require.False(t, ok)
 		l.Start()
 		pass(policy.Timeout - time.Millisecond)
 		require.Nil(t, l.Cause())

@@ -159,7 +159,7 @@ func (e *Engine) report(row *task.Task, s Settlement) {
 	switch {
 	case s.Outcome.Verdict == task.Succeeded:
 		level = slog.LevelDebug
-	case s.Next.State.Waiting():
+	case s.Next.State.Waiting() && s.Next.State.Phase() == s.Phase: // else it is given up, and to be undone
 		level = slog.LevelInfo
 	}
 	ctx := context.Background()

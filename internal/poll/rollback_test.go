@@ -64,6 +64,20 @@ func TestWhatFailsIsRolledBack(t *testing.T) {
 	})
 }
 
+// The deadline is the task's: what is late is undone all the same.
+func TestWhatIsPastItsDeadlineIsRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		r := newRig(t, store, undoable, func(r *rig) {
+			r.opts.Types[0].Policy.Deadline = 2 * time.Second
+		}, byPhase(takes(time.Hour), ends(task.Succeeded)))
+		id := r.insert(1)
+		after(10 * time.Second)
+		r.all(id, task.StateRolledBack, 2)
+		require.Equal(t, task.TimedOut, r.get(id[0]).Cause)
+		r.drain()
+	})
+}
+
 func TestATypeWithoutARollbackClaimsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), takes(time.Hour)))
