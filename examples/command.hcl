@@ -15,4 +15,11 @@ task "video.resize" {
     stop_signal = "TERM"
     stop_grace  = "10s"
   }
+
+  # Where it fails for good or is cancelled, nothing half done stays behind.
+  rollback {
+    command {
+      argv = ["rm", "-f", "${task.data.file}.small.mp4"]
+    }
+  }
 }

@@ -10,7 +10,15 @@ task "invoice.send" {
     backoff = "exponential"
     min     = "2s"
     max     = "5m"
-    on      = ["failed", "lost"] # what timed out may have been sent: somebody has to look
+  }
+
+  # What timed out may have been sent. So before each attempt the application is asked whether it was: {"done": true}, and
+  # the task has succeeded without being run.
+  check {
+    timeout = "5s"
+    webhook {
+      url = "http://127.0.0.1:8080/sent/${task.data.invoice}"
+    }
   }
 
   webhook {
@@ -36,5 +44,19 @@ task "crm.update" {
     method          = "PUT"
     body            = "payload"
     idempotency_key = true
+  }
+
+  # Where that fails for good, is cancelled part-way, or is rolled back by somebody, the endpoint gets what stood there
+  # before: the row's rollback_payload.
+  rollback {
+    retry {
+      limit = 5
+    }
+    webhook {
+      url             = "http://127.0.0.1:8080/crm"
+      method          = "PUT"
+      body            = "payload"
+      idempotency_key = true
+    }
   }
 }
