@@ -52,6 +52,40 @@ func TestDivideGivesAllItCan(t *testing.T) {
 	})
 }
 
+// What a lane needs is shared by its runs and its rollbacks; a phase whose target is in doubt gets its trial, and no more.
+func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		typ := &task.Type{Name: "a", Aliases: []string{"b"}, Undo: &task.Webhook{}}
+		clock := lease.ClockFunc(func() time.Duration { return 0 })
+		s := newSlots(rapid.IntRange(1, 20).Draw(t, "workers"), []*task.Type{typ}, clock, telemetry.NewMetrics(prometheus.NewRegistry()))
+		l := s.lanes[0]
+		l.running = rapid.IntRange(0, s.workers-1).Draw(t, "running")
+		s.running, l.turn = l.running, rapid.IntRange(0, 4).Draw(t, "turn")
+		room := map[task.Phase]int{
+			task.Run: rapid.IntRange(-1, 2).Draw(t, "runs"), task.Rollback: rapid.IntRange(-1, 2).Draw(t, "rollbacks"),
+		}
+		asked, most := map[task.Phase]int{}, map[task.Phase]int{}
+		for _, a := range s.wants(0, maxClaim, func(_ *lane, p task.Phase) int { return room[p] }) {
+			require.Positive(t, a.n)
+			asked[a.source.phase] += a.n
+		}
+		free := s.workers - s.running
+		for phase, n := range room {
+			most[phase] = free
+			if n >= 0 {
+				most[phase] = min(n, free)
+			}
+			require.LessOrEqual(t, asked[phase], most[phase])
+		}
+		require.LessOrEqual(t, asked[task.Run]+asked[task.Rollback], free)
+		if room[task.Run] < 0 && room[task.Rollback] < 0 {
+			require.Equal(t, free, asked[task.Run]+asked[task.Rollback], "all that is free")
+			require.InDelta(t, asked[task.Run], asked[task.Rollback], 2, "alike")
+		}
+		require.Equal(t, most[task.Run]+most[task.Rollback] > 0, asked[task.Run]+asked[task.Rollback] > 0, "something, where something may be")
+	})
+}
+
 func TestAheadIsBoundedInBytes(t *testing.T) {
 	var types []*task.Type
 	for _, name := range []string{"a", "b", "c", "d"} {
