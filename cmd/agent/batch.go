@@ -175,13 +175,16 @@ func readBatch(ctx context.Context, s ops.Batches, id task.BatchID) (batchShown,
 		return batchShown{}, err
 	}
 	shown := batchShown{info, []ops.FailureGroup{}}
-	if info.Failed+info.RollbackFailed > 0 {
+	if troubles(info) > 0 {
 		if shown.Failures, err = s.BatchFailures(call, id, failuresShown); err != nil {
 			return batchShown{}, err
 		}
 	}
 	return shown, nil
 }
+
+// troubles is how often something of a batch went wrong for good.
+func troubles(b *ops.BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
 
 // showBatch writes all that is known of a batch.
 func (a *app) showBatch(w io.Writer, s batchShown) error {

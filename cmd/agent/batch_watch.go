@@ -168,7 +168,7 @@ func (w *watching) tell(ctx context.Context, changed bool) error {
 
 // learnFailures asks what went wrong, if more has since. What cannot be had is left out: it is only shown beside.
 func (w *watching) learnFailures(ctx context.Context, most int) {
-	n := w.last.Failed + w.last.RollbackFailed
+	n := troubles(w.last)
 	if n == w.failed || time.Since(w.asked) < watchFailures && w.last.EndedAt == nil {
 		return
 	}
