@@ -24,6 +24,7 @@ func batchOpsChecks() []Check {
 		{"cancel of one whose rows have all ended", with(batchCancelLate)},
 		{"cancel of rows of which something may be at work", with(batchCancelOverhanging)},
 		{"operations that wait keep no other", with(batchOpsFair)},
+		{"what is wanted of a batch wakes who listens", with(batchOpsWake)},
 	}, batchRetryChecks(), batchRollbackChecks(), batchFailureChecks())
 }
 
@@ -278,4 +279,37 @@ func batchOpsFair(t testing.TB, h NewHarness) {
 	r.settled(finish(held))
 	r.over()
 	r.stands(first, ops.BatchSucceeded)
+}
+
+func batchOpsWake(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	o := r.twin()
+	news, stop := r.hear()
+	defer stop()
+	r.await(news, poll.Asked)
+	for _, way := range []string{"Go", "SQL"} {
+		id, _ := r.batchOf(2, ops.BatchRequest{Open: true})
+		r.runAll(task.StateFailed)
+		hears := func(f func()) {
+			t.Helper()
+			drain(news)
+			f()
+			r.await(news, poll.Asked)
+		}
+		if way == "Go" {
+			hears(func() { _, err := o.h.SealBatch(r.ctx, id); require.NoError(t, err) })
+		} else {
+			hears(func() {
+				require.NoError(t, o.inOne(func(p Producer) error { _, err := p.SealBatch(r.ctx, id); return err }))
+			})
+		}
+		r.fold()
+		hears(func() { o.gets(o.bulks("retry")[way], id, "alice", "retrying") })
+		r.steps()
+		hears(func() { o.gets(o.bulks("cancel")[way], id, "alice", "cancelling") })
+		hears(func() { o.gets(o.bulks("rollback")[way], id, "alice", "rolling_back") })
+		r.over()
+		r.undoAll()
+		r.over()
+	}
 }

@@ -82,6 +82,7 @@ func newParts() []part {
 		{"rollback", rollbackChecks()},
 		{"batch", batchChecks()},
 		{"batch_ops", batchOpsChecks()},
+		{"batch_races", batchRaceChecks()},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -207,6 +208,7 @@ func (p *Producer) Commit(context.Context) error {
 	}
 	for _, b := range p.seals {
 		b.Sealed = true
+		p.s.tell(poll.Asked)
 	}
 	p.close()
 	return nil

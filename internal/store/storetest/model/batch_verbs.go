@@ -71,6 +71,7 @@ func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) 
 			return string(s.survey(b).State), false, nil
 		}
 		b.Sealed = true
+		s.tell(poll.Asked)
 		return ops.BatchSealed, false, nil
 	})
 }
@@ -117,7 +118,7 @@ func (s *Store) stop(b *Batch, verb, by string, now time.Time) {
 	b.Wish, b.WishBy, b.ByFailure = verb, by, by == onFailure
 	s.supersede(b)
 	s.operations = append(s.operations, &Operation{Verb: verb, Batch: b.ID, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
-	s.tell(poll.Due)
+	s.tell(poll.Asked)
 }
 
 func (s *Store) supersede(b *Batch) {
@@ -141,6 +142,7 @@ func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (str
 		}
 		s.reopen(b)
 		s.operations = append(s.operations, &Operation{Verb: verbRetry, Batch: id, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
+		s.tell(poll.Asked)
 		return ops.BatchRetrying, true, nil
 	})
 }

@@ -1,0 +1,307 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+func batchDeathChecks() []Check {
+	return []Check{
+		{"killed between the last settlement and the row that tells", with(killedBeforeEnd)},
+		{"killed in a rollback", with(killedUndoing)},
+		{"killed in a step", with(killedStepping)},
+		{"retry of a row whose retention is nearly over", with(retryNearlyGone)},
+		{"retry of a row that is being removed", with(retryGoing)},
+		{"retry of a batch whose rows are being removed", with(retryBatchGoing)},
+		{"rollback of a batch half of which is being removed", with(rollbackGoing)},
+	}
+}
+
+func killedBeforeEnd(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	n := 0
+	for _, settling := range r.Failpoints() {
+		for _, folding := range r.h.BatchFailpoints() {
+			id, _ := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+			n++
+			dies := r.twin()
+			rows := dies.claim(wantOf(kind, task.Run, 2))
+			dies.settled(finish(rows[0]))
+			dies.crashing(settling, func() error {
+				_, err := dies.Settle(r.ctx, dies.session, []poll.Settlement{finish(rows[1])})
+				return err
+			})
+			dies.crashing(folding, func() error { _, err := dies.h.Fold(r.ctx, 10); return err })
+			require.NoError(t, dies.Leave(r.ctx, dies.session))
+			for _, s := range r.sweep(10) { // where it died before it had settled
+				end := ended(s.Task, task.Lost, task.StateFailed)
+				end.RanFence = s.RanFence
+				r.settled(end)
+			}
+			r.fold()
+			require.True(t, r.look(id).State.Ended(), "%s, %s", settling, folding)
+			require.Len(t, r.finished("told"), n, "%s, %s", settling, folding)
+		}
+	}
+}
+
+func killedUndoing(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id, all := r.batch(ops.BatchRequest{FinishType: "told"}, ops.Request{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
+	row := r.claimOne(kind, task.Run)
+	done := finish(row)
+	done.Outcome.Result = raw(`{"moved":3}`)
+	r.settled(done)
+	r.fold()
+	r.wants("rollback", id, "rolling_back")
+	r.over()
+	fence := row.Fence
+	var late []poll.Settlement
+	var dead []*opsRig
+	for attempt := 1; attempt <= 3; attempt++ {
+		dies := r.twin()
+		back := dies.claimOne(kind, task.Rollback)
+		require.Equal(t, attempt, back.Attempt)
+		require.Greater(t, back.Fence, fence)
+		fence = back.Fence
+		require.Equal(t, task.Succeeded, back.Cause)
+		sameOr(t, raw(`{"moved":3}`), back.Result, "the run's result")
+		sameOr(t, raw(`{"was":"az1"}`), back.RollbackPayload, "rollback payload")
+		late, dead = append(late, ended(back, task.Succeeded, task.StateRolledBack)), append(dead, dies)
+		r.Advance(t, later) // its agent says nothing more
+		r.present()
+		swept := r.sweep(10)
+		require.Len(t, swept, 1)
+		require.Equal(t, task.StateRollbackRunning, swept[0].State)
+		end := ended(swept[0].Task, task.Lost, task.StateRollbackPending)
+		end.RanFence = swept[0].RanFence
+		end.Next.Attempt = attempt
+		r.settled(end)
+		r.stands(id, ops.BatchRollingBack)
+	}
+	back := r.claimOne(kind, task.Rollback)
+	require.Equal(t, 4, back.Attempt)
+	for i, o := range dead {
+		got, err := o.Settle(r.ctx, o.session, late[i:i+1])
+		require.NoError(t, err)
+		require.Equal(t, same(lease.Lost, 1), got, "who died comes too late")
+	}
+	r.settled(ended(back, task.Succeeded, task.StateRolledBack))
+	r.over()
+	r.in(task.StateRolledBack, all...)
+	r.stands(id, ops.BatchRolledBack)
+	require.Len(t, r.get(all[0]).History, 5)
+	require.Len(t, r.finished("told"), 2, "one for each round")
+}
+
+func killedStepping(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	told := 0
+	for _, point := range r.h.BatchFailpoints() {
+		id, all := r.batchOf(6, ops.BatchRequest{FinishType: "told"})
+		rows := r.claim(wantOf(kind, task.Run, 4))
+		r.settled(finish(rows[0]), finish(rows[1]), ended(rows[2], task.Failed, task.StateFailed), finish(rows[3]))
+		crashes := func() {
+			t.Helper()
+			for range 12 {
+				r.crashing(point, func() error { _, err := r.h.Step(r.ctx, 2); return err })
+				r.step(1)
+				r.reckoned(r.look(id))
+			}
+		}
+		r.crashing(point, func() error { _, err := r.h.RollbackBatch(r.ctx, id, "alice", false); return err })
+		r.wants("rollback", id, "rolling_back")
+		crashes()
+		r.in(task.StateRollbackPending, all[:4]...)
+		r.in(task.StateCancelled, all[4:]...)
+		for i, row := range all[:4] {
+			require.Equal(t, rows[i].Fence+2, r.get(row).Fence, point)
+			require.Len(t, r.get(row).History, 1, point)
+		}
+		r.undoAll()
+		r.over()
+		r.stands(id, ops.BatchRolledBack)
+		r.crashing(point, func() error { _, err := r.h.RetryBatch(r.ctx, id, "alice"); return err })
+		r.wants("retry", id, "retrying")
+		crashes()
+		r.in(task.StatePending, all[2])
+		require.Equal(t, 1, r.get(all[2]).Round)
+		r.runAll(task.StateSucceeded)
+		r.over()
+		require.Equal(t, 1, r.look(id).Round, point)
+		told += 2
+		require.Len(t, r.finished("told"), told, point)
+	}
+}
+
+func retryNearlyGone(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+	of, all := r.batchOf(1, ops.BatchRequest{})
+	r.runAll(task.StateFailed)
+	r.fold()
+	r.Advance(t, 7*day-time.Hour)
+	r.present()
+	r.maintain(7 * day)
+	r.did(became(task.StatePending), r.h.Retry, id, "alice")
+	r.did(became(task.StatePending), r.h.Retry, all[0], "alice")
+	r.Advance(t, 3*day)
+	r.present()
+	r.maintain(7 * day)
+	for _, row := range []task.ID{id, all[0]} {
+		got := r.get(row)
+		require.Equal(t, task.StatePending, got.State)
+		require.Len(t, got.History, 1, "all that there is of it stays")
+	}
+	require.Len(t, r.runAll(task.StateFailed), 2)
+	r.fold()
+	r.Advance(t, 6*day)
+	r.maintain(7 * day)
+	require.Len(t, r.get(id).History, 1, "its last attempt is told by the archive")
+	require.Equal(t, 1, r.stands(of, ops.BatchFailed).Round)
+	r.Advance(t, 3*day)
+	r.maintain(7 * day)
+	r.gone(id)
+	r.gone(all[0])
+}
+
+func retryGoing(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	agents := []*opsRig{r, r.twin(), r.twin()}
+	var all []task.ID
+	for range 9 {
+		all = append(all, r.standing(ops.Request{Type: kind}, task.StateFailed, true))
+	}
+	r.Advance(t, 10*day)
+	r.present()
+	retried := make([]error, len(all))
+	atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+		if o == agents[2] {
+			for range 3 {
+				if _, err := o.Maintain(ctx, 7*day); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for i, id := range all {
+			if (i%2 == 0) != (o == agents[0]) {
+				continue
+			}
+			_, retried[i] = o.h.Retry(ctx, id, "alice")
+			if retried[i] != nil && !errors.Is(retried[i], ops.ErrNoTask) && !errors.As(retried[i], new(*ops.RefusedError)) {
+				return retried[i]
+			}
+		}
+		return nil
+	})
+	r.maintain(7 * day)
+	for i, id := range all {
+		if retried[i] != nil {
+			r.gone(id)
+			continue
+		}
+		got := r.get(id)
+		require.Equal(t, task.StatePending, got.State)
+		require.Len(t, got.History, 1)
+		require.Len(t, r.list(ops.Filter{Type: kind, Before: id + 1, Limit: 1}), 1)
+	}
+}
+
+// removed has one agent do something while another removes what is past its retention.
+func (r *opsRig) removed(o *opsRig, do func(ctx context.Context) error) (err error) {
+	r.t.Helper()
+	atOnce([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) error {
+		if a == r {
+			err = do(ctx)
+			return nil
+		}
+		for range 3 {
+			if _, err := a.Maintain(ctx, 7*day); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+func retryBatchGoing(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	o := r.twin()
+	for range 4 {
+		id, all := r.batchOf(4, ops.BatchRequest{})
+		r.runAll(task.StateFailed)
+		r.fold()
+		r.Advance(t, 10*day)
+		r.present()
+		var answer string
+		err := r.removed(o, func(ctx context.Context) (err error) {
+			answer, err = r.h.RetryBatch(ctx, id, "alice")
+			return err
+		})
+		r.maintain(7 * day)
+		if errors.Is(err, ops.ErrNoBatch) {
+			for _, row := range all {
+				r.gone(row)
+			}
+			continue
+		}
+		require.NoError(t, err)
+		if answer == string(ops.BatchFailed) {
+			continue // they had gone, and there was nothing left to retry
+		}
+		require.Equal(t, ops.BatchRetrying, answer)
+		n := r.steps()
+		require.Len(t, r.runAll(task.StateSucceeded), n)
+		r.over()
+		got := r.look(id)
+		require.True(t, got.State.Ended())
+		require.EqualValues(t, n, got.Succeeded)
+		require.EqualValues(t, 4, got.Total)
+	}
+}
+
+func rollbackGoing(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	o := r.twin()
+	for range 4 {
+		id, all := r.batchOf(4, ops.BatchRequest{})
+		for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
+			r.settled(finish(row))
+		}
+		r.Advance(t, 5*day)
+		r.present()
+		for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
+			r.settled(finish(row))
+		}
+		r.fold()
+		r.Advance(t, 4*day)
+		r.present()
+		err := r.removed(o, func(ctx context.Context) error {
+			_, err := r.h.RollbackBatch(ctx, id, "alice", false)
+			return err
+		})
+		if err != nil {
+			refusal(t, "Go", err, "2", "4", "force")
+			require.Equal(t, ops.BatchSucceeded, r.look(id).State, "nothing has changed")
+			r.in(task.StateSucceeded, all[2:]...)
+			continue
+		}
+		r.maintain(7 * day)
+		require.Equal(t, 4, r.steps(), "it was not refused, so all of it is there")
+		r.undoAll()
+		r.over()
+		r.in(task.StateRolledBack, all...)
+		r.stands(id, ops.BatchRolledBack)
+	}
+}
