@@ -65,6 +65,9 @@ func (t *tx) removeFinished(before string, from *string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("encode task ids: %w", err)
 	}
+	if _, err := t.exec(oldOfBatches, string(list)); err != nil {
+		return 0, err
+	}
 	if _, err := t.exec(oldAttempts, string(list)); err != nil {
 		return 0, err
 	}
@@ -102,6 +105,8 @@ const (
 	oldQuery = "SELECT id, finished_at FROM task_archive INDEXED BY task_archive_finished WHERE finished_at < ? AND finished_at >= ?" +
 		" AND (batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE id = batch_id AND ended_at IS NULL))" +
 		" ORDER BY finished_at LIMIT ?"
+	oldOfBatches = "UPDATE batch SET removed = removed + gone.n FROM (SELECT batch_id, count(*) AS n FROM task_archive" +
+		" WHERE id IN (SELECT value FROM json_each(?)) AND batch_id IS NOT NULL GROUP BY batch_id) AS gone WHERE gone.batch_id = batch.id"
 	oldAttempts = "DELETE FROM attempt WHERE task_id IN (SELECT value FROM json_each(?))"
 	oldTasks    = "DELETE FROM task_archive WHERE id IN (SELECT value FROM json_each(?))"
 	oldBatches  = "SELECT id FROM batch INDEXED BY batch_ended WHERE ended_at < ?" +

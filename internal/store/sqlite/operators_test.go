@@ -15,7 +15,7 @@ import (
 )
 
 func TestOperatorsAndBatchesConform(t *testing.T) {
-	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) }, "undo", "retry", "rollback", "batch")
+	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) })
 }
 
 // producer is a transaction in which an application inserts.

@@ -131,6 +131,7 @@ type settling struct {
 	session  task.Session
 	answers  []lease.Answer
 	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
+	applied  []*poll.Settlement     // in their order
 	due      bool                   // a row was released that is due at once
 }
 
@@ -156,6 +157,7 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	}
 	if n == 1 {
 		b.answers[i] = lease.Applied
+		b.applied = append(b.applied, e)
 		return b.remember(e)
 	}
 	var ended, ours bool
@@ -243,6 +245,9 @@ func (b *settling) remember(e *poll.Settlement) error {
 
 // finish ends the call: what is in the archive leaves the hot table, and idle agents learn of what is due.
 func (b *settling) finish() error {
+	if err := b.tally(); err != nil {
+		return err
+	}
 	if len(b.archived) > 0 {
 		ids := make([]task.ID, 0, len(b.archived))
 		for id := range b.archived {

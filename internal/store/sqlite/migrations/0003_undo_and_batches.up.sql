@@ -18,8 +18,8 @@ CREATE INDEX task_archive_batch_unwell ON task_archive (batch_id) WHERE batch_id
 CREATE INDEX policy_undo ON policy (type) WHERE json_type(body, '$.rollback') = 'object';
 
 -- Groups of tasks. Applications insert name, on_failure, finish_type, finish_payload, labels, created_by and sealed; the
--- other columns belong to the agents. The counters are kept by the triggers below: there is one writer, so nobody waits
--- for the row.
+-- other columns belong to the agents. The counters are exact in every transaction: there is one writer, so nobody waits for
+-- the row.
 CREATE TABLE batch (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT NOT NULL DEFAULT ''
@@ -59,7 +59,7 @@ CREATE TABLE batch (
     rolled_back     INTEGER NOT NULL DEFAULT 0,
     rollback_failed INTEGER NOT NULL DEFAULT 0,
     failures        INTEGER NOT NULL DEFAULT 0, -- times that a task was given up as failed
-    attempts        INTEGER NOT NULL DEFAULT 0, -- in the history
+    attempts        INTEGER NOT NULL DEFAULT 0, -- that have ended, but silent ones
     removed         INTEGER NOT NULL DEFAULT 0  -- rows past their retention; the counters above keep them
 ) STRICT;
 
@@ -117,7 +117,8 @@ BEGIN
     SELECT RAISE(ABORT, 'id belongs to a finished task: leave it out, the table gives one');
 END;
 
--- The counters. Rows without a batch pass all of these by.
+-- A row joins its batch, if that takes any more. All that becomes of it later is counted by whoever does it, many rows at
+-- once: a trigger on what finishes would cost rows without a batch as well.
 CREATE TRIGGER task_joins_batch AFTER INSERT ON task WHEN NEW.batch_id IS NOT NULL AND NEW.fence = 0
 BEGIN
     UPDATE batch SET total = total + 1
@@ -132,40 +133,6 @@ BEGIN
         ELSE RAISE(ABORT, 'the batch is sealed: insert its rows in the transaction that creates it, or create it with sealed = false')
     END
     WHERE changes() = 0;
-END;
-
-CREATE TRIGGER task_is_undone AFTER UPDATE OF cause ON task
-WHEN NEW.batch_id IS NOT NULL AND OLD.cause IS NULL AND NEW.cause IS NOT NULL
-BEGIN
-    UPDATE batch SET undoing = undoing + 1, failures = failures + (NEW.cause <> 'cancelled') WHERE id = NEW.batch_id;
-END;
-
-CREATE TRIGGER task_finishes AFTER INSERT ON task_archive WHEN NEW.batch_id IS NOT NULL
-BEGIN
-    UPDATE batch SET
-        succeeded = succeeded + (NEW.state = 'succeeded'), failed = failed + (NEW.state = 'failed'),
-        cancelled = cancelled + (NEW.state = 'cancelled'), rolled_back = rolled_back + (NEW.state = 'rolled_back'),
-        rollback_failed = rollback_failed + (NEW.state = 'rollback_failed'), failures = failures + (NEW.state = 'failed'),
-        undoing = undoing - (NEW.state IN ('rolled_back', 'rollback_failed'))
-    WHERE id = NEW.batch_id;
-END;
-
-CREATE TRIGGER task_comes_back AFTER DELETE ON task_archive WHEN OLD.batch_id IS NOT NULL
-BEGIN
-    UPDATE batch SET
-        succeeded = succeeded - (OLD.state = 'succeeded'), failed = failed - (OLD.state = 'failed'),
-        cancelled = cancelled - (OLD.state = 'cancelled'), rolled_back = rolled_back - (OLD.state = 'rolled_back'),
-        rollback_failed = rollback_failed - (OLD.state = 'rollback_failed'),
-        undoing = undoing + (SELECT state = 'rollback_pending' FROM task WHERE id = OLD.id)
-    WHERE id = OLD.batch_id AND EXISTS (SELECT 1 FROM task WHERE id = OLD.id);
-    UPDATE batch SET removed = removed + 1
-    WHERE id = OLD.batch_id AND NOT EXISTS (SELECT 1 FROM task WHERE id = OLD.id);
-END;
-
-CREATE TRIGGER attempt_of_batch AFTER INSERT ON attempt
-WHEN (SELECT batch_id FROM task WHERE id = NEW.task_id) IS NOT NULL
-BEGIN
-    UPDATE batch SET attempts = attempts + 1 WHERE id = (SELECT batch_id FROM task WHERE id = NEW.task_id);
 END;
 
 -- The views with the new columns. Those that stand for functions come last: see 0002 about what they keep to.
@@ -260,6 +227,12 @@ BEGIN
            iif(state = 'running', ifnull(json(NEW.result), result), result), claimed_at,
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
+    UPDATE batch SET (succeeded, rolled_back, undoing, attempts) = (
+        SELECT succeeded + (task.state = 'running'), rolled_back + (task.state <> 'running'),
+               undoing - (task.state <> 'running'), attempts + 1
+        FROM task WHERE task.id = NEW.id)
+    WHERE id = (SELECT batch_id FROM task
+                WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running'));
     DELETE FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
 END;
 
@@ -279,6 +252,8 @@ BEGIN
       AND (EXISTS (SELECT 1 FROM policy WHERE hash = task.policy AND json_type(body, '$.rollback') = 'object')
            OR NEW.undo AND EXISTS (SELECT 1 FROM policy WHERE type = task.type AND json_type(body, '$.rollback') = 'object'));
     UPDATE sign SET n = n + 1 WHERE changes() > 0; -- rows that the statement before has changed
+    UPDATE batch SET undoing = undoing + 1
+    WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
 
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
@@ -291,6 +266,8 @@ BEGIN
            iif(touched, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
+    UPDATE batch SET cancelled = cancelled + 1
+    WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
     DELETE FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
 END;
 
@@ -329,6 +306,12 @@ BEGIN
     WHERE id = NEW.id AND claimed_at IS NOT NULL AND state IN ('succeeded', 'failed', 'cancelled')
       AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id)
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = done.fence - 1);
+    UPDATE batch SET (succeeded, failed, cancelled, rolled_back, rollback_failed, undoing) = (
+        SELECT succeeded - (done.state = 'succeeded'), failed - (done.state = 'failed'), cancelled - (done.state = 'cancelled'),
+               rolled_back - (done.state = 'rolled_back'), rollback_failed - (done.state = 'rollback_failed'),
+               undoing + (NEW.verb = 'rollback')
+        FROM task_archive AS done WHERE done.id = NEW.id)
+    WHERE id = (SELECT batch_id FROM task_archive WHERE id = NEW.id) AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     DELETE FROM task_archive WHERE id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE sign SET n = n + 1 WHERE changes() > 0;
 END;

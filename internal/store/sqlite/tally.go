@@ -1,0 +1,96 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// openBatchQuery tells whether there is a batch that has not ended. Where there is none no row of one can end either, and
+// rows without a batch need not be looked at.
+const openBatchQuery = "SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_open WHERE ended_at IS NULL)"
+
+// ofBatchQuery finds the rows of batches among some live ones.
+const ofBatchQuery = `
+	SELECT id, batch_id, ifnull(cause, '') FROM task
+	WHERE id IN (SELECT value FROM json_each(?)) AND batch_id IS NOT NULL`
+
+const tallyQuery = `
+	UPDATE batch SET succeeded = succeeded + ?2, failed = failed + ?3, cancelled = cancelled + ?4, rolled_back = rolled_back + ?5,
+		rollback_failed = rollback_failed + ?6, undoing = undoing + ?7, failures = failures + ?8, attempts = attempts + ?9
+	WHERE id = ?1`
+
+// tally is what changes of the counters of a batch.
+type tally struct {
+	finished                    map[task.State]int64
+	undoing, failures, attempts int64
+}
+
+// add counts the end of a hold; cause is why the row is undone from now on, if it is.
+func (c *tally) add(e *poll.Settlement, cause task.Verdict) {
+	if !e.Silent {
+		c.attempts++
+	}
+	switch next := e.Next.State; {
+	case next == task.StateRollbackPending && e.Phase != task.Rollback:
+		c.undoing++
+		if cause != task.Cancelled {
+			c.failures++
+		}
+	case next == task.StateFailed:
+		c.failures++
+	case next == task.StateRolledBack, next == task.StateRollbackFailed:
+		c.undoing--
+	}
+	if e.Next.State.Finished() {
+		c.finished[e.Next.State]++
+	}
+}
+
+// tally counts what was applied to rows of batches, once for each batch. The rows are in the hot table still.
+func (b *settling) tally() error {
+	open := false
+	if len(b.applied) == 0 {
+		return nil
+	}
+	if err := b.row([]any{&open}, openBatchQuery); err != nil || !open {
+		return err
+	}
+	ids := make([]task.ID, len(b.applied))
+	ends := make(map[task.ID]*poll.Settlement, len(b.applied))
+	for i, e := range b.applied {
+		ids[i], ends[e.ID] = e.ID, e
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return fmt.Errorf("encode task ids: %w", err)
+	}
+	tallies := map[task.BatchID]*tally{}
+	err = b.query(func(r *sql.Rows) error {
+		var id task.ID
+		var of task.BatchID
+		var cause task.Verdict
+		if err := r.Scan(numberOf[task.ID]{&id}, numberOf[task.BatchID]{&of}, textOf[task.Verdict]{&cause}); err != nil {
+			return err
+		}
+		if tallies[of] == nil {
+			tallies[of] = &tally{finished: map[task.State]int64{}}
+		}
+		tallies[of].add(ends[id], cause)
+		return nil
+	}, ofBatchQuery, string(list))
+	if err != nil {
+		return err
+	}
+	for of, c := range tallies {
+		if _, err := b.exec(tallyQuery, int64(of), c.finished[task.StateSucceeded], c.finished[task.StateFailed],
+			c.finished[task.StateCancelled], c.finished[task.StateRolledBack], c.finished[task.StateRollbackFailed],
+			c.undoing, c.failures, c.attempts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
