@@ -153,11 +153,12 @@ func wrapped(parts []string, width int) []string {
 func (w *watching) line() string {
 	b := w.last
 	done, of, _ := gone(b)
-	share := 1.0
+	far := "no tasks"
 	if of > 0 {
-		share = float64(done) / float64(of)
+		share := float64(done) / float64(of)
+		far = fmt.Sprintf("%s (%d of %d)", percent(&share), done, of)
 	}
-	parts := append([]string{fmt.Sprintf("%s%s, %s (%d of %d)", w.title(), w.notes(), percent(&share), done, of)}, w.pace.words(b)...)
+	parts := append([]string{w.title() + w.notes(), far}, w.pace.words(b)...)
 	return strings.Join(append(parts, countWords(b)...), ", ")
 }
 

@@ -64,6 +64,8 @@ func leftOver(reports []ops.Report) error {
 		return fmt.Errorf("%d of %d tasks do not exist (or their retention is over)", len(missing), len(reports))
 	case len(refused) == 1 && len(missing) == 0:
 		return fmt.Errorf("task %d: %s", refused[0].ID, refused[0].Error)
+	case len(missing) == 0:
+		return fmt.Errorf("%d of %d tasks stay as they are", len(refused), len(reports))
 	}
 	return fmt.Errorf("%d of %d tasks stay as they are, and %d do not exist", len(refused), len(reports), len(missing))
 }
