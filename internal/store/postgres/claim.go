@@ -25,6 +25,10 @@ const (
 // The rows are found and locked in a CTE that is computed once; a LIMIT in a subquery that the planner may run again
 // would take too many. The update then goes by primary key.
 //
+// Nothing of a batch that is being stopped starts. The ranges pass over what they know of; that is looked up once, and only
+// if a row of a batch comes by. What was committed since this statement began only may_start can see: it is asked once for
+// each batch, when its rows are locked.
+//
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
 WITH want AS MATERIALIZED (
@@ -33,26 +37,31 @@ WITH want AS MATERIALIZED (
     FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
 ), picked AS MATERIALIZED (
-    SELECT found.id FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
+    SELECT found.id, found.batch_id FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
-    SELECT found.id FROM want AS w CROSS JOIN LATERAL (
+    SELECT found.id, NULL FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
     ) AS found WHERE w.rollback
+), barred AS MATERIALIZED (
+    SELECT each.batch_id FROM (SELECT DISTINCT p.batch_id FROM picked AS p WHERE p.batch_id IS NOT NULL) AS each
+    WHERE NOT {schema}.may_start(each.batch_id)
 )
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
     session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
     claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
-WHERE t.id = ANY (ARRAY(SELECT id FROM picked))
+WHERE t.id = ANY (ARRAY(
+      SELECT p.id FROM picked AS p
+      WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
   AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
 RETURNING ` + rowColumns
 
 // One region: the range itself.
 const rangeText = `
-            SELECT t.id, t.run_at FROM {schema}.task AS t
+            SELECT t.id, t.run_at, t.batch_id FROM {schema}.task AS t
             WHERE t.state {states} AND t.type = w.type AND coalesce(t.region, '') = {region} AND t.priority = p.priority
               AND t.run_at <= now()
               AND (t.run_at, t.id) > (coalesce(($8::timestamptz[])[{place}], '-infinity'),
@@ -64,10 +73,15 @@ const rangeText = `
 // Several regions ($11): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
 // for the length of the statement: other claims pass over them meanwhile.
 const mergeText = `
-            SELECT each.id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place)
+            SELECT each.id, each.batch_id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL ({range}) AS each
             ORDER BY each.run_at, each.id LIMIT w.n
         `
+
+// Rows that may start.
+const startable = `IN ('pending', 'retry_pending')
+              AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
+                  SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))`
 
 const (
 	oneRegion   = false
@@ -84,7 +98,7 @@ func claimSQL(merge bool) string {
 	}
 	one = strings.NewReplacer("{region}", region, "{place}", place).Replace(one)
 	return strings.NewReplacer(
-		"{due}", strings.Replace(one, "{states}", "IN ('pending', 'retry_pending')", 1),
+		"{due}", strings.Replace(one, "{states}", startable, 1),
 		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),
 	).Replace(claimText)
 }

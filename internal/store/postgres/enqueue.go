@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,11 +15,12 @@ import (
 )
 
 const enqueueSQL = `
-INSERT INTO {schema}.task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by)
+INSERT INTO {schema}.task (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
+    batch_id, rollback_payload)
 VALUES ($1, coalesce(nullif($2::text, '')::jsonb, '{}'),
         coalesce($3::timestamptz, now() + $4::bigint * interval '1 microsecond'), $5::bigint, nullif($6::text, ''),
         nullif($7::text, ''), nullif($8::bigint, 0), nullif($9::text, '')::jsonb, nullif($10::text, ''),
-        nullif($11::text, ''))
+        nullif($11::text, ''), nullif($12::bigint, 0), nullif($13::text, '')::jsonb)
 ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id`
 
@@ -55,13 +55,9 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 }
 
 func enqueueArgs(r ops.Request) ([]any, error) {
-	var labels string
-	if len(r.Labels) > 0 {
-		body, err := json.Marshal(r.Labels)
-		if err != nil {
-			return nil, err
-		}
-		labels = string(body)
+	labels, err := labelText(r.Labels)
+	if err != nil {
+		return nil, err
 	}
 	var at *time.Time
 	if !r.RunAt.IsZero() {
@@ -69,7 +65,7 @@ func enqueueArgs(r ops.Request) ([]any, error) {
 	}
 	return []any{
 		r.Type, string(r.Payload), at, r.In.Microseconds(), int64(r.Priority), r.Key, r.Region, int64(r.MaxAttempts),
-		labels, r.Traceparent, r.CreatedBy,
+		labels, r.Traceparent, r.CreatedBy, int64(r.Batch), string(r.RollbackPayload),
 	}, nil
 }
 
@@ -83,6 +79,8 @@ func inputError(err error) error {
 		return &ops.InputError{Text: e.ConstraintName}
 	case e.Code == codeNotNull:
 		return &ops.InputError{Text: e.ColumnName + " must be given"}
+	case e.Code == codeRefused:
+		return &ops.InputError{Text: e.Message}
 	case badValue(err):
 		text := e.Message
 		if e.Detail != "" {

@@ -4,24 +4,28 @@ import (
 	"strings"
 )
 
-// Grants is the script that gives a role of an application what it needs and nothing more: to insert tasks, to enqueue,
-// to look, to call off, and what tasks do by SQL. With operator it gives also what operators do by SQL; in this version
-// there is nothing of that kind.
+// Grants is the script that gives a role of an application what it needs and nothing more: to insert tasks and batches, to
+// enqueue, to look, to call off, and what tasks do by SQL. With operator it gives also what operators do by SQL.
 func Grants(schemaName, role string, operator bool) string {
-	const producer = `-- to insert tasks, RETURNING id, to look at them, and to call them off
+	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to call tasks off
 GRANT USAGE ON SCHEMA {schema} TO {role};
-GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by),
-    SELECT (id) ON {schema}.task TO {role};
-GRANT SELECT ON {schema}.tasks TO {role};
+GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by,
+    batch_id, rollback_payload), SELECT (id) ON {schema}.task TO {role};
+GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
+    ON {schema}.batch TO {role};
+GRANT SELECT ON {schema}.tasks, {schema}.batches TO {role};
 GRANT EXECUTE ON FUNCTION
-    {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text),
-    {schema}.cancel(bigint, text) TO {role};
+    {schema}.enqueue,
+    {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
 -- for tasks themselves: signs of life, and effects that happen once
 GRANT EXECUTE ON FUNCTION
     {schema}.ping(bigint, bigint, text, jsonb, text, double precision),
     {schema}.hold(bigint, bigint), {schema}.complete(bigint, bigint, jsonb) TO {role};
 `
-	const operators = `-- --operator adds nothing in this version: there are no functions for operators yet
+	const operators = `-- for operators
+GRANT EXECUTE ON FUNCTION
+    {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
+    {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean) TO {role};
 `
 	text := producer
 	if operator {

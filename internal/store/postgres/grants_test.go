@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -29,11 +28,18 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.enqueue('a', payload => NULL, key => 'k', priority => 3, region => 'sg', max_attempts => 2,
 			labels => '{"a": "b"}', traceparent => '00-x', created_by => 'app')`,
 		`SELECT progress, message, checkpoint, cancel_asked, cancel_by, detached FROM SCHEMA.tasks WHERE id = 1`,
+		`SELECT batch_id, rollback_payload, cause, round FROM SCHEMA.tasks WHERE id = 1`,
+		`INSERT INTO SCHEMA.batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed)
+			VALUES ('move', 'rollback', 'moved', '{"to": "az2"}', '{"tenant": "acme"}', 'app', false) RETURNING id`,
+		`INSERT INTO SCHEMA.task (type, batch_id, rollback_payload) VALUES ('a', 1, '{"to": "az1"}') RETURNING id`,
+		`SELECT SCHEMA.enqueue('a', batch_id => 1, rollback_payload => '{"to": "az1"}')`,
+		`SELECT id, name, state, total, progress FROM SCHEMA.batches WHERE id = 1`,
+		`SELECT SCHEMA.seal_batch(1)`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
 	}
-	require.EqualValues(t, 3, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
+	require.EqualValues(t, 5, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
 	for _, mayNot := range []string{
 		`INSERT INTO SCHEMA.task (id, type) OVERRIDING SYSTEM VALUE VALUES (7, 'a')`,
 		`INSERT INTO SCHEMA.task (type, state) VALUES ('a', 'running')`,
@@ -58,6 +64,47 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.gone(1, 1)`,
 		`SELECT SCHEMA.length_of('{}')`,
 		`SELECT SCHEMA.length_in('{}', 'a')`,
+		`INSERT INTO SCHEMA.task (type, round) VALUES ('a', 1)`,
+		`INSERT INTO SCHEMA.task (type, cause) VALUES ('a', 'failed')`,
+		`INSERT INTO SCHEMA.batch (total) VALUES (1)`,
+		`INSERT INTO SCHEMA.batch (born) VALUES (pg_current_xact_id())`,
+		`SELECT total FROM SCHEMA.batch`,
+		`UPDATE SCHEMA.batch SET stopping = true`,
+		`INSERT INTO SCHEMA.batch_delta (batch_id, total) VALUES (1, 1)`,
+		`SELECT * FROM SCHEMA.operation`,
+		`SELECT * FROM SCHEMA.audit`,
+		`SELECT SCHEMA.retry(1)`,
+		`SELECT SCHEMA.rollback(1)`,
+		`SELECT SCHEMA.cancel_batch(1)`,
+		`SELECT SCHEMA.retry_batch(1)`,
+		`SELECT SCHEMA.rollback_batch(1)`,
+		`SELECT SCHEMA.who_asks('a')`,
+		`SELECT SCHEMA.refuse('a')`,
+		`SELECT SCHEMA.can_undo('a', 1)`,
+		`SELECT SCHEMA.undoable()`,
+		`SELECT SCHEMA.reopen(1)`,
+		`SELECT SCHEMA.make_place(now())`,
+		`SELECT SCHEMA.call_off(t, '', true) FROM SCHEMA.task AS t`,
+		`SELECT SCHEMA.call_off(NULL, '', true)`,
+		`SELECT SCHEMA.bring_back('{1}', '{now}', 'retry')`,
+		`SELECT SCHEMA.bring_back_one(NULL, 'retry')`,
+		`SELECT SCHEMA.rollback_live(NULL, '')`,
+		`SELECT SCHEMA.lock_batch(1)`,
+		`SELECT SCHEMA.operate(1, 'cancel', '', false, '')`,
+		`SELECT SCHEMA.admit(1)`,
+		`SELECT SCHEMA.may_start(1)`,
+		`SELECT SCHEMA.count_step(1, 'running', 'failed', true, true)`,
+		`SELECT SCHEMA.step(1)`,
+		`SELECT SCHEMA.step_one(NULL)`,
+		`SELECT SCHEMA.step_off(NULL, 1)`,
+		`SELECT SCHEMA.step_back('{1}', '{now}', 'retry')`,
+		`SELECT SCHEMA.step_retry(NULL, 1)`,
+		`SELECT SCHEMA.step_rollback(NULL, 1)`,
+		`SELECT SCHEMA.call_off_some(NULL, 1)`,
+		`SELECT SCHEMA.fold(1)`,
+		`SELECT SCHEMA.sum_up(1, 1)`,
+		`SELECT SCHEMA.follow_failure(NULL)`,
+		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
 		`CREATE TABLE SCHEMA.mine (id int)`,
 		`CREATE TRIGGER mine AFTER INSERT ON SCHEMA.task FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.task_inserted()`,
@@ -71,11 +118,61 @@ func TestAnApplicationsRights(t *testing.T) {
 	for _, mayNot := range []string{
 		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
 		`SELECT SCHEMA.cancel(1)`, `SELECT SCHEMA.hold(1, 1)`, `SELECT SCHEMA.complete(1, 1)`, `SELECT SCHEMA.ping(1, 1)`,
+		`INSERT INTO SCHEMA.batch (name) VALUES ('a')`, `SELECT * FROM SCHEMA.batches`, `SELECT SCHEMA.seal_batch(1)`,
 	} {
 		_, err := nobody.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
-	require.Contains(t, postgres.Grants(h.schema, "app", true), "nothing in this version")
+}
+
+// TestAnOperatorsRights: what applications may do, and more.
+func TestAnOperatorsRights(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	joined(t, h)
+	id, ids := h.batchOf(t, 2, ops.BatchRequest{})
+	operator := pgtest.ConnectTo(t, h.asOperator)
+	call := func(text string, of int64) (answer string) {
+		require.NoError(t, operator.QueryRow(t.Context(), h.q(text), of).Scan(&answer), text)
+		return answer
+	}
+	require.Equal(t, "pending", call(`SELECT SCHEMA.retry($1)`, int64(ids[0])))
+	require.Equal(t, "cancelled", call(`SELECT SCHEMA.cancel($1)`, int64(ids[0])))
+	require.Equal(t, "pending", call(`SELECT SCHEMA.retry($1)`, int64(ids[0])))
+	require.Equal(t, "pending", call(`SELECT SCHEMA.retry_batch($1)`, int64(id)))
+	require.Equal(t, "cancelling", call(`SELECT SCHEMA.cancel_batch($1)`, int64(id)))
+	require.Equal(t, "rolling_back", call(`SELECT SCHEMA.rollback_batch($1)`, int64(id)))
+	var role string
+	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
+	for _, a := range h.Audit(t) {
+		require.Equal(t, role, a.Who, "who asked, where nobody says")
+	}
+	for _, mayNot := range []string{
+		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.step(1)`, `SELECT SCHEMA.fold(1)`,
+	} {
+		_, err := operator.Exec(t.Context(), h.q(mayNot))
+		require.ErrorContains(t, err, "42501", mayNot)
+	}
+}
+
+// TestAnUpgradeKeepsTheRightToEnqueue: the function has got new parameters, and is another one to Postgres.
+func TestAnUpgradeKeepsTheRightToEnqueue(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for {
+		gone, err := h.Migrator().Down(t.Context())
+		require.NoError(t, err)
+		if gone.Version == 3 {
+			break
+		}
+	}
+	asRole := pgtest.Role(t, func(role string) string {
+		return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role + `; GRANT EXECUTE ON FUNCTION ` + h.schema + `.enqueue TO ` + role
+	})
+	_, err := h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	_, err = pgtest.ConnectTo(t, asRole).Exec(t.Context(), h.q(`SELECT SCHEMA.enqueue('a')`))
+	require.NoError(t, err)
 }
 
 // TestFunctionsKeepToThemselves has an application put its own functions and tables where a name might lead.

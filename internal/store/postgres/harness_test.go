@@ -28,6 +28,11 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
+func TestConformsAnew(t *testing.T) {
+	t.Parallel()
+	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) })
+}
+
 func TestAgainstTheModel(t *testing.T) {
 	t.Parallel()
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
@@ -36,13 +41,14 @@ func TestAgainstTheModel(t *testing.T) {
 // harness is a migrated store in a schema of its own, with an application's role beside it.
 type harness struct {
 	*postgres.Store
-	t      testing.TB
-	schema string
-	asApp  string // a URL
-	hook   func(point string) error
-	plain  *postgres.Store    // without failpoints, as in production
-	ahead  time.Duration      // of the local clock, is the server's
-	opened *[]*postgres.Store // by this harness and all its twins
+	t          testing.TB
+	schema     string
+	asApp      string // a URL
+	asOperator string // another
+	hook       func(point string) error
+	plain      *postgres.Store    // without failpoints, as in production
+	ahead      time.Duration      // of the local clock, is the server's
+	opened     *[]*postgres.Store // by this harness and all its twins
 }
 
 func newHarness(t testing.TB) *harness {
@@ -52,6 +58,7 @@ func newHarness(t testing.TB) *harness {
 	_, err := h.Migrator().Up(t.Context())
 	require.NoError(t, err)
 	h.asApp = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, false) })
+	h.asOperator = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, true) })
 	return h
 }
 
@@ -140,6 +147,7 @@ func producerNames(r ops.Request) []string {
 		{"payload", r.Payload != nil}, {"run_at", !r.RunAt.IsZero() || r.In != 0}, {"priority", r.Priority != 0},
 		{"key", r.Key != ""}, {"region", r.Region != ""}, {"max_attempts", r.MaxAttempts != 0},
 		{"labels", len(r.Labels) > 0}, {"traceparent", r.Traceparent != ""}, {"created_by", r.CreatedBy != ""},
+		{"batch_id", r.Batch != 0}, {"rollback_payload", r.RollbackPayload != nil},
 	} {
 		if c.set {
 			names = append(names, c.name)
@@ -152,13 +160,15 @@ func producerNames(r ops.Request) []string {
 func producerValue(r ops.Request, name string, place int) string {
 	at := "$" + strconv.Itoa(place)
 	switch name {
-	case "payload", "labels":
+	case "payload", "labels", "rollback_payload":
 		return at + "::text::jsonb"
 	case "run_at":
 		if !r.RunAt.IsZero() {
 			return at + "::timestamptz"
 		}
 		return "now() + " + at + "::bigint * interval '1 microsecond'"
+	case "batch_id":
+		return at + "::bigint"
 	case "priority", "max_attempts":
 		return at + "::integer"
 	}
@@ -176,7 +186,7 @@ func producerColumns(t testing.TB, r ops.Request) (columns, values string, args 
 	value := map[string]any{
 		"type": r.Type, "payload": string(r.Payload), "run_at": runAt, "priority": r.Priority, "key": r.Key,
 		"region": r.Region, "max_attempts": r.MaxAttempts, "labels": string(labels), "traceparent": r.Traceparent,
-		"created_by": r.CreatedBy,
+		"created_by": r.CreatedBy, "batch_id": int64(r.Batch), "rollback_payload": string(r.RollbackPayload),
 	}
 	for i, name := range producerNames(r) {
 		if i > 0 {
@@ -218,8 +228,11 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"task_archive": {
 				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked",
 			},
-			"attempt": {"started_at", "ended_at"},
-			"agent":   {"started_at", "seen_at", "present_until"},
+			"attempt":   {"started_at", "ended_at"},
+			"agent":     {"started_at", "seen_at", "present_until"},
+			"batch":     {"created_at", "ended_at"},
+			"operation": {"asked_at", "ended_at", "after_at"},
+			"audit":     {"at"},
 		} {
 			sets := make([]string, len(columns))
 			for i, c := range columns {
@@ -264,7 +277,7 @@ func (h *harness) LockRow(t testing.TB, id task.ID) (release func()) {
 
 func (h *harness) Twin(t testing.TB) storetest.Harness {
 	t.Helper()
-	twin := &harness{t: t, schema: h.schema, asApp: h.asApp, hook: h.hook, plain: h.plain, opened: h.opened}
+	twin := &harness{t: t, schema: h.schema, asApp: h.asApp, asOperator: h.asOperator, hook: h.hook, plain: h.plain, opened: h.opened}
 	twin.open()
 	return twin
 }

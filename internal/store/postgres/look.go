@@ -19,7 +19,8 @@ const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), 
     t.payload, t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt,
     coalesce(t.max_attempts, 0), t.give_backs, t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
     coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at, t.progress,
-    coalesce(t.message, ''), t.checkpoint, t.cancel_asked, coalesce(t.cancel_by, ''), t.detached`
+    coalesce(t.message, ''), t.checkpoint, t.cancel_asked, coalesce(t.cancel_by, ''), t.detached, coalesce(t.batch_id, 0),
+    coalesce(t.round, 0), t.rollback_payload, coalesce(t.cause, '')`
 
 const getSQL = `SELECT ` + infoColumns + `, coalesce(t.output, '')
 FROM {schema}.tasks AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
@@ -46,7 +47,8 @@ ORDER BY t.id DESC`
 
 const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
     max_attempts, give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
-    lease_until, deadline, progress, message, checkpoint, cancel_asked, cancel_by`
+    lease_until, deadline, progress, message, checkpoint, cancel_asked, cancel_by, batch_id, round,
+    rollback_payload, cause`
 
 // Get returns a task with its history.
 func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
@@ -88,6 +90,7 @@ func infoTargets(i *ops.Info) []any {
 		&i.GiveBacks, &i.Touched, (*int64)(&i.Fence), (*int64)(&i.Session), &i.Agent, &i.CreatedBy, &i.Traceparent,
 		&i.CreatedAt, &i.RunAt, &i.ClaimedAt, &i.LeaseEnd, &i.Deadline, &i.FinishedAt,
 		(*[]byte)(&i.Progress), &i.Message, (*[]byte)(&i.Checkpoint), &i.CancelAsked, &i.CancelBy, &i.Detached,
+		(*int64)(&i.Batch), &i.Round, (*[]byte)(&i.RollbackPayload), (*string)(&i.Cause),
 	}
 }
 
@@ -126,6 +129,9 @@ func filterSQL(f ops.Filter) (where string, args []any, err error) {
 	}
 	if f.Key != "" {
 		term("key = $%d", f.Key)
+	}
+	if f.Batch != 0 {
+		term("batch_id = $%d", int64(f.Batch))
 	}
 	if f.Before != 0 {
 		term("id < $%d", int64(f.Before))

@@ -36,6 +36,10 @@ WITH step AS MATERIALIZED (
     SELECT id FROM {schema}.%s WHERE id > $1 ORDER BY id LIMIT $2
 ), gone AS (
     DELETE FROM {schema}.attempt WHERE task_id = ANY (ARRAY(SELECT id FROM step))
+), asked AS (
+    DELETE FROM {schema}.operation WHERE task_id = ANY (ARRAY(SELECT id FROM step))
+), noted AS (
+    DELETE FROM {schema}.audit WHERE task_id = ANY (ARRAY(SELECT id FROM step))
 )
 SELECT max(id) FROM step`
 	// A session that holds something may be alive, whatever the clock says: a sweep has to know its presence.
@@ -61,6 +65,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 			return err
 		}
 		if _, err := conn.Exec(ctx, s.schema.fill(forgetAgentsSQL), agentsKept.Microseconds()); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, s.schema.fill(forgetBatchesSQL), retention.Microseconds()); err != nil {
 			return err
 		}
 		old, err = s.oldDays(ctx, conn, retention)
@@ -151,13 +158,21 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 	return old, err
 }
 
-// retire takes a day out of the archive, with the history of its tasks. Each step is a call of its own.
+// retire takes a day out of the archive, with the history of its tasks; where a batch needs it, only the tasks that belong to
+// none. Each step is a call of its own.
 func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
 	exec := func(what, text string) error {
 		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, fmt.Sprintf(s.schema.fill(text), t.name))
 			return err
 		})
+	}
+	if t.attached && !t.pending {
+		if free, err := s.thin(ctx, t); err != nil {
+			return 0, err
+		} else if !free {
+			return s.thinOut(ctx, t)
+		}
 	}
 	if removed, err = s.rowsOf(ctx, t); err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ const (
 func nextDueSQL() string {
 	return strings.NewReplacer(
 		"{ranges}", nextRanges,
-		"{due}", strings.Replace(nextRange, "{states}", "IN ('pending', 'retry_pending')", 1),
+		"{due}", strings.Replace(nextRange, "{states}", startable, 1),
 		"{undo}", strings.Replace(nextRange, "{states}", "= 'rollback_pending'", 1),
 	).Replace(nextDueText)
 }

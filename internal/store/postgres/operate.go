@@ -3,19 +3,95 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-var errNotYet = errors.New("not in this version")
+// What operators do stands in functions, which SQL calls too.
+const (
+	cancelSQL        = `SELECT {schema}.cancel($1, $2)`
+	retrySQL         = `SELECT {schema}.retry($1, $2)`
+	rollbackSQL      = `SELECT {schema}.rollback($1, $2)`
+	sealBatchSQL     = `SELECT {schema}.seal_batch($1)`
+	cancelBatchSQL   = `SELECT {schema}.cancel_batch($1, $2)`
+	retryBatchSQL    = `SELECT {schema}.retry_batch($1, $2)`
+	rollbackBatchSQL = `SELECT {schema}.rollback_batch($1, $2, $3)`
+)
 
-// Retry revives a task.
+// Cancel calls a task off.
+func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+	answer, err := s.operate(ctx, fmt.Sprintf("cancel task %d", id), ops.ErrNoTask, s.sql.cancel, int64(id), storable(by))
+	return ops.Cancelled(answer), err
+}
+
+// Retry revives a task that has failed, was cancelled or rolled back.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return "", errNotYet
+	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), ops.ErrNoTask, s.sql.retry, int64(id), storable(by))
+	return ops.Became(answer), err
 }
 
 // Rollback undoes what a task has done.
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return "", errNotYet
+	answer, err := s.operate(ctx, fmt.Sprintf("roll back task %d", id), ops.ErrNoTask, s.sql.rollback, int64(id), storable(by))
+	return ops.Became(answer), err
+}
+
+// SealBatch lets no further row into a batch.
+func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) {
+	return s.operate(ctx, fmt.Sprintf("seal batch %d", id), ops.ErrNoBatch, s.sql.sealBatch, int64(id))
+}
+
+// CancelBatch calls off what waits of a batch, and stops what runs.
+func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
+	return s.operate(ctx, fmt.Sprintf("cancel batch %d", id), ops.ErrNoBatch, s.sql.cancelBatch, int64(id), storable(by))
+}
+
+// RetryBatch retries the failed tasks of a batch.
+func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
+	return s.operate(ctx, fmt.Sprintf("retry batch %d", id), ops.ErrNoBatch, s.sql.retryBatch, int64(id), storable(by))
+}
+
+// RollbackBatch undoes a batch.
+func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
+	return s.operate(ctx, fmt.Sprintf("roll back batch %d", id), ops.ErrNoBatch, s.sql.rollbackBatch, int64(id), storable(by),
+		force)
+}
+
+// operate calls one of the functions. A repeat changes nothing, so it is called again where others were in its way: two
+// that wait for each other are told apart by the server, which ends one of them.
+func (s *Store) operate(ctx context.Context, what string, missing error, text string, args ...any) (answer string, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
+		if err := s.failAt(failBefore); err != nil {
+			return err
+		}
+		for wait := lockFirst; ; wait *= 2 {
+			err := s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, text, args, &answer) })
+			if c := code(err); (c != codeDeadlock && c != codeSerialize) || wait > lockLast || !pause(ctx, wait) {
+				if err != nil {
+					return operatorError(err, missing)
+				}
+				return s.failAt(failAfter)
+			}
+		}
+	})
+	return answer, err
+}
+
+// operatorError is what a function of operators' raised, in the words of ops; missing is what there is no such of.
+func operatorError(err, missing error) error {
+	var e *pgconn.PgError
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Code == codeNoData:
+		return missing
+	case e.Code == codeRefused:
+		return &ops.RefusedError{Text: e.Message}
+	}
+	return inputError(err)
 }

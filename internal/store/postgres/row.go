@@ -19,7 +19,8 @@ import (
 const rowColumns = `t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1), t.max_attempts,
     nullif(t.give_backs, 0), nullif(t.touched, false), t.payload, t.result, t.labels, t.key, t.region,
     nullif(t.priority, 0), t.traceparent, t.created_by, t.outcome, t.error, t.policy, nullif(t.created_at, t.run_at),
-    t.run_at, t.claimed_at, t.lease_until, t.deadline, t.checkpoint`
+    t.run_at, t.claimed_at, t.lease_until, t.deadline, t.checkpoint, t.batch_id, t.round,
+    t.rollback_payload, t.cause`
 
 // taskRow reads rows of rowColumns, and after them what else a statement gives.
 type taskRow struct {
@@ -45,6 +46,8 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 	}
 	t.ClaimedAt, t.LeaseEnd, t.Deadline = r.time(), r.time(), r.time()
 	t.Checkpoint = r.bytes()
+	t.Batch, t.Round = task.BatchID(r.int(0)), int(r.int(0))
+	t.RollbackPayload, t.Cause = r.bytes(), task.Verdict(r.text(""))
 	return t
 }
 

@@ -27,10 +27,10 @@ WITH hit AS MATERIALIZED (
     SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $8::integer[], $9::integer[], $10::boolean[], $11::text[],
                 $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[], $17::text[], $18::integer[],
-                $19::bigint[], $20::text[], $21::boolean[], $22::text[], $23::text[], $24::text[])
+                $19::bigint[], $20::text[], $21::boolean[], $22::text[], $23::text[], $24::text[], $25::boolean[])
         AS i (i_id, i_fence, next, next_attempt, next_give_backs, next_touched, verdict,
               next_error, next_result, next_output, started, keep, phase, ran_attempt,
-              ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint)
+              ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint, silent)
     CROSS JOIN LATERAL (
         SELECT * FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.claim IS NOT NULL
@@ -41,14 +41,16 @@ WITH hit AS MATERIALIZED (
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
         created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
-        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
+        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
+        batch_id, round, cause, rollback_payload)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
         created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy, NULL,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        coalesce(nullif(next_result, '')::jsonb, result), nullif(next_output, ''),
+        CASE WHEN state = 'rollback_running' THEN result ELSE coalesce(nullif(next_result, '')::jsonb, result) END,
+        nullif(next_output, ''),
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
         coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
-        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint)
+        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint), batch_id, round, cause, rollback_payload
     FROM hit WHERE finished
 ), gone AS (
     DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
@@ -66,7 +68,13 @@ WITH hit AS MATERIALIZED (
         outcome = coalesce(($11::text[])[width_bucket(t.id, $2::bigint[])], t.outcome),
         error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error
             ELSE nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], '') END,
-        result = coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result),
+        result = CASE WHEN t.state = 'rollback_running' THEN t.result
+            ELSE coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result) END,
+        cause = CASE
+            WHEN t.state = 'rollback_running' OR ($4::text[])[width_bucket(t.id, $2::bigint[])] <> 'rollback_pending'
+                THEN t.cause
+            WHEN t.cancel_asked IS NOT NULL THEN 'cancelled'
+            ELSE ($26::text[])[width_bucket(t.id, $2::bigint[])] END,
         progress = coalesce(nullif(($22::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
         message = coalesce(nullif(($23::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
         checkpoint = coalesce(nullif(($24::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
@@ -81,6 +89,17 @@ WITH hit AS MATERIALIZED (
         nullif(next_result, '')::jsonb, next,
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
     FROM hit WHERE keep
+), counted AS (
+    INSERT INTO {schema}.batch_delta (
+        batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
+    SELECT batch_id, count(*) FILTER (WHERE next = 'succeeded'), count(*) FILTER (WHERE next = 'failed'),
+        count(*) FILTER (WHERE next = 'cancelled'),
+        count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
+        count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),
+        count(*) FILTER (WHERE next = 'failed'
+            OR next = 'rollback_pending' AND state = 'running' AND cancel_asked IS NULL AND verdict <> 'cancelled'),
+        count(*) FILTER (WHERE NOT silent)
+    FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
 )
 SELECT id FROM hit`
 

@@ -25,15 +25,19 @@ WITH bound AS MATERIALIZED (
     WHERE t.id = ANY ($2::bigint[]) AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])] AND t.session = $1
       AND t.claim IS NOT NULL AND (SELECT set FROM bound)
     RETURNING t.*, width_bucket(t.id, $2::bigint[]) AS place
+), counted AS (
+    INSERT INTO {schema}.batch_delta (batch_id, succeeded, attempts)
+    SELECT batch_id, count(*), count(*) FROM gone WHERE batch_id IS NOT NULL GROUP BY batch_id
 )
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
     attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
-    finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
+    finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
     coalesce(nullif(($4::text[])[place], '')::jsonb, result), nullif(($5::text[])[place], ''),
-    now() - ($6::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint
+    now() - ($6::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round,
+    rollback_payload
 FROM gone
 RETURNING id`
 

@@ -146,6 +146,8 @@ type settleColumns struct {
 	ranFence            []int64
 	ranError            []string
 	heedless            []bool
+	silent              []bool
+	cause               []string // why the row is to be rolled back, if it is
 	notes               noteColumns
 }
 
@@ -158,7 +160,7 @@ func settleArgs(session task.Session, rows []*poll.Settlement) []any {
 	return []any{
 		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.giveBacks, c.touched,
 		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
-		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint,
+		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint, c.silent, c.cause,
 	}
 }
 
@@ -194,6 +196,17 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.ranFence = append(c.ranFence, int64(r.RanFence))
 	c.ranError = append(c.ranError, storable(o.Error))
 	c.heedless = append(c.heedless, heedless(r))
+	c.silent = append(c.silent, r.Silent)
+	c.cause = append(c.cause, string(cause(o.Verdict)))
+}
+
+// cause is why a row is rolled back whose forward life an attempt has ended. An end that gives the attempt back ends that
+// life only where its deadline has passed.
+func cause(v task.Verdict) task.Verdict {
+	if v.GivesBack() {
+		return task.Failed
+	}
+	return v
 }
 
 // heedless tells whether a row is to wait for another attempt by the word of one who did not know whether a

@@ -18,7 +18,11 @@ type statements struct {
 	renew, renewMore, renewTold          string
 	sweep, adopt, judged                 string
 	secret, ping, complete, completed    string
-	cancel                               string
+	cancel, retry, rollback              string
+	sealBatch, cancelBatch, retryBatch   string
+	rollbackBatch, createBatch, isBatch  string
+	batches, batchFailures, batchTasks   string
+	fold, step                           string
 	join, present, leave, idle           string
 	putPolicy, policies                  string
 	enqueue, findKey, get, history, list string
@@ -56,6 +60,10 @@ func allStatements(sc schema) statements {
 		sweep: sc.fill(judging(sweepSQL, "t.fence + 1")), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
 		secret: sc.fill(storeKeySQL), ping: sc.fill(pingSQL), complete: sc.fill(completeSQL),
 		completed: sc.fill(completedSQL), cancel: sc.fill(cancelSQL),
+		retry: sc.fill(retrySQL), rollback: sc.fill(rollbackSQL), sealBatch: sc.fill(sealBatchSQL),
+		cancelBatch: sc.fill(cancelBatchSQL), retryBatch: sc.fill(retryBatchSQL), rollbackBatch: sc.fill(rollbackBatchSQL),
+		createBatch: sc.fill(createBatchSQL), isBatch: sc.fill(isBatchSQL), batches: sc.fill(batchesSQL),
+		batchFailures: sc.fill(batchFailuresSQL), batchTasks: sc.fill(batchTasksSQL), fold: sc.fill(foldSQL), step: sc.fill(stepSQL),
 		join: sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
 		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),

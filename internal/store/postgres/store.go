@@ -48,7 +48,7 @@ const (
 	cutAfter = 2 * time.Second
 )
 
-// Store implements lease.Store, poll.Store, ops.Store and ops.Maintenance. It is made by Open.
+// Store implements lease.Store, poll.Store, batch.Store, and what ops asks of a store. It is made by Open.
 type Store struct {
 	schema schema
 	log    *slog.Logger
@@ -170,14 +170,18 @@ func outlast(parent context.Context, limit time.Duration) (context.Context, cont
 
 // SQLSTATE codes (PostgreSQL documentation, appendix A) that are decided on.
 const (
-	codeReadOnly = "25006" // read_only_sql_transaction
-	codeNoLock   = "55P03" // lock_not_available: lock_timeout is over
-	codeCheck    = "23514" // check_violation; also: no partition for the row
-	codeNoTable  = "42P01" // undefined_table
-	codeNoSchema = "3F000" // invalid_schema_name
-	codeNotNull  = "23502" // not_null_violation
-	codeNoData   = "P0002" // no_data_found: raised by cancel
-	codeProtocol = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
+	codeReadOnly  = "25006" // read_only_sql_transaction
+	codeNoLock    = "55P03" // lock_not_available: lock_timeout is over
+	codeCheck     = "23514" // check_violation; also: no partition for the row
+	codeNoTable   = "42P01" // undefined_table
+	codeNoSchema  = "3F000" // invalid_schema_name
+	codeNotNull   = "23502" // not_null_violation
+	codeNoData    = "P0002" // no_data_found: raised by cancel
+	codeUnique    = "23505" // unique_violation
+	codeDeadlock  = "40P01" // deadlock_detected
+	codeSerialize = "40001" // serialization_failure
+	codeRefused   = "LH409" // ours: what was asked for must not be
+	codeProtocol  = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
 )
 
 // code is the SQLSTATE of an error; "" where it has none.

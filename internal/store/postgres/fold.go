@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// What a fold and a step do stands in functions: their parts have to see what was committed since they began.
+const (
+	foldSQL = `
+SELECT acted, ended, coalesce(id, 0), coalesce(name, ''), coalesce(state, ''), coalesce(wish, ''), coalesce(round, 0),
+    coalesce(total, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(cancelled, 0), coalesce(rolled_back, 0),
+    coalesce(rollback_failed, 0)
+FROM {schema}.fold($1)`
+	stepSQL = `
+SELECT there_are, changed, over, coalesce(of_verb, ''), coalesce(of_batch, 0), coalesce(of_task, 0), coalesce(all_done, 0),
+    coalesce(all_refused, 0)
+FROM {schema}.step($1)`
+)
+
+// Fold sums what was counted of batches, acts on failures, and ends what is done.
+func (s *Store) Fold(ctx context.Context, limit int) (f batch.Folded, err error) {
+	if limit <= 0 {
+		return f, ctx.Err()
+	}
+	err = s.do(ctx, "fold batches", func(ctx context.Context, conn *pgx.Conn) error {
+		if err := s.failAt(failBefore); err != nil {
+			return err
+		}
+		err := s.committed(ctx, conn, func(q rowsQuerier) error {
+			f, err = foldOnce(ctx, q, s.sql.fold, limit)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return s.failAt(failAfter)
+	})
+	return f, err
+}
+
+func foldOnce(ctx context.Context, q rowsQuerier, text string, limit int) (f batch.Folded, err error) {
+	rows, err := q.Query(ctx, text, int64(limit))
+	if err != nil {
+		return f, err
+	}
+	var acted, ended bool
+	var wish string
+	var one batch.Summary
+	into := []any{
+		&acted, &ended, (*int64)(&one.ID), &one.Name, &one.State, &wish, &one.Round, &one.Total, &one.Succeeded, &one.Failed,
+		&one.Cancelled, &one.RolledBack, &one.RollbackFailed,
+	}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		f.Batches++
+		if ended {
+			f.Ended++
+			f.Ends = append(f.Ends, one)
+		}
+		if acted {
+			f.Acted++
+			act := one
+			act.State = wish
+			f.Acts = append(f.Acts, act)
+		}
+		return nil
+	})
+	return f, err
+}
+
+// Step carries on the oldest operation that nobody else carries on.
+func (s *Store) Step(ctx context.Context, rows int) (d batch.Stepped, err error) {
+	if rows <= 0 {
+		return d, ctx.Err()
+	}
+	err = s.do(ctx, "carry on an operation", func(ctx context.Context, conn *pgx.Conn) error {
+		if err := s.failAt(failBefore); err != nil {
+			return err
+		}
+		err := s.committed(ctx, conn, func(q rowsQuerier) error {
+			return scanOne(ctx, q, s.sql.step, []any{int64(rows)}, &d.Found, &d.Rows, &d.Ended, &d.Verb, (*int64)(&d.Batch),
+				(*int64)(&d.Task), &d.Done, &d.Refused)
+		})
+		if err != nil {
+			return err
+		}
+		return s.failAt(failAfter)
+	})
+	if !d.Ended {
+		d.Verb, d.Batch, d.Task, d.Done, d.Refused = "", task.BatchID(0), task.ID(0), 0, 0
+	}
+	return d, err
+}
