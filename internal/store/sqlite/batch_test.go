@@ -1,0 +1,375 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// counted asserts that the counters of every batch are what its rows say, in one snapshot.
+func counted(t testing.TB, h *harness) {
+	t.Helper()
+	rows, err := h.app.QueryContext(t.Context(), `
+		SELECT batch.id || ': ' || (total - removed) || ' ' || succeeded || ' ' || failed || ' ' || cancelled || ' ' || rolled_back || ' ' ||
+				rollback_failed || ' ' || undoing,
+			batch.id || ': ' || count(tasks.id) || ' ' || ifnull(sum(tasks.state = 'succeeded'), 0) || ' ' ||
+				ifnull(sum(tasks.state = 'failed'), 0) || ' ' || ifnull(sum(tasks.state = 'cancelled'), 0) || ' ' ||
+				ifnull(sum(tasks.state = 'rolled_back'), 0) || ' ' || ifnull(sum(tasks.state = 'rollback_failed'), 0) || ' ' ||
+				ifnull(sum(tasks.state IN ('rollback_pending', 'rollback_running')), 0)
+		FROM batch LEFT JOIN tasks ON tasks.batch_id = batch.id GROUP BY batch.id`)
+	require.NoError(t, err)
+	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+		var says, is string
+		err := r.Scan(&says, &is)
+		require.Equal(t, is, says)
+		return err
+	}))
+}
+
+// batchOf inserts a batch of n rows of type x by plain SQL, in one transaction.
+func (h *harness) batchOf(t testing.TB, n int) (id task.BatchID) {
+	t.Helper()
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	require.NoError(t, tx.QueryRowContext(t.Context(), "INSERT INTO batch (name) VALUES ('b') RETURNING id").Scan(&id))
+	_, err = tx.ExecContext(t.Context(), fmt.Sprintf(`
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		INSERT INTO task (type, batch_id) SELECT 'x', ? FROM n`, n), int64(id))
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	return id
+}
+
+// answer reads what a view says of an id.
+func (h *harness) answer(t testing.TB, view string, id task.BatchID) (answer string) {
+	t.Helper()
+	require.NoError(t, h.app.QueryRowContext(t.Context(), "SELECT answer FROM "+view+" WHERE id = ?", int64(id)).Scan(&answer))
+	return answer
+}
+
+// carriedOut makes every step there is to make.
+func (h *harness) carriedOut(t testing.TB, rows int) {
+	t.Helper()
+	for {
+		did, err := h.Step(t.Context(), rows)
+		require.NoError(t, err)
+		require.LessOrEqual(t, did.Rows, rows)
+		counted(t, h)
+		if did.Rows == 0 && !did.Ended {
+			return
+		}
+	}
+}
+
+// What docs/sql.md shows of batches, with nothing but SQL for the application and the operator.
+func TestBatchesByPlainSQL(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	s := h.session(t, p)
+	id := h.batchOf(t, 5)
+	require.Equal(t, "pending", h.answer(t, "cancel_batch", id))
+	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 4, Window: time.Hour, Policy: p.Hash()}}}
+	rows, err := h.Claim(t.Context(), w)
+	require.NoError(t, err)
+	require.Len(t, rows, 4)
+	require.Equal(t, id, rows[0].Batch)
+	failed := succeeded(rows[1])
+	failed.Next.State, failed.Outcome = task.StateFailed, task.Outcome{Verdict: task.Failed, Error: "it broke"}
+	_, err = h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), failed})
+	require.NoError(t, err)
+	require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?, ?)", int64(rows[2].ID), int64(rows[2].Fence)))
+	counted(t, h)
+	var state string
+	var live, running, waiting int
+	require.NoError(t, h.app.QueryRowContext(t.Context(), "SELECT state, live, running, waiting FROM batches WHERE id = ?", int64(id)).
+		Scan(&state, &live, &running, &waiting))
+	require.Equal(t, []any{"running", 2, 1, 1}, []any{state, live, running, waiting})
+
+	require.NoError(t, h.exec(t, "INSERT INTO rollback_batch (id, by) VALUES (?, 'ops')", int64(id)))
+	require.Equal(t, "rolling_back", h.answer(t, "rollback_batch", id))
+	again, err := h.Claim(t.Context(), w)
+	require.NoError(t, err)
+	require.Empty(t, again, "nothing of it starts")
+	h.carriedOut(t, 2)
+	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task WHERE cancel_asked IS NOT NULL AND cancel_by = 'batch 1 (rollback by ops)'"))
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"), "one of it runs still")
+	stopped := succeeded(rows[3])
+	stopped.Next.State, stopped.Outcome = task.StateRollbackPending, task.Outcome{Verdict: task.Failed}
+	_, err = h.Settle(t.Context(), s, []poll.Settlement{stopped})
+	require.NoError(t, err)
+	h.carriedOut(t, 2)
+	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"))
+	w.Wants[0].Phase = task.Rollback
+	undoing, err := h.Claim(t.Context(), w)
+	require.NoError(t, err)
+	for _, row := range undoing {
+		require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence, result) VALUES (?, ?, '{\"undone\": 1}')", int64(row.ID), int64(row.Fence)))
+		counted(t, h)
+	}
+	folded, err := h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, folded.Ended)
+	require.Equal(t, "rolled_back", h.answer(t, "rollback_batch", id))
+	require.Equal(t, 4, h.count(t, "SELECT rolled_back FROM batches"))
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task_archive WHERE result LIKE '%undone%'"), "that is the run's")
+	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM attempt WHERE result LIKE '%undone%'"))
+}
+
+// The newest is undone first, be there more rows than a step takes, and more than there are milliseconds in a second.
+func TestTheNewestIsUndoneFirst(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	s := h.session(t, p)
+	const rows = 3000
+	id := h.batchOf(t, rows)
+	ends := settleAll(h.held(t, s, p, task.Run, 0, 0)...)
+	tasks, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 1, Wants: []poll.Want{
+		{Type: "x", Phase: task.Run, N: rows, Window: time.Hour, Policy: p.Hash()},
+	}})
+	require.NoError(t, err)
+	for i, row := range tasks {
+		end := succeeded(row)
+		end.Started = time.Hour - time.Duration(i/3)*time.Second // three at a time, for each second one
+		ends = append(ends, end)
+	}
+	_, err = h.Settle(t.Context(), s, ends)
+	require.NoError(t, err)
+	before := time.Now()
+	answer, err := h.RollbackBatch(t.Context(), id, "", false)
+	require.NoError(t, err)
+	require.Equal(t, "rolling_back", answer)
+	h.carriedOut(t, 700)
+	undone, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 2, Wants: []poll.Want{
+		{Type: "x", Phase: task.Rollback, N: rows, Window: time.Hour, Policy: p.Hash()},
+	}})
+	require.NoError(t, err)
+	require.Len(t, undone, rows)
+	for i, row := range undone {
+		require.False(t, row.RunAt.Before(before.Add(-1100*time.Millisecond)))
+		second := int(row.ID-tasks[0].ID) / 3
+		require.Equal(t, (rows-1)/3-i/3, second, "row %d", i)
+	}
+}
+
+// More rows of a batch that is being stopped than a claim looks past keep only those behind them from being claimed, and
+// only until they are marked.
+func TestAClaimLooksPastWhatIsBeingStopped(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s := h.session(t)
+	first := h.Insert(t, ops.Request{Type: "x"}, ops.Request{Type: "x", Priority: -1})
+	id := h.batchOf(t, lookPast+500)
+	behind := h.Insert(t, ops.Request{Type: "x", In: time.Millisecond})[0]
+	_, err := h.CancelBatch(t.Context(), id, "ops")
+	require.NoError(t, err)
+	h.Advance(t, time.Second)
+	number := int64(0)
+	claim := func() (ids []task.ID) {
+		number++
+		rows, err := h.Claim(t.Context(), claimOf(s, number))
+		require.NoError(t, err)
+		for _, row := range rows {
+			require.Zero(t, row.Batch)
+			ids = append(ids, row.ID)
+		}
+		return ids
+	}
+	in, ok, err := h.NextDue(t.Context(), claimOf(s, 1))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Zero(t, in)
+	require.Equal(t, first, claim())
+	_, ok, err = h.NextDue(t.Context(), claimOf(s, 1))
+	require.NoError(t, err)
+	require.False(t, ok, "an agent must not take for claimable what it cannot claim")
+	require.Empty(t, claim())
+	did, err := h.Step(t.Context(), 501)
+	require.NoError(t, err)
+	require.Equal(t, 501, did.Rows)
+	_, ok, err = h.NextDue(t.Context(), claimOf(s, 1))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, []task.ID{behind}, claim())
+	h.carriedOut(t, 2000)
+	require.Equal(t, lookPast+500, h.count(t, "SELECT cancelled FROM batch"))
+}
+
+// An application's open transaction that inserts into a batch makes agents wait, and nothing else: what it inserts is
+// counted, and the batch does not end before it.
+func TestAnOpenTransactionInsertsWhileOthersSettle(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s := h.session(t)
+	p := h.Produce(t)
+	id, err := p.CreateBatch(t.Context(), ops.BatchRequest{Open: true, FinishType: "done"})
+	require.NoError(t, err)
+	_, err = p.Insert(t.Context(), ops.Request{Type: "x", Batch: id}, ops.Request{Type: "x", Batch: id})
+	require.NoError(t, err)
+	require.NoError(t, p.Commit(t.Context()))
+	rows, err := h.Claim(t.Context(), claimOf(s, 1))
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+
+	p = h.Produce(t)
+	_, err = p.Insert(t.Context(), ops.Request{Type: "x", Batch: id})
+	require.NoError(t, err)
+	_, err = p.SealBatch(t.Context(), id)
+	require.NoError(t, err)
+	var agents sync.WaitGroup
+	results := make(chan error, 3)
+	begun := make(chan struct{}, 2)
+	for _, row := range rows {
+		agents.Go(func() {
+			begun <- struct{}{}
+			answers, err := h.Settle(t.Context(), s, settleAll(row))
+			results <- errors.Join(err, applied(answers...))
+		})
+	}
+	twin, ok := h.Twin(t).(*harness)
+	require.True(t, ok)
+	agents.Go(func() {
+		_, err := twin.Fold(t.Context(), 10)
+		results <- err
+	})
+	<-begun
+	<-begun
+	info, err := h.GetBatch(t.Context(), id)
+	require.NoError(t, err, "reads go on")
+	require.EqualValues(t, 2, info.Live)
+	require.False(t, info.Sealed)
+	require.NoError(t, p.Commit(t.Context()))
+	agents.Wait()
+	for range 3 {
+		require.NoError(t, <-results)
+	}
+	counted(t, h)
+	_, err = h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	info, err = h.GetBatch(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, ops.BatchRunning, info.State)
+	require.EqualValues(t, 1, info.Live)
+	rows, err = h.Claim(t.Context(), claimOf(s, 2))
+	require.NoError(t, err)
+	_, err = h.Settle(t.Context(), s, settleAll(rows...))
+	require.NoError(t, err)
+	for _, want := range []int{1, 0} { // once
+		folded, err := h.Fold(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, want, folded.Ended)
+		require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task WHERE type = 'done'"))
+	}
+}
+
+// Rows that do not fit into memory make the batch just as well, and one bad row among them leaves nothing of it.
+func TestABatchLargerThanMemory(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	const rows = 450
+	large := `{"x": "` + strings.Repeat("x", 100_000) + `"}`
+	give := func(bad int) func(yield func(ops.Request, error) bool) {
+		return func(yield func(ops.Request, error) bool) {
+			for i := range rows {
+				r := ops.Request{Type: "x", Payload: []byte(large), Key: fmt.Sprint(i), Priority: i % 10, In: time.Duration(i) * time.Second}
+				if i == bad {
+					r.Key = "7"
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+	var told []int64
+	_, err := h.CreateBatch(t.Context(), ops.BatchRequest{}, give(430), nil)
+	var input *ops.InputError
+	require.ErrorAs(t, err, &input)
+	require.Contains(t, input.Text, "row 431: ")
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM batch"))
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task"))
+	broken := errors.New("line 12 is no JSON")
+	_, err = h.CreateBatch(t.Context(), ops.BatchRequest{}, func(yield func(ops.Request, error) bool) { yield(ops.Request{}, broken) }, nil)
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM batch"))
+
+	id, err := h.CreateBatch(t.Context(), ops.BatchRequest{}, give(-1), func(n int64) { told = append(told, n) })
+	require.NoError(t, err)
+	require.Equal(t, []int64{200, 400, 450}, told)
+	require.Equal(t, rows, h.count(t, "SELECT count(*) FROM task WHERE batch_id = ? AND length(payload) = ? AND key = id - (SELECT min(id) FROM task)",
+		int64(id), len(large)))
+	counted(t, h)
+}
+
+// Whatever an operator does that makes rows due, or that agents have to carry on, wakes those that are idle.
+func TestOperatorsWake(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	s := h.session(t, p)
+	rows := h.held(t, s, p, task.Run, 2, 0)
+	failed := succeeded(rows[0])
+	failed.Next.State, failed.Outcome.Verdict = task.StateFailed, task.Failed
+	_, err := h.Settle(t.Context(), s, []poll.Settlement{failed, succeeded(rows[1])})
+	require.NoError(t, err)
+	id := h.batchOf(t, 1)
+	l, err := newListener(t.Context(), h.read)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.close()) }()
+	before, err := l.look(t.Context())
+	require.NoError(t, err)
+	for _, insert := range []string{
+		fmt.Sprintf("retry (id) VALUES (%d)", rows[0].ID), fmt.Sprintf("rollback (id) VALUES (%d)", rows[1].ID),
+		fmt.Sprintf("seal_batch (id) VALUES (%d)", id), fmt.Sprintf("cancel_batch (id) VALUES (%d)", id),
+		fmt.Sprintf("rollback_batch (id) VALUES (%d)", id),
+	} {
+		require.NoError(t, h.exec(t, "INSERT INTO "+insert))
+		now, err := l.look(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, poll.Due, now.since(before), insert)
+		before = now
+		require.NoError(t, h.exec(t, "INSERT INTO "+insert))
+		now, err = l.look(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, now.since(before), "a repeat of "+insert)
+	}
+}
+
+// An attempt that was completed is completed, whatever became of the task since: a repeat must not be told to stop, and a
+// lease must not count as lost.
+func TestCompletedStaysCompleted(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	s := h.session(t, p)
+	row := h.held(t, s, p, task.Run, 1, 0)[0]
+	complete := func() error {
+		return h.exec(t, "INSERT INTO complete (id, fence) VALUES (?, ?)", int64(row.ID), int64(row.Fence))
+	}
+	require.NoError(t, complete())
+	_, err := h.Rollback(t.Context(), row.ID, "")
+	require.NoError(t, err)
+	require.NoError(t, complete())
+	done, err := h.Completed(t.Context(), []lease.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, done)
+	answer, err := h.Complete(t.Context(), row.ID, row.Fence, nil)
+	require.NoError(t, err)
+	require.Equal(t, lease.Ended, answer)
+	answers, err := h.Settle(t.Context(), s, settleAll(row))
+	require.NoError(t, err)
+	require.Equal(t, []lease.Answer{lease.Ended}, answers)
+}
