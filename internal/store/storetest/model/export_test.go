@@ -26,3 +26,13 @@ func (s *Store) Each(f func(*Row)) {
 		}
 	})
 }
+
+// TamperBatches gives f the batches, what is wanted of them, and the audit, to break them.
+func (s *Store) TamperBatches(f func(batches map[task.BatchID]*Batch, operations []*Operation, audit *[]Audit)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.batches, s.operations, &s.audit)
+}
+
+// Unwatched forgets the transactions that have inserted into the batch.
+func (b *Batch) Unwatched() { b.open = 0 }
