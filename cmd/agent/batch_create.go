@@ -236,7 +236,10 @@ func (s *sending) show(n int64) {
 	s.shown = now
 	rate := float64(n) / now.Sub(s.began).Seconds()
 	line := fmt.Sprintf("%s sent, %s/s", plural(n), thousands(int64(rate)))
-	if s.from.size > 0 {
+	switch {
+	case s.out.width == 0:
+		line = "leasehold: " + line
+	case s.from.size > 0:
 		line = fmt.Sprintf("%s %3.0f%%  %s", bar(s.from.share(), s.out.barWidth()), 100*s.from.share(), line)
 	}
 	_ = s.out.draw([]string{line}) // whoever looks at it has gone; the work goes on
