@@ -17,7 +17,7 @@ type Options struct {
 	Metrics *telemetry.Metrics
 }
 
-// Bounds of a Loop. It takes no more than about half of one connection's time, however much there is to do.
+// Bounds of a Loop. Folds and steps each take no more than about half of one connection's time, however much there is to do.
 const (
 	callTimeout = 15 * time.Second // one call to the store; its own statement timeout comes first
 	lastCall    = 2 * time.Second  // a last look at what was noted before the end
@@ -31,7 +31,7 @@ const (
 	foldGap     = 100 * time.Millisecond // between looks, however often something is noted
 	stepGap     = 250 * time.Millisecond
 	waitGap     = 100 * time.Millisecond // for operations that wait for attempts to end; longer each time
-	share       = 4                      // a look that found nothing is followed by a rest this many times as long
+	share       = 2                      // a look that found nothing is followed by a rest this many times as long, at the least
 )
 
 // Loop folds counters and carries on operations for one agent. Every agent that claims rows has one: what it does may be
