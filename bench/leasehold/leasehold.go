@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/leasehold/leasehold/bench/work"
+	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/lease"
@@ -35,46 +37,68 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if _, err := p.Migrator().Up(ctx); err != nil {
 		return err
 	}
-	return p.insert(ctx, j.Rows)
+	return p.insert(ctx, j.Rows, j.Batch)
 }
 
-// Open opens the store and makes the loop.
-func (Contender) Open(ctx context.Context, j work.Job) (work.Engine, error) {
+// Open opens the store and makes the loops, one for each agent.
+func (Contender) Open(ctx context.Context, j work.Job) (_ work.Engine, err error) {
 	cfg, err := load(j)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled, ended: make(chan error, 1), stopRunner: func() {}}
-	if e.place, err = open(ctx, j, cfg); err != nil {
+	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled}
+	exec.Parallel(cfg.Tasks)
+	for range max(j.Agents, 1) {
+		a, err := e.newAgent(ctx, j, cfg)
+		if err != nil {
+			return nil, err
+		}
+		e.agents = append(e.agents, a)
+	}
+	return e, e.agents[0].place.Ping(ctx)
+}
+
+// newAgent puts an agent together.
+func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (*agent, error) {
+	a := &agent{ended: make(chan error, 1), stopRunner: func() {}}
+	var err error
+	if a.place, err = open(ctx, j, cfg); err != nil {
 		return nil, err
 	}
 	metrics := telemetry.NewMetrics(prometheus.NewRegistry())
 	var executor poll.Executor = inner{e.doer}
 	var gate poll.Gate
 	var present func(time.Duration)
-	exec.Parallel(cfg.Tasks)
 	if j.Kind == work.HTTP || j.Kind == work.Exec {
 		o := exec.Options{Log: logger(), Metrics: metrics, Version: "bench", Workers: cfg.Agent.Workers}
 		if j.Kind == work.Exec {
 			o.Guardian = guardian.Self()
 		}
 		runner := exec.New(o)
-		executor, gate, present, e.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Presence, runner.Close
+		executor, gate, present, a.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Presence, runner.Close
 	}
-	e.loop = poll.New(poll.Options{
-		Store: e.place, Leases: e.place, Executor: executor, Gate: gate, Types: cfg.Tasks,
+	a.batches = batch.New(batch.Options{Store: a.place, Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})
+	a.loop = poll.New(poll.Options{
+		Store: a.place, Leases: a.place, Executor: executor, Gate: gate, Types: cfg.Tasks,
 		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: "bench", Config: cfg.Hash, Presence: cfg.Agent.Presence},
-		Present: present,
+		Present: present, Batch: a.batches.Note,
 		Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: time.Second, Clock: lease.BootClock(), Log: logger(), Metrics: metrics,
 	})
-	return e, e.place.Ping(ctx)
+	return a, nil
 }
 
+// engine is one agent, or several that share the work.
 type engine struct {
-	doer       *work.Doer
+	doer   *work.Doer
+	filled int
+	agents []*agent
+	over   context.CancelFunc // of what agents do for batches
+}
+
+type agent struct {
 	place      place
-	filled     int
 	loop       *poll.Engine
+	batches    *batch.Loop
 	stopRunner func()
 	ended      chan error
 }
@@ -83,21 +107,38 @@ func (e *engine) Doer() *work.Doer { return e.doer }
 func (e *engine) Version() string  { return "" }
 
 func (e *engine) Start(ctx context.Context) error {
-	go func() { e.ended <- e.loop.Run(ctx) }() // ends with Stop
+	var over context.Context
+	over, e.over = context.WithCancel(ctx)
+	for _, a := range e.agents {
+		go func() { // ends with Stop
+			folded := make(chan error, 1)
+			go func() { folded <- a.batches.Run(over) }()
+			a.ended <- errors.Join(a.loop.Run(ctx), <-folded)
+		}()
+	}
 	return nil
 }
 
-func (e *engine) Left(ctx context.Context) (bool, error) { return e.place.left(ctx, e.filled) }
+func (e *engine) Left(ctx context.Context) (bool, error) {
+	return e.agents[0].place.left(ctx, e.filled)
+}
 
 func (e *engine) Stop(ctx context.Context) error {
-	e.loop.Drain()
-	select {
-	case err := <-e.ended:
-		e.stopRunner()
-		return errors.Join(err, e.place.end())
-	case <-ctx.Done():
-		return ctx.Err()
+	for _, a := range e.agents {
+		a.loop.Drain()
 	}
+	e.over()
+	var errs []error
+	for _, a := range e.agents {
+		select {
+		case err := <-a.ended:
+			a.stopRunner()
+			errs = append(errs, err, a.place.end())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // inner does the work that has no target: nothing, or noting the time.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/bench/work"
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
@@ -23,10 +24,11 @@ import (
 type place interface {
 	lease.Store
 	poll.Store
+	batch.Store
 	Migrator() store.Migrator
 	Ping(ctx context.Context) error
-	// insert inserts rows that are due.
-	insert(ctx context.Context, rows int) error
+	// insert inserts rows that are due, as one batch or as tasks by themselves.
+	insert(ctx context.Context, rows int, asBatch bool) error
 	// left tells whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
@@ -63,9 +65,13 @@ type server struct {
 	look *pgx.Conn
 }
 
-func (p *server) insert(ctx context.Context, rows int) error {
-	_, err := p.look.Exec(ctx, `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`,
-		work.TaskType, work.Payload, rows)
+func (p *server) insert(ctx context.Context, rows int, asBatch bool) error {
+	into := `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`
+	if asBatch {
+		into = `WITH b AS (INSERT INTO leasehold.batch (name) VALUES ('bench') RETURNING id)
+			INSERT INTO leasehold.task (type, payload, batch_id) SELECT $1, $2::jsonb, b.id FROM b, generate_series(1, $3::integer)`
+	}
+	_, err := p.look.Exec(ctx, into, work.TaskType, work.Payload, rows)
 	if err == nil {
 		_, err = p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
 	}
@@ -103,7 +109,12 @@ func openFile(ctx context.Context, url string) (place, error) {
 	return f, err
 }
 
-func (f *file) insert(ctx context.Context, rows int) error { return f.look.Insert(ctx, rows) }
+func (f *file) insert(ctx context.Context, rows int, asBatch bool) error {
+	if asBatch {
+		return errors.New("batches are not measured on files")
+	}
+	return f.look.Insert(ctx, rows)
+}
 
 func (f *file) left(ctx context.Context, above int) (bool, error) {
 	n, err := f.look.Count(ctx, `SELECT EXISTS (SELECT 1 FROM task WHERE id > ?)`, above)

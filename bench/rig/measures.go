@@ -72,5 +72,9 @@ func (o Outcome) Brief() string {
 	if rate, ok := o.Measures["inserts_per_second"]; ok {
 		return fmt.Sprintf("%.0f inserts/s", rate)
 	}
+	if samples, ok := o.Measures["samples"]; ok {
+		return fmt.Sprintf("%.0f of %.0f samples differ; the view took %.2f ms (p99)",
+			o.Measures["samples_that_differ"], samples, o.Measures["view_p99_ms"])
+	}
 	return fmt.Sprintf("agent CPU %.2f%%", o.Measures["agent_cpu_percent"])
 }

@@ -32,6 +32,7 @@ func Scenarios() []Scenario {
 		{"snapshot", "no-op while a session holds a snapshot", snapshot},
 		{"idle", "nothing is due: one engine, and fifty agents on one Postgres", idle},
 		{"async", "ten thousand tasks that go on after a 202, each of which pings every five seconds", async},
+		{"batch", "a million no-op rows by four agents, in a batch and without one, and its counters watched", batches},
 		{"sqlite", "no-op, HTTP and latency on SQLite files", onSQLite},
 		{"insert", "ten producers of single rows, with the trigger that notifies and without", inserts},
 		{"pgbouncer", "no-op, HTTP and latency through PgBouncer in transaction mode", throughPooler},

@@ -43,6 +43,10 @@ type Job struct {
 	Target string `json:"target,omitempty"` // of HTTP: the server that answers
 	// Workers is how many rows are worked on at once; 0: what the contender finds best for the kind of work.
 	Workers int `json:"workers,omitempty"`
+	// Agents is how many engines share the work, each with a session of its own; 0: one.
+	Agents int `json:"agents,omitempty"`
+	// Batch has all rows be tasks of one batch.
+	Batch bool `json:"batch,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
 	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.

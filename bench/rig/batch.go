@@ -1,0 +1,102 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// BatchWatch looks at the one batch of a database while its tasks are worked on.
+type BatchWatch struct {
+	most    int
+	looks   []int64 // microseconds that a look at the view took
+	samples int
+	differ  int
+}
+
+// NewBatchWatch makes a watch that takes so many samples at the most.
+func NewBatchWatch(most int) *BatchWatch { return &BatchWatch{most: most} }
+
+// Wants tells whether there are fewer samples than wanted.
+func (w *BatchWatch) Wants() bool { return w.samples < w.most }
+
+const (
+	viewSQL = `SELECT * FROM leasehold.batches WHERE id = $1`
+	// In one statement, and so in one snapshot: the counters, and the rows by state.
+	samplesSQL = `
+SELECT (b.total, b.live, b.waiting, b.running, b.undoing, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed)
+     = (t.total, t.live, t.waiting, t.running, t.undoing, t.succeeded, t.failed, t.cancelled, t.rolled_back, t.rollback_failed)
+FROM leasehold.batches AS b, (
+    SELECT count(*) AS total, count(*) FILTER (WHERE finished_at IS NULL) AS live,
+        count(*) FILTER (WHERE state IN ('pending', 'retry_pending')) AS waiting, count(*) FILTER (WHERE state = 'running') AS running,
+        count(*) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')) AS undoing,
+        count(*) FILTER (WHERE state = 'succeeded') AS succeeded, count(*) FILTER (WHERE state = 'failed') AS failed,
+        count(*) FILTER (WHERE state = 'cancelled') AS cancelled, count(*) FILTER (WHERE state = 'rolled_back') AS rolled_back,
+        count(*) FILTER (WHERE state = 'rollback_failed') AS rollback_failed
+    FROM leasehold.tasks WHERE batch_id = $1) AS t
+WHERE b.id = $1`
+)
+
+// Begin begins to look at the newest batch, on a connection of its own, until undo is called.
+func (w *BatchWatch) Begin(ctx context.Context, d *Database) (undo func() error, err error) {
+	cfg, err := pgx.ParseConfig(d.url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.RuntimeParams["application_name"] = holder
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	if err := conn.QueryRow(ctx, `SELECT max(id) FROM leasehold.batch`).Scan(&id); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	watching, end := context.WithCancel(ctx)
+	over := make(chan error, 1)
+	go func() { over <- w.watch(watching, conn, id) }() // ends with undo
+	return func() error {
+		end()
+		return errors.Join(<-over, conn.Close(context.WithoutCancel(ctx)))
+	}, nil
+}
+
+// watch samples until ctx ends, or there are enough.
+func (w *BatchWatch) watch(ctx context.Context, conn *pgx.Conn, id int64) error {
+	for w.Wants() && ctx.Err() == nil {
+		began := time.Now()
+		if _, err := conn.Exec(ctx, viewSQL, id); err != nil {
+			return unlessOver(ctx, fmt.Errorf("look at the batch: %w", err))
+		}
+		w.looks = append(w.looks, time.Since(began).Microseconds())
+		var same bool
+		if err := conn.QueryRow(ctx, samplesSQL, id).Scan(&same); err != nil {
+			return unlessOver(ctx, fmt.Errorf("compare counters and rows: %w", err))
+		}
+		w.samples++
+		if !same {
+			w.differ++
+		}
+	}
+	return nil
+}
+
+func unlessOver(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // it was told to end
+	}
+	return err
+}
+
+// Measures are what was seen.
+func (w *BatchWatch) Measures() Measures {
+	slices.Sort(w.looks)
+	return Measures{
+		"samples": float64(w.samples), "samples_that_differ": float64(w.differ),
+		"view_p50_ms": percentile(w.looks, 50) / 1000, "view_p99_ms": percentile(w.looks, 99) / 1000,
+	}
+}
