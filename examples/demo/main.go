@@ -24,7 +24,8 @@ func main() {
 	leasehold := flag.String("leasehold", "bin/leasehold", "the agent's `binary`")
 	serve := flag.String("shop", "", "only serve the shop, at this `address`")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// A terminal that is gone, or a reader, is one more reason to tidy up.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	var err error
 	if *serve != "" {

@@ -28,7 +28,8 @@ func main() {
 	work := flag.Duration("work", 0, "how long it takes to move a service")
 	lose := flag.Int64("lose", 0, "of how many answers to tasks one is lost; 0: none")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// A terminal that is gone, or a reader, is one more reason to tidy up.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	var err error
 	if *alone {
