@@ -252,6 +252,21 @@ func TestCheckThatLeavesNoTimeForItsAttempt(t *testing.T) {
 	}
 }
 
+// While something of a check cannot be killed its attempt does not begin, and its slot is not another's.
+func TestNothingIsRunBesideACheckThatCannotBeKilled(t *testing.T) {
+	l := checkLease()
+	defer l.Close()
+	c := l.Check()
+	defer c.Close()
+	c.Start()
+	stuck := make(chan struct{})
+	o, over := beforeRun(l, c, task.Outcome{Stuck: stuck})
+	require.True(t, over)
+	require.Equal(t, task.Outcome{
+		Verdict: task.Failed, Error: "processes of it are still there after SIGKILL", EndUnknown: true, Stuck: stuck,
+	}, o)
+}
+
 // A check has a breaker of its own: while it is out of reach its tasks are given back, and neither breaker takes the
 // other's for its own.
 func TestBreakerOfACheck(t *testing.T) {

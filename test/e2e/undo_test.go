@@ -146,9 +146,9 @@ func (d *desk) phases(id int64) (of []string) {
 func (d *desk) agent(name string) *harness.Agent {
 	d.t.Helper()
 	target := fmt.Sprintf("webhook {\n    url = %q\n    cancel_grace = \"0s\"\n  }", d.url)
-	return d.declare(name, fmt.Sprintf(`timeout = "4s"
+	return d.declare(name, fmt.Sprintf(`timeout = "6s"
   check {
-    timeout = "4s"
+    timeout = "6s"
     %s
   }
   %s
