@@ -145,7 +145,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
 		Silent:      out.Verdict == task.Drained && out.Untouched,
-		CancelKnown: asked || row.Phase() == task.Rollback, Notes: l.Notes(), // which goes on whoever wants it cancelled
+		CancelKnown: asked, Notes: l.Notes(),
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago

@@ -266,7 +266,7 @@ func TestARollbackIsNotCancelled(t *testing.T) {
 		require.Equal(t, task.StateRollbackRunning, r.get(id).State)
 		settled := r.wire.count("settle")
 		after(400 * time.Millisecond)
-		require.Equal(t, settled+1, r.wire.count("settle"), "its failure is settled at once: that it is to be cancelled is known")
+		require.Equal(t, settled+1, r.wire.count("settle"), "its failure is settled at once, whoever wants it cancelled")
 		after(time.Second)
 		r.all([]task.ID{id}, task.StateRolledBack, 3)
 		r.drain()

@@ -136,7 +136,7 @@ func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
 	out = clean(out)
 	return Settlement{
 		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1, Silent: silent,
-		Next: task.Decide(&r.Task, e.policy(&r.Task), out, r.Left, jitter()), CancelKnown: r.CancelAsked || r.Phase() == task.Rollback,
+		Next: task.Decide(&r.Task, e.policy(&r.Task), out, r.Left, jitter()), CancelKnown: r.CancelAsked,
 	}
 }
 
