@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -46,6 +48,8 @@ func child(work string) int {
 			_, err = s.Migrator().Up(ctx)
 		case "settle":
 			err = childSettles(ctx, s)
+		case "batch":
+			err = childCreates(ctx, s)
 		default:
 			err = fmt.Errorf("unknown work %q", work)
 		}
@@ -235,4 +239,70 @@ func childFinishes(t *testing.T, s *Store, session task.Session) error {
 			return err
 		}
 	}
+}
+
+// childCreates inserts a batch of crashRows rows, and says how far it is.
+func childCreates(ctx context.Context, s *Store) error {
+	_, err := s.CreateBatch(ctx, ops.BatchRequest{FinishType: "done"}, func(yield func(ops.Request, error) bool) {
+		for range crashRows {
+			if !yield(ops.Request{Type: "x"}, nil) {
+				return
+			}
+		}
+	}, func(n int64) {
+		if err := childFails(fmt.Sprint(n, " rows")); err != nil {
+			panic(err)
+		}
+	})
+	return err
+}
+
+// Of a batch whose maker is killed there is nothing, or all of it.
+func TestAKillWhileABatchIsMade(t *testing.T) {
+	t.Parallel()
+	for point, rows := range map[string]int{"200 rows": 0, "300 rows": 0, failCommit: 0, failCommitted: crashRows} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			cmd := childCommand(t, "batch", h.path)
+			cmd.Env = append(cmd.Env, childPoint+"="+point)
+			require.NoError(t, cmd.Start())
+			dead(t, cmd)
+			require.Equal(t, rows, h.count(t, "SELECT count(*) FROM task"))
+			require.Equal(t, min(rows, 1), h.count(t, "SELECT count(*) FROM batch"))
+			counted(t, h)
+			id := h.batchOf(t, 1)
+			_, err := h.CancelBatch(t.Context(), id, "")
+			require.NoError(t, err, "whoever comes next finds the file unlocked")
+		})
+	}
+}
+
+// An agent killed while it ends a batch leaves it as it was, or ended with its one row that tells of it.
+func TestAKillWhileABatchEnds(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	require.NoError(t, h.exec(t, "INSERT INTO batch (finish_type) VALUES ('done')"))
+	for _, point := range h.BatchFailpoints() {
+		broken := errors.New(point)
+		h.Fail(func(at string) error {
+			if at == point {
+				return broken
+			}
+			return nil
+		})
+		_, err := h.Fold(t.Context(), 10)
+		require.ErrorIs(t, err, broken)
+		ended := 0
+		if point == failCommitted {
+			ended = 1
+		}
+		require.Equal(t, ended, h.count(t, "SELECT count(*) FROM batch WHERE ended_at IS NOT NULL"))
+		require.Equal(t, ended, h.count(t, "SELECT count(*) FROM task WHERE type = 'done'"))
+	}
+	h.Fail(nil)
+	folded, err := h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	require.Zero(t, folded.Ended)
+	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task WHERE type = 'done'"))
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -123,6 +125,78 @@ func TestUpAndDownKeepTheRows(t *testing.T) {
 	require.Nil(t, got.Checkpoint)
 	require.False(t, got.Detached)
 	require.NotEqual(t, key, h.secret(t), "it is made anew")
+}
+
+// A file of version 2 with rows in every state goes up: what was there can be rolled back and retried then. It goes down
+// again without a word of batches, and up once more.
+func TestRowsFromBeforeBatches(t *testing.T) {
+	t.Parallel()
+	h := empty(t)
+	require.NoError(t, h.exec(t, createVersions))
+	for _, st := range steps()[:2] {
+		require.NoError(t, h.exec(t, st.up))
+		require.NoError(t, h.exec(t, "INSERT INTO schema_version (version, name) VALUES (?, ?)", st.version, st.name))
+	}
+	p := beating(nil)
+	body, err := json.Marshal(p)
+	require.NoError(t, err)
+	require.NoError(t, h.exec(t, "INSERT INTO policy (hash, type, body) VALUES (?, 'x', ?)", int64(p.Hash()), string(body)))
+	for i, state := range task.States() {
+		columns, values := "", ""
+		table := "task"
+		if state.Finished() {
+			table, columns, values = "task_archive", ", finished_at, claimed_at, priority, run_at, payload, created_at",
+				", '2026-11-20T08:00:01.000Z', '2026-11-20T08:00:00.000Z', 0, '2026-11-20T08:00:00.000Z', '{}', '2026-11-20T08:00:00.000Z'"
+		}
+		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, give_backs, touched, fence, session, claim, policy, outcome%s)
+			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash())))
+	}
+	standing := func() (all []string) {
+		rows, err := h.app.QueryContext(t.Context(), "SELECT id || state || fence || touched || ifnull(key, '') FROM tasks ORDER BY id")
+		require.NoError(t, err)
+		require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+			var text string
+			err := r.Scan(&text)
+			all = append(all, text)
+			return err
+		}))
+		return all
+	}
+	before := standing()
+	require.Len(t, before, len(task.States()))
+	_, err = h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, standing())
+	for i, state := range task.States() {
+		info, err := h.Get(t.Context(), task.ID(i+1))
+		require.NoError(t, err)
+		require.Equal(t, state, info.State)
+		require.Zero(t, info.Batch)
+		require.Zero(t, info.Round)
+		require.Empty(t, info.Cause)
+		switch state {
+		case task.StateFailed:
+			became, err := h.Retry(t.Context(), info.ID, "")
+			require.NoError(t, err)
+			require.Equal(t, ops.Became(task.StatePending), became)
+		case task.StateSucceeded, task.StateCancelled, task.StateRollbackFailed, task.StateRetryPending:
+			became, err := h.Rollback(t.Context(), info.ID, "")
+			require.NoError(t, err)
+			require.Equal(t, ops.Became(task.StateRollbackPending), became, state)
+		}
+	}
+	h.batchOf(t, 3)
+	before = standing()
+	_, err = h.Migrator().Down(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, standing())
+	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type) VALUES ('y')"))
+	require.NoError(t, h.exec(t, "INSERT INTO cancel (id) SELECT id FROM task WHERE type = 'y'"))
+	before = standing()
+	_, err = h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, before, standing())
+	counted(t, h)
 }
 
 func (h *harness) secret(t *testing.T) []byte {

@@ -24,6 +24,9 @@ func TestPlans(t *testing.T) {
 		within = " (type=? AND <expr>=? AND priority=? AND run_at<?)"
 		merge  = "MERGE (UNION ALL)"
 	)
+	sorts := map[string]bool{ // few rows, or a bounded number of them
+		"claimed": true, "present": true, "dead": true, "count runs": true, "take others": true, "soonest": true, "failures": true,
+	}
 	for _, counted := range []bool{false, true} {
 		if counted { // what somebody's ANALYZE leaves behind must not tempt the planner
 			require.NoError(t, h.exec(t, "ANALYZE"))
@@ -36,6 +39,24 @@ func TestPlans(t *testing.T) {
 			"head undo":    {headQuery(task.Rollback), []string{"USING COVERING INDEX task_undo" + below}},
 			"take":         {takeQuery(task.Run, 1, false), []string{byID, "COVERING INDEX task_due" + within}},
 			"take regions": {takeQuery(task.Run, 2, false), []string{byID, merge, "INDEX task_due" + within}},
+			"take others":  {takeQuery(task.Run, 2, true), []string{byID, merge, "INDEX task_due" + within, "INDEX batch_stopping"}},
+			"soonest":      {soonestQuery(2), []string{"INDEX task_due (type=? AND <expr>=? AND priority=?)", "INDEX batch_stopping"}},
+			"stopping":     {stoppingQuery, []string{"INDEX batch_stopping", "COVERING INDEX task_batch (batch_id=? AND state=?)"}},
+			"open batch":   {openBatchQuery, []string{"INDEX batch_open"}},
+			"of batch":     {ofBatchQuery, []string{byID}},
+			"tally":        {tallyQuery, []string{"SEARCH batch USING INTEGER PRIMARY KEY"}},
+			"fold":         {foldQuery, []string{"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"}},
+			"unseen":       {unseenQuery, []string{"USING INDEX batch_open"}},
+			"operations":   {operationsQuery, []string{"USING INDEX operation_open"}},
+			"waiting":      {waitingQuery, []string{"COVERING INDEX task_batch (batch_id=? AND state=?)"}},
+			"goes on":      {goesOnQuery, []string{"COVERING INDEX task_batch (batch_id=? AND state=?)"}},
+			"ask":          {askQuery, []string{byID, "INDEX task_batch (batch_id=? AND state=?)"}},
+			"failed":       {failedQuery, []string{"INDEX task_archive_batch_unwell (batch_id=? AND rowid>?)"}},
+			"finished":     {finishedQuery, []string{"INDEX task_archive_started (batch_id=? AND <expr><?)", "INDEX policy_undo (type=?)"}},
+			"failures":     {failuresQuery, []string{"INDEX task_archive_batch_unwell (batch_id=?)", "INDEX task_batch (batch_id=? AND state=?)"}},
+			"standing":     {standingQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_undo (type=?)"}},
+			"batch":        {"SELECT " + batchColumns + " FROM batches WHERE id = ?", []string{"SEARCH batch USING INTEGER PRIMARY KEY", "COVERING INDEX task_batch (batch_id=? AND state=?)"}},
+			"old batches":  {oldBatches, []string{"INDEX batch_ended (ended_at<?)", "SEARCH task_archive USING COVERING INDEX"}},
 			"take undo":    {takeQuery(task.Rollback, 2, false), []string{byID, merge, "INDEX task_undo" + within}},
 			"claimed":      {claimedQuery, []string{"INDEX task_running (session=?)"}},
 			"present":      {heldQuery, []string{"INDEX task_running (session=?)"}},
@@ -71,10 +92,10 @@ func TestPlans(t *testing.T) {
 				require.Contains(t, plan, need, "%s\n%s", name, plan)
 			}
 			for line := range strings.Lines(plan) {
-				for _, table := range []string{"task", "t", "task_archive", "attempt"} {
+				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy"} {
 					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", name, plan)
 				}
-				if name != "claimed" && name != "present" && name != "dead" && name != "count runs" { // of few rows
+				if !sorts[name] {
 					require.NotContains(t, line, "USE TEMP B-TREE", "%s\n%s", name, plan)
 				}
 			}

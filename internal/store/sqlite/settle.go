@@ -31,7 +31,7 @@ func (*Store) Failpoints() []string { return Failpoints() }
 
 // kept are the columns that a finished row takes along as they are.
 const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-	created_at, session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked,
+	created_at, session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked,
 	cancel_by, batch_id, rollback_payload, cause, round`
 
 // What a rollback results in stands in the history only: the row keeps the result of its run, for the rollback to read.
@@ -41,8 +41,9 @@ const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
 
 const archiveQuery = `
 	INSERT INTO task_archive (` + kept + `,
-		state, fence, attempt, give_backs, touched, outcome, error, result, output, started_at, finished_at)
-	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(iif(state = 'running', ?10, NULL), result), ?11, ?12, ?13
+		state, fence, attempt, give_backs, touched, outcome, error, result, output, started_at, finished_at, lease_until)
+	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(iif(state = 'running', ?10, NULL), result), ?11, ?12, ?13,
+		iif(?14, lease_until, NULL)
 	FROM task WHERE ` + held
 
 // cause is why a row is undone from now on, or still is: ?14 is the verdict that ended its forward life.
@@ -179,14 +180,14 @@ func (b *settling) common(e *poll.Settlement) []any {
 	if !keep {
 		outcome = string(verdict)
 	}
-	return append(make([]any, 0, 13),
+	return append(make([]any, 0, 14),
 		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), int64(e.Next.Attempt), int64(e.Next.GiveBacks),
 		e.Next.Touched, outcome, null(why), jsonText(e.Outcome.Result))
 }
 
 // archive copies a finished row; finish deletes all of them at once.
 func (b *settling) archive(e *poll.Settlement) (int64, error) {
-	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at)...)
+	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at, e.Next.AfterLease)...)
 	if n == 1 {
 		b.archived[e.ID] = e.Fence
 	}

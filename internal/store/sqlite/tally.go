@@ -15,7 +15,7 @@ const openBatchQuery = "SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_open
 
 // ofBatchQuery finds the rows of batches among some live ones.
 const ofBatchQuery = `
-	SELECT id, batch_id, ifnull(cause, '') FROM task
+	SELECT id, batch_id, ifnull(cause, '') FROM task NOT INDEXED
 	WHERE id IN (SELECT value FROM json_each(?)) AND batch_id IS NOT NULL`
 
 const tallyQuery = `

@@ -45,6 +45,7 @@ func TestTheViewsRefuse(t *testing.T) {
 	row := h.held(t, s, p, task.Run, 2, 0)[0]
 	_, err := h.Settle(t.Context(), s, nil)
 	require.NoError(t, err)
+	of := int64(h.batchOf(t, 1))
 	before := h.everything(t)
 	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
 	for _, c := range []struct {
@@ -86,6 +87,34 @@ func TestTheViewsRefuse(t *testing.T) {
 		{"cancel (id)", []any{nil}, "there is no task with this id"},
 		{"cancel (id)", []any{"all"}, "there is no task with this id"},
 		{"cancel (id, by)", []any{row.ID, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"retry (id)", []any{99}, "there is no task with this id"},
+		{"retry (id)", []any{nil}, "there is no task with this id"},
+		{"retry (id, by)", []any{row.ID, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"rollback (id)", []any{99}, "there is no task with this id"},
+		{"rollback (id)", []any{"all"}, "there is no task with this id"},
+		{"rollback (id, by)", []any{row.ID, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"seal_batch (id)", []any{99}, "there is no batch with this id"},
+		{"seal_batch (id)", []any{nil}, "there is no batch with this id"},
+		{"cancel_batch (id)", []any{99}, "there is no batch with this id"},
+		{"cancel_batch (id, by)", []any{of, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"retry_batch (id)", []any{"all"}, "there is no batch with this id"},
+		{"retry_batch (id, by)", []any{of, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"rollback_batch (id)", []any{99}, "there is no batch with this id"},
+		{"rollback_batch (id, by)", []any{of, strings.Repeat("ü", 257)}, "by must be 512 bytes at most"},
+		{"task (type, batch_id)", []any{"x", 99}, "there is no batch with this batch_id"},
+		{"enqueue (type, batch_id)", []any{"x", 99}, "there is no batch with this batch_id"},
+		{"task (type, rollback_payload)", []any{"x", "{a: 1}"}, "rollback_payload must be JSON"},
+		{"enqueue (type, rollback_payload)", []any{"x", ""}, "rollback_payload must be JSON"},
+		{"batch (on_failure)", []any{"stop"}, "on_failure must be continue, cancel or rollback"},
+		{"batch (finish_type)", []any{""}, "finish_type must not be empty: leave it out instead"},
+		{"batch (finish_payload)", []any{"[1]"}, "finish_payload must be a JSON object"},
+		{"batch (finish_payload)", []any{"{"}, "finish_payload must be a JSON object"},
+		{"batch (labels)", []any{`{"a": 1}`}, "labels must be a JSON object of strings"},
+		{"batch (labels)", []any{`["a"]`}, "labels must be a JSON object of strings"},
+		{"batch (labels)", []any{`{"a": "` + strings.Repeat("x", 4096) + `"}`}, "labels must be 4 KiB at most"},
+		{"batch (name)", []any{strings.Repeat("ü", 128)}, "name must be 255 bytes at most"},
+		{"batch (sealed)", []any{2}, "sealed must be true or false"},
+		{"batch (created_by)", []any{strings.Repeat("ü", 257)}, "created_by must be 512 bytes at most"},
 	} {
 		err := h.exec(t, "INSERT INTO "+c.into+" VALUES (?"+strings.Repeat(", ?", len(c.values)-1)+")", numbers(c.values)...)
 		require.ErrorContains(t, err, c.message, "%s %.80v", c.into, c.values)
@@ -96,7 +125,10 @@ func TestTheViewsRefuse(t *testing.T) {
 	require.Error(t, h.exec(t, "INSERT INTO cancel (id) VALUES (?), (99)", int64(row.ID)))
 	require.Error(t, h.exec(t, "INSERT INTO ping (id, fence, message) VALUES (?1, ?2, 'a'), (?1, ?2 + 1, 'b')", int64(row.ID), int64(row.Fence)))
 	require.Error(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?1, ?2), (?1, ?2 + 1)", int64(row.ID), int64(row.Fence)))
-	for _, view := range []string{"hold", "complete", "ping", "cancel", "lease_terms"} {
+	for _, view := range []string{
+		"hold", "complete", "ping", "cancel", "lease_terms", "retry", "rollback", "seal_batch", "cancel_batch", "retry_batch",
+		"rollback_batch", "batches", "call_off", "bring_back",
+	} {
 		require.ErrorContains(t, h.exec(t, "DELETE FROM "+view), "view")
 		require.ErrorContains(t, h.exec(t, "UPDATE "+view+" SET id = 1"), "view")
 	}

@@ -217,11 +217,11 @@ BEGIN
       AND (state = 'rollback_running' OR state = 'running' AND attempt > 1);
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
+           session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
            state, fence, attempt, give_backs, touched, outcome, result, started_at, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
+           session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
            iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
            iif(state = 'running', ifnull(json(NEW.result), result), result), claimed_at,
@@ -272,22 +272,23 @@ BEGIN
 END;
 
 -- INSERT INTO bring_back (id, verb, run_at) takes a finished task out of the archive: to run again with a fresh budget
--- (retry), or to be undone (rollback). One whose key is another's by now stays where it is.
+-- (retry), or to be undone (rollback); not before nothing of it is at work any more. One whose key is another's by now
+-- stays where it is.
 CREATE VIEW bring_back AS SELECT id, '' AS verb, run_at FROM task_archive;
 
 CREATE TRIGGER bring_back_insert INSTEAD OF INSERT ON bring_back
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
                       give_backs, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-                      run_at, state, touched, deadline, cause, round, result, progress, message)
+                      lease_until, run_at, state, touched, deadline, cause, round, result, progress, message)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-           NEW.run_at, 'pending', touched AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
+           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending', touched AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'retry'
     UNION ALL
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-           NEW.run_at, 'rollback_pending', touched, deadline,
+           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'rollback_pending', touched, deadline,
            CASE
                WHEN state = 'rollback_failed' THEN cause
                WHEN state = 'cancelled' THEN 'cancelled'
