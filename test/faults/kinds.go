@@ -42,6 +42,9 @@ func AllFaults() []Fault {
 	}
 }
 
+// aimed lists those that chance does not choose: they are there for schedules.
+func aimed() []Fault { return []Fault{{Name: "network forgets settlements", Agent: true, do: forget}} }
+
 // FaultsNamed gives those of some names.
 func FaultsNamed(names ...string) (some []Fault) {
 	for _, name := range names {
@@ -165,6 +168,15 @@ func toxic(kind, stream string) func(*nemesis, *agent, *rand.Rand) (func() error
 	return func(n *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 		return n.poison(a, toxin{Type: kind, Stream: stream}, "")
 	}
+}
+
+// forget loses the answers to settlements, and has the agent wait for each in vain while it goes on claiming. They are told
+// by their one column (renewals have it, too), which the server names anew each time only where there are no prepared
+// statements: by way of the pooler.
+func forget(n *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
+	return n.poison(a, toxin{
+		Type: "deaf", Stream: "downstream", Attributes: map[string]any{"to": "\x00\x01id\x00", "late": 300},
+	}, "")
 }
 
 // poison puts a fault into an agent's connections.

@@ -85,7 +85,7 @@ type nemesis struct {
 
 func newNemesis(w *world) *nemesis {
 	n := &nemesis{w: w, known: map[string]Fault{}, heals: map[int]func(){}}
-	for _, f := range AllFaults() {
+	for _, f := range append(AllFaults(), aimed()...) {
 		n.known[f.Name] = f
 	}
 	return n

@@ -53,7 +53,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	}
 	rows := make([]row, size)
 	for i := range rows {
-		rows[i] = newRow(r, kind, fmt.Sprintf("%d-%d-%d", w.o.Seed, n, i), fmt.Sprintf("%d-%d", w.o.Seed, n))
+		rows[i] = newRow(r, kind, w.o.Script, fmt.Sprintf("%d-%d-%d", w.o.Seed, n, i), fmt.Sprintf("%d-%d", w.o.Seed, n))
 	}
 	fate := r.IntN(20)
 	cancels := r.IntN(15) == 0
@@ -79,11 +79,13 @@ func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 	}
 }
 
-func newRow(r *rand.Rand, kind, key, cohort string) row {
+func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row {
 	e := history.Enqueued{Key: key, Kind: kind, Cohort: cohort, At: history.Now()}
 	e.Expects = history.Expects{Limit: Limit, Guarded: kind == "held" || kind == "completed", Child: kind == "child"}
 	e.Expects.States = []string{"succeeded"}
-	s := newScript(r, kind)
+	if s == nil {
+		s = newScript(r, kind)
+	}
 	if last := s[len(s)-1]; last == script.Reject || last == script.Fail {
 		e.Expects.States = []string{"failed"}
 		if slices.Contains(s, script.Pause) || slices.Contains(s, script.Late) { // they may end it before

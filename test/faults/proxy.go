@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,24 +66,27 @@ func (cutToxic) Pipe(s *toxics.ToxicStub) {
 
 // deafToxic lets nothing of an answer through until the server is ready for the next question, which is after its
 // COMMIT, and cuts the connection off then: what was asked has happened, and the one who asked does not know.
-type deafToxic struct{}
+type deafToxic struct {
+	To   string `json:"to"`   // what an answer has to contain for it to be lost; "": any is
+	Late int64  `json:"late"` // milliseconds before the connection is cut off; 0: quiet
+}
 
 // deafState is a connection's.
 type deafState struct{ heard bool } // a part of an answer was kept back
 
 // NewState is StatefulToxic's.
-func (deafToxic) NewState() any { return new(deafState) }
+func (*deafToxic) NewState() any { return new(deafState) }
 
 // quiet is how long the server has to be silent for its answer to be over.
 const quiet = 30 * time.Millisecond
 
 // Pipe is Toxic's.
-func (deafToxic) Pipe(s *toxics.ToxicStub) {
+func (d *deafToxic) Pipe(s *toxics.ToxicStub) {
 	state := s.State.(*deafState)
 	for {
 		over := (<-chan time.Time)(nil)
 		if state.heard {
-			over = time.After(quiet)
+			over = time.After(cmp.Or(time.Duration(d.Late)*time.Millisecond, quiet))
 		}
 		select {
 		case <-s.Interrupt:
@@ -95,13 +99,15 @@ func (deafToxic) Pipe(s *toxics.ToxicStub) {
 				s.Close()
 				return
 			}
-			state.heard = true
+			if state.heard = state.heard || strings.Contains(string(chunk.Data), d.To); !state.heard {
+				s.Output <- chunk
+			}
 		}
 	}
 }
 
 // Cleanup is CleanupToxic's: an answer that lacks its beginning is not gone on with.
-func (deafToxic) Cleanup(s *toxics.ToxicStub) {
+func (*deafToxic) Cleanup(s *toxics.ToxicStub) {
 	if s.State.(*deafState).heard {
 		s.Close()
 	}

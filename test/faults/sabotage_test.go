@@ -3,6 +3,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/test/faults"
 	"github.com/leasehold/leasehold/test/faults/check"
+	"github.com/leasehold/leasehold/test/faults/script"
 	"github.com/leasehold/leasehold/test/harness"
 )
 
@@ -33,9 +35,12 @@ func sabotages() []sabotage {
 	}
 	both, twice := []string{"plain", "child"}, []check.Name{check.FencesRise, check.OneChildAtATime, check.OneRequestAtATime}
 	return []sabotage{
-		{fault.Fence, random(both, "network loses some replies"), append(twice, check.NoStaleSettlement)},
+		{fault.Fence, faults.Options{ // who settles claims the row again before it settles once more
+			Agents: 1, Rate: 3, Kinds: []string{"steady"}, Script: []script.Deed{script.Fail, script.Fail, script.Work}, Workers: 24,
+			Schedule: again("network forgets settlements", 800*time.Millisecond, 1),
+		}, append(twice, check.NoStaleSettlement)},
 		{fault.Session, faults.Options{ // all claim with the same numbers, and rows run for long
-			Rate: 8, Kinds: []string{"steady", "steady", "child"}, Workers: 16, Schedule: lostReplies(),
+			Rate: 8, Kinds: []string{"steady", "steady", "child"}, Workers: 16, Schedule: again("network cuts replies", 400*time.Millisecond, agents),
 			Env: []string{"LEASEHOLD_FAULT_TICK=100ms"},
 		}, twice},
 		{fault.PingAge, faults.Options{ // nobody is away for as long as presence
@@ -58,10 +63,10 @@ func outages(every, long time.Duration) (all []faults.Planned) {
 	return all
 }
 
-// lostReplies has each agent in turn lose the answers to its claims, again and again.
-func lostReplies() (all []faults.Planned) {
-	for at := 2 * time.Second; at < lasts; at += 400 * time.Millisecond {
-		all = append(all, faults.Planned{Fault: "network cuts replies", At: at, Lasts: 200 * time.Millisecond, Agent: len(all) % agents})
+// again has each agent in turn lose answers, half of the time.
+func again(name string, every time.Duration, agents int) (all []faults.Planned) {
+	for at := 2 * time.Second; at < lasts; at += every {
+		all = append(all, faults.Planned{Fault: name, At: at, Lasts: every / 2, Agent: len(all) % agents})
 	}
 	return all
 }
@@ -75,7 +80,7 @@ func TestSabotage(t *testing.T) {
 	for _, s := range all {
 		t.Run(string(s.off), func(t *testing.T) {
 			o := s.run
-			o.Seed, o.Lasts, o.Agents = 11, lasts, agents
+			o.Seed, o.Lasts, o.Agents = 11, lasts, cmp.Or(o.Agents, agents)
 			t.Run("on", func(t *testing.T) { judge(t, faults.Run(t, built, cluster, o)) })
 			t.Run("off", func(t *testing.T) {
 				o.Env = append(slices.Clone(o.Env), "LEASEHOLD_FAULT_OFF="+string(s.off))

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/test/faults/history"
+	"github.com/leasehold/leasehold/test/faults/script"
 	"github.com/leasehold/leasehold/test/harness"
 )
 
@@ -35,6 +36,7 @@ type Options struct {
 	Slack    time.Duration // how late things may be that nothing is promised of; 0: as a busy machine needs
 	Kinds    []string      // types of rows; empty: all
 	Workers  int           // of a type, in each agent; 0: a few
+	Script   []script.Deed // of every row; nil: by chance
 }
 
 // How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
