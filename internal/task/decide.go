@@ -7,7 +7,8 @@ type Transition struct {
 	State State // the next one; never a running one
 	// Delay is when a waiting row is due, counted from the settlement by the store's clock.
 	Delay time.Duration
-	// AfterLease: due no earlier than the lease's end, however short Delay is.
+	// AfterLease: due no earlier than the lease's end, however short Delay is. Of a row that is finished: whoever brings it
+	// back has it due no earlier.
 	AfterLease bool
 
 	Attempt   int    // attempts that count from now on
@@ -102,7 +103,7 @@ func (d *decision) rollback(jitter float64) Transition {
 	case d.outcome.Verdict == Succeeded:
 		return d.end(StateRolledBack, "")
 	case d.outcome.Verdict == Rejected, d.spent():
-		return d.end(StateRollbackFailed, d.story())
+		return d.giveUp(StateRollbackFailed, d.story())
 	}
 	return d.wait(StateRollbackPending, jitter)
 }
@@ -115,14 +116,17 @@ func (d *decision) end(s State, reason string) Transition {
 	return Transition{State: s, Attempt: d.attempt, GiveBacks: d.giveBacks, Touched: d.touched, Reason: cut(reason)}
 }
 
-// giveUp ends the run phase without success: what was started is undone if that can be, and counts from nought then.
+// giveUp ends a phase without success: what a run has started is undone if that can be, and counts from nought then.
 func (d *decision) giveUp(s State, reason string) Transition {
-	if d.touched && d.undo {
-		next := Transition{State: StateRollbackPending, Touched: true, Reason: cut(reason)}
-		d.outlast(&next)
-		return next
+	next := d.end(s, reason)
+	if s != StateRollbackFailed && d.touched && d.undo {
+		next = Transition{State: StateRollbackPending, Touched: true, Reason: cut(reason)}
 	}
-	return d.end(s, reason)
+	d.outlast(&next)
+	if next.State.Finished() {
+		next.Delay = 0
+	}
+	return next
 }
 
 // wait is the transition to a further attempt.

@@ -132,10 +132,12 @@ func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
 func (h *history) judgeDelay(t *rapid.T, o task.Outcome, next task.Transition) {
 	if !next.State.Waiting() {
 		require.Zero(t, next.Delay)
-		require.False(t, next.AfterLease)
+	}
+	well := next.State == task.StateSucceeded || next.State == task.StateRolledBack
+	require.Equal(t, !well && (o.EndUnknown || o.Verdict == task.Superseded), next.AfterLease)
+	if !next.State.Waiting() {
 		return
 	}
-	require.Equal(t, o.EndUnknown || o.Verdict == task.Superseded, next.AfterLease)
 	if next.State.Phase() != h.row.Phase() {
 		return
 	}

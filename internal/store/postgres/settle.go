@@ -44,7 +44,8 @@ WITH hit AS MATERIALIZED (
         outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
         batch_id, round, cause, rollback_payload)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy, NULL,
+        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy,
+        CASE WHEN ($6::boolean[])[width_bucket(id, $2::bigint[])] THEN lease_until END,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
         CASE WHEN state = 'rollback_running' THEN result ELSE coalesce(nullif(next_result, '')::jsonb, result) END,
         nullif(next_output, ''),

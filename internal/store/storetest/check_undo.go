@@ -28,6 +28,7 @@ func undoChecks() []Check {
 		{"a row of which something may be at work is nobody's", with(undoLeaseNobodys)},
 		{"called off while something may be at work", with(undoLeaseCancelled)},
 		{"called off when nothing is at work any more", with(undoLeaseOver)},
+		{"brought back while something may be at work", with(undoLeaseFinished)},
 	}
 }
 
@@ -318,5 +319,44 @@ func undoLeaseOver(t testing.TB, h NewHarness) {
 		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
 		near(t, r.now(), r.get(row.ID).RunAt)
 		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
+	}
+}
+
+// A finished row of which something may be at work is brought back no earlier than that is over; one that ended for
+// certain, at once.
+func undoLeaseFinished(t testing.TB, h NewHarness) {
+	r := newOpsRig(t, h)
+	for way, want := range map[string]struct {
+		became ops.Became
+		phase  task.Phase
+		do     map[string]wish
+	}{
+		"retry":    {ops.Became(task.StatePending), task.Run, r.retries()},
+		"rollback": {ops.Became(task.StateRollbackPending), task.Rollback, r.rollbacks()},
+	} {
+		for by, do := range want.do {
+			for _, hanging := range []bool{true, false} {
+				r.Insert(t, ops.Request{Type: kind})
+				row := r.claimOne(kind, task.Run)
+				e := ended(row, task.TimedOut, task.StateFailed)
+				e.Next.AfterLease = hanging
+				r.settled(e)
+				r.did(want.became, do, row.ID, "alice")
+				if hanging {
+					got := r.get(row.ID)
+					require.WithinDuration(t, row.LeaseEnd, got.RunAt, time.Millisecond, "%s by %s", way, by)
+					require.Empty(t, r.claim(wantOf(kind, want.phase, 1)), "%s by %s", way, by)
+					r.Advance(t, beating().Window(task.Run)+time.Minute)
+					r.present()
+				}
+				back := r.claimOne(kind, want.phase)
+				require.Equal(t, row.ID, back.ID, "%s by %s", way, by)
+				done := task.StateSucceeded
+				if want.phase == task.Rollback {
+					done = task.StateRolledBack
+				}
+				r.settled(ended(back, task.Succeeded, done))
+			}
+		}
 	}
 }

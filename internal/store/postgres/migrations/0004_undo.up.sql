@@ -216,7 +216,7 @@ END
 $leasehold$;
 
 -- Brings finished rows back to life, to run ('retry') or to be undone ('rollback'), each due at the time in its place, and
--- tells which. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. The
+-- tells which; not before nothing of them is at work any more. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. The
 -- attempt that ended a row gets its history, if it has none.
 CREATE FUNCTION {schema}.bring_back(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
@@ -232,14 +232,14 @@ BEGIN
         INSERT INTO {schema}.task (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
             created_at, touched, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
-            batch_id, round, cause, rollback_payload)
+            lease_until, batch_id, round, cause, rollback_payload)
         OVERRIDING SYSTEM VALUE
         SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
-            CASE WHEN h.again THEN h.due ELSE greatest(h.due, h.lease_until) END, h.payload, h.labels, h.traceparent,
+            greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
             h.created_by, h.max_attempts, h.created_at, h.touched AND h.state <> 'rolled_back', h.fence + 1, h.session,
             h.policy, CASE WHEN NOT h.again THEN h.deadline END, h.outcome, h.error,
             CASE WHEN NOT h.again THEN h.result END, CASE WHEN NOT h.again THEN h.message END,
-            CASE WHEN NOT h.again THEN h.progress END, h.checkpoint, h.batch_id,
+            CASE WHEN NOT h.again THEN h.progress END, h.checkpoint, h.lease_until, h.batch_id,
             CASE WHEN h.again THEN coalesce(h.round, 0) + 1 ELSE h.round END,
             CASE WHEN h.again THEN NULL WHEN h.state = 'rollback_failed' THEN h.cause WHEN h.state = 'cancelled' THEN h.state
                  WHEN h.outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'

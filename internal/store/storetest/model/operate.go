@@ -98,7 +98,7 @@ func (s *Store) keyTaken(r *Row) error {
 func (s *Store) revive(r *Row, now time.Time) {
 	s.bringBack(r)
 	r.Touched = r.Touched && r.State != task.StateRolledBack
-	r.State, r.RunAt, r.Deadline = task.StatePending, now, time.Time{}
+	r.State, r.RunAt, r.Deadline = task.StatePending, r.over(now), time.Time{}
 	r.Round++
 	r.Cause, r.Result, r.Progress, r.Message = "", nil, nil, ""
 	s.tell(poll.Due)
@@ -117,8 +117,16 @@ func (s *Store) bringBack(r *Row) {
 	s.live[r.ID] = r
 	r.Fence++
 	r.Attempt, r.GiveBacks = 0, 0
-	r.ClaimedAt, r.LeaseEnd, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	r.ClaimedAt, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}
 	r.CancelAsked, r.CancelBy, r.Output, r.Claim = time.Time{}, "", "", 0
+}
+
+// over is the first moment from due on at which nothing of the task is at work any more.
+func (r *Row) over(due time.Time) time.Time {
+	if r.LeaseEnd.After(due) {
+		return r.LeaseEnd
+	}
+	return due
 }
 
 // remembered tells whether the history has what ended the task.
@@ -172,7 +180,7 @@ func (s *Store) undo(r *Row, due time.Time) {
 		r.Cause = r.cause(r.Outcome)
 	}
 	s.bringBack(r)
-	r.State, r.RunAt = task.StateRollbackPending, due
+	r.State, r.RunAt = task.StateRollbackPending, r.over(due)
 	s.tell(poll.Due)
 }
 

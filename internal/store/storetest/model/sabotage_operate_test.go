@@ -179,6 +179,8 @@ func undoSabotages() []sabotage {
 		}), "undo/the run's result stays"},
 		{"forgets what may be at work", settledRows(func(r *model.Row, _ poll.Settlement) { r.LeaseEnd = time.Time{} }),
 			"undo/a row of which something may be at work keeps its lease's end"},
+		{"brings back at once", rowAfter("retry", func(r *model.Row) { r.RunAt = r.CreatedAt }),
+			"undo/brought back while something may be at work"},
 		{"calls off at once", rowAfter("cancel", func(r *model.Row) { r.RunAt = r.CreatedAt }),
 			"undo/called off while something may be at work"},
 		{"knows no cause", settledRows(func(r *model.Row, _ poll.Settlement) { r.Cause = "" }), "undo/the cause is how the run ended"},

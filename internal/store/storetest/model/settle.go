@@ -125,8 +125,16 @@ func (r *Row) end(e poll.Settlement) {
 func (r *Row) finish(e poll.Settlement, now time.Time) {
 	r.Output = e.Outcome.Output
 	r.FinishedAt = now
+	r.outlast(e)
 	if e.Started >= 0 {
 		r.StartedAt = now.Add(-e.Started)
+	}
+}
+
+// outlast forgets the lease's end, unless something of the attempt may be at work until then, whatever becomes of the row.
+func (r *Row) outlast(e poll.Settlement) {
+	if !e.Next.AfterLease {
+		r.LeaseEnd = time.Time{}
 	}
 }
 
@@ -151,9 +159,7 @@ func (r *Row) release(e poll.Settlement, now time.Time) {
 		}
 		r.RunAt = due
 	}
-	if !e.Next.AfterLease { // else something of the attempt may be at work until then, whatever becomes of the row
-		r.LeaseEnd = time.Time{}
-	}
+	r.outlast(e)
 	r.Claim, r.ClaimedAt = 0, time.Time{}
 	r.CancelAsked, r.CancelBy = time.Time{}, ""
 }
