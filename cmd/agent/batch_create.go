@@ -129,12 +129,13 @@ func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
 }
 
 // createBatch sends the batch to the store, and tells on standard error how far that is. An interrupt ends it, and nothing
-// is created then.
+// is created then; also while it waits for standard input, which nothing else would end.
 func (a *app) createBatch(
 	ctx context.Context, s ops.Batches, request ops.BatchRequest, rows iter.Seq2[ops.Request, error], from *source,
 ) (id task.BatchID, n int64, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	all := false // rows have been read
 	counted := func(yield func(ops.Request, error) bool) {
 		for r, err := range rows {
 			if err == nil {
@@ -144,17 +145,24 @@ func (a *app) createBatch(
 				return
 			}
 		}
+		all = true
 	}
+	defer from.until(ctx)()
 	bar := a.newSending(from)
 	id, err = s.CreateBatch(ctx, request, counted, bar.show)
 	bar.end()
-	if input, ok := errors.AsType[*ops.InputError](err); ok {
+	input, mistaken := errors.AsType[*ops.InputError](err)
+	switch {
+	case err == nil:
+		return id, n, nil
+	case mistaken:
 		return 0, 0, input // which says where it is
+	case ctx.Err() == nil:
+		return 0, 0, err
+	case all:
+		return 0, 0, errors.New("interrupted at the last moment: `leasehold batch list` tells whether it was created")
 	}
-	if err != nil && ctx.Err() != nil {
-		return 0, 0, errors.New("interrupted: nothing was created")
-	}
-	return id, n, err
+	return 0, 0, errors.New("interrupted: nothing was created")
 }
 
 // source is where lines come from. Its size is known where it is a file.
@@ -186,6 +194,22 @@ func (s *source) Read(p []byte) (int, error) {
 	n, err := s.file.Read(p)
 	s.read.Add(int64(n))
 	return n, err
+}
+
+// until has reading end with ctx where nothing else would end it: a file does, a pipe or a terminal may not.
+func (s *source) until(ctx context.Context) (release func()) {
+	if s.size > 0 {
+		return func() {}
+	}
+	in := s.file
+	r, w := io.Pipe()
+	s.file = r
+	go func() { // ends with what it reads, or with the process
+		_, err := io.Copy(w, in)
+		_ = w.CloseWithError(err) // which never fails; nil is the end of the file
+	}()
+	stop := context.AfterFunc(ctx, func() { _ = w.CloseWithError(ctx.Err()) })
+	return func() { stop() }
 }
 
 // share is how much of it has been read; 0 where its size is not known.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -247,4 +248,29 @@ func TestLeftOver(t *testing.T) {
 	require.EqualError(t, leftOver([]ops.Report{well, refused}), `task 3: the type "a" has no rollback`)
 	require.EqualError(t, leftOver([]ops.Report{refused, refused, well}), "2 of 3 tasks stay as they are")
 	require.EqualError(t, leftOver([]ops.Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
+}
+
+func TestAnInterruptEndsReading(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	s := &source{file: r}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer s.until(ctx)()
+	_, err = w.WriteString("{}\n")
+	require.NoError(t, err)
+	line := make([]byte, 3)
+	_, err = io.ReadFull(s, line)
+	require.NoError(t, err)
+	require.Equal(t, int64(3), s.read.Load())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err = s.Read(line) // nothing comes any more
+	require.ErrorIs(t, err, context.Canceled)
+
+	whole := &source{file: strings.NewReader("{}\n{}\n")}
+	release := whole.until(t.Context())
+	got, err := io.ReadAll(whole)
+	require.NoError(t, err)
+	require.Equal(t, "{}\n{}\n", string(got))
+	release()
 }
