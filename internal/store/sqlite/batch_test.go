@@ -331,20 +331,21 @@ func TestOperatorsWake(t *testing.T) {
 	defer func() { require.NoError(t, l.close()) }()
 	before, err := l.look(t.Context())
 	require.NoError(t, err)
-	for _, insert := range []string{
-		fmt.Sprintf("retry (id) VALUES (%d)", rows[0].ID), fmt.Sprintf("rollback (id) VALUES (%d)", rows[1].ID),
-		fmt.Sprintf("seal_batch (id) VALUES (%d)", id), fmt.Sprintf("cancel_batch (id) VALUES (%d)", id),
-		fmt.Sprintf("rollback_batch (id) VALUES (%d)", id),
+	for _, c := range []struct {
+		insert string
+		of     any
+		news   poll.News
+	}{
+		{"retry", rows[0].ID, poll.Due}, {"rollback", rows[1].ID, poll.Due},
+		{"seal_batch", id, poll.Asked}, {"cancel_batch", id, poll.Asked}, {"rollback_batch", id, poll.Asked},
 	} {
-		require.NoError(t, h.exec(t, "INSERT INTO "+insert))
-		now, err := l.look(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, poll.Due, now.since(before), insert)
-		before = now
-		require.NoError(t, h.exec(t, "INSERT INTO "+insert))
-		now, err = l.look(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, now.since(before), "a repeat of "+insert)
+		for _, want := range []poll.News{c.news, 0} { // a repeat is no news
+			require.NoError(t, h.exec(t, fmt.Sprintf("INSERT INTO %s (id) VALUES (%d)", c.insert, c.of)))
+			now, err := l.look(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, now.since(before), c.insert)
+			before = now
+		}
 	}
 }
 

@@ -426,6 +426,8 @@ BEGIN
     WHERE id = NEW.id AND touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');
 END;
 
+-- The next four are for agents to carry on, who are told as of a task that is to stop.
+
 -- INSERT INTO seal_batch (id): no more rows will come. SELECT answer FROM seal_batch WHERE id = … is sealed, or the state
 -- of a batch that has ended.
 CREATE VIEW seal_batch AS SELECT id, iif(sealed AND ended_at IS NULL, 'sealed', state) AS answer FROM batches;
@@ -434,7 +436,7 @@ CREATE TRIGGER seal_batch_insert INSTEAD OF INSERT ON seal_batch
 BEGIN
     SELECT RAISE(ABORT, 'there is no batch with this id') WHERE NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.id);
     UPDATE batch SET sealed = 1, seen = 1 WHERE id = NEW.id AND ended_at IS NULL AND NOT (sealed AND seen);
-    UPDATE sign SET n = n + 1 WHERE changes() > 0;
+    UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
 END;
 
 -- INSERT INTO cancel_batch (id, by): nothing of the batch starts any more, and agents stop what runs. SELECT answer FROM
@@ -456,7 +458,7 @@ BEGIN
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', NEW.id, 'cancelling' WHERE changes() > 0;
     INSERT INTO operation (verb, batch_id, who)
     SELECT 'cancel', NEW.id, nullif(CAST(NEW.by AS TEXT), '') WHERE changes() > 0;
-    UPDATE sign SET n = n + 1 WHERE changes() > 0;
+    UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
     UPDATE operation SET ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), superseded = 1
     WHERE changes() > 0 AND batch_id = NEW.id AND ended_at IS NULL AND verb <> 'cancel';
 END;
@@ -478,7 +480,7 @@ BEGIN
                   AND (state = 'failed' OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled')));
     INSERT INTO audit (who, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', NEW.id, 'retrying' WHERE changes() > 0;
-    UPDATE sign SET n = n + 1 WHERE changes() > 0;
+    UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
     UPDATE batch SET ended_at = NULL, round = round + 1, wish = NULL, wish_by = NULL, by_failure = 0, stopping = 0,
         failures_seen = failures
     WHERE id = NEW.id AND ended_at IS NOT NULL
@@ -512,7 +514,7 @@ BEGIN
     UPDATE batch SET wish = 'rollback', wish_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
         failures_seen = failures, round = round + (ended_at IS NOT NULL), ended_at = NULL
     WHERE changes() > 0 AND id = NEW.id;
-    UPDATE sign SET n = n + 1 WHERE changes() > 0;
+    UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
     UPDATE operation SET ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), superseded = 1
     WHERE changes() > 0 AND batch_id = NEW.id AND ended_at IS NULL AND verb <> 'rollback';
 END;
