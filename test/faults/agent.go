@@ -4,7 +4,6 @@ package faults
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,36 +19,6 @@ import (
 
 	"github.com/leasehold/leasehold/test/faults/history"
 )
-
-// Lengths of what is declared: short, so that much happens.
-const (
-	Presence = 3 * time.Second
-	grace    = 300 * time.Millisecond
-	// Stop is what may pass between the end of a window and its lease's end: the grace, and 2 s.
-	Stop = grace + 2*time.Second
-	// Limit is how many attempts of a row may count.
-	Limit   = 31
-	backoff = 300 * time.Millisecond // the longest
-)
-
-// Kinds are the types that are declared.
-func Kinds() map[string]history.Kind {
-	all := map[string]history.Kind{}
-	for _, name := range []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient"} {
-		k := history.Kind{
-			Name: name, Child: name == "child", Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
-			Backoff: backoff * 5 / 4,
-		}
-		switch name {
-		case "steady":
-			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
-		case "patient":
-			k.Heartbeat, k.Timeout = 0, 12*time.Second
-		}
-		all[name] = k
-	}
-	return all
-}
 
 // agent is a place for an agent: a process in it may die, and another takes its place.
 type agent struct {
@@ -123,41 +92,6 @@ func (a *agent) temp() string {
 		return a.disk.path
 	}
 	return a.w.dir
-}
-
-func (a *agent) declaration(who string) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, `agent {
-  name     = %q
-  listen   = "127.0.0.1:0"
-  workers  = 24
-  presence = %q
-  poll     = "200ms"
-  drain    = "1s"
-}
-`, a.name, Presence)
-	for _, k := range Kinds() {
-		text.WriteString(a.declareTask(k, who))
-	}
-	return text.String()
-}
-
-func (a *agent) declareTask(k history.Kind, who string) string {
-	text := fmt.Sprintf("task %q {\n  timeout = %q\n", k.Name, k.Timeout)
-	if k.Heartbeat > 0 {
-		text += fmt.Sprintf("  heartbeat = %q\n", k.Heartbeat)
-	}
-	workers := cmp.Or(a.w.o.Workers, 4)
-	if k.Ordered {
-		workers = 1
-	}
-	text += fmt.Sprintf("  workers = %d\n  retry {\n    limit = %d\n    min = \"20ms\"\n    max = %q\n  }\n", workers, Limit-1, backoff)
-	if k.Child {
-		return text + fmt.Sprintf("  command {\n    argv = [%q, %q, %q]\n    env = { WHO = %q }\n    stop_grace = %q\n  }\n}\n",
-			a.w.programs.Child, a.w.logPath, a.w.locks, who, grace)
-	}
-	return text + fmt.Sprintf("  webhook {\n    url = %q\n    cancel_grace = %q\n    async = %t\n  }\n}\n",
-		"http://"+a.w.endpoint.addr+"/"+who, grace, k.Name == "accepted")
 }
 
 // listen keeps what a process says, and takes from it what the checker needs.

@@ -21,21 +21,23 @@ func (w *world) collect(t testing.TB) *history.History {
 	h.Events, err = history.Read(w.logPath)
 	require.NoError(t, err)
 	w.mu.Lock()
-	h.Enqueued, h.Said, h.Samples, h.Crashes = w.rows, w.said, w.samples, w.crashes
+	h.Enqueued, h.Said, h.Samples, h.Crashes, h.Ops = w.rows, w.said, w.samples, w.crashes, w.ops
+	h.Of.Made, h.Of.Samples = w.made, w.batchSamples
 	w.mu.Unlock()
 
 	query(t, w, `SELECT t.id, coalesce(t.key, ''), t.type, t.state, t.attempt, coalesce(t.max_attempts, 0), t.give_backs, t.fence,
-			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.touched,
+			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.touched, coalesce(t.round, 0), coalesce(t.batch_id, 0),
 			EXISTS (SELECT FROM leasehold.task l WHERE l.id = t.id),
 			(SELECT count(*) FROM leasehold.task_archive a WHERE a.id = t.id)
-		FROM (SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched FROM leasehold.task
+		FROM (SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched, round, batch_id
+			FROM leasehold.task
 			UNION ALL
-			SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched
+			SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched, round, batch_id
 			FROM leasehold.task_archive) AS t
 		ORDER BY t.id`, func(rows pgx.Rows) error {
 		var r history.Row
 		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.GiveBacks, &r.Fence, &r.Outcome, &r.Error,
-			&r.Result, &r.Touched, &r.Live, &r.Archived)
+			&r.Result, &r.Touched, &r.Round, &r.Batch, &r.Live, &r.Archived)
 		if n := len(h.Rows); err == nil && n > 0 && h.Rows[n-1].ID == r.ID {
 			return nil // in both, or twice: Live and Archived tell
 		}
@@ -49,13 +51,57 @@ func (w *world) collect(t testing.TB) *history.History {
 		h.Tried = append(h.Tried, a)
 		return err
 	})
-	query(t, w, `SELECT serial, id, fence, who FROM effect ORDER BY serial`, func(rows pgx.Rows) error {
+	query(t, w, `SELECT serial, id, fence, phase, undoes, who FROM effect ORDER BY serial`, func(rows pgx.Rows) error {
 		var e history.EffectRow
-		err := rows.Scan(&e.Serial, &e.ID, &e.Fence, &e.Who)
+		err := rows.Scan(&e.Serial, &e.ID, &e.Fence, &e.Phase, &e.Undoes, &e.Who)
 		h.Effects = append(h.Effects, e)
 		return err
 	})
+	w.collectMoves(t, h)
+	w.collectBatches(t, &h.Of)
 	return h
+}
+
+func (w *world) collectMoves(t testing.TB, h *history.History) {
+	t.Helper()
+	query(t, w, `SELECT serial, id, coalesce(batch, 0), state, fence, attempt, round, touched, coalesce(outcome, ''), coalesce(cause, ''), archived
+		FROM journal ORDER BY serial`, func(rows pgx.Rows) error {
+		var m history.Move
+		err := rows.Scan(&m.Serial, &m.ID, &m.Batch, &m.State, &m.Fence, &m.Attempt, &m.Round, &m.Touched, &m.Outcome, &m.Cause, &m.Archived)
+		h.Moves = append(h.Moves, m)
+		return err
+	})
+}
+
+func (w *world) collectBatches(t testing.TB, of *history.Batches) {
+	t.Helper()
+	query(t, w, `SELECT id, name, state, sealed, ended_at IS NOT NULL, round, coalesce(finish_type, ''), coalesce(operation, ''),
+			total, live, waiting, running, undoing, succeeded, failed, cancelled, rolled_back, rollback_failed
+		FROM leasehold.batches ORDER BY id`, func(rows pgx.Rows) error {
+		var b history.Batch
+		c := &b.Counts
+		err := rows.Scan(&b.ID, &b.Name, &b.State, &b.Sealed, &b.Ended, &b.Round, &b.FinishType, &b.Operation,
+			&c.Total, &c.Live, &c.Waiting, &c.Running, &c.Undoing, &c.Succeeded, &c.Failed, &c.Cancelled, &c.RolledBack, &c.RollbackFailed)
+		of.Ended = append(of.Ended, b)
+		return err
+	})
+	query(t, w, `SELECT serial, id, round, sealed, stopping, ended, coalesce(wish, ''), by_failure FROM journal_batch ORDER BY serial`,
+		func(rows pgx.Rows) error {
+			var m history.BatchMove
+			err := rows.Scan(&m.Serial, &m.ID, &m.Round, &m.Sealed, &m.Stopping, &m.Ended, &m.Wish, &m.ByFailure)
+			of.Moves = append(of.Moves, m)
+			return err
+		})
+	query(t, w, `SELECT t.id, b.* FROM leasehold.tasks AS t, jsonb_to_record(t.payload -> 'batch') AS b (id bigint, name text, state text, round int,
+			total bigint, succeeded bigint, failed bigint, cancelled bigint, rolled_back bigint, rollback_failed bigint)
+		WHERE t.type = '`+kindFinish+`' ORDER BY t.id`, func(rows pgx.Rows) error {
+		var f history.Finish
+		c := &f.Counts
+		err := rows.Scan(&f.ID, &f.Batch, &f.Name, &f.State, &f.Round,
+			&c.Total, &c.Succeeded, &c.Failed, &c.Cancelled, &c.RolledBack, &c.RollbackFailed)
+		of.Finishes = append(of.Finishes, f)
+		return err
+	})
 }
 
 func query(t testing.TB, w *world, sql string, each func(pgx.Rows) error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/leasehold/leasehold/test/faults/effect"
 	"github.com/leasehold/leasehold/test/faults/history"
 	"github.com/leasehold/leasehold/test/faults/script"
 )
@@ -33,6 +34,7 @@ type endpoint struct {
 	log    *history.Log
 	app    *pgxpool.Pool
 	client *http.Client
+	kinds  map[string]history.Kind
 	agents func() []string // addresses of agents that are there
 
 	addr    string
@@ -46,7 +48,7 @@ type endpoint struct {
 
 // newEndpoint starts an endpoint.
 func newEndpoint(log *history.Log, app *pgxpool.Pool, agents func() []string) (*endpoint, error) {
-	e := &endpoint{log: log, app: app, agents: agents, client: &http.Client{
+	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -121,7 +123,8 @@ type call struct {
 func (c *call) tell(w history.What, note string) {
 	t := c.envelope.Task
 	c.log.Add(history.Event{
-		What: w, Who: c.who, Kind: c.envelope.Type, ID: t.ID, Fence: t.Fence, Attempt: t.Attempt, Note: note,
+		What: w, Who: c.who, Kind: c.envelope.Type, Phase: c.envelope.Phase(), ID: t.ID, Fence: t.Fence, Attempt: t.Attempt,
+		Note: note,
 	})
 }
 
@@ -137,7 +140,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c.does = c.envelope.Data.Of(c.envelope.Task.Attempt)
+	c.does = c.envelope.Does()
 	c.tell(history.Start, "")
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -158,8 +161,6 @@ func (c *call) answer(how string, status int, body string) {
 	c.w.WriteHeader(status)
 	_, _ = io.WriteString(c.w, body) // it may be gone
 }
-
-func (c *call) result() string { return fmt.Sprintf(`{"fence": %d}`, c.envelope.Task.Fence) }
 
 // wait waits, while anybody listens.
 func (c *call) wait(d time.Duration) bool {
@@ -225,9 +226,15 @@ func (c *call) run() {
 
 // finish ends the attempt well, in the way of its type.
 func (c *call) finish() {
+	if c.envelope.Task.Phase == script.Check {
+		c.ask()
+		return
+	}
+	if guard := c.kinds[c.envelope.Type].Guard; guard != "" {
+		c.guarded(guard)
+		return
+	}
 	switch c.envelope.Type {
-	case "held", "completed":
-		c.guarded()
 	case "accepted":
 		c.answer("accepted", http.StatusAccepted, "")
 		later := *c
@@ -236,7 +243,7 @@ func (c *call) finish() {
 	case "streamed":
 		c.stream()
 	default:
-		c.answer("succeeded", http.StatusOK, c.result())
+		c.answer("succeeded", http.StatusOK, c.envelope.Result())
 	}
 }
 
@@ -246,7 +253,7 @@ func (c *call) cut() {
 	if err != nil {
 		return
 	}
-	c.tell(history.End, "cut")
+	c.tell(history.End, history.CutOff)
 	_ = conn.Close()
 }
 
@@ -275,7 +282,7 @@ func (c *call) stream() {
 		}
 	}
 	c.tell(history.End, "succeeded")
-	_, _ = fmt.Fprintf(c.w, "{\"result\": %s}\n", c.result())
+	_, _ = fmt.Fprintf(c.w, "{\"result\": %s}\n", c.envelope.Result())
 }
 
 // ping makes progress n times, while anybody listens and the agent does not say that the row is another's.
@@ -345,59 +352,45 @@ func (c *call) forge() {
 	}
 }
 
-// guarded makes the effect of a row in one transaction with hold or complete.
-func (c *call) guarded() {
+// guarded makes the effect of a row, or undoes it, in one transaction with hold or complete.
+func (c *call) guarded(guard string) {
 	t := c.envelope.Task
 	ctx, cancel := context.WithTimeout(c.endpoint.ctx, handlerWithin)
 	defer cancel()
-	made, refused, unknown, err := c.effect(ctx)
+	done := effect.Make(ctx, c.app, effect.Effect{
+		ID: t.ID, Fence: t.Fence, Who: c.who, Guard: guard, Undo: t.Phase == script.Rollback, Result: c.envelope.Result(),
+	})
 	switch {
-	case unknown:
-		if made {
-			c.tell(history.Effect, "unknown")
+	case done.Unknown:
+		if done.Made {
+			c.tell(history.Effect, history.NoReply)
 		}
 		c.answer("failed", http.StatusInternalServerError, "the reply to COMMIT was lost")
-	case refused:
-		c.tell(history.Refused, err.Error())
+	case done.Refused:
+		c.tell(history.Refused, done.Err.Error())
 		c.w.Header().Set("Content-Type", "application/problem+json")
 		c.answer("superseded", http.StatusConflict, `{"title": "another has it", "stale": true}`)
-	case err != nil:
-		c.answer("failed", http.StatusInternalServerError, err.Error())
+	case done.Err != nil:
+		c.answer("failed", http.StatusInternalServerError, done.Err.Error())
 	default:
-		if made {
+		if done.Made {
 			c.tell(history.Effect, "")
 		}
-		c.answer("succeeded", http.StatusOK, fmt.Sprintf(`{"fence": %d}`, t.Fence))
+		c.answer("succeeded", http.StatusOK, c.envelope.Result())
 	}
 }
 
-// effect is the transaction. made: an effect stands in it; a row under hold may find that of an earlier attempt.
-func (c *call) effect(ctx context.Context) (made, refused, unknown bool, err error) {
-	t := c.envelope.Task
-	tx, err := c.app.Begin(ctx)
-	if err != nil {
-		return false, false, false, err
+// ask answers a check: whether there is anything left to do.
+func (c *call) ask() {
+	stands, err := effect.Stands(c.ctx, c.app, c.envelope.Task.ID)
+	switch {
+	case err != nil:
+		c.answer("failed", http.StatusInternalServerError, err.Error())
+	case stands:
+		c.answer(history.Done, http.StatusOK, `{"done": true}`)
+	default:
+		c.answer("open", http.StatusOK, `{"done": false}`)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	if c.envelope.Type == "held" {
-		_, err = tx.Exec(ctx, `SELECT leasehold.hold($1, $2)`, t.ID, t.Fence)
-	} else {
-		_, err = tx.Exec(ctx, `SELECT leasehold.complete($1, $2, $3)`, t.ID, t.Fence, c.result())
-	}
-	if err != nil {
-		return false, raised(err), false, err
-	}
-	done, err := tx.Exec(ctx, `INSERT INTO effect (id, fence, who) SELECT $1::bigint, $2::bigint, $3::text
-		WHERE $4::boolean OR NOT EXISTS (SELECT FROM effect WHERE id = $1)`,
-		t.ID, t.Fence, c.who, c.envelope.Type == "completed")
-	if err != nil {
-		return false, false, false, err
-	}
-	made = done.RowsAffected() == 1
-	if err = tx.Commit(ctx); err != nil && !answered(err) {
-		return made, false, true, err
-	}
-	return made && err == nil, false, false, err
 }
 
 // goOn is the work that goes on once the task was accepted: pings, and the end, by way of any agent that is there.
@@ -412,7 +405,7 @@ func (c *call) goOn() {
 	}
 	c.tell(history.End, "succeeded")
 	for range 20 {
-		switch c.post(c.anywhere()+"/complete", fmt.Sprintf(`{"result": %s}`, c.result())) {
+		switch c.post(c.anywhere()+"/complete", fmt.Sprintf(`{"result": %s}`, c.envelope.Result())) {
 		case http.StatusOK, http.StatusGone:
 			return
 		}

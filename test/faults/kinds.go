@@ -21,6 +21,8 @@ func AllFaults() []Fault {
 	return []Fault{
 		{Name: "agent killed", Agent: true, Lasts: 3 * time.Second, do: kill},
 		{Name: "agent killed at a point", Agent: true, Lasts: 4 * time.Second, do: killAtPoint},
+		{Name: "agent killed in a rollback", Agent: true, Lasts: 2 * time.Second, do: killInRollback},
+		{Name: "agent killed at a batch", Agent: true, Lasts: 4 * time.Second, do: killAtBatch},
 		{Name: "agent frozen", Agent: true, Lasts: 2*Presence + Stop, do: freeze},
 		{Name: "agent drained", Agent: true, Lasts: 2 * time.Second, do: drain},
 		{Name: "agent disk full", Agent: true, Lasts: 4 * time.Second, do: fillDisk},
@@ -66,12 +68,31 @@ func kill(_ *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 	}, "", nil
 }
 
+// killInRollback kills an agent that is rolling something back just now; any, where none comes by for a while.
+func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, error) {
+	note := "(there was none)"
+	for range 20 {
+		undoing := int64(0)
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		_ = n.w.app.QueryRow(ctx, `SELECT count(*) FROM leasehold.task AS t JOIN leasehold.agent AS a USING (session)
+			WHERE t.state = 'rollback_running' AND a.name = $1`, a.name).Scan(&undoing) // the server may be away
+		cancel()
+		if undoing > 0 {
+			note = fmt.Sprintf("(%d)", undoing)
+			break
+		}
+		sleepUntil(context.Background(), time.Now().Add(50*time.Millisecond))
+	}
+	heal, _, err := kill(n, a, r)
+	return heal, note, err
+}
+
 // Points are where an agent may kill itself.
 func Points() []string {
 	points := []string{"before an attempt", "after an attempt", "after a fork"}
 	for _, call := range []string{
 		"claim tasks", "settle tasks", "renew leases", "write presence", "sweep", "read back a claim", "join", "leave",
-		"take pings", "complete a task", "adopt a task",
+		"take pings", "complete a task", "adopt a task", "fold batches", "carry on an operation",
 	} {
 		points = append(points, "before "+call, "after "+call)
 	}
@@ -84,6 +105,17 @@ func killAtPoint(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, erro
 	if point == "before join" || point == "after join" {
 		count = 1
 	}
+	return killAt(a, point, count)
+}
+
+// killAtBatch has an agent kill itself just before or after what it does for batches: between the last settlement of a
+// batch and the row that tells of its end, or half-way through an operation.
+func killAtBatch(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, error) {
+	points := []string{"before fold batches", "after fold batches", "before carry on an operation", "after carry on an operation"}
+	return killAt(a, points[r.IntN(len(points))], 1+r.IntN(12))
+}
+
+func killAt(a *agent, point string, count int) (func() error, string, error) {
 	a.signal(syscall.SIGCONT)
 	a.signal(syscall.SIGKILL)
 	if !a.await(10 * time.Second) {
@@ -172,7 +204,7 @@ func toxic(kind, stream string) func(*nemesis, *agent, *rand.Rand) (func() error
 
 // forget loses the answers to settlements, and has the agent wait for each in vain while it goes on claiming. They are told
 // by their one column (renewals have it, too), which the server names anew each time only where there are no prepared
-// statements: by way of the pooler.
+// statements: to the last agent.
 func forget(n *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 	return n.poison(a, toxin{
 		Type: "deaf", Stream: "downstream", Attributes: map[string]any{"to": "\x00\x01id\x00", "late": 300},

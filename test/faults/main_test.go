@@ -47,7 +47,42 @@ func summary(h *history.History) string {
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
+		summaryOfBatches(h),
 	}, "\n")
+}
+
+// summaryOfBatches tells how much has happened to batches, and what operators were told.
+func summaryOfBatches(h *history.History) string {
+	states, rounds, answers, undone, again := map[string]int{}, 0, map[string]int{}, 0, 0
+	for _, b := range h.Of.Ended {
+		states[b.State]++
+		rounds += b.Round
+	}
+	for _, o := range h.Ops {
+		answer := o.Answer
+		switch {
+		case o.Error != "" && o.At > 0:
+			answer = "refused"
+		case o.Error != "":
+			answer = "?"
+		}
+		if o.Batch != 0 {
+			answer = "batch: " + answer
+		}
+		answers[o.Verb+" "+answer]++
+	}
+	for _, e := range h.Effects {
+		if e.Undoes != 0 {
+			undone++
+		}
+	}
+	for _, r := range h.Rows {
+		if r.Round > 0 {
+			again++
+		}
+	}
+	return fmt.Sprintf("%d batches %v, opened again %d times, %d looks at them, %d rows that tell of their ends; operators: %v; "+
+		"%d effects undone, %d rows retried", len(h.Of.Ended), states, rounds, len(h.Of.Samples), len(h.Of.Finishes), answers, undone, again)
 }
 
 // programs builds what a run is made of.

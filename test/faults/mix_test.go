@@ -17,9 +17,24 @@ import (
 // TestMix: a bit of everything, always the same.
 func TestMix(t *testing.T) {
 	const seed = 1
-	o := faults.Options{Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 12, Faults: faults.AllFaults()}
+	o := faults.Options{
+		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Faults: faults.AllFaults(),
+	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
+	}
+	judge(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+}
+
+// TestBatchRollback: hardly anything but batches that are rolled back, called off and retried, while agents are killed and
+// lose the store.
+func TestBatchRollback(t *testing.T) {
+	const seed = 6
+	o := faults.Options{
+		Seed: seed, Lasts: 25 * time.Second, Agents: 3, Rate: 1, Kinds: faults.Undone(), Batches: 400 * time.Millisecond, Operators: 3,
+		Faults: faults.FaultsNamed("agent killed in a rollback", "agent killed in a rollback", "agent killed at a batch",
+			"agent killed at a batch", "agent frozen", "network loses replies", "network cuts replies", "server terminates",
+			"server crashes", "endpoint restarts"),
 	}
 	judge(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/leasehold/leasehold/test/faults/effect"
 	"github.com/leasehold/leasehold/test/faults/history"
 	"github.com/leasehold/leasehold/test/faults/script"
 )
@@ -34,17 +36,19 @@ func (w *world) produce(ctx context.Context) {
 // row is one to be inserted.
 type row struct {
 	history.Enqueued
-	script []script.Deed
-	most   *int // its own limit of attempts
+	payload script.Payload
+	most    *int   // its own limit of attempts
+	batch   *int64 // nil: of none
+	undo    []byte // its rollback_payload; nil: it has none
 }
 
 // transaction inserts some rows.
 func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	kinds := w.o.Kinds
 	if len(kinds) == 0 {
-		kinds = []string{
+		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
-		}
+		}, Undone()...)
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)
@@ -64,6 +68,11 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 			w.cancel(ctx, &rows[i].Enqueued)
 		}
 	}
+	w.keep(rows)
+}
+
+// keep notes rows that were inserted, or were to be.
+func (w *world) keep(rows []row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, row := range rows {
@@ -80,27 +89,74 @@ func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 }
 
 func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row {
+	k := Kinds()[kind]
 	e := history.Enqueued{Key: key, Kind: kind, Cohort: cohort, At: history.Now()}
-	e.Expects = history.Expects{Limit: Limit, Guarded: kind == "held" || kind == "completed", Child: kind == "child"}
-	e.Expects.States = []string{"succeeded"}
+	e.Expects = history.Expects{Limit: Limit, Guarded: k.Guard != "", Child: k.Child, States: []string{"succeeded"}}
 	if s == nil {
 		s = newScript(r, kind)
 	}
-	if last := s[len(s)-1]; last == script.Reject || last == script.Fail {
-		e.Expects.States = []string{"failed"}
+	made := row{Enqueued: e, payload: script.Payload{Key: key, Script: s}}
+	last := s[len(s)-1]
+	if last == script.Fail {
+		three := 3
+		made.most, made.Expects.Limit = &three, three
+	}
+	if last == script.Reject || last == script.Fail {
+		made.Expects.States = []string{"failed"}
+		if k.Undo != nil {
+			made.Expects.States = []string{"rolled_back", "rollback_failed"}
+		}
 		if slices.Contains(s, script.Pause) || slices.Contains(s, script.Late) { // they may end it before
-			e.Expects.States = append(e.Expects.States, "succeeded")
+			made.Expects.States = append(made.Expects.States, "succeeded")
 		}
 	}
-	var most *int
-	if s[len(s)-1] == script.Fail {
-		three := 3
-		most, e.Expects.Limit = &three, three
-	}
 	if kind == "ordered" {
-		e.Priority, e.RunAt = r.IntN(5)-2, -time.Duration(r.IntN(3))*time.Second
+		made.Priority, made.RunAt = r.IntN(5)-2, -time.Duration(r.IntN(3))*time.Second
 	}
-	return row{e, s, most}
+	if k.Undo != nil {
+		made.undoing(r, k)
+	}
+	return made
+}
+
+// undoing says what checks and rollbacks of a row do. Some rows have a rollback_payload; others leave it to their result,
+// and to their payload.
+func (row *row) undoing(r *rand.Rand, k history.Kind) {
+	bad := []script.Deed{script.Fail, script.Later, script.Cut, script.Hang, script.PingOn}
+	if !k.Child {
+		bad = append(bad, script.Late)
+	}
+	some := func(of int) (all []script.Deed) {
+		for range 2 {
+			if r.IntN(of) == 0 {
+				all = append(all, bad[r.IntN(len(bad))])
+			}
+		}
+		return all
+	}
+	row.payload.Undo = append(some(3), []script.Deed{script.OK, script.OK, script.Work}[r.IntN(3)])
+	if r.IntN(12) == 0 {
+		row.payload.Undo = []script.Deed{script.Fail, script.Reject}
+	}
+	if k.Check > 0 {
+		row.payload.Check = append(some(5), script.OK)
+	}
+	if r.IntN(2) == 0 {
+		text, err := json.Marshal(script.Payload{Key: row.Key, Undo: row.payload.Undo})
+		if err != nil {
+			panic(err) // these are strings
+		}
+		row.undo = text
+	}
+}
+
+// smooth has each phase of the row do but what it ends with: a batch waits for the slowest of its rows.
+func (row *row) smooth() {
+	for _, all := range []*[]script.Deed{&row.payload.Script, &row.payload.Check, &row.payload.Undo} {
+		if n := len(*all); n > 0 {
+			*all = (*all)[n-1:]
+		}
+	}
 }
 
 // newScript is some bad deeds, and what the row ends with.
@@ -110,11 +166,17 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 	}
 	end := []script.Deed{script.OK, script.OK, script.Work, script.Work, script.Flood}
 	switch kind {
-	case "child":
+	case "child", kindMount, kindBuild:
 		bad = []script.Deed{
 			script.Fail, script.Later, script.Cut, script.Hang, script.Stubborn, script.PingOn,
 		}
-		end = append(end, script.Orphan)
+		if kind == "child" {
+			end = append(end, script.Orphan)
+		} else {
+			end = end[:len(end)-1]
+		}
+	case kindReserve, kindCharge:
+		end = end[:len(end)-1] // others flood
 	case "accepted":
 		bad = append(bad, script.Silent)
 		end = []script.Deed{script.OK}
@@ -139,6 +201,13 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 
 // insert makes one transaction and tells what became of it.
 func (w *world) insert(ctx context.Context, rows []row, back, async bool) history.Commit {
+	return w.inTransaction(ctx, back, async, func(ctx context.Context, tx pgx.Tx) error { return insertAll(ctx, tx, rows) })
+}
+
+// inTransaction does something in one transaction, which is rolled back or committed, and tells what became of it.
+func (w *world) inTransaction(
+	ctx context.Context, back, async bool, do func(context.Context, pgx.Tx) error,
+) history.Commit {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
 	tx, err := w.app.Begin(call)
@@ -151,12 +220,7 @@ func (w *world) insert(ctx context.Context, rows []row, back, async bool) histor
 			return history.RolledBack
 		}
 	}
-	for i := range rows {
-		if err := insertOne(call, tx, &rows[i]); err != nil {
-			return history.RolledBack
-		}
-	}
-	if back {
+	if err := do(call, tx); err != nil || back {
 		return history.RolledBack
 	}
 	switch err := tx.Commit(call); {
@@ -164,18 +228,28 @@ func (w *world) insert(ctx context.Context, rows []row, back, async bool) histor
 		return history.Async
 	case err == nil:
 		return history.Committed
-	case answered(err):
+	case effect.Answered(err):
 		return history.RolledBack
 	}
 	return history.Unknown
+}
+
+func insertAll(ctx context.Context, tx pgx.Tx, rows []row) error {
+	for i := range rows {
+		if err := insertOne(ctx, tx, &rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // longAgo is when rows are due: at once, whatever becomes of the server's clock.
 func longAgo() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
-	return tx.QueryRow(ctx, `INSERT INTO leasehold.task (type, key, payload, priority, run_at, max_attempts)
-		VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
-		row.Kind, row.Key, script.Payload{Key: row.Key, Script: row.script}, row.Priority, longAgo().Add(row.RunAt), row.most).
+	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
+			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.most, row.batch, row.undo).
 		Scan(&row.ID)
 }

@@ -34,7 +34,7 @@ func (w *world) sampleOnce(ctx context.Context) {
 	asked := history.Now()
 	rows, err := w.app.Query(call, `SELECT t.id, t.fence, t.lease_until - now(), coalesce(a.present_until - now(), '0')
 		FROM leasehold.task t LEFT JOIN leasehold.agent a USING (session)
-		WHERE t.state = 'running' AND t.lease_until IS NOT NULL AND t.claim > 0`)
+		WHERE t.state IN ('running', 'rollback_running') AND t.lease_until IS NOT NULL AND t.claim > 0`)
 	if err != nil {
 		return
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/test/faults/effect"
 	"github.com/leasehold/leasehold/test/faults/history"
 	"github.com/leasehold/leasehold/test/faults/script"
 	"github.com/leasehold/leasehold/test/harness"
@@ -37,6 +38,9 @@ type Options struct {
 	Kinds    []string      // types of rows; empty: all
 	Workers  int           // of a type, in each agent; 0: a few
 	Script   []script.Deed // of every row; nil: by chance
+
+	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
+	Operators int           // how many people ask for this and that
 }
 
 // How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
@@ -61,7 +65,8 @@ type world struct {
 	agents   []*agent
 	env      []string
 
-	all sync.WaitGroup // processes
+	all  sync.WaitGroup // processes
+	load sync.WaitGroup // who gives them work
 
 	mu      sync.Mutex
 	errs    []error
@@ -69,6 +74,11 @@ type world struct {
 	samples []history.LeaseSample
 	rows    []history.Enqueued
 	crashes []time.Duration
+
+	ops          []history.Op
+	made         []history.MadeBatch
+	looked       map[int64]history.BatchSample // the last one of each batch
+	batchSamples []history.BatchSample
 }
 
 // fail notes that the run itself does not work.
@@ -91,14 +101,18 @@ func Run(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *
 	w := newWorld(t, programs, cluster, o)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var load sync.WaitGroup
-	load.Go(func() { w.produce(ctx) })
-	load.Go(func() { w.sample(ctx) })
+	w.load.Go(func() { w.produce(ctx) })
+	w.load.Go(func() { w.produceGroups(ctx) })
+	w.load.Go(func() { w.sample(ctx) })
+	w.load.Go(func() { w.look(ctx) })
+	for who := range o.Operators {
+		w.load.Go(func() { w.operate(ctx, who) })
+	}
 	nemesis := newNemesis(w)
 	nemesis.run(t, w.plan())
 	nemesis.healAll()
 	cancel()
-	load.Wait()
+	w.load.Wait()
 	w.settleDown(t)
 	h := w.collect(t)
 	w.mu.Lock()
@@ -121,7 +135,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	})
 	w := &world{
 		o: o, dir: dir, logPath: filepath.Join(dir, "events"), locks: filepath.Join(dir, "locks"), programs: programs,
-		cluster: cluster, env: o.Env,
+		cluster: cluster, env: o.Env, looked: map[int64]history.BatchSample{},
 	}
 	require.NoError(t, os.Mkdir(w.locks, 0o755))
 	w.log, err = history.OpenLog(w.logPath)
@@ -135,9 +149,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	w.direct = database(t, cluster)
 	w.app, err = pgxpool.New(t.Context(), w.direct)
 	require.NoError(t, err)
-	_, err = w.app.Exec(t.Context(), `CREATE TABLE effect (
-		serial bigint GENERATED ALWAYS AS IDENTITY, id bigint NOT NULL, fence bigint NOT NULL, who text NOT NULL);
-		CREATE INDEX ON effect (id)`)
+	_, err = w.app.Exec(t.Context(), effect.Table+";"+journalSQL)
 	require.NoError(t, err)
 	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses)
 	require.NoError(t, err)
@@ -154,6 +166,8 @@ func (w *world) startAgents(t testing.TB) {
 			a.store = parse(w.cluster.Pooled)
 			a.store.Path = parse(w.direct).Path
 			t.Logf("%s goes by way of PgBouncer", a.name)
+		} else if i == w.o.Agents-1 { // there is none: without prepared statements, as if there were
+			a.store.RawQuery += "&default_query_exec_mode=exec"
 		}
 		var err error
 		a.proxy, err = newProxy(a.name, a.store.Host)
@@ -231,18 +245,22 @@ func (w *world) settleDown(t testing.TB) {
 	for _, a := range w.agents {
 		require.NoError(t, a.start())
 	}
-	deadline := time.Now().Add(calmWithin)
+	calm := time.Now()
+	deadline := calm.Add(calmWithin)
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
 		ctx, cancel := context.WithTimeout(t.Context(), askWithin)
 		left := -1
-		err := w.app.QueryRow(ctx, `SELECT count(*) FROM leasehold.task`).Scan(&left)
+		err := w.app.QueryRow(ctx, `SELECT (SELECT count(*) FROM leasehold.task)
+			+ (SELECT count(*) FROM leasehold.batch WHERE sealed AND ended_at IS NULL)
+			+ (SELECT count(*) FROM leasehold.operation WHERE ended_at IS NULL)`).Scan(&left)
 		cancel()
 		if err == nil && left == 0 {
+			t.Logf("all is done %s after the last fault", time.Since(calm).Round(time.Millisecond))
 			tick.Stop()
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Logf("%d rows are left after %s (%v)", left, calmWithin, err)
+			t.Logf("%d rows, batches and operations are left after %s (%v)", left, calmWithin, err)
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"time"
 
+	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
@@ -16,7 +17,8 @@ import (
 //
 // Exempt says: an agent that was killed or stood still meanwhile; a 202, which nobody waits for; an endpoint, or a way
 // to it, that was broken; an attempt that has completed its row. Of one that nothing was heard of any more it is not
-// known whether it was stopped by other means, where the store was out of reach meanwhile, or the run ended.
+// known whether it was stopped by other means, where the store was out of reach meanwhile, as its agent says or as it was
+// broken, or the run ended.
 const HungIsCaught Name = "HungIsCaught"
 
 // gone is the status by which a ping is told that its attempt is over.
@@ -114,5 +116,9 @@ func (x *index) excused(s *story, a *attempt, o *overdue) bool {
 	if !a.child && x.weather.any(meanwhile, ofEndpoints) {
 		return true
 	}
-	return o.next == nil && x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)
+	if o.next != nil {
+		return false
+	}
+	outcome, _ := s.settledBy(a.fence)
+	return outcome == string(task.Drained) || x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)
 }

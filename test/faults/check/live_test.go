@@ -158,6 +158,10 @@ func TestHungIsCaught(t *testing.T) {
 	play(t, []scene{
 		{"a child is asked to stop", "", func(m *maker) { hung(m, proc).tell(2, history.Ping).tell(4.3, history.Signal) }},
 		{"it does not mind", "", func(m *maker) { hung(m, proc).tell(3.3, history.Signal).tell(30, history.Refused) }},
+		{"its agent lost the store, and killed it", "", func(m *maker) {
+			hung(m, proc)
+			m.Tried[0].Outcome, m.Tried[0].Attempt, m.Tried[1].Attempt, m.Rows[0].Attempt = "drained", 1, 1, 1
+		}},
 		{"a request is closed", "", func(m *maker) { hung(m, web).tell(2, history.Ping).tell(4.3, history.Gone) }},
 		{"a ping was heard late", "", func(m *maker) {
 			hung(m, web).tell(2, history.Ping).tell(5, history.Pinged, "200").tell(7.5, history.Gone)

@@ -36,7 +36,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	a := attempt{log: log, envelope: e, does: e.Data.Of(e.Task.Attempt)}
+	a := attempt{log: log, envelope: e, does: e.Does()}
 	a.lock(os.Args[2])
 	a.tell(history.Start, "")
 	os.Exit(a.run())
@@ -53,7 +53,8 @@ type attempt struct {
 func (a *attempt) tell(w history.What, note string) {
 	t := a.envelope.Task
 	a.log.Add(history.Event{
-		What: w, Who: os.Getenv("WHO"), Kind: a.envelope.Type, ID: t.ID, Fence: t.Fence, Attempt: t.Attempt, Note: note,
+		What: w, Who: os.Getenv("WHO"), Kind: a.envelope.Type, Phase: a.envelope.Phase(), ID: t.ID, Fence: t.Fence,
+		Attempt: t.Attempt, Note: note,
 	})
 }
 
@@ -103,7 +104,7 @@ func (a *attempt) run() int {
 	case script.PingOn:
 		a.ping(1 << 20)
 	case script.Cut:
-		a.tell(history.End, "failed")
+		a.tell(history.End, "failed") // of a process everybody knows when it has ended
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 	case script.Flood:
 		a.flood()
@@ -112,8 +113,21 @@ func (a *attempt) run() int {
 	default:
 		time.Sleep(time.Duration(a.envelope.Task.ID%20) * time.Millisecond)
 	}
-	a.tell(history.End, "succeeded")
-	result := fmt.Sprintf(`{"fence": %d}`, a.envelope.Task.Fence)
+	return a.finish()
+}
+
+// finish ends the attempt well, if what it has to do can be done, and gives the exit code.
+func (a *attempt) finish() int {
+	how, result := "succeeded", a.envelope.Result()
+	if a.envelope.Task.Phase == script.Check {
+		how, result = a.ask()
+	} else if guard := os.Getenv("GUARD"); guard != "" {
+		how = a.guarded(guard)
+	}
+	a.tell(history.End, how)
+	if how == "failed" {
+		return 1
+	}
 	if err := os.WriteFile(os.Getenv("LEASEHOLD_RESULT_FILE"), []byte(result), 0o600); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

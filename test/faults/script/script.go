@@ -1,7 +1,11 @@
 // Package script is what rows of the fault suite carry: what each of their attempts does.
 package script
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
 // Deed is what one attempt does.
 type Deed string
@@ -35,18 +39,20 @@ const (
 	Long = 5 * time.Minute        // what hangs
 )
 
-// Payload is a row's.
+// Payload is a row's. Its rollback_payload, and the rollback object of its result, are such, too.
 type Payload struct {
 	Key    string `json:"key"`
-	Script []Deed `json:"script"`
+	Script []Deed `json:"script,omitempty"`
+	Check  []Deed `json:"check,omitempty"` // what is asked before an attempt
+	Undo   []Deed `json:"undo,omitempty"`  // what attempts to roll it back do
 }
 
-// Of is what the attempt of that number does; the last deed of a script is for all that follow.
-func (p Payload) Of(attempt int) Deed {
-	if len(p.Script) == 0 {
+// of is what the attempt of that number does; the last deed of a script is for all that follow.
+func of(all []Deed, attempt int) Deed {
+	if len(all) == 0 {
 		return OK
 	}
-	return p.Script[min(max(attempt, 1), len(p.Script))-1]
+	return all[min(max(attempt, 1), len(all))-1]
 }
 
 // Envelope is what the suite needs of the protocol's.
@@ -55,8 +61,46 @@ type Envelope struct {
 	Data Payload `json:"data"`
 	Task struct {
 		ID      int64  `json:"id"`
+		Phase   string `json:"phase"`
 		Fence   int64  `json:"fence"`
 		Attempt int    `json:"attempt"`
 		PingURL string `json:"ping_url"`
 	} `json:"task"`
+}
+
+// The phases of an attempt, as envelopes have them.
+const (
+	Check    = "check"
+	Rollback = "rollback"
+)
+
+// Does is what this attempt does.
+func (e *Envelope) Does() Deed {
+	switch e.Task.Phase {
+	case Check:
+		return of(e.Data.Check, e.Task.Attempt)
+	case Rollback:
+		return of(e.Data.Undo, e.Task.Attempt)
+	}
+	return of(e.Data.Script, e.Task.Attempt)
+}
+
+// Phase is the attempt's, as events have it.
+func (e *Envelope) Phase() string {
+	if e.Task.Phase == "run" {
+		return ""
+	}
+	return e.Task.Phase
+}
+
+// Result is that of an attempt which ends well. It tells its rollback what to do.
+func (e *Envelope) Result() string {
+	if len(e.Data.Undo) == 0 {
+		return fmt.Sprintf(`{"fence": %d}`, e.Task.Fence)
+	}
+	undo, err := json.Marshal(Payload{Key: e.Data.Key, Undo: e.Data.Undo})
+	if err != nil {
+		panic(err) // these are strings
+	}
+	return fmt.Sprintf(`{"fence": %d, "rollback": %s}`, e.Task.Fence, undo)
 }

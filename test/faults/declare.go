@@ -1,0 +1,134 @@
+//go:build linux
+
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// Lengths of what is declared: short, so that much happens.
+const (
+	Presence = 3 * time.Second
+	grace    = 300 * time.Millisecond
+	// Stop is what may pass between the end of a window and its lease's end: the grace, and 2 s.
+	Stop = grace + 2*time.Second
+	// Limit is how many attempts of a row may count, and UndoLimit how many to roll it back.
+	Limit     = 31
+	UndoLimit = 12
+	giveBacks = 6                      // how often in a row being asked to come later is free
+	backoff   = 300 * time.Millisecond // the longest
+	checkTime = time.Second
+)
+
+// Types that mean something to who makes rows and runs them.
+const (
+	kindFinish  = "finish"  // tells of the end of a batch
+	kindReserve = "reserve" // a webhook under hold, which is undone so; what is done already is not done again
+	kindCharge  = "charge"  // a webhook that completes its task itself, and its rollback
+	kindMount   = "mount"   // the same as processes
+	kindBuild   = "build"
+)
+
+// Undone are the types that can be rolled back.
+func Undone() []string { return []string{kindReserve, kindCharge, kindMount, kindBuild} }
+
+// Kinds are the types that are declared.
+func Kinds() map[string]history.Kind {
+	all := map[string]history.Kind{}
+	for _, name := range []string{
+		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish,
+		kindReserve, kindCharge, kindMount, kindBuild,
+	} {
+		k := history.Kind{
+			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
+			Backoff: backoff * 5 / 4, GiveBacks: giveBacks, Finish: name == kindFinish,
+			Child: name == "child" || name == kindMount || name == kindBuild,
+		}
+		switch name {
+		case "steady":
+			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
+		case "patient":
+			k.Heartbeat, k.Timeout = 0, 12*time.Second
+		case "held", kindReserve, kindMount:
+			k.Guard = history.Held
+		case "completed", kindCharge, kindBuild:
+			k.Guard = history.Completed
+		}
+		switch name {
+		case kindReserve, kindCharge, kindMount, kindBuild:
+			undo := k
+			undo.Limit = UndoLimit
+			undo.Timeout = 4 * time.Second
+			k.Undo = &undo
+		}
+		if name == kindReserve || name == kindMount {
+			k.Check = checkTime
+		}
+		all[name] = k
+	}
+	return all
+}
+
+// declaration is an agent's configuration.
+func (a *agent) declaration(who string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `agent {
+  name     = %q
+  listen   = "127.0.0.1:0"
+  workers  = 24
+  presence = %q
+  poll     = "200ms"
+  drain    = "1s"
+}
+`, a.name, Presence)
+	for _, k := range Kinds() {
+		text.WriteString(a.declareTask(k, who))
+	}
+	return text.String()
+}
+
+func (a *agent) declareTask(k history.Kind, who string) string {
+	workers := cmp.Or(a.w.o.Workers, 4)
+	if k.Ordered {
+		workers = 1
+	}
+	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
+	if k.Check > 0 {
+		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(k, who, false))
+	}
+	if k.Undo != nil {
+		text += "  rollback {\n" + a.declareWork(*k.Undo, UndoLimit, who) + "  }\n"
+	}
+	return text + "}\n"
+}
+
+// declareWork is what a run and a rollback say alike.
+func (a *agent) declareWork(k history.Kind, limit int, who string) string {
+	text := fmt.Sprintf("  timeout = %q\n", k.Timeout)
+	if k.Heartbeat > 0 {
+		text += fmt.Sprintf("  heartbeat = %q\n", k.Heartbeat)
+	}
+	text += fmt.Sprintf("  retry {\n    limit = %d\n    min = \"20ms\"\n    max = %q\n    give_backs = %d\n  }\n", limit-1, backoff, giveBacks)
+	return text + a.declareTarget(k, who, k.Name == "accepted")
+}
+
+func (a *agent) declareTarget(k history.Kind, who string, async bool) string {
+	if k.Child {
+		env := fmt.Sprintf("WHO = %q", who)
+		if k.Guard != "" {
+			env += fmt.Sprintf(", GUARD = %q, DATABASE = %q", k.Guard, a.w.direct)
+		}
+		return fmt.Sprintf("  command {\n    argv = [%q, %q, %q]\n    env = { %s }\n    stop_grace = %q\n  }\n",
+			a.w.programs.Child, a.w.logPath, a.w.locks, env, grace)
+	}
+	text := fmt.Sprintf("  webhook {\n    url = %q\n    cancel_grace = %q\n", "http://"+a.w.endpoint.addr+"/"+who, grace)
+	if async {
+		text += "    async = true\n"
+	}
+	return text + "  }\n"
+}
