@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -141,6 +142,9 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(all, func(t task.Task) bool { return t.Batch != 0 }) {
+		s.batched.note(time.Now(), batchesLast)
 	}
 	inOrder(all, c.Wants)
 	return all, nil

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +18,17 @@ func (s *Store) Statements() map[string]string {
 		"claim": s.sql.claim, "claim in a region": s.sql.claimRegion, "claimed": s.sql.claimed, "next due": s.sql.nextDue,
 		"settle": s.sql.settle, "settle: told": s.sql.told, "settle: kept": s.sql.kept, "renew": s.sql.renew,
 		"renew: told": s.sql.renewTold, "sweep": s.sql.sweep, "present": s.sql.present, "get": s.sql.get,
-		"done": s.sql.done, "renew, and more": s.sql.renewMore, "adopt": s.sql.adopt, "adopt: judged": s.sql.judged,
+		"done": s.sql.done, "done, of batches": s.sql.doneCounted, "renew, and more": s.sql.renewMore, "adopt": s.sql.adopt, "adopt: judged": s.sql.judged,
 		"completed": s.sql.completed,
+	}
+}
+
+// BatchStatements are the texts of what is looked up about batches.
+func (s *Store) BatchStatements() map[string]string {
+	return map[string]string{
+		"get": strings.Replace(s.sql.batches, "{where}", "b.id = $2", 1), "failures": s.sql.batchFailures,
+		"tasks": s.sql.batchTasks + " WHERE $1::bigint IS NOT NULL", "forget": s.schema.fill(forgetBatchesSQL),
+		"list tasks": strings.NewReplacer("{where}", "batch_id = $2", "{columns}", listColumns).Replace(s.sql.list),
 	}
 }
 

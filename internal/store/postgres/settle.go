@@ -281,15 +281,31 @@ func (r *settling) settle(ctx context.Context, some []*poll.Settlement) (applied
 	applied, err = r.s.settleDone(ctx, r.conn, r.session, done)
 	switch {
 	case code(err) == codeNoLock:
-		r.s.kept.note(time.Now())
+		r.s.kept.note(time.Now(), doneAgain)
 		return r.s.settleSome(ctx, r.conn, r.session, some)
 	case noPartition(err), badValue(err):
 		return r.s.settleSome(ctx, r.conn, r.session, some)
-	case err != nil || len(others) == 0:
-		return applied, err
+	case err != nil:
+		return nil, err
+	}
+	if len(applied) < len(done) { // some are lost, or belong to a batch
+		others = append(others, r.missed(done, applied)...)
+		slices.SortFunc(others, func(a, b *poll.Settlement) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	if len(others) == 0 {
+		return applied, nil
 	}
 	rest, err := r.s.settleSome(ctx, r.conn, r.session, others)
 	return append(applied, rest...), err
+}
+
+// missed lists the rows that are not among those that were applied.
+func (*settling) missed(rows []*poll.Settlement, applied []int64) []*poll.Settlement {
+	slices.Sort(applied)
+	return slices.DeleteFunc(rows, func(row *poll.Settlement) bool {
+		_, found := slices.BinarySearch(applied, int64(row.ID))
+		return found
+	})
 }
 
 // split parts rows that are done from the others.

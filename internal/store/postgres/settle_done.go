@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,18 +18,18 @@ import (
 //
 // The parameters are sorted by id; a row finds its values by width_bucket, a bisection of the ids. Rows that somebody
 // keeps are waited for, so the wait has a bound of its own: past it, settleSQL passes them over.
-const doneSQL = `
+//
+// While nothing of a batch was claimed lately, rows of batches are left to settleSQL: those of none are spared the counting
+// then, which is a twentieth of it all.
+const doneText = `
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '` + doneWait + `', true) IS NOT NULL AS set
 ), gone AS (
     DELETE FROM {schema}.task AS t
     WHERE t.id = ANY ($2::bigint[]) AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])] AND t.session = $1
-      AND t.claim IS NOT NULL AND (SELECT set FROM bound)
+      AND t.claim IS NOT NULL AND (SELECT set FROM bound){plain}
     RETURNING t.*, width_bucket(t.id, $2::bigint[]) AS place
-), counted AS (
-    INSERT INTO {schema}.batch_delta (batch_id, succeeded, attempts)
-    SELECT batch_id, count(*), count(*) FROM gone WHERE batch_id IS NOT NULL GROUP BY batch_id
-)
+){counted}
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
     attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
@@ -41,17 +42,32 @@ SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, tr
 FROM gone
 RETURNING id`
 
+// doneCounted counts rows of batches; donePlain leaves them alone.
+const (
+	donePlain   = " AND t.batch_id IS NULL"
+	doneCounted = `, counted AS (
+    INSERT INTO {schema}.batch_delta (batch_id, succeeded, attempts)
+    SELECT batch_id, count(*), count(*) FROM gone WHERE batch_id IS NOT NULL GROUP BY batch_id
+)`
+)
+
+func doneSQL(plain, counted string) string {
+	return strings.NewReplacer("{plain}", plain, "{counted}", counted).Replace(doneText)
+}
+
 const (
 	doneWait  = "40ms"
 	doneAgain = 5 * time.Second // after rows were kept, how long settleSQL does all the work
+	// batchesLast is how long rows of batches are reckoned with after one was claimed.
+	batchesLast = time.Minute
 )
 
-// kept remembers that rows of ours were kept lately.
-type kept struct{ until atomic.Int64 }
+// recent remembers that something has happened lately.
+type recent struct{ until atomic.Int64 }
 
-func (k *kept) lately(now time.Time) bool { return now.UnixNano() < k.until.Load() }
+func (r *recent) lately(now time.Time) bool { return now.UnixNano() < r.until.Load() }
 
-func (k *kept) note(now time.Time) { k.until.Store(now.Add(doneAgain).UnixNano()) }
+func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Add(lasts).UnixNano()) }
 
 // isDone tells whether doneSQL says all there is to say of a settlement.
 func isDone(r *poll.Settlement) bool {
@@ -73,7 +89,11 @@ func (s *Store) settleDone(
 		results = sparse(results, i, len(rows), storableResult(r.Outcome.Result))
 		outputs = sparse(outputs, i, len(rows), storable(r.Outcome.Output))
 	}
-	return s.collectSettled(ctx, conn, s.sql.done, int64(session), ids, fences, results, outputs, started)
+	text := s.sql.done
+	if s.batched.lately(time.Now()) {
+		text = s.sql.doneCounted
+	}
+	return s.collectSettled(ctx, conn, text, int64(session), ids, fences, results, outputs, started)
 }
 
 // sparse puts text at place i of n; nil stays nil while there is no text at all.

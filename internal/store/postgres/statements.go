@@ -14,7 +14,8 @@ import (
 type statements struct {
 	claim, claimRegion, claimed          string
 	nextDue                              string
-	settle, done, told, kept             string
+	settle, done, doneCounted            string
+	told, kept                           string
 	renew, renewMore, renewTold          string
 	sweep, adopt, judged                 string
 	secret, ping, complete, completed    string
@@ -33,7 +34,7 @@ type statements struct {
 func newStatements(sc schema) statements {
 	s := allStatements(sc)
 	if fault.Off(fault.Fence) {
-		for _, text := range []*string{&s.settle, &s.done, &s.renew, &s.renewMore} {
+		for _, text := range []*string{&s.settle, &s.done, &s.doneCounted, &s.renew, &s.renewMore} {
 			*text = unfenced(*text)
 		}
 	}
@@ -55,7 +56,8 @@ func allStatements(sc schema) statements {
 	return statements{
 		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
 		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),
-		settle: sc.fill(settleSQL), done: sc.fill(doneSQL), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
+		settle: sc.fill(settleSQL), done: sc.fill(doneSQL(donePlain, "")),
+		doneCounted: sc.fill(doneSQL("", doneCounted)), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
 		renew: sc.fill(renewSQL("")), renewMore: sc.fill(renewSQL(renewMore)), renewTold: sc.fill(renewToldSQL),
 		sweep: sc.fill(judging(sweepSQL, "t.fence + 1")), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
 		secret: sc.fill(storeKeySQL), ping: sc.fill(pingSQL), complete: sc.fill(completeSQL),

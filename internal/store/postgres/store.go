@@ -60,7 +60,8 @@ type Store struct {
 	connect *connector
 	sql     statements
 	floors  *floors
-	kept    kept
+	kept    recent  // rows of ours were kept
+	batched recent  // rows of batches were claimed
 	stored  *hashes // policies known to be in the store
 }
 

@@ -12,7 +12,7 @@ BEGIN
         RETURN (SELECT v.state FROM {schema}.batches AS v WHERE v.id = seal_batch.id);
     ELSIF NOT b.sealed THEN
         UPDATE {schema}.batch AS r SET sealed = true, look = true WHERE r.id = seal_batch.id;
-        PERFORM pg_notify({channel_literal}, '');
+        PERFORM pg_notify({channel_literal}, 'asked');
     END IF;
     RETURN 'sealed';
 END
@@ -53,7 +53,7 @@ BEGIN
     INSERT INTO {schema}.operation (verb, batch_id, asked_at, force, who)
     VALUES (with_verb, batch, clock_timestamp(), with_force, by);
     INSERT INTO {schema}.audit (who, verb, batch_id, answer) VALUES (by, with_verb, batch, with_answer);
-    PERFORM pg_notify({channel_literal}, '');
+    PERFORM pg_notify({channel_literal}, 'asked');
     RETURN with_answer;
 END
 $leasehold$;

@@ -1,0 +1,81 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+)
+
+// fillBatches puts in two batches among rows of none: 1, of which 20,000 rows wait, some run and some are being undone; 2,
+// which has ended, with 20,000 rows in the archive, some of them failed.
+const fillBatches = `
+INSERT INTO SCHEMA.policy (hash, type, body) VALUES (4711, 'a', '{"rollback": {}}');
+INSERT INTO SCHEMA.batch (sealed) VALUES (false), (false);
+INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
+INSERT INTO SCHEMA.task (type, batch_id) SELECT 'a', 1 FROM generate_series(1, 20000);
+UPDATE SCHEMA.task SET state = 'running', session = 1, fence = 1, claim = 1, lease_until = now() + interval '1 minute',
+    touched = true, policy = 4711 WHERE batch_id = 1 AND id % 400 = 0;
+UPDATE SCHEMA.task SET state = 'rollback_pending', cause = 'failed', touched = true, policy = 4711
+    WHERE batch_id = 1 AND id % 400 = 1;
+INSERT INTO SCHEMA.task_archive (id, run_at, created_at, started_at, finished_at, fence, session, attempt, give_backs,
+        priority, touched, state, type, payload, batch_id, policy)
+    SELECT 1000000 + n, now(), current_timestamp, now() - n * interval '1 millisecond', now() - (n % 2) * interval '1 day', 2, 1, 1, 0, 0,
+        true, CASE n % 400 WHEN 0 THEN 'failed' ELSE 'succeeded' END, 'a', '{}', CASE WHEN n % 3 > 0 THEN 2 END, 4711
+    FROM generate_series(1, 30000) AS n;
+INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded, failed) VALUES (2, 20000, 19950, 50);
+UPDATE SCHEMA.batch SET sealed = true, ended_at = now() WHERE id = 2;
+`
+
+// TestWorkOnBatchesReadsNoTable calls everything that is done with batches on large tables.
+func TestWorkOnBatchesReadsNoTable(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	_, err := h.Maintain(t.Context(), week) // for the partitions
+	require.NoError(t, err)
+	conn := pgtest.Connect(t)
+	// Each is a transaction that is taken back.
+	calls := []string{
+		`SELECT SCHEMA.cancel_batch(1); SELECT SCHEMA.step(500); SELECT SCHEMA.step(500)`,
+		`SELECT SCHEMA.rollback_batch(2); SELECT SCHEMA.step(500); SELECT SCHEMA.step(500)`,
+		`SELECT SCHEMA.retry_batch(2); SELECT SCHEMA.step(50); SELECT SCHEMA.step(500)`,
+		`SELECT SCHEMA.retry(1000400); SELECT SCHEMA.rollback(1000401); SELECT SCHEMA.rollback(1000402)`,
+		`SELECT SCHEMA.rollback(id) FROM SCHEMA.task WHERE state IN ('running', 'rollback_running') AND state = 'running' LIMIT 1;
+			SELECT SCHEMA.step(500)`,
+		`SELECT SCHEMA.fold(100)`,
+		`SELECT SCHEMA.seal_batch(1); SELECT SCHEMA.fold(100)`,
+		`SELECT * FROM SCHEMA.batches WHERE id = 1`,
+		`SELECT * FROM SCHEMA.batches WHERE id = 2`,
+		`INSERT INTO SCHEMA.task (type, batch_id) VALUES ('a', 1)`,
+	}
+	check := func() {
+		for _, text := range calls {
+			tx, err := conn.Begin(t.Context())
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), h.q(text))
+			require.NoError(t, err, text)
+			var read []string
+			require.NoError(t, tx.QueryRow(t.Context(), h.q(`SELECT coalesce(array_agg(relname::text), '{}')
+				FROM pg_stat_xact_user_tables WHERE schemaname = 'SCHEMA' AND seq_scan > 0
+				AND (relname LIKE 'task%' OR relname = 'attempt')`)).Scan(&read))
+			require.Empty(t, read, "%s reads whole tables", text)
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+	}
+	h.exec(t, fillBatches)
+	for _, analysed := range []bool{false, true} {
+		if analysed {
+			h.exec(t, `ANALYZE SCHEMA.task; ANALYZE SCHEMA.task_archive; ANALYZE SCHEMA.batch; ANALYZE SCHEMA.batch_delta`)
+		}
+		for range 2 {
+			check()
+		}
+	}
+	for name, text := range h.BatchStatements() {
+		for how, set := range settings {
+			require.NotRegexp(t, `Seq Scan on (task|task_archive_\d+|attempt)\b.*cost=0.00..\d*[1-9]`, explain(t, set, text),
+				"%s, %s", name, how)
+		}
+	}
+}
