@@ -219,7 +219,7 @@ $leasehold$;
 -- tells which; not before nothing of them is at work any more. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. The
 -- attempt that ended a row gets its history, if it has none.
 CREATE FUNCTION {schema}.bring_back(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 BEGIN
     RETURN QUERY

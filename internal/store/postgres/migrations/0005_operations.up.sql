@@ -152,7 +152,7 @@ REVOKE ALL ON FUNCTION {schema}.undoable() FROM PUBLIC;
 CREATE FUNCTION {schema}.step_off(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     n        bigint;
@@ -193,7 +193,7 @@ REVOKE ALL ON FUNCTION {schema}.step_off({schema}.operation, bigint) FROM PUBLIC
 -- more behind it. A cancel goes by the policy that a row's last attempt started with, as everywhere; who wants a rollback,
 -- wants it of types that can be rolled back by now.
 CREATE FUNCTION {schema}.call_off_some(o {schema}.operation, most bigint, OUT called bigint, OUT last bigint)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();

@@ -4,7 +4,7 @@
 CREATE FUNCTION {schema}.step_back(
     ids bigint[], dues timestamptz[], verb text, OUT changed bigint, OUT refused bigint, OUT missed boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off
     SET lock_timeout = '200ms' AS
 $leasehold$
 DECLARE
@@ -39,7 +39,7 @@ REVOKE ALL ON FUNCTION {schema}.step_back(bigint[], timestamptz[], text) FROM PU
 CREATE FUNCTION {schema}.step_retry(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     ids bigint[];
@@ -72,7 +72,7 @@ REVOKE ALL ON FUNCTION {schema}.step_retry({schema}.operation, bigint) FROM PUBL
 CREATE FUNCTION {schema}.step_rollback(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     s      record;
@@ -187,7 +187,7 @@ CREATE FUNCTION {schema}.step(
     most bigint, OUT there_are boolean, OUT changed bigint, OUT over boolean, OUT of_verb text, OUT of_batch bigint,
     OUT of_task bigint, OUT all_done bigint, OUT all_refused bigint
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     o    {schema}.operation;

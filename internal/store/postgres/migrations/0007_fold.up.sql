@@ -93,7 +93,7 @@ CREATE FUNCTION {schema}.fold(most bigint) RETURNS TABLE (
     acted boolean, ended boolean, id bigint, name text, state text, wish text, round integer, total bigint, succeeded bigint,
     failed bigint, cancelled bigint, rolled_back bigint, rollback_failed bigint
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 #variable_conflict use_column
 DECLARE
