@@ -7,13 +7,13 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// RollbackAfterEnd says: a rollback starts only after every attempt to run the task in that round is over. One by HTTP
-// that did not end by its own word is over when its lease is; that processes are dead, and connections closed, is
-// OneChildAtATime's and OneRequestAtATime's business, for which a rollback is an attempt like any other. And whoever
-// started was claimed for what it did: to run, or to undo.
+// RollbackAfterEnd says: a rollback starts only after every attempt to run the task is over, and what an operator had
+// retried only after every attempt of the rounds before. One by HTTP that did not end by its own word is over when its
+// lease is; that processes are dead, and connections closed, is OneChildAtATime's and OneRequestAtATime's business, for
+// which a rollback is an attempt like any other. And whoever started was claimed for what it did: to run, or to undo.
 //
-// It must hold because a row that may be at work somewhere is due for its rollback when its lease is over, whatever
-// became of it meanwhile.
+// It must hold because a row that may be at work somewhere is due again when its lease is over, whatever became of it
+// meanwhile.
 //
 // Tolerated says: the time between two looks at a lease, in which it may only have become longer.
 //
@@ -25,10 +25,7 @@ func rollbackAfterEnd(x *index, f *found) {
 	leases := x.leases()
 	for _, s := range x.stories {
 		x.judgePhases(s, f)
-		for _, st := range s.stretches {
-			if st.phase != task.Rollback {
-				continue
-			}
+		for _, st := range s.stretches[1:] {
 			for _, a := range st.attempts {
 				if a.start != nil {
 					x.judgeBefore(s, st, a, leases, f)
@@ -73,12 +70,11 @@ func (x *index) judgePhases(s *story, f *found) {
 	}
 }
 
-// judgeBefore looks at the attempts to run that were made in the round before a rollback.
-func (x *index) judgeBefore(s *story, st *stretch, undo *attempt, leases map[*attempt]*history.LeaseSample, f *found) {
-	began := undo.start.At
+// judgeBefore looks at the attempts that were made before a stretch began, from one of its own.
+func (x *index) judgeBefore(s *story, st *stretch, next *attempt, leases map[*attempt]*history.LeaseSample, f *found) {
+	began := next.start.At
 	for _, a := range s.attempts {
-		of := s.stretch(a.fence)
-		if a.child || a.start == nil || a.fence > undo.fence || of == nil || of.phase != task.Run || of.round != st.round {
+		if a.child || a.start == nil || a.fence > st.after {
 			continue
 		}
 		sample := leases[a]
@@ -91,8 +87,8 @@ func (x *index) judgeBefore(s *story, st *stretch, undo *attempt, leases map[*at
 		}
 		until := sample.At - sample.Within + left - rounding
 		if began < until && !x.weather.any(span{a.start.At, began}, ofClocks) {
-			f.add(RollbackAfterEnd, began, s.id, "the rollback with fence %d started %s before the lease of fence %d was over",
-				undo.fence, (until - began).Round(time.Millisecond), a.fence)
+			f.add(RollbackAfterEnd, began, s.id, "the %s with fence %d started %s before the lease of fence %d was over",
+				next.phase, next.fence, (until - began).Round(time.Millisecond), a.fence)
 		}
 	}
 }

@@ -129,6 +129,7 @@ func (l *life) operate(verb string) {
 		l.tried = append(l.tried, *l.untold)
 		l.untold = nil
 	}
+	l.now = max(l.now, l.lease)
 	l.move()
 	o.At, o.Answer = l.now+s(0.01), string(l.row.State)
 	l.g.Ops = append(l.g.Ops, o)

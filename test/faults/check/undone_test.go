@@ -175,6 +175,18 @@ func TestRollbackAfterEnd(t *testing.T) {
 			m.Samples[0].Left = s(6)
 			m.Samples[0].Present = s(1)
 		}},
+		{"retried before the lease's end", check.RollbackAfterEnd, func(m *maker) {
+			m.row(1, web, "succeeded", 5, 1, inRound(1))
+			m.path(1, 0, "pending 0 0", "running 1 1", "cancelled 2 1")
+			m.path(1, 1, "pending 3 0", "running 4 1", "succeeded 5 1")
+			m.wish(1.5, "cancel", 1)
+			m.wish(3, "retry", 1)
+			m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
+			m.sample(1.9, 1, 1, 3)
+			m.Samples[0].Present = s(10)
+			m.settled(1, 1, 1, "cancelled")
+			m.try(4, a2, 1, 4, 1).end(5, "succeeded")
+		}},
 		{"undone, and claimed to be run", check.RollbackAfterEnd, func(m *maker) {
 			m.row(1, book, "succeeded", 2, 1)
 			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
