@@ -13,7 +13,8 @@ import (
 //
 // Tolerated says: History.Slack, as a statement that carries an age may be held on its way; how long the question took;
 // and for the lease as its claim left it, which is told by its not having moved since, the second in which a claimed
-// row may wait, and what the agent adds to the window of a claim after one that took long.
+// row may wait, and what the agent adds to the window of a claim after one that took long, as it does while its way to
+// the store is broken.
 //
 // Exempt says: as long as the agent stood still since the ping, for it may have worked out the age before; while the
 // store's clock steps, and of attempts from before; a row whose attempt has not begun, or that a judge has.
@@ -22,9 +23,10 @@ const LeaseFollowsPing Name = "LeaseFollowsPing"
 // What an agent adds to the window of a claim: twice as long as the one before took, which the network may have held on
 // the way there and on the way back. After it stood still, the most that there is.
 const (
-	extraHeld = 4 // times Slack
-	extraMost = 15 * time.Second
-	extraPast = time.Minute // how old that claim may be
+	extraHeld  = 4 // times Slack
+	extraTimes = 2 // as long as the way to the store was broken, which may have been one claim
+	extraMost  = 15 * time.Second
+	extraPast  = time.Minute // how old that claim may be
 
 	rounding = 50 * time.Millisecond // between two samples of one end
 )
@@ -133,5 +135,11 @@ func (x *index) extra(a *attempt) time.Duration {
 	if x.agent(a.who).shaken(span{a.start.At - extraPast, a.start.At}) {
 		return extraMost
 	}
-	return min(extraHeld*x.slack, extraMost)
+	held := extraHeld * x.slack
+	for _, f := range x.weather {
+		if f.area == ofNetwork || f.area == ofServer || f.area == ofAll {
+			held += extraTimes * f.overlap(span{a.start.At - extraPast, a.start.At})
+		}
+	}
+	return min(held, extraMost)
 }

@@ -33,6 +33,15 @@ func TestLeaseFollowsPing(t *testing.T) {
 			m.sample(1.5, 1, 1, 5.5)
 			m.sample(4, 1, 1, 4.5)
 		}},
+		{"a claim after one that took long, as the network was broken", "", func(m *maker) {
+			m.broken(0.1, 0.9, "network loses replies")
+			pinged(m)
+			m.sample(1.5, 1, 1, 8.5)
+		}},
+		{"a claim that nothing had held", check.LeaseFollowsPing, func(m *maker) {
+			pinged(m)
+			m.sample(1.5, 1, 1, 8.6)
+		}},
 		{"without a heartbeat, until its timeout", "", func(m *maker) {
 			m.once(1, a1, 1, plain)
 			m.sample(1.5, 1, 1, 13.5)
