@@ -1,7 +1,9 @@
 -- What a rollback is told, how often an operator has retried a task, and which batch it belongs to. Applications insert
 -- batch_id and rollback_payload.
 ALTER TABLE task ADD COLUMN batch_id INTEGER;
-ALTER TABLE task ADD COLUMN rollback_payload TEXT CONSTRAINT "rollback_payload must be JSON" CHECK (json_valid(rollback_payload));
+-- json_valid of NULL is 0 before 3.42, and NULL since.
+ALTER TABLE task ADD COLUMN rollback_payload TEXT
+    CONSTRAINT "rollback_payload must be JSON" CHECK (rollback_payload IS NULL OR json_valid(rollback_payload));
 ALTER TABLE task ADD COLUMN cause TEXT;                       -- how the forward life ended of what is, or was, undone
 ALTER TABLE task ADD COLUMN round INTEGER NOT NULL DEFAULT 0; -- operators' retries
 ALTER TABLE task_archive ADD COLUMN batch_id INTEGER;
