@@ -28,14 +28,6 @@ func (u *unsettled) bytes() int {
 	return n
 }
 
-// batch is that of the row.
-func (u *unsettled) batch() task.BatchID {
-	if u.lease != nil {
-		return u.lease.Task().Batch
-	}
-	return u.judged.Batch
-}
-
 // settler gathers outcomes and settles them. While one settlement is under way, those that arrive wait and go together
 // in the next: an idle agent adds no delay, a busy one no statements.
 type settler struct {
@@ -211,7 +203,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	moved := false
 	for i, u := range batch {
-		moved = moved || u.batch() != 0 && answers[i] == lease.Applied
+		moved = moved || u.row().Batch != 0 && answers[i] == lease.Applied
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}
