@@ -48,16 +48,19 @@ WITH want AS MATERIALIZED (
 ), barred AS MATERIALIZED (
     SELECT each.batch_id FROM (SELECT DISTINCT p.batch_id FROM picked AS p WHERE p.batch_id IS NOT NULL) AS each
     WHERE NOT {schema}.may_start(each.batch_id)
+), starting AS MATERIALIZED (
+    SELECT p.id, p.batch_id FROM picked AS p
+    WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))
+), counted AS (
+    INSERT INTO {schema}.batch_delta (batch_id, running)
+    SELECT s.batch_id, count(*) FROM starting AS s WHERE s.batch_id IS NOT NULL GROUP BY s.batch_id
 )
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
     session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
     claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
-WHERE t.id = ANY (ARRAY(
-      SELECT p.id FROM picked AS p
-      WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
-  AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
+WHERE t.id = ANY (ARRAY(SELECT s.id FROM starting AS s)) AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
 RETURNING ` + rowColumns
 
 // One region: the range itself.

@@ -28,7 +28,7 @@ func (s *Store) BatchStatements() map[string]string {
 	return map[string]string{
 		"get": strings.Replace(s.sql.batches, "{where}", "b.id = $2", 1), "failures": s.sql.batchFailures,
 		"tasks": s.sql.batchTasks + " WHERE $1::bigint IS NOT NULL", "forget": s.schema.fill(forgetBatchesSQL),
-		"list tasks": strings.NewReplacer("{where}", "batch_id = $2", "{columns}", listColumns).Replace(s.sql.list),
+		"list tasks": strings.NewReplacer("{where}", "batch_id = $2", "{columns}", listColumns).Replace(s.sql.listOfBatch),
 	}
 }
 

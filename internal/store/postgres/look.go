@@ -32,18 +32,30 @@ SELECT ran_fence, session, phase, attempt, outcome, coalesce(error, ''), coalesc
 FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
 
 // The newest of each table ($1 at most) are found by an index, then the two are one list. {where} is written for each
-// combination of filters: a statement that has them all, half of them switched off, finds no index.
+// combination of filters: a statement that has them all, half of them switched off, finds no index. {live} is liveSQL.
 const listSQL = `
 SELECT ` + infoColumns + ` FROM (
     SELECT * FROM (
-        (SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
-         FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)
+        {live}
         UNION ALL
         (SELECT {columns}, finished_at, false
          FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
     ) AS both_tables ORDER BY id DESC LIMIT $1
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
 ORDER BY t.id DESC`
+
+// The index of batches knows rows that wait; of those that run there are few, which is why they are sorted ("+ 0"), lest the
+// planner look for them by id.
+const (
+	liveSQL = `(SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
+         FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)`
+	liveOfBatchSQL = `(SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
+         FROM {schema}.task WHERE {where} AND state IN ('pending', 'retry_pending', 'rollback_pending')
+         ORDER BY id DESC LIMIT $1)
+        UNION ALL
+        (SELECT {columns}, NULL, coalesce(detached, false)
+         FROM {schema}.task WHERE {where} AND state IN ('running', 'rollback_running') ORDER BY id + 0 DESC LIMIT $1)`
+)
 
 const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
     max_attempts, give_backs, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
@@ -100,7 +112,11 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	text := strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(s.sql.list)
+	text := s.sql.list
+	if f.Batch != 0 {
+		text = s.sql.listOfBatch
+	}
+	text = strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(text)
 	var list []ops.Info
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, text, args...)

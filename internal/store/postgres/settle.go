@@ -92,8 +92,9 @@ WITH hit AS MATERIALIZED (
     FROM hit WHERE keep
 ), counted AS (
     INSERT INTO {schema}.batch_delta (
-        batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
-    SELECT batch_id, count(*) FILTER (WHERE next = 'succeeded'), count(*) FILTER (WHERE next = 'failed'),
+        batch_id, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
+    SELECT batch_id, -count(*) FILTER (WHERE state = 'running'),
+        count(*) FILTER (WHERE next = 'succeeded'), count(*) FILTER (WHERE next = 'failed'),
         count(*) FILTER (WHERE next = 'cancelled'),
         count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
         count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),

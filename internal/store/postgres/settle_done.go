@@ -46,8 +46,8 @@ RETURNING id`
 const (
 	donePlain   = " AND t.batch_id IS NULL"
 	doneCounted = `, counted AS (
-    INSERT INTO {schema}.batch_delta (batch_id, succeeded, attempts)
-    SELECT batch_id, count(*), count(*) FROM gone WHERE batch_id IS NOT NULL GROUP BY batch_id
+    INSERT INTO {schema}.batch_delta (batch_id, running, succeeded, attempts)
+    SELECT batch_id, -count(*), count(*), count(*) FROM gone WHERE batch_id IS NOT NULL GROUP BY batch_id
 )`
 )
 

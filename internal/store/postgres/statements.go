@@ -12,23 +12,23 @@ import (
 // statements are the texts with the schema's name filled in: made once, since pgx prepares a statement once for each
 // text and connection.
 type statements struct {
-	claim, claimRegion, claimed          string
-	nextDue                              string
-	settle, done, doneCounted            string
-	told, kept                           string
-	renew, renewMore, renewTold          string
-	sweep, adopt, judged                 string
-	secret, ping, complete, completed    string
-	cancel, retry, rollback              string
-	sealBatch, cancelBatch, retryBatch   string
-	rollbackBatch, createBatch, isBatch  string
-	batches, batchFailures, batchTasks   string
-	fold, step                           string
-	join, present, leave, idle           string
-	putPolicy, policies                  string
-	enqueue, findKey, get, history, list string
-	stats, agents, archived              string
-	partitions                           string
+	claim, claimRegion, claimed                       string
+	nextDue                                           string
+	settle, done, doneCounted                         string
+	told, kept                                        string
+	renew, renewMore, renewTold                       string
+	sweep, adopt, judged                              string
+	secret, ping, complete, completed                 string
+	cancel, retry, rollback                           string
+	sealBatch, cancelBatch, retryBatch                string
+	rollbackBatch, createBatch, isBatch               string
+	batches, batchFailures, batchTasks                string
+	fold, step                                        string
+	join, present, leave, idle                        string
+	putPolicy, policies                               string
+	enqueue, findKey, get, history, list, listOfBatch string
+	stats, agents, archived                           string
+	partitions                                        string
 }
 
 func newStatements(sc schema) statements {
@@ -69,8 +69,9 @@ func allStatements(sc schema) statements {
 		join: sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
 		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
-		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(listSQL),
-		stats: sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
+		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.Replace(listSQL, "{live}", liveSQL, 1)),
+		listOfBatch: sc.fill(strings.Replace(listSQL, "{live}", liveOfBatchSQL, 1)),
+		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
 		partitions: sc.fill(partitionsSQL),
 	}
 }

@@ -22,19 +22,18 @@ SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
 FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
 WHERE i.inhparent = to_regclass($1)`
 
-// The tasks of batches that have not ended: what folds have come by, what was counted since, and what runs.
+// The tasks of batches that have not ended: what folds have come by, and what was counted since.
 const batchTasksSQL = `
-SELECT coalesce(sum(n.total - n.succeeded - n.failed - n.cancelled - n.rolled_back - n.rollback_failed - n.undoing), 0)::bigint,
-    coalesce(sum(n.undoing), 0)::bigint, coalesce(sum(n.succeeded), 0)::bigint, coalesce(sum(n.failed), 0)::bigint,
+SELECT coalesce(sum(n.total - n.running - n.undoing - n.succeeded - n.failed - n.cancelled - n.rolled_back
+        - n.rollback_failed), 0)::bigint,
+    coalesce(sum(n.running), 0)::bigint, coalesce(sum(n.undoing), 0)::bigint, coalesce(sum(n.succeeded), 0)::bigint, coalesce(sum(n.failed), 0)::bigint,
     coalesce(sum(n.cancelled), 0)::bigint, coalesce(sum(n.rolled_back), 0)::bigint,
-    coalesce(sum(n.rollback_failed), 0)::bigint,
-    (SELECT count(*) FROM {schema}.task AS t
-     WHERE t.state IN ('running', 'rollback_running') AND t.state = 'running' AND t.batch_id IS NOT NULL)
+    coalesce(sum(n.rollback_failed), 0)::bigint
 FROM (
-    SELECT total, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed FROM {schema}.batch
+    SELECT total, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed FROM {schema}.batch
     WHERE ended_at IS NULL
     UNION ALL
-    SELECT d.total, d.succeeded, d.failed, d.cancelled, d.undoing, d.rolled_back, d.rollback_failed
+    SELECT d.total, d.running, d.succeeded, d.failed, d.cancelled, d.undoing, d.rolled_back, d.rollback_failed
     FROM {schema}.batch_delta AS d JOIN {schema}.batch AS b ON b.id = d.batch_id AND b.ended_at IS NULL
 ) AS n`
 
@@ -73,11 +72,11 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 
 // batchTasks counts the tasks of batches that have not ended.
 func (s *Store) batchTasks(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
-	var forward, undoing, succeeded, failed, cancelled, rolledBack, rollbackFailed, running int64
-	err := conn.QueryRow(ctx, s.sql.batchTasks).Scan(&forward, &undoing, &succeeded, &failed, &cancelled, &rolledBack,
-		&rollbackFailed, &running)
+	var waiting, running, undoing, succeeded, failed, cancelled, rolledBack, rollbackFailed int64
+	err := conn.QueryRow(ctx, s.sql.batchTasks).Scan(&waiting, &running, &undoing, &succeeded, &failed, &cancelled,
+		&rolledBack, &rollbackFailed)
 	return map[string]int64{
-		"waiting": max(forward-running, 0), "running": running, "undoing": undoing, "succeeded": succeeded, "failed": failed,
+		"waiting": waiting, "running": running, "undoing": undoing, "succeeded": succeeded, "failed": failed,
 		"cancelled": cancelled, "rolled_back": rolledBack, "rollback_failed": rollbackFailed,
 	}, err
 }

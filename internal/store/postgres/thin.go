@@ -43,20 +43,19 @@ WITH step AS MATERIALIZED (
 )
 SELECT max(id), count(*) FROM step`
 
-// A batch goes when it ended longer ago than retention ($1, microseconds) and no row of it is left. Each look is one
-// step along the index: asked for any row of a batch, the planner reads the table where most of it is of one batch.
+// A batch goes when it ended longer ago than retention ($1, microseconds) and no row of it is left: none lives by its
+// counters, all of which have been summed, and none is in the archive. That look is one step along the index: asked for any
+// row of a batch, the planner reads the table where most of it is of one batch.
 const forgetBatchesSQL = `
 WITH old AS MATERIALIZED (
     SELECT b.id FROM {schema}.batch AS b
     LEFT JOIN LATERAL (
-        SELECT t.id FROM {schema}.task AS t
-        WHERE t.batch_id IS NOT NULL AND (t.batch_id, t.id) > (b.id, 0) AND (t.batch_id, t.id) < (b.id + 1, 0)
-        ORDER BY t.batch_id, t.id LIMIT 1) AS live ON true
-    LEFT JOIN LATERAL (
         SELECT a.id FROM {schema}.task_archive AS a
         WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (b.id, 0) AND (a.batch_id, a.id) < (b.id + 1, 0)
         ORDER BY a.batch_id, a.id LIMIT 1) AS done ON true
-    WHERE b.ended_at < now() - $1::bigint * interval '1 microsecond' AND live.id IS NULL AND done.id IS NULL
+    WHERE b.ended_at < now() - $1::bigint * interval '1 microsecond' AND done.id IS NULL
+      AND b.total = b.succeeded + b.failed + b.cancelled + b.rolled_back + b.rollback_failed
+      AND NOT EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id)
     LIMIT 1000 FOR UPDATE OF b SKIP LOCKED
 ), counted AS (
     DELETE FROM {schema}.batch_delta WHERE batch_id = ANY (ARRAY(SELECT id FROM old))

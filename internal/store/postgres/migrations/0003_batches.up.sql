@@ -10,8 +10,9 @@ ALTER TABLE {schema}.task_archive
     ADD COLUMN cause            text,
     ADD COLUMN rollback_payload jsonb;
 
--- Rows without a batch are in none of these.
-CREATE INDEX task_batch ON {schema}.task (batch_id, id) WHERE batch_id IS NOT NULL;
+-- Rows without a batch are in none of these; and in the first none that run: to enter them took a claim a third longer.
+CREATE INDEX task_batch ON {schema}.task (batch_id, id)
+    WHERE batch_id IS NOT NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
 CREATE INDEX task_archive_batch ON {schema}.task_archive (batch_id, id) WHERE batch_id IS NOT NULL;
 -- What a rollback of the batch may bring back, in the order in which it does (read backwards).
 CREATE INDEX task_archive_batch_done ON {schema}.task_archive (batch_id, coalesce(started_at, finished_at), id)
@@ -44,6 +45,7 @@ CREATE TABLE {schema}.batch (
     ended_at        timestamptz,
     born            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- the transaction that may insert rows though it is sealed
     total           bigint NOT NULL DEFAULT 0,
+    running         bigint NOT NULL DEFAULT 0,
     succeeded       bigint NOT NULL DEFAULT 0,
     failed          bigint NOT NULL DEFAULT 0,
     cancelled       bigint NOT NULL DEFAULT 0,
@@ -92,6 +94,7 @@ CREATE INDEX batch_stopping ON {schema}.batch (id) WHERE stopping AND ended_at I
 CREATE TABLE {schema}.batch_delta (
     batch_id        bigint NOT NULL,
     total           bigint NOT NULL DEFAULT 0,
+    running         bigint NOT NULL DEFAULT 0,
     succeeded       bigint NOT NULL DEFAULT 0,
     failed          bigint NOT NULL DEFAULT 0,
     cancelled       bigint NOT NULL DEFAULT 0,
@@ -140,14 +143,13 @@ CREATE TABLE {schema}.audit (
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX audit_batch ON {schema}.audit (batch_id) WHERE batch_id IS NOT NULL;
 
--- Batches as people look at them. A running row is found by the index of what runs, as few rows as there are slots: "+ 0"
--- keeps the planner from the index of batches, where there can be a million.
+-- Batches as people look at them.
 CREATE VIEW {schema}.batches AS
     SELECT b.id, b.name,
         CASE
             WHEN b.ended_at IS NULL THEN CASE
                 WHEN b.wish = 'rollback' OR n.undoing > 0 AND n.live = n.undoing THEN 'rolling_back'
-                WHEN n.attempts > 0 OR r.running > 0 OR n.undoing > 0 OR n.live < n.total THEN 'running'
+                WHEN n.attempts > 0 OR n.running > 0 OR n.undoing > 0 OR n.live < n.total THEN 'running'
                 ELSE 'pending' END
             WHEN n.rollback_failed > 0 THEN 'rollback_failed'
             WHEN b.wish = 'rollback' THEN 'rolled_back'
@@ -157,13 +159,14 @@ CREATE VIEW {schema}.batches AS
             WHEN n.cancelled > 0 THEN 'cancelled'
             ELSE 'succeeded'
         END AS state,
-        b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, greatest(n.live - n.undoing - r.running, 0) AS waiting,
-        r.running, n.undoing, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
+        b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, n.live - n.undoing - n.running AS waiting,
+        n.running, n.undoing, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
         CASE WHEN n.total > 0 THEN (n.total - n.live)::double precision / n.total END AS progress,
         b.finish_type, b.labels, b.created_by, b.created_at, b.ended_at, o.verb AS operation, b.wish_by
     FROM {schema}.batch AS b
     CROSS JOIN LATERAL (
         SELECT b.total + coalesce(sum(d.total), 0)::bigint AS total,
+            b.running + coalesce(sum(d.running), 0)::bigint AS running,
             b.succeeded + coalesce(sum(d.succeeded), 0)::bigint AS succeeded,
             b.failed + coalesce(sum(d.failed), 0)::bigint AS failed,
             b.cancelled + coalesce(sum(d.cancelled), 0)::bigint AS cancelled,
@@ -177,11 +180,6 @@ CREATE VIEW {schema}.batches AS
     CROSS JOIN LATERAL (
         SELECT s.*, s.total - s.succeeded - s.failed - s.cancelled - s.rolled_back - s.rollback_failed AS live
     ) AS n
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS running FROM {schema}.task AS t
-        WHERE b.ended_at IS NULL AND t.state IN ('running', 'rollback_running') AND t.state = 'running'
-          AND t.batch_id + 0 = b.id
-    ) AS r
     LEFT JOIN LATERAL (
         SELECT o.verb FROM {schema}.operation AS o
         WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL ORDER BY o.id DESC LIMIT 1
@@ -196,8 +194,9 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO {schema}.batch_delta (
-        batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
-    VALUES (batch, (became = 'succeeded')::int - (was = 'succeeded')::int, (became = 'failed')::int - (was = 'failed')::int,
+        batch_id, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
+    VALUES (batch, (became = 'running')::int - (was = 'running')::int,
+        (became = 'succeeded')::int - (was = 'succeeded')::int, (became = 'failed')::int - (was = 'failed')::int,
         (became = 'cancelled')::int - (was = 'cancelled')::int,
         (became LIKE 'rollback\_%ing')::int - (was LIKE 'rollback\_%ing')::int,
         (became = 'rolled_back')::int - (was = 'rolled_back')::int,

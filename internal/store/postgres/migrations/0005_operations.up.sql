@@ -115,10 +115,9 @@ BEGIN
     IF b.wish = 'rollback' AND b.ended_at IS NULL THEN
         RETURN 'rolling_back';
     END IF;
-    SELECT r.state, r.total INTO v FROM {schema}.batches AS r WHERE r.id = rollback_batch.id;
+    SELECT r.state, r.total, r.live INTO v FROM {schema}.batches AS r WHERE r.id = rollback_batch.id;
     IF b.thinned AND force IS NOT TRUE THEN
-        SELECT (SELECT count(*) FROM {schema}.task AS t WHERE t.batch_id = rollback_batch.id)
-            + (SELECT count(*) FROM {schema}.task_archive AS a WHERE a.batch_id = rollback_batch.id) INTO here;
+        SELECT v.live + count(*) INTO here FROM {schema}.task_archive AS a WHERE a.batch_id = rollback_batch.id;
         PERFORM {schema}.refuse(CASE WHEN here < v.total
             THEN format('%s of the %s tasks of batch %s are past their retention and cannot be rolled back: use force to '
                 'roll back the %s that are left', v.total - here, v.total, id, here)
