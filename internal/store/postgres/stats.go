@@ -26,7 +26,8 @@ WHERE i.inhparent = to_regclass($1)`
 const batchTasksSQL = `
 SELECT coalesce(sum(n.total - n.running - n.undoing - n.succeeded - n.failed - n.cancelled - n.rolled_back
         - n.rollback_failed), 0)::bigint,
-    coalesce(sum(n.running), 0)::bigint, coalesce(sum(n.undoing), 0)::bigint, coalesce(sum(n.succeeded), 0)::bigint, coalesce(sum(n.failed), 0)::bigint,
+    coalesce(sum(n.running), 0)::bigint, coalesce(sum(n.undoing), 0)::bigint,
+    coalesce(sum(n.succeeded), 0)::bigint, coalesce(sum(n.failed), 0)::bigint,
     coalesce(sum(n.cancelled), 0)::bigint, coalesce(sum(n.rolled_back), 0)::bigint,
     coalesce(sum(n.rollback_failed), 0)::bigint
 FROM (
