@@ -28,11 +28,6 @@ func TestConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
 }
 
-func TestConformsAnew(t *testing.T) {
-	t.Parallel()
-	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) })
-}
-
 func TestAgainstTheModel(t *testing.T) {
 	t.Parallel()
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })

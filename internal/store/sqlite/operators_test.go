@@ -14,10 +14,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestOperatorsAndBatchesConform(t *testing.T) {
-	storetest.RunNew(t, func(t *testing.T) storetest.NewHarness { return newHarness(t) })
-}
-
 // producer is a transaction in which an application inserts.
 type producer struct{ *transaction }
 

@@ -13,27 +13,27 @@ import (
 
 func batchChecks() []Check {
 	return slices.Concat([]Check{
-		{"every column", with(batchColumns)},
-		{"defaults", with(batchDefaults)},
-		{"bad values are refused", with(batchBad)},
-		{"what is not there", with(batchAbsent)},
-		{"rows only in the transaction that creates it", with(batchSealed)},
-		{"rows until it is sealed", with(batchOpen)},
-		{"no rows into a batch that is stopped", with(batchStopped)},
-		{"no rows into a batch that is not there", with(batchNone)},
-		{"a row that is refused leaves nothing", with(batchRefused)},
-		{"taken back", with(batchTakenBack)},
-		{"many rows in one statement", with(batchStatement)},
-		{"a key that is live is not added", with(batchKey)},
-		{"by Go", with(batchGo)},
-		{"by Go, many rows", with(batchGoMany)},
-		{"by Go, all or nothing", with(batchGoNothing)},
-		{"lists", with(batchList)},
-		{"what went wrong", with(batchFailures)},
+		{"every column", batchColumns},
+		{"defaults", batchDefaults},
+		{"bad values are refused", batchBad},
+		{"what is not there", batchAbsent},
+		{"rows only in the transaction that creates it", batchSealed},
+		{"rows until it is sealed", batchOpen},
+		{"no rows into a batch that is stopped", batchStopped},
+		{"no rows into a batch that is not there", batchNone},
+		{"a row that is refused leaves nothing", batchRefused},
+		{"taken back", batchTakenBack},
+		{"many rows in one statement", batchStatement},
+		{"a key that is live is not added", batchKey},
+		{"by Go", batchGo},
+		{"by Go, many rows", batchGoMany},
+		{"by Go, all or nothing", batchGoNothing},
+		{"lists", batchList},
+		{"what went wrong", batchFailures},
 	}, batchCountChecks(), batchEndChecks())
 }
 
-func batchColumns(t testing.TB, h NewHarness) {
+func batchColumns(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := ops.BatchRequest{
 		Name: "move to az2", OnFailure: ops.OnFailureRollback, FinishType: "moved", FinishPayload: raw(`{"to":"az2"}`),
@@ -54,7 +54,7 @@ func batchColumns(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchDefaults(t testing.TB, h NewHarness) {
+func batchDefaults(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	bySQL, _ := r.batch(ops.BatchRequest{})
 	byGo, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{}, rowsThen(nil), nil)
@@ -67,7 +67,7 @@ func batchDefaults(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchBad(t testing.TB, h NewHarness) {
+func batchBad(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name, q := range map[string]ops.BatchRequest{
 		"what follows a failure":   {OnFailure: "explode"},
@@ -91,7 +91,7 @@ func batchBad(t testing.TB, h NewHarness) {
 	require.Empty(t, list)
 }
 
-func batchAbsent(t testing.TB, h NewHarness) {
+func batchAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.BatchID{999_999_999, 0, -1} {
 		_, err := r.h.GetBatch(r.ctx, id)
@@ -134,7 +134,7 @@ func (r *opsRig) noRow(id task.BatchID, words string) {
 	require.Equal(r.t, before, r.look(id))
 }
 
-func batchSealed(t testing.TB, h NewHarness) {
+func batchSealed(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, ops.BatchRequest{})
 	require.Len(t, ids, 3)
@@ -144,7 +144,7 @@ func batchSealed(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 3, r.stands(id, ops.BatchPending).Total)
 }
 
-func batchOpen(t testing.TB, h NewHarness) {
+func batchOpen(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
 	for range 3 {
@@ -164,7 +164,7 @@ func batchOpen(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchSucceeded)
 }
 
-func batchStopped(t testing.TB, h NewHarness) {
+func batchStopped(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, open := range []bool{false, true} {
 		id, _ := r.batchOf(1, ops.BatchRequest{Open: open})
@@ -185,7 +185,7 @@ func batchStopped(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchNone(t testing.TB, h NewHarness) {
+func batchNone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.BatchID{999_999_999, -1} {
 		says(t, r.add(id, ops.Request{Type: kind}), "there is no batch "+number(id))
@@ -195,7 +195,7 @@ func batchNone(t testing.TB, h NewHarness) {
 	r.nothing()
 }
 
-func batchRefused(t testing.TB, h NewHarness) {
+func batchRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	sealed, _ := r.batchOf(1, ops.BatchRequest{})
 	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
@@ -215,7 +215,7 @@ func batchRefused(t testing.TB, h NewHarness) {
 	require.Len(t, r.list(ops.Filter{}), 2)
 }
 
-func batchTakenBack(t testing.TB, h NewHarness) {
+func batchTakenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
 	p := r.h.Produce(t)
@@ -235,7 +235,7 @@ func batchTakenBack(t testing.TB, h NewHarness) {
 	require.NoError(t, r.add(open, ops.Request{Type: kind}))
 }
 
-func batchStatement(t testing.TB, h NewHarness) {
+func batchStatement(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	one, _ := r.batch(ops.BatchRequest{Open: true})
 	two, _ := r.batch(ops.BatchRequest{Open: true})
@@ -253,7 +253,7 @@ func batchStatement(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 50, r.stands(two, ops.BatchRunning).Succeeded)
 }
 
-func batchKey(t testing.TB, h NewHarness) {
+func batchKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batch(ops.BatchRequest{Open: true})
 	plain := r.enqueue(ops.Request{Type: kind, Key: "invoice-7"}, true)
@@ -266,7 +266,7 @@ func batchKey(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 1, r.stands(id, ops.BatchPending).Total)
 }
 
-func batchFailures(t testing.TB, h NewHarness) {
+func batchFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(11, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 11))
@@ -309,7 +309,7 @@ func batchFailures(t testing.TB, h NewHarness) {
 	require.Empty(t, groups)
 }
 
-func batchList(t testing.TB, h NewHarness) {
+func batchList(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	var all []task.BatchID
 	for _, name := range []string{"one", "two", "one", "three"} {

@@ -14,21 +14,21 @@ import (
 
 func batchOpsChecks() []Check {
 	return slices.Concat([]Check{
-		{"cancel calls off what waits and stops what runs", with(batchCancels)},
-		{"nothing starts once a cancel has committed", with(batchCancelBars)},
-		{"what is to be undone starts all the same", with(batchCancelUndoes)},
-		{"what cancel answers", with(batchCancelAnswers)},
-		{"cancel in bounded steps", with(batchCancelSteps)},
-		{"cancel is over when nothing runs", with(batchCancelWaits)},
-		{"a row that comes back while its batch is cancelled", with(batchCancelGivenBack)},
-		{"cancel of one whose rows have all ended", with(batchCancelLate)},
-		{"cancel of rows of which something may be at work", with(batchCancelOverhanging)},
-		{"operations that wait keep no other", with(batchOpsFair)},
-		{"what is wanted of a batch wakes who listens", with(batchOpsWake)},
+		{"cancel calls off what waits and stops what runs", batchCancels},
+		{"nothing starts once a cancel has committed", batchCancelBars},
+		{"what is to be undone starts all the same", batchCancelUndoes},
+		{"what cancel answers", batchCancelAnswers},
+		{"cancel in bounded steps", batchCancelSteps},
+		{"cancel is over when nothing runs", batchCancelWaits},
+		{"a row that comes back while its batch is cancelled", batchCancelGivenBack},
+		{"cancel of one whose rows have all ended", batchCancelLate},
+		{"cancel of rows of which something may be at work", batchCancelOverhanging},
+		{"operations that wait keep no other", batchOpsFair},
+		{"what is wanted of a batch wakes who listens", batchOpsWake},
 	}, batchRetryChecks(), batchRollbackChecks(), batchFailureChecks())
 }
 
-func batchCancels(t testing.TB, h NewHarness) {
+func batchCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.bulks("cancel") {
 		id, ids := r.batchOf(5, ops.BatchRequest{FinishType: "told by " + way})
@@ -74,7 +74,7 @@ func batchCancels(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchCancelBars(t testing.TB, h NewHarness) {
+func batchCancelBars(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for _, verb := range []string{"cancel", "rollback"} {
@@ -107,7 +107,7 @@ func batchCancelBars(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchCancelUndoes(t testing.TB, h NewHarness) {
+func batchCancelUndoes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(2, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -122,7 +122,7 @@ func batchCancelUndoes(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func batchCancelAnswers(t testing.TB, h NewHarness) {
+func batchCancelAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.bulks("cancel") {
 		id, _ := r.batchOf(2, ops.BatchRequest{})
@@ -149,7 +149,7 @@ func batchCancelAnswers(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchCancelSteps(t testing.TB, h NewHarness) {
+func batchCancelSteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(10, ops.BatchRequest{})
 	running := r.claim(wantOf(kind, task.Run, 4))
@@ -183,7 +183,7 @@ func batchCancelSteps(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchCancelled)
 }
 
-func batchCancelWaits(t testing.TB, h NewHarness) {
+func batchCancelWaits(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -199,7 +199,7 @@ func batchCancelWaits(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func batchCancelGivenBack(t testing.TB, h NewHarness) {
+func batchCancelGivenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
@@ -220,7 +220,7 @@ func batchCancelGivenBack(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchCancelled)
 }
 
-func batchCancelLate(t testing.TB, h NewHarness) {
+func batchCancelLate(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, ops.BatchRequest{})
 	r.runAll(task.StateSucceeded)
@@ -237,7 +237,7 @@ func batchCancelLate(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func batchCancelOverhanging(t testing.TB, h NewHarness) {
+func batchCancelOverhanging(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verb := range []string{"cancel", "rollback"} {
 		id, ids := r.batchOf(1, ops.BatchRequest{})
@@ -260,7 +260,7 @@ func batchCancelOverhanging(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchOpsFair(t testing.TB, h NewHarness) {
+func batchOpsFair(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	first, _ := r.batchOf(1, ops.BatchRequest{})
 	held := r.claimOne(kind, task.Run)
@@ -281,7 +281,7 @@ func batchOpsFair(t testing.TB, h NewHarness) {
 	r.stands(first, ops.BatchSucceeded)
 }
 
-func batchOpsWake(t testing.TB, h NewHarness) {
+func batchOpsWake(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	news, stop := r.hear()

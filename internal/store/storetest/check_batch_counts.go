@@ -15,18 +15,18 @@ import (
 
 func batchCountChecks() []Check {
 	return []Check{
-		{"it counts every settlement", with(countSettlements)},
-		{"it counts what is called off, retried and rolled back", with(countWishes)},
-		{"it counts what is completed and swept", with(countOthers)},
-		{"it counts what many do at once", with(countMany)},
-		{"it counts failures", with(countFailures)},
-		{"its state before it has ended", with(batchStates)},
-		{"its state when it has ended", with(batchEndStates)},
-		{"the counts of all batches", with(batchStats)},
+		{"it counts every settlement", countSettlements},
+		{"it counts what is called off, retried and rolled back", countWishes},
+		{"it counts what is completed and swept", countOthers},
+		{"it counts what many do at once", countMany},
+		{"it counts failures", countFailures},
+		{"its state before it has ended", batchStates},
+		{"its state when it has ended", batchEndStates},
+		{"the counts of all batches", batchStats},
 	}
 }
 
-func countSettlements(t testing.TB, h NewHarness) {
+func countSettlements(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, folds := range []bool{false, true} {
 		id, _ := r.batchOf(11, ops.BatchRequest{Open: true})
@@ -81,7 +81,7 @@ func countSettlements(t testing.TB, h NewHarness) {
 	}
 }
 
-func countWishes(t testing.TB, h NewHarness) {
+func countWishes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batch(ops.BatchRequest{Open: true})
 	look := func() {
@@ -113,7 +113,7 @@ func countWishes(t testing.TB, h NewHarness) {
 	look()
 }
 
-func countOthers(t testing.TB, h NewHarness) {
+func countOthers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(4, ops.BatchRequest{Open: true})
 	for way, complete := range r.completions() {
@@ -139,7 +139,7 @@ func countOthers(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 1, o.stands(id, ops.BatchRunning).Failed)
 }
 
-func countMany(t testing.TB, h NewHarness) {
+func countMany(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	const n = 200
 	id, _ := r.batchOf(n, ops.BatchRequest{})
@@ -191,7 +191,7 @@ func countMany(t testing.TB, h NewHarness) {
 	require.True(t, got.State.Ended())
 }
 
-func countFailures(t testing.TB, h NewHarness) {
+func countFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(7, ops.BatchRequest{Open: true})
 	rows := r.claim(wantOf(kind, task.Run, 7))
@@ -253,7 +253,7 @@ func adds(i *ops.BatchInfo, n int64) error {
 	return nil
 }
 
-func batchStates(t testing.TB, h NewHarness) {
+func batchStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, ops.BatchRequest{})
 	r.stands(id, ops.BatchPending)
@@ -286,7 +286,7 @@ func batchStates(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRunning)
 }
 
-func batchEndStates(t testing.TB, h NewHarness) {
+func batchEndStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	const (
 		ok, failed, cancelled = task.StateSucceeded, task.StateFailed, task.StateCancelled
@@ -326,7 +326,7 @@ func batchEndStates(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchStats(t testing.TB, h NewHarness) {
+func batchStats(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	done, _ := r.batchOf(2, ops.BatchRequest{})
 	r.runAll(task.StateSucceeded)

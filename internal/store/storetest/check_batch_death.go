@@ -16,17 +16,17 @@ import (
 
 func batchDeathChecks() []Check {
 	return []Check{
-		{"killed between the last settlement and the row that tells", with(killedBeforeEnd)},
-		{"killed in a rollback", with(killedUndoing)},
-		{"killed in a step", with(killedStepping)},
-		{"retry of a row whose retention is nearly over", with(retryNearlyGone)},
-		{"retry of a row that is being removed", with(retryGoing)},
-		{"retry of a batch whose rows are being removed", with(retryBatchGoing)},
-		{"rollback of a batch half of which is being removed", with(rollbackGoing)},
+		{"killed between the last settlement and the row that tells", killedBeforeEnd},
+		{"killed in a rollback", killedUndoing},
+		{"killed in a step", killedStepping},
+		{"retry of a row whose retention is nearly over", retryNearlyGone},
+		{"retry of a row that is being removed", retryGoing},
+		{"retry of a batch whose rows are being removed", retryBatchGoing},
+		{"rollback of a batch half of which is being removed", rollbackGoing},
 	}
 }
 
-func killedBeforeEnd(t testing.TB, h NewHarness) {
+func killedBeforeEnd(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	n := 0
 	for _, settling := range r.Failpoints() {
@@ -54,7 +54,7 @@ func killedBeforeEnd(t testing.TB, h NewHarness) {
 	}
 }
 
-func killedUndoing(t testing.TB, h NewHarness) {
+func killedUndoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batch(ops.BatchRequest{FinishType: "told"}, ops.Request{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
 	row := r.claimOne(kind, task.Run)
@@ -103,7 +103,7 @@ func killedUndoing(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 2, "one for each round")
 }
 
-func killedStepping(t testing.TB, h NewHarness) {
+func killedStepping(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	told := 0
 	for _, point := range r.h.BatchFailpoints() {
@@ -143,7 +143,7 @@ func killedStepping(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryNearlyGone(t testing.TB, h NewHarness) {
+func retryNearlyGone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
 	of, all := r.batchOf(1, ops.BatchRequest{})
@@ -174,7 +174,7 @@ func retryNearlyGone(t testing.TB, h NewHarness) {
 	r.gone(all[0])
 }
 
-func retryGoing(t testing.TB, h NewHarness) {
+func retryGoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	var all []task.ID
@@ -235,7 +235,7 @@ func (r *opsRig) removed(o *opsRig, do func(ctx context.Context) error) (err err
 	return err
 }
 
-func retryBatchGoing(t testing.TB, h NewHarness) {
+func retryBatchGoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 4 {
@@ -271,7 +271,7 @@ func retryBatchGoing(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackGoing(t testing.TB, h NewHarness) {
+func rollbackGoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 4 {

@@ -16,26 +16,26 @@ import (
 
 func batchEndChecks() []Check {
 	return []Check{
-		{"it ends when all of it has", with(endsWhenDone)},
-		{"it does not end before it is sealed", with(endsSealed)},
-		{"one without rows ends", with(endsEmpty)},
-		{"what sealing answers", with(sealAnswers)},
-		{"sealed where it is created", with(sealsAtOnce)},
-		{"the row that tells of the end", with(endTells)},
-		{"the row that tells of the end keeps its payload", with(endPayload)},
-		{"no row where none is wanted", with(endTellsNobody)},
-		{"one agent ends it", with(endRace)},
-		{"a crash ends it once", with(endCrash)},
-		{"a few at a time", with(endFew)},
-		{"an open transaction keeps it from ending", with(endOpen)},
-		{"an open transaction that is taken back does not", with(endOpenBack)},
-		{"the end wakes who listens", with(endWakes)},
-		{"rows of a batch stay until it has ended", with(endRetention)},
-		{"it stays while a row of it does", with(endRetentionBatch)},
+		{"it ends when all of it has", endsWhenDone},
+		{"it does not end before it is sealed", endsSealed},
+		{"one without rows ends", endsEmpty},
+		{"what sealing answers", sealAnswers},
+		{"sealed where it is created", sealsAtOnce},
+		{"the row that tells of the end", endTells},
+		{"the row that tells of the end keeps its payload", endPayload},
+		{"no row where none is wanted", endTellsNobody},
+		{"one agent ends it", endRace},
+		{"a crash ends it once", endCrash},
+		{"a few at a time", endFew},
+		{"an open transaction keeps it from ending", endOpen},
+		{"an open transaction that is taken back does not", endOpenBack},
+		{"the end wakes who listens", endWakes},
+		{"rows of a batch stay until it has ended", endRetention},
+		{"it stays while a row of it does", endRetentionBatch},
 	}
 }
 
-func endsWhenDone(t testing.TB, h NewHarness) {
+func endsWhenDone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, ops.BatchRequest{})
 	require.Zero(t, r.fold().Ended)
@@ -62,7 +62,7 @@ func endsWhenDone(t testing.TB, h NewHarness) {
 	require.Equal(t, got, r.look(id))
 }
 
-func endsSealed(t testing.TB, h NewHarness) {
+func endsSealed(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, ops.BatchRequest{Open: true})
 	r.runAll(task.StateSucceeded)
@@ -80,7 +80,7 @@ func endsSealed(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchSucceeded)
 }
 
-func endsEmpty(t testing.TB, h NewHarness) {
+func endsEmpty(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := ops.BatchRequest{FinishType: "told"}
 	bySQL, _ := r.batch(q)
@@ -100,7 +100,7 @@ func endsEmpty(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 3)
 }
 
-func sealAnswers(t testing.TB, h NewHarness) {
+func sealAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, seal := range map[string]func(id task.BatchID) (string, error){
 		"Go": func(id task.BatchID) (string, error) { return r.h.SealBatch(r.ctx, id) },
@@ -128,7 +128,7 @@ func sealAnswers(t testing.TB, h NewHarness) {
 	}
 }
 
-func sealsAtOnce(t testing.TB, h NewHarness) {
+func sealsAtOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	var id task.BatchID
 	require.NoError(t, r.inOne(func(p Producer) (err error) {
@@ -149,7 +149,7 @@ func sealsAtOnce(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchSucceeded)
 }
 
-func endTells(t testing.TB, h NewHarness) {
+func endTells(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(3, ops.BatchRequest{Name: "move", FinishType: "told"})
 	r.runAll(task.StateSucceeded, task.StateFailed, task.StateSucceeded)
@@ -183,7 +183,7 @@ func endTells(t testing.TB, h NewHarness) {
 		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "what it tells")
 }
 
-func endPayload(t testing.TB, h NewHarness) {
+func endPayload(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	r.batch(ops.BatchRequest{FinishType: "told", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
 	r.fold()
@@ -199,7 +199,7 @@ func endPayload(t testing.TB, h NewHarness) {
 	require.Equal(t, "succeeded", told["state"])
 }
 
-func endTellsNobody(t testing.TB, h NewHarness) {
+func endTellsNobody(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	r.batchOf(1, ops.BatchRequest{})
 	r.runAll(task.StateSucceeded)
@@ -207,7 +207,7 @@ func endTellsNobody(t testing.TB, h NewHarness) {
 	require.Len(t, r.list(ops.Filter{}), 1)
 }
 
-func endRace(t testing.TB, h NewHarness) {
+func endRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for n := range 5 {
@@ -232,7 +232,7 @@ func endRace(t testing.TB, h NewHarness) {
 	}
 }
 
-func endCrash(t testing.TB, h NewHarness) {
+func endCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	hits, n := 0, 0
 	for _, point := range r.h.BatchFailpoints() {
@@ -250,7 +250,7 @@ func endCrash(t testing.TB, h NewHarness) {
 	require.Positive(t, hits, "a Fold comes by some point")
 }
 
-func endFew(t testing.TB, h NewHarness) {
+func endFew(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
 	waits, _ := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, In: farOff})
@@ -272,7 +272,7 @@ func endFew(t testing.TB, h NewHarness) {
 	r.stands(waits, ops.BatchPending)
 }
 
-func endOpen(t testing.TB, h NewHarness) {
+func endOpen(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(1, ops.BatchRequest{Open: true, FinishType: "told"})
 	r.runAll(task.StateSucceeded)
@@ -300,7 +300,7 @@ func endOpen(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchSucceeded)
 }
 
-func endOpenBack(t testing.TB, h NewHarness) {
+func endOpenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
 	r.runAll(task.StateSucceeded)
@@ -314,7 +314,7 @@ func endOpenBack(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 1, r.stands(id, ops.BatchSucceeded).Total)
 }
 
-func endWakes(t testing.TB, h NewHarness) {
+func endWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
@@ -328,7 +328,7 @@ func endWakes(t testing.TB, h NewHarness) {
 	r.await(news, poll.Due)
 }
 
-func endRetention(t testing.TB, h NewHarness) {
+func endRetention(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind}, ops.Request{Type: kind, In: 30 * day})
 	plain := r.insert(1)[0]
@@ -352,7 +352,7 @@ func endRetention(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 2, got.Succeeded)
 }
 
-func endRetentionBatch(t testing.TB, h NewHarness) {
+func endRetentionBatch(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	empty, _ := r.batch(ops.BatchRequest{})
 	id, ids := r.batchOf(2, ops.BatchRequest{})

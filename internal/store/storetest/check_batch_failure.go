@@ -13,19 +13,19 @@ import (
 
 func batchFailureChecks() []Check {
 	return []Check{
-		{"on failure, continue", with(failureContinues)},
-		{"on failure, cancel", with(failureCancels)},
-		{"on failure, rollback", with(failureRollsBack)},
-		{"on failure of the last", with(failureOfLast)},
-		{"on a failure that is undone", with(failureUndone)},
-		{"on failure, once", with(failureOnce)},
-		{"on failure, and an operator before", with(failureAfterWish)},
-		{"on failure, and an operator after", with(failureThenWish)},
-		{"on failure in a new round", with(failureInRounds)},
+		{"on failure, continue", failureContinues},
+		{"on failure, cancel", failureCancels},
+		{"on failure, rollback", failureRollsBack},
+		{"on failure of the last", failureOfLast},
+		{"on a failure that is undone", failureUndone},
+		{"on failure, once", failureOnce},
+		{"on failure, and an operator before", failureAfterWish},
+		{"on failure, and an operator after", failureThenWish},
+		{"on failure in a new round", failureInRounds},
 	}
 }
 
-func failureContinues(t testing.TB, h NewHarness) {
+func failureContinues(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
@@ -41,7 +41,7 @@ func failureContinues(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchPartiallyFailed)
 }
 
-func failureCancels(t testing.TB, h NewHarness) {
+func failureCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(4, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 3))
@@ -70,7 +70,7 @@ func failureCancels(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func failureRollsBack(t testing.TB, h NewHarness) {
+func failureRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(5, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 4))
@@ -95,7 +95,7 @@ func failureRollsBack(t testing.TB, h NewHarness) {
 	require.Equal(t, task.Rejected, r.get(all[1]).Cause)
 }
 
-func failureOfLast(t testing.TB, h NewHarness) {
+func failureOfLast(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	back, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
 	r.runAll(task.StateSucceeded, task.StateFailed)
@@ -117,7 +117,7 @@ func failureOfLast(t testing.TB, h NewHarness) {
 	r.stands(off, ops.BatchFailed)
 }
 
-func failureUndone(t testing.TB, h NewHarness) {
+func failureUndone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
@@ -140,7 +140,7 @@ func failureUndone(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchPartiallyFailed)
 }
 
-func failureOnce(t testing.TB, h NewHarness) {
+func failureOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	id, _ := r.batchOf(6, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
@@ -173,7 +173,7 @@ func failureOnce(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func failureAfterWish(t testing.TB, h NewHarness) {
+func failureAfterWish(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -186,7 +186,7 @@ func failureAfterWish(t testing.TB, h NewHarness) {
 	require.Equal(t, "alice", r.stands(id, ops.BatchCancelled).WishBy)
 }
 
-func failureThenWish(t testing.TB, h NewHarness) {
+func failureThenWish(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -201,7 +201,7 @@ func failureThenWish(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func failureInRounds(t testing.TB, h NewHarness) {
+func failureInRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]

@@ -12,7 +12,7 @@ import (
 
 // Batches that Go creates.
 
-func batchGo(t testing.TB, h NewHarness) {
+func batchGo(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := full(r.now())
 	q.RollbackPayload = raw(`{"was":"az1"}`)
@@ -52,7 +52,7 @@ func batchGo(t testing.TB, h NewHarness) {
 	require.EqualValues(t, 1, r.stands(id, ops.BatchPending).Total)
 }
 
-func batchGoMany(t testing.TB, h NewHarness) {
+func batchGoMany(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	const n = 12_345
 	given := 0
@@ -83,7 +83,7 @@ func batchGoMany(t testing.TB, h NewHarness) {
 	require.EqualValues(t, n-500, got.Waiting)
 }
 
-func batchGoNothing(t testing.TB, h NewHarness) {
+func batchGoNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	live := r.enqueue(ops.Request{Type: kind, Key: "taken"}, true)
 	wrong := fmt.Errorf("line 3: %w", errNoMore)

@@ -19,19 +19,19 @@ import (
 // Orders of events that hurt.
 func batchRaceChecks() []Check {
 	return slices.Concat([]Check{
-		{"cancel against completion", with(raceCancelCompletion)},
-		{"cancel of a batch against its last settlements", with(raceCancelEnd)},
-		{"rollback asked while a retry is claimed", with(raceRollbackClaim)},
-		{"a batch is cancelled while rows stream in", with(raceCancelStream)},
-		{"a batch is rolled back while it is claimed", with(raceRollbackClaims)},
-		{"an open transaction inserts while others settle", with(raceOpenInsert)},
-		{"an open transaction inserts while its batch is cancelled", with(raceOpenCancel)},
-		{"two operators with opposite wishes", with(raceOpposite)},
-		{"two operators with opposite wishes of what has ended", with(raceOppositeEnded)},
+		{"cancel against completion", raceCancelCompletion},
+		{"cancel of a batch against its last settlements", raceCancelEnd},
+		{"rollback asked while a retry is claimed", raceRollbackClaim},
+		{"a batch is cancelled while rows stream in", raceCancelStream},
+		{"a batch is rolled back while it is claimed", raceRollbackClaims},
+		{"an open transaction inserts while others settle", raceOpenInsert},
+		{"an open transaction inserts while its batch is cancelled", raceOpenCancel},
+		{"two operators with opposite wishes", raceOpposite},
+		{"two operators with opposite wishes of what has ended", raceOppositeEnded},
 	}, batchDeathChecks())
 }
 
-func raceCancelCompletion(t testing.TB, h NewHarness) {
+func raceCancelCompletion(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	id, _ := r.batchOf(24, ops.BatchRequest{FinishType: "told"})
@@ -59,7 +59,7 @@ func raceCancelCompletion(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func raceCancelEnd(t testing.TB, h NewHarness) {
+func raceCancelEnd(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 8 {
@@ -93,7 +93,7 @@ func raceCancelEnd(t testing.TB, h NewHarness) {
 	}
 }
 
-func raceRollbackClaim(t testing.TB, h NewHarness) {
+func raceRollbackClaim(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 16 {
@@ -150,7 +150,7 @@ func (b *bars) claim(ctx context.Context, o *opsRig) error {
 	return nil
 }
 
-func raceCancelStream(t testing.TB, h NewHarness) {
+func raceCancelStream(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batch(ops.BatchRequest{Open: true, FinishType: "told"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin(), r.twin()}
@@ -204,7 +204,7 @@ func raceCancelStream(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func raceRollbackClaims(t testing.TB, h NewHarness) {
+func raceRollbackClaims(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(60, ops.BatchRequest{FinishType: "told"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
@@ -248,7 +248,7 @@ func raceRollbackClaims(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func raceOpenInsert(t testing.TB, h NewHarness) {
+func raceOpenInsert(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(6, ops.BatchRequest{Open: true, FinishType: "told"})
 	o := r.twin()
@@ -292,7 +292,7 @@ func raceOpenInsert(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func raceOpenCancel(t testing.TB, h NewHarness) {
+func raceOpenCancel(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(2, ops.BatchRequest{Open: true, FinishType: "told"})
 	locks := r.keepsRows()
@@ -318,7 +318,7 @@ func raceOpenCancel(t testing.TB, h NewHarness) {
 	require.Len(t, r.finished("told"), 1)
 }
 
-func raceOpposite(t testing.TB, h NewHarness) {
+func raceOpposite(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 6 {
@@ -353,7 +353,7 @@ func raceOpposite(t testing.TB, h NewHarness) {
 	}
 }
 
-func raceOppositeEnded(t testing.TB, h NewHarness) {
+func raceOppositeEnded(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	told := 0

@@ -11,16 +11,16 @@ import (
 
 func batchRetryChecks() []Check {
 	return []Check{
-		{"retry revives what failed", with(batchRetries)},
-		{"retry of one that has not ended", with(batchRetriesRunning)},
-		{"what retry answers", with(batchRetryAnswers)},
-		{"retry in bounded steps", with(batchRetrySteps)},
-		{"retry leaves rows whose key is another's", with(batchRetryKeys)},
-		{"retry tries each row once", with(batchRetryOnce)},
-		{"retry while it is being cancelled or rolled back", with(batchRetryRefused)},
-		{"retry of one row opens its batch again", with(batchRetryRow)},
-		{"retry of one row while its batch is being cancelled", with(batchRetryRowRefused)},
-		{"rollback of one row opens its batch again", with(batchRollbackRow)},
+		{"retry revives what failed", batchRetries},
+		{"retry of one that has not ended", batchRetriesRunning},
+		{"what retry answers", batchRetryAnswers},
+		{"retry in bounded steps", batchRetrySteps},
+		{"retry leaves rows whose key is another's", batchRetryKeys},
+		{"retry tries each row once", batchRetryOnce},
+		{"retry while it is being cancelled or rolled back", batchRetryRefused},
+		{"retry of one row opens its batch again", batchRetryRow},
+		{"retry of one row while its batch is being cancelled", batchRetryRowRefused},
+		{"rollback of one row opens its batch again", batchRollbackRow},
 	}
 }
 
@@ -53,7 +53,7 @@ func (r *opsRig) everyEnd(q ops.BatchRequest) (id task.BatchID, rows map[string]
 	return id, rows
 }
 
-func batchRetries(t testing.TB, h NewHarness) {
+func batchRetries(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.bulks("retry") {
 		id, rows := r.everyEnd(ops.BatchRequest{})
@@ -91,7 +91,7 @@ func batchRetries(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRetriesRunning(t testing.TB, h NewHarness) {
+func batchRetriesRunning(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
@@ -107,7 +107,7 @@ func batchRetriesRunning(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchSucceeded)
 }
 
-func batchRetryAnswers(t testing.TB, h NewHarness) {
+func batchRetryAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, again := range r.bulks("retry") {
 		id, _ := r.batchOf(2, ops.BatchRequest{})
@@ -128,7 +128,7 @@ func batchRetryAnswers(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRetrySteps(t testing.TB, h NewHarness) {
+func batchRetrySteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(10, ops.BatchRequest{})
 	r.runAll(task.StateFailed)
@@ -151,7 +151,7 @@ func batchRetrySteps(t testing.TB, h NewHarness) {
 	r.in(task.StatePending, ids...)
 }
 
-func batchRetryKeys(t testing.TB, h NewHarness) {
+func batchRetryKeys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"}, ops.Request{Type: kind})
 	r.runAll(task.StateFailed)
@@ -173,7 +173,7 @@ func batchRetryKeys(t testing.TB, h NewHarness) {
 	require.Equal(t, 2, r.look(id).Round)
 }
 
-func batchRetryOnce(t testing.TB, h NewHarness) {
+func batchRetryOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(6, ops.BatchRequest{})
 	r.runAll(task.StateFailed)
@@ -191,7 +191,7 @@ func batchRetryOnce(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchFailed)
 }
 
-func batchRetryRefused(t testing.TB, h NewHarness) {
+func batchRetryRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.bulks("retry") {
 		for _, verb := range []string{"cancel", "rollback"} {
@@ -226,7 +226,7 @@ func batchRetryRefused(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRetryRow(t testing.TB, h NewHarness) {
+func batchRetryRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, again := range r.retries() {
 		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
@@ -249,7 +249,7 @@ func batchRetryRow(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRetryRowRefused(t testing.TB, h NewHarness) {
+func batchRetryRowRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, verb := range []string{"cancel", "rollback"} {
@@ -279,7 +279,7 @@ func batchRetryRowRefused(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRollbackRow(t testing.TB, h NewHarness) {
+func batchRollbackRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.rollbacks() {
 		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})

@@ -14,21 +14,21 @@ import (
 
 func batchRollbackChecks() []Check {
 	return []Check{
-		{"rollback undoes what was done", with(batchRollsBack)},
-		{"rollback of one that runs", with(batchRollsBackRunning)},
-		{"what was started last is undone first", with(batchNewestFirst)},
-		{"what rollback answers", with(batchRollbackAnswers)},
-		{"rollback in bounded steps", with(batchRollbackSteps)},
-		{"rollback leaves rows whose key is another's", with(batchRollbackKeys)},
-		{"rollback in the place of a cancel", with(batchRollbackSupersedes)},
-		{"rollback or cancel in the place of a retry", with(batchStopsRetry)},
-		{"rollback past retention", with(batchPastRetention)},
-		{"a rollback fails", with(batchRollbackFails)},
-		{"rollback of one that nothing was done of", with(batchRollsBackNothing)},
+		{"rollback undoes what was done", batchRollsBack},
+		{"rollback of one that runs", batchRollsBackRunning},
+		{"what was started last is undone first", batchNewestFirst},
+		{"what rollback answers", batchRollbackAnswers},
+		{"rollback in bounded steps", batchRollbackSteps},
+		{"rollback leaves rows whose key is another's", batchRollbackKeys},
+		{"rollback in the place of a cancel", batchRollbackSupersedes},
+		{"rollback or cancel in the place of a retry", batchStopsRetry},
+		{"rollback past retention", batchPastRetention},
+		{"a rollback fails", batchRollbackFails},
+		{"rollback of one that nothing was done of", batchRollsBackNothing},
 	}
 }
 
-func batchRollsBack(t testing.TB, h NewHarness) {
+func batchRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.bulks("rollback") {
 		id, rows := r.everyEnd(ops.BatchRequest{})
@@ -62,7 +62,7 @@ func batchRollsBack(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRollsBackRunning(t testing.TB, h NewHarness) {
+func batchRollsBackRunning(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(6, ops.BatchRequest{FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 5))
@@ -94,7 +94,7 @@ func batchRollsBackRunning(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchNewestFirst(t testing.TB, h NewHarness) {
+func batchNewestFirst(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(8, ops.BatchRequest{})
 	started := slices.Clone(all)
@@ -140,7 +140,7 @@ func batchNewestFirst(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRollbackAnswers(t testing.TB, h NewHarness) {
+func batchRollbackAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.bulks("rollback") {
 		id, _ := r.batchOf(2, ops.BatchRequest{})
@@ -166,7 +166,7 @@ func batchRollbackAnswers(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRollbackSteps(t testing.TB, h NewHarness) {
+func batchRollbackSteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(10, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 7))
@@ -198,7 +198,7 @@ func batchRollbackSteps(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func batchRollbackKeys(t testing.TB, h NewHarness) {
+func batchRollbackKeys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"})
 	r.runAll(task.StateSucceeded)
@@ -221,7 +221,7 @@ func batchRollbackKeys(t testing.TB, h NewHarness) {
 	require.Zero(t, r.stands(id, ops.BatchRolledBack).Refused)
 }
 
-func batchRollbackSupersedes(t testing.TB, h NewHarness) {
+func batchRollbackSupersedes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.bulks("rollback") {
 		id, all := r.batchOf(4, ops.BatchRequest{})
@@ -247,7 +247,7 @@ func batchRollbackSupersedes(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchStopsRetry(t testing.TB, h NewHarness) {
+func batchStopsRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verb := range []string{"cancel", "rollback"} {
 		for _, do := range r.bulks(verb) {
@@ -298,7 +298,7 @@ func (r *opsRig) halfGone() (task.BatchID, []task.ID) {
 	return id, all
 }
 
-func batchPastRetention(t testing.TB, h NewHarness) {
+func batchPastRetention(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	forced := map[string]bulk{
 		"Go": func(ctx context.Context, id task.BatchID, by string) (string, error) {
@@ -331,7 +331,7 @@ func batchPastRetention(t testing.TB, h NewHarness) {
 	}
 }
 
-func batchRollbackFails(t testing.TB, h NewHarness) {
+func batchRollbackFails(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(2, ops.BatchRequest{})
 	r.runAll(task.StateSucceeded)
@@ -351,7 +351,7 @@ func batchRollbackFails(t testing.TB, h NewHarness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func batchRollsBackNothing(t testing.TB, h NewHarness) {
+func batchRollsBackNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{})
 	r.wants("rollback", id, "rolling_back")

@@ -13,7 +13,7 @@ import (
 
 // Operators at once, agents that die, and who is woken.
 
-func retryRace(t testing.TB, h NewHarness) {
+func retryRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 5 {
@@ -36,7 +36,7 @@ func retryRace(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryWakes(t testing.TB, h NewHarness) {
+func retryWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
@@ -52,7 +52,7 @@ func retryWakes(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryCrash(t testing.TB, h NewHarness) {
+func retryCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
 		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
@@ -75,7 +75,7 @@ func retryCrash(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackRace(t testing.TB, h NewHarness) {
+func rollbackRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for _, s := range []task.State{task.StateSucceeded, task.StateRetryPending, task.StateRunning} {
@@ -108,7 +108,7 @@ func rollbackRace(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackStepRace(t testing.TB, h NewHarness) {
+func rollbackStepRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	r.insert(20)
@@ -134,7 +134,7 @@ func rollbackStepRace(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackAgainstRetry(t testing.TB, h NewHarness) {
+func rollbackAgainstRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 8 {
@@ -160,7 +160,7 @@ func rollbackAgainstRetry(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackWakes(t testing.TB, h NewHarness) {
+func rollbackWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
@@ -187,7 +187,7 @@ func rollbackWakes(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackCrash(t testing.TB, h NewHarness) {
+func rollbackCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateRunning} {

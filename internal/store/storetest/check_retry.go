@@ -13,24 +13,24 @@ import (
 
 func retryChecks() []Check {
 	return []Check{
-		{"what it writes", with(retryWrites)},
-		{"in any other state", with(retryNothing)},
-		{"what is not there", with(retryAbsent)},
-		{"what became of the row is known to its next attempt", with(retryPrevious)},
-		{"the attempt that ended leaves its history", with(retryHistory)},
-		{"an attempt that has its history leaves no other", with(retryHistoryOnce)},
-		{"what never ran leaves none", with(retryHistoryNone)},
-		{"the settlement before is found", with(retrySettled)},
-		{"what was started is undone if it is called off", with(retryTouched)},
-		{"what was undone counts as never started", with(retryUntouched)},
-		{"a new deadline", with(retryDeadline)},
-		{"a live row with its key", with(retryKey)},
-		{"its key is taken again", with(retryKeyTaken)},
-		{"again and again", with(retryRounds)},
-		{"who wanted it is noted", with(retryAudit)},
-		{"by many at once", with(retryRace)},
-		{"it wakes who listens", with(retryWakes)},
-		{"a crash loses and doubles nothing", with(retryCrash)},
+		{"what it writes", retryWrites},
+		{"in any other state", retryNothing},
+		{"what is not there", retryAbsent},
+		{"what became of the row is known to its next attempt", retryPrevious},
+		{"the attempt that ended leaves its history", retryHistory},
+		{"an attempt that has its history leaves no other", retryHistoryOnce},
+		{"what never ran leaves none", retryHistoryNone},
+		{"the settlement before is found", retrySettled},
+		{"what was started is undone if it is called off", retryTouched},
+		{"what was undone counts as never started", retryUntouched},
+		{"a new deadline", retryDeadline},
+		{"a live row with its key", retryKey},
+		{"its key is taken again", retryKeyTaken},
+		{"again and again", retryRounds},
+		{"who wanted it is noted", retryAudit},
+		{"by many at once", retryRace},
+		{"it wakes who listens", retryWakes},
+		{"a crash loses and doubles nothing", retryCrash},
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *opsRig) wasted(key string, s task.State) task.ID {
 	return id
 }
 
-func retryWrites(t testing.TB, h NewHarness) {
+func retryWrites(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, s := range retriable() {
@@ -97,7 +97,7 @@ func retryWrites(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryNothing(t testing.TB, h NewHarness) {
+func retryNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, touched := range []bool{false, true} {
@@ -129,7 +129,7 @@ func (r *opsRig) letGo(id task.ID) {
 	r.settled(e)
 }
 
-func retryAbsent(t testing.TB, h NewHarness) {
+func retryAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		r.audited(func() {
@@ -141,7 +141,7 @@ func retryAbsent(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryPrevious(t testing.TB, h NewHarness) {
+func retryPrevious(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range retriable() {
 		id := r.wasted(string(s), s)
@@ -165,7 +165,7 @@ func retryPrevious(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryHistory(t testing.TB, h NewHarness) {
+func retryHistory(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
@@ -197,7 +197,7 @@ func retryHistory(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryHistoryOnce(t testing.TB, h NewHarness) {
+func retryHistoryOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range retriable() {
 		id := r.wasted(string(s), s)
@@ -209,7 +209,7 @@ func retryHistoryOnce(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryHistoryNone(t testing.TB, h NewHarness) {
+func retryHistoryNone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	fresh := r.insertFar()
 	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(fresh, ""))
@@ -225,7 +225,7 @@ func retryHistoryNone(t testing.TB, h NewHarness) {
 	require.Len(t, r.get(row.ID).History, 1, "that of the attempt that there was")
 }
 
-func retrySettled(t testing.TB, h NewHarness) {
+func retrySettled(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
 		row := r.held()
@@ -244,7 +244,7 @@ func retrySettled(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryTouched(t testing.TB, h NewHarness) {
+func retryTouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
 		id := r.standing(ops.Request{Type: kind}, s, true)
@@ -258,7 +258,7 @@ func retryTouched(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryUntouched(t testing.TB, h NewHarness) {
+func retryUntouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.standing(ops.Request{Type: kind}, task.StateRolledBack, true)
 	require.True(t, r.get(id).Touched)
@@ -271,7 +271,7 @@ func retryUntouched(t testing.TB, h NewHarness) {
 	require.Equal(t, task.Failed, r.get(id).Cause, "of this round")
 }
 
-func retryDeadline(t testing.TB, h NewHarness) {
+func retryDeadline(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	r.insert(1)
 	w := wantOf(kind, task.Run, 1)
@@ -288,7 +288,7 @@ func retryDeadline(t testing.TB, h NewHarness) {
 	near(t, r.now().Add(time.Hour), next[0].Deadline)
 }
 
-func retryKey(t testing.TB, h NewHarness) {
+func retryKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, s := range retriable() {
@@ -311,7 +311,7 @@ func retryKey(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryKeyTaken(t testing.TB, h NewHarness) {
+func retryKeyTaken(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := ops.Request{Type: kind, Key: "invoice-7"}
 	id := r.standing(q, task.StateFailed, true)
@@ -322,7 +322,7 @@ func retryKeyTaken(t testing.TB, h NewHarness) {
 	require.NotEqual(t, id, r.enqueue(q, true))
 }
 
-func retryRounds(t testing.TB, h NewHarness) {
+func retryRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
 	fence := r.get(id).Fence
@@ -342,7 +342,7 @@ func retryRounds(t testing.TB, h NewHarness) {
 	}
 }
 
-func retryAudit(t testing.TB, h NewHarness) {
+func retryAudit(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)

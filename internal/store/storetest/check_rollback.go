@@ -14,24 +14,24 @@ import (
 
 func rollbackChecks() []Check {
 	return slices.Concat([]Check{
-		{"in every state", with(rollbackStates)},
-		{"in every state, of a type that cannot be undone", with(rollbackOneWay)},
-		{"what is not there", with(rollbackAbsent)},
-		{"what it writes", with(rollbackWrites)},
-		{"the cause", with(rollbackCause)},
-		{"while it waits", with(rollbackWaiting)},
-		{"while it waits, and something may be at work", with(rollbackOverhanging)},
-		{"a type that got its rollback later", with(rollbackLater)},
-		{"a row that was claimed under another name", with(rollbackAlias)},
-		{"the attempt that ended leaves its history", with(rollbackHistory)},
-		{"a rollback that failed, again", with(rollbackAgain)},
-		{"a retry, and then", with(rollbackRetried)},
-		{"a live row with its key", with(rollbackKey)},
-		{"who wanted it is noted", with(rollbackAudit)},
-		{"by many at once", with(rollbackRace)},
-		{"against retries at once", with(rollbackAgainstRetry)},
-		{"it wakes who listens", with(rollbackWakes)},
-		{"a crash loses and doubles nothing", with(rollbackCrash)},
+		{"in every state", rollbackStates},
+		{"in every state, of a type that cannot be undone", rollbackOneWay},
+		{"what is not there", rollbackAbsent},
+		{"what it writes", rollbackWrites},
+		{"the cause", rollbackCause},
+		{"while it waits", rollbackWaiting},
+		{"while it waits, and something may be at work", rollbackOverhanging},
+		{"a type that got its rollback later", rollbackLater},
+		{"a row that was claimed under another name", rollbackAlias},
+		{"the attempt that ended leaves its history", rollbackHistory},
+		{"a rollback that failed, again", rollbackAgain},
+		{"a retry, and then", rollbackRetried},
+		{"a live row with its key", rollbackKey},
+		{"who wanted it is noted", rollbackAudit},
+		{"by many at once", rollbackRace},
+		{"against retries at once", rollbackAgainstRetry},
+		{"it wakes who listens", rollbackWakes},
+		{"a crash loses and doubles nothing", rollbackCrash},
 	}, rollbackRunningChecks())
 }
 
@@ -52,7 +52,7 @@ func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why st
 	return got
 }
 
-func rollbackStates(t testing.TB, h NewHarness) {
+func rollbackStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		for _, touched := range []bool{false, true} {
@@ -98,7 +98,7 @@ func (r *opsRig) undoAll() {
 	}
 }
 
-func rollbackOneWay(t testing.TB, h NewHarness) {
+func rollbackOneWay(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		for _, touched := range []bool{false, true} {
@@ -122,7 +122,7 @@ func rollbackOneWay(t testing.TB, h NewHarness) {
 	require.False(t, r.step(100).Found, "nothing is left to be carried on")
 }
 
-func rollbackAbsent(t testing.TB, h NewHarness) {
+func rollbackAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		r.audited(func() {
@@ -134,7 +134,7 @@ func rollbackAbsent(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackWrites(t testing.TB, h NewHarness) {
+func rollbackWrites(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
@@ -165,7 +165,7 @@ func rollbackWrites(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackCause(t testing.TB, h NewHarness) {
+func rollbackCause(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, c := range []struct {
 		state          task.State
@@ -193,7 +193,7 @@ func rollbackCause(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackWaiting(t testing.TB, h NewHarness) {
+func rollbackWaiting(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		row := r.heldUnder(beating())
@@ -213,7 +213,7 @@ func rollbackWaiting(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackOverhanging(t testing.TB, h NewHarness) {
+func rollbackOverhanging(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		row, _ := r.overHanging(kind)
@@ -227,7 +227,7 @@ func rollbackOverhanging(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackLater(t testing.TB, h NewHarness) {
+func rollbackLater(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, way := range []string{"Go", "SQL"} {
 		typ := "suite.later by " + way
@@ -259,7 +259,7 @@ func rollbackLater(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackAlias(t testing.TB, h NewHarness) {
+func rollbackAlias(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		id := r.standing(ops.Request{Type: "an old name"}, task.StateSucceeded, true)
@@ -271,7 +271,7 @@ func rollbackAlias(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackHistory(t testing.TB, h NewHarness) {
+func rollbackHistory(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateFailed} {
@@ -302,7 +302,7 @@ func rollbackHistory(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackAgain(t testing.TB, h NewHarness) {
+func rollbackAgain(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.rollbacks() {
 		row := r.heldUnder(beating())
@@ -322,7 +322,7 @@ func rollbackAgain(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackRetried(t testing.TB, h NewHarness) {
+func rollbackRetried(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.standing(ops.Request{Type: kind}, task.StateSucceeded, true)
 	fence := task.Fence(0)
@@ -340,7 +340,7 @@ func rollbackRetried(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackKey(t testing.TB, h NewHarness) {
+func rollbackKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		q := ops.Request{Type: kind, Key: "invoice-7"}
@@ -360,7 +360,7 @@ func rollbackKey(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackAudit(t testing.TB, h NewHarness) {
+func rollbackAudit(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.rollbacks() {
 		for s, answer := range map[task.State]string{

@@ -13,15 +13,15 @@ import (
 
 func rollbackRunningChecks() []Check {
 	return []Check{
-		{"of one that runs, and then succeeds", with(rollbackThenSucceeds)},
-		{"of one that runs, and then ends", with(rollbackThenEnds)},
-		{"of one that runs, and was to be cancelled", with(rollbackAsked)},
-		{"of one that runs, and is lost", with(rollbackThenLost)},
-		{"of one that runs, and leaves its key", with(rollbackThenKey)},
-		{"of one that runs, past its retention", with(rollbackThenGone)},
-		{"those that run keep no other waiting", with(rollbackFair)},
-		{"no retry before it", with(rollbackNoRetry)},
-		{"one agent carries a wish on", with(rollbackStepRace)},
+		{"of one that runs, and then succeeds", rollbackThenSucceeds},
+		{"of one that runs, and then ends", rollbackThenEnds},
+		{"of one that runs, and was to be cancelled", rollbackAsked},
+		{"of one that runs, and is lost", rollbackThenLost},
+		{"of one that runs, and leaves its key", rollbackThenKey},
+		{"of one that runs, past its retention", rollbackThenGone},
+		{"those that run keep no other waiting", rollbackFair},
+		{"no retry before it", rollbackNoRetry},
+		{"one agent carries a wish on", rollbackStepRace},
 	}
 }
 
@@ -51,7 +51,7 @@ func (r *opsRig) steps() (rows int) {
 	return rows
 }
 
-func rollbackThenSucceeds(t testing.TB, h NewHarness) {
+func rollbackThenSucceeds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		row := r.heldUnder(beating())
@@ -85,7 +85,7 @@ func rollbackThenSucceeds(t testing.TB, h NewHarness) {
 	}
 }
 
-func rollbackThenEnds(t testing.TB, h NewHarness) {
+func rollbackThenEnds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for s, then := range map[task.State]task.State{
 		task.StateFailed:          task.StateRollbackPending,
@@ -128,7 +128,7 @@ func rollbackThenEnds(t testing.TB, h NewHarness) {
 	require.False(t, r.step(10).Found)
 }
 
-func rollbackAsked(t testing.TB, h NewHarness) {
+func rollbackAsked(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
 	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
@@ -142,7 +142,7 @@ func rollbackAsked(t testing.TB, h NewHarness) {
 	require.Equal(t, task.StateRollbackPending, r.state(row.ID))
 }
 
-func rollbackThenLost(t testing.TB, h NewHarness) {
+func rollbackThenLost(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	row := r.heldUnder(beating())
@@ -160,7 +160,7 @@ func rollbackThenLost(t testing.TB, h NewHarness) {
 	require.False(t, o.step(10).Found)
 }
 
-func rollbackThenKey(t testing.TB, h NewHarness) {
+func rollbackThenKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := ops.Request{Type: kind, Key: "invoice-7"}
 	r.Insert(t, q)
@@ -178,7 +178,7 @@ func rollbackThenKey(t testing.TB, h NewHarness) {
 	require.False(t, r.step(10).Found)
 }
 
-func rollbackThenGone(t testing.TB, h NewHarness) {
+func rollbackThenGone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
 	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
@@ -190,7 +190,7 @@ func rollbackThenGone(t testing.TB, h NewHarness) {
 	require.False(t, r.step(10).Found)
 }
 
-func rollbackFair(t testing.TB, h NewHarness) {
+func rollbackFair(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	r.insert(4)
 	rows := r.claim(under(beating(), 4))
@@ -206,7 +206,7 @@ func rollbackFair(t testing.TB, h NewHarness) {
 	require.False(t, r.step(1).Found)
 }
 
-func rollbackNoRetry(t testing.TB, h NewHarness) {
+func rollbackNoRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		row := r.heldUnder(moving())

@@ -14,25 +14,25 @@ import (
 
 func undoChecks() []Check {
 	return []Check{
-		{"a rollback payload by every way to enqueue", with(undoPayload)},
-		{"a batch by every way to enqueue", with(undoBatch)},
-		{"a rollback payload as it was", with(undoPayloads)},
-		{"what a rollback is told", with(undoTold)},
-		{"the cause is how the run ended", with(undoCause)},
-		{"the cause of a row that waited", with(undoCauseWaiting)},
-		{"the cause of a row that was to be cancelled", with(undoCauseAsked)},
-		{"the cause stays", with(undoCauseStays)},
-		{"the run's result stays", with(undoResult)},
-		{"the run's result stays when the rollback is completed", with(undoResultCompleted)},
-		{"a row of which something may be at work keeps its lease's end", with(undoLease)},
-		{"a row of which something may be at work is nobody's", with(undoLeaseNobodys)},
-		{"called off while something may be at work", with(undoLeaseCancelled)},
-		{"called off when nothing is at work any more", with(undoLeaseOver)},
-		{"brought back while something may be at work", with(undoLeaseFinished)},
+		{"a rollback payload by every way to enqueue", undoPayload},
+		{"a batch by every way to enqueue", undoBatch},
+		{"a rollback payload as it was", undoPayloads},
+		{"what a rollback is told", undoTold},
+		{"the cause is how the run ended", undoCause},
+		{"the cause of a row that waited", undoCauseWaiting},
+		{"the cause of a row that was to be cancelled", undoCauseAsked},
+		{"the cause stays", undoCauseStays},
+		{"the run's result stays", undoResult},
+		{"the run's result stays when the rollback is completed", undoResultCompleted},
+		{"a row of which something may be at work keeps its lease's end", undoLease},
+		{"a row of which something may be at work is nobody's", undoLeaseNobodys},
+		{"called off while something may be at work", undoLeaseCancelled},
+		{"called off when nothing is at work any more", undoLeaseOver},
+		{"brought back while something may be at work", undoLeaseFinished},
 	}
 }
 
-func undoPayload(t testing.TB, h NewHarness) {
+func undoPayload(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name, add := range r.ways() {
 		none := r.get(add(ops.Request{Type: kind}))
@@ -53,7 +53,7 @@ func undoPayload(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoBatch(t testing.TB, h NewHarness) {
+func undoBatch(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	of, _ := r.batch(ops.BatchRequest{Open: true})
 	for name, add := range r.ways() {
@@ -72,7 +72,7 @@ func undoBatch(t testing.TB, h NewHarness) {
 	require.Empty(t, r.list(ops.Filter{Batch: of + 1000}))
 }
 
-func undoPayloads(t testing.TB, h NewHarness) {
+func undoPayloads(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, text := range []string{`null`, `0`, `[]`, `"text"`, `{"a":{"b":[1,2.5,null]},"ü":"☃"}`, `12345678901234567890.5`} {
 		id := r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(text)})[0]
@@ -85,7 +85,7 @@ func undoPayloads(t testing.TB, h NewHarness) {
 	require.NotEmpty(t, refused, "what is no JSON")
 }
 
-func undoTold(t testing.TB, h NewHarness) {
+func undoTold(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	b, ids := r.batch(ops.BatchRequest{}, ops.Request{
 		Type: kind, Payload: raw(`{"to":"az2"}`), RollbackPayload: raw(`{"was":"az1"}`),
@@ -120,7 +120,7 @@ func undoTold(t testing.TB, h NewHarness) {
 	told(swept[0].Task)
 }
 
-func undoCause(t testing.TB, h NewHarness) {
+func undoCause(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for verdict, cause := range map[task.Verdict]task.Verdict{
 		task.Failed: task.Failed, task.Rejected: task.Rejected, task.TimedOut: task.TimedOut, task.Stalled: task.Stalled,
@@ -138,7 +138,7 @@ func undoCause(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoCauseWaiting(t testing.TB, h NewHarness) {
+func undoCauseWaiting(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(beating())
@@ -155,7 +155,7 @@ func undoCauseWaiting(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoCauseAsked(t testing.TB, h NewHarness) {
+func undoCauseAsked(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verdict := range []task.Verdict{task.Cancelled, task.Failed, task.TimedOut, task.Drained} {
 		row := r.heldUnder(beating())
@@ -168,7 +168,7 @@ func undoCauseAsked(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoCauseStays(t testing.TB, h NewHarness) {
+func undoCauseStays(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
 		row := r.heldUnder(beating())
@@ -185,7 +185,7 @@ func undoCauseStays(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoResult(t testing.TB, h NewHarness) {
+func undoResult(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, of := range []string{"", `{"moved":3}`} {
 		for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
@@ -212,7 +212,7 @@ func undoResult(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoResultCompleted(t testing.TB, h NewHarness) {
+func undoResultCompleted(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, complete := range r.completions() {
 		row := r.heldUnder(beating())
@@ -239,7 +239,7 @@ func (r *opsRig) overHanging(typ string) (row task.Task, info *ops.Info) {
 	return row, r.get(row.ID)
 }
 
-func undoLease(t testing.TB, h NewHarness) {
+func undoLease(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row, got := r.overHanging(kind)
 	require.NotNil(t, got.LeaseEnd)
@@ -266,7 +266,7 @@ func undoLease(t testing.TB, h NewHarness) {
 	require.WithinDuration(t, row.LeaseEnd, *got.LeaseEnd, time.Millisecond)
 }
 
-func undoLeaseNobodys(t testing.TB, h NewHarness) {
+func undoLeaseNobodys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row, _ := r.overHanging(kind)
 	r.unchanged(row.ID, func() {
@@ -287,7 +287,7 @@ func undoLeaseNobodys(t testing.TB, h NewHarness) {
 	require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 }
 
-func undoLeaseCancelled(t testing.TB, h NewHarness) {
+func undoLeaseCancelled(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row, _ := r.overHanging(kind)
@@ -310,7 +310,7 @@ func undoLeaseCancelled(t testing.TB, h NewHarness) {
 	}
 }
 
-func undoLeaseOver(t testing.TB, h NewHarness) {
+func undoLeaseOver(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row, _ := r.overHanging(kind)
@@ -324,7 +324,7 @@ func undoLeaseOver(t testing.TB, h NewHarness) {
 
 // A finished row of which something may be at work is brought back no earlier than that is over; one that ended for
 // certain, at once.
-func undoLeaseFinished(t testing.TB, h NewHarness) {
+func undoLeaseFinished(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, want := range map[string]struct {
 		became ops.Became

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
@@ -21,11 +22,13 @@ type Harness interface {
 	poll.Store
 	poll.Adopter
 	ops.Store
-	ops.Canceller
+	ops.Operator
 	ops.Maintenance
+	ops.Batches
+	batch.Store
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
-	// returns their ids. It is fatal to t where the store refuses a row.
+	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.
 	Insert(t testing.TB, r ...ops.Request) []task.ID
 	// EnqueueSQL is Insert by the store's SQL enqueue (a function or a view): the id of the row, new or live.
 	EnqueueSQL(t testing.TB, r ops.Request) task.ID
@@ -39,12 +42,21 @@ type Harness interface {
 	Fail(hook func(point string) error)
 	// Failpoints names every point that a Settle of a finished and a released row comes by.
 	Failpoints() []string
+	// BatchFailpoints names every point that a Fold which ends a batch, or a Step, comes by.
+	BatchFailpoints() []string
 	// LockRow begins a transaction of an application that keeps the row where it is (see hold in DESIGN.md) until
 	// release is called. It returns nil on a store that has no locks on rows.
 	LockRow(t testing.TB, id task.ID) (release func())
 	// Begin begins a transaction of an application on the store's database, with an application's rights and nothing
 	// more, that may write. On a store without locks on rows everybody else's writing waits for its end.
 	Begin(t testing.TB) Application
+	// Produce begins a transaction in which an application inserts, with an application's rights and nothing more. On a
+	// store without locks on rows everybody else's writing waits for its end.
+	Produce(t testing.TB) Producer
+	// OperatorSQL gives what an operator's role, with its rights and nothing more, does by the store's SQL.
+	OperatorSQL(t testing.TB) OperatorSQL
+	// Audit reads the table audit, oldest first.
+	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.
 	Twin(t testing.TB) Harness
 }
@@ -95,6 +107,12 @@ func Checks() []Check {
 		{"cancel", cancelChecks()},
 		{"adopt", adoptChecks()},
 		{"live", liveChecks()},
+		{"undo", undoChecks()},
+		{"retry", retryChecks()},
+		{"rollback", rollbackChecks()},
+		{"batch", batchChecks()},
+		{"batch_ops", batchOpsChecks()},
+		{"batch_races", batchRaceChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

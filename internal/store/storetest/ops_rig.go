@@ -34,11 +34,11 @@ func oneWayPolicy() *task.Policy {
 // opsRig is a rig on a store that has operators and batches.
 type opsRig struct {
 	*liveRig
-	h   NewHarness
+	h   Harness
 	sql OperatorSQL
 }
 
-func newOpsRig(t testing.TB, h NewHarness) *opsRig {
+func newOpsRig(t testing.TB, h Harness) *opsRig {
 	t.Helper()
 	r := &opsRig{newLiveRig(t, h), h, h.OperatorSQL(t)}
 	r.declare(oneWayKind, oneWayPolicy())
@@ -58,9 +58,7 @@ func (r *opsRig) declare(typ string, p *task.Policy) {
 func (r *opsRig) twin() *opsRig {
 	r.t.Helper()
 	o := r.second()
-	h, ok := o.Harness.(NewHarness)
-	require.True(r.t, ok)
-	return &opsRig{o, h, h.OperatorSQL(r.t)}
+	return &opsRig{o, o.Harness, o.OperatorSQL(r.t)}
 }
 
 // policyOf is what rows of a type are claimed under.

@@ -66,11 +66,7 @@ func (r *recorder) Failed() bool {
 // that the suite can fail.
 func Failing(t testing.TB, name string, h Harness) string {
 	t.Helper()
-	all := Checks()
-	for _, p := range newParts() {
-		all = append(all, p.named()...)
-	}
-	for _, c := range all {
+	for _, c := range Checks() {
 		if c.Name == name {
 			return expect(t, func(t testing.TB) { c.Run(t, h) })
 		}

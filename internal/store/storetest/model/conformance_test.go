@@ -13,7 +13,3 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestModelConforms(t *testing.T) {
 	storetest.Run(t, func(*testing.T) storetest.Harness { return storetest.NewOnModel() })
 }
-
-func TestModelConformsToWhatIsNew(t *testing.T) {
-	storetest.RunNew(t, func(*testing.T) storetest.NewHarness { return storetest.NewOnModel() })
-}
