@@ -29,15 +29,20 @@ const (
 	// In one statement, and so in one snapshot: the counters, and the rows by state.
 	samplesSQL = `
 SELECT (b.total, b.live, b.waiting, b.running, b.undoing, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed)
-     = (t.total, t.live, t.waiting, t.running, t.undoing, t.succeeded, t.failed, t.cancelled, t.rolled_back, t.rollback_failed)
+     = (t.total, t.waiting + t.running + t.undoing, t.waiting, t.running, t.undoing, t.succeeded, t.failed, t.cancelled,
+        t.rolled_back, t.rollback_failed)
 FROM leasehold.batches AS b, (
-    SELECT count(*) AS total, count(*) FILTER (WHERE finished_at IS NULL) AS live,
-        count(*) FILTER (WHERE state IN ('pending', 'retry_pending')) AS waiting, count(*) FILTER (WHERE state = 'running') AS running,
-        count(*) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')) AS undoing,
-        count(*) FILTER (WHERE state = 'succeeded') AS succeeded, count(*) FILTER (WHERE state = 'failed') AS failed,
-        count(*) FILTER (WHERE state = 'cancelled') AS cancelled, count(*) FILTER (WHERE state = 'rolled_back') AS rolled_back,
-        count(*) FILTER (WHERE state = 'rollback_failed') AS rollback_failed
-    FROM leasehold.tasks WHERE batch_id = $1) AS t
+    SELECT coalesce(sum(n), 0) AS total,
+        coalesce(sum(n) FILTER (WHERE state IN ('pending', 'retry_pending')), 0) AS waiting,
+        coalesce(sum(n) FILTER (WHERE state = 'running'), 0) AS running,
+        coalesce(sum(n) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')), 0) AS undoing,
+        coalesce(sum(n) FILTER (WHERE state = 'succeeded'), 0) AS succeeded,
+        coalesce(sum(n) FILTER (WHERE state = 'failed'), 0) AS failed,
+        coalesce(sum(n) FILTER (WHERE state = 'cancelled'), 0) AS cancelled,
+        coalesce(sum(n) FILTER (WHERE state = 'rolled_back'), 0) AS rolled_back,
+        coalesce(sum(n) FILTER (WHERE state = 'rollback_failed'), 0) AS rollback_failed
+    FROM (SELECT state, count(*) AS n FROM leasehold.tasks WHERE batch_id = $1 GROUP BY state) AS each
+) AS t
 WHERE b.id = $1`
 )
 

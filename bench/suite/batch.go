@@ -12,6 +12,7 @@ const (
 	batchRows    = 1_000_000
 	batchAgents  = 4
 	batchSamples = 1000
+	batchWatched = 30 // runs at most: a sample counts a million rows
 )
 
 // batches measures what it costs rows to belong to a batch. Further runs, which are not timed since looking costs
@@ -35,7 +36,7 @@ func batches(ctx context.Context, s *Suite) error {
 	watched := run(true)
 	w := rig.NewBatchWatch(s.rows(batchSamples))
 	watched.Prepare = w.Begin
-	for try := 0; try < tries && w.Wants(); try++ {
+	for try := 0; try < batchWatched && w.Wants(); try++ {
 		if _, err := s.Rig.Do(ctx, watched); err != nil {
 			return fmt.Errorf("batch, watched: %w", err)
 		}

@@ -73,9 +73,12 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 		}
 	}
 	for name, text := range h.BatchStatements() {
+		tables := `task|task_archive_\d+|attempt`
+		if name == "list tasks" {
+			tables = `task` // it reads all that is finished of a batch, which can be most of the archive
+		}
 		for how, set := range settings {
-			require.NotRegexp(t, `Seq Scan on (task|task_archive_\d+|attempt)\b.*cost=0.00..\d*[1-9]`, explain(t, set, text),
-				"%s, %s", name, how)
+			require.NotRegexp(t, `Seq Scan on (`+tables+`)\b.*cost=0.00..\d*[1-9]`, explain(t, set, text), "%s, %s", name, how)
 		}
 	}
 }

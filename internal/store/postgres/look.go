@@ -39,13 +39,13 @@ SELECT ` + infoColumns + ` FROM (
         {live}
         UNION ALL
         (SELECT {columns}, finished_at, false
-         FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT $1)
+         FROM {schema}.task_archive WHERE {where} ORDER BY {order} DESC LIMIT $1)
     ) AS both_tables ORDER BY id DESC LIMIT $1
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
 ORDER BY t.id DESC`
 
-// The index of batches knows rows that wait; of those that run there are few, which is why they are sorted ("+ 0"), lest the
-// planner look for them by id.
+// Of a batch, an index knows rows that wait by their ids. Those that run, which are few, and those that are finished are
+// sorted ("+ 0"): to look for them by id could take the planner through the whole table.
 const (
 	liveSQL = `(SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
          FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)`

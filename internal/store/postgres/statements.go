@@ -69,8 +69,8 @@ func allStatements(sc schema) statements {
 		join: sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
 		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
-		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.Replace(listSQL, "{live}", liveSQL, 1)),
-		listOfBatch: sc.fill(strings.Replace(listSQL, "{live}", liveOfBatchSQL, 1)),
+		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.NewReplacer("{live}", liveSQL, "{order}", "id").Replace(listSQL)),
+		listOfBatch: sc.fill(strings.NewReplacer("{live}", liveOfBatchSQL, "{order}", "id + 0").Replace(listSQL)),
 		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
 		partitions: sc.fill(partitionsSQL),
 	}

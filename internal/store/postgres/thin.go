@@ -51,8 +51,7 @@ WITH old AS MATERIALIZED (
     SELECT b.id FROM {schema}.batch AS b
     LEFT JOIN LATERAL (
         SELECT a.id FROM {schema}.task_archive AS a
-        WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (b.id, 0) AND (a.batch_id, a.id) < (b.id + 1, 0)
-        ORDER BY a.batch_id, a.id LIMIT 1) AS done ON true
+        WHERE a.batch_id >= b.id AND a.batch_id <= b.id ORDER BY a.batch_id LIMIT 1) AS done ON true
     WHERE b.ended_at < now() - $1::bigint * interval '1 microsecond' AND done.id IS NULL
       AND b.total = b.succeeded + b.failed + b.cancelled + b.rolled_back + b.rollback_failed
       AND NOT EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id)

@@ -13,10 +13,13 @@ ALTER TABLE {schema}.task_archive
 -- Rows without a batch are in none of these; and in the first none that run: to enter them took a claim a third longer.
 CREATE INDEX task_batch ON {schema}.task (batch_id, id)
     WHERE batch_id IS NOT NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
-CREATE INDEX task_archive_batch ON {schema}.task_archive (batch_id, id) WHERE batch_id IS NOT NULL;
--- What a rollback of the batch may bring back, in the order in which it does (read backwards).
-CREATE INDEX task_archive_batch_done ON {schema}.task_archive (batch_id, coalesce(started_at, finished_at), id)
-    WHERE batch_id IS NOT NULL AND touched AND state IN ('succeeded', 'failed', 'cancelled');
+-- All of a batch that is finished: first what a rollback may bring back, in the order in which it does (read backwards).
+-- One more index, by id, would make lists quicker and each settlement a tenth slower.
+CREATE INDEX task_archive_batch ON {schema}.task_archive (
+    batch_id,
+    (CASE WHEN touched AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
+    id
+) WHERE batch_id IS NOT NULL;
 -- What a retry of the batch brings back, and what could not be undone.
 CREATE INDEX task_archive_batch_unwell ON {schema}.task_archive (batch_id, id)
     WHERE batch_id IS NOT NULL AND (state IN ('failed', 'rollback_failed')

@@ -125,7 +125,9 @@ BEGIN
                 'back what is left of the %s', v.total, id, here) END);
     ELSIF b.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM {schema}.task_archive AS a, {schema}.undoable() AS u
-        WHERE a.batch_id = rollback_batch.id AND a.touched AND a.state IN ('succeeded', 'failed', 'cancelled')
+        WHERE a.batch_id = rollback_batch.id
+          AND CASE WHEN a.touched AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END
+              IS NOT NULL
           AND (a.policy = ANY (u.hashes) OR a.type = ANY (u.types))
     ) THEN
         RETURN v.state;

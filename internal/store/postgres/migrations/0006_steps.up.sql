@@ -98,13 +98,15 @@ BEGIN
     END IF;
     before := o.done + changed;
     WITH page AS (
-        SELECT a.id, coalesce(a.started_at, a.finished_at) AS began, a.policy, a.type
-        FROM {schema}.task_archive AS a
-        WHERE a.batch_id IS NOT NULL AND a.touched AND a.state IN ('succeeded', 'failed', 'cancelled')
-          AND (a.batch_id, coalesce(a.started_at, a.finished_at), a.id)
+        SELECT f.id, f.began, f.policy, f.type
+        FROM (SELECT a.batch_id, a.id, a.policy, a.type,
+                  CASE WHEN a.touched AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END AS began
+              FROM {schema}.task_archive AS a) AS f
+        WHERE f.batch_id IS NOT NULL
+          AND (f.batch_id, f.began, f.id)
               < (o.batch_id, coalesce(o.after_at, 'infinity'), coalesce(o.after_id, 9223372036854775807))
-          AND (a.batch_id, coalesce(a.started_at, a.finished_at), a.id) > (o.batch_id, '-infinity', 0)
-        ORDER BY a.batch_id DESC, coalesce(a.started_at, a.finished_at) DESC, a.id DESC LIMIT room
+          AND (f.batch_id, f.began, f.id) > (o.batch_id, '-infinity', 0)
+        ORDER BY f.batch_id DESC, f.began DESC, f.id DESC LIMIT room
     ), seen AS (
         SELECT p.*, row_number() OVER (ORDER BY p.began DESC, p.id DESC) AS place FROM page AS p
     ), fit AS (
