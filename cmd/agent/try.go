@@ -140,7 +140,7 @@ func claimed(name string, payload json.RawMessage, t *task.Type, phase task.Phas
 	}
 	now := time.Now().UTC()
 	row := &task.Task{
-		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(),
+		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(name),
 		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
 	}
 	if phase == task.Rollback {

@@ -29,7 +29,7 @@ func (p *post) grab(t *testing.T, number int64, policy task.Policy) *lease.Lease
 	require.NoError(t, err)
 	sent := p.clock.Now()
 	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
-		{Type: "a", Phase: task.Run, N: 1, Window: policy.Window(task.Run), Policy: policy.Hash()},
+		{Type: "a", Phase: task.Run, N: 1, Window: policy.Window(task.Run), Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
 	require.Len(t, got, 1)

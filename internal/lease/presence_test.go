@@ -92,7 +92,7 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 			Agent: lease.Agent{
 				Name: "post", Presence: presence,
-				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
+				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
 			Strays: func(_ context.Context, h []lease.Held) { p.strays = append(p.strays, h) },
 		})
@@ -119,7 +119,7 @@ func (p *post) hold(t *testing.T, number int64, n int) []*lease.Lease {
 	}
 	sent := p.clock.Now()
 	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
-		{Type: "a", Phase: task.Run, N: n, Window: policy.Window(task.Run), Policy: policy.Hash()},
+		{Type: "a", Phase: task.Run, N: n, Window: policy.Window(task.Run), Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
 	require.Len(t, got, n)
@@ -185,7 +185,7 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 			Agent: lease.Agent{
 				Name: "long", Presence: presence,
-				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}},
+				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
 		})
 		require.NoError(t, k.Join(t.Context()))
@@ -297,7 +297,7 @@ func TestJudgedRowsAreNoStrays(t *testing.T) {
 		_, err = p.store.Insert(t.Context(), ops.Request{Type: "a"})
 		require.NoError(t, err)
 		_, err = p.store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
-			{Type: "a", Phase: task.Run, N: 1, Window: time.Hour, Policy: policy.Hash()},
+			{Type: "a", Phase: task.Run, N: 1, Window: time.Hour, Policy: policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		require.NoError(t, p.store.Leave(t.Context(), dead))
@@ -325,7 +325,7 @@ func TestStraysAreReported(t *testing.T) {
 		_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
 		require.NoError(t, err)
 		_, err = p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: 7, Wants: []poll.Want{
-			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: policy.Hash()},
+			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		pass(2 * time.Second)

@@ -119,8 +119,8 @@ func New(o Options) *Engine {
 	agent.Policies = make(map[task.PolicyHash]lease.NamedPolicy)
 	for _, t := range o.Types {
 		agent.Types = append(agent.Types, t.Names()...)
-		agent.Policies[t.Policy.Hash()] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
-		e.policies.put(t.Policy.Hash(), &t.Policy)
+		agent.Policies[t.Policy.Hash(t.Name)] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
+		e.policies.put(t.Policy.Hash(t.Name), &t.Policy)
 	}
 	e.o.Agent = agent
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{

@@ -23,7 +23,7 @@ func (r *rig) orphan() task.ID {
 	require.NoError(r.t, err)
 	id := r.insert(1, of("nobody's"))[0]
 	got, err := r.store.Claim(ctx, poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
-		{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash()},
+		{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash("a")},
 	}})
 	require.NoError(r.t, err)
 	require.Len(r.t, got, 1)
@@ -63,7 +63,7 @@ func TestJudgeSaysWhatItSaw(t *testing.T) {
 		require.NoError(t, err)
 		hung := r.insert(1, of("nobody's"))[0]
 		_, err = store.Claim(t.Context(), poll.Claim{Session: alive, Number: 1, Wants: []poll.Want{
-			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash()},
+			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		after(4 * time.Second)

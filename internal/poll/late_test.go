@@ -24,7 +24,7 @@ func (r *rig) claimLate(s task.Session, number int64) []task.ID {
 	})
 	ids := r.insert(1)
 	got, err := r.store.Claim(r.t.Context(), poll.Claim{Session: s, Number: number, Wants: []poll.Want{
-		{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash()},
+		{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash("a")},
 	}})
 	require.NoError(r.t, err)
 	require.Len(r.t, got, 1)

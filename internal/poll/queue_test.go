@@ -110,7 +110,7 @@ func TestGiveBackWhoseReplyIsLostIsNotStale(t *testing.T) {
 		after(4 * time.Second)
 		require.Equal(t, task.StatePending, r.get(ids[0]).State, "given back: its claim took too long")
 		got, err := store.Claim(t.Context(), poll.Claim{Session: other, Number: 1, Wants: []poll.Want{
-			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash()},
+			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		require.Len(t, got, 1)

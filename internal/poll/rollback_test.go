@@ -125,13 +125,13 @@ func undone(t *testing.T, store *model.Store, n int) []task.ID {
 	t.Helper()
 	ctx, policy := t.Context(), undoing().Policy
 	other, err := store.Join(ctx, lease.Agent{Name: "other", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
-		policy.Hash(): {Type: "a", Policy: policy},
+		policy.Hash("a"): {Type: "a", Policy: policy},
 	}})
 	require.NoError(t, err)
 	ids, err := store.Insert(ctx, slices.Repeat([]ops.Request{{Type: "a"}}, n)...)
 	require.NoError(t, err)
 	got, err := store.Claim(ctx, poll.Claim{Session: other, Number: 1, Wants: []poll.Want{
-		{Type: "a", Phase: task.Run, N: n, Window: time.Hour, Policy: policy.Hash()},
+		{Type: "a", Phase: task.Run, N: n, Window: time.Hour, Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
 	require.Len(t, got, n)
@@ -345,11 +345,11 @@ func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 		once.Rollback.Retry.Limit = 0
 		id := undone(t, store, 1)[0]
 		dead, err := store.Join(t.Context(), lease.Agent{Name: "dead", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
-			once.Hash(): {Type: "a", Policy: once},
+			once.Hash("a"): {Type: "a", Policy: once},
 		}})
 		require.NoError(t, err)
 		got, err := store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
-			{Type: "a", Phase: task.Rollback, N: 1, Window: time.Hour, Policy: once.Hash()},
+			{Type: "a", Phase: task.Rollback, N: 1, Window: time.Hour, Policy: once.Hash("a")},
 		}})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
@@ -361,6 +361,36 @@ func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 		require.Equal(t, task.StateRollbackFailed, r.get(id).State)
 		require.InDelta(t, 1, testutil.ToFloat64(r.opts.Metrics.RollbacksFailed.WithLabelValues("a")), 0)
 		require.Contains(t, log.String(), "its agent is gone")
+		r.drain()
+	})
+}
+
+// Equal policies are not one: each type is known to have a rollback by its own name, which is what a task goes by whose own
+// attempt knew of none.
+func TestOfTypesWithEqualPoliciesEachCanBeRolledBack(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		both := func(declared func() *task.Type) func(*rig) {
+			return func(r *rig) {
+				r.opts.Types = []*task.Type{declared(), declared()}
+				r.opts.Types[1].Name = "b"
+			}
+		}
+		r := newRig(t, store, both(func() *task.Type { return declare("a", 0) }), doing(succeed))
+		ids, err := store.Insert(t.Context(), ops.Request{Type: "a"}, ops.Request{Type: "b"})
+		require.NoError(t, err)
+		after(time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+
+		r = newRig(t, store, both(undoing), doing(succeed))
+		after(time.Second)
+		for _, id := range ids {
+			became, err := store.Rollback(t.Context(), id, "alice")
+			require.NoError(t, err)
+			require.Equal(t, ops.Became(task.StateRollbackPending), became)
+		}
+		after(time.Second)
+		r.all(ids, task.StateRolledBack, 1)
 		r.drain()
 	})
 }

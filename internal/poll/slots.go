@@ -66,7 +66,7 @@ const rateWeight = 0.3 // of the newest reading of a lane's rate
 func newSlots(workers int, types []*task.Type, clock lease.Clock, metrics *telemetry.Metrics) *slots {
 	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
 	for _, t := range types {
-		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t)}
+		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(t.Name), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t)}
 		if t.Workers > 0 {
 			l.workers = min(t.Workers, workers)
 		}

@@ -41,13 +41,14 @@ func (t *Type) TargetOf(p Phase) Target {
 	return t.Target
 }
 
-// Hash identifies the policy's content: the first eight bytes of the SHA-256 of its JSON.
-func (p *Policy) Hash() PolicyHash {
+// Hash identifies the policy of the type with that name: the first eight bytes of the SHA-256 of the name, a zero byte and
+// the policy's JSON. So of two types with equal policies each has its own, and is known by its name.
+func (p *Policy) Hash(of string) PolicyHash {
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic("a policy is numbers and strings and always marshals: " + err.Error())
 	}
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(append([]byte(of+"\x00"), body...))
 	return PolicyHash(binary.BigEndian.Uint64(sum[:8]) &^ (1 << 63))
 }
 

@@ -52,12 +52,12 @@ func TestPoolerModes(t *testing.T) {
 			ctx := t.Context()
 			agent := someAgent()
 			policy := task.Policy{Timeout: time.Second, Retry: task.Retry{On: task.DefaultOn()}}
-			agent.Policies = map[task.PolicyHash]lease.NamedPolicy{policy.Hash(): {Type: "a", Policy: policy}}
+			agent.Policies = map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}}
 			session, err := s.Join(ctx, agent)
 			require.NoError(t, err)
-			stored, err := s.Policies(ctx, []task.PolicyHash{policy.Hash(), 1})
+			stored, err := s.Policies(ctx, []task.PolicyHash{policy.Hash("a"), 1})
 			require.NoError(t, err)
-			require.Equal(t, map[task.PolicyHash]task.Policy{policy.Hash(): policy}, stored)
+			require.Equal(t, map[task.PolicyHash]task.Policy{policy.Hash("a"): policy}, stored)
 			labels := map[string]string{"x": "y"}
 			id, isNew, err := s.Enqueue(ctx, ops.Request{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
 			require.NoError(t, err)

@@ -81,7 +81,7 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	s := h.session(t, p)
 	id := h.batchOf(t, 5)
 	require.Equal(t, "pending", h.answer(t, "cancel_batch", id))
-	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 4, Window: time.Hour, Policy: p.Hash()}}}
+	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 4, Window: time.Hour, Policy: p.Hash("a")}}}
 	rows, err := h.Claim(t.Context(), w)
 	require.NoError(t, err)
 	require.Len(t, rows, 4)
@@ -138,7 +138,7 @@ func TestTheNewestIsUndoneFirst(t *testing.T) {
 	id := h.batchOf(t, rows)
 	ends := settleAll(h.held(t, s, p, task.Run, 0, 0)...)
 	tasks, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 1, Wants: []poll.Want{
-		{Type: "x", Phase: task.Run, N: rows, Window: time.Hour, Policy: p.Hash()},
+		{Type: "x", Phase: task.Run, N: rows, Window: time.Hour, Policy: p.Hash("a")},
 	}})
 	require.NoError(t, err)
 	for i, row := range tasks {
@@ -154,7 +154,7 @@ func TestTheNewestIsUndoneFirst(t *testing.T) {
 	require.Equal(t, "rolling_back", answer)
 	h.carriedOut(t, 700)
 	undone, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 2, Wants: []poll.Want{
-		{Type: "x", Phase: task.Rollback, N: rows, Window: time.Hour, Policy: p.Hash()},
+		{Type: "x", Phase: task.Rollback, N: rows, Window: time.Hour, Policy: p.Hash("a")},
 	}})
 	require.NoError(t, err)
 	require.Len(t, undone, rows)

@@ -100,7 +100,7 @@ func BenchmarkLive(b *testing.B) {
 	session := h.session(b, p)
 	fill(b, h, rows)
 	tasks, err := h.Claim(b.Context(), poll.Claim{Session: session, Number: 1, Wants: []poll.Want{
-		{Type: "x", Phase: task.Run, N: rows, Window: p.Window(task.Run), Policy: p.Hash()},
+		{Type: "x", Phase: task.Run, N: rows, Window: p.Window(task.Run), Policy: p.Hash("a")},
 	}})
 	require.NoError(b, err)
 	spent := map[string]time.Duration{}

@@ -139,7 +139,7 @@ func TestAgentsStopTheirWorkWhenAHoldOutlastsPresence(t *testing.T) {
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 		Agent: lease.Agent{
 			Name: "a", Presence: presence, Types: []string{"x"},
-			Policies: map[task.PolicyHash]lease.NamedPolicy{p.Hash(): {Type: "x", Policy: p}},
+			Policies: map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: "x", Policy: p}},
 		},
 		Present: func(until time.Duration) { prolonged <- until },
 	})

@@ -140,7 +140,7 @@ func TestRowsFromBeforeBatches(t *testing.T) {
 	p := beating(nil)
 	body, err := json.Marshal(p)
 	require.NoError(t, err)
-	require.NoError(t, h.exec(t, "INSERT INTO policy (hash, type, body) VALUES (?, 'x', ?)", int64(p.Hash()), string(body)))
+	require.NoError(t, h.exec(t, "INSERT INTO policy (hash, type, body) VALUES (?, 'x', ?)", int64(p.Hash("a")), string(body)))
 	for i, state := range task.States() {
 		columns, values := "", ""
 		table := "task"
@@ -149,7 +149,7 @@ func TestRowsFromBeforeBatches(t *testing.T) {
 				", '2026-11-20T08:00:01.000Z', '2026-11-20T08:00:00.000Z', 0, '2026-11-20T08:00:00.000Z', '{}', '2026-11-20T08:00:00.000Z'"
 		}
 		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, give_backs, touched, fence, session, claim, policy, outcome%s)
-			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash())))
+			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash("a"))))
 	}
 	standing := func() (all []string) {
 		rows, err := h.app.QueryContext(t.Context(), "SELECT id || state || fence || touched || ifnull(key, '') FROM tasks ORDER BY id")

@@ -38,7 +38,7 @@ func (h *harness) session(t testing.TB, policies ...task.Policy) task.Session {
 	t.Helper()
 	a := lease.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{}}
 	for _, p := range policies {
-		a.Policies[p.Hash()] = lease.NamedPolicy{Type: "x", Policy: p}
+		a.Policies[p.Hash("a")] = lease.NamedPolicy{Type: "x", Policy: p}
 	}
 	s, err := h.Join(t.Context(), a)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func (h *harness) held(t testing.TB, s task.Session, p task.Policy, phase task.P
 	}
 	claim := func(phase task.Phase) []task.Task {
 		got, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 1, Wants: []poll.Want{
-			{Type: "x", Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash(), Deadline: deadline},
+			{Type: "x", Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash("a"), Deadline: deadline},
 		}})
 		require.NoError(t, err)
 		require.Len(t, got, n)

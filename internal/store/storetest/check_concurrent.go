@@ -285,7 +285,7 @@ func concurrentJoins(t testing.TB, h Harness) {
 		for range 5 {
 			a := agent("crowd")
 			p := task.Policy{Timeout: time.Minute}
-			a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash(): {Type: kind, Policy: p}}
+			a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: kind, Policy: p}}
 			s, err := r.Join(ctx, a)
 			if err != nil {
 				return err

@@ -282,15 +282,15 @@ func policies(t testing.TB, h Harness) {
 	bare := task.Policy{Timeout: 1}
 	a := agent("with policies")
 	a.Policies = map[task.PolicyHash]lease.NamedPolicy{
-		full.Hash(): {Type: kind, Policy: full}, bare.Hash(): {Type: "b", Policy: bare},
+		full.Hash("a"): {Type: kind, Policy: full}, bare.Hash("a"): {Type: "b", Policy: bare},
 	}
 	for range 2 { // another agent with the same ones changes nothing
 		_, err := r.Join(r.ctx, a)
 		require.NoError(t, err)
 	}
-	got, err := r.Policies(r.ctx, []task.PolicyHash{bare.Hash(), full.Hash(), 12345})
+	got, err := r.Policies(r.ctx, []task.PolicyHash{bare.Hash("a"), full.Hash("a"), 12345})
 	require.NoError(t, err)
-	require.Equal(t, map[task.PolicyHash]task.Policy{full.Hash(): full, bare.Hash(): bare}, got)
+	require.Equal(t, map[task.PolicyHash]task.Policy{full.Hash("a"): full, bare.Hash("a"): bare}, got)
 	got, err = r.Policies(r.ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, got)

@@ -64,9 +64,9 @@ func livePolicies(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	all := map[task.PolicyHash]task.Policy{}
 	for _, p := range []*task.Policy{beating(), moving(), quiet()} {
-		all[p.Hash()] = *p
+		all[p.Hash("a")] = *p
 	}
-	got, err := r.Policies(r.ctx, []task.PolicyHash{beating().Hash(), moving().Hash(), quiet().Hash()})
+	got, err := r.Policies(r.ctx, []task.PolicyHash{beating().Hash("a"), moving().Hash("a"), quiet().Hash("a")})
 	require.NoError(t, err)
 	require.Equal(t, all, got)
 }

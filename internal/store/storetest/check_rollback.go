@@ -239,7 +239,7 @@ func rollbackLater(t testing.TB, h Harness) {
 		held := func(s task.State) task.ID {
 			id := r.Insert(t, ops.Request{Type: typ})[0]
 			w := wantOf(typ, task.Run, 1)
-			w.Policy = before.Hash()
+			w.Policy = before.Hash("a")
 			e := ended(r.claim(w)[0], verdictFor(s), s)
 			e.Next.Delay = farOff
 			r.settled(e)

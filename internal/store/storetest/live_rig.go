@@ -45,7 +45,7 @@ func newLiveRig(t testing.TB, h Harness) *liveRig {
 	a := agent("who knows the policies")
 	a.Policies = map[task.PolicyHash]lease.NamedPolicy{}
 	for _, p := range []*task.Policy{beating(), moving(), quiet()} {
-		a.Policies[p.Hash()] = lease.NamedPolicy{Type: kind, Policy: *p}
+		a.Policies[p.Hash("a")] = lease.NamedPolicy{Type: kind, Policy: *p}
 	}
 	_, err := r.Join(r.ctx, a)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func (r *liveRig) second() *liveRig {
 // under asks for n rows of kind under a policy.
 func under(p *task.Policy, n int) poll.Want {
 	w := want(kind, n)
-	w.Policy, w.Window = p.Hash(), p.Window(task.Run)
+	w.Policy, w.Window = p.Hash("a"), p.Window(task.Run)
 	return w
 }
 

@@ -48,7 +48,7 @@ func machinePolicies() map[task.PolicyHash]lease.NamedPolicy {
 			},
 		},
 	} {
-		all[p.Hash()] = lease.NamedPolicy{Type: "a", Policy: p}
+		all[p.Hash("a")] = lease.NamedPolicy{Type: "a", Policy: p}
 	}
 	return all
 }

@@ -49,7 +49,7 @@ func newOpsRig(t testing.TB, h Harness) *opsRig {
 func (r *opsRig) declare(typ string, p *task.Policy) {
 	r.t.Helper()
 	a := agent("who declares " + typ)
-	a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash(): {Type: typ, Policy: *p}}
+	a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: typ, Policy: *p}}
 	_, err := r.Join(r.ctx, a)
 	require.NoError(r.t, err)
 }
@@ -72,7 +72,7 @@ func policyOf(typ string) *task.Policy {
 // wantOf asks for n rows of a type and phase.
 func wantOf(typ string, phase task.Phase, n int) poll.Want {
 	p := policyOf(typ)
-	return poll.Want{Type: typ, Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash()}
+	return poll.Want{Type: typ, Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash("a")}
 }
 
 // claimOne claims the one row that is due of a type and phase.

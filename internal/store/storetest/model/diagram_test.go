@@ -74,14 +74,14 @@ func wished(t *testing.T, from task.State, verb string, touched, undoable bool) 
 		policy.Rollback = &task.Undo{Timeout: time.Minute, Stop: time.Second}
 	}
 	_, err := s.Join(ctx, lease.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
-		policy.Hash(): {Type: "a", Policy: policy},
+		policy.Hash("a"): {Type: "a", Policy: policy},
 	}})
 	require.NoError(t, err)
 	ids, err := s.Insert(ctx, ops.Request{Type: "a"})
 	require.NoError(t, err)
 	s.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 		r := live[ids[0]]
-		r.State, r.Touched, r.Policy, r.Attempt = from, touched, policy.Hash(), 1
+		r.State, r.Touched, r.Policy, r.Attempt = from, touched, policy.Hash("a"), 1
 		if from.Finished() {
 			delete(live, r.ID)
 			archive[r.ID] = r
