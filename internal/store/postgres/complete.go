@@ -13,13 +13,17 @@ import (
 // What a completion does stands in one place, the function that SQL's complete calls too.
 const completeSQL = `SELECT {schema}.take_complete($1, $2, false, nullif($3::text, '')::jsonb)`
 
-// Each lookup ends at its first row: an EXISTS could be turned into a scan of the archive.
+// What was completed may be back from the archive, to be undone: then its history tells. Each lookup ends at its first
+// row: an EXISTS could be turned into a scan of the archive.
 const completedSQL = `
-SELECT done.id IS NOT NULL
+SELECT done.id IS NOT NULL OR undone.task_id IS NOT NULL
 FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS i (id, fence, place)
 LEFT JOIN LATERAL (
     SELECT a.id FROM {schema}.task_archive AS a
     WHERE a.id = i.id AND a.fence = i.fence + 1 AND a.outcome = 'succeeded' LIMIT 1) AS done ON true
+LEFT JOIN LATERAL (
+    SELECT h.task_id FROM {schema}.attempt AS h
+    WHERE h.task_id = i.id AND h.fence = i.fence AND h.outcome = 'succeeded' LIMIT 1) AS undone ON true
 ORDER BY i.place`
 
 // Complete ends an attempt well, whoever holds its row.

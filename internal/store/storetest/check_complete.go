@@ -30,6 +30,7 @@ func completeChecks() []Check {
 		{"taken back", completeRolledBack},
 		{"with the effect, or not at all", completeWithHold},
 		{"it is told", completedTold},
+		{"it is told, though it was undone since", completedUndone},
 		{"one of many", completeRace},
 		{"a crash loses and doubles nothing", completeCrash},
 	}
@@ -337,6 +338,26 @@ func completedTold(t testing.TB, h Harness) {
 	got, err = r.Completed(r.ctx, []lease.Held{{ID: back.ID, Fence: back.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, got)
+}
+
+// What was completed stays so for who repeats it, and for who asks, although an operator has it undone meanwhile.
+func completedUndone(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	for name, complete := range r.completions() {
+		r.insert(1)
+		row := r.claimOne(kind, task.Run)
+		require.True(t, complete(row.ID, row.Fence, `1`), name)
+		for _, then := range []func(){
+			func() { r.did(became(task.StateRollbackPending), r.h.Rollback, row.ID, "alice") },
+			func() { require.Equal(t, row.ID, r.claimOne(kind, task.Rollback).ID) },
+		} {
+			then()
+			got, err := r.Completed(r.ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true, false}, got, name)
+			require.True(t, complete(row.ID, row.Fence, `1`), name)
+		}
+	}
 }
 
 func completeRace(t testing.TB, h Harness) {

@@ -84,6 +84,7 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 			"advance":  m.advance,
 		}
 		maps.Copy(actions, m.liveActions())
+		maps.Copy(actions, m.operateActions())
 		rt.Repeat(actions)
 	})
 }

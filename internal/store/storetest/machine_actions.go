@@ -41,6 +41,7 @@ func request(t *rapid.T) ops.Request {
 		r.MaxAttempts = 3
 		r.Labels = map[string]string{"tenant": "acme"}
 		r.Payload = json.RawMessage(`{"invoice":7}`)
+		r.RollbackPayload = json.RawMessage(`{"was":7}`)
 	}
 	return r
 }
@@ -244,6 +245,9 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 	if rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
 		e.Silent = true
 		e.Next = task.Transition{State: task.StatePending, Attempt: h.attempt - 1, Delay: delay(t, "delay")}
+		if h.phase == task.Rollback {
+			e.Next.State, e.Next.Touched = task.StateRollbackPending, true
+		}
 		return e
 	}
 	if rapid.Bool().Draw(t, "result") {
@@ -252,10 +256,14 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 	if rapid.Bool().Draw(t, "started") {
 		e.Started = length(t, "started", 3)
 	}
-	next := rapid.SampledFrom([]task.State{
+	to := []task.State{
 		task.StatePending, task.StateRetryPending, task.StateRetryPending, task.StateRollbackPending,
-		task.StateSucceeded, task.StateFailed, task.StateCancelled, task.StateRolledBack, task.StateRollbackFailed,
-	}).Draw(t, "next")
+		task.StateSucceeded, task.StateFailed, task.StateCancelled,
+	}
+	if h.phase == task.Rollback {
+		to = []task.State{task.StateRollbackPending, task.StateRolledBack, task.StateRollbackFailed}
+	}
+	next := rapid.SampledFrom(to).Draw(t, "next")
 	e.Next = task.Transition{
 		State: next, Delay: delay(t, "delay"), AfterLease: rapid.Bool().Draw(t, "after lease"),
 		Attempt:   rapid.IntRange(0, h.attempt).Draw(t, "attempt"),

@@ -28,6 +28,9 @@ type view struct {
 	Progress, Message, Checkpoint, CancelBy  string
 	Asked                                    int
 	Detached                                 bool
+	Cause                                    task.Verdict
+	Round                                    int
+	UndoPayload                              string
 	History                                  []attemptView
 }
 
@@ -94,6 +97,7 @@ func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
 		Finish:   halvesTo(i.CreatedAt, i.FinishedAt),
 		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelBy: i.CancelBy,
 		Asked: halvesTo(i.CreatedAt, i.CancelAsked), Detached: i.Detached,
+		Cause: i.Cause, Round: i.Round, UndoPayload: oneWay(i.RollbackPayload),
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not
@@ -137,7 +141,9 @@ type taskView struct {
 	Due, Claimed, LeaseEnd          int
 	Deadline, Left                  int
 	Present, Detached, CancelAsked  bool
-	Checkpoint                      string
+	Checkpoint, UndoPayload         string
+	Cause                           task.Verdict
+	Round                           int
 }
 
 func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
@@ -149,6 +155,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Policy: t.Policy, CancelAsked: t.CancelAsked, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,
+		Cause: t.Cause, Round: t.Round, UndoPayload: oneWay(t.RollbackPayload),
 	}
 	if !t.Deadline.IsZero() {
 		v.Deadline = halves(t.CreatedAt, t.Deadline)

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -46,10 +47,12 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	}, now)
 }
 
-// completed tells whether the attempt with that fence has ended well.
+// completed tells whether the attempt with that fence has ended well, be it undone since: then its history tells.
 func (s *Store) completed(id task.ID, f task.Fence) bool {
-	r := s.archive[id]
-	return r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded
+	if r := s.archive[id]; r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded {
+		return true
+	}
+	return slices.ContainsFunc(s.attempts[id], func(a Attempt) bool { return a.Settled == f && a.Outcome == task.Succeeded })
 }
 
 // Completed tells which rows have been completed.

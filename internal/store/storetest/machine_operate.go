@@ -1,0 +1,64 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// operateActions are those of operators, and of who carries on what they want.
+func (m *machine) operateActions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"retry":    func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
+		"rollback": func(t *rapid.T) { m.operate(t, "rolling back", m.ideal.Rollback, m.real.Rollback) },
+		"step":     m.step,
+	}
+}
+
+// operate does to one task what an operator wants.
+func (m *machine) operate(t *rapid.T, what string, onModel, onStore wish) {
+	if len(m.tasks) == 0 {
+		t.Skip("nothing to operate on")
+	}
+	ctx := m.begin()
+	row := rapid.IntRange(0, len(m.tasks)-1).Draw(t, "row")
+	if len(m.sent) > 0 && rapid.Bool().Draw(t, "that was settled") {
+		row = m.sent[rapid.IntRange(max(len(m.sent)-4, 0), len(m.sent)-1).Draw(t, "settlement")].holds[0].row
+	}
+	m.touched[row] = true
+	want, whyWant := onModel(ctx, m.tasks[row].ideal, "alice")
+	got, why := onStore(ctx, m.tasks[row].real, "alice")
+	_, refusedWant := errors.AsType[*ops.RefusedError](whyWant)
+	_, refused := errors.AsType[*ops.RefusedError](why)
+	require.Equal(m.t, refusedWant, refused, "%s %d: %v, and %v", what, row, whyWant, why)
+	if !refused {
+		require.NoError(m.t, whyWant)
+		require.NoError(m.t, why)
+	}
+	require.Equal(m.t, want, got, "%s %d", what, row)
+}
+
+// step carries on what was wanted of tasks that ran.
+func (m *machine) step(t *rapid.T) {
+	ctx := m.begin()
+	n := rapid.IntRange(1, 3).Draw(t, "tasks")
+	did := func(step func(context.Context, int) (batch.Stepped, error), place func(task.ID) int) batch.Stepped {
+		got, err := step(ctx, n)
+		require.NoError(m.t, err)
+		at := place(got.Task)
+		if at >= 0 {
+			m.touched[at] = true
+		}
+		got.Task = task.ID(at)
+		return got
+	}
+	want := did(m.ideal.Step, func(id task.ID) int { return place(m.tasks, onIdeal, id) })
+	got := did(m.real.Step, func(id task.ID) int { return place(m.tasks, onReal, id) })
+	require.Equal(m.t, want, got, "what was carried on")
+}
