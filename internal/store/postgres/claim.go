@@ -28,7 +28,7 @@ const (
 //
 // Nothing of a batch that is being stopped starts. The ranges pass over what they know of; that is looked up once, and only
 // if a row of a batch comes by. What was committed since this statement began only may_start can see: it is asked once for
-// each batch, when its rows are locked.
+// each batch, when its rows are locked, and counts them.
 //
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
@@ -46,21 +46,20 @@ WITH want AS MATERIALIZED (
         SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
     ) AS found WHERE w.rollback
 ), barred AS MATERIALIZED (
-    SELECT each.batch_id FROM (SELECT DISTINCT p.batch_id FROM picked AS p WHERE p.batch_id IS NOT NULL) AS each
-    WHERE NOT {schema}.may_start(each.batch_id)
-), starting AS MATERIALIZED (
-    SELECT p.id, p.batch_id FROM picked AS p
-    WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))
-), counted AS (
-    INSERT INTO {schema}.batch_delta (batch_id, running)
-    SELECT s.batch_id, count(*) FROM starting AS s WHERE s.batch_id IS NOT NULL GROUP BY s.batch_id
+    SELECT each.batch_id FROM (
+        SELECT p.batch_id, count(*) AS n FROM picked AS p WHERE p.batch_id IS NOT NULL GROUP BY p.batch_id
+    ) AS each
+    WHERE NOT {schema}.may_start(each.batch_id, each.n)
 )
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
     session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
     claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
-WHERE t.id = ANY (ARRAY(SELECT s.id FROM starting AS s)) AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
+WHERE t.id = ANY (ARRAY(
+      SELECT p.id FROM picked AS p
+      WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
+  AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
 RETURNING ` + rowColumns
 
 // One region: the range itself.

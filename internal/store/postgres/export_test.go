@@ -25,10 +25,13 @@ func (s *Store) Statements() map[string]string {
 
 // BatchStatements are the texts of what is looked up about batches.
 func (s *Store) BatchStatements() map[string]string {
+	list := func(where string) string {
+		return strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(s.sql.listOfBatch)
+	}
 	return map[string]string{
 		"get": strings.Replace(s.sql.batches, "{where}", "b.id = $2", 1), "failures": s.sql.batchFailures,
 		"tasks": s.sql.batchTasks + " WHERE $1::bigint IS NOT NULL", "forget": s.schema.fill(forgetBatchesSQL),
-		"list tasks": strings.NewReplacer("{where}", "batch_id = $2", "{columns}", listColumns).Replace(s.sql.listOfBatch),
+		"list tasks": list("batch_id = $2"), "list failed tasks": list("batch_id = $2 AND " + failedOnly),
 	}
 }
 

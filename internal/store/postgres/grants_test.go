@@ -92,7 +92,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.lock_batch(1)`,
 		`SELECT SCHEMA.operate(1, 'cancel', '', false, '')`,
 		`SELECT SCHEMA.admit(1)`,
-		`SELECT SCHEMA.may_start(1)`,
+		`SELECT SCHEMA.may_start(1, 1)`,
 		`SELECT SCHEMA.count_step(1, 'running', 'failed', true, true)`,
 		`SELECT SCHEMA.step(1)`,
 		`SELECT SCHEMA.step_one(NULL)`,
@@ -211,6 +211,42 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 	var role string
 	require.NoError(t, app.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	require.Equal(t, role, info.CancelBy, "who asked, where nobody says")
+}
+
+// TestInsertsAreNotMisled inserts with a search_path on which everything that the trigger could use has an impostor.
+func TestInsertsAreNotMisled(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	a := joined(t, h)
+	require.NoError(t, a.Idle(t.Context(), a.session, true))
+	evil := pgtest.Schema(t)
+	_, err := pgtest.Connect(t).Exec(t.Context(), strings.ReplaceAll(`
+		CREATE SCHEMA EVIL;
+		CREATE FUNCTION EVIL.caught(timestamptz, timestamptz) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+		CREATE FUNCTION EVIL.caught(bigint, integer) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+		CREATE FUNCTION EVIL.caught(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+		CREATE FUNCTION EVIL.now() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+		CREATE FUNCTION EVIL.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE ''caught''; END';
+		CREATE OPERATOR EVIL.> (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = EVIL.caught);
+		CREATE OPERATOR EVIL.= (LEFTARG = bigint, RIGHTARG = integer, FUNCTION = EVIL.caught);
+		CREATE OPERATOR EVIL.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = EVIL.caught);
+		CREATE AGGREGATE EVIL.count(*) (SFUNC = int8inc, STYPE = bigint, INITCOND = '41');
+		CREATE TABLE EVIL.inserted (batch_id bigint, fence bigint);
+		GRANT USAGE ON SCHEMA EVIL TO PUBLIC;`, "EVIL", evil))
+	require.NoError(t, err)
+	app := pgtest.ConnectTo(t, h.asApp)
+	for _, text := range []string{
+		`SET search_path = ` + evil + `, pg_catalog`,
+		`INSERT INTO SCHEMA.task (type) VALUES ('a')`,
+		`BEGIN`,
+		`INSERT INTO SCHEMA.batch DEFAULT VALUES`,
+		`INSERT INTO SCHEMA.task (type, batch_id) VALUES ('a', 1), ('a', 1)`,
+		`COMMIT`,
+	} {
+		_, err := app.Exec(t.Context(), h.q(text))
+		require.NoError(t, err, text)
+	}
+	require.EqualValues(t, 2, h.number(t, `SELECT total FROM SCHEMA.batches`))
 }
 
 // TestRefusalsReadWell has an application run into each constraint by plain SQL, and the Go call say the same.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -132,6 +133,9 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	return list, err
 }
 
+// failedOnly implies the condition of the index of what went wrong of batches.
+const failedOnly = "state IN ('failed', 'rollback_failed')"
+
 // filterSQL is the condition and the parameters of a List.
 func filterSQL(f ops.Filter) (where string, args []any, err error) {
 	terms := []string{"true"}
@@ -169,6 +173,9 @@ func filterSQL(f ops.Filter) (where string, args []any, err error) {
 		term("state = ANY ($%d::text[])", names)
 		if !well { // the archive's index of what did not succeed
 			terms = append(terms, "state <> 'succeeded'")
+		}
+		if !slices.ContainsFunc(f.States, func(st task.State) bool { return st != task.StateFailed && st != task.StateRollbackFailed }) {
+			terms = append(terms, failedOnly) // and of a batch's
 		}
 	}
 	return strings.Join(terms, " AND "), args, nil

@@ -33,7 +33,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text)
     FROM PUBLIC;
-DROP FUNCTION {schema}.may_start(bigint);
+DROP FUNCTION {schema}.may_start(bigint, bigint);
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP FUNCTION {schema}.batch_stops();
 DROP TRIGGER task_inserted ON {schema}.task;

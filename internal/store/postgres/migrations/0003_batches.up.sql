@@ -235,24 +235,26 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.admit(bigint) FROM PUBLIC;
 
 -- NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while some agent is idle.
--- Rows of batches are counted here, but not those that come back from the archive.
+-- Rows of batches are counted here, but not those that come back from the archive. A search_path of its own would cost each
+-- insert as much as all the rest of this: so whatever could be looked up there, operators too, is named with its schema.
 CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE plpgsql SECURITY DEFINER AS
 $leasehold$
 DECLARE
     idle    boolean;
     batched boolean;
     rows_of record;
 BEGIN
-    SELECT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until > now()),
-        EXISTS (SELECT FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence = 0)
+    SELECT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until OPERATOR(pg_catalog.>) pg_catalog.now()),
+        EXISTS (SELECT FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0)
     INTO idle, batched;
     IF idle THEN
-        PERFORM pg_notify({channel_literal}, '');
+        PERFORM pg_catalog.pg_notify({channel_literal}, '');
     END IF;
     IF batched THEN
         FOR rows_of IN
-            SELECT i.batch_id, count(*) AS n FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence = 0
+            SELECT i.batch_id, pg_catalog.count(*) AS n FROM inserted AS i
+            WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0
             GROUP BY i.batch_id ORDER BY i.batch_id
         LOOP
             PERFORM {schema}.admit(rows_of.batch_id);
@@ -285,17 +287,21 @@ REVOKE ALL ON FUNCTION {schema}.batch_stops() FROM PUBLIC;
 CREATE CONSTRAINT TRIGGER batch_stops AFTER UPDATE OF stopping ON {schema}.batch DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.stopping AND NOT OLD.stopping) EXECUTE FUNCTION {schema}.batch_stops();
 
--- Whether a claim may start rows of the batch. A volatile function sees what has committed by now, which the statement
--- that calls it does not.
-CREATE FUNCTION {schema}.may_start(batch bigint) RETURNS boolean
+-- Whether a claim may start so many rows of the batch; if so they are counted. A volatile function sees what has committed
+-- by now, which the statement that calls it does not.
+CREATE FUNCTION {schema}.may_start(batch bigint, n bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS
 $leasehold$
 BEGIN
-    RETURN pg_catalog.pg_try_advisory_xact_lock_shared({class}, (batch % 2147483647)::pg_catalog.int4)
-        AND NOT EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = batch AND b.stopping);
+    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared({class}, (batch % 2147483647)::pg_catalog.int4)
+        OR EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = batch AND b.stopping) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO {schema}.batch_delta (batch_id, running) VALUES (batch, n);
+    RETURN true;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.may_start(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.may_start(bigint, bigint) FROM PUBLIC;
 
 -- enqueue with two more parameters, in the place of the one without; who was allowed to call that may call this.
 CREATE FUNCTION {schema}.enqueue(
