@@ -46,40 +46,46 @@ FROM leasehold.batches AS b, (
 WHERE b.id = $1`
 )
 
-// Begin begins to look at the newest batch, on a connection of its own, until undo is called.
+// Begin begins to look at the newest batch until undo is called. Looks have a connection of their own: after each second
+// of counting rows the server's process would have to wait for its turn.
 func (w *BatchWatch) Begin(ctx context.Context, d *Database) (undo func() error, err error) {
 	cfg, err := pgx.ParseConfig(d.url)
 	if err != nil {
 		return nil, err
 	}
 	cfg.RuntimeParams["application_name"] = holder
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	view, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
+	counter, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, view.Close(ctx))
+	}
 	var id int64
-	if err := conn.QueryRow(ctx, `SELECT max(id) FROM leasehold.batch`).Scan(&id); err != nil {
-		return nil, errors.Join(err, conn.Close(ctx))
+	if err := view.QueryRow(ctx, `SELECT max(id) FROM leasehold.batch`).Scan(&id); err != nil {
+		return nil, errors.Join(err, view.Close(ctx), counter.Close(ctx))
 	}
 	watching, end := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- w.watch(watching, conn, id) }() // ends with undo
+	go func() { over <- w.watch(watching, view, counter, id) }() // ends with undo
 	return func() error {
 		end()
-		return errors.Join(<-over, conn.Close(context.WithoutCancel(ctx)))
+		ctx := context.WithoutCancel(ctx)
+		return errors.Join(<-over, view.Close(ctx), counter.Close(ctx))
 	}, nil
 }
 
 // watch samples until ctx ends, or there are enough.
-func (w *BatchWatch) watch(ctx context.Context, conn *pgx.Conn, id int64) error {
+func (w *BatchWatch) watch(ctx context.Context, view, counter *pgx.Conn, id int64) error {
 	for w.Wants() && ctx.Err() == nil {
 		began := time.Now()
-		if _, err := conn.Exec(ctx, viewSQL, id); err != nil {
+		if _, err := view.Exec(ctx, viewSQL, id); err != nil {
 			return unlessOver(ctx, fmt.Errorf("look at the batch: %w", err))
 		}
 		w.looks = append(w.looks, time.Since(began).Microseconds())
 		var same bool
-		if err := conn.QueryRow(ctx, samplesSQL, id).Scan(&same); err != nil {
+		if err := counter.QueryRow(ctx, samplesSQL, id).Scan(&same); err != nil {
 			return unlessOver(ctx, fmt.Errorf("compare counters and rows: %w", err))
 		}
 		w.samples++
