@@ -10,11 +10,11 @@ ALTER TABLE {schema}.task_archive
     ADD COLUMN cause            text,
     ADD COLUMN rollback_payload jsonb;
 
--- Rows without a batch are in none of these; and in the first none that run: to enter them took a claim a third longer.
+-- Rows without a batch are in none of these; and in the first none that run: each claim would have to enter them.
 CREATE INDEX task_batch ON {schema}.task (batch_id, id)
     WHERE batch_id IS NOT NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
 -- All of a batch that is finished: first what a rollback may bring back, in the order in which it does (read backwards).
--- One more index, by id, would make lists quicker and each settlement a tenth slower.
+-- One more index, by id, would make lists quicker, and cost each settlement an entry.
 CREATE INDEX task_archive_batch ON {schema}.task_archive (
     batch_id,
     (CASE WHEN touched AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
@@ -235,8 +235,8 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.admit(bigint) FROM PUBLIC;
 
 -- NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while some agent is idle.
--- Rows of batches are counted here, but not those that come back from the archive. A search_path of its own would cost each
--- insert as much as all the rest of this: so whatever could be looked up there, operators too, is named with its schema.
+-- Rows of batches are counted here, but not those that come back from the archive. A search_path of its own would have to
+-- be set for each insert, which takes a good part of all its time: so whatever could be looked up there, operators too, is named with its schema.
 CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER AS
 $leasehold$
