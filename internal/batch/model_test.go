@@ -33,7 +33,7 @@ func agents(t *testing.T, store *model.Store, n int, do doing) (end func()) {
 	t.Helper()
 	policy := task.Policy{
 		Timeout: 20 * time.Second, Stop: task.StopLength(task.DefaultGrace),
-		Retry: task.Retry{Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), GiveBacks: 100},
+		Retry: task.Retry{Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), MaxDeferrals: 100},
 	}
 	back := policy
 	policy.Rollback = &task.Undo{Timeout: back.Timeout, Stop: back.Stop, Retry: back.Retry}

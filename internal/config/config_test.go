@@ -44,7 +44,7 @@ task "call" {
 	policy := task.Policy{
 		Timeout: 20 * time.Second, Stop: 7 * time.Second,
 		Retry: task.Retry{
-			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, GiveBacks: 100,
+			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, MaxDeferrals: 100,
 			On: []task.Verdict{task.Failed, task.Stalled, task.TimedOut, task.Lost},
 		},
 	}
@@ -109,7 +109,7 @@ task "invoice.send" {
     min        = "2s"
     max        = "1m"
     on         = ["failed", "lost"]
-    give_backs = 5
+    max_deferrals = 5
   }
   check {
     timeout = "3s"
@@ -129,7 +129,7 @@ task "invoice.send" {
       backoff    = "constant"
       min        = "3s"
       max        = "9s"
-      give_backs = 7
+      max_deferrals = 7
     }
     webhook {
       url          = "${env("BASE")}/undo/${task.data.invoice}"
@@ -201,13 +201,13 @@ func TestEverything(t *testing.T) {
 		Timeout: 30 * time.Second, Stop: 6 * time.Second, Deadline: time.Hour, Check: 3 * time.Second, // the check's grace is longer
 		Heartbeat: 10 * time.Second, MaxHeartbeat: 25 * time.Second, RequireProgress: true, Async: true,
 		Retry: task.Retry{
-			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, GiveBacks: 5,
+			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, MaxDeferrals: 5,
 			On: []task.Verdict{task.Failed, task.Lost},
 		},
 		Rollback: &task.Undo{
 			Timeout: 2 * time.Minute, Stop: 8 * time.Second,
 			Heartbeat: 20 * time.Second, MaxHeartbeat: time.Minute, RequireProgress: true, Async: true,
-			Retry: task.Retry{Limit: 5, Backoff: task.Constant, Min: 3 * time.Second, Max: 9 * time.Second, GiveBacks: 7},
+			Retry: task.Retry{Limit: 5, Backoff: task.Constant, Min: 3 * time.Second, Max: 9 * time.Second, MaxDeferrals: 7},
 		},
 	}, invoice.Policy)
 	w := invoice.Target.(*task.Webhook)
@@ -237,7 +237,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, "a b", eval(t, video.Undo.(*task.Command).Argv[1].Template, r))
 	require.Equal(t, &task.Undo{
 		Timeout: 20 * time.Second, Stop: 3 * time.Second,
-		Retry: task.Retry{Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, GiveBacks: 100},
+		Retry: task.Retry{Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, MaxDeferrals: 100},
 	}, video.Policy.Rollback)
 
 	c := video.Target.(*task.Command)

@@ -9,13 +9,13 @@ import (
 
 // Bounds of the retry block.
 const (
-	maxRetries   = 1000
-	maxBackoff   = 30 * day
-	maxGiveBacks = 1_000_000
+	maxRetries    = 1000
+	maxBackoff    = 30 * day
+	mostDeferrals = 1_000_000
 )
 
 func retryShape() *shape {
-	return &shape{name: "retry", attrs: []string{"limit", "backoff", "min", "max", "on", "give_backs"}}
+	return &shape{name: "retry", attrs: []string{"limit", "backoff", "min", "max", "on", "max_deferrals"}}
 }
 
 // retry decodes the retry block in b, which has that shape, or its defaults.
@@ -32,7 +32,7 @@ func (b *block) retry(shape *shape) task.Retry {
 	if slices.Contains(shape.attrs, "on") {
 		r.On = sub.retryOn()
 	}
-	r.GiveBacks = sub.num("give_backs", task.DefaultGiveBacks, 0, maxGiveBacks)
+	r.MaxDeferrals = sub.num("max_deferrals", task.DefaultMaxDeferrals, 0, mostDeferrals)
 	return r
 }
 

@@ -57,7 +57,7 @@ type Info struct {
 	Outcome     task.Verdict    `json:"outcome,omitempty"` // of the last attempt
 	Attempt     int             `json:"attempt"`
 	MaxAttempts int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
-	GiveBacks   int             `json:"give_backs"`
+	Deferrals   int             `json:"deferrals"`
 	Touched     bool            `json:"touched"`
 	Fence       task.Fence      `json:"fence"`
 	Session     task.Session    `json:"session,omitempty"`

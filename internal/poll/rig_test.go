@@ -227,7 +227,7 @@ func declare(name string, workers int) *task.Type {
 		Timeout: 20 * time.Second, Stop: task.StopLength(task.DefaultGrace),
 		Retry: task.Retry{
 			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: time.Minute,
-			On: task.DefaultOn(), GiveBacks: 100,
+			On: task.DefaultOn(), MaxDeferrals: 100,
 		},
 	}}
 }

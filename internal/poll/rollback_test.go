@@ -26,7 +26,7 @@ func undoing() *task.Type {
 	a.Undo = &task.Webhook{}
 	a.Policy.Rollback = &task.Undo{
 		Timeout: 10 * time.Second, Heartbeat: time.Second, Stop: task.StopLength(0),
-		Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 100 * time.Millisecond, Max: 100 * time.Millisecond, GiveBacks: 100},
+		Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 100 * time.Millisecond, Max: 100 * time.Millisecond, MaxDeferrals: 100},
 	}
 	return a
 }

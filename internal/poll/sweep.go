@@ -152,7 +152,7 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 	}
 	return &task.Policy{Timeout: task.DefaultTimeout, Stop: task.StopLength(task.DefaultGrace), Retry: task.Retry{
 		Limit: task.DefaultRetryLimit, Backoff: task.Exponential, Min: task.DefaultRetryMin, Max: task.DefaultRetryMax,
-		On: task.DefaultOn(), GiveBacks: task.DefaultGiveBacks,
+		On: task.DefaultOn(), MaxDeferrals: task.DefaultMaxDeferrals,
 	}}
 }
 

@@ -61,8 +61,8 @@ func TestDelayAskedForByTheTarget(t *testing.T) {
 		o := task.Outcome{Verdict: task.Deferred, RetryAfter: after}
 		return task.Decide(&task.Task{State: task.StateRunning, Attempt: 1}, p, o, 0, jitter).Delay
 	}
-	short := task.Retry{GiveBacks: 1, Backoff: task.Exponential, Min: time.Second, Max: time.Minute}
-	long := task.Retry{GiveBacks: 1, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Hour}
+	short := task.Retry{MaxDeferrals: 1, Backoff: task.Exponential, Min: time.Second, Max: time.Minute}
+	long := task.Retry{MaxDeferrals: 1, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Hour}
 	for _, c := range []struct {
 		name      string
 		retry     task.Retry

@@ -12,7 +12,7 @@ type Transition struct {
 	AfterLease bool
 
 	Attempt   int    // attempts that count from now on
-	GiveBacks int    // give-backs in a row from now on
+	Deferrals int    // deferrals in a row from now on
 	Touched   bool   // the row was ever started
 	Reason    string // why, for people: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
 }
@@ -44,20 +44,20 @@ type decision struct {
 
 	touched   bool
 	attempt   int  // that count from now on
-	giveBacks int  // in a row from now on
+	deferrals int  // in a row from now on
 	counted   bool // this attempt was not given back
 }
 
 // count tells whether the attempt counts. What was not the task's fault gives it back: without end where the target
-// was never reached or the agent stopped it, Retry.GiveBacks times in a row where the target sent it away.
+// was never reached or the agent stopped it, Retry.MaxDeferrals times in a row where the target sent it away.
 func (d *decision) count() {
-	d.attempt, d.giveBacks, d.counted = d.task.Attempt, 0, true
+	d.attempt, d.deferrals, d.counted = d.task.Attempt, 0, true
 	switch d.outcome.Verdict {
 	case Undelivered, Drained:
-		d.giveBacks, d.counted = d.task.GiveBacks, false
+		d.deferrals, d.counted = d.task.Deferrals, false
 	case Deferred, Superseded:
-		d.giveBacks = d.task.GiveBacks + 1
-		d.counted = d.giveBacks > d.retry.GiveBacks
+		d.deferrals = d.task.Deferrals + 1
+		d.counted = d.deferrals > d.retry.MaxDeferrals
 	}
 	if !d.counted {
 		d.attempt = max(d.attempt-1, 0)
@@ -113,7 +113,7 @@ func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
 
 // end is the transition to a state that stays.
 func (d *decision) end(s State, reason string) Transition {
-	return Transition{State: s, Attempt: d.attempt, GiveBacks: d.giveBacks, Touched: d.touched, Reason: cut(reason)}
+	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, Touched: d.touched, Reason: cut(reason)}
 }
 
 // giveUp ends a phase without success: what a run has started is undone if that can be, and counts from nought then.
@@ -138,7 +138,7 @@ func (d *decision) wait(s State, jitter float64) Transition {
 		if d.outcome.RetryAfter > 0 {
 			next.Delay = d.retry.asked(d.outcome.RetryAfter, jitter)
 		} else {
-			next.Delay = d.retry.Delay(d.giveBacks, jitter)
+			next.Delay = d.retry.Delay(d.deferrals, jitter)
 		}
 	default:
 		next.Delay = d.retry.Delay(d.attempt, jitter)

@@ -17,11 +17,11 @@ func policy() *task.Policy {
 		Stop:    7 * time.Second,
 		Retry: task.Retry{
 			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: time.Minute,
-			On: task.DefaultOn(), GiveBacks: 3,
+			On: task.DefaultOn(), MaxDeferrals: 3,
 		},
 		Rollback: &task.Undo{
 			Timeout: time.Minute, Stop: 9 * time.Second,
-			Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 5 * time.Second, Max: time.Minute, GiveBacks: 3},
+			Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 5 * time.Second, Max: time.Minute, MaxDeferrals: 3},
 		},
 	}
 }
@@ -47,7 +47,7 @@ func cancelAsked(t *task.Task)         { t.CancelAsked = true }
 func touched(t *task.Task)             { t.Touched = true }
 func rollingBack(t *task.Task)         { t.State, t.Touched = task.StateRollbackRunning, true }
 func ownLimit(t *task.Task)            { t.MaxAttempts = 1 }
-func giveBacks(n int) func(*task.Task) { return func(t *task.Task) { t.GiveBacks = n } }
+func deferrals(n int) func(*task.Task) { return func(t *task.Task) { t.Deferrals = n } }
 func due(in time.Duration) func(*task.Task) {
 	return func(t *task.Task) { t.Deadline = noon.Add(in) }
 }
@@ -116,7 +116,7 @@ func TestDecideRun(t *testing.T) {
 			Reason: "attempt 1 of 3 failed: because"}},
 		{"success needs no lease", attempt(1), nil, unknownEnd(task.Succeeded),
 			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
-		{"what counts ends a row of give-backs", attempt(1, giveBacks(3)), nil, ended(task.Failed), task.Transition{
+		{"what counts ends a row of deferrals", attempt(1, deferrals(3)), nil, ended(task.Failed), task.Transition{
 			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 	})
@@ -134,7 +134,7 @@ func TestDecideRetriesOnlyWhatIsDeclared(t *testing.T) {
 			Reason: "not retried: attempt 1 of 3 timed out: because"}},
 		{"a verdict that does not exist", attempt(1), p, ended("odd"), task.Transition{
 			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "not retried: attempt 1 of 3 odd: because"}},
-		{"give-backs need no declaration", attempt(1), p, untouched(task.Undelivered), task.Transition{
+		{"releases need no declaration", attempt(1), p, untouched(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
 	})
 }
@@ -146,8 +146,8 @@ func TestDecideGivesBack(t *testing.T) {
 		{"undelivered: earlier attempts still count", attempt(2), nil, untouched(task.Undelivered), task.Transition{
 			State: task.StateRetryPending, Attempt: 1, Touched: true,
 			Reason: "attempt 2 of 3 was not delivered: because"}},
-		{"undelivered and drained leave the row of give-backs", attempt(3, giveBacks(3)), nil, ended(task.Drained),
-			task.Transition{State: task.StateRetryPending, Attempt: 2, GiveBacks: 3, Touched: true,
+		{"undelivered and drained leave the row of deferrals", attempt(3, deferrals(3)), nil, ended(task.Drained),
+			task.Transition{State: task.StateRetryPending, Attempt: 2, Deferrals: 3, Touched: true,
 				Reason: "attempt 3 of 3 was stopped by the agent: because"}},
 		{"drained: started, so touched", attempt(1), nil, unknownEnd(task.Drained), task.Transition{
 			State: task.StatePending, AfterLease: true, Touched: true,
@@ -156,31 +156,31 @@ func TestDecideGivesBack(t *testing.T) {
 			task.Transition{State: task.StateRetryPending, Attempt: 2, Touched: true,
 				Reason: "attempt 3 of 1 was stopped by the agent: because"}},
 		{"deferred: backs off", attempt(1), nil, ended(task.Deferred), task.Transition{
-			State: task.StatePending, Delay: time.Second, GiveBacks: 1, Touched: true,
+			State: task.StatePending, Delay: time.Second, Deferrals: 1, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
-		{"deferred: further each time", attempt(1, giveBacks(2)), nil, ended(task.Deferred), task.Transition{
-			State: task.StatePending, Delay: 3 * time.Second, GiveBacks: 3, Touched: true,
+		{"deferred: further each time", attempt(1, deferrals(2)), nil, ended(task.Deferred), task.Transition{
+			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 3, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: as long as asked", attempt(1), nil, later(90 * time.Second), task.Transition{
-			State: task.StatePending, Delay: 90 * time.Second, GiveBacks: 1, Touched: true,
+			State: task.StatePending, Delay: 90 * time.Second, Deferrals: 1, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: at most an hour", attempt(1), nil, later(30 * time.Hour), task.Transition{
-			State: task.StatePending, Delay: time.Hour, GiveBacks: 1, Touched: true,
+			State: task.StatePending, Delay: time.Hour, Deferrals: 1, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: at least min", attempt(1), nil, later(time.Millisecond), task.Transition{
-			State: task.StatePending, Delay: time.Second, GiveBacks: 1, Touched: true,
+			State: task.StatePending, Delay: time.Second, Deferrals: 1, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
-		{"past the limit each counts", attempt(1, giveBacks(3)), nil, ended(task.Deferred), task.Transition{
-			State: task.StateRetryPending, Delay: 6 * time.Second, Attempt: 1, GiveBacks: 4, Touched: true,
+		{"past the limit each counts", attempt(1, deferrals(3)), nil, ended(task.Deferred), task.Transition{
+			State: task.StateRetryPending, Delay: 6 * time.Second, Attempt: 1, Deferrals: 4, Touched: true,
 			Reason: "attempt 1 of 3 was asked to come later (4 times in a row, and only 3 are free): because"}},
-		{"until the attempts are spent", attempt(3, giveBacks(5)), oneWay(), ended(task.Deferred), task.Transition{
-			State: task.StateFailed, Attempt: 3, GiveBacks: 6, Touched: true,
+		{"until the attempts are spent", attempt(3, deferrals(5)), oneWay(), ended(task.Deferred), task.Transition{
+			State: task.StateFailed, Attempt: 3, Deferrals: 6, Touched: true,
 			Reason: "attempt 3 of 3 was asked to come later (6 times in a row, and only 3 are free): because"}},
 		{"superseded: never before the lease's end", attempt(2), nil, ended(task.Superseded), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, GiveBacks: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, Touched: true,
 			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
-		{"superseded counts past the limit too", attempt(3, giveBacks(3)), oneWay(), ended(task.Superseded), task.Transition{
-			State: task.StateFailed, AfterLease: true, Attempt: 3, GiveBacks: 4, Touched: true,
+		{"superseded counts past the limit too", attempt(3, deferrals(3)), oneWay(), ended(task.Superseded), task.Transition{
+			State: task.StateFailed, AfterLease: true, Attempt: 3, Deferrals: 4, Touched: true,
 			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
 	})
 }
@@ -208,7 +208,7 @@ func TestDecideInCheck(t *testing.T) {
 		{"nothing to undo where it is cancelled", attempt(1, cancelAsked), nil, inCheck(unknownEnd(task.Cancelled)), task.Transition{
 			State: task.StateCancelled, Attempt: 1, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"a newer attempt is at work for as long as it may", attempt(2), nil, inCheck(ended(task.Superseded)), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, GiveBacks: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, Touched: true,
 			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
 	})
 }
@@ -220,7 +220,7 @@ func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 			next := task.Decide(row, policy(), untouched(v), 0, 0)
 			require.Equal(t, task.StatePending, next.State)
 			require.Zero(t, next.Delay)
-			row.Attempt, row.GiveBacks = next.Attempt+1, next.GiveBacks
+			row.Attempt, row.Deferrals = next.Attempt+1, next.Deferrals
 		}
 		require.Equal(t, 1, row.Attempt)
 	}
@@ -253,7 +253,7 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 	check(t, []ruling{
 		{"out of attempts", attempt(3), nil, ended(task.Failed), task.Transition{
 			State: task.StateRollbackPending, Touched: true, Reason: "attempt 3 of 3 failed: because"}},
-		{"rejected", attempt(1, giveBacks(2)), nil, ended(task.Rejected), task.Transition{
+		{"rejected", attempt(1, deferrals(2)), nil, ended(task.Rejected), task.Transition{
 			State: task.StateRollbackPending, Touched: true, Reason: "attempt 1 of 3 was rejected: because"}},
 		{"never started: nothing to undo", attempt(1), nil, untouched(task.Rejected), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 3 was rejected: because"}},
@@ -263,7 +263,7 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 		{"not while the far side may still be at work", attempt(3), nil, unknownEnd(task.TimedOut), task.Transition{
 			State: task.StateRollbackPending, AfterLease: true, Touched: true,
 			Reason: "attempt 3 of 3 timed out: because"}},
-		{"nor while a newer attempt may", attempt(3, giveBacks(3)), nil, ended(task.Superseded), task.Transition{
+		{"nor while a newer attempt may", attempt(3, deferrals(3)), nil, ended(task.Superseded), task.Transition{
 			State: task.StateRollbackPending, AfterLease: true, Touched: true,
 			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
 		{"past its deadline", attempt(1, due(0)), nil, ended(task.TimedOut), task.Transition{
@@ -292,7 +292,7 @@ func TestDecideRollback(t *testing.T) {
 			State: task.StateRollbackPending, AfterLease: true, Touched: true,
 			Reason: "rollback attempt 1 of 2 was stopped by the agent: because"}},
 		{"asked to come later", attempt(2, rollingBack), nil, ended(task.Deferred), task.Transition{
-			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, GiveBacks: 1, Touched: true,
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Deferrals: 1, Touched: true,
 			Reason: "rollback attempt 2 of 2 was asked to come later: because"}},
 		{"out of attempts", attempt(2, rollingBack), nil, ended(task.Failed), task.Transition{
 			State: task.StateRollbackFailed, Attempt: 2, Touched: true,
@@ -323,7 +323,7 @@ func TestDecideDeadline(t *testing.T) {
 		{"success stands", attempt(1, due(-1)), oneWay(), task.Outcome{Verdict: task.Succeeded},
 			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
 		{"asked to come too late", attempt(1, due(time.Minute)), oneWay(), later(2 * time.Minute), task.Transition{
-			State: task.StateFailed, GiveBacks: 1, Touched: true,
+			State: task.StateFailed, Deferrals: 1, Touched: true,
 			Reason: "the next attempt would come after its deadline; attempt 1 of 3 was asked to come later: because"}},
 		{"given back past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
 			State:  task.StateFailed,

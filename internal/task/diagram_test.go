@@ -132,7 +132,7 @@ func decisions(s task.State) []task.State {
 					for _, left := range []time.Duration{-time.Second, 0, time.Hour} {
 						for _, was := range either {
 							for _, cancel := range either {
-								row := attempt(n, giveBacks(gaveBack), due(left))
+								row := attempt(n, deferrals(gaveBack), due(left))
 								row.State, row.Touched, row.CancelAsked = s, was, cancel
 								found = append(found, task.Decide(row, p, o, left, 0).State)
 							}

@@ -61,11 +61,11 @@ func newHistory(t *rapid.T, arrows map[arrow]bool) *history {
 }
 
 // bound is how many attempts there can be at most once all of them reach the target: each that counts may have a full
-// row of give-backs before it, in both phases.
+// row of deferrals before it, in both phases.
 func (h *history) bound() int {
-	n := h.policy.MaxAttempts(task.Run, h.row.MaxAttempts) * (h.policy.Retry.GiveBacks + 1)
+	n := h.policy.MaxAttempts(task.Run, h.row.MaxAttempts) * (h.policy.Retry.MaxDeferrals + 1)
 	if h.policy.Rollback != nil {
-		n += h.policy.MaxAttempts(task.Rollback, 0) * (h.policy.Rollback.Retry.GiveBacks + 1)
+		n += h.policy.MaxAttempts(task.Rollback, 0) * (h.policy.Rollback.Retry.MaxDeferrals + 1)
 	}
 	return n + 1
 }
@@ -123,7 +123,7 @@ func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
 	if h.row.Phase() == task.Run && next.State.Waiting() {
 		entering := next.State == task.StateRollbackPending
 		require.True(t, entering || !h.row.CancelAsked, "cancelled, and to run again")
-		require.True(t, !entering || next.Attempt == 0 && next.GiveBacks == 0 && next.Delay == 0)
+		require.True(t, !entering || next.Attempt == 0 && next.Deferrals == 0 && next.Delay == 0)
 	}
 	h.judgeDelay(t, o, next)
 	h.judgeGiveBack(t, o, next)
@@ -165,9 +165,9 @@ func (h *history) judgeGiveBack(t *rapid.T, o task.Outcome, next task.Transition
 	case !away:
 		require.Equal(t, h.row.Attempt-1, next.Attempt, "%s does not count", o.Verdict)
 	}
-	limit := h.policy.Retry.GiveBacks
+	limit := h.policy.Retry.MaxDeferrals
 	if h.row.Phase() == task.Rollback && h.policy.Rollback != nil {
-		limit = h.policy.Rollback.Retry.GiveBacks
+		limit = h.policy.Rollback.Retry.MaxDeferrals
 	}
 	require.LessOrEqual(t, h.sentAway, limit, "sent away more often than allowed")
 }
@@ -179,7 +179,7 @@ func (h *history) settle(t *rapid.T, next task.Transition) {
 		h.now = h.row.LeaseEnd
 	}
 	h.move(t, next.State)
-	h.row.Attempt, h.row.GiveBacks, h.row.Touched = next.Attempt, next.GiveBacks, next.Touched
+	h.row.Attempt, h.row.Deferrals, h.row.Touched = next.Attempt, next.Deferrals, next.Touched
 	h.row.Fence++
 }
 

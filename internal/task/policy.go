@@ -36,12 +36,12 @@ type Undo struct {
 
 // Retry says how often and when a task is tried again.
 type Retry struct {
-	Limit     int           `json:"limit"`      // attempts after the first; >= 0
-	Backoff   Backoff       `json:"backoff"`    // how Min grows
-	Min       time.Duration `json:"min"`        // the delay before the second attempt
-	Max       time.Duration `json:"max"`        // the longest delay
-	On        []Verdict     `json:"on"`         // what is retried
-	GiveBacks int           `json:"give_backs"` // how often in a row Deferred or Superseded do not count
+	Limit        int           `json:"limit"`         // attempts after the first; >= 0
+	Backoff      Backoff       `json:"backoff"`       // how Min grows
+	Min          time.Duration `json:"min"`           // the delay before the second attempt
+	Max          time.Duration `json:"max"`           // the longest delay
+	On           []Verdict     `json:"on"`            // what is retried
+	MaxDeferrals int           `json:"max_deferrals"` // how often in a row Deferred or Superseded do not count
 }
 
 // Backoff is how the delay between attempts grows.
@@ -55,13 +55,13 @@ const (
 
 // Defaults of a declaration that leaves them out.
 const (
-	DefaultTimeout    = 20 * time.Second
-	DefaultCheck      = 5 * time.Second // the check's timeout
-	DefaultGrace      = 5 * time.Second
-	DefaultRetryLimit = 2
-	DefaultRetryMin   = time.Second
-	DefaultRetryMax   = 5 * time.Minute
-	DefaultGiveBacks  = 100
+	DefaultTimeout      = 20 * time.Second
+	DefaultCheck        = 5 * time.Second // the check's timeout
+	DefaultGrace        = 5 * time.Second
+	DefaultRetryLimit   = 2
+	DefaultRetryMin     = time.Second
+	DefaultRetryMax     = 5 * time.Minute
+	DefaultMaxDeferrals = 100
 )
 
 // Lengths of DESIGN rule 4 that no declaration changes.

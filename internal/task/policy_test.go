@@ -19,11 +19,11 @@ func TestPolicyIsStoredAsItAlwaysWas(t *testing.T) {
 	require.JSONEq(t, `{
 		"timeout": 20000000000, "stop": 7000000000,
 		"retry": {"limit": 2, "backoff": "exponential", "min": 1000000000, "max": 60000000000,
-			"on": ["failed", "stalled", "timed_out", "lost"], "give_backs": 3},
+			"on": ["failed", "stalled", "timed_out", "lost"], "max_deferrals": 3},
 		"rollback": {"timeout": 60000000000, "stop": 9000000000,
-			"retry": {"limit": 1, "backoff": "constant", "min": 5000000000, "max": 60000000000, "on": null, "give_backs": 3}}
+			"retry": {"limit": 1, "backoff": "constant", "min": 5000000000, "max": 60000000000, "on": null, "max_deferrals": 3}}
 	}`, string(body))
-	require.Equal(t, task.PolicyHash(4748148389085677379), policy().Hash("a"))
+	require.Equal(t, task.PolicyHash(6818376867337809335), policy().Hash("a"))
 }
 
 func TestPolicyHash(t *testing.T) {
@@ -50,12 +50,12 @@ func policies() *rapid.Generator[task.Policy] {
 		}
 		retry := func() task.Retry {
 			return task.Retry{
-				Limit:     rapid.IntRange(0, 3).Draw(t, "limit"),
-				Backoff:   rapid.SampledFrom([]task.Backoff{task.Exponential, task.Constant}).Draw(t, "backoff"),
-				Min:       seconds(0, 3, "min"),
-				Max:       seconds(0, 60, "max"),
-				On:        rapid.SliceOfDistinct(rapid.SampledFrom(task.DefaultOn()), rapid.ID[task.Verdict]).Draw(t, "on"),
-				GiveBacks: rapid.IntRange(0, 3).Draw(t, "give_backs"),
+				Limit:        rapid.IntRange(0, 3).Draw(t, "limit"),
+				Backoff:      rapid.SampledFrom([]task.Backoff{task.Exponential, task.Constant}).Draw(t, "backoff"),
+				Min:          seconds(0, 3, "min"),
+				Max:          seconds(0, 60, "max"),
+				On:           rapid.SliceOfDistinct(rapid.SampledFrom(task.DefaultOn()), rapid.ID[task.Verdict]).Draw(t, "on"),
+				MaxDeferrals: rapid.IntRange(0, 3).Draw(t, "max_deferrals"),
 			}
 		}
 		p := task.Policy{

@@ -14,7 +14,7 @@ func (d *decision) story() string {
 	}
 	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, ended(d.outcome.Verdict))
 	if d.counted && d.outcome.Verdict.GivesBack() {
-		fmt.Fprintf(&b, " (%d times in a row, and only %d are free)", d.giveBacks, d.retry.GiveBacks)
+		fmt.Fprintf(&b, " (%d times in a row, and only %d are free)", d.deferrals, d.retry.MaxDeferrals)
 	}
 	if d.outcome.Error != "" {
 		b.WriteString(": " + d.outcome.Error)

@@ -25,18 +25,18 @@ func (w *world) collect(t testing.TB) *history.History {
 	h.Of.Made, h.Of.Samples = w.made, w.batchSamples
 	w.mu.Unlock()
 
-	query(t, w, `SELECT t.id, coalesce(t.key, ''), t.type, t.state, t.attempt, coalesce(t.max_attempts, 0), t.give_backs, t.fence,
+	query(t, w, `SELECT t.id, coalesce(t.key, ''), t.type, t.state, t.attempt, coalesce(t.max_attempts, 0), t.deferrals, t.fence,
 			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.touched, coalesce(t.round, 0), coalesce(t.batch_id, 0),
 			EXISTS (SELECT FROM leasehold.task l WHERE l.id = t.id),
 			(SELECT count(*) FROM leasehold.task_archive a WHERE a.id = t.id)
-		FROM (SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched, round, batch_id
+		FROM (SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, touched, round, batch_id
 			FROM leasehold.task
 			UNION ALL
-			SELECT id, key, type, state, attempt, max_attempts, give_backs, fence, outcome, error, result, touched, round, batch_id
+			SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, touched, round, batch_id
 			FROM leasehold.task_archive) AS t
 		ORDER BY t.id`, func(rows pgx.Rows) error {
 		var r history.Row
-		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.GiveBacks, &r.Fence, &r.Outcome, &r.Error,
+		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.Deferrals, &r.Fence, &r.Outcome, &r.Error,
 			&r.Result, &r.Touched, &r.Round, &r.Batch, &r.Live, &r.Archived)
 		if n := len(h.Rows); err == nil && n > 0 && h.Rows[n-1].ID == r.ID {
 			return nil // in both, or twice: Live and Archived tell

@@ -20,7 +20,7 @@ const (
 	// Limit is how many attempts of a row may count, and UndoLimit how many to roll it back.
 	Limit     = 31
 	UndoLimit = 12
-	giveBacks = 6                      // how often in a row being asked to come later is free
+	deferrals = 6                      // how often in a row being asked to come later is free
 	backoff   = 300 * time.Millisecond // the longest
 	checkTime = time.Second
 )
@@ -46,7 +46,7 @@ func Kinds() map[string]history.Kind {
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
-			Backoff: backoff * 5 / 4, GiveBacks: giveBacks, Finish: name == kindFinish,
+			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish,
 			Child: name == "child" || name == kindMount || name == kindBuild,
 		}
 		switch name {
@@ -113,7 +113,7 @@ func (a *agent) declareWork(k history.Kind, limit int, who string) string {
 	if k.Heartbeat > 0 {
 		text += fmt.Sprintf("  heartbeat = %q\n", k.Heartbeat)
 	}
-	text += fmt.Sprintf("  retry {\n    limit = %d\n    min = \"20ms\"\n    max = %q\n    give_backs = %d\n  }\n", limit-1, backoff, giveBacks)
+	text += fmt.Sprintf("  retry {\n    limit = %d\n    min = \"20ms\"\n    max = %q\n    max_deferrals = %d\n  }\n", limit-1, backoff, deferrals)
 	return text + a.declareTarget(k, who, k.Name == "accepted")
 }
 

@@ -27,12 +27,12 @@ task "invoice.send" {
   workers          = 4
   deadline         = "1h"
   retry {
-    limit      = 0
-    backoff    = "constant"
-    min        = "2s"
-    max        = "1m"
-    on         = ["failed", "lost"]
-    give_backs = 5
+    limit         = 0
+    backoff       = "constant"
+    min           = "2s"
+    max           = "1m"
+    on            = ["failed", "lost"]
+    max_deferrals = 5
   }
   check {
     timeout = "3s"
@@ -64,11 +64,11 @@ task "invoice.send" {
     max_heartbeat    = "1m"
     require_progress = true
     retry {
-      limit      = 5
-      backoff    = "constant"
-      min        = "3s"
-      max        = "9s"
-      give_backs = 7
+      limit         = 5
+      backoff       = "constant"
+      min           = "3s"
+      max           = "9s"
+      max_deferrals = 7
     }
     webhook {
       url             = "${env("BASE")}/undo/${task.data.invoice}"
@@ -91,12 +91,12 @@ task "video.resize" {
   workers   = 8
   deadline  = null
   retry {
-    limit      = 2
-    backoff    = "exponential"
-    min        = "1s"
-    max        = "5m"
-    on         = ["failed", "stalled", "timed_out", "lost"]
-    give_backs = 100
+    limit         = 2
+    backoff       = "exponential"
+    min           = "1s"
+    max           = "5m"
+    on            = ["failed", "stalled", "timed_out", "lost"]
+    max_deferrals = 100
   }
   check {
     timeout = "5s"
@@ -123,11 +123,11 @@ task "video.resize" {
     timeout   = "20s"
     heartbeat = null
     retry {
-      limit      = 2
-      backoff    = "exponential"
-      min        = "1s"
-      max        = "5m"
-      give_backs = 100
+      limit         = 2
+      backoff       = "exponential"
+      min           = "1s"
+      max           = "5m"
+      max_deferrals = 100
     }
     command {
       argv        = ["./restore.py", "${task.data.file}"]

@@ -28,7 +28,7 @@ WITH hit AS MATERIALIZED (
     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $8::integer[], $9::integer[], $10::boolean[], $11::text[],
                 $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[], $17::text[], $18::integer[],
                 $19::bigint[], $20::text[], $21::boolean[], $22::text[], $23::text[], $24::text[], $25::boolean[])
-        AS i (i_id, i_fence, next, next_attempt, next_give_backs, next_touched, verdict,
+        AS i (i_id, i_fence, next, next_attempt, next_deferrals, next_touched, verdict,
               next_error, next_result, next_output, started, keep, phase, ran_attempt,
               ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint, silent)
     CROSS JOIN LATERAL (
@@ -40,11 +40,11 @@ WITH hit AS MATERIALIZED (
 ), archived AS (
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+        created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
         outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
         batch_id, round, cause, rollback_payload)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_give_backs, next_touched, fence + 1, session, NULL, policy,
+        created_at, next_attempt, next_deferrals, next_touched, fence + 1, session, NULL, policy,
         CASE WHEN ($6::boolean[])[width_bucket(id, $2::bigint[])] THEN lease_until END,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
         CASE WHEN state = 'rollback_running' THEN result ELSE coalesce(nullif(next_result, '')::jsonb, result) END,
@@ -64,7 +64,7 @@ WITH hit AS MATERIALIZED (
                 now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond')
             ELSE now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond' END,
         attempt = ($8::integer[])[width_bucket(t.id, $2::bigint[])],
-        give_backs = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
+        deferrals = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
         touched = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
         outcome = coalesce(($11::text[])[width_bucket(t.id, $2::bigint[])], t.outcome),
         error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error

@@ -32,7 +32,7 @@ WITH bound AS MATERIALIZED (
 ){counted}
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
+    attempt, deferrals, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
     finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
@@ -73,7 +73,7 @@ func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Ad
 func isDone(r *poll.Settlement) bool {
 	n := &r.Next
 	return n.State == task.StateSucceeded && r.Outcome.Verdict == task.Succeeded && r.Phase == task.Run && r.Attempt == 1 &&
-		n.Attempt == 1 && n.GiveBacks == 0 && n.Touched && n.Reason == "" && r.Outcome.Error == "" && r.Outcome.Note == "" &&
+		n.Attempt == 1 && n.Deferrals == 0 && n.Touched && n.Reason == "" && r.Outcome.Error == "" && r.Outcome.Note == "" &&
 		r.Started >= 0 && !r.Silent && r.Notes.Empty()
 }
 

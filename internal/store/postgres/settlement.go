@@ -134,7 +134,7 @@ type settleColumns struct {
 	state               []string
 	delay               []int64 // microseconds
 	afterLease, keepDue []bool
-	attempt, giveBacks  []int32
+	attempt, deferrals  []int32
 	touched             []bool
 	outcome             []*string // nil: outcome and error stay
 	err                 []string
@@ -158,7 +158,7 @@ func settleArgs(session task.Session, rows []*poll.Settlement) []any {
 		c.notes.set(i, len(rows), &row.Notes)
 	}
 	return []any{
-		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.giveBacks, c.touched,
+		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.deferrals, c.touched,
 		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
 		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint, c.silent, c.cause,
 	}
@@ -173,7 +173,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	// A row that was given back before anything was tried keeps its place in the order.
 	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
 	c.attempt = append(c.attempt, int32(next.Attempt))
-	c.giveBacks = append(c.giveBacks, int32(next.GiveBacks))
+	c.deferrals = append(c.deferrals, int32(next.Deferrals))
 	c.touched = append(c.touched, next.Touched)
 	verdict, why, keep := r.Tells()
 	outcome := (*string)(&verdict)

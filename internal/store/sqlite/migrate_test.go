@@ -148,7 +148,7 @@ func TestRowsFromBeforeBatches(t *testing.T) {
 			table, columns, values = "task_archive", ", finished_at, claimed_at, priority, run_at, payload, created_at",
 				", '2026-11-20T08:00:01.000Z', '2026-11-20T08:00:00.000Z', 0, '2026-11-20T08:00:00.000Z', '{}', '2026-11-20T08:00:00.000Z'"
 		}
-		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, give_backs, touched, fence, session, claim, policy, outcome%s)
+		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, deferrals, touched, fence, session, claim, policy, outcome%s)
 			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash("a"))))
 	}
 	standing := func() (all []string) {

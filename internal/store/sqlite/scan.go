@@ -11,7 +11,7 @@ import (
 // What of task and task_archive a Task is read from, in the order of record.fields. What a claim writes itself it need
 // not read.
 const (
-	unclaimed = `id, fence, attempt, max_attempts, give_backs, touched, payload, result, labels, key, region, traceparent,
+	unclaimed = `id, fence, attempt, max_attempts, deferrals, touched, payload, result, labels, key, region, traceparent,
 	created_by, outcome, error, created_at, run_at, deadline, checkpoint, ` + rare
 	columns = unclaimed + ", type, state, priority, policy, claimed_at, lease_until, session"
 
@@ -32,7 +32,7 @@ type record struct {
 func (r *record) unclaimed() []any {
 	return append(make([]any, 0, 40),
 		numberOf[task.ID]{&r.ID}, numberOf[task.Fence]{&r.Fence}, numberOf[int]{&r.Attempt}, numberOf[int]{&r.MaxAttempts},
-		numberOf[int]{&r.GiveBacks}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
+		numberOf[int]{&r.Deferrals}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
 		textOf[string]{&r.Key}, textOf[string]{&r.Region}, textOf[string]{&r.Traceparent}, textOf[string]{&r.CreatedBy},
 		textOf[task.Verdict]{&r.outcome}, textOf[string]{&r.err}, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.Deadline},
 		jsonOf{&r.Checkpoint}, rareOf{&r.Task})

@@ -67,7 +67,7 @@ func (r *liveRig) calledOff(before *ops.Info, why, by string) {
 	require.NotNil(r.t, got.FinishedAt)
 	near(r.t, r.now(), *got.FinishedAt)
 	require.Equal(r.t, before.Attempt, got.Attempt)
-	require.Equal(r.t, before.GiveBacks, got.GiveBacks)
+	require.Equal(r.t, before.Deferrals, got.Deferrals)
 	require.Equal(r.t, before.Touched, got.Touched)
 	require.Equal(r.t, before.Session, got.Session)
 	require.Equal(r.t, before.Result, got.Result)
@@ -105,7 +105,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(moving())
 		end := retry(row, 0)
-		end.Next.GiveBacks, end.Outcome.Result, end.Notes = 2, raw(`{"page":4}`), said(`0.4`, "page 4", `4`)
+		end.Next.Deferrals, end.Outcome.Result, end.Notes = 2, raw(`{"page":4}`), said(`0.4`, "page 4", `4`)
 		r.settled(end)
 		before := r.get(row.ID)
 		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
@@ -130,7 +130,7 @@ func cancelUndone(t testing.TB, h Harness) {
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(beating())
 		end := retry(row, time.Hour)
-		end.Next.GiveBacks = 2
+		end.Next.Deferrals = 2
 		r.settled(end)
 		before := r.get(row.ID)
 		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
@@ -138,7 +138,7 @@ func cancelUndone(t testing.TB, h Harness) {
 		require.Equal(t, task.StateRollbackPending, got.State, way)
 		require.Equal(t, before.Fence+1, got.Fence, way)
 		require.Zero(t, got.Attempt, way)
-		require.Zero(t, got.GiveBacks, way)
+		require.Zero(t, got.Deferrals, way)
 		require.True(t, got.Touched, way)
 		require.Equal(t, task.Cancelled, got.Outcome, way)
 		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)

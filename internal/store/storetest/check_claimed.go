@@ -96,13 +96,13 @@ func claimAgain(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
 	failed := retry(row, 0)
-	failed.Next.GiveBacks = 3
+	failed.Next.Deferrals = 3
 	failed.Outcome.Result = json.RawMessage(`{"page":4}`)
 	r.settled(failed)
 	got := r.claim(want(kind, 1))
 	require.Len(t, got, 1)
 	require.Equal(t, 2, got[0].Attempt)
-	require.Equal(t, 3, got[0].GiveBacks)
+	require.Equal(t, 3, got[0].Deferrals)
 	require.True(t, got[0].Touched)
 	require.Equal(t, row.Fence+2, got[0].Fence, "one for the release, one for the claim")
 	require.Equal(t, &task.Previous{Outcome: task.Failed, Error: "it broke"}, got[0].Previous)

@@ -82,7 +82,7 @@ func completeWrites(t testing.TB, h Harness) {
 		require.Empty(t, got.Error, way)
 		require.JSONEq(t, `{"ok":true}`, string(got.Result), way)
 		require.Equal(t, 1, got.Attempt, way)
-		require.Zero(t, got.GiveBacks, way)
+		require.Zero(t, got.Deferrals, way)
 		require.True(t, got.Touched, way)
 		require.NotNil(t, got.FinishedAt, way)
 		near(t, r.now(), *got.FinishedAt)
@@ -137,7 +137,7 @@ func completeLater(t testing.TB, h Harness) {
 	for way, complete := range r.completions() {
 		row := r.heldUnder(beating())
 		first := retry(row, 0)
-		first.Next.GiveBacks = 3
+		first.Next.Deferrals = 3
 		r.settled(first)
 		row = r.claim(under(beating(), 1))[0]
 		r.Advance(t, time.Minute)
@@ -145,7 +145,7 @@ func completeLater(t testing.TB, h Harness) {
 		require.True(t, complete(row.ID, row.Fence, `{"ok":true}`), way)
 		got := r.get(row.ID)
 		require.Equal(t, 2, got.Attempt, way)
-		require.Zero(t, got.GiveBacks, way)
+		require.Zero(t, got.Deferrals, way)
 		require.Len(t, got.History, 2, way)
 		last := got.History[1]
 		require.Equal(t, row.Fence, last.Fence, way)

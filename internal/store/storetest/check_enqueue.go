@@ -88,7 +88,7 @@ func enqueueDefaults(t testing.TB, h Harness) {
 		require.Nil(t, got.Result, name)
 		require.Nil(t, got.Deadline, name)
 		require.Zero(t, got.Attempt, name)
-		require.Zero(t, got.GiveBacks, name)
+		require.Zero(t, got.Deferrals, name)
 		require.False(t, got.Touched, name)
 		require.Zero(t, got.Fence, name)
 		near(t, r.now(), got.CreatedAt)

@@ -273,7 +273,7 @@ func policies(t testing.TB, h Harness) {
 	full := task.Policy{
 		Timeout: time.Minute, Heartbeat: 10 * time.Second, Stop: 7 * time.Second, Check: time.Second, Deadline: time.Hour,
 		Retry: task.Retry{
-			Limit: 3, Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), GiveBacks: 100,
+			Limit: 3, Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), MaxDeferrals: 100,
 		},
 		Rollback: &task.Undo{
 			Timeout: time.Minute, Stop: time.Second, Retry: task.Retry{Backoff: task.Constant, Min: 1, Max: 2},

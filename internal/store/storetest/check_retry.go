@@ -49,7 +49,7 @@ func (r *opsRig) wasted(key string, s task.State) task.ID {
 	w.Deadline = 30 * time.Hour
 	row := r.claim(w)[0]
 	end := retry(row, 0)
-	end.Next.GiveBacks, end.Notes = 3, said(`0.4`, "page 4", `{"page":4}`)
+	end.Next.Deferrals, end.Notes = 3, said(`0.4`, "page 4", `{"page":4}`)
 	r.settled(end)
 	through, last := s, s
 	if s == task.StateRolledBack {
@@ -151,7 +151,7 @@ func retryPrevious(t testing.TB, h Harness) {
 		require.Equal(t, id, row.ID)
 		require.Equal(t, 1, row.Attempt)
 		require.Equal(t, 1, row.Round)
-		require.Zero(t, row.GiveBacks)
+		require.Zero(t, row.Deferrals)
 		require.Equal(t, before.Fence+2, row.Fence)
 		require.Equal(t, &task.Previous{Outcome: before.Outcome, Error: before.Error}, row.Previous)
 		require.Nil(t, row.Result)

@@ -43,7 +43,7 @@ func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why st
 	require.Equal(r.t, before.Fence+1, got.Fence, why)
 	require.Equal(r.t, cause, got.Cause, why)
 	require.Zero(r.t, got.Attempt, why)
-	require.Zero(r.t, got.GiveBacks, why)
+	require.Zero(r.t, got.Deferrals, why)
 	require.True(r.t, got.Touched, why)
 	require.Nil(r.t, got.FinishedAt, why)
 	require.Nil(r.t, got.CancelAsked, why)
@@ -198,7 +198,7 @@ func rollbackWaiting(t testing.TB, h Harness) {
 	for way, undo := range r.rollbacks() {
 		row := r.heldUnder(beating())
 		end := retry(row, time.Hour)
-		end.Next.GiveBacks, end.Outcome.Result = 2, raw(`{"page":4}`)
+		end.Next.Deferrals, end.Outcome.Result = 2, raw(`{"page":4}`)
 		r.settled(end)
 		before := r.get(row.ID)
 		r.did(became(task.StateRollbackPending), undo, row.ID, "alice")

@@ -40,7 +40,7 @@ func settleFinish(t testing.TB, h Harness) {
 	r.Advance(t, 2*time.Minute)
 	before := r.get(id)
 	done := finish(row)
-	done.Next.GiveBacks = 2
+	done.Next.Deferrals = 2
 	done.Outcome.Output = "line 1\nline 2\n"
 	r.settled(done)
 
@@ -57,7 +57,7 @@ func settleFinish(t testing.TB, h Harness) {
 	require.JSONEq(t, `{"ok":true}`, string(got.Result))
 	require.Equal(t, "line 1\nline 2\n", got.Output)
 	require.Equal(t, 1, got.Attempt)
-	require.Equal(t, 2, got.GiveBacks)
+	require.Equal(t, 2, got.Deferrals)
 	require.True(t, got.Touched)
 	sameDeclared(t, before, got)
 
@@ -106,7 +106,7 @@ func settleRelease(t testing.TB, h Harness) {
 	row := r.held()
 	before := r.get(row.ID)
 	end := retry(row, 5*time.Minute)
-	end.Next.GiveBacks, end.Next.Attempt = 4, 7
+	end.Next.Deferrals, end.Next.Attempt = 4, 7
 	r.settled(end)
 
 	got := r.get(row.ID)
@@ -114,7 +114,7 @@ func settleRelease(t testing.TB, h Harness) {
 	require.Equal(t, row.Fence+1, got.Fence)
 	require.Equal(t, r.session, got.Session, "the last holder stays, for repeats")
 	require.Equal(t, 7, got.Attempt)
-	require.Equal(t, 4, got.GiveBacks)
+	require.Equal(t, 4, got.Deferrals)
 	require.True(t, got.Touched)
 	require.Nil(t, got.ClaimedAt)
 	require.Nil(t, got.LeaseEnd)

@@ -267,7 +267,7 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 	e.Next = task.Transition{
 		State: next, Delay: delay(t, "delay"), AfterLease: rapid.Bool().Draw(t, "after lease"),
 		Attempt:   rapid.IntRange(0, h.attempt).Draw(t, "attempt"),
-		GiveBacks: rapid.IntRange(0, 2).Draw(t, "give-backs"), Touched: rapid.Bool().Draw(t, "touched"),
+		Deferrals: rapid.IntRange(0, 2).Draw(t, "deferrals"), Touched: rapid.Bool().Draw(t, "touched"),
 		Reason: rapid.SampledFrom([]string{"", "past its deadline"}).Draw(t, "reason"),
 	}
 	return e

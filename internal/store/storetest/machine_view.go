@@ -21,7 +21,7 @@ type view struct {
 	Payload, Result, Error, Output           string
 	Outcome                                  task.Verdict
 	Priority, Attempt, MaxAttempts           int
-	GiveBacks, Session                       int
+	Deferrals, Session                       int
 	Touched                                  bool
 	Fence                                    task.Fence
 	Due, Claimed, LeaseEnd, Deadline, Finish int
@@ -90,7 +90,7 @@ func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
 		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
 		State: i.State, Payload: oneWay(i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
-		GiveBacks: i.GiveBacks, Session: place(m.sessionPairs(), sessions, i.Session),
+		Deferrals: i.Deferrals, Session: place(m.sessionPairs(), sessions, i.Session),
 		Touched: i.Touched, Fence: i.Fence,
 		Due: halves(i.CreatedAt, i.RunAt), Claimed: halvesTo(i.CreatedAt, i.ClaimedAt),
 		LeaseEnd: halvesTo(i.CreatedAt, i.LeaseEnd), Deadline: halvesTo(i.CreatedAt, i.Deadline),
@@ -132,7 +132,7 @@ type taskView struct {
 	Type, Region, Key               string
 	State                           task.State
 	Fence, Ran                      task.Fence
-	Attempt, MaxAttempts, GiveBacks int
+	Attempt, MaxAttempts, Deferrals int
 	Touched                         bool
 	Payload, Result, Labels         string
 	Priority                        int
@@ -150,7 +150,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 	v := taskView{
 		Row:  place(m.tasks, ids, t.ID),
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
-		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, GiveBacks: t.GiveBacks, Touched: t.Touched,
+		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, Touched: t.Touched,
 		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
 		Policy: t.Policy, CancelAsked: t.CancelAsked, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),

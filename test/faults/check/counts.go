@@ -26,7 +26,7 @@ const AttemptsWithinLimit Name = "AttemptsWithinLimit"
 const GivenBackAreFree Name = "GivenBackAreFree"
 
 // defaultGiveBacks is how often in a row being asked to come later is free unless a type says otherwise.
-const defaultGiveBacks = task.DefaultGiveBacks
+const defaultGiveBacks = task.DefaultMaxDeferrals
 
 func attemptsCount(x *index, f *found) {
 	for _, s := range x.stories {
@@ -85,7 +85,7 @@ func (st *stretch) name() string {
 
 // freeOf is how often in a row the task may be asked to come later for free.
 func (x *index) freeOf(s *story) int {
-	switch n := x.h.Kinds[s.row.Type].GiveBacks; {
+	switch n := x.h.Kinds[s.row.Type].Deferrals; {
 	case n < 0:
 		return 0
 	case n == 0:
@@ -121,7 +121,7 @@ func (x *index) judgeNumbers(s *story, st *stretch, limit int, f *found) {
 type counter struct {
 	free      int // how often in a row being asked to come later does not count
 	attempt   int // that count
-	giveBacks int // in a row
+	deferrals int // in a row
 	last      task.Verdict
 }
 
@@ -132,12 +132,12 @@ func (c *counter) after(v task.Verdict) {
 	case task.Undelivered, task.Drained:
 		return
 	case task.Deferred, task.Superseded:
-		c.giveBacks++
-		if c.giveBacks <= c.free {
+		c.deferrals++
+		if c.deferrals <= c.free {
 			return
 		}
 	default:
-		c.giveBacks = 0
+		c.deferrals = 0
 	}
 	c.attempt++
 }

@@ -220,7 +220,7 @@ func TestAttemptsCount(t *testing.T) {
 	}
 	kindOf := func(m *maker) {
 		k := m.Kinds[plain]
-		k.GiveBacks = 2
+		k.Deferrals = 2
 		m.Kinds[plain] = k
 	}
 	play(t, []scene{
@@ -247,7 +247,7 @@ func TestAttemptsCount(t *testing.T) {
 		}},
 		{"never free", "", func(m *maker) {
 			k := m.Kinds[plain]
-			k.GiveBacks = -1
+			k.Deferrals = -1
 			m.Kinds[plain] = k
 			m.row(1, plain, "succeeded", 4, 2)
 			m.try(1, a1, 1, 1, 1).end(2, "deferred")

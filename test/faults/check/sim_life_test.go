@@ -47,7 +47,7 @@ func (g *sim) begin(sc script) *life {
 		g: g, script: sc, kind: k, now: sc.from,
 		policy: task.Policy{
 			Timeout: k.Timeout, Heartbeat: k.Heartbeat, Stop: k.Stop,
-			Retry: task.Retry{Limit: 4, Backoff: task.Constant, Min: time.Second, Max: time.Second, On: task.DefaultOn(), GiveBacks: 2},
+			Retry: task.Retry{Limit: 4, Backoff: task.Constant, Min: time.Second, Max: time.Second, On: task.DefaultOn(), MaxDeferrals: 2},
 		},
 		row: task.Task{ID: task.ID(g.nextID), State: task.StatePending},
 	}
@@ -104,7 +104,7 @@ func (l *life) callOff() {
 
 // toUndo has the row be rolled back.
 func (l *life) toUndo() {
-	l.row.State, l.row.Attempt, l.row.GiveBacks, l.ended = task.StateRollbackPending, 0, 0, 0
+	l.row.State, l.row.Attempt, l.row.Deferrals, l.ended = task.StateRollbackPending, 0, 0, 0
 	l.now = max(l.now, l.lease)
 }
 
@@ -115,7 +115,7 @@ func (l *life) operate(verb string) {
 	switch state := l.row.State; {
 	case verb == "retry" && (state == task.StateFailed || state == task.StateCancelled || state == task.StateRolledBack):
 		l.row.Fence++
-		l.row.State, l.row.Attempt, l.row.GiveBacks, l.ended = task.StatePending, 0, 0, 0
+		l.row.State, l.row.Attempt, l.row.Deferrals, l.ended = task.StatePending, 0, 0, 0
 		l.row.Round++
 		l.row.Touched = l.row.Touched && state != task.StateRolledBack
 		l.result = nil
@@ -251,7 +251,7 @@ func (l *life) settle(o task.Outcome, ran task.Fence, tell bool) {
 	if phase == task.Run && next.State.Phase() == task.Rollback {
 		l.ended = 0
 	}
-	l.row.State, l.row.Attempt, l.row.GiveBacks, l.row.Touched = next.State, next.Attempt, next.GiveBacks, next.Touched
+	l.row.State, l.row.Attempt, l.row.Deferrals, l.row.Touched = next.State, next.Attempt, next.Deferrals, next.Touched
 	l.row.Fence++
 	l.outcome, l.reason = o.Verdict, next.Reason
 	l.now += next.Delay

@@ -59,7 +59,7 @@ func simulate(t *rapid.T, rough bool) *sim {
 	m := newMaker()
 	m.Events = nil
 	for name, k := range m.Kinds {
-		k.GiveBacks = 2
+		k.Deferrals = 2
 		m.Kinds[name] = k
 	}
 	g := &sim{maker: m, t: t, agents: map[string]*simAgent{}}

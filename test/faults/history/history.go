@@ -108,7 +108,7 @@ type Row struct {
 	State       string
 	Attempt     int
 	MaxAttempts int // its own, 0: the type's
-	GiveBacks   int
+	Deferrals   int
 	Fence       int64
 	Outcome     string
 	Error       string
@@ -179,7 +179,7 @@ type Kind struct {
 	Limit int           // how many attempts of a rollback may count
 
 	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
-	GiveBacks int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
+	Deferrals int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
 }
 
 // How effects are guarded.

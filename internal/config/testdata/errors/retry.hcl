@@ -5,7 +5,7 @@ task "a" {
     min        = "10m"
     max        = "5m"
     on         = ["failed", "rejected"]
-    give_backs = "many"
+    max_deferrals = "many"
     jitter     = true
   }
   retry {

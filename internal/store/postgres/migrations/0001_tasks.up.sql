@@ -18,7 +18,7 @@ CREATE TABLE {schema}.task (
     claimed_at   timestamptz,
     deadline     timestamptz,
     attempt      integer NOT NULL DEFAULT 0,
-    give_backs   integer NOT NULL DEFAULT 0,
+    deferrals   integer NOT NULL DEFAULT 0,
     max_attempts integer
                  CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
     priority     smallint NOT NULL DEFAULT 0
@@ -86,7 +86,7 @@ CREATE TABLE {schema}.task_archive (
     started_at   timestamptz,
     deadline     timestamptz,
     attempt      integer NOT NULL,
-    give_backs   integer NOT NULL,
+    deferrals   integer NOT NULL,
     max_attempts integer,
     priority     smallint NOT NULL,
     touched      boolean NOT NULL,
@@ -157,13 +157,13 @@ CREATE TABLE {schema}.policy (
 
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at
     FROM {schema}.task_archive;
 

@@ -17,14 +17,14 @@ ALTER TABLE {schema}.task_archive
 
 CREATE OR REPLACE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
            coalesce(detached, false) AS detached
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
            cancel_by, false
     FROM {schema}.task_archive;
@@ -240,10 +240,10 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, give_backs, touched, fence, session, policy, claimed_at, deadline, outcome, error, result,
+        created_at, attempt, deferrals, touched, fence, session, policy, claimed_at, deadline, outcome, error, result,
         started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.give_backs, t.touched, t.fence, t.session, t.policy,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.touched, t.fence, t.session, t.policy,
         t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by, t.message,
         t.progress, t.checkpoint);
 END
@@ -288,7 +288,7 @@ BEGIN
     t.outcome := 'succeeded';
     t.error := NULL;
     t.result := coalesce(new_result, t.result);
-    t.give_backs := 0;
+    t.deferrals := 0;
     t.touched := true;
     PERFORM {schema}.bury(t, t.claimed_at);
     RETURN 'applied';
@@ -345,7 +345,7 @@ BEGIN
         || coalesce(', by ' || who, '');
     IF t.touched AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
         UPDATE {schema}.task AS r SET
-            state = 'rollback_pending', attempt = 0, give_backs = 0, run_at = clock_timestamp(), fence = r.fence + 1,
+            state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = clock_timestamp(), fence = r.fence + 1,
             outcome = t.outcome, error = t.error
         WHERE r.id = cancel.id;
         PERFORM pg_notify({channel_literal}, '');

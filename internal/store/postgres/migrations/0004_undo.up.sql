@@ -62,11 +62,11 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, give_backs, touched, fence, session, policy, lease_until, claimed_at, deadline, outcome, error,
+        created_at, attempt, deferrals, touched, fence, session, policy, lease_until, claimed_at, deadline, outcome, error,
         result, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause,
         rollback_payload)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.give_backs, t.touched, t.fence, t.session, t.policy,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.touched, t.fence, t.session, t.policy,
         t.lease_until, t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by,
         t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload);
 END
@@ -138,7 +138,7 @@ BEGIN
     t.fence := t.fence + 1;
     t.outcome := 'succeeded';
     t.error := NULL;
-    t.give_backs := 0;
+    t.deferrals := 0;
     t.touched := true;
     t.lease_until := NULL;
     PERFORM {schema}.bury(t, t.claimed_at), {schema}.count_step(t.batch_id, was, t.state, false, true);
@@ -159,7 +159,7 @@ BEGIN
         || coalesce(', by ' || who, '');
     IF t.touched AND can THEN
         UPDATE {schema}.task AS r SET
-            state = 'rollback_pending', attempt = 0, give_backs = 0, run_at = greatest(clock_timestamp(), r.lease_until),
+            state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(clock_timestamp(), r.lease_until),
             fence = r.fence + 1, outcome = t.outcome, error = t.error, cause = 'cancelled'
         WHERE r.id = t.id;
         PERFORM {schema}.count_step(t.batch_id, was, 'rollback_pending', false, false);

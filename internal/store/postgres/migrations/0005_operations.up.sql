@@ -217,16 +217,16 @@ BEGIN
     ), buried AS (
         INSERT INTO {schema}.task_archive (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, attempt, give_backs, touched, fence, session, policy, lease_until, deadline, outcome, error, result,
+            created_at, attempt, deferrals, touched, fence, session, policy, lease_until, deadline, outcome, error, result,
             finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause, rollback_payload)
         SELECT id, type, 'cancelled', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, attempt, give_backs, touched, fence + 1, session, policy, lease_until, deadline, 'cancelled', why,
+            created_at, attempt, deferrals, touched, fence + 1, session, policy, lease_until, deadline, 'cancelled', why,
             result, ended, ended, format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.who), ''),
             message, progress, checkpoint, batch_id, round, cause, rollback_payload
         FROM hit WHERE NOT hit.undo
     ), undone AS (
         UPDATE {schema}.task AS t SET
-            state = 'rollback_pending', attempt = 0, give_backs = 0, run_at = greatest(ended, t.lease_until),
+            state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
             fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled',
             error = 'cancelled while it waited, by ' || format('batch %s', o.batch_id)
                 || coalesce(format(' (%s by %s)', o.verb, o.who), '')

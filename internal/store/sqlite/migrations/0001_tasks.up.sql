@@ -41,7 +41,7 @@ CREATE TABLE task (
                      AND strftime('%Y-%m-%dT%H:%M:%fZ', created_at, '+0 days') IS created_at),
 
     attempt      INTEGER NOT NULL DEFAULT 0,
-    give_backs   INTEGER NOT NULL DEFAULT 0,
+    deferrals   INTEGER NOT NULL DEFAULT 0,
     touched      INTEGER NOT NULL DEFAULT 0,
     fence        INTEGER NOT NULL DEFAULT 0,
     session      INTEGER,
@@ -84,7 +84,7 @@ CREATE TABLE task_archive (
     max_attempts INTEGER,
     created_at   TEXT NOT NULL,
     attempt      INTEGER NOT NULL,
-    give_backs   INTEGER NOT NULL,
+    deferrals   INTEGER NOT NULL,
     touched      INTEGER NOT NULL,
     fence        INTEGER NOT NULL,
     session      INTEGER,
@@ -171,12 +171,12 @@ END;
 
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at
     FROM task_archive;
 

@@ -26,13 +26,13 @@ INSERT INTO secret (id, key) VALUES (1, randomblob(32));
 DROP VIEW tasks;
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, 0
     FROM task_archive;
@@ -94,7 +94,7 @@ BEGIN
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-           state, fence, attempt, give_backs, touched, outcome, result, started_at, finished_at)
+           state, fence, attempt, deferrals, touched, outcome, result, started_at, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
@@ -176,7 +176,7 @@ BEGIN
     UPDATE sign SET asked = asked + 1 WHERE changes() > 0; -- rows that the statement before has changed
 
     -- What was started and waits for its next attempt is undone, if it can be; its type's rollback counts from nought.
-    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, give_backs = 0,
+    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0,
         run_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || nullif(CAST(NEW.by AS TEXT), ''), '')
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND touched
@@ -185,10 +185,10 @@ BEGIN
 
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, give_backs,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
            touched, result, state, fence, outcome, error, cancel_asked, cancel_by, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, give_backs,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
            touched, result, 'cancelled', fence + 1, 'cancelled',
            iif(touched, 'cancelled while it waited', 'cancelled before it started') ||
                ifnull(', by ' || nullif(CAST(NEW.by AS TEXT), ''), ''),

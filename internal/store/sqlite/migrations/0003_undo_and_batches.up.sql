@@ -145,14 +145,14 @@ DROP VIEW tasks;
 
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, give_backs, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, 0,
            batch_id, rollback_payload, cause, round
@@ -221,7 +221,7 @@ BEGIN
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
-           state, fence, attempt, give_backs, touched, outcome, result, started_at, finished_at)
+           state, fence, attempt, deferrals, touched, outcome, result, started_at, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
@@ -247,7 +247,7 @@ CREATE VIEW call_off AS SELECT id, cancel_by AS by, 0 AS undo FROM task;
 
 CREATE TRIGGER call_off_insert INSTEAD OF INSERT ON call_off
 BEGIN
-    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, give_backs = 0, cause = 'cancelled',
+    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
         run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND touched
@@ -259,11 +259,11 @@ BEGIN
 
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, give_backs,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
            touched, result, batch_id, rollback_payload, round, state, fence, outcome, error, cancel_asked, cancel_by,
            finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, give_backs,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
            touched, result, batch_id, rollback_payload, round, 'cancelled', fence + 1, 'cancelled',
            iif(touched, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
@@ -281,7 +281,7 @@ CREATE VIEW bring_back AS SELECT id, '' AS verb, run_at FROM task_archive;
 CREATE TRIGGER bring_back_insert INSTEAD OF INSERT ON bring_back
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
-                      give_backs, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
+                      deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
                       lease_until, run_at, state, touched, deadline, cause, round, result, progress, message)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,

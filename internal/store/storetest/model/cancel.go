@@ -46,7 +46,7 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	r.Fence++
 	if r.Touched && can {
 		r.State, r.Cause = task.StateRollbackPending, task.Cancelled
-		r.Attempt, r.GiveBacks, r.RunAt = 0, 0, now
+		r.Attempt, r.Deferrals, r.RunAt = 0, 0, now
 		if r.LeaseEnd.After(now) {
 			r.RunAt = r.LeaseEnd
 		}

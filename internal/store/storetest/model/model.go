@@ -62,7 +62,7 @@ type Row struct {
 	UndoPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 
 	Attempt   int
-	GiveBacks int
+	Deferrals int
 	Touched   bool
 	Fence     task.Fence
 	Session   task.Session // the last holder, also once it holds the row no longer; the state tells that
@@ -178,7 +178,7 @@ func inOrder(rows []*Row) {
 func (r *Row) task() task.Task {
 	t := task.Task{
 		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, GiveBacks: r.GiveBacks, Touched: r.Touched,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, Touched: r.Touched,
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,

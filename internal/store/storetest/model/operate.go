@@ -116,7 +116,7 @@ func (s *Store) bringBack(r *Row) {
 	delete(s.archive, r.ID)
 	s.live[r.ID] = r
 	r.Fence++
-	r.Attempt, r.GiveBacks = 0, 0
+	r.Attempt, r.Deferrals = 0, 0
 	r.ClaimedAt, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}
 	r.CancelAsked, r.CancelBy, r.Output, r.Claim = time.Time{}, "", "", 0
 }

@@ -113,7 +113,7 @@ func (r *Row) end(e poll.Settlement) {
 	}
 	r.State = e.Next.State
 	r.Fence++
-	r.Attempt, r.GiveBacks, r.Touched = e.Next.Attempt, e.Next.GiveBacks, e.Next.Touched
+	r.Attempt, r.Deferrals, r.Touched = e.Next.Attempt, e.Next.Deferrals, e.Next.Touched
 	if verdict, why, keep := e.Tells(); !keep {
 		r.Outcome, r.Error = verdict, why
 	}
