@@ -23,7 +23,7 @@ func parameters() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
 		"application_name":                    "leasehold",
-		"search_path":                         "pg_catalog", // every name of ours is qualified; nobody else's is found
+		"search_path":                         searchPath,
 		"statement_timeout":                   ms(statementTimeout),
 		"idle_in_transaction_session_timeout": ms(4 * statementTimeout),
 		"synchronous_commit":                  "on", // a claim lost in a crash would hand its fence out twice
@@ -34,6 +34,10 @@ func parameters() map[string]string {
 		"jit":               "off",
 	}
 }
+
+// searchPath is that of all our connections. Every name of ours is qualified, and nobody else's is to be found; pg_temp,
+// which is searched first where it is not named, comes last.
+const searchPath = "pg_catalog, pg_temp"
 
 // connector makes connections, for the pool and for listening.
 type connector struct {
@@ -51,7 +55,8 @@ func newConnector(url string, log *slog.Logger) (*connector, error) {
 	c := &connector{config: config, ours: map[string]string{}, log: log}
 	conn := config.ConnConfig
 	for name, value := range parameters() {
-		if _, set := conn.RuntimeParams[name]; !set {
+		// A path in the URL is meant for the application whose URL it is.
+		if _, set := conn.RuntimeParams[name]; !set || name == "search_path" {
 			c.ours[name] = value
 		}
 	}
@@ -108,8 +113,8 @@ func (c *connector) goPlain(err error) bool {
 		return false
 	}
 	if !c.plain.Swap(true) {
-		c.log.Warn("the server refuses our settings, going on without: give the role a statement_timeout of 10s",
-			"err", err)
+		c.log.Warn("the server refuses our settings, going on without: give the role a statement_timeout of 10s and a "+
+			"search_path of pg_catalog, pg_temp (ALTER ROLE … SET …)", "err", err)
 	}
 	return true
 }

@@ -35,6 +35,9 @@ const (
 	createBook = `CREATE TABLE IF NOT EXISTS {schema}.schema_version (
     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
 )`
+	// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
+	// steps name without a schema is pg_catalog's.
+	pinPath    = `SET LOCAL search_path = ` + searchPath
 	recordStep = `INSERT INTO {schema}.schema_version (version, name) VALUES (%d, %s)`
 )
 
@@ -172,7 +175,7 @@ func (m migrator) SQL(from int) (string, error) {
 		return "", fmt.Errorf("version %d is not within 0..%d", from, len(all))
 	}
 	var b strings.Builder
-	b.WriteString("BEGIN;\n")
+	b.WriteString("BEGIN;\n" + pinPath + ";\n")
 	if from == 0 {
 		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n" + createBook + ";\n"))
 	}
@@ -197,7 +200,7 @@ func (m migrator) change(ctx context.Context, what string, f func(pgx.Tx, []step
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			// A step may take longer than a statement of the hot path, and so may the wait for another's.
 			limit := fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(migrateTimeout.Seconds()))
-			if _, err := tx.Exec(ctx, limit); err != nil {
+			if _, err := tx.Exec(ctx, limit+"; "+pinPath); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", m.s.schema.lock()); err != nil {

@@ -51,14 +51,15 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.gone(bigint, bigint) FROM PUBLIC;
 
--- These two are called by functions of ours only, whose search_path is pinned; without one of their own they become
--- part of the statements that call them.
+-- These two have no search_path of their own, so that they become part of the statements that call them: all that they
+-- name stands with its schema.
 
 -- About how long a document is without the spaces that jsonb writes.
 CREATE FUNCTION {schema}.length_of(document jsonb) RETURNS integer
     LANGUAGE sql IMMUTABLE AS
 $leasehold$
-    SELECT octet_length(replace(replace(document::text, '": ', '":'), ', ', ','))
+    SELECT pg_catalog.octet_length(pg_catalog.replace(
+        pg_catalog.replace(document::pg_catalog.text, '": ', '":'), ', ', ','))
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.length_of(jsonb) FROM PUBLIC;
 
@@ -66,7 +67,9 @@ REVOKE ALL ON FUNCTION {schema}.length_of(jsonb) FROM PUBLIC;
 CREATE FUNCTION {schema}.length_in(policy jsonb, name text) RETURNS interval
     LANGUAGE sql IMMUTABLE AS
 $leasehold$
-    SELECT nullif((policy ->> name)::bigint, 0) / 1000 * interval '1 microsecond'
+    SELECT CASE WHEN (policy OPERATOR(pg_catalog.->>) name)::bigint OPERATOR(pg_catalog.<>) 0 THEN
+        ((policy OPERATOR(pg_catalog.->>) name)::bigint OPERATOR(pg_catalog./) 1000)
+            OPERATOR(pg_catalog.*) interval '1 microsecond' END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.length_in(jsonb, text) FROM PUBLIC;
 

@@ -236,14 +236,17 @@ REVOKE ALL ON FUNCTION {schema}.admit(bigint) FROM PUBLIC;
 
 -- NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while some agent is idle.
 -- Rows of batches are counted here, but not those that come back from the archive. A search_path of its own would have to
--- be set for each insert, which takes a good part of all its time: so whatever could be looked up there, operators too, is named with its schema.
+-- be set for each insert, which takes a good part of all its time. So whatever could be looked up there is named with its
+-- schema: tables, functions, operators, and types, which are looked up in the caller's pg_temp first. A type that is a
+-- keyword (boolean, bigint) is always that of pg_catalog; record is none.
 CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER AS
 $leasehold$
 DECLARE
     idle    boolean;
     batched boolean;
-    rows_of record;
+    one     bigint;
+    n       bigint;
 BEGIN
     SELECT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until OPERATOR(pg_catalog.>) pg_catalog.now()),
         EXISTS (SELECT FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0)
@@ -252,13 +255,13 @@ BEGIN
         PERFORM pg_catalog.pg_notify({channel_literal}, '');
     END IF;
     IF batched THEN
-        FOR rows_of IN
-            SELECT i.batch_id, pg_catalog.count(*) AS n FROM inserted AS i
+        FOR one, n IN
+            SELECT i.batch_id, pg_catalog.count(*) FROM inserted AS i
             WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0
             GROUP BY i.batch_id ORDER BY i.batch_id
         LOOP
-            PERFORM {schema}.admit(rows_of.batch_id);
-            INSERT INTO {schema}.batch_delta (batch_id, total) VALUES (rows_of.batch_id, rows_of.n);
+            PERFORM {schema}.admit(one);
+            INSERT INTO {schema}.batch_delta (batch_id, total) VALUES (one, n);
         END LOOP;
     END IF;
     RETURN NULL;
@@ -293,8 +296,8 @@ CREATE FUNCTION {schema}.may_start(batch bigint, n bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS
 $leasehold$
 BEGIN
-    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared({class}, (batch % 2147483647)::pg_catalog.int4)
-        OR EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = batch AND b.stopping) THEN
+    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared({class}, (batch OPERATOR(pg_catalog.%) 2147483647)::pg_catalog.int4)
+        OR EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id OPERATOR(pg_catalog.=) batch AND b.stopping) THEN
         RETURN false;
     END IF;
     INSERT INTO {schema}.batch_delta (batch_id, running) VALUES (batch, n);
