@@ -121,8 +121,8 @@ func TestACancelWaitsForClaimsInFlight(t *testing.T) {
 			cancelled = time.Now()
 			done <- err
 		}()
-		const waiting = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND NOT granted
-			AND objid = $1 AND objsubid = 2`
+		const waiting = `SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND NOT granted
+			AND relation = to_regclass('SCHEMA.batch_gate_' || $1::bigint % 8)`
 		for end := time.Now().Add(soon); a.number(t, waiting, int64(id)) == 0; {
 			require.True(t, time.Now().Before(end), "it does not wait")
 			require.Empty(t, done, "it does not wait")

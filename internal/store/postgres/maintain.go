@@ -18,11 +18,15 @@ const forgetStep = 5000
 // Day tables of the archive, attached or not. A table that is not attached was being removed when somebody's agent
 // ended: removal goes on from there.
 const dayTablesSQL = `
-SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false), c.reltuples, now()
+SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false), c.reltuples,
+    pg_catalog.pg_has_role(c.relowner, 'USAGE'), now()
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_inherits AS i ON i.inhrelid = c.oid
 WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relname ~ '^task_archive_[0-9]{8}$'
 ORDER BY c.relname`
+
+// removalSQL takes the lock under which days are removed; partitions can be made meanwhile.
+const removalSQL = `LOCK TABLE {schema}.removal IN SHARE ROW EXCLUSIVE MODE NOWAIT`
 
 const (
 	// Nobody waits for a detach, and it waits for everybody: where that takes longer than a statement may, it stays
@@ -30,8 +34,11 @@ const (
 	detachSQL   = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s CONCURRENTLY`
 	finalizeSQL = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s FINALIZE`
 	dropSQL     = `DROP TABLE IF EXISTS {schema}.%s`
-	countSQL    = `SELECT count(*) FROM {schema}.%s`
-	forgetSQL   = `
+	// For agents that do not own the schema.
+	detachAsOwnerSQL = `SELECT {schema}.detach_partition($1::date)`
+	dropAsOwnerSQL   = `SELECT {schema}.drop_partition($1::date)`
+	countSQL         = `SELECT count(*) FROM {schema}.%s`
+	forgetSQL        = `
 WITH step AS MATERIALIZED (
     SELECT id FROM {schema}.%s WHERE id > $1 ORDER BY id LIMIT $2
 ), gone AS (
@@ -54,6 +61,7 @@ type dayTable struct {
 	day               time.Time
 	attached, pending bool
 	rows              float32 // the planner's estimate; < 0: not known
+	owned             bool    // by the agent's role
 }
 
 // Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
@@ -116,23 +124,27 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 		defer cancel()
 		_ = conn.Close(closing) // it is closed in any case
 	}()
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var mine bool
-		// One above the key of the schema's changes: partitions can be made meanwhile.
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", s.schema.lock()+1).Scan(&mine); err != nil {
-			return err
-		}
-		if !mine {
-			return nil
-		}
-		// This comes last: until a next statement the portal of a SELECT keeps its snapshot, and FINALIZE would wait
-		// for that.
+	another := false
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		limit := fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = '%ds'", int(maintainTimeout.Seconds()))
 		if _, err := tx.Exec(ctx, limit); err != nil {
 			return err
 		}
+		// This takes neither a snapshot, for which FINALIZE would wait, nor a transaction id, for which vacuum would.
+		_, err := tx.Exec(ctx, s.schema.fill(removalSQL))
+		if code(err) == codeNoLock {
+			another = true
+			return err
+		}
+		if err != nil {
+			return err
+		}
 		return f(ctx)
 	})
+	if another {
+		return nil
+	}
+	return err
 }
 
 func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Duration) ([]dayTable, error) {
@@ -143,7 +155,7 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 	var old []dayTable
 	var t dayTable
 	var now time.Time
-	_, err = pgx.ForEachRow(rows, []any{&t.name, &t.attached, &t.pending, &t.rows, &now}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&t.name, &t.attached, &t.pending, &t.rows, &t.owned, &now}, func() error {
 		t.day, err = time.Parse("task_archive_20060102", t.name)
 		if err != nil {
 			return nil //nolint:nilerr // eight digits that are no day are not ours
@@ -161,9 +173,13 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 // retire takes a day out of the archive, with the history of its tasks; where a batch needs it, only the tasks that belong to
 // none. Each step is a call of its own.
 func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
-	exec := func(what, text string) error {
-		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, fmt.Sprintf(s.schema.fill(text), t.name))
+	exec := func(what, owned, asOwner string) error {
+		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			if t.owned {
+				_, err = conn.Exec(ctx, fmt.Sprintf(s.schema.fill(owned), t.name))
+			} else {
+				_, err = conn.Exec(ctx, s.schema.fill(asOwner), t.day)
+			}
 			return err
 		})
 	}
@@ -179,9 +195,9 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	}
 	switch {
 	case t.pending:
-		err = exec("finish detaching", finalizeSQL)
+		err = exec("finish detaching", finalizeSQL, detachAsOwnerSQL)
 	case t.attached:
-		err = exec("detach", detachSQL)
+		err = exec("detach", detachSQL, detachAsOwnerSQL)
 	}
 	if err != nil {
 		return 0, err
@@ -189,7 +205,7 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	if err := s.forget(ctx, t); err != nil {
 		return 0, err
 	}
-	if err := exec("drop", dropSQL); err != nil {
+	if err := exec("drop", dropSQL, dropAsOwnerSQL); err != nil {
 		return 0, err
 	}
 	return removed, nil

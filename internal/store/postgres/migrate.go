@@ -37,7 +37,9 @@ const (
 )`
 	// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
 	// steps name without a schema is pg_catalog's.
-	pinPath    = `SET LOCAL search_path = ` + searchPath
+	pinPath = `SET LOCAL search_path = ` + searchPath
+	// No advisory lock: any role that may connect could hold that. Reading the version does not wait for this one.
+	lockBook   = `LOCK TABLE {schema}.schema_version IN SHARE ROW EXCLUSIVE MODE`
 	recordStep = `INSERT INTO {schema}.schema_version (version, name) VALUES (%d, %s)`
 )
 
@@ -67,14 +69,29 @@ func steps(sc schema) ([]step, error) {
 	return all, nil
 }
 
-// Up brings the schema to the binary's version in one transaction. Others that do the same wait for it, and find it
-// done.
+// Up brings the schema to the binary's version in one transaction. It takes no lock where there is nothing to do. Others that
+// do the same wait for it, and find it done.
 func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
-	var applied []store.Migration
-	err := m.change(ctx, "migrate up", func(tx pgx.Tx, all []step) error {
-		if err := m.prepare(ctx, tx); err != nil {
-			return err
+	for again := 0; ; again++ {
+		applied, err := m.up(ctx)
+		// Who came first has made the schema, or its book, and with that everything else.
+		if c := code(err); again < 10 && (c == codeUnique || c == codeSchema || c == codeTable) {
+			continue
 		}
+		return applied, err
+	}
+}
+
+func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
+	var applied []store.Migration
+	look := func(ctx context.Context, q querier, all []step) (bool, error) {
+		have, _, err := version(ctx, q, m.s.schema)
+		if err == nil && have > len(all) {
+			err = &store.SchemaError{Have: have, Want: len(all)}
+		}
+		return have < len(all), err
+	}
+	err := m.change(ctx, "migrate up", look, func(tx pgx.Tx, all []step) error {
 		have, _, err := version(ctx, tx, m.s.schema)
 		if err != nil {
 			return err
@@ -95,19 +112,31 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 		}
 		return nil
 	})
-	return applied, err
+	if err != nil {
+		return nil, err
+	}
+	return applied, nil
 }
+
+var errNothing = errors.New("there is nothing to take back")
 
 // Down takes back the newest step, unless a session is present.
 func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 	var gone store.Migration
-	err := m.change(ctx, "migrate down", func(tx pgx.Tx, all []step) error {
+	look := func(ctx context.Context, q querier, _ []step) (bool, error) {
+		have, _, err := version(ctx, q, m.s.schema)
+		if err == nil && have == 0 {
+			err = errNothing
+		}
+		return true, err
+	}
+	err := m.change(ctx, "migrate down", look, func(tx pgx.Tx, all []step) error {
 		have, at, err := version(ctx, tx, m.s.schema)
 		switch {
 		case err != nil:
 			return err
 		case have == 0:
-			return errors.New("there is nothing to take back")
+			return errNothing
 		case have > len(all):
 			return &store.SchemaError{Have: have, Want: len(all)}
 		}
@@ -175,10 +204,11 @@ func (m migrator) SQL(from int) (string, error) {
 		return "", fmt.Errorf("version %d is not within 0..%d", from, len(all))
 	}
 	var b strings.Builder
-	b.WriteString("BEGIN;\n" + pinPath + ";\n")
+	b.WriteString("BEGIN;\n" + pinPath + ";\n" + lockTimeout(m.s.waits.step) + ";\n")
 	if from == 0 {
 		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n" + createBook + ";\n"))
 	}
+	b.WriteString(m.s.schema.fill(lockBook + ";\n"))
 	for _, st := range all[from:] {
 		fmt.Fprintf(&b, "\n-- version %d: %s\n%s\n%s;\n", st.Version, st.Name, strings.TrimSpace(st.up), m.record(st))
 	}
@@ -190,35 +220,59 @@ func (m migrator) record(st step) string {
 	return fmt.Sprintf(m.s.schema.fill(recordStep), st.Version, quoteLiteral(st.Name))
 }
 
-// change runs f in a transaction that is the only one to change the schema.
-func (m migrator) change(ctx context.Context, what string, f func(pgx.Tx, []step) error) error {
+// change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
+// that there is nothing to do. Each wait for a lock has a bound, and its error says who held it.
+func (m migrator) change(
+	ctx context.Context, what string, look func(context.Context, querier, []step) (bool, error), f func(pgx.Tx, []step) error,
+) error {
 	all, err := steps(m.s.schema)
 	if err != nil {
 		return err
 	}
-	return m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
+	err = m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
+		if need, err := look(ctx, c, all); err != nil || !need {
+			return err
+		}
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			// A step may take longer than a statement of the hot path, and so may the wait for another's.
-			limit := fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(migrateTimeout.Seconds()))
-			if _, err := tx.Exec(ctx, limit+"; "+pinPath); err != nil {
+			var pid uint32
+			if err := tx.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", m.s.schema.lock()); err != nil {
-				return err
-			}
-			return f(tx, all)
+			return m.s.naming(ctx, pid, func() error {
+				if err := m.alone(ctx, tx); err != nil {
+					return err
+				}
+				return f(tx, all)
+			})
 		})
 	})
+	return m.explain(ctx, err)
 }
 
-// prepare makes the schema and the book of versions where they are not there yet. CREATE SCHEMA IF NOT EXISTS asks for
-// the right to create it even where it exists.
+// alone makes the schema and the book of versions where they are not there yet, and locks the book: of those that make
+// either at once one does, and the others wait for it and fail.
+func (m migrator) alone(ctx context.Context, tx pgx.Tx) error {
+	// A step may take longer than a statement of the hot path.
+	limit := fmt.Sprintf("SET LOCAL statement_timeout = '%ds'", int(migrateTimeout.Seconds()))
+	if _, err := tx.Exec(ctx, limit+"; "+pinPath+"; "+lockTimeout(m.s.waits.schema)); err != nil {
+		return err
+	}
+	if err := m.prepare(ctx, tx); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, m.s.schema.fill(lockBook)+"; "+lockTimeout(m.s.waits.step))
+	return err
+}
+
+// prepare makes the schema and the book of versions where they are not there yet. CREATE … IF NOT EXISTS asks for the right
+// to create it even where it exists.
 func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
-	var there bool
+	var there, book bool
 	const look = `SELECT current_setting('server_version_num')::int,
-    EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)`
-	if err := tx.QueryRow(ctx, look, string(m.s.schema)).Scan(&server, &there); err != nil {
+    EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1), to_regclass($2) IS NOT NULL`
+	name := m.s.schema.fill("{schema}.schema_version")
+	if err := tx.QueryRow(ctx, look, string(m.s.schema), name).Scan(&server, &there, &book); err != nil {
 		return err
 	}
 	if server < oldest {
@@ -228,6 +282,9 @@ func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, m.s.schema.fill("CREATE SCHEMA {schema}")); err != nil {
 			return err
 		}
+	}
+	if book {
+		return nil
 	}
 	_, err := tx.Exec(ctx, m.s.schema.fill(createBook))
 	return err

@@ -70,7 +70,9 @@ func (s *Store) operate(ctx context.Context, what string, missing error, text st
 			return err
 		}
 		for wait := lockFirst; ; wait *= 2 {
-			err := s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, text, args, &answer) })
+			err := s.naming(ctx, conn.PgConn().PID(), func() error {
+				return s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, text, args, &answer) })
+			})
 			if c := code(err); (c != codeDeadlock && c != codeSerialize) || wait > lockLast || !pause(ctx, wait) {
 				if err != nil {
 					return operatorError(err, missing)

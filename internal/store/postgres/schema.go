@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -50,26 +48,12 @@ func (s schema) channel() string {
 	return "leasehold:" + hex.EncodeToString(sum[:16])
 }
 
-// lock is the key of the advisory lock under which the schema is changed: one for each schema of a database.
-func (s schema) lock() int64 {
-	sum := sha256.Sum256([]byte("leasehold schema " + string(s)))
-	return int64(binary.BigEndian.Uint64(sum[:8]))
-}
-
-// class is the first half of the advisory locks of batches; the second is the batch.
-func (s schema) class() int32 {
-	sum := sha256.Sum256([]byte("leasehold batch " + string(s)))
-	return int32(binary.BigEndian.Uint32(sum[:4]))
-}
-
 // fill puts the names into a statement: {schema} and {channel}, identifiers; {schema_literal} and {channel_literal}, for
-// where they are spelled out; {lock} and {class}.
+// where they are spelled out.
 func (s schema) fill(text string) string {
 	return strings.NewReplacer(
 		"{schema}", s.quoted(),
 		"{schema_literal}", quoteLiteral(s.quoted()),
-		"{lock}", strconv.FormatInt(s.lock(), 10),
-		"{class}", strconv.FormatInt(int64(s.class()), 10),
 		"{channel}", quoteIdentifier(s.channel()),
 		"{channel_literal}", quoteLiteral(s.channel()),
 	).Replace(text)

@@ -28,7 +28,7 @@ type statements struct {
 	putPolicy, policies                               string
 	enqueue, findKey, get, history, list, listOfBatch string
 	stats, agents, archived                           string
-	partitions                                        string
+	partitions, makePlace                             string
 }
 
 func newStatements(sc schema) statements {
@@ -72,7 +72,7 @@ func allStatements(sc schema) statements {
 		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.NewReplacer("{live}", liveSQL, "{order}", "id").Replace(listSQL)),
 		listOfBatch: sc.fill(strings.NewReplacer("{live}", liveOfBatchSQL, "{order}", "id + 0").Replace(listSQL)),
 		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
-		partitions: sc.fill(partitionsSQL),
+		partitions: sc.fill(partitionsSQL), makePlace: sc.fill(makePlaceSQL),
 	}
 }
 

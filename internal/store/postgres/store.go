@@ -63,6 +63,7 @@ type Store struct {
 	kept    recent  // rows of ours were kept
 	batched recent  // rows of batches were claimed
 	stored  *hashes // policies known to be in the store
+	waits   waits
 }
 
 // Open makes a store. It does not connect: the first call does, so an agent may start before its server.
@@ -78,6 +79,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
+		waits: defaultWaits(),
 	}
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -173,6 +175,7 @@ func outlast(parent context.Context, limit time.Duration) (context.Context, cont
 const (
 	codeReadOnly  = "25006" // read_only_sql_transaction
 	codeNoLock    = "55P03" // lock_not_available: lock_timeout is over
+	codeCancelled = "57014" // query_canceled: also that statement_timeout is over
 	codeCheck     = "23514" // check_violation; also: no partition for the row
 	codeNoTable   = "42P01" // undefined_table
 	codeNoSchema  = "3F000" // invalid_schema_name
@@ -181,6 +184,9 @@ const (
 	codeUnique    = "23505" // unique_violation
 	codeDeadlock  = "40P01" // deadlock_detected
 	codeSerialize = "40001" // serialization_failure
+	codeSchema    = "42P06" // duplicate_schema
+	codeTable     = "42P07" // duplicate_table
+	codeRight     = "42501" // insufficient_privilege
 	codeRefused   = "LH409" // ours: what was asked for must not be
 	codeProtocol  = "08P01" // protocol_violation: what PgBouncer says to a startup parameter
 )

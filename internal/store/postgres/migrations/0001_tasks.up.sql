@@ -155,6 +155,104 @@ CREATE TABLE {schema}.policy (
     body jsonb NOT NULL
 );
 
+-- Whoever removes old days holds this table's lock, so that one agent does. Locks are those of private tables, never advisory
+-- ones: any role that may connect could hold an advisory lock, but to lock a table takes a right on it.
+CREATE TABLE {schema}.removal ();
+
+-- Who holds a lock on the table, for people: pid, role and application.
+CREATE FUNCTION {schema}.lock_holders(of regclass) RETURNS text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    RETURN coalesce((
+        SELECT string_agg(DISTINCT coalesce(format('pid %s (role %s, application %s)', l.pid, a.usename,
+            coalesce(nullif(a.application_name, ''), 'unknown')), 'a prepared transaction'), ', ')
+        FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+        WHERE l.locktype = 'relation' AND l.relation = of AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    ), 'one that has just ended');
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.lock_holders(regclass) FROM PUBLIC;
+
+-- The archive's partition for a day, where there is none. An agent need not own the schema, so this runs with the owner's
+-- rights, for days around today and no others; a role that has been granted something on the archive gets the same on the new
+-- table. CREATE TABLE … PARTITION OF would lock the whole archive against every reader and writer; a table made apart
+-- and attached locks it only against others that do the same.
+CREATE FUNCTION {schema}.make_place(at timestamptz) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS
+$leasehold$
+DECLARE
+    today date := (at AT TIME ZONE 'UTC')::date;
+    part  text := {schema_literal} || '.task_archive_' || to_char(today, 'YYYYMMDD');
+    given record;
+BEGIN
+    IF to_regclass(part) IS NOT NULL THEN
+        RETURN;
+    ELSIF today NOT BETWEEN current_date - 3 AND current_date + 5 THEN
+        RAISE EXCEPTION 'the archive gets partitions for days around today, not for %', today
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    BEGIN
+        LOCK TABLE {schema}.schema_version IN SHARE ROW EXCLUSIVE MODE;
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'the schema is being changed by %: try again', {schema}.lock_holders(({schema_literal} || '.schema_version')::regclass)
+            USING ERRCODE = 'lock_not_available';
+    END;
+    IF to_regclass(part) IS NOT NULL THEN
+        RETURN;
+    END IF;
+    EXECUTE format('CREATE TABLE %s (LIKE %s.task_archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, {schema_literal});
+    FOR given IN
+        SELECT a.privilege_type, a.grantee FROM pg_class AS c, aclexplode(c.relacl) AS a
+        WHERE c.oid = ({schema_literal} || '.task_archive')::regclass AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('GRANT %s ON %s TO %s', given.privilege_type, part,
+            CASE given.grantee WHEN 0 THEN 'PUBLIC' ELSE given.grantee::regrole::text END);
+    END LOOP;
+    EXECUTE format('ALTER TABLE %s.task_archive ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
+        {schema_literal}, part, to_char(today, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(today + 1, 'YYYY-MM-DD') || ' 00:00:00+00');
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.make_place(timestamptz) FROM PUBLIC;
+
+-- Takes a day that is over out of the archive, for agents that do not own the schema: an owner detaches CONCURRENTLY, which
+-- no function can. It locks the archive against everybody, for a moment, and waits for that no longer than half a second.
+CREATE FUNCTION {schema}.detach_partition(day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' AS
+$leasehold$
+DECLARE
+    part text := {schema_literal} || '.task_archive_' || to_char(day, 'YYYYMMDD');
+    half boolean;
+BEGIN
+    IF (day < (clock_timestamp() AT TIME ZONE 'UTC')::date) IS NOT TRUE THEN
+        RAISE EXCEPTION 'the day % is not over', day USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT i.inhdetachpending INTO half FROM pg_inherits AS i
+    WHERE i.inhrelid = to_regclass(part) AND i.inhparent = ({schema_literal} || '.task_archive')::regclass;
+    IF FOUND THEN
+        EXECUTE format('ALTER TABLE %s.task_archive DETACH PARTITION %s %s', {schema_literal}, part,
+            CASE WHEN half THEN 'FINALIZE' END);
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.detach_partition(date) FROM PUBLIC;
+
+-- Drops the table of a day that is not part of the archive any more.
+CREATE FUNCTION {schema}.drop_partition(day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS
+$leasehold$
+DECLARE
+    part text := {schema_literal} || '.task_archive_' || to_char(day, 'YYYYMMDD');
+BEGIN
+    IF EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhrelid = to_regclass(part)) THEN
+        RAISE EXCEPTION 'the day % is still part of the archive', day USING ERRCODE = 'object_in_use';
+    END IF;
+    EXECUTE format('DROP TABLE IF EXISTS %s', part);
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.drop_partition(date) FROM PUBLIC;
+
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,

@@ -228,18 +228,8 @@ CREATE FUNCTION {schema}.bury(t {schema}.task, began timestamptz) RETURNS void
 $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();
-    today date := (ended AT TIME ZONE 'UTC')::date;
-    part  text := 'task_archive_' || to_char(today, 'YYYYMMDD');
 BEGIN
-    IF to_regclass({schema_literal} || '.' || part) IS NULL THEN
-        PERFORM pg_advisory_xact_lock({lock});
-        IF to_regclass({schema_literal} || '.' || part) IS NULL THEN
-            EXECUTE format('CREATE TABLE %1$s.%2$s (LIKE %1$s.task_archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
-                {schema_literal}, part);
-            EXECUTE format('ALTER TABLE %1$s.task_archive ATTACH PARTITION %1$s.%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
-                {schema_literal}, part, today || ' 00:00:00+00', today + 1 || ' 00:00:00+00');
-        END IF;
-    END IF;
+    PERFORM {schema}.make_place(ended);
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,

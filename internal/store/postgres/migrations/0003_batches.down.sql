@@ -36,6 +36,8 @@ REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer,
 DROP FUNCTION {schema}.may_start(bigint, bigint);
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP FUNCTION {schema}.batch_stops();
+DROP TABLE {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3,
+    {schema}.batch_gate_4, {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7;
 DROP TRIGGER task_inserted ON {schema}.task;
 CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS

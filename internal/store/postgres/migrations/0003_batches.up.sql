@@ -275,15 +275,31 @@ DROP TRIGGER task_inserted ON {schema}.task;
 CREATE TRIGGER task_inserted AFTER INSERT ON {schema}.task
     REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION {schema}.task_inserted();
 
--- Claims in flight and whoever stops a batch: a claim holds this lock, shared, from before its last look until its end;
--- who stops the batch takes it when he commits. So once that has committed nothing of the batch starts, and until then
--- an open transaction bars nobody.
+-- Claims in flight and whoever stops a batch: a claim holds the lock of the batch's gate, shared, from before its last look
+-- until its end; who stops the batch takes it alone when he commits. So once that has committed nothing of the batch starts,
+-- and until then an open transaction bars nobody. A lock on a table is fair (claims that come later do not pass the one who
+-- waits), writes nothing, and takes a right on the table, which no application has. There are eight gates, so that
+-- batches seldom share one: who does is passed over by the claims that come by while another is being stopped.
+CREATE TABLE {schema}.batch_gate_0 ();
+CREATE TABLE {schema}.batch_gate_1 ();
+CREATE TABLE {schema}.batch_gate_2 ();
+CREATE TABLE {schema}.batch_gate_3 ();
+CREATE TABLE {schema}.batch_gate_4 ();
+CREATE TABLE {schema}.batch_gate_5 ();
+CREATE TABLE {schema}.batch_gate_6 ();
+CREATE TABLE {schema}.batch_gate_7 ();
+
 CREATE FUNCTION {schema}.batch_stops() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS
 $leasehold$
+DECLARE
+    gate text := format('%s.batch_gate_%s', {schema_literal}, NEW.id % 8);
 BEGIN
-    PERFORM pg_advisory_xact_lock({class}, (NEW.id % 2147483647)::integer);
+    EXECUTE format('LOCK TABLE %s IN EXCLUSIVE MODE', gate);
     RETURN NULL;
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'batch % is not stopped: a claim of its tasks takes longer than 5 s, held by %: try again', NEW.id,
+        {schema}.lock_holders(gate::regclass) USING ERRCODE = 'lock_not_available';
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.batch_stops() FROM PUBLIC;
@@ -291,13 +307,28 @@ CREATE CONSTRAINT TRIGGER batch_stops AFTER UPDATE OF stopping ON {schema}.batch
     FOR EACH ROW WHEN (NEW.stopping AND NOT OLD.stopping) EXECUTE FUNCTION {schema}.batch_stops();
 
 -- Whether a claim may start so many rows of the batch; if so they are counted. A volatile function sees what has committed
--- by now, which the statement that calls it does not.
+-- by now, which the statement that calls it does not. Agents call it for each batch of a claim: like task_inserted it has no
+-- search_path of its own, and names all with its schema. It never waits.
 CREATE FUNCTION {schema}.may_start(batch bigint, n bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS
 $leasehold$
+DECLARE
+    gate bigint := batch OPERATOR(pg_catalog.%) 8;
 BEGIN
-    IF NOT pg_catalog.pg_try_advisory_xact_lock_shared({class}, (batch OPERATOR(pg_catalog.%) 2147483647)::pg_catalog.int4)
-        OR EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id OPERATOR(pg_catalog.=) batch AND b.stopping) THEN
+    BEGIN
+        IF    gate OPERATOR(pg_catalog.=) 0 THEN LOCK TABLE {schema}.batch_gate_0 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 1 THEN LOCK TABLE {schema}.batch_gate_1 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 2 THEN LOCK TABLE {schema}.batch_gate_2 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 3 THEN LOCK TABLE {schema}.batch_gate_3 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 4 THEN LOCK TABLE {schema}.batch_gate_4 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 5 THEN LOCK TABLE {schema}.batch_gate_5 IN ROW SHARE MODE NOWAIT;
+        ELSIF gate OPERATOR(pg_catalog.=) 6 THEN LOCK TABLE {schema}.batch_gate_6 IN ROW SHARE MODE NOWAIT;
+        ELSE LOCK TABLE {schema}.batch_gate_7 IN ROW SHARE MODE NOWAIT;
+        END IF;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN false;
+    END;
+    IF EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id OPERATOR(pg_catalog.=) batch AND b.stopping) THEN
         RETURN false;
     END IF;
     INSERT INTO {schema}.batch_delta (batch_id, running) VALUES (batch, n);

@@ -72,28 +72,6 @@ BEGIN
 END
 $leasehold$;
 
--- The archive's partition for a day, where there is none.
-CREATE FUNCTION {schema}.make_place(at timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
-$leasehold$
-DECLARE
-    today date := (at AT TIME ZONE 'UTC')::date;
-    part  text := 'task_archive_' || to_char(today, 'YYYYMMDD');
-BEGIN
-    IF to_regclass({schema_literal} || '.' || part) IS NOT NULL THEN
-        RETURN;
-    END IF;
-    PERFORM pg_advisory_xact_lock({lock});
-    IF to_regclass({schema_literal} || '.' || part) IS NULL THEN
-        EXECUTE format('CREATE TABLE %1$s.%2$s (LIKE %1$s.task_archive INCLUDING DEFAULTS INCLUDING CONSTRAINTS)',
-            {schema_literal}, part);
-        EXECUTE format('ALTER TABLE %1$s.task_archive ATTACH PARTITION %1$s.%2$s FOR VALUES FROM (%3$L) TO (%4$L)',
-            {schema_literal}, part, today || ' 00:00:00+00', today + 1 || ' 00:00:00+00');
-    END IF;
-END
-$leasehold$;
-REVOKE ALL ON FUNCTION {schema}.make_place(timestamptz) FROM PUBLIC;
-
 -- Ends the attempt that was given the fence as succeeded. applied, ended (it has ended so before), lost, or busy where
 -- somebody's transaction keeps the row and wait is false. When the attempt itself began is not known here: it was
 -- claimed then.
