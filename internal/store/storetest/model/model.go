@@ -91,6 +91,8 @@ type Row struct {
 	FinishedAt time.Time
 	StartedAt  time.Time // of the last attempt; zero: it never started
 	Output     string
+
+	first *Attempt // a success at the first try, which is not in the history yet; nil: none
 }
 
 // Attempt is one row of the history.
