@@ -105,6 +105,7 @@ type Attempt struct {
 type Agent struct {
 	Name         string
 	Types        []string
+	Workers      int // 0: an observer
 	SeenAt       time.Time
 	PresentUntil time.Time
 	Idle         bool
