@@ -32,7 +32,7 @@ type info struct {
 	} `json:"progress"`
 	Checkpoint int `json:"checkpoint"`
 
-	History []attempt `json:"history"` // without an attempt that ended the task at the first try
+	History []attempt `json:"history"` // without a success at the first try
 }
 
 type attempt struct {

@@ -109,6 +109,16 @@ func (s *Settlement) Tells() (v task.Verdict, why string, keep bool) {
 	return s.Outcome.Verdict, cmp.Or(s.Outcome.Error, s.Next.Reason), s.Silent
 }
 
+// InHistory reports whether the settlement writes a row of the history (table attempt). A silent one does not, nor does a
+// run that succeeded at its first try: of that one the archived row alone says everything, exactly, and a store adds its
+// row to the history when the task is revived.
+func (s *Settlement) InHistory() bool {
+	firstTry := s.Phase == task.Run && s.Attempt == 1 && s.Next.Attempt == 1 && s.RanFence == s.Fence &&
+		s.Outcome.Verdict == task.Succeeded && s.Next.State == task.StateSucceeded
+	_, why, _ := s.Tells()
+	return !s.Silent && !(firstTry && why == s.Outcome.Error && why == "")
+}
+
 // Swept is a row whose hold has ended without an outcome.
 type Swept struct {
 	task.Task               // with the fence of the judgement

@@ -15,8 +15,8 @@ import (
 type StoreStats struct {
 	Waiting       []WaitingCount
 	OldestDue     map[string]time.Duration // by type: how long the longest overdue row has been due
-	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent declares
-	AgentsPresent int
+	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent with workers declares
+	AgentsPresent int              // with workers: observers do not count
 	BatchTasks    map[string]int64 // tasks of batches that have not ended, by state
 }
 
@@ -66,8 +66,8 @@ func NewStoreCollector(
 		fresh:   make(chan struct{}),
 		waiting: desc("waiting", "Rows of the store that wait.", "type", "state"),
 		oldest:  desc("oldest_due_seconds", "How long the longest overdue row has been due.", "type"),
-		orphans: desc("orphans", "Waiting rows of types that no present agent declares.", "type"),
-		agents:  desc("agents_present", "Agents present in the store."),
+		orphans: desc("orphans", "Waiting rows of types that no present agent with workers declares.", "type"),
+		agents:  desc("agents_present", "Agents present in the store that have workers."),
 		batches: desc("batch_tasks", "Tasks of batches that have not ended.", "state"),
 	}
 }

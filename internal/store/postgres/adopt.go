@@ -29,17 +29,13 @@ WITH mine AS MATERIALIZED (
 ` + judgeText
 
 // What stands in the way of adopting the attempt $2 of the task $1: somebody keeps the row, or another
-// session has it, to run or to judge (busy); it has been judged as failed or rejected (ended). A first attempt that
-// finished its task left no history: the fence of the archive's row tells, raised by the judgement, where there was one,
-// and by the settlement.
+// session has it, to run or to judge (busy); it has been judged as failed or rejected, which the history says (ended).
 const judgedSQL = `
 SELECT
     EXISTS (SELECT FROM {schema}.task AS t
             WHERE t.id = $1 AND (t.fence = $2 AND t.claim > 0 OR t.fence = $2 + 1 AND t.claim = 0)),
     EXISTS (SELECT FROM {schema}.attempt AS h
-            WHERE h.task_id = $1 AND h.ran_fence = $2 AND h.outcome IN ('failed', 'rejected'))
-    OR EXISTS (SELECT FROM {schema}.task_archive AS a
-            WHERE a.id = $1 AND a.fence IN ($2 + 1, $2 + 2) AND a.outcome IN ('failed', 'rejected'))`
+            WHERE h.task_id = $1 AND h.ran_fence = $2 AND h.outcome IN ('failed', 'rejected'))`
 
 // Adopt claims for judgement the row of an attempt that says it is over.
 func (s *Store) Adopt(

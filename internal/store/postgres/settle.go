@@ -21,7 +21,8 @@ import (
 // LATERAL with FOR UPDATE can be nothing else. Released rows find their values by width_bucket, a bisection of the ids.
 // So there is no join, and nothing that the planner could do differently on a bad day. A row without claim is held by
 // nobody; its state is not asked, lest the planner take another index than the primary key's. A row that is released
-// keeps lease_until where something of the attempt may be at work until then.
+// keeps lease_until where something of the attempt may be at work until then. A first try that succeeded has no row of the
+// history, so the archived row must say exactly what it resulted in: no result that an earlier, released attempt left.
 const settleSQL = `
 WITH hit AS MATERIALIZED (
     SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
@@ -47,7 +48,8 @@ WITH hit AS MATERIALIZED (
         created_at, next_attempt, next_deferrals, next_touched, fence + 1, session, NULL, policy,
         CASE WHEN ($6::boolean[])[width_bucket(id, $2::bigint[])] THEN lease_until END,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        CASE WHEN state = 'rollback_running' THEN result ELSE coalesce(nullif(next_result, '')::jsonb, result) END,
+        CASE WHEN state = 'rollback_running' THEN result WHEN keep OR silent THEN coalesce(nullif(next_result, '')::jsonb, result)
+            ELSE nullif(next_result, '')::jsonb END,
         nullif(next_output, ''),
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
         coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),

@@ -36,7 +36,7 @@ INSERT INTO {schema}.task_archive (
     finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
-    coalesce(nullif(($4::text[])[place], '')::jsonb, result), nullif(($5::text[])[place], ''),
+    nullif(($4::text[])[place], '')::jsonb, nullif(($5::text[])[place], ''),
     now() - ($6::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round,
     rollback_payload
 FROM gone
@@ -72,9 +72,7 @@ func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Ad
 // isDone tells whether doneSQL says all there is to say of a settlement.
 func isDone(r *poll.Settlement) bool {
 	n := &r.Next
-	return n.State == task.StateSucceeded && r.Outcome.Verdict == task.Succeeded && r.Phase == task.Run && r.Attempt == 1 &&
-		n.Attempt == 1 && n.Deferrals == 0 && n.Touched && n.Reason == "" && r.Outcome.Error == "" && r.Outcome.Note == "" &&
-		r.Started >= 0 && !r.Silent && r.Notes.Empty()
+	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.Touched && r.Started >= 0 && r.Notes.Empty()
 }
 
 // settleDone settles rows that are done, sorted by id and no id twice, and tells which were applied.

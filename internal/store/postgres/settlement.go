@@ -188,9 +188,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	} else {
 		c.started = append(c.started, r.Started.Microseconds())
 	}
-	// The archive row tells all there is of a first attempt that finished its task.
-	first := next.State.Finished() && r.Phase == task.Run && r.Attempt == 1
-	c.keep = append(c.keep, !r.Silent && !first)
+	c.keep = append(c.keep, r.InHistory())
 	c.phase = append(c.phase, string(r.Phase))
 	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt))
 	c.ranFence = append(c.ranFence, int64(r.RanFence))

@@ -14,7 +14,8 @@ const statsSQL = `
 SELECT type, state, count(*), (extract(epoch FROM now() - min(run_at) FILTER (WHERE run_at <= now())) * 1000000)::bigint
 FROM {schema}.task GROUP BY type, state ORDER BY type, state`
 
-const agentsSQL = `SELECT types FROM {schema}.agent WHERE present_until > now()`
+// An observer (no workers) claims nothing, so it counts as none of the agents, and what it declares waits all the same.
+const agentsSQL = `SELECT types FROM {schema}.agent WHERE present_until > now() AND workers > 0`
 
 // The planner's estimate: to count the archive could take minutes. $1 is its name, qualified and quoted.
 const archivedSQL = `

@@ -22,11 +22,9 @@ const adoptQuery = `
 	UPDATE task SET fence = ?2 + 1, session = ?3, claim = 0, lease_until = ?4, detached = NULL, ping_due = NULL
 	WHERE id = ?1 RETURNING ` + judged
 
-// condemnedQuery tells whether an attempt has ended as failed or rejected. A first attempt that finished its task left
-// no history: the fence in the archive tells, raised by the settlement and by the judgement, where there was one.
+// condemnedQuery reports whether an attempt has ended as failed or rejected. The history has every one that did.
 const condemnedQuery = `
-	SELECT EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND ran_fence = ?2 AND outcome IN ('failed', 'rejected'))
-		OR EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence IN (?2 + 1, ?2 + 2) AND outcome IN ('failed', 'rejected'))`
+	SELECT EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND ran_fence = ?2 AND outcome IN ('failed', 'rejected'))`
 
 // Adopt claims a row for judgement by the fence of its attempt. Whoever judges it already is given it again.
 func (s *Store) Adopt(

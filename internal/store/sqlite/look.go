@@ -263,9 +263,10 @@ func (c *counting) add(ctx context.Context, t *sql.Tx, st *ops.Stats, declared m
 	})
 }
 
-// declaredTypes gathers the types of the agents that are present, and counts these.
+// declaredTypes gathers the types of the agents that are present, and counts these. An observer (no workers) claims
+// nothing, so it is none of them.
 func declaredTypes(ctx context.Context, t *sql.Tx, now time.Time, st *ops.Stats) (map[string]bool, error) {
-	rows, err := t.QueryContext(ctx, "SELECT types FROM agent WHERE present_until > ?", stamp(now))
+	rows, err := t.QueryContext(ctx, "SELECT types FROM agent WHERE present_until > ? AND workers > 0", stamp(now))
 	if err != nil {
 		return nil, err
 	}

@@ -39,10 +39,12 @@ const kept = `id, type, priority, region, key, run_at, payload, labels, tracepar
 // held is the condition that the row is still that of the hold being settled.
 const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
 
+// archiveQuery: where ?15 is true the history will have no row of the attempt, so the archived row has to say exactly what
+// it resulted in, and no result that an earlier, released attempt left.
 const archiveQuery = `
 	INSERT INTO task_archive (` + kept + `,
 		state, fence, attempt, deferrals, touched, outcome, error, result, output, started_at, finished_at, lease_until)
-	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, ifnull(iif(state = 'running', ?10, NULL), result), ?11, ?12, ?13,
+	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, iif(?15, ?10, ifnull(iif(state = 'running', ?10, NULL), result)), ?11, ?12, ?13,
 		iif(?14, lease_until, NULL)
 	FROM task WHERE ` + held
 
@@ -180,14 +182,15 @@ func (b *settling) common(e *poll.Settlement) []any {
 	if !keep {
 		outcome = string(verdict)
 	}
-	return append(make([]any, 0, 14),
+	return append(make([]any, 0, 15),
 		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), int64(e.Next.Attempt), int64(e.Next.Deferrals),
 		e.Next.Touched, outcome, null(why), jsonText(e.Outcome.Result))
 }
 
 // archive copies a finished row; finish deletes all of them at once.
 func (b *settling) archive(e *poll.Settlement) (int64, error) {
-	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at, e.Next.AfterLease)...)
+	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at, e.Next.AfterLease,
+		!e.Silent && !e.InHistory())...)
 	if n == 1 {
 		b.archived[e.ID] = e.Fence
 	}
@@ -231,10 +234,9 @@ func (b *settling) note(e *poll.Settlement) error {
 	return err
 }
 
-// remember writes the history: every hold but a silent one, and but a first attempt that finished its task, of which
-// the archive tells all there is.
+// remember writes the history.
 func (b *settling) remember(e *poll.Settlement) error {
-	if e.Silent || (e.Next.State.Finished() && e.Phase == task.Run && e.Attempt == 1) {
+	if !e.InHistory() {
 		return nil
 	}
 	o := &e.Outcome

@@ -166,7 +166,7 @@ func retryNearlyGone(t testing.TB, h Harness) {
 	r.fold()
 	r.Advance(t, 6*day)
 	r.maintain(7 * day)
-	require.Len(t, r.get(id).History, 1, "its last attempt is told by the archive")
+	require.Len(t, r.get(id).History, 2, "and what came since")
 	require.Equal(t, 1, r.stands(of, ops.BatchFailed).Round)
 	r.Advance(t, 3*day)
 	r.maintain(7 * day)

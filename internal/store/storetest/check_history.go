@@ -14,24 +14,27 @@ import (
 
 func historyChecks() []Check {
 	return []Check{
-		{"a first attempt that finishes leaves none", historyFirst},
+		{"a success at the first try leaves none", historyFirst},
 		{"what an attempt leaves", historyRow},
 		{"each attempt, oldest first", historyAll},
 		{"nothing of the silent", historySilent},
 		{"nothing of what was not applied", historyRefused},
 		{"the fence that the task saw", historyRan},
+		{"reviving the task loses nothing", historyRevived},
+		{"reviving a task that was judged loses nothing", historyRevivedJudged},
 	}
 }
 
 func historyFirst(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	for _, state := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
+	row := r.held()
+	r.settled(finish(row))
+	require.Empty(t, r.get(row.ID).History, "the archive says it all")
+	require.Equal(t, task.Succeeded, r.get(row.ID).Outcome)
+	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
 		row := r.held()
-		end := finish(row)
-		end.Next.State = state
-		r.settled(end)
-		require.Empty(t, r.get(row.ID).History, "the archive says it all")
-		require.Equal(t, task.Succeeded, r.get(row.ID).Outcome)
+		r.settled(ended(row, verdictFor(s), s))
+		require.Len(t, r.get(row.ID).History, 1, s)
 	}
 }
 

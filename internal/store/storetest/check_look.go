@@ -21,6 +21,7 @@ func lookChecks() []Check {
 		{"counts by type and state", statsCounts},
 		{"the oldest that is due", statsOldest},
 		{"orphans", statsOrphans},
+		{"an observer", statsObserver},
 		{"agents that are present", statsAgents},
 		{"the store is well", pingWell},
 	}
@@ -195,6 +196,25 @@ func statsOrphans(t testing.TB, h Harness) {
 	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans, "a reload changes what an agent declares")
 	r.Advance(t, presence+time.Minute)
 	require.Equal(t, map[string]int64{kind: 2, "b": 2}, r.stats().Orphans, "agents that are gone declare nothing")
+}
+
+// statsObserver: an agent without workers claims nothing, whatever it declares.
+func statsObserver(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.insert(2)
+	require.Empty(t, r.stats().Orphans)
+	observer := agent("observer")
+	observer.Workers = 0
+	_, err := r.Join(r.ctx, observer)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.stats().AgentsPresent)
+	_, err = r.Present(r.ctx, lease.Presence{Session: r.session, Agent: observer})
+	require.NoError(t, err)
+	require.Zero(t, r.stats().AgentsPresent, "a reload changes how many workers an agent has")
+	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans)
+	r.present()
+	require.Equal(t, 1, r.stats().AgentsPresent)
+	require.Empty(t, r.stats().Orphans)
 }
 
 func statsAgents(t testing.TB, h Harness) {

@@ -80,8 +80,10 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Durat
 			"sweep":    m.sweep,
 			"present":  m.present,
 			"leave":    m.leave,
-			"join":     func(*rapid.T) { m.join("further") },
-			"advance":  m.advance,
+			"join": func(t *rapid.T) {
+				m.join(rapid.SampledFrom([]string{"further", observer}).Draw(t, "name"))
+			},
+			"advance": m.advance,
 		}
 		maps.Copy(actions, m.liveActions())
 		maps.Copy(actions, m.operateActions())

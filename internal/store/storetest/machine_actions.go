@@ -316,9 +316,15 @@ func (m *machine) agent(name string) lease.Agent {
 	a := agent(name)
 	a.Presence = 2*step + half
 	a.Types = []string{"a"}
+	if name == observer {
+		a.Types, a.Workers = []string{"a", "b"}, 0
+	}
 	a.Policies = machinePolicies()
 	return a
 }
+
+// observer is the name of agents without workers.
+const observer = "observer"
 
 func (m *machine) join(name string) {
 	ctx := m.begin()

@@ -280,7 +280,7 @@ BEGIN
     t.fence := t.fence + 1;
     t.outcome := 'succeeded';
     t.error := NULL;
-    t.result := coalesce(new_result, t.result);
+    t.result := CASE WHEN t.state = 'succeeded' AND t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
     t.deferrals := 0;
     t.touched := true;
     PERFORM {schema}.bury(t, t.claimed_at);

@@ -111,7 +111,7 @@ BEGIN
             t.attempt, 'succeeded', new_result, t.state, t.claimed_at, clock_timestamp());
     END IF;
     IF was = 'running' THEN -- what a rollback says stands in the history
-        t.result := coalesce(new_result, t.result);
+        t.result := CASE WHEN t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
     END IF;
     t.fence := t.fence + 1;
     t.outcome := 'succeeded';
@@ -194,8 +194,8 @@ END
 $leasehold$;
 
 -- Brings finished rows back to life, to run ('retry') or to be undone ('rollback'), each due at the time in its place, and
--- tells which; not before nothing of them is at work any more. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. The
--- attempt that ended a row gets its history, if it has none.
+-- tells which; not before nothing of them is at work any more. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. A
+-- run that succeeded at its first try gets its row of the history now; all others have theirs since their settlement.
 CREATE FUNCTION {schema}.bring_back(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
@@ -231,11 +231,10 @@ BEGIN
     ), remembered AS (
         INSERT INTO {schema}.attempt (
             task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-        SELECT h.id, h.fence - 1, h.fence - 1, h.session, 'run', h.attempt, h.outcome, h.error, h.output, h.result, h.state,
+        SELECT h.id, h.fence - 1, h.fence - 1, h.session, 'run', 1, 'succeeded', NULL, h.output, h.result, 'succeeded',
             h.started_at, h.finished_at
         FROM hit AS h
-        WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND h.claimed_at IS NOT NULL AND h.session IS NOT NULL
-          AND h.outcome IS NOT NULL AND h.state IN ('succeeded', 'failed', 'cancelled')
+        WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND h.state = 'succeeded' AND h.attempt = 1
         ON CONFLICT (task_id, fence) DO NOTHING
     ), counted AS (
         INSERT INTO {schema}.batch_delta (batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed)

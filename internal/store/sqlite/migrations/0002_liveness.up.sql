@@ -98,7 +98,8 @@ BEGIN
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
-           ifnull(json(NEW.result), result), claimed_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+           iif(state = 'running' AND attempt = 1, json(NEW.result), ifnull(json(NEW.result), result)), claimed_at,
+           strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
     DELETE FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
 END;

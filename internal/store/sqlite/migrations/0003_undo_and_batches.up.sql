@@ -226,7 +226,8 @@ BEGIN
            session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
            iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
-           iif(state = 'running', ifnull(json(NEW.result), result), result), claimed_at,
+           CASE WHEN state <> 'running' THEN result WHEN attempt = 1 THEN json(NEW.result)
+                ELSE ifnull(json(NEW.result), result) END, claimed_at,
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
     UPDATE batch SET (succeeded, rolled_back, undoing, attempts) = (
@@ -300,13 +301,13 @@ BEGIN
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'rollback'
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
 
-    -- A first attempt that ended its task has no history yet. Where it was judged (claim = 0) the judgement has a fence too.
+    -- A run that succeeded at its first try gets its row of the history now; all others have theirs since they were settled.
     INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state,
                          started_at, ended_at)
-    SELECT id, fence - 1, fence - 1 - (claim IS 0), session, 'run', attempt, outcome, error, output, result, state,
+    SELECT id, fence - 1, fence - 1, session, 'run', 1, 'succeeded', NULL, output, result, 'succeeded',
            started_at, finished_at
     FROM task_archive AS done
-    WHERE id = NEW.id AND claimed_at IS NOT NULL AND state IN ('succeeded', 'failed', 'cancelled')
+    WHERE id = NEW.id AND state = 'succeeded' AND attempt = 1
       AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id)
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = done.fence - 1);
     UPDATE batch SET (succeeded, failed, cancelled, rolled_back, rollback_failed, undoing) = (

@@ -97,16 +97,9 @@ func (s *Store) Adopt(
 	return nil, lease.Lost, nil
 }
 
-// condemned tells whether the attempt with that fence has ended as failed or rejected. A first attempt that finished its
-// task left no history: the fence of the archive's row tells, raised by the judgement, where there was one, and by the
-// settlement.
+// condemned reports whether the attempt with that fence has ended as failed or rejected.
 func (s *Store) condemned(id task.ID, f task.Fence) bool {
-	bad := func(v task.Verdict) bool { return v == task.Failed || v == task.Rejected }
-	for _, a := range s.attempts[id] {
-		if a.Fence == f && bad(a.Outcome) {
-			return true
-		}
-	}
-	r := s.archive[id]
-	return r != nil && (r.Fence == f+1 || r.Fence == f+2) && bad(r.Outcome)
+	return slices.ContainsFunc(s.attempts[id], func(a Attempt) bool {
+		return a.Fence == f && (a.Outcome == task.Failed || a.Outcome == task.Rejected)
+	})
 }

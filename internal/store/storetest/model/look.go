@@ -107,7 +107,7 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 	}
 	declared := map[string]bool{}
 	for session, a := range s.agents {
-		if s.present(session, now) {
+		if s.present(session, now) && a.Workers > 0 { // not an observer
 			stats.AgentsPresent++
 			for _, name := range a.Types {
 				declared[name] = true

@@ -30,7 +30,7 @@ func TestMachineFindsSabotage(t *testing.T) {
 		}, s.name)
 	})
 	require.Len(t, live, 10)
-	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(), live) {
+	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(), live, revivalSabotages()) {
 		if slices.Contains(unseen, s.name) {
 			continue
 		}

@@ -91,6 +91,8 @@ type Row struct {
 	FinishedAt time.Time
 	StartedAt  time.Time // of the last attempt; zero: it never started
 	Output     string
+
+	first *Attempt // a success at the first try, which is not in the history yet; nil: none
 }
 
 // Attempt is one row of the history.
@@ -103,6 +105,7 @@ type Attempt struct {
 type Agent struct {
 	Name         string
 	Types        []string
+	Workers      int // 0: an observer
 	SeenAt       time.Time
 	PresentUntil time.Time
 	Idle         bool

@@ -104,14 +104,11 @@ func (s *Store) revive(r *Row, now time.Time) {
 	s.tell(poll.Due)
 }
 
-// bringBack takes a finished task out of the archive. The attempt that ended it gets its history, if it has none.
+// bringBack takes a finished task out of the archive. A success at its first try enters the history.
 func (s *Store) bringBack(r *Row) {
-	if !r.ClaimedAt.IsZero() && r.State.Phase() == task.Run && !s.remembered(r) {
-		a := Attempt{Settled: r.Fence - 1, Attempt: ops.Attempt{
-			Fence: r.Fence - 1, Session: r.Session, Phase: task.Run, Attempt: r.Attempt, Outcome: r.Outcome, Error: r.Error,
-			Output: r.Output, Result: r.Result, State: r.State, StartedAt: known(r.StartedAt), EndedAt: r.FinishedAt,
-		}}
-		s.attempts[r.ID] = append(s.attempts[r.ID], a)
+	if r.first != nil {
+		s.attempts[r.ID] = append(s.attempts[r.ID], *r.first)
+		r.first = nil
 	}
 	delete(s.archive, r.ID)
 	s.live[r.ID] = r
@@ -127,16 +124,6 @@ func (r *Row) over(due time.Time) time.Time {
 		return r.LeaseEnd
 	}
 	return due
-}
-
-// remembered tells whether the history has what ended the task.
-func (s *Store) remembered(r *Row) bool {
-	for _, a := range s.attempts[r.ID] {
-		if a.Settled == r.Fence-1 {
-			return true
-		}
-	}
-	return false
 }
 
 // Rollback has a task undone.

@@ -56,7 +56,7 @@ func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) l
 	case s.kept[e.ID] > 0:
 		return lease.Busy
 	}
-	s.remember(session, e, now)
+	s.remember(r, session, e, now)
 	s.tally(r, e)
 	r.end(e)
 	if e.Next.State.Finished() {
@@ -85,10 +85,10 @@ func (s *Store) isSettled(session task.Session, e poll.Settlement) bool {
 	return false
 }
 
-// remember writes the history: every hold but a silent one, and but a first attempt that finished the task, of which
-// the archive tells all there is.
-func (s *Store) remember(session task.Session, e poll.Settlement, now time.Time) {
-	if e.Silent || (e.Next.State.Finished() && e.Phase == task.Run && e.Attempt == 1) {
+// remember writes the history: every hold but a silent one. A run that succeeded at its first try enters it, unchanged,
+// when the task is revived.
+func (s *Store) remember(r *Row, session task.Session, e poll.Settlement, now time.Time) {
+	if e.Silent {
 		return
 	}
 	a := Attempt{Settled: e.Fence, Attempt: ops.Attempt{
@@ -100,13 +100,17 @@ func (s *Store) remember(session task.Session, e poll.Settlement, now time.Time)
 		started := now.Add(-e.Started)
 		a.StartedAt = &started
 	}
+	if !e.InHistory() {
+		r.first = &a
+		return
+	}
 	s.attempts[e.ID] = append(s.attempts[e.ID], a)
 }
 
 // end is what every settlement does to its row. The session stays, so that a repeat is recognised.
 func (r *Row) end(e poll.Settlement) {
-	if e.Outcome.Result != nil && r.State.Phase() == task.Run {
-		r.Result = e.Outcome.Result
+	if r.State.Phase() == task.Run && (e.Outcome.Result != nil || !e.Silent && !e.InHistory()) {
+		r.Result = e.Outcome.Result // of a success at the first try also none: nothing of a released attempt stays
 	}
 	if e.Next.State == task.StateRollbackPending && r.State != task.StateRollbackRunning {
 		r.Cause = r.cause(e.Outcome.Verdict)
