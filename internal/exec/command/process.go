@@ -14,8 +14,10 @@ import (
 // process is a running command and its group, whose number is the leader's.
 type process struct {
 	pid    int
+	began  time.Time          // shortly before the start
 	exited chan struct{}      // closed once the leader has been reaped
-	state  syscall.WaitStatus // of the leader; valid once exited is closed, unless lost
+	lived  time.Duration      // of the leader; valid once exited is closed
+	state  syscall.WaitStatus // of the leader; the same, unless lost
 	lost   bool               // the leader's state was not to be had
 
 	in  *os.File // our end of its standard input; nil: it was written before the start
@@ -53,6 +55,7 @@ func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	p.out = drain{shared: s, pipe: source{fd: out}}
+	p.began = time.Now()
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
 	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
@@ -107,7 +110,7 @@ func (p *process) reap() {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		p.lost = err != nil
+		p.lived, p.lost = time.Since(p.began), err != nil
 		close(p.exited)
 		return
 	}

@@ -94,8 +94,8 @@ type loop struct {
 // run watches until there is nothing more to do.
 func (l *loop) run() {
 	for {
+		now := l.clock.Now() // from before: what the agent has written by then is known when it is judged (Guardian.suspect)
 		l.read()
-		now := l.clock.Now()
 		l.purge(now)
 		if l.watch.condemn(now, l.purging) {
 			l.search.again(now)
@@ -152,7 +152,8 @@ func (l *loop) kill(now time.Duration) {
 	if l.hello.Cgroup == "" || !l.purging || !l.ended && !l.search.wanted {
 		return
 	}
-	if l.read(); l.ended || l.watch.gone(l.clock.Now()) { // else presence has been prolonged, and new attempts are there
+	now = l.clock.Now()
+	if l.read(); l.ended || l.watch.gone(now) { // else presence has been prolonged, and new attempts are there
 		l.cleared = cgroup.KillAll(l.hello.Cgroup)
 	}
 }
