@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/command/cgroup"
+	"github.com/leasehold/leasehold/internal/exec/command/hide"
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/lease"
 )
@@ -46,6 +47,7 @@ func Main() int {
 	// nobody hears its answers any more.
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	rename()
+	hide.Hide()
 	h, err := readHello(os.Stdin)
 	if err != nil {
 		return 1 // the agent is gone already
@@ -70,7 +72,7 @@ func fifo(fd int) bool {
 }
 
 // rename gives the process a name of its own, where that can be done: `pkill -9 leasehold` is to end the agent, and not
-// its guardian with it.
+// its guardian with it. It comes before the process is hidden: the file is root's then.
 func rename() { _ = os.WriteFile("/proc/self/comm", []byte("lh-guardian"), 0o600) }
 
 // loop is the guardian at work. All of it is one goroutine, but for the one that looks for marks.
