@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/exec/command/hide"
 )
 
 func main() {
@@ -13,5 +14,6 @@ func main() {
 	if len(args) == 1 && args[0] == guardian.Argument { // an agent has started it: help knows nothing of it
 		syscall.Exit(guardian.Main()) // nothing is to be done at its end
 	}
+	hide.Hide() // first of all: the environment may hold the password of the store, and the guardian's is empty
 	os.Exit(execute(args, guardian.Self()))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/config"
@@ -46,6 +47,10 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
+	if exposed(os.Args[1:]) {
+		log.Warn("every user of this machine can read the store's password in the agent's command line: " +
+			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
+	}
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {

@@ -33,19 +33,20 @@ type Keeper struct {
 	asks    chan struct{}  // has an element when the store is to be asked at once how the session stands
 	batched batched        // pings for what others hold
 
-	mu       sync.Mutex
-	session  task.Session
-	open     map[task.ID]*Lease
-	through  int64         // claims up to this number are resolved: their rows are open, or given back
-	until    time.Duration // local time at which presence runs out, unless it is written again
-	noSweep  time.Duration // local time before which nothing is swept
-	offset   offset        // of the store's clock
-	calm     time.Duration // local time since which that has not jumped, as far as the session can tell
-	jump     jump          // the last of the store's clock
-	draining bool
-	done     int64
-	doubted  []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
-	stopper  *time.Timer // stops leases when presence is about to run out
+	mu        sync.Mutex
+	session   task.Session
+	open      map[task.ID]*Lease
+	through   int64         // claims up to this number are resolved: their rows are open, or given back
+	until     time.Duration // local time at which presence runs out, unless it is written again
+	noSweep   time.Duration // local time before which nothing is swept
+	offset    offset        // of the store's clock
+	calm      time.Duration // local time since which that has not jumped, as far as the session can tell
+	jump      jump          // the last of the store's clock
+	draining  bool
+	drainedAt time.Duration // local time at which draining began; valid while draining
+	done      int64
+	doubted   []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
+	stopper   *time.Timer // stops leases when presence is about to run out
 }
 
 // KeeperOptions are the parts of a Keeper.
@@ -180,15 +181,29 @@ func (k *Keeper) View() View {
 func (k *Keeper) Drain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.draining = true
+	if !k.draining {
+		k.draining, k.drainedAt = true, k.clock.Now()
+	}
 }
 
-// StopAll stops every open lease for the cause. What has been detached goes on.
-func (k *Keeper) StopAll(c *Cause) {
+// StopAll stops every open lease, because the agent stops: each is drained. What has been detached goes on. An attempt
+// that had just started when draining began is drained briefly (task.Outcome.Brief), however long it went on since: it may
+// have told its own agent to stop.
+func (k *Keeper) StopAll(reason string) {
+	k.Drain()
+	k.mu.Lock()
+	since := k.drainedAt
+	k.mu.Unlock()
 	for _, l := range k.snapshot() {
-		if !l.Detached() {
-			l.Stop(c)
+		if l.Detached() {
+			continue
 		}
+		c := &Cause{Verdict: task.Drained, Reason: reason}
+		if l.beganJustBefore(since) {
+			c.Brief = true
+			c.Reason += ", which it was told " + task.BriefNote
+		}
+		l.Stop(c)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 type Cause struct {
 	Verdict task.Verdict // Stalled, TimedOut, Cancelled, Lost or Drained
 	Reason  string       // for people
+	Brief   bool         // task.Outcome.Brief
 }
 
 func (c *Cause) Error() string {
@@ -27,7 +28,7 @@ func (c *Cause) Error() string {
 
 // Outcome is the outcome of an attempt that was stopped for this cause.
 func (c *Cause) Outcome() task.Outcome {
-	return task.Outcome{Verdict: c.Verdict, Error: c.Reason}
+	return task.Outcome{Verdict: c.Verdict, Error: c.Reason, Brief: c.Brief}
 }
 
 // Lease is the handle that an executor gets. Its context ends, with a *Cause, when the attempt must stop; the
@@ -148,6 +149,14 @@ func (l *Lease) Started() (ago time.Duration, ok bool) {
 		return l.clock.Now() - l.checked, true
 	}
 	return l.clock.Now() - l.started, l.isStart
+}
+
+// beganJustBefore reports whether the attempt, or its check, started within task.Moments before that local time.
+func (l *Lease) beganJustBefore(at time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	just := func(began time.Duration) bool { return began <= at && at-began < task.Moments }
+	return l.isStart && just(l.started) || l.isCheck && just(l.checked)
 }
 
 // length is how long the attempt may take from its start: the timeout, or what is left until the task's deadline.

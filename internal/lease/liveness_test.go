@@ -355,7 +355,7 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		require.Len(t, *rows, 1)
 		require.True(t, (*rows)[0].Detach)
 		require.Equal(t, lively.Heartbeat+lively.Stop, (*rows)[0].Window, "to be told so is a ping")
-		p.StopAll(&lease.Cause{Verdict: task.Drained})
+		p.StopAll("the agent was stopped")
 		pass(11 * time.Second)
 		require.NoError(t, l.Context().Err(), "nobody here stops it: the sweep does")
 		pong, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, lease.Ping{})

@@ -144,7 +144,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
-		Silent:      out.Verdict == task.Drained && out.Untouched,
+		Silent:      out.Verdict == task.Drained && out.Untouched && !out.Brief,
 		CancelKnown: asked, Notes: l.Notes(),
 	}
 	if ago, ok := l.Started(); ok {

@@ -269,7 +269,7 @@ func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), ove
 	if n := e.slots.active(); n > 0 {
 		e.log.Warn("stopping what still runs; it is given back", "running", n)
 	}
-	e.keeper.StopAll(&lease.Cause{Verdict: task.Drained, Reason: "the agent was stopped"})
+	e.keeper.StopAll("the agent was stopped")
 	<-over // dropAsks may be yet to come
 }
 

@@ -49,13 +49,14 @@ type decision struct {
 }
 
 // count tells whether the attempt counts. What was not the task's fault gives it back: without end where the target
-// was never reached or the agent stopped it, Retry.MaxDeferrals times in a row where the target sent it away.
+// was never reached or the agent stopped it, Retry.MaxDeferrals times in a row where the target sent it away, or where it
+// ended so soon that it may have brought that about itself (Outcome.Brief).
 func (d *decision) count() {
 	d.attempt, d.deferrals, d.counted = d.task.Attempt, 0, true
-	switch d.outcome.Verdict {
-	case Undelivered, Drained:
+	switch v := d.outcome.Verdict; {
+	case v == Undelivered, v == Drained && !d.outcome.Brief:
 		d.deferrals, d.counted = d.task.Deferrals, false
-	case Deferred, Superseded:
+	case v.GivesBack():
 		d.deferrals = d.task.Deferrals + 1
 		d.counted = d.deferrals > d.retry.MaxDeferrals
 	}
@@ -134,6 +135,9 @@ func (d *decision) wait(s State, jitter float64) Transition {
 	next := d.end(s, d.story())
 	switch d.outcome.Verdict {
 	case Undelivered, Drained: // due at once: breakers hold back what cannot be delivered
+		if d.outcome.Brief && d.deferrals > 1 {
+			next.Delay = min(d.retry.Delay(d.deferrals-1, jitter), briefPause)
+		}
 	case Deferred, Superseded:
 		if d.outcome.RetryAfter > 0 {
 			next.Delay = d.retry.asked(d.outcome.RetryAfter, jitter)
@@ -146,6 +150,10 @@ func (d *decision) wait(s State, jitter float64) Transition {
 	d.outlast(&next)
 	return next
 }
+
+// briefPause bounds what a row waits that has ended briefly more than once: it must not take down one agent after another
+// without a pause, and is soon out of attempts if it goes on.
+const briefPause = 5 * time.Second
 
 // outlast has the row wait while something of this attempt, or of one that the target calls newer, may still be at work:
 // the lease's end is the first moment at which that is over. A check that was stopped is over once a stop is, of which

@@ -66,6 +66,8 @@ func later(after time.Duration) task.Outcome {
 	return task.Outcome{Verdict: task.Deferred, Error: "because", RetryAfter: after}
 }
 
+func brief() task.Outcome { return task.Outcome{Verdict: task.Drained, Error: "because", Brief: true} }
+
 type ruling struct {
 	name    string
 	task    *task.Task
@@ -211,6 +213,47 @@ func TestDecideInCheck(t *testing.T) {
 			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, Touched: true,
 			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
 	})
+}
+
+// What ends within moments of its start again and again may have brought that about itself: it stops its own agent, or
+// kills itself. That is bounded as being asked to come later is.
+func TestDecideBrief(t *testing.T) {
+	check(t, []ruling{
+		{"once: at once, as if it had never been", attempt(1), nil, brief(), task.Transition{
+			State: task.StatePending, Deferrals: 1, Touched: true, Reason: "attempt 1 of 3 was released: because"}},
+		{"twice in a row: not without a pause", attempt(1, deferrals(1)), nil, brief(), task.Transition{
+			State: task.StatePending, Delay: time.Second, Deferrals: 2, Touched: true,
+			Reason: "attempt 1 of 3 was released: because"}},
+		{"a pause of no more than seconds", attempt(1, deferrals(3)), withDeferrals(100), brief(), task.Transition{
+			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 4, Touched: true,
+			Reason: "attempt 1 of 3 was released: because"}},
+		{"nor later on", attempt(1, deferrals(60)), withDeferrals(100), brief(), task.Transition{
+			State: task.StatePending, Delay: 5 * time.Second, Deferrals: 61, Touched: true,
+			Reason: "attempt 1 of 3 was released: because"}},
+		{"a check that does so has started nothing", attempt(1), nil,
+			task.Outcome{Verdict: task.Drained, Error: "because", Brief: true, InCheck: true, Untouched: true}, task.Transition{
+				State: task.StatePending, Deferrals: 1, Reason: "attempt 1 of 3 was released: because"}},
+		{"a request may still be at work", attempt(1), nil,
+			task.Outcome{Verdict: task.Drained, Error: "because", Brief: true, EndUnknown: true}, task.Transition{
+				State: task.StatePending, Deferrals: 1, AfterLease: true, Touched: true,
+				Reason: "attempt 1 of 3 was released: because"}},
+		{"past the limit each counts", attempt(1, deferrals(3)), nil, brief(), task.Transition{
+			State: task.StateRetryPending, Delay: 3 * time.Second, Attempt: 1, Deferrals: 4, Touched: true,
+			Reason: "attempt 1 of 3 was released (4 times in a row, and only 3 are free): because"}},
+		{"until the attempts are spent, whatever is retried", attempt(3, deferrals(5)), oneWay(), brief(), task.Transition{
+			State: task.StateFailed, Attempt: 3, Deferrals: 6, Touched: true,
+			Reason: "attempt 3 of 3 was released (6 times in a row, and only 3 are free): because"}},
+		{"a rollback, too", attempt(2, rollingBack, deferrals(3)), nil, brief(), task.Transition{
+			State: task.StateRollbackFailed, Attempt: 2, Deferrals: 4, Touched: true,
+			Reason: "rollback attempt 2 of 2 was released (4 times in a row, and only 3 are free): because"}},
+	})
+}
+
+// withDeferrals is policy with another limit of deferrals.
+func withDeferrals(n int) *task.Policy {
+	p := policy()
+	p.Retry.MaxDeferrals = n
+	return p
 }
 
 func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {

@@ -17,13 +17,13 @@ func TestHistories(t *testing.T) {
 		h := newHistory(t, arrows)
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			if h.row.State.Live() {
-				h.step(t, task.Verdicts())
+				h.step(t, task.Verdicts(), rapid.Bool().Draw(t, "brief"))
 			}
 		}
-		// From here on the target is reached, and nobody drains: an end comes.
+		// From here on the target is reached, and agents are stopped by the task alone: an end comes.
 		for n := h.bound(); h.row.State.Live(); n-- {
 			require.Positive(t, n, "still %s", h.row.State)
-			h.step(t, reached())
+			h.step(t, reached(), true)
 		}
 		require.True(t, h.row.State.Finished())
 	})
@@ -33,7 +33,7 @@ func TestHistories(t *testing.T) {
 func reached() []task.Verdict {
 	var vs []task.Verdict
 	for _, v := range task.Verdicts() {
-		if v != task.Undelivered && v != task.Drained {
+		if v != task.Undelivered {
 			vs = append(vs, v)
 		}
 	}
@@ -70,8 +70,9 @@ func (h *history) bound() int {
 	return n + 1
 }
 
-// step claims the row, runs an attempt that ends in one of the verdicts, and settles it.
-func (h *history) step(t *rapid.T, verdicts []task.Verdict) {
+// step claims the row, runs an attempt that ends in one of the verdicts, and settles it. brief: where it is drained, that
+// comes within moments.
+func (h *history) step(t *rapid.T, verdicts []task.Verdict, brief bool) {
 	h.claim(t)
 	if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
 		h.row.CancelAsked = true
@@ -81,6 +82,7 @@ func (h *history) step(t *rapid.T, verdicts []task.Verdict) {
 		EndUnknown: rapid.Bool().Draw(t, "end unknown"),
 		Untouched:  rapid.Bool().Draw(t, "untouched"),
 	}
+	o.Brief = brief && o.Verdict == task.Drained
 	if o.Verdict == task.Deferred && rapid.Bool().Draw(t, "asked") {
 		o.RetryAfter = time.Duration(rapid.IntRange(1, 7200).Draw(t, "after")) * time.Second
 	}
@@ -141,9 +143,13 @@ func (h *history) judgeDelay(t *rapid.T, o task.Outcome, next task.Transition) {
 	if next.State.Phase() != h.row.Phase() {
 		return
 	}
-	if o.Verdict == task.Undelivered || o.Verdict == task.Drained {
+	switch {
+	case o.Brief && next.Deferrals > 1:
+		require.Positive(t, next.Delay, "again and again without a pause")
+		require.LessOrEqual(t, next.Delay, 5*time.Second)
+	case o.Verdict == task.Undelivered || o.Verdict == task.Drained:
 		require.Zero(t, next.Delay)
-	} else {
+	default:
 		require.Positive(t, next.Delay)
 	}
 	if h.row.Phase() == task.Run && !h.row.Deadline.IsZero() {
@@ -152,7 +158,7 @@ func (h *history) judgeDelay(t *rapid.T, o task.Outcome, next task.Transition) {
 }
 
 func (h *history) judgeGiveBack(t *rapid.T, o task.Outcome, next task.Transition) {
-	away := o.Verdict == task.Deferred || o.Verdict == task.Superseded
+	away := o.Verdict == task.Deferred || o.Verdict == task.Superseded || o.Brief
 	same := next.State.Waiting() && next.State.Phase() == h.row.Phase()
 	switch {
 	case !same:

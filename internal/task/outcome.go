@@ -45,6 +45,12 @@ func (v Verdict) GivesBack() bool {
 // Known tells whether v is one of Verdicts.
 func (v Verdict) Known() bool { return slices.Contains(Verdicts(), v) }
 
+// Moments is how soon after an attempt's start its end is suspicious (Outcome.Brief).
+const Moments = time.Second
+
+// BriefNote says in the error of a brief outcome that it was one.
+const BriefNote = "within moments of the attempt's start"
+
 // Limits on what is kept of an attempt.
 const (
 	MaxResult     = 64 << 10 // bytes of JSON
@@ -67,6 +73,9 @@ type Outcome struct {
 	EndUnknown bool
 	// Unavailable: the target said that it is not there at all (503); counts towards the breaker, as Undelivered does.
 	Unavailable bool
+	// Brief, of Drained alone: within Moments of its start the attempt was killed for no reason that the agent knows, or the
+	// agent was told to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
+	Brief bool
 	// Untouched: nothing of the task was started, so there is nothing to undo.
 	Untouched bool
 	// InCheck: this is what the check before the attempt came to. Its target was not asked, so it is Untouched, too.

@@ -12,7 +12,11 @@ func (d *decision) story() string {
 	if d.task.Phase() == Rollback {
 		b.WriteString("rollback ")
 	}
-	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, ended(d.outcome.Verdict))
+	how := ended(d.outcome.Verdict)
+	if d.outcome.Brief {
+		how = "was released"
+	}
+	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, how)
 	if d.counted && d.outcome.Verdict.GivesBack() {
 		fmt.Fprintf(&b, " (%d times in a row, and only %d are free)", d.deferrals, d.retry.MaxDeferrals)
 	}

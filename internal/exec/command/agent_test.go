@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/exec/command/hide"
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
@@ -35,12 +36,14 @@ type part struct {
 	Between  syscall.Signal // it gets that between a fork and telling of it
 	Timeout  time.Duration  // of the scripts; 0: an hour
 	Storm    bool           // run short commands all the time
+	User     uint32         // whose the agent is; 0: the test's own
 }
 
 const partVariable = "LEASEHOLD_TEST_PART"
 
 // agent plays its part until its input ends. It says what happens, a line each.
 func agent() {
+	hide.Hide() // as main does
 	var p part
 	if err := json.Unmarshal([]byte(os.Getenv(partVariable)), &p); err != nil {
 		panic(err)
@@ -133,19 +136,26 @@ type actor struct {
 }
 
 // act starts an agent and waits until it is ready.
-func act(t *testing.T, p part) *actor {
+func act(t *testing.T, p part, change ...func(*exec.Cmd)) *actor {
 	t.Helper()
 	require.True(t, partsArePlayed)
-	a := &actor{t: t, lines: make(chan string, 1000), dir: t.TempDir()}
+	home := newHome(t, p.User)
+	a := &actor{t: t, lines: make(chan string, 1000), dir: home.dir("work")}
 	p.Dir = a.dir
 	for name := range p.Scripts {
-		require.NoError(t, os.Mkdir(filepath.Join(a.dir, name), 0o700))
+		home.dir(filepath.Join("work", name))
 	}
 	doc, err := json.Marshal(p)
 	require.NoError(t, err)
-	a.cmd = exec.Command(os.Args[0])
-	a.cmd.Env = append(os.Environ(), helperVariable+"=agent", partVariable+"="+string(doc), "TMPDIR="+t.TempDir())
+	a.cmd = exec.Command(home.program())
+	a.cmd.Env = append(os.Environ(), helperVariable+"=agent", partVariable+"="+string(doc), "TMPDIR="+home.dir("tmp"))
 	a.cmd.Stderr = os.Stderr
+	if p.User != 0 {
+		a.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: p.User, Gid: p.User}}
+	}
+	for _, c := range change {
+		c(a.cmd)
+	}
 	in, theirs, err := os.Pipe()
 	require.NoError(t, err)
 	a.cmd.Stdin, a.in = in, theirs

@@ -163,8 +163,9 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 // ending is how a process ended.
 type ending struct {
 	exit    exitStatus
-	stopped *lease.Cause // why it was told to stop; nil: it ended by itself
-	gone    bool         // nothing is left of its group
+	lived   time.Duration // of the leader
+	stopped *lease.Cause  // why it was told to stop; nil: it ended by itself
+	gone    bool          // nothing is left of its group
 	output  string
 }
 
@@ -188,6 +189,9 @@ func (r *Runner) supervise(l *lease.Lease, c *task.Command, p *process) ending {
 	}
 	end.output = p.finish()
 	end.exit = p.status()
+	if p.ended() {
+		end.lived = p.lived
+	}
 	if end.stopped == nil && end.exit.signal == syscall.SIGKILL && p.hold.overdue() {
 		end.stopped = l.Cause()
 		if end.stopped == nil {

@@ -98,6 +98,12 @@ func runLease(t *testing.T, l *lease.Lease, c *task.Command) task.Outcome {
 	return o
 }
 
+// killedSoon is what becomes of a command that is killed when it has hardly begun, and nobody knows by whom.
+var killedSoon = task.Outcome{
+	Verdict: task.Drained, Brief: true,
+	Error: "killed by SIGKILL within moments of the attempt's start, by something that the agent does not know of",
+}
+
 func TestExitTable(t *testing.T) {
 	reject := map[int]task.Verdict{42: task.Rejected, 75: task.Failed, 64: task.Succeeded, 9: task.Deferred}
 	for name, c := range map[string]struct {
@@ -126,9 +132,11 @@ func TestExitTable(t *testing.T) {
 		"9 declared":         {`echo '{"retry_after_s": 3}' > $LEASEHOLD_RESULT_FILE; exit 9`, reject, task.Outcome{Verdict: task.Deferred, Error: "exit code 9", RetryAfter: 3 * time.Second}},
 		"137 is not KILL":    {"exit 137", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 137"}},
 		"killed by SEGV":     {"kill -SEGV $$", nil, task.Outcome{Verdict: task.Failed, Error: "killed by SIGSEGV"}},
-		"killed by KILL":     {"kill -KILL $$", nil, task.Outcome{Verdict: task.Failed, Error: "killed by SIGKILL"}},
+		"killed by KILL":     {"kill -KILL $$", nil, killedSoon},
+		"and it had said so": {"echo bye; kill -KILL $$", nil, task.Outcome{Verdict: task.Drained, Brief: true, Error: killedSoon.Error + ": bye", Output: "bye\n"}},
+		"killed later":       {"sleep 1.1; kill -KILL $$", nil, task.Outcome{Verdict: task.Failed, Error: "killed by SIGKILL"}},
 		"killed by TERM":     {"echo bye; kill -TERM $$", nil, task.Outcome{Verdict: task.Failed, Error: "killed by SIGTERM: bye", Output: "bye\n"}},
-		"its own group dies": {"kill -KILL 0", nil, task.Outcome{Verdict: task.Failed, Error: "killed by SIGKILL"}},
+		"its own group dies": {"kill -KILL 0", nil, killedSoon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := shell(c.script)
@@ -332,9 +340,9 @@ func TestOutOfMemoryIsTold(t *testing.T) {
 		c := shell("kill -KILL $$")
 		return r.Run(l, declared(c), c, func() {}).Error
 	}
-	require.Equal(t, "killed by SIGKILL", killed())
+	require.Equal(t, killedSoon.Error, killed())
 	require.NoError(t, os.WriteFile(events, []byte("low 0\noom 3\noom_kill 2\n"), 0o600))
 	require.Equal(t, "killed by SIGKILL, probably by the kernel: out of memory", killed())
-	require.Equal(t, "killed by SIGKILL", killed())
+	require.Equal(t, killedSoon.Error, killed())
 	require.Zero(t, newOOMCounter(filepath.Join(t.TempDir(), "none")).read())
 }

@@ -54,7 +54,7 @@ func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outc
 	case end.exit.unknown:
 		o = task.Outcome{Verdict: task.Failed, Error: "the process did not end"}
 	case end.exit.signal != 0:
-		o = task.Outcome{Verdict: task.Failed, Error: r.signalText(end.exit.signal)}
+		o = r.killed(end)
 	default:
 		o = byCode(end.exit.code, c.ExitCodes, body)
 	}
@@ -113,15 +113,22 @@ func retryAfter(result []byte) time.Duration {
 	return answer.Seconds(*wish.Seconds)
 }
 
-// signalText tells what killed a command that nobody told to stop.
-func (r *Runner) signalText(s syscall.Signal) string {
+// killed is the outcome of a command that a signal ended which nobody told to stop. Nothing that has hardly begun kills
+// itself by SIGKILL but on purpose: where the agent knows of no reason, something of its surroundings did, mostly.
+func (r *Runner) killed(end ending) task.Outcome {
+	s := end.exit.signal
 	name := unix.SignalName(s)
 	if name == "" {
 		name = fmt.Sprintf("signal %d", int(s))
 	}
-	text := "killed by " + name
-	if s == unix.SIGKILL && r.oom.rose() {
-		text += ", probably by the kernel: out of memory"
+	o := task.Outcome{Verdict: task.Failed, Error: "killed by " + name}
+	switch {
+	case s != unix.SIGKILL:
+	case r.oom.rose():
+		o.Error += ", probably by the kernel: out of memory"
+	case end.lived < task.Moments:
+		o.Verdict, o.Brief = task.Drained, true
+		o.Error += " " + task.BriefNote + ", by something that the agent does not know of"
 	}
-	return text
+	return o
 }

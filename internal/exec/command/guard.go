@@ -36,7 +36,9 @@ func newGuard(log *slog.Logger, argv []string, dirs []string, cgroups bool) *gua
 		g.cgroups = cgroup.NewTree()
 	}
 	if len(argv) > 0 {
-		g.guardian = guardian.Start(guardian.Options{Argv: argv, Run: g.run, Dirs: dirs, Cgroup: g.cgroups.Path(), Log: log})
+		g.guardian = guardian.Start(guardian.Options{
+			Argv: argv, Run: g.run, Dirs: dirs, Cgroup: g.cgroups.Path(), Killed: g.cgroups.Retire, Log: log,
+		})
 	}
 	return g
 }
@@ -64,11 +66,13 @@ var errLate = errors.New("the agent stood still until its lease was over")
 // begin comes before the process is started. It fails where no guardian process is there. over has to follow.
 func (g *guard) begin(l *lease.Lease) (h *hold, err error) {
 	h = &hold{guard: g}
+	// These come before the cgroup is taken: when the guardian process kills in all cgroups after this moment, it is too
+	// late to start anything; when it did before, the cgroups of that time are retired.
+	h.from = g.clock.Now()
+	h.until = h.from + l.KillIn()
 	if h.group, err = g.cgroups.Take(); err != nil {
 		g.log.Warn("a command runs without a cgroup of its own", "err", err)
 	}
-	h.from = g.clock.Now()
-	h.until = h.from + l.KillIn()
 	if g.guardian == nil {
 		h.number = g.last.Add(1)
 	} else if h.number, err = g.guardian.Begin(h.group.Number(), h.from+l.EndsIn()); err != nil {
@@ -156,11 +160,9 @@ func (h *hold) clear(d time.Duration) (gone bool) {
 
 // over says that nothing is left of the attempt but what left it on purpose, or that it never started.
 func (h *hold) over() {
-	if h.overdue() {
-		h.group.Spoil() // the guardian process may have killed it
+	// The guardian process hears of it before another attempt can get the cgroup.
+	if h.guardian != nil && h.guardian.Over(h.number) {
+		h.group.Spoil()
 	}
 	h.cgroups.Give(h.group)
-	if h.guardian != nil {
-		h.guardian.Over(h.number)
-	}
 }

@@ -14,8 +14,10 @@ import (
 // process is a running command and its group, whose number is the leader's.
 type process struct {
 	pid    int
+	began  time.Time          // shortly before the start
 	exited chan struct{}      // closed once the leader has been reaped
-	state  syscall.WaitStatus // of the leader; valid once exited is closed, unless lost
+	lived  time.Duration      // of the leader; valid once exited is closed
+	state  syscall.WaitStatus // of the leader; the same, unless lost
 	lost   bool               // the leader's state was not to be had
 
 	in  *os.File // our end of its standard input; nil: it was written before the start
@@ -38,7 +40,8 @@ type shared struct {
 // pipeHolds is how much every pipe takes without a reader (pipe(7): one page at the least).
 const pipeHolds = 4096
 
-// start starts a call as the leader of a new process group. What it leaves running ends with the process and
+// start starts a call as the leader of a new session, and so of a process group with its number: in the agent's own it
+// could type on the agent's terminal (TIOCSTI in ioctl_tty(2)), as another user too. What it leaves running ends with the process and
 // finish.
 func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 	p := &process{exited: make(chan struct{}), shared: s, hold: h}
@@ -53,11 +56,12 @@ func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
 	p.out = drain{shared: s, pipe: source{fd: out}}
+	p.began = time.Now()
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
 	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
 		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(says.child)},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: k.credential},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: k.credential},
 	})
 	_, _ = unix.Close(childIn), unix.Close(childOut)
 	if err != nil {
@@ -107,7 +111,7 @@ func (p *process) reap() {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		p.lost = err != nil
+		p.lived, p.lost = time.Since(p.began), err != nil
 		close(p.exited)
 		return
 	}

@@ -28,18 +28,23 @@ while [ ! -s pid.away ]; do sleep 0.01; done; : > ready; wait`,
 while [ ! -s pid.away ]; do sleep 0.01; done; : > ready; wait`,
 }
 
-// What is said there, in one table: who survives in what situation.
+// What is said there, in one table: who survives in what situation. An agent of an ordinary user can look into less, its
+// own children between fork and exec among it.
 var survivors = []struct {
 	cgroups   bool
+	user      uint32
 	situation string
 	survive   []string
 }{
-	{true, "times out", nil},
-	{true, "SIGKILL", nil},
-	{true, "SIGSTOP", nil},
-	{false, "times out", []string{"wiped environment"}},
-	{false, "SIGKILL", []string{"wiped environment"}},
-	{false, "SIGSTOP", []string{"wiped environment"}},
+	{true, 0, "times out", nil},
+	{true, 0, "SIGKILL", nil},
+	{true, 0, "SIGSTOP", nil},
+	{false, 0, "times out", []string{"wiped environment"}},
+	{false, 0, "SIGKILL", []string{"wiped environment"}},
+	{false, 0, "SIGSTOP", []string{"wiped environment"}},
+	{false, ordinary(), "times out", []string{"wiped environment"}},
+	{false, ordinary(), "SIGKILL", []string{"wiped environment"}},
+	{false, ordinary(), "SIGSTOP", []string{"wiped environment"}},
 }
 
 // haveCgroups tells whether this test may make cgroups.
@@ -51,12 +56,12 @@ func haveCgroups() bool {
 
 func TestSurvivors(t *testing.T) {
 	for _, c := range survivors {
-		t.Run(fmt.Sprintf("%s, cgroups %v", c.situation, c.cgroups), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, cgroups %v, user %d", c.situation, c.cgroups, c.user), func(t *testing.T) {
 			if c.cgroups && !haveCgroups() {
 				return // it takes a cgroup v2 in which this user may make some
 			}
 			const presence = 3 * time.Second
-			a := act(t, part{Cgroups: c.cgroups, Scripts: fixtures, Presence: presence})
+			a := act(t, part{Cgroups: c.cgroups, User: c.user, Scripts: fixtures, Presence: presence})
 			pids := make(map[string][]int)
 			for name := range fixtures {
 				pids[name] = a.pids(name)
@@ -170,14 +175,16 @@ func TestAgentStopsBeforeItTells(t *testing.T) {
 		signal            syscall.Signal
 		cgroups           bool
 		presence, timeout time.Duration
+		user              uint32
 	}{
-		{syscall.SIGKILL, true, length, time.Hour}, {syscall.SIGKILL, false, length, time.Hour},
-		{syscall.SIGSTOP, true, length, time.Hour}, {syscall.SIGSTOP, false, length, time.Hour},
-		{syscall.SIGSTOP, true, time.Hour, length - 3*time.Second}, {syscall.SIGSTOP, false, time.Hour, length - 3*time.Second},
+		{syscall.SIGKILL, true, length, time.Hour, 0}, {syscall.SIGKILL, false, length, time.Hour, 0},
+		{syscall.SIGSTOP, true, length, time.Hour, 0}, {syscall.SIGSTOP, false, length, time.Hour, 0},
+		{syscall.SIGSTOP, true, time.Hour, length - 3*time.Second, 0}, {syscall.SIGSTOP, false, time.Hour, length - 3*time.Second, 0},
+		{syscall.SIGKILL, false, length, time.Hour, ordinary()}, {syscall.SIGSTOP, false, length, time.Hour, ordinary()},
 	} {
-		t.Run(fmt.Sprintf("%s, cgroups %v, presence %s", c.signal, c.cgroups, c.presence), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, cgroups %v, presence %s, user %d", c.signal, c.cgroups, c.presence, c.user), func(t *testing.T) {
 			a := act(t, part{
-				Cgroups: c.cgroups, Between: c.signal, Presence: c.presence, Timeout: c.timeout,
+				Cgroups: c.cgroups, User: c.user, Between: c.signal, Presence: c.presence, Timeout: c.timeout,
 				Scripts: map[string]string{"one": fixtures["setsid"]},
 			})
 			if c.signal == syscall.SIGKILL {
@@ -216,9 +223,13 @@ while [ ! -e pid.away ]; do sleep 0.01; done; : > ready`,
 
 // An agent that is killed while it starts commands and stops others leaves nothing, whatever it was about.
 func TestAgentKilledInAStorm(t *testing.T) {
-	for round := range 10 {
-		a := act(t, part{Cgroups: round%2 == 0, Storm: true, Presence: time.Hour})
-		<-time.After(time.Duration(10+14*round) * time.Millisecond)
+	for round := range 15 {
+		p := part{Cgroups: round%3 == 0, Storm: true, Presence: time.Hour}
+		if round%3 == 2 {
+			p.User = ordinary()
+		}
+		a := act(t, p)
+		<-time.After(time.Duration(10+10*round) * time.Millisecond)
 		a.signal(syscall.SIGKILL)
 		until(t, "the guardian ends", func() bool { return !lives(a.guardian) })
 		require.Zero(t, marked(t, a.run))

@@ -61,6 +61,7 @@ func invariants() []invariant {
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{GuardedEffectOnce}, guardedEffectOnce},
 		{[]Name{AttemptsWithinLimit, GivenBackAreFree}, attemptsCount},
+		{[]Name{AbsenceIsFree}, absenceIsFree},
 		{[]Name{LeaseFollowsPing}, leaseFollowsPing},
 		{[]Name{HungIsCaught}, hungIsCaught},
 		{[]Name{DeadComesBack}, deadComesBack},

@@ -18,11 +18,11 @@ import (
 const AttemptsWithinLimit Name = "AttemptsWithinLimit"
 
 // GivenBackAreFree says: an attempt that is given back does not count. Undelivered and drained ones never do, those
-// that were asked to come later do not while that is free.
+// that were asked to come later, or drained within moments of their start, do not while that is free.
 //
 // It must hold because a task must not run out of attempts by what is not its fault (rule 7).
 //
-// Exempt says: being asked to come later more often in a row than the type allows.
+// Exempt says: being asked to come later, or drained at once, more often in a row than the type allows.
 const GivenBackAreFree Name = "GivenBackAreFree"
 
 // defaultGiveBacks is how often in a row being asked to come later is free unless a type says otherwise.
@@ -125,13 +125,14 @@ type counter struct {
 	last      task.Verdict
 }
 
-// after counts an attempt that ended so.
-func (c *counter) after(v task.Verdict) {
+// after counts an attempt that ended so, for that reason.
+func (c *counter) after(v task.Verdict, reason string) {
 	c.last = v
-	switch v {
-	case task.Undelivered, task.Drained:
+	brief := v == task.Drained && strings.Contains(reason, task.BriefNote)
+	switch {
+	case v == task.Undelivered, v == task.Drained && !brief:
 		return
-	case task.Deferred, task.Superseded:
+	case v.GivesBack():
 		c.deferrals++
 		if c.deferrals <= c.free {
 			return
@@ -157,7 +158,7 @@ func (x *index) replay(s *story, st *stretch, c *counter, f *found) bool {
 			f.add(c.blame(), x.last(s), s.id, "fence %d was settled as attempt %d, and %d counted before it", t.RanFence, t.Attempt, c.attempt)
 			return false
 		}
-		c.after(task.Verdict(t.Outcome))
+		c.after(task.Verdict(t.Outcome), t.Error)
 	}
 	return true
 }
@@ -172,7 +173,7 @@ func (c *counter) final(st *stretch) bool {
 		return false
 	}
 	one := *c
-	one.after(st.end.outcome)
+	one.after(st.end.outcome, st.end.reason)
 	return st.end.attempt == one.attempt
 }
 

@@ -178,7 +178,7 @@ func play(t *testing.T, scenes []scene) {
 
 func TestNames(t *testing.T) {
 	names := check.Names()
-	require.Len(t, names, 22)
+	require.Len(t, names, 23)
 	slices.Sort(names)
-	require.Len(t, slices.Compact(names), 22)
+	require.Len(t, slices.Compact(names), 23)
 }

@@ -3,6 +3,7 @@ package check_test
 import (
 	"testing"
 
+	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/faults/check"
 	"github.com/leasehold/leasehold/test/faults/history"
 )
@@ -209,6 +210,10 @@ func TestAttemptsCount(t *testing.T) {
 			fence += 2
 			switch how {
 			case "drained", "undelivered":
+			case "brief":
+				line := &m.Tried[len(m.Tried)-1]
+				line.Outcome, line.Error = "drained", "the agent was stopped, which it was told "+task.BriefNote
+				fallthrough
 			case "deferred", "superseded":
 				if back++; back > 2 {
 					n++
@@ -244,6 +249,19 @@ func TestAttemptsCount(t *testing.T) {
 			m.row(1, plain, "failed", 10, 3, failed("attempt 3 of 3 was asked to come later (5 times in a row, and only 2 are free)"),
 				func(e *enq, r *row) { r.Outcome = "deferred" })
 			tries(m, 1, "deferred", "deferred", "deferred", "deferred", "deferred")
+		}},
+		{"drained at once too often", "", func(m *maker) {
+			kindOf(m)
+			m.row(1, plain, "failed", 10, 3, failed("attempt 3 of 3 was released (5 times in a row, and only 2 are free)"),
+				func(e *enq, r *row) { r.Outcome = "drained" })
+			tries(m, 1, "brief", "deferred", "brief", "brief", "brief")
+		}},
+		{"drained at once, and charged", check.GivenBackAreFree, func(m *maker) {
+			kindOf(m)
+			m.row(1, plain, "succeeded", 6, 2)
+			tries(m, 1, "brief", "brief")
+			m.try(7, a1, 1, 5, 2).end(8, "succeeded")
+			m.settled(1, 5, 2, "succeeded")
 		}},
 		{"never free", "", func(m *maker) {
 			k := m.Kinds[plain]

@@ -36,19 +36,22 @@ type Tree struct {
 	path string
 	lock *os.File // held while the agent lives: others remove what nobody holds
 
-	mu   sync.Mutex
-	free []*Group
-	last int  // number that was given last
-	off  bool // nothing can be started in them after all, or the tree is closed
+	mu         sync.Mutex
+	free       []*Group
+	retired    []*Group // that were free when Retire was called, and are yet to be removed
+	generation int      // how often Retire was called
+	last       int      // number that was given last
+	off        bool     // nothing can be started in them after all, or the tree is closed
 }
 
 // Group is the cgroup of one attempt at a time. A nil *Group is none.
 type Group struct {
-	tree   *Tree
-	path   string
-	number int
-	dir    int // descriptors: an *os.File costs a call at each use
-	events int
+	tree       *Tree
+	path       string
+	number     int
+	generation int // the tree's when it was made
+	dir        int // descriptors: an *os.File costs a call at each use
+	events     int
 
 	spoiled atomic.Bool // something was killed in it
 }
@@ -136,6 +139,32 @@ func (t *Tree) Path() string {
 	return t.path
 }
 
+// Retire takes every cgroup that there is out of use, because something may have been killed in any of them: those that
+// are free now, and those that are in use once they come back. It does not block: Take removes them, one at each call.
+func (t *Tree) Retire() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.generation++
+	t.retired = append(t.retired, t.free...)
+	t.free = nil
+}
+
+// removeRetired removes one cgroup that was retired, if there is one.
+func (t *Tree) removeRetired() {
+	t.mu.Lock()
+	var g *Group
+	if n := len(t.retired) - 1; n >= 0 {
+		g, t.retired = t.retired[n], t.retired[:n]
+	}
+	t.mu.Unlock()
+	if g != nil {
+		g.remove()
+	}
+}
+
 // Take gives an empty cgroup; nil where there are none.
 func (t *Tree) Take() (*Group, error) {
 	if t == nil {
@@ -153,13 +182,16 @@ func (t *Tree) Take() (*Group, error) {
 		return g, nil
 	}
 	t.last++
-	number := t.last
+	number, generation := t.last, t.generation
 	t.mu.Unlock()
-	return t.make(number)
+	t.removeRetired() // there are none while one is free
+	return t.make(number, generation)
 }
 
-func (t *Tree) make(number int) (g *Group, err error) {
-	g = &Group{tree: t, number: number, path: filepath.Join(t.path, strconv.Itoa(number)), dir: -1, events: -1}
+func (t *Tree) make(number, generation int) (g *Group, err error) {
+	g = &Group{
+		tree: t, number: number, generation: generation, path: filepath.Join(t.path, strconv.Itoa(number)), dir: -1, events: -1,
+	}
 	if err = os.Mkdir(g.path, mode); err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
 	}
@@ -184,7 +216,7 @@ func (t *Tree) Give(g *Group) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.off || g.spoiled.Load() {
+	if t.off || g.spoiled.Load() || g.generation != t.generation {
 		g.remove()
 		return
 	}
@@ -213,10 +245,10 @@ func (t *Tree) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.off = true
-	for _, g := range t.free {
+	for _, g := range append(t.free, t.retired...) {
 		g.remove()
 	}
-	t.free = nil
+	t.free, t.retired = nil, nil
 	Remove(t.path)
 	if t.lock != nil {
 		_ = t.lock.Close()

@@ -125,6 +125,39 @@ func TestAGroupIsNotUsedAfterAKill(t *testing.T) {
 	tree.Give(last)
 }
 
+// What was killed in by others, with no attempt in it, is not used again: neither what was free then nor what was in use.
+func TestRetire(t *testing.T) {
+	tree := newTestTree(t)
+	if tree == nil {
+		return
+	}
+	free, err := tree.Take()
+	require.NoError(t, err)
+	used, err := tree.Take()
+	require.NoError(t, err)
+	tree.Give(free)
+	KillAll(tree.Path()) // as the guardian process does
+	tree.Retire()
+	next, err := tree.Take()
+	require.NoError(t, err)
+	require.NoError(t, within(t, next, "exit 0").Wait(), "it is not killed at its birth")
+	until(t, "it is empty", next.Empty)
+	require.NoDirExists(t, free.path)
+	tree.Give(used)
+	require.NoDirExists(t, used.path)
+	tree.Give(next)
+	again, err := tree.Take()
+	require.NoError(t, err)
+	require.Same(t, next, again)
+	tree.Give(again)
+	tree.Retire()
+	path := tree.Path()
+	tree.Close()
+	require.NoDirExists(t, path)
+	var none *Tree
+	none.Retire()
+}
+
 func TestKillInGroup(t *testing.T) {
 	tree := newTestTree(t)
 	if tree == nil {

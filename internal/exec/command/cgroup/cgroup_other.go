@@ -18,6 +18,9 @@ func (*Tree) Path() string { return "" }
 // Take gives none.
 func (*Tree) Take() (*Group, error) { return nil, nil } //nolint:nilnil // a nil Group is none
 
+// Retire has nothing to take out of use.
+func (*Tree) Retire() {}
+
 // Give takes none.
 func (*Tree) Give(*Group) {}
 

@@ -26,6 +26,9 @@ type Options struct {
 	// with DirPrefix.
 	Dirs   []string
 	Cgroup string // path of the agent's tree of cgroups; "": none
+	// Killed is called when the guardian process may have killed in every cgroup of the tree, whatever it was used for: from
+	// now on nothing is to be started in one that is there. It must not block.
+	Killed func()
 	Log    *slog.Logger
 
 	patience time.Duration // answerIn, unless a test is in a hurry
@@ -42,6 +45,8 @@ type Guardian struct {
 	attempts map[uint64]*attempt // that are not over
 	last     uint64
 	presence time.Duration // 0: not told
+	doubt    bool          // the guardian process may be killing all, until it has given
+	answers  int64         // so many answers
 	child    *child        // nil while there is none
 	up       chan struct{} // closed while there is one
 	why      error         // why there is none
@@ -100,6 +105,7 @@ func (g *Guardian) Begin(cgroup int, end time.Duration) (number uint64, err erro
 	case g.child == nil:
 		return 0, fmt.Errorf("no guardian process is there to watch over it: %w", g.why)
 	}
+	g.trust()
 	g.last++
 	t := &attempt{record: record{kind: pending, number: g.last, cgroup: cgroup, end: end}}
 	g.attempts[g.last] = t
@@ -137,8 +143,10 @@ func (g *Guardian) Watch(number uint64, a Group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.attempts[number]; t != nil {
-		t.record = record{kind: start, number: number, pgid: a.ID, cgroup: a.Cgroup, end: a.End, from: a.From, to: a.To}
-		g.tell(t.record)
+		next := record{kind: start, number: number, pgid: a.ID, cgroup: a.Cgroup, end: a.End, from: a.From, to: a.To}
+		g.tell(next)
+		t.overdue = t.overdue || g.late(t, g.clock.Now())
+		t.record = next
 	}
 }
 
@@ -147,9 +155,9 @@ func (g *Guardian) Move(number uint64, end time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.attempts[number]; t != nil {
+		g.tell(record{kind: move, number: number, end: end})
 		t.overdue = t.overdue || g.late(t, g.clock.Now())
 		t.end = end
-		g.tell(record{kind: move, number: number, end: end})
 	}
 }
 
@@ -162,34 +170,38 @@ func (g *Guardian) Overdue(number uint64) bool {
 	return t != nil && (t.overdue || g.late(t, g.clock.Now()))
 }
 
-// late tells whether the attempt's group is to be dead by now, as watch has it. g.mu is held.
-func (g *Guardian) late(t *attempt, now time.Duration) bool {
-	return now >= t.end-lease.KillMargin || g.presence != 0 && now >= g.presence-lease.KillMargin
-}
-
-// Over says that nothing is left of the attempt, or that it never started. It comes after the group was seen gone.
-func (g *Guardian) Over(number uint64) {
+// Over says that nothing is left of the attempt, or that it never started, and tells whether the guardian process may
+// have killed in its cgroup. It comes after the group was seen gone.
+func (g *Guardian) Over(number uint64) (killed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, known := g.attempts[number]; known {
-		delete(g.attempts, number)
-		g.tell(record{kind: over, number: number})
+	t := g.attempts[number]
+	if t == nil {
+		return false
 	}
+	g.trust()
+	g.tell(record{kind: over, number: number})
+	delete(g.attempts, number)
+	return t.overdue || g.late(t, g.clock.Now())
 }
 
 // Presence says when the presence of the agent's session runs out, for all groups. Before the first time it does not.
 func (g *Guardian) Presence(until time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.clock.Now()
-	for _, t := range g.attempts {
-		t.overdue = t.overdue || g.late(t, now)
-	}
-	g.presence = until
+	g.trust()
 	if g.child != nil && g.child.silent(g.o.patience) {
 		_ = g.child.kill() // it will be started anew
 	}
 	g.tell(record{kind: present, end: until})
+	now := g.clock.Now()
+	for _, t := range g.attempts {
+		t.overdue = t.overdue || g.late(t, now)
+	}
+	if g.absent(now) || g.behind() {
+		g.suspect()
+	}
+	g.presence = until
 }
 
 // Close ends the guardian process, once it has killed what is left.
@@ -251,7 +263,9 @@ func (g *Guardian) flush(c *child) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.child != c || !c.flush():
+	case g.child != c:
+	case !c.flush():
+		g.blame() // until now it went by what had been so
 	case time.Since(c.behind) > g.o.patience:
 		_ = c.kill()
 	default:
@@ -347,6 +361,7 @@ func (g *Guardian) lose(c *child, why error) {
 	defer g.mu.Unlock()
 	if c != nil {
 		c.release()
+		g.lastDoubt(c)
 	}
 	if g.child != nil {
 		g.child, g.up = nil, make(chan struct{})

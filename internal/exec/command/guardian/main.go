@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/command/cgroup"
+	"github.com/leasehold/leasehold/internal/exec/command/hide"
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/lease"
 )
@@ -46,6 +47,7 @@ func Main() int {
 	// nobody hears its answers any more.
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	rename()
+	hide.Hide()
 	h, err := readHello(os.Stdin)
 	if err != nil {
 		return 1 // the agent is gone already
@@ -70,7 +72,7 @@ func fifo(fd int) bool {
 }
 
 // rename gives the process a name of its own, where that can be done: `pkill -9 leasehold` is to end the agent, and not
-// its guardian with it.
+// its guardian with it. It comes before the process is hidden: the file is root's then.
 func rename() { _ = os.WriteFile("/proc/self/comm", []byte("lh-guardian"), 0o600) }
 
 // loop is the guardian at work. All of it is one goroutine, but for the one that looks for marks.
@@ -94,8 +96,8 @@ type loop struct {
 // run watches until there is nothing more to do.
 func (l *loop) run() {
 	for {
+		now := l.clock.Now() // from before: what the agent has written by then is known when it is judged (Guardian.suspect)
 		l.read()
-		now := l.clock.Now()
 		l.purge(now)
 		if l.watch.condemn(now, l.purging) {
 			l.search.again(now)
@@ -152,7 +154,8 @@ func (l *loop) kill(now time.Duration) {
 	if l.hello.Cgroup == "" || !l.purging || !l.ended && !l.search.wanted {
 		return
 	}
-	if l.read(); l.ended || l.watch.gone(l.clock.Now()) { // else presence has been prolonged, and new attempts are there
+	now = l.clock.Now()
+	if l.read(); l.ended || l.watch.gone(now) { // else presence has been prolonged, and new attempts are there
 		l.cleared = cgroup.KillAll(l.hello.Cgroup)
 	}
 }

@@ -3,6 +3,9 @@ package processes
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,12 +102,58 @@ func TestStatOfAnyName(t *testing.T) {
 	require.Equal(t, s.started, again.started)
 }
 
-// Only what runs this very program with those arguments, and one thread, is taken for a child on its way.
+// Only what has those arguments, and one thread, is taken for a child on its way.
 func TestHalfway(t *testing.T) {
 	require.False(t, Halfway(nil))
 	require.False(t, Halfway(Arguments(os.Getpid())), "a process of many threads")
 	cmd := sleeper(t)
-	require.False(t, Halfway(Arguments(cmd.Process.Pid)), "another program")
-	require.NotEmpty(t, Arguments(cmd.Process.Pid))
+	args := Arguments(cmd.Process.Pid)
+	require.NotEmpty(t, args)
+	require.True(t, Halfway(args))
+	require.False(t, Halfway(args[:len(args)-1]), "other arguments")
 	require.Empty(t, Arguments(1<<30))
+}
+
+// A child between fork and exec is as hidden as its agent, and a guardian process that is not root finds it all the same.
+// A program that may not be read is hidden in the same way, and stays long enough to be looked at.
+func TestHalfwayOfTheHidden(t *testing.T) {
+	const nobody = 65534
+	if os.Geteuid() != 0 {
+		return // it takes root to make a program that an ordinary user may run and not read
+	}
+	program, err := os.ReadFile("/bin/sleep")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("/tmp", "leasehold-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o711))
+	path := filepath.Join(dir, "sleep")
+	require.NoError(t, os.WriteFile(path, program, 0o700))
+	require.NoError(t, os.Chmod(path, 0o711))
+	cmd := exec.Command(path, "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	pid := cmd.Process.Pid
+	type view struct {
+		environ  error
+		halfway  bool
+		switched syscall.Errno
+	}
+	seen := make(chan view)
+	go func() {
+		runtime.LockOSThread() // for ever: the thread ends with this goroutine, as it is nobody's from here on
+		var v view
+		_, _, v.switched = syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody)
+		_, v.environ = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		v.halfway = Halfway(Arguments(pid))
+		seen <- v
+	}()
+	v := <-seen
+	require.Zero(t, v.switched)
+	require.ErrorIs(t, v.environ, os.ErrPermission)
+	require.True(t, v.halfway)
 }

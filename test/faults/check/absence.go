@@ -1,0 +1,55 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/faults/history"
+)
+
+// AbsenceIsFree says: nothing is charged to a task that was the absence of the store or of its agent. No process of a task
+// is killed but for a reason that its agent knows, and gives: the row says of none that SIGKILL ended it, but where it has
+// told that it would end so.
+//
+// It must hold because an agent and its guardian kill nothing but what is to be dead (rule 4), what is stopped for want of
+// the store is drained (rule 7), and what was killed in is not used again.
+//
+// Exempt says: attempts that kill themselves, and say so before; what the kernel kills for want of memory; the attempt of
+// an agent that was killed or stood still, which another judges to be lost.
+const AbsenceIsFree Name = "AbsenceIsFree"
+
+// saysKilled is what a row says of an attempt that SIGKILL ended, nobody knows why; saysMemory, where the kernel did so.
+const (
+	saysKilled = "killed by SIGKILL"
+	saysMemory = "out of memory"
+)
+
+func absenceIsFree(x *index, f *found) {
+	for _, s := range x.stories {
+		for _, t := range s.tried {
+			x.judgeKilled(s, t.RanFence, task.Verdict(t.Outcome), t.Error, f)
+		}
+		for _, st := range s.stretches {
+			if st.end != nil && len(st.tried) == 0 { // its first attempt was its last
+				x.judgeKilled(s, st.end.fence-1, st.end.outcome, st.end.reason, f)
+			}
+		}
+	}
+}
+
+// judgeKilled looks at how an attempt ended, as the row has it.
+func (x *index) judgeKilled(s *story, fence int64, outcome task.Verdict, reason string, f *found) {
+	if !strings.Contains(reason, saysKilled) || strings.Contains(reason, saysMemory) || s.attempt(fence).saidEnd() || s.check(fence).saidEnd() {
+		return
+	}
+	at, lived := x.last(s), "had not begun"
+	if a := s.attempt(fence); a != nil {
+		at = a.lastSeen()
+		lived = "had been there for " + (at - a.events[0].At).Round(time.Millisecond).String()
+	}
+	f.add(AbsenceIsFree, at, s.id, "the attempt with fence %d was killed by nobody, when it %s, and settled as %s: %s", fence, lived, outcome, reason)
+}
+
+// saidEnd tells whether the attempt told that it was about to end; nil never did.
+func (a *attempt) saidEnd() bool { return a != nil && a.first(history.End) != nil }
