@@ -21,8 +21,8 @@ const MaxRetryAfter = 24 * time.Hour
 // MaxLine bounds, in bytes, what an error repeats of a target's own words.
 const MaxLine = 512
 
-// Result turns what a target handed back into a task's result: JSON as it is, anything else as a JSON string, nothing
-// (or white space) as nil. body holds at least the first task.MaxResult+1 bytes of it and size is how long it was in
+// Result turns what a target handed back into a task's result: JSON as it is, but for characters and numbers that no store
+// keeps (Mend), anything else as a JSON string, nothing (or white space) as nil. body holds at least the first task.MaxResult+1 bytes of it and size is how long it was in
 // all; what is too long is not kept, and the note says so.
 func Result(body []byte, size int64) (result json.RawMessage, note string) {
 	if size > task.MaxResult || len(body) > task.MaxResult {
@@ -32,8 +32,11 @@ func Result(body []byte, size int64) (result json.RawMessage, note string) {
 	if len(trimmed) == 0 {
 		return nil, ""
 	}
-	if Storable(trimmed) {
-		return bytes.Clone(trimmed), ""
+	if kept, ok := Mend(trimmed); ok {
+		if len(kept) > task.MaxResult {
+			return nil, notKept(int64(len(kept)))
+		}
+		return bytes.Clone(kept), ""
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)

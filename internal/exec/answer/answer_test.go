@@ -21,15 +21,17 @@ func TestResult(t *testing.T) {
 		"text":                {"done <b>", `"done <b>"`},
 		"two documents":       {`{} {}`, `"{} {}"`},
 		"invalid UTF-8":       {"a\xffb", `"a` + "\ufffd" + `b"`},
-		"invalid UTF-8 JSON":  {"\"a\xffb\"", `"\"a` + "\ufffd" + `b\""`},
+		"invalid UTF-8 JSON":  {"{\"a\xffb\": 1}", `{"a` + "\ufffd" + `b": 1}`},
 		"NUL":                 {"a\x00b", `"a` + "\ufffd" + `b"`},
-		"escaped NUL":         {`{"a":"\u0000"}`, `"{\"a\":\"\\u0000\"}"`},
+		"escaped NUL":         {`{"a":"\u0000"}`, `{"a":"\ufffd"}`},
 		"escaped backslash":   {`{"a":"\\u0000"}`, `{"a":"\\u0000"}`},
 		"surrogate pair":      {`"\ud83d\ude00"`, `"\ud83d\ude00"`},
-		"lone surrogate":      {`"\ud83d"`, `"\"\\ud83d\""`},
-		"second half alone":   {`"\ude00"`, `"\"\\ude00\""`},
-		"half and other":      {`"\ud83d\u0041"`, `"\"\\ud83d\\u0041\""`},
-		"huge exponent":       {`[1e400000]`, `"[1e400000]"`},
+		"lone surrogate":      {`"\ud83d"`, `"\ufffd"`},
+		"second half alone":   {`"\ude00"`, `"\ufffd"`},
+		"half and other":      {`"\ud83d\u0041"`, `"\ufffd\u0041"`},
+		"huge exponent":       {`[1e400000, 2]`, `["1e400000", 2]`},
+		"NUL in a name":       {`{"\u0000":{"b":["\u0000\\"]}}`, `{"\ufffd":{"b":["\ufffd\\"]}}`},
+		"two halves, wrongly": {`"\ude00\ud83d\ud83d\ude00"`, `"\ufffd\ufffd\ud83d\ude00"`},
 		"usual exponent":      {`[1e40, -1E-7]`, `[1e40, -1E-7]`},
 		"endless exponent":    {`1e99999999999999999999`, `"1e99999999999999999999"`},
 	} {
@@ -60,6 +62,11 @@ func TestResultLimits(t *testing.T) {
 	require.Nil(t, got, "as a string it would be twice as long")
 	require.Contains(t, note, "not kept")
 
+	grows := `["` + strings.Repeat("x", task.MaxResult-14) + "\xff" + `",1e9999]`
+	got, note = Result([]byte(grows), int64(len(grows)))
+	require.Nil(t, got, "mended it would be too long")
+	require.Contains(t, note, "not kept")
+
 	deep := strings.Repeat("[", 2000) + strings.Repeat("]", 2000)
 	got, _ = Result([]byte(deep), int64(len(deep)))
 	require.Equal(t, byte('"'), got[0], "too deep for SQLite: kept as a string")
@@ -83,4 +90,13 @@ func TestSeconds(t *testing.T) {
 		require.Equal(t, want, Seconds(in), "%v", in)
 	}
 	require.Zero(t, Seconds(math.NaN()))
+}
+
+func TestAnOddCharacterDoesNotKeepARollbackFromItsState(t *testing.T) {
+	for _, odd := range []string{`\u0000`, `\ud800`, `\udc00\ud800`, "\xff"} {
+		result, note := Result([]byte(`{"said":"`+odd+`","rollback":{"zone":"a","was":"`+odd+`"}}`), 64)
+		require.Empty(t, note)
+		row := task.Task{State: task.StateRollbackRunning, Payload: []byte(`{"zone":"b"}`), Result: result}
+		require.Contains(t, string(row.Data()), `"zone":"a"`, "%q", odd)
+	}
 }

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"unicode/utf16"
@@ -48,6 +49,72 @@ func Storable(body []byte) bool {
 		i++
 	}
 	return true
+}
+
+// Mend makes body JSON that every store takes, with its structure as it is: each NUL character, each lone surrogate and
+// what is not UTF-8 become U+FFFD, and a number that is too long or too large becomes a string of its digits. What is
+// storable comes back as it is, not copied. ok is false where it is no JSON, or is nested too deeply.
+func Mend(body []byte) (mended []byte, ok bool) {
+	if Storable(body) {
+		return body, true
+	}
+	if !json.Valid(body) {
+		return nil, false
+	}
+	body = bytes.ToValidUTF8(body, []byte(string(utf8.RuneError)))
+	mended = make([]byte, 0, len(body)+16)
+	for i := 0; i < len(body); {
+		switch c := body[i]; {
+		case c == '"':
+			var n int
+			mended, n = mendString(mended, body[i:])
+			i += n
+		case c == '-' || '0' <= c && c <= '9':
+			n, small := storableNumber(body[i:])
+			if small {
+				mended = append(mended, body[i:i+n]...)
+			} else {
+				mended = append(append(append(mended, '"'), body[i:i+n]...), '"')
+			}
+			i += n
+		default:
+			mended = append(mended, c)
+			i++
+		}
+	}
+	return mended, Storable(mended) // else it is too deep
+}
+
+// mendString appends the string literal that s, valid JSON, begins with, and tells how long that was.
+func mendString(to, s []byte) (_ []byte, n int) {
+	const replacement = `\ufffd` // as long as what it replaces
+	to = append(to, '"')
+	for i := 1; ; {
+		switch {
+		case s[i] == '"':
+			return append(to, '"'), i + 1
+		case s[i] != '\\':
+			to = append(to, s[i])
+			i++
+		case s[i+1] != 'u':
+			to = append(to, s[i], s[i+1])
+			i += 2
+		default:
+			r, length := hex4(s[i+2:]), 6
+			paired := utf16.IsSurrogate(r) && s[i+6] == '\\' && s[i+7] == 'u' &&
+				utf16.DecodeRune(r, hex4(s[i+8:])) != utf8.RuneError
+			switch {
+			case paired:
+				length = 12
+				to = append(to, s[i:i+length]...)
+			case r == 0, utf16.IsSurrogate(r):
+				to = append(to, replacement...)
+			default:
+				to = append(to, s[i:i+length]...)
+			}
+			i += length
+		}
+	}
 }
 
 // storableString looks at the string literal that s, valid JSON, begins with, and tells its length.

@@ -102,11 +102,14 @@ func ParseResult(body []byte) (json.RawMessage, error) {
 	if len(raw) > task.MaxResult {
 		return nil, tooLarge("result", len(raw), task.MaxResult)
 	}
-	if !answer.Storable(raw) {
-		return nil, malformed("result holds what not every store can keep: a NUL character, a lone surrogate, " +
-			"text that is not UTF-8, a number beyond 1e1000, or more than 500 levels")
+	kept, ok := answer.Mend(raw)
+	switch {
+	case !ok:
+		return nil, malformed("result has more than 500 levels, which not every store can keep")
+	case len(kept) > task.MaxResult:
+		return nil, tooLarge("result", len(kept), task.MaxResult)
 	}
-	return raw, nil
+	return kept, nil
 }
 
 func endMembers(body []byte) (map[string]json.RawMessage, error) {

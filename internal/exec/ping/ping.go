@@ -97,7 +97,7 @@ func text(members map[string]json.RawMessage, name string, most int) (string, er
 	return answer.Text(s, most), nil
 }
 
-// checkpoint is any JSON that every store takes.
+// checkpoint is any JSON, mended where a store could not keep it.
 func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 	if !said(raw) {
 		return nil, nil
@@ -109,11 +109,14 @@ func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 	if compact.Len() > lease.MaxCheckpoint {
 		return nil, tooLarge("checkpoint", compact.Len(), lease.MaxCheckpoint)
 	}
-	if !answer.Storable(compact.Bytes()) {
-		return nil, malformed("checkpoint holds what not every store can keep: a NUL character, a lone surrogate, " +
-			"text that is not UTF-8, a number beyond 1e1000, or more than 500 levels")
+	kept, ok := answer.Mend(compact.Bytes())
+	switch {
+	case !ok:
+		return nil, malformed("checkpoint has more than 500 levels, which not every store can keep")
+	case len(kept) > lease.MaxCheckpoint:
+		return nil, tooLarge("checkpoint", len(kept), lease.MaxCheckpoint)
 	}
-	return compact.Bytes(), nil
+	return kept, nil
 }
 
 // within reads a number of seconds.
