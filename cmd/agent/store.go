@@ -98,7 +98,7 @@ func (a *app) findPlace() (place, error) {
 // open opens the store; create makes the embedded file where there is none.
 func (p place) open(ctx context.Context, create bool, log *slog.Logger) (dataStore, error) {
 	if p.embedded() {
-		return sqlite.Open(ctx, sqlite.Options{Path: p.path, Create: create, Log: log})
+		return sqlite.Open(ctx, sqlite.Options{Path: p.path, Create: create, Group: p.Group, Log: log})
 	}
 	return openPostgres(ctx, p.Store, log)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -24,7 +25,7 @@ func commandShape() *shape {
 
 func (b *block) command() *task.Command {
 	c := &task.Command{Argv: b.argv(), Dir: b.dir()}
-	c.Env = b.templates("env", maxArgument, checkVariable, noNUL, func(s string) string { return s })
+	c.Env = b.templates(commandEnv())
 	c.User = b.user()
 	c.ExitCodes = b.exitCodes()
 	c.StopSignal = b.stopSignal()
@@ -53,6 +54,7 @@ func (b *block) argv() []task.Argument {
 	var (
 		out   []task.Argument
 		items []string
+		words []word
 	)
 	for i, e := range list.Exprs {
 		t, c, ok := b.rowString("argv", e, maxArgument, noNUL)
@@ -68,7 +70,9 @@ func (b *block) argv() []task.Argument {
 		}
 		out = append(out, task.Argument{Template: t.compile(maxArgument, noNUL), Dash: strings.HasPrefix(t.prefix(), "-")})
 		items = append(items, b.templateSource(e, c, t, "argv"))
+		words = append(words, word{t.prefix(), !t.isFixed(), e.Range()})
 	}
+	refuseProgramText(words, func(at hcl.Range, err error) { b.invalid("argv", at, err) })
 	b.out.add("argv", listOf(items))
 	return out
 }
@@ -115,6 +119,23 @@ func checkVariable(name string) error {
 		return fmt.Errorf("%s is set by the agent and cannot be declared", name)
 	}
 	return nil
+}
+
+// commandEnv is what env holds.
+func commandEnv() rowStrings {
+	return rowStrings{
+		name: "env", limit: maxArgument, checkKey: checkVariable, checkValue: noNUL,
+		same: func(s string) string { return s }, checkRow: checkRowVariable,
+	}
+}
+
+// checkRowVariable refuses row data in a variable that decides what runs.
+func checkRowVariable(name string) error {
+	if !choosesPrograms(name) {
+		return nil
+	}
+	return fmt.Errorf("%s decides what programs run or load, and a row would fill it%s; or use a variable of another name",
+		name, safeWay)
 }
 
 func (b *block) user() string {

@@ -50,6 +50,7 @@ type Store struct {
 	Connections int
 	Notify      bool
 	Retention   time.Duration // how long finished tasks are kept
+	Group       string        // of SQLite: a group that may use the file, by name or number; "": its owner alone
 }
 
 // Options are what loading depends on besides the files. The zero value is for production.

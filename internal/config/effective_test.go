@@ -273,7 +273,7 @@ func target(t *rapid.T, b *bytes.Buffer, attr writer, strings []string, what str
 			"{\n  X-A = env(\"TEXT\")\n  (\"X-C\") = \"${task.id}\" # why\n  X-Token = env(\"TEXT\")\n}")
 	} else {
 		b.WriteString("  command {\n")
-		fmt.Fprintf(b, "    argv = [\"sh\"")
+		fmt.Fprintf(b, "    argv = [\"echo\"")
 		for range rapid.IntRange(0, 4).Draw(t, "arguments") {
 			b.WriteString(", " + rapid.SampledFrom(strings).Draw(t, "argument") + "\n")
 		}

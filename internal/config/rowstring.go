@@ -32,11 +32,19 @@ func (b *block) rowString(
 	return t, c, true
 }
 
-// templates compiles an object of strings that rows may fill in; its keys are fixed. same folds keys that mean the
-// same.
-func (b *block) templates(
-	name string, limit int, checkKey, checkValue func(string) error, same func(string) string,
-) map[string]task.Template {
+// rowStrings is an attribute with an object of strings that rows may fill in.
+type rowStrings struct {
+	name       string
+	limit      int                     // bytes of a value
+	checkKey   func(key string) error  // keys are fixed
+	checkValue func(text string) error // at load what is fixed, for each row the rest
+	same       func(key string) string // folds keys that mean the same
+	checkRow   func(key string) error  // whether a row may fill in the value of that key
+}
+
+// templates compiles an object of strings that rows may fill in.
+func (b *block) templates(of rowStrings) map[string]task.Template {
+	name := of.name
 	out := make(map[string]task.Template)
 	a := b.attr(name)
 	if a == nil {
@@ -51,24 +59,26 @@ func (b *block) templates(
 	var shown [][2]string
 	seen := make(map[string]bool)
 	for _, item := range items {
-		k, ok := b.fixedKey(name, item.KeyExpr, checkKey)
+		k, ok := b.fixedKey(name, item.KeyExpr, of.checkKey)
 		if !ok {
 			continue
 		}
-		if seen[same(k)] {
+		if seen[of.same(k)] {
 			b.invalid(name, item.KeyExpr.Range(), fmt.Errorf("%s stands in it twice", k))
 			continue
 		}
-		seen[same(k)] = true
+		seen[of.same(k)] = true
 		b.hide(item.ValueExpr, secretName.MatchString(k))
-		t, c, ok := b.rowString(name, item.ValueExpr, limit, checkValue)
+		t, c, ok := b.rowString(name, item.ValueExpr, of.limit, of.checkValue)
 		if !ok {
 			continue
 		}
 		if t.isFixed() {
 			b.notRedacted(item.ValueExpr.Range(), t.prefix())
+		} else if err := of.checkRow(k); err != nil {
+			b.invalid(name, item.ValueExpr.Range(), err)
 		}
-		out[k] = t.compile(limit, checkValue)
+		out[k] = t.compile(of.limit, of.checkValue)
 		shown = append(shown, [2]string{key(k), b.templateSource(item.ValueExpr, c, t, k)})
 	}
 	b.out.add(name, mapOf(shown))

@@ -21,18 +21,43 @@ const (
 )
 
 func storeShape() *shape {
-	return &shape{name: "store", attrs: []string{"url", "schema", "connections", "notify", "retention"}}
+	return &shape{name: "store", attrs: []string{"url", "schema", "connections", "notify", "retention", "group"}}
 }
 
 // store decodes the store block. Without a url it is an SQLite file in dir, beside the configuration.
 func (b *block) store(dir string) Store {
-	return Store{
+	s := Store{
 		URL:         b.storeURL(dir),
 		Schema:      b.str("schema", defaultSchema, checkSchema),
 		Connections: b.num("connections", defaultConnections, 1, maxConnections),
 		Notify:      b.boolean("notify", true),
 		Retention:   b.length("retention", defaultRetention, time.Second, maxDuration),
+		Group:       b.group(),
 	}
+	if s.Group != "" && strings.HasPrefix(s.URL, "postgres") {
+		b.invalid("group", b.at("group"), errors.New("it says who may use an SQLite file; on PostgreSQL roles do: "+
+			"`leasehold migrate grants`"))
+	}
+	return s
+}
+
+// group reads who may use an SQLite file beside its owner; whether the host has that group is found out at the start.
+func (b *block) group() string {
+	g := b.get("group", cty.String)
+	if !g.ok {
+		b.out.add("group", "null")
+		return ""
+	}
+	name := g.v.AsString()
+	err := checkName(name)
+	if name == "" || strings.ContainsAny(name, " \t:,") {
+		err = errors.New("it is the name or number of a group; leave it out for the owner of the file alone")
+	}
+	if err != nil {
+		b.invalid("group", g.expr.Range(), err)
+	}
+	b.print("group", g, quote(name))
+	return name
 }
 
 func (b *block) storeURL(dir string) string {

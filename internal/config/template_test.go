@@ -145,7 +145,7 @@ func TestRowsThatFail(t *testing.T) {
 func TestURLs(t *testing.T) {
 	const fixed = "http://127.0.0.1:8080/tasks/"
 	hostile := []string{
-		"/", "../admin", "a/b", "?x=1", "#f", "a b", "%2e%2e", "..%2f", `\..\`, "é", "\n", "a\r\nHost: evil", "@evil", "://evil/", "a;b", "a&b=c", "+",
+		"/", "a/b", "//", "a/./b", "/admin", "?x=1", "#f", "a b", "%2f", "%25", "100%", "..a/b", "a..", "v1..v2", `a\b`, "é", "\n", "a\r\nHost: evil", "@evil", "://evil/", "a;b", "a&b=c", "+",
 		"…", "\u202e", ":", "...", "\x00",
 	}
 	cfg := mustLoad(t, `
@@ -177,6 +177,17 @@ task "a" {
 		_, err := template(row(`{"v": "` + v + `"}`))
 		require.ErrorContains(t, err, "path segment", "%q", v)
 	}
+	// Servers decode, some of them twice, and take ".." for what it says afterwards.
+	for _, v := range []string{
+		"../admin", "..%2fadmin", "..%2Fadmin", "%2e%2e", "%2e%2e%2fadmin", "a/../../admin", `..\admin`, `\..\`, "..%5cadmin", "a/..",
+		"%252e%252e%252fadmin", "..%252fadmin", "..;/admin", "..;a=b/admin", ".%2e/x", "%2e./x", ".%00./x", ". ./x", "..\t/x",
+		"x%2f..%2f..%2fadmin", "%25252525252525252e", "..//x",
+	} {
+		payload, err := json.Marshal(map[string]string{"v": v})
+		require.NoError(t, err)
+		_, err = template(row(string(payload)))
+		require.ErrorContains(t, err, "leasehold.hcl:4: the row makes a path segment", "%q", v)
+	}
 	_, err := template(row(`{"v": "` + strings.Repeat("x", 9000) + `"}`))
 	require.ErrorContains(t, err, "longer than 8192")
 }
@@ -190,6 +201,11 @@ func TestURLSegments(t *testing.T) {
 		{"http://h/${task.data.v}${task.data.v}/", ".", ""},
 		{"http://h/${task.data.v}?a", "..", ""},
 		{"http://h/a${task.data.v}", "..", "http://h/a.."},
+		{"http://h/.${task.data.v}", "./x", ""},
+		{"http://h/a%2F${task.data.v}", "..", ""},
+		{"http://h/a%5c${task.data.v}/b", "..", ""},
+		{"http://h/..%2F${task.data.v}", "x", ""},
+		{"http://h/a?to=${task.data.v}", "../..%2f", "http://h/a?to=..%2F..%252f"},
 		{"http://h?q=${task.data.v}", "..", "http://h?q=.."},
 		{"http://h/x?q=${task.data.v}", "", "http://h/x?q="},
 		{"https://h:1/a/?${task.data.v}=1", "a=b", "https://h:1/a/?a%3Db=1"},

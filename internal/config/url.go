@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -84,13 +85,21 @@ func checkURL(text string) error {
 }
 
 // fillURL writes a row's values into a URL. A segment of the path that holds row data may be neither empty nor "." nor
-// "..", which would change the path's meaning, and which no escape can hide: "%2e%2e" means the same.
+// "..", which would change the path's meaning, and which no escape can hide: "%2e%2e" means the same. Nor may it hold
+// ".." between slashes once it is decoded, as servers and proxies do before they look for "..", some of them twice. An
+// encoded slash is let through: keys hold slashes, and to go down a path leads nowhere else. So are "." and "//" within a
+// value, and a query is data however it is decoded.
 func fillURL(parts []escaped, row *task.Task) (string, error) {
 	var b strings.Builder
 	segment, tainted := 0, false // where the path's last segment begins; whether it holds row data
 	endSegment := func() error {
-		if s := b.String()[segment:]; tainted && (s == "" || isDots(s)) {
+		switch s := b.String()[segment:]; {
+		case !tainted:
+		case s == "" || isDots(s):
 			return fmt.Errorf("the row makes a path segment %q of the URL", s)
+		case climbs(s):
+			return fmt.Errorf("the row makes a path segment %s of the URL, which leads out of its place by \"..\" once decoded",
+				strconv.Quote(shorten(s, 200)))
 		}
 		segment, tainted = b.Len()+1, false
 		return nil
@@ -135,4 +144,53 @@ func writeFixed(b *strings.Builder, p escaped, endSegment func() error) error {
 func isDots(segment string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
 	return plain == "." || plain == ".."
+}
+
+// maxDecodings is how often a segment is decoded at most; what is escaped more often than that is refused.
+const maxDecodings = 8
+
+// climbs tells whether a segment holds ".." between slashes of either kind, decoded however often. Servers cut off what
+// follows a semicolon, and some parsers drop blanks and control characters.
+func climbs(segment string) bool {
+	for range maxDecodings {
+		if !strings.Contains(segment, ".") && !strings.Contains(segment, "%") {
+			return false
+		}
+		for part := range strings.FieldsFuncSeq(segment, func(r rune) bool { return r == '/' || r == '\\' }) {
+			name, _, _ := strings.Cut(part, ";")
+			if strings.Map(visible, name) == ".." {
+				return true
+			}
+		}
+		decoded := decodeEscapes(segment)
+		if decoded == segment {
+			return false
+		}
+		segment = decoded
+	}
+	return true
+}
+
+// visible drops blanks and control characters.
+func visible(r rune) rune {
+	if r <= ' ' || r == 0x7f {
+		return -1
+	}
+	return r
+}
+
+// decodeEscapes decodes every valid %xx once, and leaves the rest as it is.
+func decodeEscapes(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }

@@ -71,7 +71,10 @@ func (b *block) webhookURL() task.Template {
 
 // headers compiles the declared headers.
 func (b *block) headers() map[string]task.Template {
-	return b.templates("headers", maxHeader, checkHeaderName, checkHeaderValue, strings.ToLower)
+	return b.templates(rowStrings{
+		name: "headers", limit: maxHeader, checkKey: checkHeaderName, checkValue: checkHeaderValue, same: strings.ToLower,
+		checkRow: func(string) error { return nil },
+	})
 }
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // token of RFC 9110

@@ -16,6 +16,7 @@ store {
   connections = 9
   notify      = false
   retention   = "1d12h"
+  group       = null
 }
 
 task "invoice.send" {

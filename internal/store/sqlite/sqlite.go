@@ -36,7 +36,8 @@ const readers = 4
 // Options say which file to open and how.
 type Options struct {
 	Path   string // of the database file
-	Create bool   // make the file where there is none
+	Create bool   // make the file where there is none, and see to its permissions
+	Group  string // a group, by name or number, that may use the file beside its owner; "": none. Needs Create
 	Log    *slog.Logger
 	Clock  func() time.Time // nil: time.Now
 	Busy   time.Duration    // how long to wait for the lock that others hold; 0: DefaultBusy
@@ -52,6 +53,8 @@ type Store struct {
 	clock func() time.Time
 	busy  time.Duration
 	fail  func(string) error
+
+	access access
 
 	write *writer
 	read  *sql.DB
@@ -101,11 +104,20 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := checkPath(o.Path, o.Create); err != nil {
 		return nil, err
 	}
-	w, err := s.openWriter(ctx, o.Create)
+	if o.Create {
+		if err := s.prepareFile(o.Group); err != nil {
+			return nil, fmt.Errorf("open store %s: %w", o.Path, err)
+		}
+	}
+	w, err := s.openWriter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.write = w
+	if o.Create {
+		s.share() // what SQLite has just made, too
+		s.warnOfOthers()
+	}
 	if s.read, err = s.openDB("ro"); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -149,6 +161,9 @@ func checkPath(path string, create bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open store %s: %w", path, err)
 	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("open store %s: it is a symbolic link to a file that does not exist: name that file", path)
+	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("open store %s: there is no directory %s: make it first", path, dir)
@@ -160,7 +175,15 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
-// openDB makes a handle on the file; it connects when it is first used. mode is ro, rw or rwc
+// prepareFile makes the file where there is none. SQLite itself never does: it would make it for everyone to read.
+func (s *Store) prepareFile(group string) (err error) {
+	if s.access, err = accessFor(group); err != nil {
+		return err
+	}
+	return s.access.create(s.path)
+}
+
+// openDB makes a handle on the file; it connects when it is first used. mode is ro or rw
 // (https://sqlite.org/uri.html).
 func (s *Store) openDB(mode string, pragmas ...string) (*sql.DB, error) {
 	path, err := filepath.Abs(s.path)

@@ -19,13 +19,9 @@ type writer struct {
 	closed bool // like stmts
 }
 
-func (s *Store) openWriter(ctx context.Context, create bool) (*writer, error) {
-	mode := "rw"
-	if create {
-		mode = "rwc"
-	}
+func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	// The lock of another process is waited for by begin, which tries more often than SQLite itself would.
-	db, err := s.openDB(mode, "journal_size_limit(67108864)")
+	db, err := s.openDB("rw", "journal_size_limit(67108864)")
 	if err != nil {
 		return nil, err
 	}
