@@ -19,7 +19,7 @@ type runCmd struct {
 // Help gives examples.
 func (runCmd) Help() string {
 	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain, the rest is stopped and given back. A
-second signal stops at once.
+second signal stops at once. SIGHUP is ignored.
 
 Examples:
 
@@ -46,6 +46,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
+	defer outlastHangups(log)()
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {
