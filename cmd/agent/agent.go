@@ -155,6 +155,7 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 func (a *agent) listen(s *signals) part {
 	server := api.New(a.listener, api.Options{
 		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log, Pings: a.handler(),
+		Connections: a.connections(),
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
 			return draining
