@@ -8,7 +8,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -29,8 +28,7 @@ type engine interface {
 	Drain()
 	// Health is nil while the loop turns.
 	Health() error
-	// Fit tells whether the session is present in the store and may claim.
-	Fit() bool
+	supervised
 	ping.Pings
 }
 
@@ -55,6 +53,8 @@ type agent struct {
 	batches  *batch.Loop
 	engine   engine
 	release  func() // of what the engine holds
+
+	joined, draining chan struct{} // closed once the session is open, and once a signal has come
 }
 
 // newAgent builds an agent on an open store that has the binary's schema. It listens from now on, but claims nothing
@@ -62,7 +62,10 @@ type agent struct {
 //
 // guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
 func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Logger, guardian []string) (*agent, error) {
-	a := &agent{cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry()}
+	a := &agent{
+		cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry(),
+		joined: make(chan struct{}), draining: make(chan struct{}),
+	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.metrics = telemetry.NewMetrics(a.registry)
 	var err error
@@ -79,8 +82,8 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 func (a *agent) run() error {
 	stop := a.longestStop()
 	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, func() {
-		a.notifySystemd(daemon.SdNotifyStopping)
 		a.engine.Drain()
+		close(a.draining)
 	})
 	defer signals.stop()
 	defer a.release()
@@ -93,9 +96,10 @@ func (a *agent) run() error {
 	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
 		group.add(untilCancelled("batches", a.batches.Run))
 	}
-	a.notifySystemd(daemon.SdNotifyReady)
+	if m := newManager(a.engine, a.log); m != nil {
+		group.add(untilCancelled("service manager", func(ctx context.Context) error { return m.run(ctx, a.joined, a.draining) }))
+	}
 	err := group.run()
-	a.notifySystemd(daemon.SdNotifyStopping)
 	switch {
 	case err == nil:
 		a.log.Info("agent ended")
@@ -151,6 +155,7 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 func (a *agent) listen(s *signals) part {
 	server := api.New(a.listener, api.Options{
 		Gatherer: a.registry, Token: a.cfg.Agent.Token, Advertise: a.cfg.Agent.Advertise, Log: a.log, Pings: a.handler(),
+		Connections: a.connections(),
 		Probes: api.Probes{Healthy: a.engine.Health, Store: a.reachable, Draining: func() bool {
 			_, draining := s.draining()
 			return draining
@@ -250,13 +255,6 @@ func (a *agent) maintain(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-	}
-}
-
-// notifySystemd tells the service manager, where one listens.
-func (a *agent) notifySystemd(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		a.log.Warn("the service manager could not be told", "state", state, "err", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,10 +24,17 @@ import (
 type rig struct {
 	agent *agent
 	url   string
+	file  string // of the store
 	ended chan error
 }
 
 func startAgent(t *testing.T, hcl string) *rig {
+	t.Helper()
+	return startAgentAfter(t, hcl, func(*rig) {})
+}
+
+// startAgentAfter calls before once the agent is built, and runs it then.
+func startAgentAfter(t *testing.T, hcl string, before func(*rig)) *rig {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "leasehold.hcl")
 	hcl = "agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n" + hcl
@@ -42,7 +48,8 @@ func startAgent(t *testing.T, hcl string) *rig {
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
 	a, err := newAgent(t.Context(), cfg, s, quiet(), nil)
 	require.NoError(t, err)
-	r := &rig{agent: a, url: api.Address(a.listener), ended: make(chan error, 1)}
+	r := &rig{agent: a, url: api.Address(a.listener), file: p.path, ended: make(chan error, 1)}
+	before(r)
 	go func() { r.ended <- a.run() }()
 	return r
 }
@@ -117,25 +124,6 @@ func TestAgentTellsHowItIs(t *testing.T) {
 		r.eventually(t, "/metrics", `leasehold_store_agents_present 1`)
 		r.stop(t)
 	})
-}
-
-func TestAgentTellsSystemd(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "notify")
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	t.Setenv("NOTIFY_SOCKET", socket)
-	said := func() string {
-		require.NoError(t, l.SetReadDeadline(time.Now().Add(20*time.Second)))
-		b := make([]byte, 100)
-		n, err := l.Read(b)
-		require.NoError(t, err)
-		return string(b[:n])
-	}
-	r := startAgent(t, "")
-	require.Equal(t, "READY=1", said())
-	r.stop(t)
-	require.Equal(t, "STOPPING=1", said())
 }
 
 func TestAgentDrainsOnASignal(t *testing.T) {

@@ -25,6 +25,7 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Gate:     runner.Breakers(),
 		Present:  runner.Presence,
 		Batch:    a.batches.Note,
+		Joined:   func() { close(a.joined) },
 		PingURL:  a.pings.url,
 		Secret:   a.pings.learn,
 		Types:    cfg.Tasks,

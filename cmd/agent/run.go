@@ -20,7 +20,7 @@ type runCmd struct {
 // Help gives examples.
 func (runCmd) Help() string {
 	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain, the rest is stopped and given back. A
-second signal stops at once.
+second signal stops at once. SIGHUP is ignored.
 
 Examples:
 
@@ -47,6 +47,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
+	defer outlastHangups(log)()
 	if exposed(os.Args[1:]) {
 		log.Warn("every user of this machine can read the store's password in the agent's command line: " +
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")

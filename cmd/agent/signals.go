@@ -88,3 +88,25 @@ func survivePipes() (stop func()) {
 	signal.Notify(c, syscall.SIGPIPE)
 	return func() { signal.Stop(c) }
 }
+
+// outlastHangups has the process ignore SIGHUP, with a line in the log for each: there is no reload yet, and a closed
+// terminal is no reason to leave tasks behind. The signal is caught rather than ignored, as children would inherit that;
+// where nohup has the process ignore it already, all stays as it is. stop ends that, and waits for its goroutine.
+func outlastHangups(log *slog.Logger) (stop func()) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return func() {}
+	}
+	caught, ended := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(caught, syscall.SIGHUP)
+	go func() {
+		defer close(ended)
+		for range caught {
+			log.Warn("SIGHUP ignored: reloading is not in this version; SIGTERM drains, then start anew to load the configuration")
+		}
+	}()
+	return func() {
+		signal.Stop(caught) // no signal is sent to it after this
+		close(caught)
+		<-ended
+	}
+}

@@ -156,6 +156,9 @@ func claimed(name string, payload json.RawMessage, t *task.Type, phase task.Phas
 func (a *app) attempt(l *lease.Lease, t *task.Type, p *tryout) task.Outcome {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // its terminal is closed, and nohup has not asked to outlast that
+		signal.Notify(caught, syscall.SIGHUP)
+	}
 	ended := make(chan struct{})
 	watching := make(chan struct{})
 	go func() {

@@ -29,6 +29,8 @@ type Options struct {
 	// Advertise is how the listener is reached where its own address does not say that, as http://host:port; a loopback
 	// listener answers to this host too. "": none.
 	Advertise string
+	// Connections is how many may be open at once; 0: DefaultConnections.
+	Connections int
 }
 
 // Server answers on the agent's listener.
@@ -71,11 +73,12 @@ func New(l net.Listener, o Options) *Server {
 		problem(w, http.StatusNotFound, "there is nothing at "+quote(r.URL.Path))
 	})
 	return &Server{
-		listener: l, stop: stop,
+		listener: &listener{l, newConnections(o.Connections, o.Log)}, stop: stop,
 		server: &http.Server{
-			Handler: &guard{
+			Handler: booked(&guard{
 				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token, advertised: host(o.Advertise),
-			},
+			}),
+			ConnContext:       withConnection,
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,

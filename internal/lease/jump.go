@@ -49,6 +49,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 		}
 		answers, err := k.store.Renew(ctx, k.Session(), rows)
 		if err != nil {
+			k.failed(ctx, "renew")
 			return fmt.Errorf("write leases anew: %w", err)
 		}
 		if k.anchored(leases, answers) < len(leases) {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -87,6 +88,13 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	}
 }
 
+// failed counts a store call of that ctx which failed. One that was cut because its caller needs it no more has not.
+func (k *Keeper) failed(ctx context.Context, op string) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		k.metrics.StoreErrors.WithLabelValues(op).Inc()
+	}
+}
+
 // Leave ends the session's presence at once. Pings that come later are refused.
 func (k *Keeper) Leave(ctx context.Context) error {
 	k.batched.close(k)
@@ -95,6 +103,7 @@ func (k *Keeper) Leave(ctx context.Context) error {
 	k.until = k.clock.Now()
 	k.mu.Unlock()
 	if err := k.store.Leave(ctx, s); err != nil {
+		k.failed(ctx, "leave")
 		return fmt.Errorf("close session %d: %w", s, err)
 	}
 	return nil
@@ -111,6 +120,7 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)
 	if err != nil {
+		k.failed(ctx, "present")
 		return nil, fmt.Errorf("write presence: %w", err)
 	}
 	received := k.clock.Now()
@@ -187,6 +197,7 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	if k.remote != nil {
 		told, err := k.remote.Completed(ctx, rows)
 		if err != nil { // to stop one that has completed itself is the lesser evil
+			k.failed(ctx, "completed")
 			k.log.Warn("cannot tell what has become of tasks that are this session's no longer", "tasks", len(gone), "err", err)
 		} else {
 			completed = told

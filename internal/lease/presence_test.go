@@ -40,6 +40,7 @@ type post struct {
 	clock  lease.Clock
 	strays [][]lease.Held
 	lost   prometheus.Counter
+	errors *prometheus.CounterVec
 
 	shown    atomic.Int64                          // signs of life
 	standing atomic.Pointer[func(*lease.Standing)] // changes what the store says
@@ -79,7 +80,12 @@ func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) 
 	return p.store.Renew(ctx, s, rows)
 }
 
-func (p *post) Leave(ctx context.Context, s task.Session) error { return p.store.Leave(ctx, s) }
+func (p *post) Leave(ctx context.Context, s task.Session) error {
+	if p.cut.Load() {
+		return errors.New("out of reach")
+	}
+	return p.store.Leave(ctx, s)
+}
 
 // station runs f with a keeper that has joined and runs.
 func station(t *testing.T, f func(t *testing.T, p *post)) {
@@ -87,7 +93,7 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 		p := &post{clock: lease.RunClock()}
 		p.store = model.New(func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) })
 		metrics := telemetry.NewMetrics(prometheus.NewRegistry())
-		p.lost = metrics.LeasesLost
+		p.lost, p.errors = metrics.LeasesLost, metrics.StoreErrors
 		p.Keeper = lease.NewKeeper(lease.KeeperOptions{
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 			Agent: lease.Agent{
@@ -137,6 +143,41 @@ func TestSessionStaysPresent(t *testing.T) {
 		stats, err := p.store.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, stats.AgentsPresent)
+	})
+}
+
+// Every session heartbeat that does not reach the store is counted, and nothing else is.
+func TestFailedHeartbeatsAreCounted(t *testing.T) {
+	failed := func(p *post, op string) int { return int(testutil.ToFloat64(p.errors.WithLabelValues(op))) }
+	station(t, func(t *testing.T, p *post) {
+		pass(time.Minute)
+		require.Zero(t, testutil.CollectAndCount(p.errors), "nothing has failed")
+		p.cut.Store(true)
+		pass(5 * lease.Period(presence))
+		require.Equal(t, 5, failed(p, "present"))
+		require.Error(t, p.Keeper.Leave(t.Context()))
+		require.Equal(t, 1, failed(p, "leave"))
+		p.cut.Store(false)
+		pass(time.Minute)
+		require.Equal(t, 5, failed(p, "present"))
+	})
+}
+
+// Leases that cannot be written anew after a jump of the clock are counted as renewals.
+func TestFailedReanchorIsCounted(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		p.hold(t, 1, 1)
+		pass(4 * time.Second)
+		fail := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+			return nil, errors.New("out of reach")
+		})
+		p.renews.Store(&fail)
+		p.skew.Store(int64(5 * time.Second))
+		pass(lease.Period(presence))
+		require.Equal(t, 1, int(testutil.ToFloat64(p.errors.WithLabelValues("renew"))))
+		require.Zero(t, int(testutil.ToFloat64(p.errors.WithLabelValues("present"))), "that write was taken")
+		p.renews.Store(nil)
+		pass(lease.Period(presence))
 	})
 }
 

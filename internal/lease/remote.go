@@ -42,6 +42,7 @@ func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 	}
 	a, err := k.remote.Complete(ctx, id, f, result)
 	if err != nil {
+		k.failed(ctx, "complete")
 		return Busy, fmt.Errorf("complete task %d: %w", id, err)
 	}
 	if l := k.held(id, f); l != nil && (a == Applied || a == Ended) {
@@ -173,6 +174,9 @@ func (b *batched) run(k *Keeper) {
 		ctx, cancel := context.WithTimeout(context.Background(), Period(k.agent.Presence))
 		pongs, err := k.remote.TakePings(ctx, rows)
 		cancel()
+		if err != nil {
+			k.metrics.StoreErrors.WithLabelValues("pings").Inc()
+		}
 		for i, w := range batch {
 			if err == nil {
 				w.pong = pongs[i]

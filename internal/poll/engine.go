@@ -48,6 +48,8 @@ type Options struct {
 	Secret  func([]byte) error // nil: not wanted
 	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
 	Present func(until time.Duration)
+	// Joined is called once, when the session is open. It must not block; nil: nobody waits for that.
+	Joined func()
 	// Batch is called when tasks of batches were settled, and when somebody may have asked for something: there may be work
 	// for batches. It must not block; nil: nobody wants to know.
 	Batch   func()
@@ -93,6 +95,7 @@ type Engine struct {
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // give-backs of late claims
 	turned    atomic.Int64   // local time of the loop's last turn
+	pulse     atomic.Int64   // turned, when Pulse was called last
 	asking    atomic.Bool    // the loop waits for the store, or to ask it again
 	starving  atomic.Int64   // local time since which due rows are there and none can be claimed; 0: they are not
 	joined    atomic.Bool
@@ -133,6 +136,7 @@ func New(o Options) *Engine {
 	e.wake = newWake()
 	o.Metrics.Workers.Set(float64(o.Workers))
 	e.turned.Store(int64(o.Clock.Now()))
+	e.pulse.Store(-1) // no time
 	return e
 }
 
@@ -183,6 +187,9 @@ func (e *Engine) join(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			e.joined.Store(true)
+			if e.o.Joined != nil {
+				e.o.Joined()
+			}
 			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(e.o.Types), "workers", e.o.Workers)
 			return nil
 		}

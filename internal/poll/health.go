@@ -41,3 +41,13 @@ func (e *Engine) Health() error {
 	}
 	return nil
 }
+
+// Pulse reports whether the loop is alive, for one caller who asks at intervals: it has turned since the last call, or
+// waits for the store, each wait for which is bounded, or has nothing to turn for, as before the session is open and once
+// draining has begun. It wakes the loop, so that one that rests has turned by the next call.
+func (e *Engine) Pulse() bool {
+	turned := e.turned.Load()
+	alive := turned != e.pulse.Swap(turned) || e.asking.Load() || !e.Joined() || e.Draining()
+	e.wake.turn()
+	return alive
+}

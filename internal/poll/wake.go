@@ -28,6 +28,14 @@ func (w *wake) call() {
 	}
 }
 
+// turn has the loop turn, without a look at the store. It never blocks.
+func (w *wake) turn() {
+	select {
+	case w.sooner <- struct{}{}:
+	default:
+	}
+}
+
 // by asks for a look at the local time at, or earlier.
 func (w *wake) by(at time.Duration) {
 	w.mu.Lock()
@@ -36,10 +44,7 @@ func (w *wake) by(at time.Duration) {
 		return
 	}
 	w.look = at
-	select {
-	case w.sooner <- struct{}{}:
-	default:
-	}
+	w.turn()
 }
 
 // due takes the time of the next look; ok is false where it has come.

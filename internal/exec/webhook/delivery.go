@@ -38,6 +38,8 @@ type delivery struct {
 	before int64
 	reused bool
 	opaque bool // the connection is none of ours: nothing is known
+
+	anew bool // an idle connection turned out to be closed: the next try gets a new one
 }
 
 // send sends the message and returns the answer's header. It sends again only what never left. ctx ends it, the
@@ -60,9 +62,31 @@ func (d *delivery) send(ctx context.Context) (*http.Response, error) {
 	}
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &d.trace))
 	d.begin()
-	resp, err := d.client.tries.RoundTrip(r)
+	resp, err := d.try(r)
 	if err != nil && d.again(ctx) {
 		return d.retry(r, err)
+	}
+	return resp, err
+}
+
+// try makes one try, and learns from it whether the target keeps its connections.
+func (d *delivery) try(r *http.Request) (*http.Response, error) {
+	if d.anew || d.client.targets.fresh(r.URL) {
+		return d.client.single.RoundTrip(r)
+	}
+	resp, err := d.client.tries.RoundTrip(r)
+	switch {
+	case d.conn == nil:
+	case err == nil:
+		if d.conn.answers.Add(1) > 1 {
+			d.client.targets.kept(r.URL)
+		}
+	case d.reused && d.conn.answers.Load() <= 1 && !d.stopping(): // the first answer may be yet to be counted
+		d.client.targets.closed(r.URL)
+	}
+	if err != nil && d.reused && !d.left() {
+		d.anew = true
+		d.client.transport.CloseIdleConnections() // the others are likely to be as old
 	}
 	return resp, err
 }
@@ -101,7 +125,7 @@ func (d *delivery) retry(r *http.Request, err error) (*http.Response, error) {
 					return nil, err
 				}
 				d.begin()
-				return d.client.tries.RoundTrip(r)
+				return d.try(r)
 			}),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -123,9 +147,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// gotConn notes the connection that the request is about to be written to. One that the server has closed since it
-// was last used is closed here too, before anything is written: a request that is lost in it would look as if it had
-// been sent. Nor is anything sent any more once the attempt is to stop.
+// gotConn notes the connection that the request is about to be written to. To one that the server has closed since it
+// was last used nothing is written: a request that is lost in it would look as if it had been sent. Nor is anything sent
+// any more once the attempt is to stop.
 func (d *delivery) gotConn(info httptrace.GotConnInfo) {
 	d.conn = counted(info.Conn)
 	if d.conn == nil {
@@ -137,16 +161,13 @@ func (d *delivery) gotConn(info httptrace.GotConnInfo) {
 		_ = d.conn.Close()
 		return
 	}
-	if info.Reused && d.conn.ended() {
-		_ = d.conn.Close()
-		d.client.transport.CloseIdleConnections() // the others are likely to be as old
-	}
+	d.conn.probe.Store(info.Reused)
 }
 
 // left tells whether the target may have got anything of the present try. It is certain once the transport has given
 // the request up: it waits for its writer before it does.
 func (d *delivery) left() bool {
-	return d.opaque || d.conn != nil && d.conn.written.Load() > d.before
+	return d.opaque || d.conn != nil && d.conn.written.Load() > d.before && !d.conn.refused(d.before)
 }
 
 // stopping tells whether the attempt is to stop, be it that it still has its grace.

@@ -36,7 +36,9 @@ type Options struct {
 // Client runs attempts. It is safe for use by many at once.
 type Client struct {
 	transport *http.Transport
+	single    *http.Transport   // the same, with a connection for each request
 	tries     http.RoundTripper // each try goes through it: transport, or what a test puts before it
+	targets   targets
 
 	media, agent []string // the values of Content-Type and User-Agent; nobody changes them
 }
@@ -52,7 +54,7 @@ func New(o Options) *Client {
 			if err != nil {
 				return nil, err
 			}
-			return &countedConn{Conn: conn}, nil
+			return newConn(conn), nil
 		},
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    dialTimeout,
@@ -63,8 +65,13 @@ func New(o Options) *Client {
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 	}
+	single := transport.Clone()
+	single.DisableKeepAlives = true // which the request says, too: Connection: close
+	single.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return transport.DialContext(ctx, network, address)
+	}
 	return &Client{
-		transport: transport, tries: transport,
+		transport: transport, single: single, tries: transport,
 		media: []string{"application/json"}, agent: []string{"leasehold/" + o.Version},
 	}
 }
