@@ -100,7 +100,7 @@ func (a *agent) run() error {
 	case err == nil:
 		a.log.Info("agent ended")
 		return nil
-	case isSchemaError(err):
+	case hasRemedy(err):
 		return err // it has its remedy in it: say it once more, in plain words
 	}
 	return &failure{code: exitFailed}

@@ -63,8 +63,9 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	return running.run()
 }
 
-// openReady opens the store and migrates it, if asked to or embedded. A store that has another schema is an error now;
-// one that is out of reach is not: the agent waits for it, unless it is to be migrated.
+// openReady opens the store and migrates it, if asked to or embedded. A store that has another schema, or
+// does not let the agent in, is an error now; one that is out of reach is not: the agent waits for it, unless it is to be
+// migrated.
 func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (dataStore, error) {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -78,7 +79,7 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 		}
 	}
 	switch err := reach(ctx, s); {
-	case isSchemaError(err):
+	case hasRemedy(err):
 		return nil, errors.Join(err, closeStore(s))
 	case err != nil:
 		log.Warn("the store is out of reach; the agent starts and tries on", "err", err)
@@ -100,6 +101,9 @@ func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
 		if err == nil || isSchemaError(err) {
 			break
 		}
+		if hasRemedy(err) {
+			return err
+		}
 		if time.Since(start) > storePatience {
 			return err
 		}
@@ -120,6 +124,12 @@ func reach(ctx context.Context, s dataStore) error {
 	call, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	return s.Ping(call)
+}
+
+// hasRemedy reports whether the store is there and no further try makes it usable: the error says what is to be done.
+func hasRemedy(err error) bool {
+	var access *store.AccessError
+	return isSchemaError(err) || errors.As(err, &access)
 }
 
 // isSchemaError tells whether the store's schema is not the binary's; the error says what to do about it.

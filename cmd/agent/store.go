@@ -115,7 +115,7 @@ func (a *app) withTables(do func(ctx context.Context, s dataStore) error) error 
 	return a.withStore(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if err := s.Ping(call); isSchemaError(err) {
+		if err := s.Ping(call); hasRemedy(err) {
 			return err
 		} else if err != nil {
 			return fmt.Errorf("%w: check the store's URL (--store, LEASEHOLD_STORE or the store block)", err)

@@ -185,8 +185,10 @@ func (e *Engine) call(calls context.Context, op string, f func(context.Context) 
 	return err
 }
 
-// permanent tells whether trying again is no use.
+// permanent reports whether another try to join cannot succeed. Once the session has joined nothing is: a password may
+// rotate, and a failover may lead to a server that is not ready yet.
 func permanent(err error) bool {
 	var schema *store.SchemaError
-	return errors.As(err, &schema)
+	var access *store.AccessError
+	return errors.As(err, &schema) || errors.As(err, &access)
 }

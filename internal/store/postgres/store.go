@@ -108,12 +108,12 @@ func (s *Store) Migrator() store.Migrator { return migrator{s} }
 
 // do runs f on a connection of the pool, for as long as a call may take.
 func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
-	return s.with(ctx, s.pool, what, callTimeout, f)
+	return explain(s.with(ctx, s.pool, what, callTimeout, f))
 }
 
 // live is do for what keeps the session and its leases alive: it waits for no other call.
 func (s *Store) live(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
-	return s.with(ctx, s.heart, what, callTimeout, f)
+	return explain(s.with(ctx, s.heart, what, callTimeout, f))
 }
 
 // with runs f on a connection of a pool.
@@ -125,7 +125,7 @@ func (s *Store) with(
 	}
 	conn, err := s.acquire(ctx, pool)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, explain(err))
 	}
 	defer conn.Release()
 	ctx, cancel := outlast(ctx, limit)
