@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // rig is an agent on a store of its own, running in this process.
@@ -30,6 +32,11 @@ type rig struct {
 
 func startAgent(t *testing.T, hcl string) *rig {
 	t.Helper()
+	return startLogged(t, hcl, quiet())
+}
+
+func startLogged(t *testing.T, hcl string, log *slog.Logger) *rig {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "leasehold.hcl")
 	hcl = "agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n" + hcl
 	require.NoError(t, os.WriteFile(file, []byte(hcl), 0o600))
@@ -37,11 +44,13 @@ func startAgent(t *testing.T, hcl string) *rig {
 	require.NoError(t, err)
 	p, err := placeOf(cfg.Store)
 	require.NoError(t, err)
-	s, err := openReady(t.Context(), p, false, quiet())
+	p.outage = &telemetry.Outage{}
+	s, err := openReady(t.Context(), p, false, log)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
-	a, err := newAgent(t.Context(), cfg, s, quiet(), nil)
+	a, err := newAgent(t.Context(), cfg, s, log, nil)
 	require.NoError(t, err)
+	a.metrics.Outage = p.outage
 	r := &rig{agent: a, url: api.Address(a.listener), ended: make(chan error, 1)}
 	go func() { r.ended <- a.run() }()
 	return r

@@ -9,6 +9,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 type runCmd struct {
@@ -43,6 +44,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	if err != nil {
 		return err
 	}
+	p.outage = &telemetry.Outage{}
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
@@ -56,6 +58,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	if err != nil {
 		return err
 	}
+	running.metrics.Outage = p.outage // which may have begun before the agent
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())
@@ -74,7 +77,7 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 		return nil, err
 	}
 	if migrate || p.embedded() {
-		if err := migrateUp(ctx, s, log); err != nil {
+		if err := migrateUp(ctx, s, p.outage, log); err != nil {
 			return nil, errors.Join(err, closeStore(s))
 		}
 	}
@@ -82,7 +85,9 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 	case hasRemedy(err):
 		return nil, errors.Join(err, closeStore(s))
 	case err != nil:
-		log.Warn("the store is out of reach; the agent starts and tries on", "err", err)
+		p.outage.Failed(log, "ping", err) // the agent starts, and keeps trying
+	default:
+		p.outage.Worked(log, "ping")
 	}
 	return s, nil
 }
@@ -94,11 +99,12 @@ const (
 )
 
 // migrateUp migrates a store as soon as it is there.
-func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
+func migrateUp(ctx context.Context, s dataStore, outage *telemetry.Outage, log *slog.Logger) error {
 	start := time.Now()
 	for {
 		err := reach(ctx, s)
 		if err == nil || isSchemaError(err) {
+			outage.Worked(log, "ping")
 			break
 		}
 		if hasRemedy(err) {
@@ -107,8 +113,8 @@ func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
 		if time.Since(start) > storePatience {
 			return err
 		}
-		log.Warn("the store is out of reach and cannot be migrated yet, trying again", "err", err)
-		<-time.After(storePause) // a signal ends the process: nothing runs yet
+		outage.Failed(log, "ping", err) // it cannot be migrated yet
+		<-time.After(storePause)        // a signal ends the process: nothing runs yet
 	}
 	call, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()

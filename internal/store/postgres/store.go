@@ -31,6 +31,9 @@ type Options struct {
 	Notify bool
 	// Log gets what has no caller to be returned to; nil: slog.Default().
 	Log *slog.Logger
+	// Report is told how listening for notifications goes, which has no caller: a connection that was lost, or nil once it
+	// listens; nil: that is logged.
+	Report func(err error)
 	// Fail, for tests, is called at each of Failpoints; its error ends the call there as a crash would.
 	Fail func(point string) error
 }
@@ -53,6 +56,7 @@ type Store struct {
 	schema schema
 	log    *slog.Logger
 	notify bool
+	report func(error)
 	fail   func(point string) error
 
 	pool    *pgxpool.Pool
@@ -78,6 +82,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
+	}
+	s.report = o.Report
+	if s.report == nil {
+		s.report = s.logListening
 	}
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -137,7 +145,7 @@ func (s *Store) with(
 	if err := f(ctx, conn.Conn()); err != nil {
 		if code(err) == codeReadOnly {
 			// The server is a standby now, and would refuse every write for as long as we stayed with it.
-			s.log.Warn("the server became read-only: all connections are dropped")
+			s.log.Debug("the server became read-only: all connections are dropped") // whose call failed reports that
 			s.pool.Reset()
 			s.heart.Reset()
 		}
