@@ -21,6 +21,7 @@ func lookChecks() []Check {
 		{"counts by type and state", statsCounts},
 		{"the oldest that is due", statsOldest},
 		{"orphans", statsOrphans},
+		{"takers", statsTakers},
 		{"agents that are present", statsAgents},
 		{"the store is well", pingWell},
 	}
@@ -195,6 +196,32 @@ func statsOrphans(t testing.TB, h Harness) {
 	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans, "a reload changes what an agent declares")
 	r.Advance(t, presence+time.Minute)
 	require.Equal(t, map[string]int64{kind: 2, "b": 2}, r.stats().Orphans, "agents that are gone declare nothing")
+}
+
+func statsTakers(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	takers := func(typ string, agents, ofType int) {
+		t.Helper()
+		got, err := r.Takers(r.ctx, typ)
+		require.NoError(t, err)
+		require.Equal(t, ops.Takers{Agents: agents, OfType: ofType}, got, typ)
+	}
+	takers(kind, 1, 1)
+	takers("b", 1, 0)
+	a := agent("second")
+	a.Types = []string{"b", "say \"hello\""}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	a.Workers, a.Types = 0, []string{"c"}
+	_, err = r.Join(r.ctx, a)
+	require.NoError(t, err)
+	takers("b", 2, 1)
+	takers("say \"hello\"", 2, 1)
+	takers("c", 2, 0) // an observer takes nothing
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	takers(kind, 1, 0)
+	r.Advance(t, presence+time.Minute)
+	takers("b", 0, 0)
 }
 
 func statsAgents(t testing.TB, h Harness) {

@@ -33,7 +33,7 @@ func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
 		row = &Agent{}
 		s.agents[session] = row
 	}
-	row.Name, row.Types = a.Name, a.Types
+	row.Name, row.Workers, row.Types = a.Name, a.Workers, a.Types
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
 }
 

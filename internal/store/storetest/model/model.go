@@ -102,6 +102,7 @@ type Attempt struct {
 // Agent is a session.
 type Agent struct {
 	Name         string
+	Workers      int
 	Types        []string
 	SeenAt       time.Time
 	PresentUntil time.Time
