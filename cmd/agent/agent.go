@@ -104,7 +104,7 @@ func (a *agent) run() error {
 	case err == nil:
 		a.log.Info("agent ended")
 		return nil
-	case isSchemaError(err):
+	case hasRemedy(err):
 		return err // it has its remedy in it: say it once more, in plain words
 	}
 	return &failure{code: exitFailed}
@@ -195,8 +195,12 @@ func untilCancelled(name string, work func(context.Context) error) part {
 // reachable is what readiness asks: can the store be reached, is it ours, does it know of us.
 func (a *agent) reachable(ctx context.Context) error {
 	if err := a.store.Ping(ctx); err != nil {
+		if !errors.Is(err, context.Canceled) {
+			a.metrics.Outage.Failed(a.log, "ping", err)
+		}
 		return err
 	}
+	a.metrics.Outage.Worked(a.log, "ping")
 	if !a.engine.Fit() {
 		return errors.New("the agent's session is not present in the store")
 	}
@@ -211,7 +215,7 @@ func (a *agent) collector() *telemetry.StoreCollector {
 			return telemetry.StoreStats{}, err
 		}
 		return plainStats(stats), nil
-	}, a.metrics.StoreErrors.WithLabelValues("stats"), a.log)
+	}, a.metrics.StoreErrors.WithLabelValues("stats"), a.metrics.Outage, a.log)
 	a.registry.MustRegister(c)
 	return c
 }
@@ -240,9 +244,12 @@ func (a *agent) maintain(ctx context.Context) error {
 			return nil //nolint:nilerr // interrupted, not failed
 		case err != nil:
 			a.metrics.StoreErrors.WithLabelValues("maintain").Inc()
-			a.log.Warn("the store's housekeeping failed; it is tried again", "err", err)
+			a.metrics.Outage.Failed(a.log, "maintain", err)
 		case removed > 0:
 			a.log.Info("finished tasks past their retention removed", "removed", removed, "retention", a.cfg.Store.Retention)
+		}
+		if err == nil {
+			a.metrics.Outage.Worked(a.log, "maintain")
 		}
 		pause := maintainEvery/2 + rand.N(maintainEvery)
 		if err != nil {

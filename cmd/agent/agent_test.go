@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // rig is an agent on a store of its own, running in this process.
@@ -30,11 +33,11 @@ type rig struct {
 
 func startAgent(t *testing.T, hcl string) *rig {
 	t.Helper()
-	return startAgentAfter(t, hcl, func(*rig) {})
+	return startWith(t, hcl, quiet(), func(*rig) {})
 }
 
-// startAgentAfter calls before once the agent is built, and runs it then.
-func startAgentAfter(t *testing.T, hcl string, before func(*rig)) *rig {
+// startWith starts an agent that logs to log. It calls before once the agent is built.
+func startWith(t *testing.T, hcl string, log *slog.Logger, before func(*rig)) *rig {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "leasehold.hcl")
 	hcl = "agent {\n  listen = \"127.0.0.1:0\"\n  drain = \"10s\"\n}\n" + hcl
@@ -43,11 +46,13 @@ func startAgentAfter(t *testing.T, hcl string, before func(*rig)) *rig {
 	require.NoError(t, err)
 	p, err := placeOf(cfg.Store)
 	require.NoError(t, err)
-	s, err := openReady(t.Context(), p, false, quiet())
+	p.outage = &telemetry.Outage{}
+	s, err := openReady(t.Context(), p, false, log)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
-	a, err := newAgent(t.Context(), cfg, s, quiet(), nil)
+	a, err := newAgent(t.Context(), cfg, s, log, nil)
 	require.NoError(t, err)
+	a.metrics.Outage = p.outage
 	r := &rig{agent: a, url: api.Address(a.listener), file: p.path, ended: make(chan error, 1)}
 	before(r)
 	go func() { r.ended <- a.run() }()

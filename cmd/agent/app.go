@@ -98,6 +98,7 @@ func (a *app) fail(err error) int {
 	var f *failure
 	var input *ops.InputError
 	var schema *store.SchemaError
+	var access *store.AccessError
 	code := exitFailed
 	switch {
 	case errors.As(err, &f):
@@ -109,6 +110,8 @@ func (a *app) fail(err error) int {
 		code = exitUsage
 	case errors.As(err, &schema):
 		err = schema // which says all that matters, the remedy with it
+	case errors.As(err, &access):
+		err = access
 	}
 	_, _ = fmt.Fprintln(a.err, "leasehold: "+ops.Printable(oneLine(err.Error())))
 	return code

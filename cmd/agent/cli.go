@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -15,6 +16,8 @@ type cli struct {
 	Store    string   `help:"${store_help}" placeholder:"URL" env:"LEASEHOLD_STORE" group:"Everywhere:"`
 	Output   string   `short:"o" help:"How to print: ${enum}." enum:"table,json,jsonl" default:"table" group:"Everywhere:"`
 	LogLevel string   `help:"What to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" group:"Everywhere:"`
+
+	ShowVersion kong.VersionFlag `name:"version" short:"v" help:"Print the version." group:"Everywhere:"`
 
 	Init       initCmd       `cmd:"" help:"Write a leasehold.hcl that runs as it is, and the script it runs."`
 	Dev        devCmd        `cmd:"" help:"Run an agent to try things with: migrates, and prints an INSERT to paste."`
@@ -28,21 +31,23 @@ type cli struct {
 	Batch      batchCmd      `cmd:"" help:"Create batches of tasks, follow them, call them off, and undo them."`
 	Ping       pingCmd       `cmd:"" help:"Tell the agent that a task goes on, from inside of its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" hidden:"" passthrough:""`
+	Help       helpCmd       `cmd:"" help:"Print the help of a command, as its --help does."`
 
 	later
 }
 
 // later are the commands of rooms that are not built yet.
 type later struct {
-	Plan       laterCmd `cmd:"" hidden:"" passthrough:""`
-	Schedule   laterCmd `cmd:"" hidden:"" passthrough:""`
-	Chunks     laterCmd `cmd:"" hidden:"" passthrough:""`
-	Agents     laterCmd `cmd:"" hidden:"" passthrough:""`
-	Pause      laterCmd `cmd:"" hidden:"" passthrough:""`
-	Resume     laterCmd `cmd:"" hidden:"" passthrough:""`
-	Orphans    laterCmd `cmd:"" hidden:"" passthrough:""`
-	Doctor     laterCmd `cmd:"" hidden:"" passthrough:""`
-	Completion laterCmd `cmd:"" hidden:"" passthrough:""`
+	Plan     laterCmd `cmd:"" hidden:"" passthrough:""`
+	Schedule laterCmd `cmd:"" hidden:"" passthrough:""`
+	Chunks   laterCmd `cmd:"" hidden:"" passthrough:""`
+	Agents   laterCmd `cmd:"" hidden:"" passthrough:""`
+	Pause    laterCmd `cmd:"" hidden:"" passthrough:""`
+	Resume   laterCmd `cmd:"" hidden:"" passthrough:""`
+	Orphans  laterCmd `cmd:"" hidden:"" passthrough:""`
+	Doctor   laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 // texts are what help says of the flags that every command has.
@@ -50,8 +55,19 @@ func texts() kong.Vars {
 	return kong.Vars{
 		"config_help": "Configuration: a file, or a directory of *.hcl; may be repeated. " +
 			"Default: $LEASEHOLD_CONFIG, else ./leasehold.hcl.",
+		"version":    readBuild().String(),
 		"store_help": "Store: postgres://… or sqlite:PATH. Default: the configuration's, else sqlite:leasehold.db.",
 	}
+}
+
+// helpCmd is in the grammar for its own help only: execute makes `help COMMAND` `COMMAND --help`.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Command, as task list."`
+}
+
+// Help gives examples.
+func (helpCmd) Help() string {
+	return "Examples:\n\n    leasehold help\n    leasehold help task\n    leasehold help task list"
 }
 
 // laterCmd refuses to be run.
@@ -86,6 +102,9 @@ func execute(args, guardian []string) int {
 	helpTo := os.Stdout
 	if len(args) == 0 { // nothing was asked: say what there is, but not that all is well
 		args, helpTo = []string{"--help"}, os.Stderr
+	}
+	if len(args) > 0 && args[0] == "help" && !slices.Contains(args, "--help") {
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	exit := -1 // set where kong has answered by itself, as for --help
 	parser, err := kong.New(&grammar,

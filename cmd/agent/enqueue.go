@@ -26,6 +26,7 @@ type enqueueCmd struct {
 	Label       map[string]string `help:"A label; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
 	CreatedBy   string            `help:"Who enqueues it, for those who look." placeholder:"WHO"`
 	Wait        bool              `help:"Wait until it has finished: exit 4 if it failed, 5 if it was cancelled."`
+	Strict      bool              `help:"Enqueue nothing where no agent that is present declares the type (exit 1)."`
 	Timeout     span              `help:"With --wait: give up after this (exit 5). Default: never." placeholder:"TIME"`
 
 	Batch           batchID `help:"The open batch that it belongs to." placeholder:"N"`
@@ -66,17 +67,26 @@ func (c enqueueCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
+		why, err := untaken(call, s, c.Type)
+		switch {
+		case c.Strict && err != nil:
+			return err
+		case c.Strict && why != "":
+			return fmt.Errorf("%s: nothing was enqueued (--strict)", why)
+		case err != nil:
+			a.log().Debug("the store was not asked who takes the task", "type", c.Type, "err", err)
+		}
 		id, isNew, err := ops.Enqueue(call, s, r)
 		if err != nil {
 			return err
+		}
+		if why != "" {
+			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until one does\n", why)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
 			if err := a.printEnqueued(id, isNew); err != nil {
 				return err
 			}
-		}
-		if c.Wait || a.watched { // others do not look, and are spared the count
-			a.noteOrphan(ctx, s, c.Type)
 		}
 		if !c.Wait {
 			return nil
@@ -96,25 +106,16 @@ func (a *app) printEnqueued(id task.ID, isNew bool) error {
 	})
 }
 
-// noteOrphan says on stderr that the task waits for an agent that is not there. It has been enqueued all the same, so
-// what keeps us from finding out is nothing to fail for.
-func (a *app) noteOrphan(ctx context.Context, s ops.Store, typ string) {
-	const most = time.Second // the store counts all that waits
-	call, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	stats, err := s.Stats(call)
-	if err != nil {
-		a.log().Debug("the store was not asked who takes the task", "type", typ, "err", err)
-		return
+// untaken is why no agent that is present takes tasks of a type; "" where one does.
+func untaken(ctx context.Context, s ops.Store, typ string) (string, error) {
+	takers, err := s.Takers(ctx, typ)
+	switch {
+	case err != nil || takers.OfType > 0:
+		return "", err
+	case takers.Agents == 0:
+		return "no agent runs now", nil
 	}
-	if stats.Orphans[typ] == 0 {
-		return
-	}
-	why := fmt.Sprintf("no agent that runs now declares the type %q", typ)
-	if stats.AgentsPresent == 0 {
-		why = "no agent runs now"
-	}
-	_, _ = fmt.Fprintf(a.err, "leasehold: note: %s; the task waits until one does\n", why)
+	return fmt.Sprintf("no agent that runs now declares the type %q", typ), nil
 }
 
 // request is what the flags ask for.

@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 type runCmd struct {
@@ -44,6 +45,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	if err != nil {
 		return err
 	}
+	p.outage = &telemetry.Outage{}
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
@@ -62,6 +64,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	if err != nil {
 		return err
 	}
+	running.metrics.Outage = p.outage // which may have begun before the agent
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())
@@ -69,8 +72,9 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	return running.run()
 }
 
-// openReady opens the store and migrates it, if asked to or embedded. A store that has another schema is an error now;
-// one that is out of reach is not: the agent waits for it, unless it is to be migrated.
+// openReady opens the store and migrates it, if asked to or embedded. A store that has another schema, or
+// does not let the agent in, is an error now; one that is out of reach is not: the agent waits for it, unless it is to be
+// migrated.
 func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (dataStore, error) {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -79,15 +83,17 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 		return nil, err
 	}
 	if migrate || p.embedded() {
-		if err := migrateUp(ctx, s, log); err != nil {
+		if err := migrateUp(ctx, s, p.outage, log); err != nil {
 			return nil, errors.Join(err, closeStore(s))
 		}
 	}
 	switch err := reach(ctx, s); {
-	case isSchemaError(err):
+	case hasRemedy(err):
 		return nil, errors.Join(err, closeStore(s))
 	case err != nil:
-		log.Warn("the store is out of reach; the agent starts and tries on", "err", err)
+		p.outage.Failed(log, "ping", err) // the agent starts, and keeps trying
+	default:
+		p.outage.Worked(log, "ping")
 	}
 	return s, nil
 }
@@ -99,18 +105,22 @@ const (
 )
 
 // migrateUp migrates a store as soon as it is there.
-func migrateUp(ctx context.Context, s dataStore, log *slog.Logger) error {
+func migrateUp(ctx context.Context, s dataStore, outage *telemetry.Outage, log *slog.Logger) error {
 	start := time.Now()
 	for {
 		err := reach(ctx, s)
 		if err == nil || isSchemaError(err) {
+			outage.Worked(log, "ping")
 			break
+		}
+		if hasRemedy(err) {
+			return err
 		}
 		if time.Since(start) > storePatience {
 			return err
 		}
-		log.Warn("the store is out of reach and cannot be migrated yet, trying again", "err", err)
-		<-time.After(storePause) // a signal ends the process: nothing runs yet
+		outage.Failed(log, "ping", err) // it cannot be migrated yet
+		<-time.After(storePause)        // a signal ends the process: nothing runs yet
 	}
 	call, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
@@ -126,6 +136,12 @@ func reach(ctx context.Context, s dataStore) error {
 	call, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	return s.Ping(call)
+}
+
+// hasRemedy reports whether the store is there and no further try makes it usable: the error says what is to be done.
+func hasRemedy(err error) bool {
+	var access *store.AccessError
+	return isSchemaError(err) || errors.As(err, &access)
 }
 
 // isSchemaError tells whether the store's schema is not the binary's; the error says what to do about it.

@@ -33,6 +33,7 @@ func TestPostgresScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DATABASE_URL", url)
 			env.Setenv("SCHEMA", pgtest.Schema(t))
+			setRefusing(t, env, url)
 			return setup(env)
 		},
 	})

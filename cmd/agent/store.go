@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqlite"
+	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // defaultStore is the embedded store of a directory without a configuration.
@@ -41,6 +42,8 @@ type dataStore interface {
 type place struct {
 	config.Store
 	path string // of the SQLite file; "" for Postgres
+
+	outage *telemetry.Outage // of the agent that opens it; nil: of a short command
 }
 
 // embedded tells whether the store is a file of this host.
@@ -100,7 +103,16 @@ func (p place) open(ctx context.Context, create bool, log *slog.Logger) (dataSto
 	if p.embedded() {
 		return sqlite.Open(ctx, sqlite.Options{Path: p.path, Create: create, Group: p.Group, Log: log})
 	}
-	return openPostgres(ctx, p.Store, log)
+	if p.outage == nil {
+		return openPostgres(ctx, p.Store, log, nil)
+	}
+	return openPostgres(ctx, p.Store, log, func(err error) {
+		if err == nil {
+			p.outage.Worked(log, "listen")
+			return
+		}
+		p.outage.Failed(log, "listen", err)
+	})
 }
 
 // Bounds of what short commands do with a store.
@@ -115,7 +127,7 @@ func (a *app) withTables(do func(ctx context.Context, s dataStore) error) error 
 	return a.withStore(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if err := s.Ping(call); isSchemaError(err) {
+		if err := s.Ping(call); hasRemedy(err) {
 			return err
 		} else if err != nil {
 			return fmt.Errorf("%w: check the store's URL (--store, LEASEHOLD_STORE or the store block)", err)

@@ -17,10 +17,10 @@ func (s postgresStore) Close() error {
 	return nil
 }
 
-// openPostgres makes the store. It connects with the first call.
-func openPostgres(ctx context.Context, c config.Store, log *slog.Logger) (dataStore, error) {
+// openPostgres makes the store, which connects with the first call. report is told how listening goes; nil: that is logged.
+func openPostgres(ctx context.Context, c config.Store, log *slog.Logger, report func(error)) (dataStore, error) {
 	s, err := postgres.Open(ctx, postgres.Options{
-		URL: c.URL, Schema: c.Schema, Connections: c.Connections, Notify: c.Notify, Log: log,
+		URL: c.URL, Schema: c.Schema, Connections: c.Connections, Notify: c.Notify, Log: log, Report: report,
 	})
 	if err != nil {
 		return nil, usagef("%w", err)

@@ -80,7 +80,7 @@ func keepStore(t *testing.T, r *rig) (release func()) {
 func TestReadyIsSaidOnceTheSessionIsOpen(t *testing.T) {
 	m := newServiceManager(t)
 	var release func()
-	r := startAgentAfter(t, "", func(r *rig) { release = keepStore(t, r) })
+	r := startWith(t, "", quiet(), func(r *rig) { release = keepStore(t, r) })
 	first := m.until("STATUS=", "READY=1")
 	require.Contains(t, first, "STATUS=waiting for the store")
 	require.Contains(t, first, "EXTEND_TIMEOUT_USEC=30000000", "it waits longer than units allow")

@@ -44,11 +44,16 @@ func readBuild() build {
 	return b
 }
 
+// String is the build in one line.
+func (b build) String() string {
+	return fmt.Sprintf("leasehold %s (%s, %s)", b.Version, b.Go, b.Platform)
+}
+
 // Run prints the version.
 func (versionCmd) Run(a *app) error {
 	b := readBuild()
 	return a.print(b, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "leasehold %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+		_, err := fmt.Fprintln(w, b)
 		return err
 	})
 }

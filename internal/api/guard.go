@@ -75,6 +75,9 @@ func open(path string) bool {
 	return path == "/metrics" || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/")
 }
 
+// mayRead reports whether a request that is answered without a token may be shown what only readers may see.
+func (g *guard) mayRead(r *http.Request) bool { return g.local || g.authorized(r) }
+
 func (g *guard) authorized(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || g.token == "" {

@@ -56,18 +56,33 @@ func (r *readiness) check() error {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
 	defer cancel()
-	r.err = r.probes.Store(ctx)
+	if r.err = r.probes.Store(ctx); r.err != nil {
+		r.err = &private{err: r.err, public: "the store cannot be used: the agent's log has the reason"}
+	}
 	r.asked = time.Now()
 	return r.err
 }
 
+// private is a reason that may name hosts, users and databases: others than those who may read here are shown public.
+type private struct {
+	err    error
+	public string
+}
+
+func (p *private) Error() string { return p.err.Error() }
+
+func (p *private) Unwrap() error { return p.err }
+
 // probe makes a check an endpoint: 200 and "ok", or 503 and why.
-func probe(check func() error) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+func probe(check func() error, mayRead func(*http.Request) bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
 		if err := check(); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
+			if p, ok := errors.AsType[*private](err); ok && !mayRead(r) {
+				err = errors.New(p.public)
+			}
 			_, _ = fmt.Fprintln(w, err) // an error here is the client's having gone away
 			return
 		}

@@ -55,8 +55,11 @@ func New(l net.Listener, o Options) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	ready := &readiness{probes: &o.Probes, ctx: ctx}
 	mux := http.NewServeMux()
-	mux.Handle("/-/healthy", readOnly(probe(o.Probes.healthy)))
-	mux.Handle("/-/ready", readOnly(probe(ready.check)))
+	gate := &guard{
+		next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token, advertised: host(o.Advertise),
+	}
+	mux.Handle("/-/healthy", readOnly(probe(o.Probes.healthy, gate.mayRead)))
+	mux.Handle("/-/ready", readOnly(probe(ready.check, gate.mayRead)))
 	mux.Handle("/metrics", readOnly(promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 		// What can be gathered is shown, even where some of it fails.
@@ -75,9 +78,7 @@ func New(l net.Listener, o Options) *Server {
 	return &Server{
 		listener: &listener{l, newConnections(o.Connections, o.Log)}, stop: stop,
 		server: &http.Server{
-			Handler: booked(&guard{
-				next: mux, local: local(l), unix: l.Addr().Network() == "unix", token: o.Token, advertised: host(o.Advertise),
-			}),
+			Handler:           booked(gate),
 			ConnContext:       withConnection,
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,

@@ -211,6 +211,24 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, 200, ask("GET", "/-/healthy").status)
 }
 
+// Off loopback anybody can ask whether the agent is ready; where its store is, and as whom it goes there, is for readers.
+func TestReadinessTellsStrangersNoReason(t *testing.T) {
+	const reason = "failed to connect to `user=app database=shop`: 10.0.0.7:5432"
+	o := Options{Token: "geheim", Probes: Probes{Store: func(context.Context) error { return errors.New(reason) }}}
+	ask := serve(t, everywhere{listen(t, "127.0.0.1:0")}, o)
+	const public = "the store cannot be used: the agent's log has the reason\n"
+	for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}} {
+		got := ask("GET", "/-/ready", header...)
+		require.Equal(t, 503, got.status)
+		require.Equal(t, public, got.body)
+	}
+	require.Equal(t, reason+"\n", ask("GET", "/-/ready", "Authorization", "Bearer geheim").body)
+
+	o.Token = ""
+	ask = serve(t, everywhere{listen(t, "127.0.0.1:0")}, o)
+	require.Equal(t, public, ask("GET", "/-/ready", "Authorization", "Bearer ").body)
+}
+
 func TestShutdownIsBounded(t *testing.T) {
 	entered := make(chan struct{})
 	l := listen(t, "127.0.0.1:0")

@@ -75,6 +75,7 @@ func (w *worker) turn(ctx context.Context) (least, most time.Duration) {
 		return w.failed(err)
 	}
 	w.misses = 0
+	w.o.Metrics.Outage.Worked(w.o.Log, w.name)
 	if !saw.waits || saw.busy {
 		w.idle = 0
 	}
@@ -95,7 +96,7 @@ func (w *worker) turn(ctx context.Context) (least, most time.Duration) {
 func (w *worker) failed(err error) (least, most time.Duration) {
 	const first, last = 100 * time.Millisecond, 5 * time.Second
 	w.o.Metrics.StoreErrors.WithLabelValues(w.name).Inc()
-	w.o.Log.Warn("the work for batches failed; it is tried again", "op", w.name, "err", err)
+	w.o.Metrics.Outage.Failed(w.o.Log, w.name, err)
 	pause := min(first<<min(w.misses, 10), last)
 	w.misses++
 	return pause, pause

@@ -82,8 +82,11 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	for _, l := range doubted { // where the store did not answer, too
 		l.settleDoubt()
 	}
-	if err != nil && ctx.Err() == nil {
-		k.log.Warn("cannot tell the store that this session is there", "session", k.Session(), "err", err,
+	switch {
+	case err == nil:
+		k.metrics.Outage.Worked(k.log, "present")
+	case ctx.Err() == nil:
+		k.metrics.Outage.Failed(k.log, "present", err, "session", k.Session(),
 			"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
 	}
 }
@@ -198,9 +201,10 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 		told, err := k.remote.Completed(ctx, rows)
 		if err != nil { // to stop one that has completed itself is the lesser evil
 			k.failed(ctx, "completed")
-			k.log.Warn("cannot tell what has become of tasks that are this session's no longer", "tasks", len(gone), "err", err)
+			k.metrics.Outage.Failed(k.log, "completed", err, "tasks", len(gone))
 		} else {
 			completed = told
+			k.metrics.Outage.Worked(k.log, "completed")
 		}
 	}
 	for i, l := range gone {

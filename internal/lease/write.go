@@ -155,8 +155,10 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 	if err != nil {
 		k.metrics.StoreErrors.WithLabelValues("renew").Inc()
 		if ctx.Err() == nil {
-			k.log.Warn("leases could not be renewed; it is tried again", "leases", len(rows), "err", err)
+			k.metrics.Outage.Failed(k.log, "renew", err, "leases", len(rows))
 		}
+	} else {
+		k.metrics.Outage.Worked(k.log, "renew")
 	}
 	if len(back) > 0 {
 		k.writes.putBack(back, k.clock.Now()+again/2+rand.N(again+1))

@@ -20,6 +20,8 @@ type Store interface {
 	List(ctx context.Context, f Filter) ([]Info, error)
 	// Stats counts what waits and runs.
 	Stats(ctx context.Context) (Stats, error)
+	// Takers counts the present agents that claim tasks, and those of them that claim tasks of a type.
+	Takers(ctx context.Context, typ string) (Takers, error)
 	// Ping checks that the store can be reached and has the binary's schema (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }
@@ -121,6 +123,12 @@ type Stats struct {
 	// BatchTasks counts the tasks of batches that have not ended: waiting, running, undoing, succeeded, failed, cancelled,
 	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
 	BatchTasks map[string]int64
+}
+
+// Takers are the present agents that claim tasks: observers (no workers) are not among them.
+type Takers struct {
+	Agents int
+	OfType int // those that declare the type that was asked for
 }
 
 // TypeCount counts rows of a type in a state.

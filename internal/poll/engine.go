@@ -190,6 +190,7 @@ func (e *Engine) join(ctx context.Context) error {
 			if e.o.Joined != nil {
 				e.o.Joined()
 			}
+			e.o.Metrics.Outage.Worked(e.log, "join")
 			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(e.o.Types), "workers", e.o.Workers)
 			return nil
 		}
@@ -200,7 +201,7 @@ func (e *Engine) join(ctx context.Context) error {
 			return nil
 		}
 		e.o.Metrics.StoreErrors.WithLabelValues("join").Inc()
-		e.log.Warn("the store is out of reach, trying again", "err", err)
+		e.o.Metrics.Outage.Failed(e.log, "join", err)
 		pause(ctx, e.draining, e.backoff.next())
 	}
 }

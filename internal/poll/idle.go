@@ -158,8 +158,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 		return err
 	})
 	switch {
-	case err != nil:
-		e.log.Warn("cannot tell when the next task is due; polling goes on", "err", err)
+	case err != nil: // polling goes on
 	case !ok:
 		i.misses = 0
 		e.starving.Store(0)
@@ -192,7 +191,6 @@ func (i *idleness) say(calls context.Context, idle bool) bool {
 		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)
 	})
 	if err != nil {
-		i.e.log.Warn("cannot ask for notifications; polling goes on", "err", err)
 		i.said = unknown
 		return false
 	}

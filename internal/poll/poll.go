@@ -61,7 +61,6 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 		return err
 	})
 	if err != nil {
-		e.log.Warn("claiming failed; it is read back before the next", "session", c.Session, "claim", c.Number, "err", err)
 		e.unread = &unread{c.Number, sent, extra}
 		e.size.failed(asked)
 		return 0, false
@@ -95,7 +94,6 @@ func (e *Engine) readBack(stopped, calls context.Context) bool {
 		return err
 	})
 	if err != nil {
-		e.log.Warn("the store is out of reach, trying again", "err", err)
 		e.waitToAsk(stopped)
 		return false
 	}
@@ -172,21 +170,28 @@ func (e *Engine) waitToAsk(stopped context.Context) {
 	pause(stopped, nil, e.backoff.next())
 }
 
-// call makes one bounded call to the store, measured.
+// call makes one bounded call to the store, measured. What fails is logged by the outage's owner.
 func (e *Engine) call(calls context.Context, op string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(calls, callTimeout)
 	defer cancel()
 	start := e.o.Clock.Now()
 	err := f(ctx)
 	e.o.Metrics.StoreDuration.WithLabelValues(op).Observe((e.o.Clock.Now() - start).Seconds())
-	if err != nil {
+	switch {
+	case err == nil:
+		e.o.Metrics.Outage.Worked(e.log, op)
+	case calls.Err() != nil: // interrupted, not failed
+	default:
 		e.o.Metrics.StoreErrors.WithLabelValues(op).Inc()
+		e.o.Metrics.Outage.Failed(e.log, op, err)
 	}
 	return err
 }
 
-// permanent tells whether trying again is no use.
+// permanent reports whether another try to join cannot succeed. Once the session has joined nothing is: a password may
+// rotate, and a failover may lead to a server that is not ready yet.
 func permanent(err error) bool {
 	var schema *store.SchemaError
-	return errors.As(err, &schema)
+	var access *store.AccessError
+	return errors.As(err, &schema) || errors.As(err, &access)
 }

@@ -129,7 +129,6 @@ func (s *settler) run(ctx context.Context) {
 		switch {
 		case err != nil:
 			size.failed(len(batch))
-			s.e.log.Warn("settling failed; outcomes are kept and tried again", "outcomes", s.count(), "err", err)
 			wait := b.next()
 			if s.hurried() {
 				wait = min(wait, 200*time.Millisecond)

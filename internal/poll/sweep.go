@@ -29,9 +29,6 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 				break
 			}
 			n, err := e.sweep(calls, limit)
-			if err != nil {
-				e.log.Warn("sweeping failed", "err", err)
-			}
 			if err != nil || n < limit {
 				break
 			}
@@ -177,8 +174,7 @@ func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 				return err
 			})
 			if err != nil {
-				e.log.Warn("cannot read rows of a late claim; the next sign of life tries again", "err", err)
-				return
+				return // the next session heartbeat tries again
 			}
 			for i := range rows {
 				if f, ok := unknown[rows[i].ID]; ok && f == rows[i].Fence {

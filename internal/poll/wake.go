@@ -74,7 +74,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 		for ctx.Err() == nil {
 			if err := e.o.Store.Listen(ctx, hear); err != nil && ctx.Err() == nil {
 				e.o.Metrics.StoreErrors.WithLabelValues("listen").Inc()
-				e.log.Warn("notifications are lost; polling goes on", "err", err)
+				e.o.Metrics.Outage.Failed(e.log, "listen", err) // polling goes on
 				pause(ctx, nil, b.next())
 			}
 		}

@@ -24,6 +24,8 @@ type Metrics struct {
 	BreakerOpen      *prometheus.GaugeVec
 	StoreErrors      *prometheus.CounterVec
 	StoreDuration    *prometheus.HistogramVec
+
+	Outage *Outage // what is logged while store calls fail
 }
 
 // NewMetrics makes the metrics and registers them with r. It panics where r has metrics of these names already.
@@ -63,6 +65,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the target is taken to be out of reach.", "type", "phase"),
 		StoreErrors:      counters("leasehold_store_errors_total", "Store calls that failed.", "op"),
 		StoreDuration:    histograms("leasehold_store_duration_seconds", "Time a store call took.", quick, "op"),
+		Outage:           &Outage{},
 	}
 }
 

@@ -42,6 +42,7 @@ type StoreCollector struct {
 	read   func(context.Context) (StoreStats, error)
 	errors prometheus.Counter
 	log    *slog.Logger
+	outage *Outage
 	wanted chan struct{} // one question waiting to be asked, at the most
 
 	mu    sync.Mutex
@@ -52,16 +53,16 @@ type StoreCollector struct {
 	waiting, oldest, orphans, agents, batches *prometheus.Desc
 }
 
-// NewStoreCollector makes a collector that reads the store with read and counts read's failures in errors. Nothing is
-// read until Run is called.
+// NewStoreCollector makes a collector that reads the store with read, counts read's failures in errors, and reports them to
+// outage (nil: to none). Nothing is read until Run is called.
 func NewStoreCollector(
-	read func(context.Context) (StoreStats, error), errors prometheus.Counter, log *slog.Logger,
+	read func(context.Context) (StoreStats, error), errors prometheus.Counter, outage *Outage, log *slog.Logger,
 ) *StoreCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("leasehold_store_"+name, help+" The same from every agent.", labels, nil)
 	}
 	return &StoreCollector{
-		read: read, errors: errors, log: log,
+		read: read, errors: errors, outage: outage, log: log,
 		wanted:  make(chan struct{}, 1),
 		fresh:   make(chan struct{}),
 		waiting: desc("waiting", "Rows of the store that wait.", "type", "state"),
@@ -94,10 +95,13 @@ func (c *StoreCollector) refresh(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked, c.stats = time.Now(), &stats
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		c.outage.Worked(c.log, "stats")
+	case ctx.Err() == nil:
 		c.stats = nil
 		c.errors.Inc()
-		c.log.Warn("store figures are missing from the metrics", "err", err)
+		c.outage.Failed(c.log, "stats", err)
 	}
 	close(c.fresh)
 	c.fresh = make(chan struct{})

@@ -24,7 +24,7 @@ func scene(
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		failures := prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"})
-		c := NewStoreCollector(read, failures, slog.New(slog.DiscardHandler))
+		c := NewStoreCollector(read, failures, nil, slog.New(slog.DiscardHandler))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(c)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func TestStoreCollectorDoesNotHoldUpAScrape(t *testing.T) {
 func TestStoreCollectorShowsNothingOld(t *testing.T) {
 	read := func(context.Context) (StoreStats, error) { return StoreStats{AgentsPresent: 1}, nil }
 	synctest.Test(t, func(t *testing.T) {
-		c := NewStoreCollector(read, prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"}), slog.Default())
+		c := NewStoreCollector(read, prometheus.NewCounter(prometheus.CounterOpts{Name: "errors"}), nil, slog.Default())
 		c.refresh(t.Context())
 		require.NotNil(t, c.latest())
 		time.Sleep(statsKept + time.Second)

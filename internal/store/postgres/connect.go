@@ -108,7 +108,7 @@ func (c *connector) goPlain(err error) bool {
 		return false
 	}
 	switch code(err) {
-	case codeProtocol, "42704", "22023", "42501": // unknown parameter, its value, or no right to set it
+	case codeProtocol, "42704", "22023", codePrivilege: // unknown parameter, its value, or no right to set it
 	default:
 		return false
 	}

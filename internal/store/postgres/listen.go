@@ -44,7 +44,7 @@ func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 				"New tasks are found by polling; `notify = false` says so", "waited", echoWithin)
 			break
 		}
-		s.log.Warn("listening for new tasks was interrupted", "err", err)
+		s.report(explain(err))
 		if time.Since(began) > againSteady {
 			delay = againFirst
 		}
@@ -55,6 +55,13 @@ func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// logListening is Options.Report where none is given.
+func (s *Store) logListening(err error) {
+	if err != nil {
+		s.log.Warn("listening for new tasks was interrupted", "err", err)
+	}
 }
 
 // pause waits; it tells false where ctx ended first.
@@ -91,6 +98,7 @@ func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) 
 		}
 		*echoed = true
 	}
+	s.report(nil)
 	wake(poll.Due | poll.Asked) // for what came while nobody listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)

@@ -27,7 +27,7 @@ type statements struct {
 	join, present, leave, idle                        string
 	putPolicy, policies                               string
 	enqueue, findKey, get, history, list, listOfBatch string
-	stats, agents, archived                           string
+	stats, agents, archived, takers                   string
 	partitions, makePlace                             string
 }
 
@@ -71,7 +71,7 @@ func allStatements(sc schema) statements {
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
 		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.NewReplacer("{live}", liveSQL, "{order}", "id").Replace(listSQL)),
 		listOfBatch: sc.fill(strings.NewReplacer("{live}", liveOfBatchSQL, "{order}", "id + 0").Replace(listSQL)),
-		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL),
+		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL), takers: sc.fill(takersSQL),
 		partitions: sc.fill(partitionsSQL), makePlace: sc.fill(makePlaceSQL),
 	}
 }

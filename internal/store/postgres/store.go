@@ -31,6 +31,9 @@ type Options struct {
 	Notify bool
 	// Log gets what has no caller to be returned to; nil: slog.Default().
 	Log *slog.Logger
+	// Report is told how listening for notifications goes, which has no caller: a connection that was lost, or nil once it
+	// listens; nil: that is logged.
+	Report func(err error)
 	// Fail, for tests, is called at each of Failpoints; its error ends the call there as a crash would.
 	Fail func(point string) error
 }
@@ -53,6 +56,7 @@ type Store struct {
 	schema schema
 	log    *slog.Logger
 	notify bool
+	report func(error)
 	fail   func(point string) error
 
 	pool    *pgxpool.Pool
@@ -80,6 +84,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
 		waits: defaultWaits(),
+	}
+	s.report = o.Report
+	if s.report == nil {
+		s.report = s.logListening
 	}
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -110,12 +118,12 @@ func (s *Store) Migrator() store.Migrator { return migrator{s} }
 
 // do runs f on a connection of the pool, for as long as a call may take.
 func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
-	return s.with(ctx, s.pool, what, callTimeout, f)
+	return explain(s.with(ctx, s.pool, what, callTimeout, f))
 }
 
 // live is do for what keeps the session and its leases alive: it waits for no other call.
 func (s *Store) live(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
-	return s.with(ctx, s.heart, what, callTimeout, f)
+	return explain(s.with(ctx, s.heart, what, callTimeout, f))
 }
 
 // with runs f on a connection of a pool.
@@ -127,7 +135,7 @@ func (s *Store) with(
 	}
 	conn, err := s.acquire(ctx, pool)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, explain(err))
 	}
 	defer conn.Release()
 	ctx, cancel := outlast(ctx, limit)
@@ -139,7 +147,7 @@ func (s *Store) with(
 	if err := f(ctx, conn.Conn()); err != nil {
 		if code(err) == codeReadOnly {
 			// The server is a standby now, and would refuse every write for as long as we stayed with it.
-			s.log.Warn("the server became read-only: all connections are dropped")
+			s.log.Debug("the server became read-only: all connections are dropped") // whose call failed reports that
 			s.pool.Reset()
 			s.heart.Reset()
 		}

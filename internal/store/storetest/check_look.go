@@ -22,6 +22,7 @@ func lookChecks() []Check {
 		{"the oldest that is due", statsOldest},
 		{"orphans", statsOrphans},
 		{"an observer", statsObserver},
+		{"takers", statsTakers},
 		{"agents that are present", statsAgents},
 		{"the store is well", pingWell},
 	}
@@ -215,6 +216,32 @@ func statsObserver(t testing.TB, h Harness) {
 	r.present()
 	require.Equal(t, 1, r.stats().AgentsPresent)
 	require.Empty(t, r.stats().Orphans)
+}
+
+func statsTakers(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	takers := func(typ string, agents, ofType int) {
+		t.Helper()
+		got, err := r.Takers(r.ctx, typ)
+		require.NoError(t, err)
+		require.Equal(t, ops.Takers{Agents: agents, OfType: ofType}, got, typ)
+	}
+	takers(kind, 1, 1)
+	takers("b", 1, 0)
+	a := agent("second")
+	a.Types = []string{"b", "say \"hello\""}
+	_, err := r.Join(r.ctx, a)
+	require.NoError(t, err)
+	a.Workers, a.Types = 0, []string{"c"}
+	_, err = r.Join(r.ctx, a)
+	require.NoError(t, err)
+	takers("b", 2, 1)
+	takers("say \"hello\"", 2, 1)
+	takers("c", 2, 0) // an observer takes nothing
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	takers(kind, 1, 0)
+	r.Advance(t, presence+time.Minute)
+	takers("b", 0, 0)
 }
 
 func statsAgents(t testing.TB, h Harness) {

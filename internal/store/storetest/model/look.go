@@ -134,6 +134,26 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 	return stats, nil
 }
 
+// Takers counts the agents that claim tasks, and those of them that claim tasks of a type.
+func (s *Store) Takers(ctx context.Context, typ string) (ops.Takers, error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return ops.Takers{}, err
+	}
+	defer s.mu.Unlock()
+	var t ops.Takers
+	for session, a := range s.agents {
+		if !s.present(session, now) || a.Workers == 0 {
+			continue
+		}
+		t.Agents++
+		if slices.Contains(a.Types, typ) {
+			t.OfType++
+		}
+	}
+	return t, nil
+}
+
 // Ping finds the store well.
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 

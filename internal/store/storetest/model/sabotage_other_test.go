@@ -56,6 +56,15 @@ func (b wrongStats) Stats(ctx context.Context) (ops.Stats, error) {
 	return s, err
 }
 
+// wrongTakers is a model that takes every agent to declare every type.
+type wrongTakers struct{ *storetest.OnModel }
+
+func (b wrongTakers) Takers(ctx context.Context, typ string) (ops.Takers, error) {
+	t, err := b.OnModel.Takers(ctx, typ)
+	t.OfType = t.Agents
+	return t, err
+}
+
 func counting(f func(*ops.Stats)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongStats{m, f} }
 }
@@ -99,6 +108,7 @@ func otherSabotages() []sabotage {
 		{"lists the first page always", listing(func(f *ops.Filter) { f.Before = 0 }), "look/filters"},
 		{"lists without end", listing(func(f *ops.Filter) { f.Limit = 1000 }), "look/pages"},
 		{"has no orphans", counting(func(s *ops.Stats) { s.Orphans = nil }), "look/orphans"},
+		{"finds takers everywhere", func(m *storetest.OnModel) storetest.Harness { return wrongTakers{m} }, "look/takers"},
 		{"counts nothing", counting(func(s *ops.Stats) { s.Waiting = nil }), "look/counts by type and state"},
 		{"finds nothing late", counting(func(s *ops.Stats) { s.OldestDue = nil }), "look/the oldest that is due"},
 		{"removes what finished lately", maintaining(

@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// journal logs to memory.
+func journal(level slog.Level) (*slog.Logger, func() []string) {
+	var b bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level}))
+	return log, func() []string {
+		text := strings.TrimSpace(b.String())
+		if text == "" {
+			return nil
+		}
+		return strings.Split(text, "\n")
+	}
+}
+
+func TestOutage(t *testing.T) {
+	away := errors.New("connection refused")
+	t.Run("one line, a summary each 30 s, and one line", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log, lines := journal(slog.LevelInfo)
+			var o Outage
+			o.Worked(log, "claim")
+			require.Empty(t, lines())
+			for range 65 { // 65 s
+				o.Failed(log, "claim", away)
+				o.Failed(log, "present", away)
+				time.Sleep(time.Second)
+			}
+			o.Worked(log, "claim")
+			require.Len(t, lines(), 3, "present has not succeeded")
+			time.Sleep(time.Second)
+			o.Worked(log, "present")
+			o.Worked(log, "present")
+			require.Len(t, lines(), 4)
+			require.Contains(t, lines()[0], `msg="store calls fail; the agent keeps trying" op=claim err="connection refused"`)
+			require.Contains(t, lines()[1], `msg="store calls still fail" for=30s failed=61 ops="claim 31, present 30"`)
+			require.Contains(t, lines()[2], "for=1m0s")
+			require.Contains(t, lines()[3], `msg="store calls succeed again" after=1m5s failed=130`)
+		})
+	})
+	t.Run("a call that is not made again does not keep it going", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log, lines := journal(slog.LevelInfo)
+			var o Outage
+			o.Failed(log, "maintain", away)
+			for range 20 {
+				time.Sleep(time.Second)
+				o.Worked(log, "present")
+			}
+			require.Len(t, lines(), 2)
+			require.Contains(t, lines()[1], "after=1s", "it was over with the first success")
+		})
+	})
+	t.Run("calls of one kind that go on failing are one outage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log, lines := journal(slog.LevelInfo)
+			var o Outage
+			for range 100 {
+				o.Failed(log, "fold", away)
+				time.Sleep(6 * time.Second)
+				o.Worked(log, "present")
+			}
+			require.Len(t, lines(), 20, "at the start, and each 30 s")
+		})
+	})
+	t.Run("each failure at debug level", func(t *testing.T) {
+		log, lines := journal(slog.LevelDebug)
+		var o Outage
+		for range 3 {
+			o.Failed(log, "renew", away, "leases", 7)
+		}
+		require.Len(t, lines(), 4)
+		require.Contains(t, lines()[3], "leases=7")
+	})
+}
