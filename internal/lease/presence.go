@@ -22,6 +22,7 @@ const askEvery = 4
 func (k *Keeper) Run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { k.writeLoop(ctx) })
+	writing.Go(func() { k.lookLoop(ctx) })
 	defer writing.Wait()
 	defer k.stopStopper()
 	period := Period(k.agent.Presence)
@@ -41,17 +42,6 @@ func (k *Keeper) Run(ctx context.Context) {
 			continue
 		}
 		k.showUp(ctx, period)
-	}
-}
-
-// Look asks the store soon how the session stands: something may have happened to what it holds. It does not block.
-func (k *Keeper) Look() {
-	if k.Held() == 0 {
-		return
-	}
-	select {
-	case k.asks <- struct{}{}:
-	default:
 	}
 }
 
@@ -153,6 +143,7 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 		mine[l.task.ID] = l
 	}
 	kept := make(map[task.ID]task.Fence, len(held))
+	halt := false
 	for _, h := range held {
 		kept[h.ID] = h.Fence
 		l := mine[h.ID]
@@ -164,6 +155,10 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 		}
 		h.Pinged = h.Pinged && sound
 		l.hear(h, sent)
+		halt = halt || h.CancelAsked
+	}
+	if halt {
+		k.halt()
 	}
 	for _, l := range open {
 		// An attempt that is over and waits for its settlement's answer is told by that answer.
