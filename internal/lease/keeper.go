@@ -26,22 +26,25 @@ type Keeper struct {
 	strays func(context.Context, []Held)
 	pings  func(task.ID, task.Fence) string // where a task can ping; nil: nowhere
 	lives  func(until time.Duration)        // told whenever presence is prolonged; nil: nobody
+	halted func()                           // called after leases may have been stopped before their start; nil: never
 
 	writes  writes
 	writing sync.Mutex     // held by whoever writes
 	aside   sync.WaitGroup // of batched
 	asks    chan struct{}  // has an element when the store is to be asked at once how the session stands
+	looks   chan struct{}  // has an element when the store is to be asked at once what is to stop
 	batched batched        // pings for what others hold
 
 	mu        sync.Mutex
 	session   task.Session
 	open      map[task.ID]*Lease
-	through   int64         // claims up to this number are resolved: their rows are open, or given back
-	until     time.Duration // local time at which presence runs out, unless it is written again
-	noSweep   time.Duration // local time before which nothing is swept
-	offset    offset        // of the store's clock
-	calm      time.Duration // local time since which that has not jumped, as far as the session can tell
-	jump      jump          // the last of the store's clock
+	early     map[task.ID]Cancel // of rows of claims whose replies have not been read yet
+	through   int64              // claims up to this number are resolved: their rows are open, or given back
+	until     time.Duration      // local time at which presence runs out, unless it is written again
+	noSweep   time.Duration      // local time before which nothing is swept
+	offset    offset             // of the store's clock
+	calm      time.Duration      // local time since which that has not jumped, as far as the session can tell
+	jump      jump               // the last of the store's clock
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
@@ -63,6 +66,9 @@ type KeeperOptions struct {
 	PingURL func(task.ID, task.Fence) string
 	// Present is told the local time at which presence runs out, whenever that moves; nil: nobody. It must not block.
 	Present func(until time.Duration)
+	// Halted is called when leases may have been stopped before their attempts began: what waits for a slot is to be
+	// looked through. It must not block; nil: nothing is called.
+	Halted func()
 }
 
 // SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
@@ -72,8 +78,8 @@ const SettleIn = 3 * time.Second
 func NewKeeper(o KeeperOptions) *Keeper {
 	return &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
-		pings: o.PingURL, lives: o.Present, open: make(map[task.ID]*Lease),
-		writes: newWrites(), asks: make(chan struct{}, 1),
+		pings: o.PingURL, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
+		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
 }
 
@@ -118,6 +124,10 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 			leases[i].url = func() string { return k.pings(r.Task.ID, r.Task.Fence) }
 		}
 		k.open[r.Task.ID] = leases[i]
+		if c, ok := k.early[r.Task.ID]; ok && c.Fence == r.Task.Fence {
+			leases[i].cancelled(c)
+			delete(k.early, r.Task.ID)
+		}
 	}
 	k.through = max(k.through, claim)
 	var cause *Cause

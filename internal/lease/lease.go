@@ -66,6 +66,7 @@ type Lease struct {
 	completed bool   // the task has ended itself in the store: there is nothing left to settle
 	asked     bool   // a cancellation was asked for
 	askedWhy  string // of that
+	askedBy   string // who asked, "" where that is not known
 }
 
 // warden is who keeps a lease. Its methods are called without the lease's lock and do not block.
@@ -333,17 +334,28 @@ func (l *Lease) CancelAsked() bool {
 	return l.asked
 }
 
+// CancelledBy names who asked for the cancellation, as ", by alice"; "" where that is not known.
+func (l *Lease) CancelledBy() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.askedBy == "" {
+		return ""
+	}
+	return ", by " + l.askedBy
+}
+
 // askCancel stops the attempt because somebody wants the task cancelled. A rollback goes on.
 func (l *Lease) askCancel(why string) {
 	if l.phase == task.Rollback {
 		return
 	}
+	by := why
 	if why == "" {
 		why = "a cancellation was asked for"
 	}
 	l.mu.Lock()
 	first, detached := !l.asked, l.detached
-	l.asked, l.askedWhy = true, why
+	l.asked, l.askedWhy, l.askedBy = true, why, by
 	l.mu.Unlock()
 	if first && !detached { // one who goes on without us learns of it when it pings
 		l.Stop(&Cause{Verdict: task.Cancelled, Reason: why})

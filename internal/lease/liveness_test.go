@@ -321,8 +321,7 @@ func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
 				s.Held[i].CancelAsked, s.Held[i].CancelReason = true, "cancelled by an operator"
 			}
 		})
-		p.Look() // as a notification does
-		pass(time.Millisecond)
+		pass(lease.Period(presence) + time.Millisecond)
 		require.Equal(t, task.Cancelled, verdict(l))
 		require.True(t, l.CancelAsked())
 		pong := l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
@@ -330,18 +329,6 @@ func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
 		require.True(t, pong.Cancel)
 		require.Contains(t, pong.Reason, "cancelled by an operator")
 		require.Equal(t, `{"tidy":1}`, string(l.Notes().Checkpoint), "a checkpoint is kept to the last")
-	})
-}
-
-func TestLooksAreNotMoreOftenThanTheyShould(t *testing.T) {
-	station(t, func(t *testing.T, p *post) {
-		p.grab(t, 1, policy)
-		before := p.shown.Load()
-		for range 1000 {
-			p.Look()
-			pass(10 * time.Millisecond)
-		}
-		require.LessOrEqual(t, p.shown.Load()-before, int64(10*4+5))
 	})
 }
 

@@ -23,6 +23,7 @@ const askEvery = 4
 func (k *Keeper) Run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { k.writeLoop(ctx) })
+	writing.Go(func() { k.lookLoop(ctx) })
 	defer writing.Wait()
 	defer k.stopStopper()
 	period := Period(k.agent.Presence)
@@ -42,17 +43,6 @@ func (k *Keeper) Run(ctx context.Context) {
 			continue
 		}
 		k.showUp(ctx, period)
-	}
-}
-
-// Look asks the store soon how the session stands: something may have happened to what it holds. It does not block.
-func (k *Keeper) Look() {
-	if k.Held() == 0 {
-		return
-	}
-	select {
-	case k.asks <- struct{}{}:
-	default:
 	}
 }
 
@@ -166,6 +156,7 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 		mine[l.task.ID] = l
 	}
 	kept := make(map[task.ID]task.Fence, len(held))
+	halt := false
 	for _, h := range held {
 		kept[h.ID] = h.Fence
 		l := mine[h.ID]
@@ -177,6 +168,10 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 		}
 		h.Pinged = h.Pinged && sound
 		l.hear(h, sent)
+		halt = halt || h.CancelAsked
+	}
+	if halt {
+		k.halt()
 	}
 	for _, l := range open {
 		// An attempt that is over and waits for its settlement's answer is told by that answer.

@@ -43,6 +43,8 @@ type post struct {
 	errors *prometheus.CounterVec
 
 	shown    atomic.Int64                          // signs of life
+	looks    atomic.Int64                          // for cancellations
+	cancels  atomic.Pointer[[]lease.Cancel]        // in place of the store's, where it is set
 	standing atomic.Pointer[func(*lease.Standing)] // changes what the store says
 	renews   atomic.Pointer[renews]                // in place of the store's, where it is set
 }
@@ -71,6 +73,18 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 	}
 	on(&p.late)
 	return st, err
+}
+
+// Cancels are the store's, or those that the test sets.
+func (p *post) Cancels(ctx context.Context, s task.Session) ([]lease.Cancel, error) {
+	p.looks.Add(1)
+	if p.cut.Load() {
+		return nil, errors.New("out of reach")
+	}
+	if list := p.cancels.Load(); list != nil {
+		return *list, nil
+	}
+	return p.store.Cancels(ctx, s)
 }
 
 func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {

@@ -35,6 +35,9 @@ type Store interface {
 	Present(ctx context.Context, p Presence) (Standing, error)
 	// Renew moves lease ends, one answer a row in the order of rows. It never answers Ended.
 	Renew(ctx context.Context, s task.Session, rows []Renewal) ([]Answer, error)
+	// Cancels lists what the session holds, in the run phase, that is to stop: rows whose cancellation was asked for, and
+	// rows of batches that are being cancelled or rolled back, marked already or not. It writes nothing.
+	Cancels(ctx context.Context, s task.Session) ([]Cancel, error)
 	// Leave ends the session's presence at once; what it still holds is up for sweeping, what it detached is not.
 	Leave(ctx context.Context, s task.Session) error
 }
@@ -110,6 +113,17 @@ type Held struct {
 	Pinged  bool
 	PingDue time.Duration
 	Left    time.Duration // until the window ends, by the store's clock
+}
+
+// Cancel is a row that a session holds and that is to stop.
+type Cancel struct {
+	ID    task.ID
+	Fence task.Fence
+	Claim int64 // number of the claim that took it
+	// Asked: the row itself is marked, so that an attempt which runs is to stop; Reason says who asked, "" where that was
+	// not said. Otherwise its batch starts nothing any more, and the row is marked, or cancelled where it waits, in a moment.
+	Asked  bool
+	Reason string
 }
 
 // Renewal asks for a lease that ends Window after a moment that was Age ago, by the store's clock when it writes.

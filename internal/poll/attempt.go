@@ -121,6 +121,9 @@ func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
 
 // giveBack returns a claimed row that was never started. It costs no attempt and leaves no trace in the history.
 func (e *Engine) giveBack(a *attempt, why string) {
+	if c := a.lease.Cause(); c != nil && c.Reason != "" {
+		why = c.Reason
+	}
 	a.lease.Close()
 	row := a.lease.Task()
 	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
@@ -150,7 +153,18 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 	if ago, ok := l.Started(); ok {
 		s.Started = ago
 	}
+	if asked && s.Silent && (s.Next.State == task.StateCancelled || s.Next.State == task.StateRollbackPending && s.Phase == task.Run) {
+		s.Outcome.Verdict, s.Next.Reason = task.Cancelled, "cancelled "+waited(row)+l.CancelledBy()
+	}
 	return s
+}
+
+// waited says when a row was cancelled that was claimed and not started, in the words of the store's own cancellations.
+func waited(row *task.Task) string {
+	if row.Touched {
+		return "while it waited"
+	}
+	return "before it started"
 }
 
 // report logs the end of an attempt: what went well for those who look closely, the rest for everybody.

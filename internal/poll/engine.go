@@ -128,7 +128,7 @@ func New(o Options) *Engine {
 	e.o.Agent = agent
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
-		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present,
+		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
 	e.size = newStride(maxClaim)

@@ -56,6 +56,7 @@ type slots struct {
 	turn    int // which lane comes first, so that types take turns
 	read    time.Duration
 	size    ewma // bytes of payload of a row
+	halted  bool // leases may have been stopped of what is queued
 	closed  bool
 
 	free chan struct{} // has an element when wants is worth asking again
@@ -175,8 +176,16 @@ func (s *slots) close() []*attempt {
 	return all
 }
 
+// halt has the loop look through the queues for leases that were stopped. It never blocks for long.
+func (s *slots) halt() {
+	s.mu.Lock()
+	s.halted = s.halted || s.queued > 0
+	s.mu.Unlock()
+	s.signal()
+}
+
 // takeBack removes from the queues what must not start any more: rows that have waited for longer than
-// task.StartWait, and all of a lane's phase whose target is out of reach.
+// task.StartWait, all of a lane's phase whose target is out of reach, and after halt those whose leases were stopped.
 func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (back []*attempt, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,12 +213,22 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 				})
 			}
 		}
+		if s.halted {
+			stay = slices.DeleteFunc(stay, func(a *attempt) bool {
+				stopped := a.lease.Context().Err() != nil
+				if stopped {
+					back = append(back, a)
+				}
+				return stopped
+			})
+		}
 		s.queued -= len(l.queue) - len(stay)
 		l.queue = stay
 		if len(l.queue) > 0 {
 			next = min(next, task.StartWait-(now-l.queue[0].got))
 		}
 	}
+	s.halted = false
 	return back, next
 }
 

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -192,14 +191,9 @@ func (d *desk) onSQLite() bool { return strings.HasPrefix(d.store, "sqlite:") }
 // exec runs SQL in the store.
 func (d *desk) exec(query string) {
 	d.t.Helper()
-	driver, source := "pgx", d.store
-	if file, ok := strings.CutPrefix(d.store, "sqlite:"); ok {
-		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"
-	}
-	db, err := sql.Open(driver, source)
-	require.NoError(d.t, err)
+	db := d.open()
 	defer func() { require.NoError(d.t, db.Close()) }()
-	_, err = db.ExecContext(d.t.Context(), query)
+	_, err := db.ExecContext(d.t.Context(), query)
 	require.NoError(d.t, err, query)
 }
 

@@ -17,6 +17,9 @@ import (
 func (w *world) collect(t testing.TB) *history.History {
 	t.Helper()
 	h := &history.History{Seed: w.o.Seed, Presence: Presence, Kinds: Kinds(), Slack: cmp.Or(w.o.Slack, slack)}
+	if w.cluster.Pooled != "" {
+		h.Deaf = []string{w.agents[len(w.agents)-1].name}
+	}
 	var err error
 	h.Events, err = history.Read(w.logPath)
 	require.NoError(t, err)

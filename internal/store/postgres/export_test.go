@@ -17,7 +17,7 @@ func (s *Store) Statements() map[string]string {
 	return map[string]string{
 		"claim": s.sql.claim, "claim in a region": s.sql.claimRegion, "claimed": s.sql.claimed, "next due": s.sql.nextDue,
 		"settle": s.sql.settle, "settle: told": s.sql.told, "settle: kept": s.sql.kept, "renew": s.sql.renew,
-		"renew: told": s.sql.renewTold, "sweep": s.sql.sweep, "present": s.sql.present, "get": s.sql.get,
+		"renew: told": s.sql.renewTold, "sweep": s.sql.sweep, "present": s.sql.present, "cancels": s.sql.cancels, "get": s.sql.get,
 		"done": s.sql.done, "done, of batches": s.sql.doneCounted, "renew, and more": s.sql.renewMore, "adopt": s.sql.adopt, "adopt: judged": s.sql.judged,
 		"completed": s.sql.completed,
 	}
@@ -125,4 +125,6 @@ func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err e
 }
 
 // ShortenWaits shortens the waits for locks of changes of the schema, and until it is looked up who holds one.
-func (s *Store) ShortenWaits(lock, look time.Duration) { s.waits = waits{schema: lock, step: lock, look: look} }
+func (s *Store) ShortenWaits(lock, look time.Duration) {
+	s.waits = waits{schema: lock, step: lock, look: look}
+}

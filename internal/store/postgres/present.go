@@ -38,6 +38,14 @@ SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS 
 FROM seen LEFT JOIN {schema}.task AS t
     ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
 
+// What a session is to stop. The batches are few, and are looked up once.
+const cancelsSQL = `
+SELECT t.id, t.fence, coalesce(t.claim, 0), t.cancel_asked IS NOT NULL, coalesce(t.cancel_by, '')
+FROM {schema}.task AS t
+WHERE t.session = $1 AND t.state IN ('running', 'rollback_running') AND t.state = 'running'
+  AND (t.cancel_asked IS NOT NULL
+       OR t.batch_id = ANY (ARRAY(SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))`
+
 const leaveSQL = `
 UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = $1`
 
@@ -99,6 +107,24 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 		return s.putPolicies(ctx, conn, a.Policies)
 	})
 	return standing, err
+}
+
+// Cancels lists what the session holds that is to stop.
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+	err = s.live(ctx, "look for cancellations", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, s.sql.cancels, int64(session))
+		if err != nil {
+			return err
+		}
+		list = nil
+		var c lease.Cancel
+		_, err = pgx.ForEachRow(rows, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Asked, &c.Reason}, func() error {
+			list = append(list, c)
+			return nil
+		})
+		return err
+	})
+	return list, err
 }
 
 // heldRow is what presentSQL says of a row; all of it is NULL where the session holds none.

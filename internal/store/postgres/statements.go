@@ -24,7 +24,7 @@ type statements struct {
 	rollbackBatch, createBatch, isBatch               string
 	batches, batchFailures, batchTasks                string
 	fold, step                                        string
-	join, present, leave, idle                        string
+	join, present, cancels, leave, idle               string
 	putPolicy, policies                               string
 	enqueue, findKey, get, history, list, listOfBatch string
 	stats, agents, archived, takers                   string
@@ -66,7 +66,7 @@ func allStatements(sc schema) statements {
 		cancelBatch: sc.fill(cancelBatchSQL), retryBatch: sc.fill(retryBatchSQL), rollbackBatch: sc.fill(rollbackBatchSQL),
 		createBatch: sc.fill(createBatchSQL), isBatch: sc.fill(isBatchSQL), batches: sc.fill(batchesSQL),
 		batchFailures: sc.fill(batchFailuresSQL), batchTasks: sc.fill(batchTasksSQL), fold: sc.fill(foldSQL), step: sc.fill(stepSQL),
-		join: sc.fill(joinSQL), present: sc.fill(presentSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
+		join: sc.fill(joinSQL), present: sc.fill(presentSQL), cancels: sc.fill(cancelsSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
 		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
 		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
 		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.NewReplacer("{live}", liveSQL, "{order}", "id").Replace(listSQL)),

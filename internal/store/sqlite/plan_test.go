@@ -59,6 +59,7 @@ func TestPlans(t *testing.T) {
 			"old batches":  {oldBatches, []string{"INDEX batch_ended (ended_at<?)", "SEARCH task_archive USING COVERING INDEX"}},
 			"take undo":    {takeQuery(task.Rollback, 2, false), []string{byID, merge, "INDEX task_undo" + within}},
 			"claimed":      {claimedQuery, []string{"INDEX task_running (session=?)"}},
+			"cancels":      {cancelsQuery, []string{"INDEX task_running (session=?)", "INDEX batch_stopping"}},
 			"present":      {heldQuery, []string{"INDEX task_running (session=?)"}},
 			"renew":        {renewQuery, []string{byID}},
 			"renew noted":  {renewNotedQuery, []string{byID}},

@@ -87,6 +87,31 @@ func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
 	return h, err
 }
 
+const cancelsQuery = "SELECT id, fence, claim, cancel_asked IS NOT NULL, cancel_by " +
+	"FROM task INDEXED BY task_running WHERE session = ? AND " + running + " AND state = 'running' AND (cancel_asked IS NOT NULL " +
+	"OR batch_id IN (SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL))"
+
+// Cancels lists what the session holds that is to stop. It only reads.
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+	err = s.view(ctx, "look for cancellations", func(t *sql.Tx) error {
+		rows, err := t.QueryContext(ctx, cancelsQuery, int64(session))
+		if err != nil {
+			return err
+		}
+		return eachRow(rows, func(r *sql.Rows) error {
+			var c lease.Cancel
+			err := r.Scan(numberOf[task.ID]{&c.ID}, numberOf[task.Fence]{&c.Fence}, numberOf[int64]{&c.Claim}, truthOf{&c.Asked},
+				textOf[string]{&c.Reason})
+			list = append(list, c)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
 // Leave ends the session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.update(ctx, "leave", func(t *tx) error {

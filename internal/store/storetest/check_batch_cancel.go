@@ -25,6 +25,7 @@ func batchOpsChecks() []Check {
 		{"cancel of rows of which something may be at work", batchCancelOverhanging},
 		{"operations that wait keep no other", batchOpsFair},
 		{"what is wanted of a batch wakes who listens", batchOpsWake},
+		{"a session learns at once what is to stop", batchCancelSeen},
 	}, batchRetryChecks(), batchRollbackChecks(), batchFailureChecks())
 }
 

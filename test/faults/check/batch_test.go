@@ -175,6 +175,45 @@ func TestCancelHolds(t *testing.T) {
 	})
 }
 
+func TestCancelHoldsForWhatWasClaimedAhead(t *testing.T) {
+	// starts has the one row of each of n batches start so long after its batch was cancelled.
+	starts := func(m *maker, n int, late float64, more ...func(at float64)) {
+		for i := range n {
+			batch, at := int64(7+i), 10*float64(i)
+			id := int64(1 + i)
+			m.row(id, plain, "succeeded", 2, 1, in(batch))
+			m.path(id, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
+			m.try(at+1+late, a1, id, 1, 1).end(at+2+late, "succeeded")
+			m.Ops = append(m.Ops, history.Op{Verb: "cancel", Batch: batch, Asked: s(at + 0.9), At: s(at + 1), Answer: "cancelling"})
+			m.batch(batch, "succeeded", "cancel", history.Counts{Total: 1, Succeeded: 1})
+			for _, f := range more {
+				f(at)
+			}
+		}
+	}
+	play(t, []scene{
+		{"before its agent has heard", "", func(m *maker) { starts(m, 4, 0.2) }},
+		{"late, on a machine that was busy for once", "", func(m *maker) { starts(m, 2, 0.3) }},
+		{"late each time", check.CancelHolds, func(m *maker) { starts(m, 3, 0.3) }},
+		{"later than any machine takes", check.CancelHolds, func(m *maker) { starts(m, 1, 0.6) }},
+		{"its agent gets no notifications", "", func(m *maker) {
+			starts(m, 3, 0.9)
+			m.Deaf = []string{"a1"}
+		}},
+		{"its agent gets none, and it was too late all the same", check.CancelHolds, func(m *maker) {
+			starts(m, 1, 1.7)
+			m.Deaf = []string{"a1"}
+		}},
+		{"the way to the store was broken", "", func(m *maker) {
+			starts(m, 3, 0.6, func(at float64) { m.broken(at+0.5, at+1.2, "network is cut") })
+		}},
+		{"it was retried", "", func(m *maker) {
+			starts(m, 1, 0.6)
+			m.Ops = append(m.Ops, history.Op{Verb: "retry", Batch: 7, Asked: s(1.2), At: s(1.3), Answer: "retrying"})
+		}},
+	})
+}
+
 func TestCountersEqualRows(t *testing.T) {
 	look := func(m *maker, view history.Counts) {
 		m.Of.Samples = append(m.Of.Samples, history.BatchSample{

@@ -206,6 +206,9 @@ type History struct {
 	// Crashes are the times at which the server died without a chance to flush.
 	Crashes []time.Duration
 
+	// Deaf are the agents, by name, to which no notifications come: a pooler is in between.
+	Deaf []string
+
 	Moves []Move // in the order of Serial; none: nobody wrote them down
 	Ops   []Op
 	Of    Batches

@@ -60,7 +60,7 @@ CREATE TABLE {schema}.batch (
     failures_seen   bigint NOT NULL DEFAULT 0, -- of failures, what has been acted on
     round           integer NOT NULL DEFAULT 0,
     sealed          boolean NOT NULL DEFAULT true,
-    stopping        boolean NOT NULL DEFAULT false, -- nothing of it starts any more
+    stopping        boolean NOT NULL DEFAULT false, -- nothing of it is claimed any more
     by_failure      boolean NOT NULL DEFAULT false, -- the wish follows a failure
     thinned         boolean NOT NULL DEFAULT false, -- rows of it are past retention, or about to be
     look            boolean NOT NULL DEFAULT true,  -- a fold is to look at it, whether or not something was counted

@@ -2,6 +2,7 @@ DROP FUNCTION {schema}.rollback(bigint, text);
 DROP FUNCTION {schema}.rollback_live({schema}.task, text);
 DROP FUNCTION {schema}.retry(bigint, text);
 DROP FUNCTION {schema}.bring_back_one({schema}.task_archive, text);
+DROP FUNCTION {schema}.going(bigint, integer);
 DROP FUNCTION {schema}.bring_back(bigint[], timestamptz[], text);
 CREATE OR REPLACE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS

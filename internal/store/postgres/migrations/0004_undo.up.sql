@@ -250,6 +250,21 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.bring_back(bigint[], timestamptz[], text) FROM PUBLIC;
 
+-- Ends a look for an archived row that was seen and then not found, from the tenth try on. A row that another moves meanwhile is
+-- found at the second look. One that is past its retention may never be: while the partition that it is in is being detached,
+-- a statement that was planned before sees it, and one that is planned later does not, for as long as the transaction lasts;
+-- and the detaching waits for that transaction.
+CREATE FUNCTION {schema}.going(id bigint, try integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+BEGIN
+    IF try >= 10 THEN
+        RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.going(bigint, integer) FROM PUBLIC;
+
 -- bring_back for one row, that the caller has locked, with its batch: which is opened again if it had ended.
 CREATE FUNCTION {schema}.bring_back_one(a {schema}.task_archive, verb text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
@@ -257,14 +272,15 @@ $leasehold$
 DECLARE
     live bigint;
 BEGIN
-    LOOP
+    FOR try IN 1..10 LOOP
         SELECT r.id INTO live FROM {schema}.task AS r WHERE r.type = a.type AND r.key = a.key;
         IF live IS NOT NULL THEN
             PERFORM {schema}.refuse(format('task %s is live with the key %s: wait for it or cancel it', live,
                 to_json(a.key)));
         END IF;
         PERFORM FROM {schema}.bring_back(ARRAY[a.id], ARRAY[clock_timestamp()], verb);
-        EXIT WHEN FOUND;
+        EXIT WHEN FOUND; -- else the key was another's for a moment, or the row goes
+        PERFORM {schema}.going(a.id, try);
     END LOOP;
     PERFORM {schema}.reopen(a.batch_id);
     PERFORM pg_notify({channel_literal}, '');
@@ -282,7 +298,7 @@ DECLARE
     a    {schema}.task_archive;
     who  text := {schema}.who_asks(by);
 BEGIN
-    LOOP
+    FOR try IN 1..10 LOOP
         SELECT r.state, r.batch_id INTO seen FROM {schema}.tasks AS r WHERE r.id = retry.id;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
@@ -291,8 +307,9 @@ BEGIN
         END IF;
         SELECT r.* INTO b FROM {schema}.batch AS r WHERE r.id = seen.batch_id FOR NO KEY UPDATE;
         SELECT r.* INTO a FROM {schema}.task_archive AS r WHERE r.id = retry.id FOR UPDATE;
-        EXIT WHEN a.id IS NOT NULL;
-    END LOOP; -- another has brought it back just now
+        EXIT WHEN a.id IS NOT NULL; -- else another has brought it back just now, or it goes
+        PERFORM {schema}.going(retry.id, try);
+    END LOOP;
     IF EXISTS (SELECT FROM {schema}.operation AS o WHERE o.task_id = retry.id AND o.ended_at IS NULL) THEN
         PERFORM {schema}.refuse(format('task %s is to be rolled back: wait for that', id));
     ELSIF b.wish IS NOT NULL AND b.ended_at IS NULL THEN
@@ -348,7 +365,7 @@ DECLARE
     a    {schema}.task_archive;
     who  text := {schema}.who_asks(by);
 BEGIN
-    LOOP
+    FOR try IN 1..10 LOOP
         SELECT r.state, r.batch_id INTO seen FROM {schema}.tasks AS r WHERE r.id = rollback.id;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
@@ -359,8 +376,9 @@ BEGIN
             RETURN {schema}.rollback_live(t, who);
         END IF;
         SELECT r.* INTO a FROM {schema}.task_archive AS r WHERE r.id = rollback.id FOR UPDATE;
-        EXIT WHEN a.id IS NOT NULL;
-    END LOOP; -- it has just come from where it was looked for later, or sooner
+        EXIT WHEN a.id IS NOT NULL; -- else it has just come from where it was looked for later, or sooner, or it goes
+        PERFORM {schema}.going(rollback.id, try);
+    END LOOP;
     IF a.state = 'rolled_back' THEN
         RETURN a.state;
     ELSIF NOT {schema}.can_undo(a.type, a.policy) THEN

@@ -59,7 +59,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.operate(bigint, text, text, boolean, text) FROM PUBLIC;
 
--- Calls off what waits of a batch and stops what runs. Once this has committed, nothing of it starts.
+-- Calls off what waits of a batch and stops what runs. Once this has committed, nothing of it is claimed.
 CREATE FUNCTION {schema}.cancel_batch(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

@@ -47,7 +47,7 @@ CREATE TABLE batch (
     seen           INTEGER NOT NULL DEFAULT 0, -- by an agent
     round          INTEGER NOT NULL DEFAULT 0, -- how often it was opened again
     ended_at       TEXT,
-    stopping       INTEGER NOT NULL DEFAULT 0, -- nothing of it starts any more, but to be undone
+    stopping       INTEGER NOT NULL DEFAULT 0, -- nothing of it is claimed any more, but to be undone
     wish           TEXT CHECK (wish IN ('cancel', 'rollback')), -- of this round
     wish_by        TEXT,
     by_failure     INTEGER NOT NULL DEFAULT 0, -- the wish follows a failure
@@ -442,7 +442,7 @@ BEGIN
     UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
 END;
 
--- INSERT INTO cancel_batch (id, by): nothing of the batch starts any more, and agents stop what runs. SELECT answer FROM
+-- INSERT INTO cancel_batch (id, by): nothing of the batch is claimed any more, and agents stop what runs. SELECT answer FROM
 -- cancel_batch WHERE id = … is cancelling, or the state of the batch.
 CREATE VIEW cancel_batch AS
     SELECT id, wish_by AS by,

@@ -59,6 +59,24 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, 
 	return standing, nil
 }
 
+// Cancels lists what a session holds that is to stop: what is marked, and what belongs to a batch that starts nothing.
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+	if _, err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for _, r := range s.rows(func(r *Row) bool { return r.State == task.StateRunning && r.Session == session }) {
+		b := s.batches[r.Batch]
+		if c := (lease.Cancel{ID: r.ID, Fence: r.Fence, Claim: r.Claim}); r.cancelAsked() {
+			c.Asked, c.Reason = true, r.CancelBy
+			list = append(list, c)
+		} else if b != nil && b.Stopping {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
 // Leave ends a session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	now, err := s.begin(ctx)

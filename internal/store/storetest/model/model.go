@@ -104,7 +104,6 @@ type Attempt struct {
 // Agent is a session.
 type Agent struct {
 	Name         string
-	Workers      int
 	Types        []string
 	Workers      int // 0: an observer
 	SeenAt       time.Time

@@ -59,6 +59,14 @@ func unstopped(m *storetest.OnModel) storetest.Harness {
 	})(m)
 }
 
+// lateCancels names no row that is not marked.
+type lateCancels struct{ *storetest.OnModel }
+
+func (b lateCancels) Cancels(ctx context.Context, s task.Session) ([]lease.Cancel, error) {
+	list, err := b.OnModel.Cancels(ctx, s)
+	return slices.DeleteFunc(list, func(c lease.Cancel) bool { return !c.Asked }), err
+}
+
 func batchSabotages() []sabotage {
 	return slices.Concat([]sabotage{
 		{"counts wrong", func(m *storetest.OnModel) storetest.Harness { return miscounting{m} }, "batch/it counts every settlement"},
@@ -86,6 +94,8 @@ func bulkSabotages() []sabotage {
 		{"starts what is called off", unstopped, "batch_ops/nothing starts once a cancel has committed"},
 		{"stops nothing that runs", rowsAfter("step", func(r *model.Row) { r.CancelAsked = time.Time{} }),
 			"batch_ops/cancel calls off what waits and stops what runs"},
+		{"tells of what is to stop only when it is marked", func(m *storetest.OnModel) storetest.Harness { return lateCancels{m} },
+			"batch_ops/a session learns at once what is to stop"},
 		{"takes long steps", func(m *storetest.OnModel) storetest.Harness { return striding{m} }, "batch_ops/cancel in bounded steps"},
 		{"undoes the oldest first", rowsAfter("step", func(r *model.Row) { r.RunAt = r.CreatedAt }),
 			"batch_ops/what was started last is undone first"},

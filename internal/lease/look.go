@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// How often the store is asked what is to stop, however often something says that it may have to: a look is followed by a
+// rest of lookEvery, and of lookShare times as long as it took, so that a flood of cancellations costs each agent a fifth of
+// one connection's time at most. A look that failed is repeated after lookAgain.
+const (
+	lookEvery = 20 * time.Millisecond
+	lookShare = 4
+	lookAgain = 250 * time.Millisecond
+	lookLimit = 2 * time.Second // of one look
+)
+
+// Look has the store asked at once what is to stop of what the session holds, or is about to hold: a cancellation may have
+// been committed. It does not block.
+func (k *Keeper) Look() {
+	select {
+	case k.looks <- struct{}{}:
+	default:
+	}
+}
+
+// lookLoop looks whenever Look was called, until ctx ends.
+func (k *Keeper) lookLoop(ctx context.Context) {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.looks:
+		}
+		began := k.clock.Now()
+		wait := lookEvery
+		if err := k.seeCancels(ctx); err != nil && ctx.Err() == nil {
+			k.metrics.StoreErrors.WithLabelValues("cancels").Inc()
+			k.log.Debug("cannot ask the store what is to stop; asked again", "session", k.Session(), "err", err)
+			wait = lookAgain
+			k.Look()
+		}
+		rest.Reset(max(wait, lookShare*(k.clock.Now()-began)))
+	}
+}
+
+// seeCancels asks the store once what is to stop, and stops that: attempts that run where the row itself is marked, and
+// everything that has not started. What was claimed by a call whose reply has not been read yet stops when it is opened.
+func (k *Keeper) seeCancels(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	list, err := k.store.Cancels(call, k.Session())
+	if err != nil {
+		return err
+	}
+	var stopped []Cancel
+	var leases []*Lease
+	k.mu.Lock()
+	k.early = make(map[task.ID]Cancel)
+	for _, c := range list {
+		switch l := k.open[c.ID]; {
+		case l != nil && l.task.Fence == c.Fence:
+			stopped, leases = append(stopped, c), append(leases, l)
+		case c.Claim > k.through: // the claim has committed, and Open comes later
+			k.early[c.ID] = c
+		}
+	}
+	k.mu.Unlock()
+	for i, l := range leases {
+		l.cancelled(stopped[i])
+	}
+	if len(leases) > 0 {
+		k.halt()
+	}
+	return nil
+}
+
+// halt has what waits for a slot looked through for stopped leases.
+func (k *Keeper) halt() {
+	if k.halted != nil {
+		k.halted()
+	}
+}
+
+// cancelled takes in what Store.Cancels says of the row.
+func (l *Lease) cancelled(c Cancel) {
+	if c.Asked {
+		l.askCancel(c.Reason)
+		return
+	}
+	if !l.begun() {
+		l.Stop(&Cause{Verdict: task.Drained, Reason: "its batch is being stopped"})
+	}
+}
+
+// begun reports whether anything of the attempt has begun: its check, its run, or its end.
+func (l *Lease) begun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isStart || l.isCheck || l.over
+}
