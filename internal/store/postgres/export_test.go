@@ -125,4 +125,6 @@ func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err e
 }
 
 // ShortenWaits shortens the waits for locks of changes of the schema, and until it is looked up who holds one.
-func (s *Store) ShortenWaits(lock, look time.Duration) { s.waits = waits{schema: lock, step: lock, look: look} }
+func (s *Store) ShortenWaits(lock, look time.Duration) {
+	s.waits = waits{schema: lock, step: lock, look: look}
+}
