@@ -19,7 +19,7 @@ type migrateCmd struct {
 	Down   migrateDownCmd   `cmd:"" help:"Take back the newest step."`
 	Status migrateStatusCmd `cmd:"" help:"List the steps, and which the store has."`
 	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the steps as SQL, for those who migrate by hand."`
-	Grants migrateGrantsCmd `cmd:"" help:"Print what an application's role needs (Postgres)."`
+	Grants migrateGrantsCmd `cmd:"" help:"Print what a role needs: an application's, an operator's or an agent's (Postgres)."`
 }
 
 // migrateTimeout bounds one change of the schema; others may be at it, and tables may be large.
@@ -180,8 +180,9 @@ Examples:
 }
 
 type migrateGrantsCmd struct {
-	Role     string `help:"The application's role." required:"" placeholder:"ROLE"`
-	Operator bool   `help:"What an operator's role needs, beside what an application's does."`
+	Role     string `help:"The application's role, or the agent's." required:"" placeholder:"ROLE"`
+	Operator bool   `help:"What an operator's role needs, beside what an application's does." xor:"kind"`
+	Agent    bool   `help:"What an agent's role needs that does not own the schema. Run it again after each migrate up." xor:"kind"`
 }
 
 // Help gives examples.
@@ -189,7 +190,8 @@ func (migrateGrantsCmd) Help() string {
 	return `Examples:
 
     leasehold migrate grants --role app | psql "$DATABASE_URL"
-    leasehold migrate grants --role oncall --operator`
+    leasehold migrate grants --role oncall --operator
+    leasehold migrate grants --role leasehold_agent --agent | psql postgres://owner@db/app`
 }
 
 // printSQL writes a script as it is, or as one field of JSON.
@@ -219,6 +221,9 @@ func (c migrateGrantsCmd) Run(a *app) error {
 	}
 	if p.embedded() {
 		return usagef("a SQLite file has no roles: whoever may write the file may do everything (%s)", p)
+	}
+	if c.Agent {
+		return a.printSQL(postgres.AgentGrants(p.Schema, c.Role))
 	}
 	return a.printSQL(postgres.Grants(p.Schema, c.Role, c.Operator))
 }

@@ -148,7 +148,7 @@ func TestConnectionsAreGuarded(t *testing.T) {
 	}
 	require.Equal(t, "10s", show(h.Store, "statement_timeout"))
 	require.Equal(t, "on", show(h.Store, "synchronous_commit"))
-	require.Equal(t, "pg_catalog", show(h.Store, "search_path"))
+	require.Equal(t, "pg_catalog, pg_temp", show(h.Store, "search_path"))
 	require.NotEqual(t, "0", show(h.Store, "idle_in_transaction_session_timeout"))
 	own := openStore(t, postgres.Options{URL: pgtest.URL(t) + "&statement_timeout=3000", Schema: h.schema})
 	require.Equal(t, "3s", show(own, "statement_timeout"), "what the URL says stands")

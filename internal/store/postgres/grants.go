@@ -33,3 +33,18 @@ GRANT EXECUTE ON FUNCTION
 	}
 	return strings.NewReplacer("{schema}", schema(schemaName).quoted(), "{role}", quoteIdentifier(role)).Replace(text)
 }
+
+// AgentGrants is the script that gives a role what an agent needs of a schema that another role owns and migrates: to read
+// and write its rows, and to call its functions. It changes nothing but those, and sees no other schema. What a migration
+// brings is granted by running the script again.
+func AgentGrants(schemaName, role string) string {
+	const agents = `-- for agents: run it as the owner of the schema, and again after each migrate up
+GRANT USAGE ON SCHEMA {schema} TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+REVOKE INSERT, UPDATE, DELETE ON {schema}.schema_version, {schema}.secret FROM {role};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
+-- A trigger on a table of the role's own would run these with the owner's rights.
+REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops() FROM {role};
+`
+	return strings.NewReplacer("{schema}", schema(schemaName).quoted(), "{role}", quoteIdentifier(role)).Replace(agents)
+}

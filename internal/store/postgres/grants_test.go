@@ -146,7 +146,14 @@ func TestAnOperatorsRights(t *testing.T) {
 	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	for _, a := range h.Audit(t) {
 		require.Equal(t, role, a.Who, "who asked, where nobody says")
+		require.Equal(t, role, a.Role)
 	}
+	// Who says that he is another is noted all the same, also where his session has taken another role.
+	_, err := operator.Exec(t.Context(), h.q(`SELECT SCHEMA.cancel(SCHEMA.enqueue('a'), 'alice')`))
+	require.NoError(t, err)
+	notes := h.Audit(t)
+	require.Equal(t, "alice", notes[len(notes)-1].Who)
+	require.Equal(t, role, notes[len(notes)-1].Role)
 	for _, mayNot := range []string{
 		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.step(1)`, `SELECT SCHEMA.fold(1)`,
 	} {

@@ -23,9 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// TestConforms runs with the grants that are printed for agents, and nothing more; TestAgainstTheModel as the owner.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newAgentHarness(t) })
 }
 
 func TestAgainstTheModel(t *testing.T) {
@@ -40,6 +41,8 @@ type harness struct {
 	schema     string
 	asApp      string // a URL
 	asOperator string // another
+	asAgent    string // the store's; "": it is the superuser's
+	agents     string // grants for the role of that
 	hook       func(point string) error
 	plain      *postgres.Store    // without failpoints, as in production
 	ahead      time.Duration      // of the local clock, is the server's
@@ -57,10 +60,22 @@ func newHarness(t testing.TB) *harness {
 	return h
 }
 
+// newAgentHarness is a harness whose store connects as a role that owns nothing.
+func newAgentHarness(t testing.TB) *harness {
+	t.Helper()
+	h := newHarness(t)
+	h.asAgent = pgtest.Role(t, func(role string) string {
+		h.agents = postgres.AgentGrants(h.schema, role)
+		return h.agents
+	})
+	h.open()
+	return h
+}
+
 // open opens the harness's store anew, with the hook it has.
 func (h *harness) open() {
 	h.t.Helper()
-	h.Store = openStore(h.t, postgres.Options{Schema: h.schema, Notify: true, Fail: h.hook})
+	h.Store = openStore(h.t, postgres.Options{URL: h.asAgent, Schema: h.schema, Notify: true, Fail: h.hook})
 	*h.opened = append(*h.opened, h.Store)
 	if h.hook == nil {
 		h.plain = h.Store
@@ -218,6 +233,8 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 				FOR VALUES FROM ('`+day+` 00:00:00+00') TO ('`+nextDay(t, day)+` 00:00:00+00')`))
 			require.NoError(t, err)
 		}
+		_, err = tx.Exec(t.Context(), h.agents) // on these partitions
+		require.NoError(t, err)
 		for table, columns := range map[string][]string{
 			"task": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_asked", "ping_due"},
 			"task_archive": {
@@ -272,7 +289,10 @@ func (h *harness) LockRow(t testing.TB, id task.ID) (release func()) {
 
 func (h *harness) Twin(t testing.TB) storetest.Harness {
 	t.Helper()
-	twin := &harness{t: t, schema: h.schema, asApp: h.asApp, asOperator: h.asOperator, hook: h.hook, plain: h.plain, opened: h.opened}
+	twin := &harness{
+		t: t, schema: h.schema, asApp: h.asApp, asOperator: h.asOperator, asAgent: h.asAgent, agents: h.agents,
+		hook: h.hook, plain: h.plain, opened: h.opened,
+	}
 	twin.open()
 	return twin
 }

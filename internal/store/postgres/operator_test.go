@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,14 +147,25 @@ func (o operatorSQL) RollbackBatch(ctx context.Context, id task.BatchID, by stri
 	return o.call(ctx, `rollback_batch($1, $2, $3)`, int64(id), by, force)
 }
 
+// Roles are in the URLs.
+func (h *harness) Roles(t testing.TB) (agents, operators string) {
+	t.Helper()
+	name := func(in string) string {
+		u, err := url.Parse(in)
+		require.NoError(t, err)
+		return u.User.Username()
+	}
+	return name(cmp.Or(h.asAgent, pgtest.URL(t))), name(h.asOperator)
+}
+
 // Audit reads the table.
 func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	t.Helper()
 	rows, err := pgtest.Connect(t).Query(t.Context(), h.q(`
-		SELECT coalesce(who, ''), verb, coalesce(task_id, 0), coalesce(batch_id, 0), answer FROM SCHEMA.audit ORDER BY id`))
+		SELECT coalesce(who, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), answer FROM SCHEMA.audit ORDER BY id`))
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a storetest.Audited, err error) {
-		err = row.Scan(&a.Who, &a.Verb, (*int64)(&a.Task), (*int64)(&a.Batch), &a.Answer)
+		err = row.Scan(&a.Who, &a.Role, &a.Verb, (*int64)(&a.Task), (*int64)(&a.Batch), &a.Answer)
 		return a, err
 	})
 	require.NoError(t, err)

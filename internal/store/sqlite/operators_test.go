@@ -131,14 +131,16 @@ func (o operatorSQL) do(ctx context.Context, view, columns string, id int64, val
 	return answer, tx.Commit()
 }
 
+func (*harness) Roles(testing.TB) (agents, operators string) { return "", "" }
+
 func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(),
-		"SELECT ifnull(who, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), answer FROM audit ORDER BY id")
+		"SELECT ifnull(who, ''), ifnull(role, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), answer FROM audit ORDER BY id")
 	require.NoError(t, err)
 	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
 		var a storetest.Audited
-		err := r.Scan(&a.Who, &a.Verb, &a.Task, &a.Batch, &a.Answer)
+		err := r.Scan(&a.Who, &a.Role, &a.Verb, &a.Task, &a.Batch, &a.Answer)
 		all = append(all, a)
 		return err
 	}))

@@ -344,10 +344,13 @@ func retryRounds(t testing.TB, h Harness) {
 
 func retryAudit(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
+	agents, operators := h.Roles(t)
+	role := map[string]string{"Go": agents, "SQL": operators}
 	for way, again := range r.retries() {
 		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
 		r.audited(func() { r.did(became(task.StatePending), again, id, "alice, by "+way) },
 			Audited{Who: "alice, by " + way, Verb: "retry", Task: id, Answer: "pending"})
+		require.Equal(t, role[way], h.Audit(t)[len(h.Audit(t))-1].Role, "whatever the caller says, by %s", way)
 		r.settled(ended(r.claimOne(kind, task.Run), task.Failed, task.StateFailed))
 		r.audited(func() { r.did(became(task.StatePending), again, id, "") },
 			Audited{Verb: "retry", Task: id, Answer: "pending"})

@@ -55,6 +55,8 @@ type Harness interface {
 	Produce(t testing.TB) Producer
 	// OperatorSQL gives what an operator's role, with its rights and nothing more, does by the store's SQL.
 	OperatorSQL(t testing.TB) OperatorSQL
+	// Roles names the database roles that the store's calls and OperatorSQL log in with; "" on a store without roles.
+	Roles(t testing.TB) (agents, operators string)
 	// Audit reads the table audit, oldest first.
 	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.

@@ -43,6 +43,7 @@ func (c Constant) Unwrap() error { return c.Err }
 // Audited is one row of the table audit.
 type Audited struct {
 	Who    string       // "": not said
+	Role   string       // the database role that the session logged in with; "": the store has none
 	Verb   string       // cancel, retry or rollback; for a batch the same
 	Task   task.ID      // 0: it was about a batch
 	Batch  task.BatchID // 0: it was about a task

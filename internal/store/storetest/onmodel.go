@@ -91,11 +91,14 @@ func (h *OnModel) Produce(testing.TB) Producer { return h.Store.Produce() }
 // OperatorSQL is what the model does itself, with errors in the words of SQL.
 func (h *OnModel) OperatorSQL(testing.TB) OperatorSQL { return onModelSQL{h.Store} }
 
+// Roles are none: the model has no sessions.
+func (*OnModel) Roles(testing.TB) (agents, operators string) { return "", "" }
+
 // Audit reads what was noted.
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
 	for _, a := range h.Noted() {
-		out = append(out, Audited(a))
+		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Answer: a.Answer})
 	}
 	return out
 }

@@ -133,11 +133,13 @@ CREATE INDEX operation_open ON {schema}.operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON {schema}.operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON {schema}.operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who had what changed. It stays as long as what it is about.
+-- Who had what changed. It stays as long as what it is about. who is what the caller says; role is the role that the
+-- session logged in with, which no caller chooses.
 CREATE TABLE {schema}.audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     who      text,
+    role     text NOT NULL DEFAULT session_user,
     verb     text NOT NULL,
     task_id  bigint,
     batch_id bigint,

@@ -101,11 +101,13 @@ CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON operation (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who did what: one row for each wish that changed something.
+-- Who did what: one row for each wish that changed something. who is what the caller says. role is the database role of
+-- the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user has written.
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     who      TEXT,
+    role     TEXT,
     verb     TEXT NOT NULL,
     task_id  INTEGER,
     batch_id INTEGER,
