@@ -3,6 +3,7 @@
 package reason
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
@@ -53,8 +54,8 @@ func epilogue(rest []string) (said []string, ok bool) {
 // lastWords is the last line that says something, else the last one that is not blank.
 func lastWords(lines []string) string {
 	blank := ""
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := strings.TrimSpace(lines[i])
+	for _, line := range slices.Backward(lines) {
+		line = strings.TrimSpace(line)
 		switch {
 		case line == "":
 		case !empty(line):

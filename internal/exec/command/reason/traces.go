@@ -10,10 +10,11 @@ var (
 	// frame is a line of a stack: "at f (a.js:1:2)", "#0 {main}", "from a.rb:1:in `f'", "thrown in a.php on line 5".
 	frame = regexp.MustCompile(`^(at \S|#\d+ |from \S+:\d+:in |thrown in .* on line \d+$|\.\.\. \d+ (more|lines))`)
 
-	pythonName  = regexp.MustCompile(`^[\w.]+(:|$)`)
-	phpHeader   = regexp.MustCompile(`^(?:PHP )?((?:Fatal|Parse|Recoverable fatal|Catchable fatal) error: +.*)$`)
-	rubyHeader  = regexp.MustCompile(`^(\S.*:\d+:in .*?): (.* \([A-Z][\w:]*\))$`)
-	errorName   = regexp.MustCompile(`^(?:Uncaught |Unhandled exception\. |Exception in thread "[^"]*" )?([\w.$]*(?:Error|Exception|Throwable)[\w.$]*(?: \[\w+\])?(?:: .*|$))`)
+	pythonName = regexp.MustCompile(`^[\w.]+(:|$)`)
+	phpHeader  = regexp.MustCompile(`^(?:PHP )?((?:Fatal|Parse|Recoverable fatal|Catchable fatal) error: +.*)$`)
+	rubyHeader = regexp.MustCompile(`^(\S.*:\d+:in .*?): (.* \([A-Z][\w:]*\))$`)
+	errorName  = regexp.MustCompile(`^(?:Uncaught |Unhandled exception\. |Exception in thread "[^"]*" )?` +
+		`([\w.$]*(?:Error|Exception|Throwable)[\w.$]*(?: \[\w+\])?(?:: .*|$))`)
 	causedBy    = regexp.MustCompile(`^(?:Caused by: |\[cause\]: | ?---> )(.*)$`)
 	rustHeader  = regexp.MustCompile(`^thread '.*' (?:\(\d+\) )?panicked at (.*?):?$`)
 	rustOld     = regexp.MustCompile(`^thread '.*' panicked at '(.*)', \S+:\d+:\d+$`)

@@ -43,8 +43,7 @@ func All(path string, stop func() bool) error {
 
 // failed is an error without a path, which may be as long as the tree is deep.
 func failed(what string, err error) error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return fmt.Errorf("%s: %w", what, errno)
 	}
 	return errors.New(what)

@@ -47,7 +47,7 @@ func deep(t *testing.T, path string, depth int) {
 // memory is a directory in memory where there is one: disks take a millisecond to remove a directory.
 func memory(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "leasehold-test-")
+	dir, err := os.MkdirTemp("/dev/shm", "leasehold-test-") //nolint:usetesting // it is to be in memory
 	if err != nil {
 		return t.TempDir()
 	}
@@ -129,7 +129,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // it takes root to become somebody else, and root needs no permissions
 	}
-	dir, err := os.MkdirTemp("/tmp", "leasehold-test-")
+	dir, err := os.MkdirTemp("/tmp", "leasehold-test-") //nolint:usetesting // no other user can enter the test's own
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o777))
