@@ -57,6 +57,9 @@ func newRunner(o Options, cgroups bool) *Runner {
 	keepDescriptors()
 	r := &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents()), closing: make(chan struct{})}
 	r.dirs.parent, r.sockets.parent = newParent(os.TempDir()), socketParent()
+	r.dirs.stays = func(path string, err error) {
+		o.Log.Warn("a private directory is left behind", "directory", path, "err", err)
+	}
 	r.guard = newGuard(o.Log, o.Guardian, []string{r.dirs.parent, r.sockets.parent}, cgroups)
 	return r
 }

@@ -111,13 +111,17 @@ func TestExitTable(t *testing.T) {
 		codes  map[int]task.Verdict
 		want   task.Outcome
 	}{
-		"0":                  {"true", nil, task.Outcome{Verdict: task.Succeeded}},
-		"0 and output":       {"echo out; echo err >&2", nil, task.Outcome{Verdict: task.Succeeded, Output: "out\nerr\n"}},
-		"0 and JSON":         {`echo '{"a": 1}' > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"a": 1}`)}},
-		"0 and text":         {`echo done > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`"done\n"`)}},
-		"0 and empty":        {`: > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded}},
-		"1":                  {"exit 1", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 1"}},
-		"1 and why":          {"echo first; echo 'no such video' >&2; exit 1", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 1: no such video", Output: "first\nno such video\n"}},
+		"0":            {"true", nil, task.Outcome{Verdict: task.Succeeded}},
+		"0 and output": {"echo out; echo err >&2", nil, task.Outcome{Verdict: task.Succeeded, Output: "out\nerr\n"}},
+		"0 and JSON":   {`echo '{"a": 1}' > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"a": 1}`)}},
+		"0 and text":   {`echo done > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`"done\n"`)}},
+		"0 and empty":  {`: > $LEASEHOLD_RESULT_FILE`, nil, task.Outcome{Verdict: task.Succeeded}},
+		"1":            {"exit 1", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 1"}},
+		"1 and why":    {"echo first; echo 'no such video' >&2; exit 1", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 1: no such video", Output: "first\nno such video\n"}},
+		"1 and a trace": {"printf 'PHP Fatal error:  Uncaught RuntimeException: no such video in /srv/job.php:5\\nStack trace:\\n#0 {main}\\n  thrown in /srv/job.php on line 5\\n'; exit 255", nil, task.Outcome{
+			Verdict: task.Failed, Error: "exit code 255: RuntimeException: no such video in /srv/job.php:5",
+			Output: "PHP Fatal error:  Uncaught RuntimeException: no such video in /srv/job.php:5\nStack trace:\n#0 {main}\n  thrown in /srv/job.php on line 5\n",
+		}},
 		"1 and result":       {`echo 1 > $LEASEHOLD_RESULT_FILE; exit 1`, nil, task.Outcome{Verdict: task.Failed, Error: "exit code 1"}},
 		"42":                 {"exit 42", nil, task.Outcome{Verdict: task.Failed, Error: "exit code 42"}},
 		"42 declared":        {"exit 42", reject, task.Outcome{Verdict: task.Rejected, Error: "exit code 42"}},

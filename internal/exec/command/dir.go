@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/leasehold/leasehold/internal/exec/command/removal"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -91,13 +92,10 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 	return body, max(info.Size(), int64(len(body))), ""
 }
 
-// remove removes the directory and what is in it.
+// remove removes the directory and what is in it, as far as that is done soon (removal.ErrStopped).
 func (d *privateDir) remove() error {
 	_ = unix.Close(d.fd)
-	if os.Remove(d.path) == nil { // nearly always
-		return nil
-	}
-	return os.RemoveAll(d.path)
+	return removal.All(d.path, lateAfter(removeSoon))
 }
 
 // clean removes the result and tells whether the directory is empty now.

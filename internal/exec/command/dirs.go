@@ -9,7 +9,10 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/exec/command/removal"
 )
 
 // maxFree is how many private directories are kept for a user between attempts.
@@ -20,12 +23,16 @@ const maxFree = 256
 //
 // All of them stand in one directory of the agent's, which the guardian process removes when the agent cannot.
 type dirs struct {
-	parent string // it is made when it is needed
+	parent string                       // it is made when it is needed
+	stays  func(path string, err error) // told of what cannot be removed, if it is not nil
 
-	mu     sync.Mutex
-	free   map[uint32][]*privateDir
-	out    int // handed out
-	closed bool
+	mu       sync.Mutex
+	free     map[uint32][]*privateDir
+	out      int // handed out
+	closed   bool
+	mess     []string // directories that take long to remove
+	removing bool     // somebody is about it
+	removals sync.WaitGroup
 }
 
 // newParent is a name for a directory that nobody can guess before it is there.
@@ -72,7 +79,7 @@ func (s *dirs) find(c *syscall.Credential) (*privateDir, error) {
 			d.bare = false
 			return d, nil
 		}
-		if err := d.remove(); err != nil { // an attempt moved it away, or let others in
+		if err := s.remove(d); err != nil { // an attempt moved it away, or let others in
 			return nil, err
 		}
 	}
@@ -96,12 +103,12 @@ func (s *dirs) give(d *privateDir) error {
 	if d.clean() && s.push(d) {
 		return nil
 	}
-	err := d.remove()
+	err := s.remove(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out--
 	if s.closed && s.out == 0 {
-		err = errors.Join(err, os.RemoveAll(s.parent))
+		err = errors.Join(err, removal.All(s.parent, lateAfter(removeLast)))
 	}
 	return err
 }
@@ -120,20 +127,23 @@ func (s *dirs) push(d *privateDir) bool {
 	return true
 }
 
-// close removes what is kept, and with the last that is given back later all the rest.
+// close removes what is kept, and with the last that is given back later all the rest. What takes long is left to the
+// guardian process.
 func (s *dirs) close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.closed = true
-	var errs []error
+	s.mu.Unlock()
+	s.removals.Wait() // it stops now
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, free := range s.free {
 		for _, d := range free {
-			errs = append(errs, d.remove())
+			_ = unix.Close(d.fd)
 		}
 	}
 	clear(s.free)
-	if s.out == 0 {
-		errs = append(errs, os.RemoveAll(s.parent))
+	if s.out > 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	return removal.All(s.parent, lateAfter(removeLast))
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/exec/command/reason"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -63,7 +64,7 @@ func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outc
 		if note != "" {
 			o.Note = note
 		}
-	} else if line := lastLine(end.output); line != "" && end.stopped == nil {
+	} else if line := reason.Of(end.output); line != "" && end.stopped == nil {
 		o.Error += ": " + line
 	}
 	o.Output = end.output

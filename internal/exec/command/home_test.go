@@ -33,7 +33,7 @@ func newHome(t *testing.T, user uint32) *home {
 		return h
 	}
 	var err error
-	h.path, err = os.MkdirTemp("/tmp", "leasehold-test-")
+	h.path, err = os.MkdirTemp("/tmp", "leasehold-test-") //nolint:usetesting // no other user can enter the test's own
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(h.path)) })
 	require.NoError(t, os.Chmod(h.path, 0o755))

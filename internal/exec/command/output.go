@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
@@ -62,10 +61,4 @@ func last(s string, most int) string {
 		s = s[1:]
 	}
 	return s
-}
-
-// lastLine is the last line that has something in it, for an error.
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return answer.Line(text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,6 +77,6 @@ cat /proc/$$/stat > stat
 	require.NoFileExists(t, filepath.Join(dir, "tty"))
 	text, err := os.ReadFile(filepath.Join(dir, "stat"))
 	require.NoError(t, err)
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	require.Equal(t, []string{fmt.Sprint(pid), fmt.Sprint(pid), "0"}, fields[2:5], "group, session, terminal")
 }

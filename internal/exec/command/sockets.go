@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/exec/command/removal"
 )
 
 // errLongPath says that a socket's path would not fit into an address (unix(7)).
@@ -99,5 +100,5 @@ func (s *sockets) close() error {
 	if !filepath.IsAbs(s.parent) {
 		return nil
 	}
-	return os.RemoveAll(s.parent)
+	return removal.All(s.parent, lateAfter(removeSoon))
 }

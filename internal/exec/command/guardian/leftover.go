@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/command/removal"
 )
 
 // DirPrefix is how the name of an agent's directory for private files begins.
@@ -20,9 +23,13 @@ func IsOwnDir(path string) bool {
 	return ok && int(owner.Uid) == os.Geteuid()
 }
 
+// removeFor bounds how long a guardian process that has nothing else to do removes what its agent has left.
+const removeFor = 5 * time.Minute
+
 // removeDir removes the directory of the agent's private files, if it is one. There is nobody to be told of errors.
 func removeDir(path string) {
 	if filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), DirPrefix) && IsOwnDir(path) {
-		_ = os.RemoveAll(path) // it follows no links
+		began := time.Now()
+		_ = removal.All(path, func() bool { return time.Since(began) > removeFor })
 	}
 }

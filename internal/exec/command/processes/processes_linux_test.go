@@ -123,7 +123,7 @@ func TestHalfwayOfTheHidden(t *testing.T) {
 	}
 	program, err := os.ReadFile("/bin/sleep")
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp("/tmp", "leasehold-test-")
+	dir, err := os.MkdirTemp("/tmp", "leasehold-test-") //nolint:usetesting // no other user can enter the test's own
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o711))
