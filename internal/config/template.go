@@ -105,6 +105,9 @@ func (s *scope) template(expr hclsyntax.Expression) (t *template, c checked, ok 
 			return nil, c, false
 		}
 		t.parts = append(t.parts, p)
+		if strings.Contains(p.fixed, Redacted) || p.row != nil && strings.Contains(s.text(e.Range()), Redacted) {
+			s.notRedacted(e.Range(), Redacted)
+		}
 	}
 	return t, c, true
 }
