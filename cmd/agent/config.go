@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
 	"strings"
+
+	"github.com/leasehold/leasehold/internal/ops"
 )
 
 type showConfigCmd struct {
@@ -25,11 +28,16 @@ func (c showConfigCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.cli.Output == "table" {
-		return cfg.Effective(a.out)
-	}
 	var text strings.Builder
 	if err := cfg.Effective(&text); err != nil {
+		return err
+	}
+	if a.cli.Output == "table" {
+		shown := text.String()
+		if a.terminal { // it repeats what stands in the files
+			shown = ops.Printable(shown)
+		}
+		_, err := io.WriteString(a.out, shown)
 		return err
 	}
 	return a.print(map[string]any{"files": cfg.Files, "hash": cfg.Hash, "hcl": text.String()}, nil)

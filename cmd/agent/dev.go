@@ -79,6 +79,9 @@ func (p place) String() string {
 	if err != nil {
 		return "postgres" // it opened, so this is not reached; an odd URL is no reason to show a password
 	}
+	if strings.Contains(u.Path, "@") { // a password with "/" and "@" that are not escaped: part of it is taken for the path
+		return u.Scheme + "://" + u.User.Username() + "@"
+	}
 	if _, has := u.User.Password(); has {
 		u.User = url.User(u.User.Username())
 	}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -50,13 +53,43 @@ func printList[T any](a *app, list []T, header table.Row, row func(T) table.Row)
 }
 
 func (a *app) writeJSON(v any, indent string) error {
-	encoder := json.NewEncoder(a.out)
+	var out io.Writer = a.out
+	var buffered bytes.Buffer
+	if a.terminal {
+		out = &buffered
+	}
+	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
-	if err := encoder.Encode(v); err != nil {
+	err := encoder.Encode(v)
+	if err == nil && a.terminal {
+		_, err = a.out.Write(terminalJSON(buffered.Bytes()))
+	}
+	if err != nil {
 		return fmt.Errorf("write the output: %w", err)
 	}
 	return nil
+}
+
+// terminalJSON escapes what a terminal would obey or reorder: DEL, the C1 control characters, and those that set the
+// direction of text or cannot be seen. In JSON they stand in strings only, so it means the same.
+func terminalJSON(doc []byte) []byte {
+	var b bytes.Buffer
+	for len(doc) > 0 {
+		r, size := utf8.DecodeRune(doc)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\ufffd`)
+		case r == '\n' || r == ' ' || unicode.IsPrint(r):
+			b.Write(doc[:size])
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+		doc = doc[size:]
+	}
+	return b.Bytes()
 }
 
 // newTable makes a table without lines: columns and two spaces.

@@ -58,7 +58,7 @@ func placeOf(s config.Store) (place, error) {
 	case "sqlite":
 		path, err := sqlite.ParseURL(s.URL)
 		if err != nil {
-			return place{}, usagef("%w", err)
+			return place{}, usagef("%s", config.RedactText(err.Error()))
 		}
 		return place{Store: s, path: path}, nil
 	}

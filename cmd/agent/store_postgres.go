@@ -23,7 +23,7 @@ func openPostgres(ctx context.Context, c config.Store, log *slog.Logger, report 
 		URL: c.URL, Schema: c.Schema, Connections: c.Connections, Notify: c.Notify, Log: log, Report: report,
 	})
 	if err != nil {
-		return nil, usagef("%w", err)
+		return nil, usagef("%s", config.RedactText(err.Error())) // pgx leaves a part of some passwords
 	}
 	return postgresStore{s}, nil
 }

@@ -57,6 +57,8 @@ func (b *block) argv() []task.Argument {
 		words []word
 	)
 	for i, e := range list.Exprs {
+		secret := i > 0 && len(words) == i && hidesNext(words[0].text, words[i-1].text, b.unquoted(e))
+		b.hide(e, secret)
 		t, c, ok := b.rowString("argv", e, maxArgument, noNUL)
 		if !ok {
 			continue
@@ -69,13 +71,20 @@ func (b *block) argv() []task.Argument {
 			b.invalid("argv", e.Range(), errors.New("the first item is the program; it is empty"))
 		}
 		out = append(out, task.Argument{Template: t.compile(maxArgument, noNUL), Dash: strings.HasPrefix(t.prefix(), "-")})
-		items = append(items, b.templateSource(e, c, t, "argv"))
+		name := "argv"
+		if secret {
+			name = "secret"
+		}
+		items = append(items, b.templateSource(e, c, t, name))
 		words = append(words, word{t.prefix(), !t.isFixed(), e.Range()})
 	}
 	refuseProgramText(words, func(at hcl.Range, err error) { b.invalid("argv", at, err) })
 	b.out.add("argv", listOf(items))
 	return out
 }
+
+// unquoted is the source of an expression without the quotes around it.
+func (b *block) unquoted(e hclsyntax.Expression) string { return strings.Trim(b.text(e.Range()), `"`) }
 
 // noNUL refuses what the system cannot pass to a process.
 func noNUL(s string) error {

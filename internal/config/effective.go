@@ -149,8 +149,13 @@ func (s *scope) source(expr hclsyntax.Expression, c checked, redact func(string)
 			}
 		}
 	}
-	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 	r := expr.Range()
+	for _, m := range s.l.masks[s.src.name] {
+		if m.Start.Byte >= r.Start.Byte && m.End.Byte <= r.End.Byte {
+			edits = append(edits, edit{m.Start.Byte, m.End.Byte, Redacted})
+		}
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 	text, last := s.l.text[s.src.name], r.Start.Byte
 	var b strings.Builder
 	for _, e := range edits {

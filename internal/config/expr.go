@@ -48,9 +48,11 @@ func (s *scope) check(expr hclsyntax.Expression) (c checked, ok bool) {
 				"list[*].field; join(…) and jsonencode(…) make one string of it.")
 			ok = false
 		case *hclsyntax.BinaryOpExpr:
-			if n.Op.Type == cty.Number {
+			if n.Op.Type == cty.Number || comparesNumbers(n.Op) {
 				n.LHS, n.RHS = operand(n.LHS), operand(n.RHS)
 			}
+		case *hclsyntax.IndexExpr:
+			n.Key = operand(n.Key)
 		case *hclsyntax.UnaryOpExpr:
 			if n.Op.Type == cty.Number {
 				n.Val = operand(n.Val)
@@ -59,9 +61,11 @@ func (s *scope) check(expr hclsyntax.Expression) (c checked, ok bool) {
 			if n.Name == "env" || n.Name == "file" {
 				c.calls = append(c.calls, n)
 			}
+			s.guardNumbers(n)
 		}
 		return nil
 	})
+	ok = s.checkTries(expr) && ok
 	for _, tr := range expr.Variables() {
 		c.row = true
 		ok = s.checkMention(tr) && ok
@@ -70,6 +74,63 @@ func (s *scope) check(expr hclsyntax.Expression) (c checked, ok bool) {
 		ok = s.readOutside(call) && ok
 	}
 	return c, ok
+}
+
+// comparesNumbers tells whether an operator makes numbers of its operands, and a boolean of them.
+func comparesNumbers(op *hclsyntax.Operation) bool {
+	return op == hclsyntax.OpGreaterThan || op == hclsyntax.OpGreaterThanOrEqual ||
+		op == hclsyntax.OpLessThan || op == hclsyntax.OpLessThanOrEqual
+}
+
+// guardNumbers guards the arguments of which a function makes numbers.
+func (s *scope) guardNumbers(call *hclsyntax.FunctionCallExpr) {
+	f, known := s.ctx.Functions[call.Name]
+	if !known || call.Name == operandName {
+		return
+	}
+	params := f.Params()
+	for i, arg := range call.Args {
+		param := f.VarParam()
+		if i < len(params) {
+			param = &params[i]
+		}
+		if param != nil && param.Type == cty.Number {
+			call.Args[i] = operand(arg)
+		}
+	}
+}
+
+// maxTries bounds how deep try may stand in itself: each evaluates its arguments twice.
+const maxTries = 4
+
+// tries counts how deep in calls of try a walk is.
+type tries struct{ depth, deepest int }
+
+// Enter is called before the children of a node.
+func (t *tries) Enter(n hclsyntax.Node) hcl.Diagnostics {
+	if call, ok := n.(*hclsyntax.FunctionCallExpr); ok && call.Name == "try" {
+		t.depth++
+		t.deepest = max(t.deepest, t.depth)
+	}
+	return nil
+}
+
+// Exit is called after them.
+func (t *tries) Exit(n hclsyntax.Node) hcl.Diagnostics {
+	if call, ok := n.(*hclsyntax.FunctionCallExpr); ok && call.Name == "try" {
+		t.depth--
+	}
+	return nil
+}
+
+func (s *scope) checkTries(expr hclsyntax.Expression) bool {
+	var t tries
+	_ = hclsyntax.Walk(expr, &t)
+	if t.deepest > maxTries {
+		s.l.fail(expr.Range(), "Nested too deeply", "Calls of try may stand %d deep in each other; try takes many expressions.",
+			maxTries)
+	}
+	return t.deepest <= maxTries
 }
 
 // checkMention refuses names other than task.… and fields that no row has.
@@ -154,12 +215,29 @@ func operandFunction() function.Function {
 		Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			v := args[0]
-			switch {
-			case v.IsNull():
-			case v.Type() == cty.String && !sane(v.AsString()), v.Type() == cty.Number && !saneFloat(v.AsBigFloat()):
+			if t := v.Type(); !v.IsNull() && (t.IsTupleType() || t.IsListType()) { // as of max(list...)
+				for _, e := range v.AsValueSlice() {
+					if !saneOperand(e) {
+						return cty.NilVal, errNumber
+					}
+				}
+			}
+			if !saneOperand(v) {
 				return cty.NilVal, errNumber
 			}
 			return v, nil
 		},
 	})
+}
+
+// saneOperand tells whether a value can be made a number at little cost.
+func saneOperand(v cty.Value) bool {
+	switch {
+	case !v.IsKnown() || v.IsNull():
+	case v.Type() == cty.String:
+		return sane(v.AsString())
+	case v.Type() == cty.Number:
+		return saneFloat(v.AsBigFloat())
+	}
+	return true
 }

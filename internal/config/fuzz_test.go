@@ -59,7 +59,9 @@ func FuzzTemplate(f *testing.F) {
 		`regexreplace(task.data.a, "(b)", "$1$1")`, `join(task.data.a, split("b", task.data.a))`, `try(task.data.x, jsondecode(task.data.a), "c")`,
 		`"<<A\n${task.id}\nA\n"`, `substr(task.data.a, -2, 1)`, `sort(task.data.a[*])[0]`, `merge(task.data, {a = 1}).a`, `element(task.data.a, -7)`,
 		`task.data.a == null ? task.key : task.labels.x`, `tostring(max(task.data.a...))`, `base64decode(task.data.a)`, `slice(task.data.a, 0, 1)[0]`,
-		`lookup(task.data, task.data.a, "d")`, `formatlist("%s-%s", task.data.a, ["x"])[0]`, `coalesce(task.data.a, keys(task.data)[0])`,
+		`lookup(task.data, task.data.a, "d")`, `regex(task.data.a, task.data.a)`, `trim(task.data.a, task.data.a)`,
+		`formatlist("%[1]s%[1]s", task.data.a)[0]`, `contains(task.data.a, task.data)`, `task.data.a > 1 ? task.data.a : [1]`,
+		`ceil(task.data.a)`, `task.data.a[task.data.a]`, `formatlist("%s-%s", task.data.a, ["x"])[0]`, `coalesce(task.data.a, keys(task.data)[0])`,
 		`env("NONE", "")`, `file("old.secret")`, `tonumber(task.data.a) > 1e3 && !contains(["x"], task.data.a) || task.attempt >= 0x10`,
 	} {
 		f.Add(expr, `{"a": "b"}`)

@@ -16,7 +16,10 @@ import (
 // small row into a large amount of work or memory.
 const (
 	maxValueSize     = 1 << 20 // bytes of all strings in a value
-	maxValueElements = 10_000  // items and attributes in a value
+	maxValueElements = 2000    // items and attributes in a value: HCL compares the types of some lists each with each
+	maxArguments     = 1000    // of one call: some functions compare each with each
+	maxComparisons   = 100_000 // items of a list, times items of what is looked for
+	maxCharacters    = 256 << 10
 )
 
 var errValueSize = fmt.Errorf("the value would be larger than %d KiB or have more than %d items",
@@ -29,6 +32,14 @@ func guard(f function.Function, cost func(args []cty.Value) (int, error)) functi
 		for _, a := range args {
 			if !a.IsWhollyKnown() {
 				return nil
+			}
+		}
+		if len(args) > maxArguments {
+			return fmt.Errorf("a function takes at most %d values", maxArguments)
+		}
+		for _, a := range args { // an argument may have become a number just now, of a string in the row
+			if a.Type() == cty.Number && !a.IsNull() && !saneFloat(a.AsBigFloat()) {
+				return errNumber
 			}
 		}
 		if cost == nil {
@@ -49,10 +60,7 @@ func guard(f function.Function, cost func(args []cty.Value) (int, error)) functi
 			}
 			return f.ReturnTypeForValues(args)
 		},
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if err := check(args); err != nil {
-				return cty.NilVal, err
-			}
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { // Type has been called with these
 			v, err := f.Call(args)
 			if err != nil {
 				return cty.NilVal, err
@@ -116,17 +124,6 @@ func replaceCost(args []cty.Value) (int, error) {
 	return len(s) + strings.Count(s, old)*len(stringAt(args, 2)), nil
 }
 
-// regexReplaceCost counts a match at every byte, and the whole string once for each group that is mentioned: matches do
-// not overlap.
-func regexReplaceCost(args []cty.Value) (int, error) {
-	s, repl := stringAt(args, 0), stringAt(args, 2)
-	matches := len(s) + 1
-	if re, err := regexp.Compile(stringAt(args, 1)); err == nil {
-		matches = len(re.FindAllStringIndex(s, maxValueElements+1))
-	}
-	return len(s)*(1+strings.Count(repl, "$")) + matches*len(repl), nil
-}
-
 func splitCost(args []cty.Value) (int, error) {
 	s := stringAt(args, 1)
 	if strings.Count(s, stringAt(args, 0)) >= maxValueElements {
@@ -177,23 +174,66 @@ func formatCost(args []cty.Value) (int, error) {
 	return len(pattern) + size, nil
 }
 
-// formatListCost is the cost of a format for as many times as the longest list has items.
+// formatListCost is the sum of what each format costs, with the items that go into it.
 func formatListCost(args []cty.Value) (int, error) {
 	times := 1
-	for _, a := range args[1:] {
-		if t := a.Type(); (t.IsListType() || t.IsTupleType() || t.IsSetType()) && !a.IsNull() {
-			times = max(times, a.LengthInt())
+	lists := make([][]cty.Value, len(args))
+	for i, a := range args {
+		if t := a.Type(); i > 0 && (t.IsListType() || t.IsTupleType() || t.IsSetType()) && !a.IsNull() {
+			lists[i] = a.AsValueSlice()
+			times = max(times, len(lists[i]))
 		}
 	}
-	size, items := 0, 0
-	for _, a := range args[1:] {
-		if t := a.Type(); t.IsListType() || t.IsTupleType() || t.IsSetType() {
-			continue // each of its items goes in once
+	if times > maxValueElements {
+		return 0, errValueSize
+	}
+	total, one := 0, make([]cty.Value, 0, len(args))
+	for n := range times {
+		one = one[:0]
+		for i, a := range args {
+			switch {
+			case lists[i] == nil:
+				one = append(one, a)
+			case n < len(lists[i]):
+				one = append(one, lists[i][n])
+			}
 		}
-		if err := measure(a, &size, &items); err != nil {
+		cost, err := formatCost(one)
+		if err != nil {
 			return 0, err
 		}
+		if total += cost; total > maxValueSize {
+			return 0, errValueSize
+		}
 	}
-	one, err := formatCost(args[:1])
-	return times * (one + size), err
+	return total, nil
+}
+
+// containsCost bounds the search for a list in a list: each comparison looks at all of what is looked for.
+func containsCost(args []cty.Value) (int, error) {
+	size, items := 0, 0
+	if err := measure(args[1], &size, &items); err != nil {
+		return 0, err
+	}
+	if t := args[0].Type(); (t.IsListType() || t.IsTupleType() || t.IsSetType()) && !args[0].IsNull() &&
+		args[0].LengthInt()*items > maxComparisons {
+		return 0, errors.New("the list is too long to look for so large a value in it")
+	}
+	return 0, nil
+}
+
+// charactersCost bounds the counting of characters, which costs a hundred times as much as that of bytes.
+func charactersCost(args []cty.Value) (int, error) {
+	if len(stringAt(args, 0)) > maxCharacters {
+		return 0, fmt.Errorf("characters are counted in texts of at most %d KiB", maxCharacters>>10)
+	}
+	return 0, nil
+}
+
+// trimCost bounds the search for each character at the ends among those that are to go.
+func trimCost(args []cty.Value) (int, error) {
+	if len(stringAt(args, 0))*len(stringAt(args, 1)) > maxSteps {
+		return 0, errors.New("these texts are too long to look for each character of one in the other")
+	}
+	return 0, nil
 }

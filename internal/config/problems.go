@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -158,10 +160,15 @@ func (l *loader) masked(name string, src []byte) []byte {
 			}
 		}
 	}
-	for i, c := range out {
-		if c < ' ' && !strings.ContainsRune("\n\r\t", rune(c)) || c == 0x7f {
-			out[i] = '?'
+	for i := 0; i < len(out); {
+		r, size := utf8.DecodeRune(out[i:])
+		obeyed := unicode.IsControl(r) && !strings.ContainsRune("\n\r\t", r) || unicode.Is(unicode.Bidi_Control, r)
+		if obeyed || size == 1 && out[i] >= 0x80 && out[i] < 0xa0 {
+			for k := range size { // the ranges of problems count bytes
+				out[i+k] = '?'
+			}
 		}
+		i += size
 	}
 	return out
 }

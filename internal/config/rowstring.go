@@ -68,14 +68,12 @@ func (b *block) templates(of rowStrings) map[string]task.Template {
 			continue
 		}
 		seen[of.same(k)] = true
-		b.hide(item.ValueExpr, secretName.MatchString(k))
+		b.hide(item.ValueExpr, isSecretName(k))
 		t, c, ok := b.rowString(name, item.ValueExpr, of.limit, of.checkValue)
 		if !ok {
 			continue
 		}
-		if t.isFixed() {
-			b.notRedacted(item.ValueExpr.Range(), t.prefix())
-		} else if err := of.checkRow(k); err != nil {
+		if err := of.checkRow(k); err != nil && !t.isFixed() {
 			b.invalid(name, item.ValueExpr.Range(), err)
 		}
 		out[k] = t.compile(of.limit, of.checkValue)
@@ -105,18 +103,18 @@ func (b *block) fixedKey(name string, expr hclsyntax.Expression, check func(stri
 // templateSource prints a template: as its source where a row, env or file fills it in, else as the text it is. Where
 // its name says that it is a secret, text that is written out is not shown.
 func (b *block) templateSource(expr hclsyntax.Expression, c checked, t *template, name string) string {
-	secret := secretName.MatchString(name)
+	secret := isSecretName(name)
 	switch {
 	case len(c.calls) > 0 && secret:
 		return b.source(expr, c, redact)
 	case len(c.calls) > 0:
-		return b.source(expr, c, redactURL)
+		return b.source(expr, c, RedactText)
 	case secret && t.isFixed():
 		return quote(redact(t.prefix()))
 	case secret && b.hasOtherText(expr):
 		return quote(Redacted)
 	case t.isFixed():
-		return quote(redactURL(t.prefix()))
+		return quote(RedactText(t.prefix()))
 	}
 	return b.source(expr, c, nil)
 }

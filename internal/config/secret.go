@@ -21,16 +21,6 @@ const (
 	maxSecret = 64
 )
 
-// secretName matches names of headers and variables whose literal values are not to be shown.
-var secretName = regexp.MustCompile(
-	`(?i)auth|cookie|token|secret|passw|pwd|credential|signature|(api|access|private)[-_]?key`)
-
-// Passwords in the URLs of databases: after the user, or as a parameter.
-var (
-	urlPassword   = regexp.MustCompile(`(://[^/@:\s]*:)([^/\s]+)(@)`)
-	paramPassword = regexp.MustCompile(`([?&](?:ssl)?password=)([^&\s]+)()`)
-)
-
 // redact hides a whole secret.
 func redact(s string) string {
 	if s == "" {
@@ -39,15 +29,7 @@ func redact(s string) string {
 	return Redacted
 }
 
-// redactURL hides the passwords in a URL.
-func redactURL(s string) string {
-	for _, re := range []*regexp.Regexp{urlPassword, paramPassword} {
-		s = re.ReplaceAllString(s, "${1}"+Redacted+"${3}")
-	}
-	return s
-}
-
-// hide masks the literal text of an expression wherever the source is shown: all of it, or passwords in URLs only.
+// hide masks the literal text of an expression wherever the source is shown: all of it, or the secrets in it only.
 func (s *scope) hide(expr hclsyntax.Expression, all bool) {
 	names := make(map[hclsyntax.Node]bool) // what env and file are called with is no secret
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -57,35 +39,54 @@ func (s *scope) hide(expr hclsyntax.Expression, all bool) {
 				names[n.Args[0]] = true
 			}
 		case *hclsyntax.TemplateExpr:
-			for _, p := range n.Parts {
-				if lit, ok := p.(*hclsyntax.LiteralValueExpr); ok && !names[n] {
-					s.mask(lit.SrcRange, all)
-				}
+			if !names[n] {
+				s.mask(n.Parts, all)
 			}
 		}
 		return nil
 	})
 }
 
-func (s *scope) mask(r hcl.Range, all bool) {
-	if all {
-		s.l.masks[s.src.name] = append(s.l.masks[s.src.name], r)
-		return
+// noSecret is what stands beside the secret in a header.
+var noSecret = regexp.MustCompile(`^(?i:bearer|basic|token|digest|key)?\W*$`)
+
+// mask masks the literal parts of a template, which are looked at together: a secret may begin in one and go on in another.
+func (s *scope) mask(parts []hclsyntax.Expression, all bool) {
+	const filled = "\x01" // stands for what env, file or a row gives
+	var text strings.Builder
+	at := make([]int, len(parts))
+	for i, p := range parts {
+		at[i] = text.Len()
+		if lit, ok := p.(*hclsyntax.LiteralValueExpr); ok {
+			text.WriteString(s.text(lit.SrcRange))
+		} else {
+			text.WriteString(filled)
+		}
 	}
-	text := s.text(r)
-	for _, re := range []*regexp.Regexp{urlPassword, paramPassword} {
-		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
-			part := r
-			part.Start.Byte, part.End.Byte = r.Start.Byte+m[4], r.Start.Byte+m[5]
-			s.l.masks[s.src.name] = append(s.l.masks[s.src.name], part)
+	secrets := []span{{0, text.Len()}}
+	if !all {
+		secrets = textSecrets(text.String())
+	}
+	for i, p := range parts {
+		lit, ok := p.(*hclsyntax.LiteralValueExpr)
+		if !ok || all && len(parts) > 1 && noSecret.MatchString(s.text(lit.SrcRange)) {
+			continue
+		}
+		for _, secret := range secrets {
+			part := lit.SrcRange
+			end := min(secret.to-at[i], part.End.Byte-part.Start.Byte)
+			if from := max(secret.from-at[i], 0); from < end {
+				part.Start.Byte, part.End.Byte = lit.SrcRange.Start.Byte+from, lit.SrcRange.Start.Byte+end
+				s.l.masks[s.src.name] = append(s.l.masks[s.src.name], part)
+			}
 		}
 	}
 }
 
 // notRedacted refuses to load what Effective printed instead of a secret, unless that is what the caller wants.
-func (b *block) notRedacted(at hcl.Range, value string) {
-	if strings.Contains(value, Redacted) && !b.l.opts.Redacted {
-		b.l.fail(at, "Redacted secret",
+func (s *scope) notRedacted(at hcl.Range, value string) {
+	if strings.Contains(value, Redacted) && !s.l.opts.Redacted {
+		s.l.fail(at, "Redacted secret",
 			"This stands where a secret was when the configuration was printed. Put the secret in its place, "+
 				"or better env(…) or file(…).")
 	}

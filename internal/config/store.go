@@ -77,9 +77,9 @@ func (b *block) storeURL(dir string) string {
 	}
 	b.notRedacted(g.expr.Range(), out)
 	if len(g.calls) > 0 {
-		b.out.add("url", b.source(g.expr, g.checked, redactURL))
+		b.out.add("url", b.source(g.expr, g.checked, RedactText))
 	} else {
-		b.out.add("url", quote(redactURL(out)))
+		b.out.add("url", quote(RedactText(out)))
 	}
 	return out
 }

@@ -22,6 +22,10 @@ const (
 	maxArgument = 128<<10 - 1 // Linux's MAX_ARG_STRLEN, which counts the NUL at the end
 )
 
+// maxMentions bounds how many bytes of a row all mentions in one expression stand for together: within an expression text
+// is put together without any other bound.
+const maxMentions = 16 << 20
+
 // part is a piece of a template: fixed text, or what a row gives.
 type part struct {
 	fixed string
@@ -101,6 +105,9 @@ func (s *scope) template(expr hclsyntax.Expression) (t *template, c checked, ok 
 			return nil, c, false
 		}
 		t.parts = append(t.parts, p)
+		if strings.Contains(p.fixed, Redacted) || p.row != nil && strings.Contains(s.text(e.Range()), Redacted) {
+			s.notRedacted(e.Range(), Redacted)
+		}
 	}
 	return t, c, true
 }
@@ -203,6 +210,10 @@ func (s *scope) computed(expr hclsyntax.Expression) task.Template {
 			fields = append(fields, name)
 		}
 	}
+	mentioned := make(map[string]int)
+	for _, f := range fields {
+		mentioned[f]++
+	}
 	source := s.text(expr.Range())
 	if len(source) > 80 {
 		source = source[:80] + "…"
@@ -214,6 +225,9 @@ func (s *scope) computed(expr hclsyntax.Expression) task.Template {
 				out, err = "", fmt.Errorf("%s: evaluating it failed: %v", source, r)
 			}
 		}()
+		if n := mentioned["data"]*len(t.Data()) + mentioned["labels"]*len(t.Labels); n > maxMentions {
+			return "", fmt.Errorf("%s: the row is too large to be put into it so often", source)
+		}
 		row, err := rowValue(t, fields)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", source, err)

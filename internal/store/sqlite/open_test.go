@@ -23,7 +23,7 @@ func TestParseURL(t *testing.T) {
 		{url: "sqlite:///var/lib/leasehold.db", path: "/var/lib/leasehold.db"},
 		{url: "sqlite:", wrong: "has no path"},
 		{url: "sqlite://", wrong: "names a host"},
-		{url: "sqlite://leasehold.db", wrong: "write sqlite:leasehold.db"},
+		{url: "sqlite://leasehold.db", wrong: "as in sqlite:leasehold.db"},
 		{url: "sqlite::memory:", wrong: "name a file"},
 		{url: "sqlite:a.db?mode=ro", wrong: "write only the path"},
 		{url: "postgres://db/x", wrong: "is no SQLite file"},
