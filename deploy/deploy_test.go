@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -112,9 +113,7 @@ func TestCompose(t *testing.T) {
 	text, err := os.ReadFile(mounted["/etc/leasehold/leasehold.hcl"])
 	require.NoError(t, err)
 	env := map[string]string{"HOSTNAME": "0123456789ab"} // which Docker sets
-	for name, value := range agent.Environment {
-		env[name] = value
-	}
+	maps.Copy(env, agent.Environment)
 	reachable(t, load(t, string(text), env), "0123456789ab")
 	for _, m := range regexp.MustCompile(`url\s*=\s*"http://([^/"]+)`).FindAllStringSubmatch(string(text), -1) {
 		require.Contains(t, all[0].Services, m[1], "what is called is there")
