@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -273,4 +275,24 @@ func (a *agent) started(p place) {
 	}
 	a.log.Info("agent starting", "agent", a.cfg.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
 		"types", names, "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
+	if asRoot := runAsRoot(a.cfg.Tasks, os.Geteuid()); len(asRoot) > 0 {
+		a.log.Warn("the agent is root, and so are the commands of these types: name another user in `command { user = … }`, "+
+			"or start the agent as one", "types", asRoot)
+	}
+}
+
+// runAsRoot lists the types of which a command runs as root because the agent does, as that user.
+func runAsRoot(types []*task.Type, euid int) (names []string) {
+	if euid != 0 {
+		return nil
+	}
+	for _, t := range types {
+		if slices.ContainsFunc(t.Targets(), func(target task.Target) bool {
+			c, command := target.(*task.Command)
+			return command && c.User == ""
+		}) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }

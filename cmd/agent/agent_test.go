@@ -154,6 +154,18 @@ func TestAgentDrainsOnASignal(t *testing.T) {
 	require.Equal(t, 1, info.Attempt)
 }
 
+func TestCommandsThatRunAsRootAreNamed(t *testing.T) {
+	command := func(user string) *task.Command { return &task.Command{User: user} }
+	types := []*task.Type{
+		{Name: "named", Target: command("www-data")},
+		{Name: "unnamed", Target: command("")},
+		{Name: "webhook", Target: &task.Webhook{}},
+		{Name: "checked", Target: &task.Webhook{}, Check: command("")},
+	}
+	require.Equal(t, []string{"unnamed", "checked"}, runAsRoot(types, 0))
+	require.Empty(t, runAsRoot(types, 1000))
+}
+
 func TestAgentEndsWithItsListener(t *testing.T) {
 	r := startAgent(t, "")
 	r.eventually(t, "/-/ready", "ok")

@@ -41,7 +41,7 @@ func descriptorLimit() (int, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, err
 	}
-	return int(min(uint64(limit.Cur), math.MaxInt32)), nil
+	return int(min(limit.Cur, math.MaxInt32)), nil
 }
 
 // reserved is how many descriptors an agent of that configuration may need for all but its listener.

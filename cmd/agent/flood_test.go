@@ -88,7 +88,12 @@ func pingAll(t *testing.T, urls []string) []time.Duration {
 			for i := int(next.Add(1)) - 1; i < len(urls); i = int(next.Add(1)) - 1 {
 				began := time.Now()
 				for {
-					resp, err := client.Post(urls[i], "application/json", strings.NewReader("{}"))
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i], strings.NewReader("{}"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp, err := client.Do(req)
 					if err == nil {
 						_, _ = io.Copy(io.Discard, resp.Body)
 						_ = resp.Body.Close()
@@ -153,11 +158,11 @@ task "command" {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	number := func(query string) (n int) {
-		require.NoError(t, db.QueryRow(query).Scan(&n))
+		require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
 		return n
 	}
 	insert := func(typ string, n int) {
-		_, err := db.Exec(fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		_, err := db.ExecContext(t.Context(), fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 INSERT INTO task (type, payload) SELECT '%s', '{}' FROM n`, n, typ))
 		require.NoError(t, err)
 	}

@@ -113,10 +113,7 @@ func TestWatchdogIsServed(t *testing.T) {
 }
 
 // stuck is an agent whose loop stands still once it is told to.
-type stuck struct {
-	supervised
-	still bool
-}
+type stuck struct{ still bool }
 
 func (s *stuck) Joined() bool   { return true }
 func (s *stuck) Draining() bool { return false }

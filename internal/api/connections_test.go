@@ -3,11 +3,13 @@ package api
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -86,8 +88,7 @@ func get(c net.Conn, path string) *http.Response {
 func alive(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
-	n, timeout := err.(net.Error)
-	return timeout && n.Timeout()
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 func TestTheConnectionThatIsIdleForLongestMakesRoom(t *testing.T) {

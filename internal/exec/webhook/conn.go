@@ -126,24 +126,28 @@ func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err
 
 // peek reads a byte, if there is one, and leaves it there. ok is false where that cannot be done. Of a reset only one is
 // told: it is noted, as whoever reads next would take it for an end in good order.
-func (c *countedConn) peek() (n int, err error, ok bool) { //nolint:revive,staticcheck // the error is an answer here
+func (c *countedConn) peek() (n int, err error, ok bool) { //nolint:revive // the error is an answer here
 	raw, is := c.Conn.(syscall.Conn)
 	if !is {
 		return 0, nil, false
 	}
 	rc, err := raw.SyscallConn()
 	if err != nil {
-		return 0, nil, false
+		return 0, err, false
 	}
-	var one [1]byte
+	var got struct { // one allocation: this is asked before each request on a used connection
+		n   int
+		err error
+		one [1]byte
+	}
 	closed := rc.Control(func(fd uintptr) {
-		n, _, err = unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		got.n, _, got.err = unix.Recvfrom(int(fd), got.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	})
 	if closed != nil { // here
 		return 0, closed, true
 	}
-	if err != nil && !again(err) {
+	if got.err != nil && !again(got.err) {
 		c.broken.Store(true)
 	}
-	return n, err, true
+	return got.n, got.err, true
 }

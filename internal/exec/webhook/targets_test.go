@@ -27,14 +27,14 @@ func TestTargetsThatCloseConnections(t *testing.T) {
 		known.kept(a)
 		known.kept(b)
 		require.True(t, known.fresh(a), "an answer that was under way changes nothing")
-		time.Sleep(freshFor / 2)
+		<-time.After(freshFor / 2)
 		known.closed(a)
-		time.Sleep(freshFor/2 + 1)
+		<-time.After(freshFor/2 + 1)
 		require.False(t, known.fresh(a), "forgotten")
 		require.Empty(t, known.of)
 
 		known.closed(a)
-		time.Sleep(freshFor + 1)
+		<-time.After(freshFor + 1)
 		known.closed(a)
 		require.False(t, known.fresh(a), "twice in a row, not twice ever")
 
@@ -42,7 +42,7 @@ func TestTargetsThatCloseConnections(t *testing.T) {
 			known.closed(at(fmt.Sprint(i)))
 		}
 		require.Len(t, known.of, maxTargets)
-		time.Sleep(freshFor + 1)
+		<-time.After(freshFor + 1)
 		known.closed(b)
 		known.closed(b)
 		require.True(t, known.fresh(b), "what is out of date makes room")
