@@ -13,7 +13,7 @@ func TestSampleHasWhatTemplatesNeed(t *testing.T) {
 		`command { argv = ["true"] }`: `{}`,
 		`command { argv = ["echo", "${task.data.file}", "${task.data.size.width}", task.type, "${task.id}"] }`: `{"file":1,"size":{"width":1}}`,
 		`command { argv = ["echo", "${task.data.items[1].name}", "${task.data["odd name"]}"] }`:                `{"items":[1,{"name":1}],"odd name":1}`,
-		`command { argv = ["echo", upper(task.data.a), jsonencode(task.data.b), "${task.data.b.c}"] }`:                `{"a":1,"b":{"c":1}}`,
+		`command { argv = ["echo", upper(task.data.a), jsonencode(task.data.b), "${task.data.b.c}"] }`:         `{"a":1,"b":{"c":1}}`,
 		`command { argv = ["echo", jsonencode(task.data)] }`:                                                   `{}`,
 		`webhook { url = "http://127.0.0.1/${task.data.invoice}?x=${task.data.x}" }
 		 rollback {
