@@ -88,9 +88,9 @@ func TestEndLine(t *testing.T) {
 	row := &task.Task{ID: 7, Type: "invoice.send", State: task.StateRunning}
 	require.Equal(t, "task 7  invoice.send  succeeded  3.2 ms",
 		endLine(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, 3200*time.Microsecond, 80))
-	failed := task.Outcome{Verdict: task.Failed, Error: "exit code 1: no\x1b such " + strings.Repeat("table ", 50)}
+	failed := task.Outcome{Verdict: task.Failed, Error: "exit code 1: no\x1b such " + strings.Repeat("x", 50)}
 	line := endLine(row, failed, task.Transition{State: task.StateRetryPending, Delay: time.Second}, time.Minute, 80)
-	require.Equal(t, `task 7  invoice.send  failed  1m0s  again in 1.0 s  no\x1b such table table tab…`, line)
+	require.Equal(t, `task 7  invoice.send  failed  1m0s  again in 1.0 s  no\x1b such xxxxxxxxxxxxxxx…`, line)
 	require.Len(t, []rune(line), 80)
 	row.State = task.StateRollbackRunning
 	require.Equal(t, "task 7  invoice.send  rollback lost  its agent is gone",

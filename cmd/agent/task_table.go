@@ -141,13 +141,11 @@ func fit(columns []*column, width int) []*column {
 		return total - width
 	}
 	cut := func() {
-		for n := len(kept) - 1; n >= 0; n-- {
-			if c := kept[n]; c.least > 0 {
-				c.cut = 0
-			}
+		for _, c := range kept {
+			c.cut = 0
 		}
-		for n := len(kept) - 1; n >= 0 && over() > 0; n-- {
-			if c := kept[n]; c.least > 0 {
+		for _, c := range slices.Backward(kept) {
+			if c.least > 0 && over() > 0 {
 				c.cut = max(c.wide()-over(), min(c.least, c.wide()))
 			}
 		}

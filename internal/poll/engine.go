@@ -52,7 +52,7 @@ type Options struct {
 	// for batches. It must not block; nil: nobody wants to know.
 	Batch func()
 	// Ended is told how each attempt ended, and what became of its row; took is negative where nothing was started. It must
-	// not block for long; nil: nobody wants to know.
+	// not block for long; nil: it is not called.
 	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
