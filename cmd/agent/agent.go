@@ -54,7 +54,8 @@ type agent struct {
 	pings    *pings
 	batches  *batch.Loop
 	engine   engine
-	release  func() // of what the engine holds
+	release  func()                                                         // of what the engine holds
+	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // told of each attempt's end; set before run; nil: none
 
 	joined, draining chan struct{} // closed once the session is open, and once a signal has come
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,15 @@ func (a *app) width() int {
 		return 0
 	}
 	return int(size.Col)
+}
+
+// tableWidth is how wide a table may be; 0: as wide as it is, since no terminal shows it.
+func (a *app) tableWidth() int {
+	if !a.terminal {
+		return 0
+	}
+	const usual = 80 // where the terminal does not say
+	return cmp.Or(a.width(), usual)
 }
 
 // failure is an error with an exit code of its own.

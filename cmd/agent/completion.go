@@ -3,7 +3,6 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -42,7 +41,7 @@ Examples:
 // Run prints the script.
 func (c completionCmd) Run(a *app) error {
 	script := map[string]string{"bash": completeBash, "zsh": completeZsh, "fish": completeFish}[c.Shell]
-	_, err := io.WriteString(a.out, script)
+	_, err := a.out.WriteString(script)
 	return err
 }
 
@@ -65,49 +64,31 @@ func (c completeCmd) Run(a *app, k *kong.Context) error {
 }
 
 // candidates are what the last word may become, after those before it. None: the shell offers files.
-func (a *app) candidates(node *kong.Node, words []string) []string {
+func (a *app) candidates(root *kong.Node, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	// bash makes --flag=value three words.
 	if words[len(words)-1] == "=" {
 		words = append(slices.Clone(words), "")
 	}
+	// bash makes --flag=value three words.
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "=" })
 	typed := words[len(words)-1]
-	var value *kong.Flag // that the next word belongs to
-	var values []string  // of arguments
-	for _, w := range words[:len(words)-1] {
-		switch child := subcommand(node, w); {
-		case value != nil:
-			if value.Name == "config" { // the types that are completed are its
-				a.cli.Config = append(a.cli.Config, w)
-			}
-			value = nil
-		case strings.HasPrefix(w, "-"):
-			if f := flagOf(node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
-				value = f
-			}
-		case child != nil:
-			node = child
-		default:
-			values = append(values, w)
-		}
-	}
+	at := a.walk(root, words[:len(words)-1])
 	var all []string
 	prefix := ""
 	switch name, rest, assigned := strings.Cut(typed, "="); {
-	case value != nil:
-		all = enum(value.Value)
+	case at.flag != nil:
+		all = enum(at.flag.Value)
 	case assigned && strings.HasPrefix(typed, "--"):
 		prefix, typed = name+"=", rest
-		if f := flagOf(node, name); f != nil {
+		if f := flagOf(at.node, name); f != nil {
 			all = enum(f.Value)
 		}
 	case strings.HasPrefix(typed, "-"):
-		all = flags(node)
+		all = flags(at.node)
 	default:
-		all = a.arguments(node, len(values))
+		all = a.arguments(at.node, at.values)
 	}
 	var out []string
 	for _, c := range all {
@@ -116,6 +97,36 @@ func (a *app) candidates(node *kong.Node, words []string) []string {
 		}
 	}
 	return out
+}
+
+// typedSoFar is where the words of a command line have led.
+type typedSoFar struct {
+	node   *kong.Node
+	flag   *kong.Flag // that the next word is the value of; nil: of none
+	values int        // arguments of the node
+}
+
+// walk follows whole words.
+func (a *app) walk(root *kong.Node, words []string) typedSoFar {
+	at := typedSoFar{node: root}
+	for _, w := range words {
+		switch child := subcommand(at.node, w); {
+		case at.flag != nil:
+			if at.flag.Name == "config" { // the types that are completed are its
+				a.cli.Config = append(a.cli.Config, w)
+			}
+			at.flag = nil
+		case strings.HasPrefix(w, "-"):
+			if f := flagOf(at.node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
+				at.flag = f
+			}
+		case child != nil:
+			at.node = child
+		default:
+			at.values++
+		}
+	}
+	return at
 }
 
 // subcommand is a node's command of that name; nil: it has none.

@@ -6,10 +6,14 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 type devCmd struct {
@@ -18,8 +22,8 @@ type devCmd struct {
 
 // Help gives examples.
 func (devCmd) Help() string {
-	return `Like run, and it migrates the store, makes the embedded one, and prints where it listens and an INSERT to
-paste.
+	return `Like run, and it migrates the store, makes the embedded one, prints where it listens and an INSERT to paste, and
+a line for each attempt that ends.
 
 Examples:
 
@@ -34,9 +38,41 @@ func (c devCmd) Run(a *app) error {
 		return err
 	}
 	return a.runAgent(cfg, true, func(running *agent, p place) error {
+		running.ended = a.printEnd
 		_, err := fmt.Fprint(a.out, welcome(cfg, p, api.Address(running.listener), a.selection(c.Paths, p)))
 		return err
 	})
+}
+
+// printEnd writes a line for an attempt that has ended: task, type, outcome, how long it took, and why.
+func (a *app) printEnd(row *task.Task, out task.Outcome, next task.Transition, took time.Duration) {
+	// A terminal that is gone takes no lines, and is no reason to stop.
+	_, _ = fmt.Fprintln(a.out, endLine(row, out, next, took, a.tableWidth()))
+}
+
+// endLine is that line, at most width columns wide; 0: as wide as it is.
+func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.Duration, width int) string {
+	const mostType, mostWhy = 40, 200
+	line := fmt.Sprintf("task %d  %s  %s", row.ID, ops.OneLine(row.Type, mostType), out.Verdict)
+	if row.Phase() == task.Rollback {
+		line = fmt.Sprintf("task %d  %s  rollback %s", row.ID, ops.OneLine(row.Type, mostType), out.Verdict)
+	}
+	if out.InCheck {
+		line += " in its check"
+	}
+	if took >= 0 {
+		line += "  " + ops.Duration(took)
+	}
+	if next.State.Waiting() {
+		line += "  again in " + ops.Duration(next.Delay)
+	}
+	if out.Error != "" {
+		line += "  " + ops.OneLine(ops.Cause(out.Error), mostWhy)
+	}
+	if width > 0 {
+		line = text.Snip(line, width, "…")
+	}
+	return line
 }
 
 // selection is the flags with which a command in another terminal, in this directory, finds the same store.
@@ -60,11 +96,15 @@ func welcome(cfg *config.Config, p place, address, selection string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "leasehold runs: %s\n\n", cmp.Or(strings.Join(names, ", "), "nothing, because no task is declared"))
 	fmt.Fprintf(&b, "  store      %s\n", p)
-	fmt.Fprintf(&b, "  address    %s   (health and metrics; the dashboard is not in this version)\n", address)
+	fmt.Fprintf(&b, "  address    %s   (health and metrics)\n", address)
 	if len(cfg.Tasks) > 0 {
 		name := cfg.Tasks[0].Name
-		fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s --wait%s\n", shellQuote(name), selection)
-		fmt.Fprintf(&b, "  or paste   %s\n", p.insertLine(name))
+		sample, payload := string(cfg.Sample(name)), ""
+		if sample != "{}" {
+			payload = " --payload " + shellQuote(sample)
+		}
+		fmt.Fprintf(&b, "  enqueue    leasehold enqueue %s%s --wait%s\n", shellQuote(name), payload, selection)
+		fmt.Fprintf(&b, "  or paste   %s\n", p.insertLine(name, sample))
 	}
 	b.WriteByte('\n')
 	return b.String()
@@ -93,17 +133,18 @@ func (p place) String() string {
 }
 
 // insertLine is a shell command that enqueues a task by plain SQL. psql asks for the password.
-func (p place) insertLine(typ string) string {
-	literal := "'" + strings.ReplaceAll(typ, "'", "''") + "'"
+func (p place) insertLine(typ, payload string) string {
+	literal := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	values := literal(typ) + ", " + literal(payload)
 	if p.embedded() {
-		insert := fmt.Sprintf("INSERT INTO task (type, payload) VALUES (%s, '{}') RETURNING id;", literal)
+		insert := fmt.Sprintf("INSERT INTO task (type, payload) VALUES (%s) RETURNING id;", values)
 		return "sqlite3 " + shellQuote(absolute(p.path)) + " " + shellQuote(insert)
 	}
 	schema := p.Schema
 	if schema == "" {
 		schema = "leasehold"
 	}
-	insert := fmt.Sprintf("INSERT INTO %s.task (type, payload) VALUES (%s, '{}') RETURNING id;", sqlName(schema), literal)
+	insert := fmt.Sprintf("INSERT INTO %s.task (type, payload) VALUES (%s) RETURNING id;", sqlName(schema), values)
 	return "psql " + shellQuote(p.String()) + " -c " + shellQuote(insert)
 }
 

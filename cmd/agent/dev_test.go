@@ -1,7 +1,11 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,17 +48,17 @@ func TestInsertLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t,
 		`sqlite3 '/tmp/a b.db' "INSERT INTO task (type, payload) VALUES ('hello', '{}') RETURNING id;"`,
-		sqlite.insertLine("hello"))
+		sqlite.insertLine("hello", "{}"))
 
 	postgres, err := placeOf(config.Store{URL: "postgres://me@db/app", Schema: "leasehold"})
 	require.NoError(t, err)
 	require.Equal(t,
 		`psql postgres://me@db/app -c "INSERT INTO leasehold.task (type, payload) VALUES ('it''s', '{}') RETURNING id;"`,
-		postgres.insertLine("it's"))
+		postgres.insertLine("it's", "{}"))
 	postgres.Schema = "Task Queue"
 	require.Equal(t, `psql postgres://me@db/app -c `+
 		`'INSERT INTO "Task Queue".task (type, payload) VALUES ('\''a'\'', '\''{}'\'') RETURNING id;'`,
-		postgres.insertLine("a"))
+		postgres.insertLine("a", "{}"))
 }
 
 func TestWelcome(t *testing.T) {
@@ -66,6 +70,31 @@ func TestWelcome(t *testing.T) {
 	require.Contains(t, text, "http://127.0.0.1:7070")
 	require.Contains(t, text, "leasehold enqueue hello --wait\n")
 	require.Contains(t, text, "sqlite3 /var/lib/leasehold.db ")
+}
+
+// What is suggested works: it has what the type's templates need.
+func TestWelcomeSuggestsAPayload(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "leasehold.hcl")
+	require.NoError(t, os.WriteFile(file, []byte("task \"send\" {\n  webhook {\n    url = \"http://127.0.0.1:8080/${task.data.invoice}\"\n  }\n}\n"), 0o600))
+	cfg, err := config.Load([]string{file}, config.Options{})
+	require.NoError(t, err)
+	text := welcome(cfg, place{path: "/var/lib/leasehold.db"}, "http://127.0.0.1:7070", "")
+	require.Contains(t, text, "leasehold enqueue send --payload '{\"invoice\":1}' --wait\n")
+	require.Contains(t, text, `VALUES ('\''send'\'', '\''{"invoice":1}'\'') RETURNING id;'`)
+	require.NotContains(t, text, "dashboard")
+}
+
+func TestEndLine(t *testing.T) {
+	row := &task.Task{ID: 7, Type: "invoice.send", State: task.StateRunning}
+	require.Equal(t, "task 7  invoice.send  succeeded  3.2 ms",
+		endLine(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, 3200*time.Microsecond, 80))
+	failed := task.Outcome{Verdict: task.Failed, Error: "exit code 1: no\x1b such " + strings.Repeat("x", 50)}
+	line := endLine(row, failed, task.Transition{State: task.StateRetryPending, Delay: time.Second}, time.Minute, 80)
+	require.Equal(t, `task 7  invoice.send  failed  1m0s  again in 1.0 s  no\x1b such xxxxxxxxxxxxxxx…`, line)
+	require.Len(t, []rune(line), 80)
+	row.State = task.StateRollbackRunning
+	require.Equal(t, "task 7  invoice.send  rollback lost  its agent is gone",
+		endLine(row, task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}, task.Transition{State: task.StateRollbackFailed}, -1, 0))
 }
 
 func TestWelcomeWithoutTasks(t *testing.T) {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"time"
+
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // makeEngine builds the loop of the agent. guardian starts its guardian process; nil: it has none. release is to be
@@ -26,15 +29,20 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Present:  runner.Presence,
 		Batch:    a.batches.Note,
 		Joined:   func() { close(a.joined) },
-		PingURL:  a.pings.url,
-		Secret:   a.pings.learn,
-		Types:    cfg.Tasks,
-		Workers:  cfg.Agent.Workers,
-		Poll:     cfg.Agent.Poll,
-		Drain:    cfg.Agent.Drain,
-		Clock:    lease.BootClock(),
-		Log:      a.log,
-		Metrics:  a.metrics,
+		Ended: func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration) {
+			if a.ended != nil {
+				a.ended(row, out, next, took)
+			}
+		},
+		PingURL: a.pings.url,
+		Secret:  a.pings.learn,
+		Types:   cfg.Tasks,
+		Workers: cfg.Agent.Workers,
+		Poll:    cfg.Agent.Poll,
+		Drain:   cfg.Agent.Drain,
+		Clock:   lease.BootClock(),
+		Log:     a.log,
+		Metrics: a.metrics,
 	})
 	return loop, runner.Close
 }

@@ -72,7 +72,7 @@ func newCable(t *testing.T) (*cable, string) {
 }
 
 func (c *cable) join(client net.Conn) {
-	server, err := net.DialTimeout("tcp", c.server, 5*time.Second) //nolint:noctx // bounded
+	server, err := net.DialTimeout("tcp", c.server, 5*time.Second)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil || c.cut {

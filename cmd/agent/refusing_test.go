@@ -32,7 +32,7 @@ func setRefusing(t *testing.T, env *testscript.Env, store string) {
 // passwordRefused is the address of a server that accepts no password: the test server asks for none.
 func passwordRefused(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the test
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() { // ends with the listener
@@ -49,7 +49,7 @@ func passwordRefused(t *testing.T) string {
 }
 
 func refusePassword(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // the client has its answer
+	defer func() { _ = conn.Close() }() // the client has its answer
 	b := pgproto3.NewBackend(conn, conn)
 	if _, err := b.ReceiveStartupMessage(); err != nil {
 		return

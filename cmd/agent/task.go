@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
@@ -61,8 +58,10 @@ func (c taskListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		header := table.Row{"ID", "TYPE", "STATE", "ATTEMPT", "CREATED", "DUE OR FINISHED", "KEY", "BATCH", "ERROR"}
-		return printList(a, infos, header, a.taskRow)
+		if a.cli.Output != "table" {
+			return printList(a, infos, nil, nil)
+		}
+		return writeColumns(a.out, a.taskColumns(infos, time.Now()), a.tableWidth())
 	})
 }
 
@@ -83,31 +82,4 @@ func parseStates(names []string) ([]task.State, error) {
 		}
 	}
 	return states, nil
-}
-
-// taskRow is a task in a table.
-func (a *app) taskRow(i ops.Info) table.Row {
-	const most = 60
-	second := func(t time.Time) string { return t.UTC().Format(time.RFC3339) } // task show has them to the millisecond
-	when := i.RunAt
-	if i.FinishedAt != nil {
-		when = *i.FinishedAt
-	}
-	batch := ""
-	if i.Batch != 0 {
-		batch = strconv.FormatInt(int64(i.Batch), 10)
-	}
-	return table.Row{
-		i.ID, ops.OneLine(i.Type, most), a.state(i.State), i.Attempt, second(i.CreatedAt), second(when),
-		ops.OneLine(i.Key, most), batch, ops.OneLine(i.Error, a.errorWidth(most)),
-	}
-}
-
-// errorWidth is how much of a task's error a table shows: on a terminal, what the other columns leave of its width.
-func (a *app) errorWidth(most int) int {
-	const others, least = 85, 20
-	if width := a.width(); width > 0 {
-		return min(max(width-others, least), most)
-	}
-	return most
 }

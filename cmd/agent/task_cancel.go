@@ -14,7 +14,8 @@ type taskCancelCmd struct {
 // Help gives examples.
 func (taskCancelCmd) Help() string {
 	return `What waits never starts. What runs is told to stop ("cancelling"), and may still finish; what was started and has a
-rollback is rolled back. What has finished stays as it is. Prints what became of each; exit 1 if one does not exist.
+rollback is rolled back. What has finished stays as it is ("unchanged: already
+succeeded"). Prints what became of each; exit 1 if one does not exist.
 
 Examples:
 

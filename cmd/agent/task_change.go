@@ -23,9 +23,14 @@ func numbers(ids []taskID) []task.ID {
 // fail, once all have been tried.
 func (a *app) changeTasks(change func(context.Context, ops.Operator) ([]ops.Report, error)) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		reports, err := change(ctx, callBound{s})
+		bound := callBound{store: s}
+		if a.cli.Output == "table" { // where it is shown
+			bound.before = make(map[task.ID]task.State)
+		}
+		reports, err := change(ctx, bound)
 		if len(reports) > 0 || err == nil {
-			if broken := printList(a, reports, table.Row{"ID", "BECAME"}, a.changeRow); broken != nil {
+			row := func(r ops.Report) table.Row { return a.changeRow(r, bound.before[r.ID]) }
+			if broken := printList(a, reports, table.Row{"ID", "BECAME"}, row); broken != nil {
 				return broken
 			}
 		}
@@ -36,10 +41,13 @@ func (a *app) changeTasks(change func(context.Context, ops.Operator) ([]ops.Repo
 	})
 }
 
-// changeRow is a report in a table.
-func (a *app) changeRow(r ops.Report) table.Row {
-	if r.Error != "" {
+// changeRow is a report in a table. before is how the task stood; "": not known.
+func (a *app) changeRow(r ops.Report, before task.State) table.Row {
+	switch {
+	case r.Error != "":
 		return table.Row{r.ID, ops.Printable(r.Error)}
+	case before != "" && task.State(r.Became) == before:
+		return table.Row{r.ID, "unchanged: already " + a.state(before)}
 	}
 	return table.Row{r.ID, a.state(task.State(r.Became))}
 }
@@ -71,27 +79,35 @@ func leftOver(reports []ops.Report) error {
 }
 
 // callBound bounds each call by itself, of however many there are.
-type callBound struct{ store ops.Operator }
+type callBound struct {
+	store  dataStore
+	before map[task.ID]task.State // gets how each task stood before its call; nil: that is not asked for
+}
 
 // Cancel calls one task off.
 func (c callBound) Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return oneCall(ctx, id, by, c.store.Cancel)
+	return c.oneCall(ctx, id, by, c.store.Cancel)
 }
 
 // Retry revives one task.
 func (c callBound) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return oneCall(ctx, id, by, c.store.Retry)
+	return c.oneCall(ctx, id, by, c.store.Retry)
 }
 
 // Rollback undoes one task.
 func (c callBound) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return oneCall(ctx, id, by, c.store.Rollback)
+	return c.oneCall(ctx, id, by, c.store.Rollback)
 }
 
-func oneCall(
+func (c callBound) oneCall(
 	ctx context.Context, id task.ID, by string, change func(context.Context, task.ID, string) (ops.Became, error),
 ) (ops.Became, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if c.before != nil {
+		if info, err := c.store.Get(call, id); err == nil { // the change itself says what is wrong with the store
+			c.before[id] = info.State
+		}
+	}
 	return change(call, id, by)
 }

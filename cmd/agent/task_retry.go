@@ -14,8 +14,8 @@ type taskRetryCmd struct {
 // Help gives examples.
 func (taskRetryCmd) Help() string {
 	return `What has failed, was cancelled or was rolled back waits again ("pending"), with its history and all of its attempts
-before it. Anything else stays as it is. Prints what became of each; exit 1 if one does not exist, or must not be retried:
-while another task with its key is live, or its batch is being cancelled or rolled back.
+before it. Anything else stays as it is ("unchanged: already succeeded"). Prints what became of each; exit 1 if one
+does not exist, or must not be retried: while another task with its key is live, or its batch is being cancelled or rolled back.
 
 Examples:
 

@@ -57,6 +57,9 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; waiting on", "err", err) }}
 	if a.cli.Output == "table" {
 		watch.Changed = func(i ops.Info) { broken = errors.Join(broken, out.show(a.storyLine(&i))) }
+		if out.width > 0 { // elsewhere each would be a line of its own
+			watch.Progressed = watch.Changed
+		}
 	}
 	infos, err := ops.Wait(ctx, s, ids, watch)
 	if err := errors.Join(broken, out.end()); err != nil {
@@ -74,8 +77,8 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	return verdict(infos)
 }
 
-// storyLine is a task's story with its name before it.
-func (a *app) storyLine(i *ops.Info) string { return fmt.Sprintf("task %d: %s", i.ID, ops.Story(i)) }
+// storyLine is how a task stands, and in short what came before, with its number in front.
+func (a *app) storyLine(i *ops.Info) string { return fmt.Sprintf("task %d: %s", i.ID, ops.Now(i)) }
 
 // showEnds prints what came of the tasks: all of it as JSON; for people, the results, and why and how one failed.
 func (a *app) showEnds(infos []*ops.Info) error {

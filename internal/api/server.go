@@ -130,6 +130,6 @@ func readOnly(next http.Handler) http.HandlerFunc {
 
 func front(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, "Leasehold. The dashboard is not in this version.\n\n"+
+	_, _ = io.WriteString(w, "Leasehold\n\n"+
 		"/-/healthy   is the loop turning\n/-/ready     can it take work\n/metrics     for Prometheus\n")
 }

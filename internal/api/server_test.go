@@ -91,7 +91,7 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/-/healthy", 200, "ok\n"},
 		{"GET", "/-/ready", 200, "ok\n"},
 		{"GET", "/metrics", 200, "leasehold_claims_total 0"},
-		{"GET", "/", 200, "The dashboard is not in this version."},
+		{"GET", "/", 200, "/-/ready"},
 		{"HEAD", "/-/healthy", 200, ""},
 		{"POST", "/-/healthy", 405, "use GET"},
 		{"DELETE", "/metrics", 405, "use GET"},

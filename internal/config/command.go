@@ -20,6 +20,7 @@ func commandShape() *shape {
 	return &shape{
 		name:  "command",
 		attrs: []string{"argv", "dir", "env", "user", "exit_codes", "stop_signal", "stop_grace"},
+		later: []string{"worker"},
 	}
 }
 

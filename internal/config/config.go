@@ -5,6 +5,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"slices"
@@ -28,6 +29,7 @@ type Config struct {
 	Hash string
 
 	printed []*printed
+	samples map[string]json.RawMessage // by type
 }
 
 // Agent is the agent block.

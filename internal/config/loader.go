@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -53,7 +55,7 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		}
 	}
 	defaults := l.scope(&source{dir: base})
-	cfg := &Config{}
+	cfg := &Config{samples: make(map[string]json.RawMessage)}
 	agent := l.only(agents, defaults, agentShape())
 	cfg.Agent = agent.agent()
 	store := l.only(stores, defaults, storeShape())
@@ -69,6 +71,7 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		}
 		l.claimNames(t, f.block, names)
 		cfg.Tasks = append(cfg.Tasks, t)
+		cfg.samples[t.Name] = sampleOf(f.block.Body)
 		cfg.printed = append(cfg.printed, b.out)
 	}
 	l.outside.sealed = true

@@ -38,7 +38,7 @@ func (s *shape) allowed() string {
 }
 
 // names lists everything that has a name in the block.
-func (s *shape) names() []string { return slices.Concat(s.attrs, s.blocks, s.later) }
+func (s *shape) names() []string { return slices.Concat(s.attrs, s.blocks) }
 
 // didYouMean suggests the candidate that is nearest to a name, if one is near.
 func didYouMean(name string, candidates []string) string {

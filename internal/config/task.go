@@ -19,7 +19,9 @@ func taskShape() *shape {
 		name: "task", label: "the name of the type",
 		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "deadline"},
 		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
-		later:  []string{"limit", "spill_after"},
+		later: []string{
+			"limit", "rate", "burst", "tenant", "sequence", "on_failed", "redact", "spill_after",
+		},
 	}
 }
 

@@ -24,6 +24,7 @@ func webhookShape() *shape {
 		attrs: []string{
 			"url", "method", "headers", "secret", "body", "idempotency_key", "permanent", "async", "cancel_grace",
 		},
+		later: []string{"batch"},
 	}
 }
 

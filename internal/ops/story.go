@@ -9,22 +9,76 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Story tells a task's life so far in one line: "claimed 1.2 ms, running, succeeded". It depends on the task alone, so
-// whoever looks seldom still tells all of it.
+// How many entries of a task's past are shown: runs of attempts that ended alike are one.
+const (
+	mostPast      = 6
+	mostPastBrief = 2
+)
+
+// Story is a task's life so far in one line, oldest first: "claimed 1.2 ms, running, succeeded". It depends on the task
+// alone. Attempts that ended alike are counted: however many there are, the line stays short.
 func Story(i *Info) string {
 	var parts []string
-	earlier := i.History
-	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
-		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
-		earlier = earlier[:n-1] // the attempt that ended the task is told last
-	}
-	for _, a := range earlier {
-		parts = append(parts, ended(a))
-	}
+	earlier := before(i)
+	parts = append(parts, past(earlier, mostPast)...)
 	if i.ClaimedAt != nil && len(earlier) == 0 {
 		parts = append(parts, "claimed "+Duration(claimLatency(i)))
 	}
 	return strings.Join(append(parts, standing(i, len(earlier) > 0)...), ", ")
+}
+
+// Now is Story with the present in front and the past shortened: "attempt 3 running 40%; before: failed 2 times (exit code
+// 1)". A task without a past has the same line.
+func Now(i *Info) string {
+	earlier := before(i)
+	if len(earlier) == 0 {
+		return Story(i)
+	}
+	now := strings.Join(standing(i, true), ", ")
+	if i.State == task.StateSucceeded {
+		now = fmt.Sprintf("attempt %d succeeded%s", i.Attempt, because(i.Error))
+	}
+	return now + "; before: " + strings.Join(past(earlier, mostPastBrief), ", ")
+}
+
+// before is the history of what came before the present: the attempt that ended the task is not among it.
+func before(i *Info) []Attempt {
+	earlier := i.History
+	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
+		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
+		earlier = earlier[:n-1]
+	}
+	return earlier
+}
+
+// past is how attempts ended, at most so many entries, and what was left out before them.
+func past(attempts []Attempt, most int) []string {
+	var parts []string
+	for len(attempts) > 0 {
+		first, n := attempts[0], 1
+		for n < len(attempts) && attempts[n].Phase == first.Phase && attempts[n].Outcome == first.Outcome {
+			n++
+		}
+		parts = append(parts, endedAlike(attempts[:n]))
+		attempts = attempts[n:]
+	}
+	if left := len(parts) - most; left > 1 {
+		return append([]string{fmt.Sprintf("%d changes earlier", left)}, parts[left:]...)
+	}
+	return parts
+}
+
+// endedAlike is how one attempt ended, or how several in a row did, with the reason of the last.
+func endedAlike(attempts []Attempt) string {
+	last := attempts[len(attempts)-1]
+	if len(attempts) == 1 {
+		return ended(last)
+	}
+	phase := ""
+	if last.Phase == task.Rollback {
+		phase = "rollback "
+	}
+	return fmt.Sprintf("%s%s %d times%s", phase, last.Outcome, len(attempts), because(last.Error))
 }
 
 // ended tells how one attempt of several ended.

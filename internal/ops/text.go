@@ -26,6 +26,21 @@ func Duration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
+// Age writes a length of time in its largest unit, which is enough to compare by: 4s, 12m, 3h, 5d. Less than a second, and
+// less than none, is 0s.
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(d, 0)/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/day)
+}
+
 // Time writes a time as RFC 3339 in UTC, with milliseconds; "" for none.
 func Time(t time.Time) string {
 	if t.IsZero() {

@@ -22,6 +22,8 @@ const (
 type Watch struct {
 	// Changed is called with each task as it is first seen, and whenever its state or fence is another.
 	Changed func(Info)
+	// Progressed is called when only its progress or message is another.
+	Progressed func(Info)
 	// Trouble is called when the store begins to fail; the wait goes on.
 	Trouble func(error)
 }
@@ -79,11 +81,15 @@ func (w *waiting) look(ctx context.Context) (changed bool, left int, err error) 
 		if info == nil { // the store failed: look again later
 			return changed, len(w.ids), nil
 		}
-		if old == nil || old.State != info.State || old.Fence != info.Fence {
+		moved := old == nil || old.State != info.State || old.Fence != info.Fence
+		if moved {
 			changed = true
 			if w.watch.Changed != nil {
 				w.watch.Changed(*info)
 			}
+		}
+		if !moved && w.watch.Progressed != nil && (string(old.Progress) != string(info.Progress) || old.Message != info.Message) {
+			w.watch.Progressed(*info)
 		}
 		w.seen[i] = info
 		if !info.State.Finished() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,25 @@ func TestWaitTellsEachChangeOnce(t *testing.T) {
 		require.Equal(t, []task.State{"pending", "pending", "running", "running", "succeeded", "succeeded"}, told)
 		require.Less(t, time.Since(s.began), 20*time.Second+waitLongest+time.Millisecond)
 		require.Less(t, s.looks, 200, "the store is spared")
+	})
+}
+
+func TestWaitShowsProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+			i := life(id, since, time.Second, 10*time.Second)
+			if i.State == task.StateRunning && since > 2*time.Second {
+				i.Progress = json.RawMessage(fmt.Sprintf("0.%d", min(int(since.Seconds()), 4)))
+			}
+			return i, nil
+		}}
+		var changes, progress int
+		_, err := Wait(t.Context(), s, []task.ID{1}, Watch{
+			Changed: func(Info) { changes++ }, Progressed: func(Info) { progress++ },
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, changes)
+		require.Equal(t, 3, progress)
 	})
 }
 

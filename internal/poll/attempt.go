@@ -71,6 +71,9 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
 	}
 	if out.Verdict == task.Lost || l.Completed() {
+		if l.Completed() && e.o.Ended != nil {
+			e.o.Ended(row, task.Outcome{Verdict: task.Succeeded}, task.Transition{State: task.StateSucceeded}, took)
+		}
 		e.keeper.Release(l) // another has the row, or it is settled already
 	} else {
 		e.finish(l, out)
@@ -169,6 +172,9 @@ func waited(row *task.Task) string {
 
 // report logs the end of an attempt: what went well for those who look closely, the rest for everybody.
 func (e *Engine) report(row *task.Task, s Settlement) {
+	if e.o.Ended != nil {
+		e.o.Ended(row, s.Outcome, s.Next, s.Started)
+	}
 	level := slog.LevelWarn
 	switch {
 	case s.Outcome.Verdict == task.Succeeded:

@@ -52,7 +52,10 @@ type Options struct {
 	Joined func()
 	// Batch is called when tasks of batches were settled, and when somebody may have asked for something: there may be work
 	// for batches. It must not block; nil: nobody wants to know.
-	Batch   func()
+	Batch func()
+	// Ended is told how each attempt ended, and what became of its row; took is negative where nothing was started. It must
+	// not block for long; nil: it is not called.
+	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 }

@@ -36,11 +36,11 @@ func TestOutage(t *testing.T) {
 			for range 65 { // 65 s
 				o.Failed(log, "claim", away)
 				o.Failed(log, "present", away)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 			}
 			o.Worked(log, "claim")
 			require.Len(t, lines(), 3, "present has not succeeded")
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			o.Worked(log, "present")
 			o.Worked(log, "present")
 			require.Len(t, lines(), 4)
@@ -56,7 +56,7 @@ func TestOutage(t *testing.T) {
 			var o Outage
 			o.Failed(log, "maintain", away)
 			for range 20 {
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				o.Worked(log, "present")
 			}
 			require.Len(t, lines(), 2)
@@ -69,7 +69,7 @@ func TestOutage(t *testing.T) {
 			var o Outage
 			for range 100 {
 				o.Failed(log, "fold", away)
-				time.Sleep(6 * time.Second)
+				<-time.After(6 * time.Second)
 				o.Worked(log, "present")
 			}
 			require.Len(t, lines(), 20, "at the start, and each 30 s")

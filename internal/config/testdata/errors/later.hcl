@@ -1,8 +1,33 @@
 task "video.resize" {
   limit       = 20
   spill_after = "5m"
+  rate        = "100/s"
+  burst       = 20
+  on_failed   = "dead"
+  redact      = ["card"]
+  tenant {
+    limit = 3
+  }
+  sequence {
+    on_failure = "block"
+  }
+  retry {
+    after = { lost = "5m" }
+  }
   webhook {
     url = "http://127.0.0.1:8080/"
+    batch {
+      max = 100
+    }
+  }
+}
+
+task "thumbnail" {
+  command {
+    argv = ["true"]
+    worker {
+      processes = 4
+    }
   }
 }
 
