@@ -44,6 +44,12 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
 		return false
 	}
+	if row.Unfit != "" {
+		l.Close()
+		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
+		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, Untouched: true})
+		return false
+	}
 	m := &a.lane.meters
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
 	m.running.Inc()

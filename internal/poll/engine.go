@@ -64,6 +64,7 @@ const (
 	gatherFor    = 5 * time.Millisecond // and for how long, at the most
 	maxUnsettled = 10_000               // outcomes in memory; claiming stops there
 	maxBytes     = 32 << 20             // of payloads claimed ahead, and of outcomes in memory; claiming stops there
+	claimBytes   = 8 << 20              // of one claim's documents, and one row more
 	maxSweep     = 500                  // rows judged at once
 	judgeFor     = 10 * time.Second     // how long a swept row is this session's to judge
 	lastCall     = time.Second          // how long a claim or a sweep may still take once nothing more is claimed

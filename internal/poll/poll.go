@@ -46,7 +46,8 @@ func (e *Engine) loop(stopped, calls context.Context) {
 // claim takes what was asked for and starts what can start.
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
-	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
+	cut := false
+	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region, Bytes: claimBytes, Cut: &cut}
 	asked, extra := 0, e.extra
 	for _, a := range asks {
 		w := a.lane.want(a.source, a.n)
@@ -81,9 +82,9 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 		counts[from{tasks[i].Type, tasks[i].Phase()}]++
 	}
 	for _, a := range asks {
-		e.slots.dry(a.source, counts[from{a.source.name, a.source.phase}] < a.n)
+		e.slots.dry(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
 	}
-	return len(tasks), len(tasks) == asked
+	return len(tasks), cut || len(tasks) == asked
 }
 
 // readBack asks what the unread claim took. It is false, after a pause, where the store did not say.

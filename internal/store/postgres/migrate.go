@@ -90,7 +90,10 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 			st.Applied = &now
 			applied = append(applied, st.Migration)
 		}
-		return nil
+		if len(applied) == 0 {
+			return nil
+		}
+		return m.keepMaxPayload(ctx, tx)
 	})
 	return applied, err
 }
