@@ -46,6 +46,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
+	limitMemory(log)
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {
