@@ -27,6 +27,7 @@ func (e *Engine) occupy(a *attempt) {
 	e.start()
 	for a != nil {
 		tried := e.attempt(a)
+		e.memory.ended(documents(a.lease.Task()), e.o.Clock.Now())
 		a = e.slots.done(a.lane, tried)
 	}
 }

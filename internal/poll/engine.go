@@ -88,6 +88,7 @@ type Engine struct {
 	latency  ewma          // of claims, seconds
 	extra    time.Duration // of the next claim's windows
 	size     *stride       // of claims
+	memory   *memory
 	backoff  backoff       // after failed claims
 	policies policies
 
@@ -129,7 +130,7 @@ func New(o Options) *Engine {
 		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present,
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
-	e.size = newStride(maxClaim)
+	e.size, e.memory = newStride(maxClaim), newMemory()
 	e.settle = newSettler(e)
 	e.wake = newWake()
 	o.Metrics.Workers.Set(float64(o.Workers))

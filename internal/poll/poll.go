@@ -28,6 +28,9 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		}
 		idle.look()
 		e.returnQueued()
+		if in := e.memory.turn(e.o.Clock.Now()); in > 0 {
+			e.wake.by(e.o.Clock.Now() + in)
+		}
 		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows), e.room)
 		if len(asks) == 0 || !e.keeper.Fit() {
 			idle.rest(stopped, calls)
@@ -127,8 +130,18 @@ func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration
 		attempts[i] = &attempt{lease: l, lane: e.slots.byName[tasks[i].Type], got: now}
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
+	bytes := 0
+	for i := range tasks {
+		bytes += documents(&tasks[i])
+	}
+	e.memory.claimed(bytes, now)
 	e.slots.push(attempts)
 	e.start()
+}
+
+// documents is how long what a row carries is, in bytes.
+func documents(t *task.Task) int {
+	return len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint)
 }
 
 // returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.
