@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -142,7 +143,7 @@ func (c enqueueCmd) request(stdin io.Reader) (ops.Request, error) {
 }
 
 // maxPayload bounds what is read as a payload; a task's payload is an order, not the goods.
-const maxPayload = 16 << 20 // bytes
+const maxPayload = store.MaxMaxPayload // bytes; the store's own bound may be less
 
 // readPayload reads what --payload says.
 func readPayload(given *string, stdin io.Reader) (json.RawMessage, error) {

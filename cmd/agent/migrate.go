@@ -15,7 +15,7 @@ import (
 )
 
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" help:"Bring the schema to this binary's version."`
+	Up     migrateUpCmd     `cmd:"" default:"withargs" help:"Bring the schema to this binary's version."`
 	Down   migrateDownCmd   `cmd:"" help:"Take back the newest step."`
 	Status migrateStatusCmd `cmd:"" help:"List the steps, and which the store has."`
 	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the steps as SQL, for those who migrate by hand."`
@@ -54,26 +54,47 @@ func stepRow(s step) table.Row {
 
 func stepHeader() table.Row { return table.Row{"VERSION", "NAME", "APPLIED"} }
 
-type migrateUpCmd struct{}
+type migrateUpCmd struct {
+	MaxPayload *byteSize `help:"Set the store's bound on payloads and rollback payloads, 128KiB to 64MiB; it is kept." placeholder:"SIZE"`
+}
 
 // Help gives examples.
 func (migrateUpCmd) Help() string {
 	return `It may run any number of times, and on several hosts at once. The embedded store is migrated by dev and run.
 
+A payload is 1 MiB at most, unless --max-payload has set another bound. Rows that are there are not looked at, and can be
+run, retried and rolled back whatever the bound is now.
+
 Examples:
 
     leasehold migrate up
+    leasehold migrate --max-payload 8MiB
     leasehold migrate up --store postgres://owner@db/app`
 }
 
 // Run migrates.
-func (migrateUpCmd) Run(a *app) error {
+func (c migrateUpCmd) Run(a *app) error {
+	if c.MaxPayload != nil {
+		if err := store.CheckMaxPayload(int64(*c.MaxPayload)); err != nil {
+			return usagef("--max-payload: %w", err)
+		}
+	}
 	return a.withStore(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, migrateTimeout)
 		defer cancel()
 		done, err := s.Migrator().Up(call)
 		if err != nil {
 			return err
+		}
+		if c.MaxPayload != nil {
+			if err := s.Migrator().SetMaxPayload(call, int64(*c.MaxPayload)); err != nil {
+				return err
+			}
+			if a.cli.Output == "table" {
+				if _, err := fmt.Fprintf(a.out, "payloads may be %s at most\n", store.Size(int64(*c.MaxPayload))); err != nil {
+					return err
+				}
+			}
 		}
 		if len(done) == 0 && a.cli.Output == "table" {
 			_, err := fmt.Fprintln(a.out, "the schema is up to date")
@@ -154,7 +175,7 @@ func (migrateStatusCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := printList(a, steps(all), stepHeader(), stepRow); err != nil {
+		if err := printStatus(call, a, s, steps(all)); err != nil {
 			return err
 		}
 		// Steps of a later binary cannot be listed, but that they are there is what one came to see.
@@ -163,6 +184,27 @@ func (migrateStatusCmd) Run(a *app) error {
 		}
 		return nil
 	})
+}
+
+// schemaStatus is what the status is as JSON.
+type schemaStatus struct {
+	Steps      []step `json:"steps"`
+	MaxPayload int64  `json:"max_payload"` // bytes; 0: the schema has no bound yet
+}
+
+func printStatus(ctx context.Context, a *app, s dataStore, all []step) error {
+	bound, err := s.Migrator().MaxPayload(ctx)
+	if err != nil {
+		return err
+	}
+	if a.cli.Output != "table" {
+		return a.print(schemaStatus{all, bound}, nil)
+	}
+	if err := printList(a, all, stepHeader(), stepRow); err != nil || bound == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "\npayloads may be %s at most (--max-payload)\n", store.Size(bound))
+	return err
 }
 
 type migrateSQLCmd struct {

@@ -54,6 +54,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		log.Warn("every user of this machine can read the store's password in the agent's command line: " +
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
 	}
+	limitMemory(log)
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {

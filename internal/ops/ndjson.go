@@ -10,10 +10,17 @@ import (
 	"iter"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
-// maxLine bounds one line of NDJSON, in bytes, its end not counted.
-const maxLine = 1 << 20
+// maxLine bounds one line of NDJSON, in bytes, its end not counted: a payload and a rollback payload as large as a store can
+// be set to take, and what else there is. The store's own bound is mostly less, and says so. Memory grows with the longest
+// line that there is.
+const maxLine = 2*store.MaxMaxPayload + 1<<20
+
+// firstBuffer is enough for most lines.
+const firstBuffer = 64 << 10
 
 // ReadRequests reads tasks from NDJSON: a task a line, an object with the columns that an application may set, as
 //
@@ -22,10 +29,16 @@ const maxLine = 1 << 20
 // Every member may be missing; what is missing, or null, is as in base. Lines without anything but spaces are passed
 // over. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory.
 func ReadRequests(from io.Reader, name string, base Request) iter.Seq2[Request, error] {
+	return readRequests(from, name, base, maxLine)
+}
+
+// readRequests is ReadRequests for lines of at most so many bytes.
+func readRequests(from io.Reader, name string, base Request, most int) iter.Seq2[Request, error] {
 	return func(yield func(Request, error) bool) {
-		in := bufio.NewReaderSize(from, maxLine+2) // its end may be two bytes
+		in := bufio.NewReaderSize(from, firstBuffer)
+		var long []byte
 		for number := 1; ; number++ {
-			line, err := in.ReadSlice('\n')
+			line, err := readLine(in, &long, most+2) // its end may be two bytes
 			if errors.Is(err, io.EOF) && len(line) == 0 {
 				return
 			}
@@ -33,8 +46,8 @@ func ReadRequests(from io.Reader, name string, base Request) iter.Seq2[Request, 
 			l := place{name, number}
 			end := bytes.TrimRight(line, "\r\n")
 			switch {
-			case errors.Is(err, bufio.ErrBufferFull) || len(end) > maxLine:
-				err = l.wrong(0, "the line is longer than %d MiB: put what is large somewhere and say where it is", maxLine>>20)
+			case errors.Is(err, bufio.ErrBufferFull) || len(end) > most:
+				err = l.wrong(0, "the line is longer than %d MiB: put what is large somewhere and say where it is", most>>20)
 			case err != nil && !errors.Is(err, io.EOF):
 				err = fmt.Errorf("read %s: %w", name, err)
 			default:
@@ -51,6 +64,22 @@ func ReadRequests(from io.Reader, name string, base Request) iter.Seq2[Request, 
 			}
 		}
 	}
+}
+
+// readLine reads a line with its end; bufio.ErrBufferFull where it is longer than most. What it gives is valid until the
+// next one; long keeps what does not fit into the reader.
+func readLine(in *bufio.Reader, long *[]byte, most int) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	*long = (*long)[:0]
+	for errors.Is(err, bufio.ErrBufferFull) && len(*long) <= most {
+		*long = append(*long, line...)
+		line, err = in.ReadSlice('\n')
+	}
+	*long = append(*long, line...)
+	return *long, err
 }
 
 // place is a line of a file.

@@ -16,10 +16,13 @@ import (
 )
 
 // readAll reads to the end, or to the first mistake.
+// testLine is the longest line here.
+const testLine = 1 << 20
+
 func readAll(t *testing.T, text string, base Request) ([]Request, error) {
 	t.Helper()
 	var got []Request
-	for r, err := range ReadRequests(strings.NewReader(text), "f.ndjson", base) {
+	for r, err := range readRequests(strings.NewReader(text), "f.ndjson", base, testLine) {
 		if err != nil {
 			return got, err
 		}
@@ -55,7 +58,7 @@ func TestReadRequests(t *testing.T) {
 }
 
 func TestReadRequestsNamesLineAndColumn(t *testing.T) {
-	long := `{"payload":"` + strings.Repeat("x", maxLine) + `"}`
+	long := `{"payload":"` + strings.Repeat("x", testLine) + `"}`
 	for text, want := range map[string]string{
 		`{"payload": {}, "service": 7}`:      `f.ndjson:1:17: "service" is no column: use type, payload, run_at, priority`,
 		"{}\n\n  {\"a\":1}":                  `f.ndjson:3:4: "a" is no column`,
@@ -92,8 +95,8 @@ func TestReadRequestsNamesLineAndColumn(t *testing.T) {
 
 func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
 	for _, end := range []string{"", "\n", "\r\n"} {
-		line := `{"payload":"` + strings.Repeat("x", maxLine-14) + `"}`
-		require.Len(t, line, maxLine)
+		line := `{"payload":"` + strings.Repeat("x", testLine-14) + `"}`
+		require.Len(t, line, testLine)
 		got, err := readAll(t, line+end, Request{Type: "move"})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
@@ -103,14 +106,14 @@ func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
 func TestReadRequestsTellsWhatKeepsItFromReading(t *testing.T) {
 	cut := errors.New("the disk is gone")
 	var n int
-	for _, err := range ReadRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", Request{Type: "a"}) {
+	for _, err := range readRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", Request{Type: "a"}, testLine) {
 		if n++; n == 2 {
 			require.ErrorIs(t, err, cut)
 			require.NotErrorAs(t, err, new(*InputError))
 		}
 	}
 	require.Equal(t, 2, n)
-	for _, err := range ReadRequests(strings.NewReader("{}\n{}\n"), "f", Request{Type: "a"}) {
+	for _, err := range readRequests(strings.NewReader("{}\n{}\n"), "f", Request{Type: "a"}, testLine) {
 		require.NoError(t, err)
 		break // whoever has enough gets no more
 	}
@@ -135,7 +138,7 @@ func TestManyLinesTakeNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	n, start := 0, time.Now()
-	for _, err := range ReadRequests(out, "f", Request{Type: "move"}) {
+	for _, err := range readRequests(out, "f", Request{Type: "move"}, testLine) {
 		require.NoError(t, err)
 		n++
 	}
@@ -151,7 +154,7 @@ func FuzzReadRequests(f *testing.F) {
 	f.Add([]byte(`{"labels": {"a": "b"}, "priority": 3}` + "\r\n\n[1]"))
 	f.Add([]byte(`{"payload": ["}", {"\\"": 1e3}] ,"rollback_payload":true}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for r, err := range ReadRequests(bytes.NewReader(text), "f", Request{Type: "a"}) {
+		for r, err := range readRequests(bytes.NewReader(text), "f", Request{Type: "a"}, testLine) {
 			if err != nil {
 				require.ErrorAs(t, err, new(*InputError))
 				require.Regexp(t, `^f:\d+:\d+: `, err.Error())
@@ -162,7 +165,7 @@ func FuzzReadRequests(f *testing.F) {
 		if bytes.ContainsAny(text, "\r\n") {
 			return
 		}
-		for r, err := range ReadRequests(bytes.NewReader(text), "f", Request{Type: "a"}) {
+		for r, err := range readRequests(bytes.NewReader(text), "f", Request{Type: "a"}, testLine) {
 			if err != nil {
 				continue
 			}

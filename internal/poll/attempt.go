@@ -27,6 +27,7 @@ func (e *Engine) occupy(a *attempt) {
 	e.start()
 	for a != nil {
 		tried := e.attempt(a)
+		e.memory.ended(documents(a.lease.Task()), e.o.Clock.Now())
 		a = e.slots.done(a.lane, tried)
 	}
 }
@@ -42,6 +43,12 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	if left, ok := l.Left(); ok && left <= 0 {
 		l.Close()
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
+		return false
+	}
+	if row.Unfit != "" {
+		l.Close()
+		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
+		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, Untouched: true})
 		return false
 	}
 	m := &a.lane.meters

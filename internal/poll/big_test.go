@@ -48,7 +48,7 @@ func (h *heavy) Settle(ctx context.Context, s task.Session, rows []poll.Settleme
 }
 
 func payload(size int) func(*ops.Request) {
-	text := json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+	text := json.RawMessage(`"` + strings.Repeat("x", size-2) + `"`)
 	return func(r *ops.Request) { r.Payload = text }
 }
 
@@ -89,6 +89,69 @@ func TestPayloadsOfUnsettledRowsCount(t *testing.T) {
 		r.wire.setHook(nil)
 		after(20 * time.Second)
 		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+func TestTheFirstClaimIsBoundedInBytes(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		h := &heavy{most: 5000}
+		r := newRig(t, store, func(r *rig) {
+			h.wire = r.wire
+			r.opts.Store, r.opts.Workers = h, 1000
+		})
+		ids := r.insert(100, payload(1<<20)) // nothing is known of how large they are
+		after(5 * time.Second)
+		for _, n := range h.claims {
+			require.LessOrEqual(t, n, 9, "megabytes of one claim")
+		}
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
+// unfit is a store in which some rows are such that no agent can run them.
+type unfit struct {
+	*wire
+	rows map[task.ID]bool
+}
+
+func (u *unfit) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+	got, err := u.wire.Claim(ctx, c)
+	for i := range got {
+		if u.rows[got[i].ID] {
+			got[i].Payload, got[i].Unfit = nil, "its payload is 160000000 bytes"
+		}
+	}
+	return got, err
+}
+
+func TestWhatNoAgentCanRunIsRejectedAndHarmsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, store *model.Store) {
+		u := &unfit{rows: map[task.ID]bool{}}
+		r := newRig(t, store, func(r *rig) {
+			u.wire = r.wire
+			r.opts.Store, r.opts.Workers = u, 2
+		})
+		r.wire.setHook(func(op string) fault {
+			if op == "claim" {
+				return lostCall
+			}
+			return none
+		})
+		bad, good := r.insert(3), r.insert(5)
+		for _, id := range bad {
+			u.rows[id] = true
+		}
+		r.wire.setHook(nil)
+		after(10 * time.Second)
+		r.all(bad, task.StateFailed, 0)
+		r.all(good, task.StateSucceeded, 1)
+		require.Len(t, r.deeds.started(), len(good), "nothing of it is started")
+		got, err := store.Get(t.Context(), bad[0])
+		require.NoError(t, err)
+		require.Contains(t, got.Error, "its payload is 160000000 bytes")
+		require.False(t, got.Touched)
 		r.drain()
 	})
 }

@@ -69,6 +69,7 @@ const (
 	gatherFor    = 5 * time.Millisecond // and for how long, at the most
 	maxUnsettled = 10_000               // outcomes in memory; claiming stops there
 	maxBytes     = 32 << 20             // of payloads claimed ahead, and of outcomes in memory; claiming stops there
+	claimBytes   = 8 << 20              // of one claim's documents, and one row more
 	maxSweep     = 500                  // rows judged at once
 	judgeFor     = 10 * time.Second     // how long a swept row is this session's to judge
 	lastCall     = time.Second          // how long a claim or a sweep may still take once nothing more is claimed
@@ -92,6 +93,7 @@ type Engine struct {
 	latency  ewma          // of claims, seconds
 	extra    time.Duration // of the next claim's windows
 	size     *stride       // of claims
+	memory   *memory
 	backoff  backoff       // after failed claims
 	policies policies
 
@@ -134,7 +136,7 @@ func New(o Options) *Engine {
 		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
-	e.size = newStride(maxClaim)
+	e.size, e.memory = newStride(maxClaim), newMemory()
 	e.settle = newSettler(e)
 	e.wake = newWake()
 	o.Metrics.Workers.Set(float64(o.Workers))

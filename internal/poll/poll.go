@@ -28,6 +28,9 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		}
 		idle.look()
 		e.returnQueued()
+		if in := e.memory.turn(e.o.Clock.Now()); in > 0 {
+			e.wake.by(e.o.Clock.Now() + in)
+		}
 		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows), e.room)
 		if len(asks) == 0 || !e.keeper.Fit() {
 			idle.rest(stopped, calls)
@@ -46,7 +49,8 @@ func (e *Engine) loop(stopped, calls context.Context) {
 // claim takes what was asked for and starts what can start.
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
-	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region}
+	cut := false
+	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region, Bytes: claimBytes, Cut: &cut}
 	asked, extra := 0, e.extra
 	for _, a := range asks {
 		w := a.lane.want(a.source, a.n)
@@ -80,9 +84,9 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 		counts[from{tasks[i].Type, tasks[i].Phase()}]++
 	}
 	for _, a := range asks {
-		e.slots.dry(a.source, counts[from{a.source.name, a.source.phase}] < a.n)
+		e.slots.dry(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
 	}
-	return len(tasks), len(tasks) == asked
+	return len(tasks), cut || len(tasks) == asked
 }
 
 // readBack asks what the unread claim took. It is false, after a pause, where the store did not say.
@@ -124,8 +128,18 @@ func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration
 		attempts[i] = &attempt{lease: l, lane: e.slots.byName[tasks[i].Type], got: now}
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
+	bytes := 0
+	for i := range tasks {
+		bytes += documents(&tasks[i])
+	}
+	e.memory.claimed(bytes, now)
 	e.slots.push(attempts)
 	e.start()
+}
+
+// documents is how long what a row carries is, in bytes.
+func documents(t *task.Task) int {
+	return len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint)
 }
 
 // returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.

@@ -15,7 +15,8 @@ import (
 type Store interface {
 	// Claim takes at most Want.N due rows for each want, in the order of priority (higher first), due time and id,
 	// for the session, and returns them in that order, want by want. When it returns, the claim is committed. Rows
-	// that another claim has locked are passed over. After an error it is unknown what was taken: Claimed tells.
+	// that another claim has locked are passed over. After an error it is unknown what was taken: Claimed tells. A row that
+	// no agent can run is claimed without its documents, and says why (Unfit).
 	Claim(ctx context.Context, c Claim) ([]task.Task, error)
 	// Claimed reads back what the claim of that number took and the session still holds.
 	Claimed(ctx context.Context, s task.Session, number int64) ([]task.Task, error)
@@ -66,6 +67,11 @@ type Claim struct {
 	Number  int64  // rises with each claim of the session
 	Region  string // rows of this region are claimed, and rows of none; "": rows of none only
 	Wants   []Want // a (Type, Phase) stands in it once
+	// Bytes bounds what one claim hands out: no further row once those before come to so many bytes, of documents as far as
+	// the store can tell their length without reading them. Of runs and of rollbacks each. 0: no bound.
+	Bytes int64
+	// Cut, unless it is nil, is set where Bytes kept rows from being taken: wants that came back short may have more.
+	Cut *bool
 }
 
 // Want is how many rows of one row type and phase are wanted, and how they are to be held.

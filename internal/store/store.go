@@ -40,6 +40,11 @@ type Migrator interface {
 	Down(ctx context.Context) (Migration, error)
 	// Status lists all steps that the binary knows.
 	Status(ctx context.Context) ([]Migration, error)
+	// MaxPayload is the store's bound on payloads, in bytes; 0 where the schema has none yet.
+	MaxPayload(ctx context.Context) (int64, error)
+	// SetMaxPayload changes that, for rows inserted from then on. It looks at no row, and gives up after some seconds where
+	// others keep the table.
+	SetMaxPayload(ctx context.Context, bytes int64) error
 	// SQL is the text of the steps after version from, as one script for people who migrate by hand; it records the
 	// versions that it brings.
 	SQL(from int) (string, error)

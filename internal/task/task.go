@@ -65,6 +65,10 @@ type Task struct {
 	RollbackPayload json.RawMessage
 	Cause           Verdict
 
+	// Unfit says why no agent can run a claimed row, as one whose payload is too large; "" for nearly all. Its payload, its
+	// result and the like are left out then.
+	Unfit string
+
 	Policy    PolicyHash // the policy this attempt started with
 	CreatedAt time.Time
 	RunAt     time.Time // when it was due

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -30,6 +32,10 @@ const (
 // if a row of a batch comes by. What was committed since this statement began only may_start can see: it is asked once for
 // each batch, when its rows are locked, and counts them.
 //
+// Nor does it take more than so many bytes ($11), of runs and of rollbacks each: in the order of the wants, rows are taken
+// until those before come to that. The windows have no order of their own, so they go by that of the loops. What is too
+// large for any agent (heavy) is taken without its documents, to be rejected.
+//
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
 WITH want AS MATERIALIZED (
@@ -37,14 +43,23 @@ WITH want AS MATERIALIZED (
         nullif(deadline, 0) * interval '1 microsecond' AS time_left
     FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
-), picked AS MATERIALIZED (
-    SELECT found.id, found.batch_id FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
+), due AS MATERIALIZED (
+    SELECT found.id, found.batch_id, found.bytes, sum(found.bytes) OVER (ROWS UNBOUNDED PRECEDING) - found.bytes AS before
+    FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.bytes
+        FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
-    SELECT found.id, NULL FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
+    SELECT found.id, NULL, found.bytes, sum(found.bytes) OVER (ROWS UNBOUNDED PRECEDING) - found.bytes
+    FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.bytes
+        FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
     ) AS found WHERE w.rollback
+), picked AS MATERIALIZED (
+    SELECT d.id, d.batch_id, d.bytes FROM due AS d WHERE d.before < $11::float8
+), heavy AS MATERIALIZED (
+    SELECT t.id, h.unfit FROM {schema}.task AS t CROSS JOIN LATERAL ({heaviest}) AS h
+    WHERE t.id = ANY (ARRAY(SELECT p.id FROM picked AS p WHERE p.bytes > ` + heaviest + `))
 ), barred AS MATERIALIZED (
     SELECT each.batch_id FROM (
         SELECT p.batch_id, count(*) AS n FROM picked AS p WHERE p.batch_id IS NOT NULL GROUP BY p.batch_id
@@ -53,18 +68,20 @@ WITH want AS MATERIALIZED (
 )
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
-    session = $1, claim = $2, fence = t.fence + 1, attempt = t.attempt + 1, policy = w.policy,
+    session = $1, claim = $2, fence = ` + nextFence + `, attempt = greatest(least(t.attempt, 1000000), 0) + 1, policy = w.policy,
     claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
 WHERE t.id = ANY (ARRAY(
       SELECT p.id FROM picked AS p
       WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
   AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
-RETURNING ` + rowColumns
+RETURNING {columns},
+    CASE WHEN {heavy} THEN (SELECT h.unfit FROM heavy AS h WHERE h.id = t.id) END,
+    nullif(EXISTS (SELECT FROM due AS d WHERE d.before >= $11::float8), false)`
 
 // One region: the range itself.
 const rangeText = `
-            SELECT t.id, t.run_at, t.batch_id FROM {schema}.task AS t
+            SELECT t.id, t.run_at, t.batch_id, {bytes} AS bytes FROM {schema}.task AS t
             WHERE t.state {states} AND t.type = w.type AND coalesce(t.region, '') = {region} AND t.priority = p.priority
               AND t.run_at <= now()
               AND (t.run_at, t.id) > (coalesce(($8::timestamptz[])[{place}], '-infinity'),
@@ -73,10 +90,10 @@ const rangeText = `
             FOR UPDATE OF t SKIP LOCKED
         `
 
-// Several regions ($11): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
+// Several regions ($12): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
 // for the length of the statement: other claims pass over them meanwhile.
 const mergeText = `
-            SELECT each.id, each.batch_id FROM unnest($11::text[]) WITH ORDINALITY AS g (region, place)
+            SELECT each.id, each.batch_id, each.bytes FROM unnest($12::text[]) WITH ORDINALITY AS g (region, place)
             CROSS JOIN LATERAL ({range}) AS each
             ORDER BY each.run_at, each.id LIMIT w.n
         `
@@ -99,10 +116,12 @@ func claimSQL(merge bool) string {
 		one = strings.Replace(mergeText, "{range}", rangeText, 1)
 		region, place = "g.region", "((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority"
 	}
-	one = strings.NewReplacer("{region}", region, "{place}", place).Replace(one)
+	one = strings.NewReplacer("{region}", region, "{place}", place, "{bytes}", rowBytes()).Replace(one)
+	const heavy = "t.id = ANY (ARRAY(SELECT h.id FROM heavy AS h))"
 	return strings.NewReplacer(
 		"{due}", strings.Replace(one, "{states}", startable, 1),
 		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),
+		"{columns}", documentsUnless(heavy), "{heavy}", heavy, "{heaviest}", heaviestSQL(),
 	).Replace(claimText)
 }
 
@@ -115,35 +134,39 @@ func regions(region string) []string {
 }
 
 // Claim takes due rows. Behind a floor rows may have appeared since it was set: a want that comes back short is asked
-// for once more without one, so a short answer always means that there is no more.
+// for once more without one, so a short answer always means that there is no more; unless its bytes are bounded, and cut it.
 func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	c.Wants = slices.DeleteFunc(slices.Clone(c.Wants), func(w poll.Want) bool { return w.N <= 0 })
 	if len(c.Wants) == 0 {
 		return nil, ctx.Err()
 	}
 	var all []task.Task
+	var isCut bool
 	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		look := s.floors.look(c)
-		rows, err := s.claim(ctx, conn, c, look)
+		rows, cut, err := s.claim(ctx, conn, c, look)
 		if err != nil {
 			return err
 		}
-		all = rows
+		all, isCut = rows, cut
 		again := c
-		again.Wants = s.floors.note(look, rows)
+		again.Wants = s.floors.note(look, rows, cut)
 		if len(again.Wants) == 0 {
 			return nil
 		}
 		look = s.floors.look(again)
-		if rows, err = s.claim(ctx, conn, again, look); err != nil {
+		if rows, cut, err = s.claim(ctx, conn, again, look); err != nil {
 			return err
 		}
-		s.floors.note(look, rows)
-		all = append(all, rows...)
+		s.floors.note(look, rows, cut)
+		all, isCut = append(all, rows...), isCut || cut
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.Cut != nil {
+		*c.Cut = isCut
 	}
 	if slices.ContainsFunc(all, func(t task.Task) bool { return t.Batch != 0 }) {
 		s.batched.note(time.Now(), batchesLast)
@@ -153,20 +176,21 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 }
 
 // claim runs the statement to its end, commit included.
-func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) ([]task.Task, error) {
+func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) (tasks []task.Task, cut bool, err error) {
 	text := s.sql.claim
 	if c.Region != "" {
 		text = s.sql.claimRegion
 	}
 	rows, err := conn.Query(ctx, text, claimArgs(c, l)...)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	room := 0
 	for _, w := range c.Wants {
 		room += w.N
 	}
-	return scanTasks(rows, min(room, 4096))
+	tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow) { cut = r.bool() || cut })
+	return tasks, cut, err
 }
 
 func claimArgs(c poll.Claim, l *look) []any {
@@ -177,7 +201,10 @@ func claimArgs(c poll.Claim, l *look) []any {
 		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30))
 		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
 	}
-	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline}
+	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline, math.Inf(1)}
+	if c.Bytes > 0 {
+		args[len(args)-1] = float64(c.Bytes)
+	}
 	if c.Region != "" {
 		args = append(args, regions(c.Region))
 	}
@@ -197,9 +224,14 @@ func inOrder(rows []task.Task, wants []poll.Want) {
 	})
 }
 
-const claimedSQL = `SELECT ` + rowColumns + ` FROM {schema}.task AS t
+const claimedText = `SELECT {columns}, heavy.unfit
+FROM {schema}.task AS t LEFT JOIN LATERAL ({heaviest}) AS heavy ON true
 WHERE t.session = $1 AND t.claim = $2 AND t.state IN ('running', 'rollback_running')
 ORDER BY t.priority DESC, t.run_at, t.id`
+
+func claimedSQL() string {
+	return strings.NewReplacer("{columns}", documentsUnless("heavy.unfit IS NOT NULL"), "{heaviest}", heaviestSQL()).Replace(claimedText)
+}
 
 // Claimed reads back what a claim took and the session still holds.
 func (s *Store) Claimed(ctx context.Context, session task.Session, number int64) (tasks []task.Task, err error) {
@@ -208,19 +240,26 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 		if err != nil {
 			return err
 		}
-		tasks, err = scanTasks(rows, 0)
+		tasks, err = scanClaimed(rows, 0, func(*taskRow) {})
 		return err
 	})
 	return tasks, err
 }
 
-// scanTasks reads rows of rowColumns to the end and closes them: with no error, the statement is committed.
-func scanTasks(rows pgx.Rows, room int) ([]task.Task, error) {
+// scanClaimed reads rows of rowColumns, and why each is unfit, to the end and closes them: with no error, the statement is
+// committed. rest reads what else a row has.
+func scanClaimed(rows pgx.Rows, room int, rest func(*taskRow)) ([]task.Task, error) {
 	defer rows.Close()
 	tasks := make([]task.Task, 0, room)
 	var r taskRow
 	for rows.Next() && r.err == nil {
-		tasks = append(tasks, r.next(rows))
+		t := r.next(rows)
+		t.Unfit = r.text("")
+		if t.Fence > store.MaxFence {
+			t.Unfit = store.UnfitFence()
+		}
+		rest(&r)
+		tasks = append(tasks, t)
 	}
 	rows.Close()
 	if fault.Off(fault.ReadToEnd) && len(tasks) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -76,7 +77,7 @@ func inputError(err error) error {
 	case !errors.As(err, &e):
 		return err
 	case e.Code == codeCheck && e.ConstraintName != "":
-		return &ops.InputError{Text: e.ConstraintName}
+		return &ops.InputError{Text: store.TooLarge(e.ConstraintName)}
 	case e.Code == codeNotNull:
 		return &ops.InputError{Text: e.ColumnName + " must be given"}
 	case e.Code == codeRefused:

@@ -102,8 +102,9 @@ func (f *floors) look(c poll.Claim) *look {
 }
 
 // note takes what a look found: it raises the floors of lanes that came back full, drops those that came back short,
-// and returns what is still wanted of lanes that were short above a floor.
-func (f *floors) note(l *look, rows []task.Task) (again []poll.Want) {
+// and returns what is still wanted of lanes that were short above a floor. Where a claim was cut, what came back short says
+// nothing.
+func (f *floors) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	took := f.now().Sub(l.started)
@@ -115,7 +116,7 @@ func (f *floors) note(l *look, rows []task.Task) (again []poll.Want) {
 				n++
 			}
 		}
-		if n < w.N {
+		if n < w.N && !cut {
 			delete(f.lanes, of)
 			if !l.zero[i] {
 				w.N -= n

@@ -36,7 +36,7 @@ func TestFloors(t *testing.T) {
 	full := func(took time.Duration, n int) *look {
 		l := f.look(claim(n))
 		now = now.Add(took)
-		again := f.note(l, rows(n))
+		again := f.note(l, rows(n), false)
 		require.NotContains(t, again, l.claim.Wants[1])
 		return l
 	}
@@ -66,19 +66,19 @@ func TestFloors(t *testing.T) {
 	// Short above a floor: what is missing is asked for once more, from zero.
 	l = f.look(claim(60))
 	require.NotEmpty(t, l.at)
-	again := f.note(l, rows(13))
+	again := f.note(l, rows(13), false)
 	require.Equal(t, []poll.Want{{Type: "a", Phase: task.Run, N: 47}}, again)
 	require.Empty(t, f.look(claim(60)).at)
 	// Short from zero: there is no more.
 	l = f.look(claim(60))
-	require.Empty(t, f.note(l, rows(13)))
+	require.Empty(t, f.note(l, rows(13), false))
 	require.Empty(t, full(0, 60).at)
 
 	// A claim under way while another finds the lane short leaves no floor behind.
 	require.Empty(t, full(0, 60).at)
 	above := f.look(claim(60))
 	require.NotEmpty(t, above.at)
-	f.note(f.look(claim(60)), nil)
-	f.note(above, rows(60))
+	f.note(f.look(claim(60)), nil, false)
+	f.note(above, rows(60), false)
 	require.Empty(t, f.look(claim(60)).at)
 }

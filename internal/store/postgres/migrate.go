@@ -110,7 +110,10 @@ func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 			st.Applied = &now
 			applied = append(applied, st.Migration)
 		}
-		return nil
+		if len(applied) == 0 {
+			return nil
+		}
+		return m.keepMaxPayload(ctx, tx)
 	})
 	if err != nil {
 		return nil, err

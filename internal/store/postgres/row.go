@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -34,7 +35,7 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 	t := task.Task{
 		ID: task.ID(r.int(0)), Type: r.name(), State: task.State(r.text(string(task.StateRunning))),
 		Fence: task.Fence(r.int(0)), Attempt: int(r.int(1)), MaxAttempts: int(r.int(0)),
-		Deferrals: int(r.int(0)), Touched: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
+		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), Touched: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
 		Key: r.text(""), Region: r.text(""), Priority: int(r.int(0)), Traceparent: r.text(""), CreatedBy: r.text(""),
 	}
 	if outcome, why := r.text(""), r.text(""); outcome != "" {

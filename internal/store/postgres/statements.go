@@ -55,11 +55,11 @@ func unfenced(text string) string {
 func allStatements(sc schema) statements {
 	return statements{
 		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
-		claimed: sc.fill(claimedSQL), nextDue: sc.fill(nextDueSQL()),
+		claimed: sc.fill(claimedSQL()), nextDue: sc.fill(nextDueSQL()),
 		settle: sc.fill(settleSQL), done: sc.fill(doneSQL(donePlain, "")),
 		doneCounted: sc.fill(doneSQL("", doneCounted)), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
 		renew: sc.fill(renewSQL("")), renewMore: sc.fill(renewSQL(renewMore)), renewTold: sc.fill(renewToldSQL),
-		sweep: sc.fill(judging(sweepSQL, "t.fence + 1")), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
+		sweep: sc.fill(judging(sweepSQL, nextFence)), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
 		secret: sc.fill(storeKeySQL), ping: sc.fill(pingSQL), complete: sc.fill(completeSQL),
 		completed: sc.fill(completedSQL), cancel: sc.fill(cancelSQL),
 		retry: sc.fill(retrySQL), rollback: sc.fill(rollbackSQL), sealBatch: sc.fill(sealBatchSQL),

@@ -188,6 +188,7 @@ const (
 	codeNoTable   = "42P01" // undefined_table
 	codeNoSchema  = "3F000" // invalid_schema_name
 	codeNotNull   = "23502" // not_null_violation
+	codeNoFunc    = "42883" // undefined_function
 	codeNoData    = "P0002" // no_data_found: raised by cancel
 	codeUnique    = "23505" // unique_violation
 	codeDeadlock  = "40P01" // deadlock_detected

@@ -38,19 +38,21 @@ WITH present AS MATERIALIZED (
 )
 ` + judgeText
 
-// judgeText gives the rows of a CTE, dead, to the session $1 for as long as $2 says. The judge's hold depends on its
+// judgeText gives the rows of a CTE, dead, to the session $1 for as long as $2 says. A judge needs none of their documents. The judge's hold depends on its
 // presence as any other does.
 const judgeText = `UPDATE {schema}.task AS t SET
     fence = {fence}, session = $1, claim = 0, lease_until = now() + $2::bigint * interval '1 microsecond',
     detached = NULL, ping_due = NULL
 WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
-RETURNING ` + rowColumns + `,
+RETURNING {columns},
     t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
     t.cancel_asked IS NOT NULL AND t.state = 'running',
     coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)`
 
 // judging fills in which fence the judge gets.
-func judging(text, fence string) string { return strings.Replace(text, "{fence}", fence, 1) }
+func judging(text, fence string) string {
+	return strings.NewReplacer("{fence}", fence, "{columns}", documentsUnless("true")).Replace(text)
+}
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(

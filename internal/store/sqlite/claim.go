@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -47,19 +48,37 @@ func level(p task.Phase, regions int, what, condition string) string {
 	return branch("''")
 }
 
+// The lengths of a row's documents, in bytes: octet_length reads them from the row's header. What an UPDATE changes of a row
+// it reads and writes whole, so one that no agent takes must not be claimed.
+const (
+	rowBytes = `octet_length(payload) + ifnull(octet_length(rollback_payload), 0) + ifnull(octet_length(result), 0)
+		+ ifnull(octet_length(checkpoint), 0)`
+	largest = `max(octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
+		ifnull(octet_length(checkpoint), 0))`
+	tooLarge = largest + " > 67108864" // store.MaxMaxPayload
+)
+
 // takeQuery claims due rows of one type and priority. The rows are chosen before the first of them changes, and never
-// more than the limit. skip: those of batches that are being stopped are passed over.
+// more than the limit, nor any once those before come to so many bytes (?11). skip: those of batches that are being stopped
+// are passed over.
 func takeQuery(p task.Phase, regions int, skip bool) string {
-	chosen := level(p, regions, "id, run_at", " AND run_at <= ?4")
+	const fit = " AND run_at <= ?4 AND NOT (" + tooLarge + ")"
+	chosen := level(p, regions, "id, run_at, "+rowBytes+" AS bytes", fit)
 	if skip {
-		chosen = startable(level(p, regions, "id, run_at, batch_id", " AND run_at <= ?4"), "id, run_at")
+		chosen = startable(level(p, regions, "id, run_at, batch_id, "+rowBytes+" AS bytes", fit), "id, run_at, bytes")
 	}
 	return `UPDATE task SET state = '` + string(claimedState(p)) + `', session = ?6, claim = ?7,
-		fence = fence + 1, attempt = attempt + 1, policy = ?8, claimed_at = ?4, lease_until = ?9,
+		fence = ` + nextFence + `, attempt = max(min(attempt, 1000000), 0) + 1, policy = ?8, claimed_at = ?4, lease_until = ?9,
 		deadline = CASE WHEN deadline IS NULL AND ?10 <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, ?10) ELSE deadline END
-	WHERE id IN (SELECT id FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5))
+	WHERE id IN (SELECT id FROM (
+		SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5)
+	) WHERE before < ?11)
 	RETURNING ` + unclaimed
 }
+
+// nextFence is the fence of a hold that begins. It rises, and no row that an application has made up keeps others from being
+// claimed: the number is store.MaxFence.
+const nextFence = "max(min(fence, 4611686018426339328), 0) + 1"
 
 func claimedState(p task.Phase) task.State {
 	if p == task.Rollback {
@@ -137,10 +156,18 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err
 		if err := t.row([]any{&stopping}, stoppingQuery); err != nil {
 			return err
 		}
+		room := map[task.Phase]int64{task.Run: cmp.Or(c.Bytes, math.MaxInt64), task.Rollback: cmp.Or(c.Bytes, math.MaxInt64)}
 		for _, w := range c.Wants {
-			if tasks, err = t.claimWant(tasks, c, w, stopping && w.Phase == task.Run); err != nil {
+			before := len(tasks)
+			if tasks, err = t.claimWant(tasks, c, w, room[w.Phase], stopping && w.Phase == task.Run); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
+			for i := range tasks[before:] {
+				room[w.Phase] -= bytesOf(&tasks[before+i])
+			}
+		}
+		if c.Cut != nil {
+			*c.Cut = room[task.Run] <= 0 || room[task.Rollback] <= 0
 		}
 		return nil
 	})
@@ -150,11 +177,17 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err
 	return tasks, nil
 }
 
-// claimWant appends the rows of one want, priority by priority. skip: rows of batches that are being stopped wait.
-func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, skip bool) ([]task.Task, error) {
+// bytesOf is rowBytes of a row that was read.
+func bytesOf(t *task.Task) int64 {
+	return int64(len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint))
+}
+
+// claimWant appends the rows of one want, priority by priority, until they come to room bytes. skip: rows of batches that
+// are being stopped wait.
+func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, room int64, skip bool) ([]task.Task, error) {
 	h := newHeads(w, c.Region)
 	now, left := stamp(t.now), w.N
-	for left > 0 {
+	for left > 0 && room > 0 {
 		priority, runAt, ok, err := h.next(t.row)
 		if err != nil || !ok {
 			return tasks, err
@@ -169,9 +202,17 @@ func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, skip bool) 
 		}
 		err = t.query(scanClaimed(&level, known), takeQuery(w.Phase, len(h.regions), skip),
 			w.Type, c.Region, priority, now, left, int64(c.Session), c.Number, int64(w.Policy),
-			stamp(known.LeaseEnd), modifier(w.Deadline))
+			stamp(known.LeaseEnd), modifier(w.Deadline), room)
 		if err != nil {
 			return tasks, err
+		}
+		for i := range level {
+			room -= bytesOf(&level[i])
+		}
+		if len(level) < left && room > 0 {
+			if err := t.rejectTooLarge(w.Phase, len(h.regions), w.Type, c.Region, priority, now); err != nil {
+				return tasks, err
+			}
 		}
 		slices.SortFunc(level, func(a, b task.Task) int { // RETURNING promises no order
 			return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
@@ -228,8 +269,11 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 			return nil
 		}
 		at, err := parseTime(first)
+		if err != nil { // as an application may write it: who polls finds what is due behind it
+			return nil //nolint:nilerr // it is the row's, and is nobody else's
+		}
 		in, ok = max(at.Sub(s.now()), 0), true
-		return err
+		return nil
 	})
 	return in, ok, err
 }

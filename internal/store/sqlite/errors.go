@@ -89,5 +89,5 @@ func refused(err error) *ops.InputError {
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 		text = text[:i] // SQLite's result code
 	}
-	return &ops.InputError{Text: text}
+	return &ops.InputError{Text: store.TooLarge(text)}
 }

@@ -53,7 +53,7 @@ func text(file string) string {
 	if err != nil {
 		panic("each migration has an up and a down: " + err.Error())
 	}
-	return string(b)
+	return strings.ReplaceAll(string(b), "{bounds}", bounds(store.DefaultMaxPayload))
 }
 
 // version is that of this binary.
@@ -87,7 +87,10 @@ func (m migrator) Up(ctx context.Context) (applied []store.Migration, err error)
 			}
 			applied = append(applied, store.Migration{Version: st.version, Name: st.name, Applied: pointer(t.now)})
 		}
-		return nil
+		if len(applied) == 0 {
+			return nil
+		}
+		return t.keepMaxPayload()
 	})
 	if err != nil {
 		return nil, err

@@ -37,9 +37,10 @@ func TestPlans(t *testing.T) {
 		}{
 			"head":         {headQuery(task.Run), []string{"USING COVERING INDEX task_due" + below}},
 			"head undo":    {headQuery(task.Rollback), []string{"USING COVERING INDEX task_undo" + below}},
-			"take":         {takeQuery(task.Run, 1, false), []string{byID, "COVERING INDEX task_due" + within}},
+			"take":         {takeQuery(task.Run, 1, false), []string{byID, "INDEX task_due" + within}},
 			"take regions": {takeQuery(task.Run, 2, false), []string{byID, merge, "INDEX task_due" + within}},
 			"take others":  {takeQuery(task.Run, 2, true), []string{byID, merge, "INDEX task_due" + within, "INDEX batch_stopping"}},
+			"too large":    {tooLargeQuery(task.Run, 2), []string{"INDEX task_due" + within}},
 			"soonest":      {soonestQuery(2), []string{"INDEX task_due (type=? AND <expr>=? AND priority=?)", "INDEX batch_stopping"}},
 			"stopping":     {stoppingQuery, []string{"INDEX batch_stopping", "COVERING INDEX task_batch (batch_id=? AND state=?)"}},
 			"open batch":   {openBatchQuery, []string{"INDEX batch_open"}},

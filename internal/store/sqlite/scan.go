@@ -4,7 +4,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"unsafe"
 
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -12,12 +15,17 @@ import (
 // not read.
 const (
 	unclaimed = `id, fence, attempt, max_attempts, deferrals, touched, payload, result, labels, key, region, traceparent,
-	created_by, outcome, error, created_at, run_at, deadline, checkpoint, ` + rare
-	columns = unclaimed + ", type, state, priority, policy, claimed_at, lease_until, session"
+	created_by, outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload, ` + batched
+	columns = unclaimed + others
 
-	// rare is what few rows have, as one column: what a claim reads costs it more than what it writes.
-	rare = `CASE WHEN batch_id IS NULL AND rollback_payload IS NULL AND cause IS NULL AND round = 0 THEN NULL
-		ELSE json_array(batch_id, rollback_payload, cause, round) END`
+	// withoutDocuments are columns as they are read of a row whose documents are of no use.
+	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, touched, NULL, NULL, NULL, key, region, traceparent,
+	created_by, outcome, error, created_at, run_at, deadline, NULL, NULL, ` + batched + others
+	others = ", type, state, priority, policy, claimed_at, lease_until, session"
+
+	// batched is what few rows have, as one column: what a claim reads costs it more than what it writes.
+	batched = `CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL
+		ELSE json_array(batch_id, cause, round) END`
 )
 
 // record is a row as it is read.
@@ -35,7 +43,7 @@ func (r *record) unclaimed() []any {
 		numberOf[int]{&r.Deferrals}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
 		textOf[string]{&r.Key}, textOf[string]{&r.Region}, textOf[string]{&r.Traceparent}, textOf[string]{&r.CreatedBy},
 		textOf[task.Verdict]{&r.outcome}, textOf[string]{&r.err}, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.Deadline},
-		jsonOf{&r.Checkpoint}, rareOf{&r.Task})
+		jsonOf{&r.Checkpoint}, jsonOf{&r.RollbackPayload}, rareOf{&r.Task})
 }
 
 // fields are where to scan columns to.
@@ -49,6 +57,12 @@ func (r *record) fields() []any {
 func (r *record) complete() task.Task {
 	if r.outcome != "" {
 		r.Previous = &task.Previous{Outcome: r.outcome, Error: r.err}
+	}
+	// An application can write anything. What no row comes to by itself must not be more than can be counted on from.
+	r.Deferrals = min(max(r.Deferrals, 0), store.MaxAttempt)
+	r.MaxAttempts = min(max(r.MaxAttempts, 0), ops.MaxAttempts)
+	if r.Fence > store.MaxFence {
+		r.Unfit = store.UnfitFence()
 	}
 	return r.Task
 }
@@ -132,14 +146,15 @@ func (x jsonOf) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
 	case string:
-		*x.j = json.RawMessage(v)
+		// The driver made the string for us, and nobody changes a task's documents: a copy would double what a large one takes.
+		*x.j = unsafe.Slice(unsafe.StringData(v), len(v)) //nolint:gosec // read only
 	default:
 		return unexpected("JSON", v)
 	}
 	return nil
 }
 
-// rareOf reads the column rare.
+// rareOf reads the column batched.
 type rareOf struct{ t *task.Task }
 
 // Scan reads what few rows have.
@@ -148,12 +163,8 @@ func (x rareOf) Scan(v any) error {
 	case nil:
 		return nil
 	case string:
-		var payload *string
-		if err := json.Unmarshal([]byte(v), &[]any{&x.t.Batch, &payload, &x.t.Cause, &x.t.Round}); err != nil {
+		if err := json.Unmarshal([]byte(v), &[]any{&x.t.Batch, &x.t.Cause, &x.t.Round}); err != nil {
 			return fmt.Errorf("read a row of a batch or a rollback from the store: %w", err)
-		}
-		if payload != nil {
-			x.t.RollbackPayload = json.RawMessage(*payload)
 		}
 		return nil
 	}

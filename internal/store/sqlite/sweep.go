@@ -33,11 +33,11 @@ const deadQuery = `
 	ORDER BY t.id LIMIT ?2`
 
 const judgeQuery = `
-	UPDATE task SET fence = fence + 1, session = ?1, claim = 0, lease_until = ?2, detached = NULL, ping_due = NULL
+	UPDATE task SET fence = ` + nextFence + `, session = ?1, claim = 0, lease_until = ?2, detached = NULL, ping_due = NULL
 	WHERE id IN (SELECT value FROM json_each(?3)) RETURNING ` + judged
 
-// judged are the columns of scanJudged.
-const judged = columns + ", cancel_asked IS NOT NULL AND state = 'running'"
+// judged are the columns of scanJudged. A judge needs no documents.
+const judged = withoutDocuments + ", cancel_asked IS NOT NULL AND state = 'running'"
 
 // Sweep claims dead rows for judgement.
 func (s *Store) Sweep(

@@ -44,7 +44,8 @@ func parseTime(text string) (time.Time, error) {
 	return t, nil
 }
 
-// timeOf reads a time into t. NULL leaves it zero.
+// timeOf reads a time into t. NULL leaves it zero; so does text that is no time, which only an application can have written
+// there: one such row must not keep all others from being read.
 type timeOf struct{ t *time.Time }
 
 // Scan implements sql.Scanner.
@@ -53,9 +54,10 @@ func (x timeOf) Scan(v any) error {
 	case nil:
 		return nil
 	case string:
-		t, err := parseTime(v)
-		*x.t = t
-		return err
+		if t, err := parseTime(v); err == nil {
+			*x.t = t
+		}
+		return nil
 	}
 	return unexpected("a time", v)
 }

@@ -7,11 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 func claimChecks() []Check {
 	return []Check{
+		{"no more bytes than were asked for", claimBytes},
 		{"never more than wanted", claimBounded},
 		{"priority, then due time, then id", claimOrder},
 		{"future rows stay", claimFuture},
@@ -131,4 +133,37 @@ func claimKept(t testing.TB, h Harness) {
 	require.Equal(t, rows[1:2], ids(r.claim(want(kind, 1))))
 	release()
 	require.Equal(t, []task.ID{rows[0], rows[2]}, ids(r.claim(want(kind, 10))))
+}
+
+func claimBytes(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	big := document(300 << 10)
+	var ids []task.ID
+	for range 10 {
+		ids = append(ids, r.Insert(t, ops.Request{Type: kind, Payload: big})...)
+	}
+	claim := func(bytes int64) (got []task.ID, cut bool) {
+		r.claims++
+		rows, err := r.Claim(r.ctx, poll.Claim{
+			Session: r.session, Number: r.claims, Wants: []poll.Want{want(kind, 100)}, Bytes: bytes, Cut: &cut,
+		})
+		require.NoError(t, err)
+		for i := range rows {
+			sameJSON(t, string(big), rows[i].Payload, "claimed")
+			got = append(got, rows[i].ID)
+		}
+		return got, cut
+	}
+	got, cut := claim(1 << 20)
+	require.Equal(t, ids[:4], got, "the fourth is the one that comes to it")
+	require.True(t, cut)
+	got, cut = claim(1)
+	require.Equal(t, ids[4:5], got, "the first always fits")
+	require.True(t, cut)
+	got, cut = claim(100 << 20)
+	require.Equal(t, ids[5:], got)
+	require.False(t, cut)
+	r.Insert(t, ops.Request{Type: kind, Payload: big})
+	got, _ = claim(0)
+	require.Len(t, got, 1, "0 is no bound")
 }

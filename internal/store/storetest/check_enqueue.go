@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -164,15 +167,27 @@ func insertKey(t testing.TB, h Harness) {
 // badRequests are refused, each for one reason.
 func badRequests() map[string]ops.Request {
 	return map[string]ops.Request{
-		"no type":             {},
-		"priority too high":   {Type: kind, Priority: 11},
-		"priority too low":    {Type: kind, Priority: -11},
-		"negative attempts":   {Type: kind, MaxAttempts: -1},
-		"too many attempts":   {Type: kind, MaxAttempts: 1001},
-		"payload not JSON":    {Type: kind, Payload: json.RawMessage(`{"open":`)},
-		"two JSON values":     {Type: kind, Payload: json.RawMessage(`{} {}`)},
-		"labels of over 4 KB": {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
+		"no type":               {},
+		"priority too high":     {Type: kind, Priority: 11},
+		"priority too low":      {Type: kind, Priority: -11},
+		"negative attempts":     {Type: kind, MaxAttempts: -1},
+		"too many attempts":     {Type: kind, MaxAttempts: 1001},
+		"payload not JSON":      {Type: kind, Payload: json.RawMessage(`{"open":`)},
+		"two JSON values":       {Type: kind, Payload: json.RawMessage(`{} {}`)},
+		"payload of over 1 MiB": {Type: kind, Payload: document(1<<20 + 1)},
+		"rollback payload too":  {Type: kind, RollbackPayload: document(1<<20 + 1)},
+		"labels of over 4 KB":   {Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 5<<10)}},
 	}
+}
+
+// document is JSON of so many bytes that no store can make much shorter.
+func document(size int) json.RawMessage {
+	text := make([]byte, 0, size+32)
+	for i := 0; len(text) < size-2; i++ {
+		sum := sha256.Sum256([]byte(strconv.Itoa(i)))
+		text = hex.AppendEncode(text, sum[:])
+	}
+	return json.RawMessage(`"` + string(text[:size-2]) + `"`)
 }
 
 func enqueueBad(t testing.TB, h Harness) {
@@ -230,7 +245,7 @@ func enqueueLimits(t testing.TB, h Harness) {
 
 func enqueuePayloads(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	big := `"` + strings.Repeat("0123456789abcdef", 64<<10) + `"` // 1 MiB
+	big := `"` + strings.Repeat("0123456789abcdef", 60<<10) + `"` // nearly 1 MiB
 	for _, payload := range []string{
 		`{}`, `[]`, `"text"`, `0`, `true`, `{"a":null}`, `[1,[2,[3,{"four":[]}]]]`,
 		`{"name":"Ærøskøbing 東京 🚲","quote":"\"'\\/\b\f\n\r\t","sql":"'; DROP TABLE task; --","html":"<b>&amp;"}`,

@@ -191,7 +191,7 @@ func sweepWrites(t testing.TB, h Harness) {
 	require.Equal(t, row.Attempt, got.Attempt)
 	require.True(t, got.Touched)
 	require.Equal(t, row.Policy, got.Policy)
-	require.JSONEq(t, string(row.Payload), string(got.Payload))
+	require.Nil(t, got.Payload, "a judge needs no documents")
 	require.Equal(t, row.Previous, got.Previous)
 	require.WithinDuration(t, *before.ClaimedAt, got.ClaimedAt, time.Millisecond)
 	require.WithinDuration(t, *before.Deadline, got.Deadline, time.Millisecond)

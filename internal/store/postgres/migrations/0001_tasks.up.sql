@@ -10,7 +10,10 @@ CREATE TABLE {schema}.task (
                  CONSTRAINT "run_at must be within the years 1 to 9999" CHECK (
                      run_at >= '0001-01-02 00:00:00+00' AND run_at < '9999-12-31 00:00:00+00'),
     created_at   timestamptz NOT NULL DEFAULT now(),
-    fence        bigint NOT NULL DEFAULT 0,
+    -- A row's fence is 0 until it is first claimed, and applications cannot set it. So what is checked only where it is 0 is
+    -- checked once, when the row is inserted, and costs claims, renewals and what comes back from the archive nothing.
+    fence        bigint NOT NULL DEFAULT 0
+                 CONSTRAINT "fence must be between 0 and 2^62" CHECK (fence BETWEEN 0 AND 4611686018427387904),
     session      bigint,
     claim        bigint,
     policy       bigint,
@@ -35,12 +38,14 @@ CREATE TABLE {schema}.task (
     key          text
                  CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
                  CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
-    payload      jsonb NOT NULL DEFAULT '{}',
+    payload      jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
+                 CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
+                     CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
     labels       jsonb
                  -- strict: the lax mode would look into lists, and let one of strings pass for a string
-                 CONSTRAINT "labels must be a JSON object of strings" CHECK (jsonb_typeof(labels) = 'object'
+                 CONSTRAINT "labels must be a JSON object of strings" CHECK (fence > 0 OR jsonb_typeof(labels) = 'object'
                      AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))
-                 CONSTRAINT "labels must be 4 KiB at most" CHECK (octet_length(labels::text) <= 4096),
+                 CONSTRAINT "labels must be 4 KiB at most" CHECK (fence > 0 OR octet_length(labels::text) <= 4096),
     traceparent  text
                  CONSTRAINT "traceparent must be 512 bytes at most" CHECK (octet_length(traceparent) <= 512),
     created_by   text
@@ -60,6 +65,13 @@ CREATE TABLE {schema}.task (
     toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 5000,
     toast.autovacuum_vacuum_cost_delay = 0
 );
+
+-- What is set for the whole store.
+CREATE TABLE {schema}.setting (
+    only_one    boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    max_payload bigint NOT NULL DEFAULT 1048576 -- bytes of a payload, and of a rollback payload, when it is inserted
+);
+INSERT INTO {schema}.setting DEFAULT VALUES;
 
 -- A claim walks one (type, region, priority) of these in order.
 CREATE INDEX task_due ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)

@@ -1,3 +1,4 @@
+DROP FUNCTION {schema}.set_max_payload(bigint);
 -- Who may look at tasks and enqueue has to be granted anew.
 DROP FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint, jsonb);
 CREATE FUNCTION {schema}.enqueue(

@@ -3,12 +3,45 @@ ALTER TABLE {schema}.task
     ADD COLUMN batch_id         bigint,
     ADD COLUMN round            integer, -- how many operator's retries so far; NULL: none
     ADD COLUMN cause            text,    -- how the forward life of a row ended that is to be rolled back
-    ADD COLUMN rollback_payload jsonb;
+    ADD COLUMN rollback_payload jsonb
+        CONSTRAINT "rollback_payload must be 1 MiB at most: see --max-payload"
+            CHECK (fence > 0 OR pg_column_size(rollback_payload) <= 1048576);
 ALTER TABLE {schema}.task_archive
     ADD COLUMN batch_id         bigint,
     ADD COLUMN round            integer,
     ADD COLUMN cause            text,
     ADD COLUMN rollback_payload jsonb;
+
+-- Sets the bound on payloads and rollback payloads of rows to come, in bytes. Rows that are there are not looked at: it
+-- takes no longer than the lock does, for which it waits some seconds at most. Only the table's owner may.
+CREATE FUNCTION {schema}.set_max_payload(bytes bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
+$leasehold$
+DECLARE
+    size text := CASE WHEN bytes % 1048576 = 0 THEN bytes / 1048576 || ' MiB' WHEN bytes % 1024 = 0 THEN bytes / 1024 || ' KiB'
+        ELSE bytes || ' bytes' END;
+    names text[] := ARRAY[format('payload must be %s at most: see migrate --max-payload', size),
+        format('rollback_payload must be %s at most: see --max-payload', size)];
+    there text[];
+    change text;
+BEGIN
+    IF bytes IS NULL OR bytes NOT BETWEEN 131072 AND 67108864 THEN
+        RAISE EXCEPTION 'the bound on payloads must be between 128 KiB and 64 MiB' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    UPDATE {schema}.setting SET max_payload = bytes;
+    there := ARRAY(SELECT c.conname::text FROM pg_constraint AS c
+        WHERE c.conrelid = ({schema_literal} || '.task')::regclass AND c.contype = 'c'
+          AND (c.conname LIKE 'payload must be % at most%' OR c.conname LIKE 'rollback\_payload must be % at most%'));
+    IF there @> names AND there <@ names THEN
+        RETURN;
+    END IF;
+    change := (SELECT coalesce(string_agg(format('DROP CONSTRAINT %I, ', n), ''), '') FROM unnest(there) AS n);
+    EXECUTE format('ALTER TABLE %s.task %s ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(payload) <= %s) NOT VALID, '
+        'ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(rollback_payload) <= %s) NOT VALID',
+        {schema_literal}, change, names[1], bytes, names[2], bytes);
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.set_max_payload(bigint) FROM PUBLIC;
 
 -- Rows without a batch are in none of these; and in the first none that run: each claim would have to enter them.
 CREATE INDEX task_batch ON {schema}.task (batch_id, id)
@@ -77,7 +110,9 @@ CREATE TABLE {schema}.batch (
     created_by      text
                     CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
     finish_payload  jsonb NOT NULL DEFAULT '{}'
-                    CONSTRAINT "finish_payload must be a JSON object" CHECK (jsonb_typeof(finish_payload) = 'object'),
+                    CONSTRAINT "finish_payload must be a JSON object" CHECK (jsonb_typeof(finish_payload) = 'object')
+                    -- with what is added to it at the batch's end it is below the least bound on payloads
+                    CONSTRAINT "finish_payload must be 64 KiB at most" CHECK (pg_column_size(finish_payload) <= 65536),
     labels          jsonb
                     CONSTRAINT "labels must be a JSON object of strings" CHECK (jsonb_typeof(labels) = 'object'
                         AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))

@@ -1,6 +1,7 @@
 DROP VIEW enqueue;
 DROP VIEW tasks;
 DROP TABLE sign;
+DROP TABLE setting;
 DROP TABLE policy;
 DROP TABLE agent;
 DROP TABLE attempt;

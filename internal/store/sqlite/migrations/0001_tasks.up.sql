@@ -55,6 +55,13 @@ CREATE TABLE task (
     result       TEXT
 ) STRICT;
 
+-- What is set for the whole store.
+CREATE TABLE setting (
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    max_payload INTEGER NOT NULL -- bytes of a payload, and of a rollback payload, when it is inserted
+) STRICT;
+INSERT INTO setting (id, max_payload) VALUES (1, 1048576);
+
 -- A claim walks one (type, region, priority) of these in order. With the state at the end neither looking for what is
 -- due nor counting reads the rows themselves.
 CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)

@@ -12,6 +12,8 @@ DROP VIEW batches;
 DROP VIEW enqueue;
 DROP VIEW tasks;
 DROP TRIGGER task_joins_batch;
+DROP TRIGGER task_bounds;
+DROP TRIGGER task_bounds_kept;
 DROP TRIGGER task_id;
 DROP TABLE audit;
 DROP TABLE operation;

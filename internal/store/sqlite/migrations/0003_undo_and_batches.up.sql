@@ -33,7 +33,9 @@ CREATE TABLE batch (
                    CONSTRAINT "finish_type must be 255 bytes at most" CHECK (length(CAST(finish_type AS BLOB)) <= 255),
     finish_payload TEXT NOT NULL DEFAULT '{}'
                    CONSTRAINT "finish_payload must be a JSON object" CHECK (
-                       CASE WHEN json_valid(finish_payload) THEN json_type(finish_payload) = 'object' ELSE 0 END),
+                       CASE WHEN json_valid(finish_payload) THEN json_type(finish_payload) = 'object' ELSE 0 END)
+                   -- with what is added to it at the batch's end it is below the least bound on payloads
+                   CONSTRAINT "finish_payload must be 64 KiB at most" CHECK (length(CAST(finish_payload AS BLOB)) <= 65536),
     labels         TEXT
                    CONSTRAINT "labels must be a JSON object of strings" CHECK (
                        CASE WHEN json_valid(labels) THEN json_type(labels) = 'object' ELSE labels IS NULL END)
@@ -121,6 +123,10 @@ BEGIN
     SELECT RAISE(ABORT, 'id belongs to a finished task: leave it out, the table gives one');
 END;
 
+-- A row is within the store's bounds when it is inserted. A trigger, since a CHECK cannot be changed: whoever changes
+-- max_payload makes it anew. Rows with a fence come back from the archive, and stay possible. The id is read first, so that
+-- of most rows sqlite_sequence is not.
+{bounds}
 -- A row joins its batch, if that takes any more. All that becomes of it later is counted by whoever does it, many rows at
 -- once: a trigger on what finishes would cost rows without a batch as well.
 CREATE TRIGGER task_joins_batch AFTER INSERT ON task WHEN NEW.batch_id IS NOT NULL AND NEW.fence = 0

@@ -16,15 +16,24 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	}
 	defer s.mu.Unlock()
 	var out []task.Task
+	cut, bytes := false, map[task.Phase]int64{}
 	for _, w := range c.Wants {
 		rows := s.rows(func(r *Row) bool {
 			return s.wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
 		})
 		inOrder(rows)
 		for _, r := range rows[:min(w.N, len(rows))] {
+			if c.Bytes > 0 && bytes[w.Phase] >= c.Bytes {
+				cut = true
+				break
+			}
+			bytes[w.Phase] += int64(len(r.Payload) + len(r.UndoPayload) + len(r.Result) + len(r.Checkpoint))
 			r.take(c, w, now)
 			out = append(out, r.task())
 		}
+	}
+	if c.Cut != nil {
+		*c.Cut = cut
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -133,6 +134,8 @@ func makeRow(r ops.Request, now time.Time) (*Row, error) {
 		return bad("the payload is not JSON")
 	case row.UndoPayload != nil && !json.Valid(row.UndoPayload):
 		return bad("the rollback payload is not JSON")
+	case len(row.Payload) > store.DefaultMaxPayload || len(row.UndoPayload) > store.DefaultMaxPayload:
+		return bad("a payload is larger than %s", store.Size(store.DefaultMaxPayload))
 	case len(row.Labels) > maxLabels:
 		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)
 	}

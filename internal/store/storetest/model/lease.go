@@ -162,6 +162,7 @@ func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now ti
 	r.LeaseEnd = now.Add(judge)
 	r.Detached, r.PingDue = false, time.Time{}
 	swept.Task = r.task()
+	swept.Payload, swept.Result, swept.Labels, swept.Checkpoint, swept.RollbackPayload = nil, nil, nil, nil, nil
 	swept.CancelAsked = r.cancelAsked()
 	return swept
 }
