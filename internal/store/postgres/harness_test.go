@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store/postgres"
@@ -21,16 +20,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newHarness(t) })
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t) })
 }
 
 func TestAgainstTheModel(t *testing.T) {
 	t.Parallel()
-	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
+	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newPooledHarness(t) })
 }
 
 // harness is a migrated store in a schema of its own, with an application's role beside it.
