@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"os"
 	"slices"
@@ -39,8 +40,7 @@ func main() {
 	number := flag.Int("print", 0, "print the `n` slowest tests of the file, and read nothing")
 	flag.Parse()
 	if err := run(os.Stdin, os.Stdout, *slowest, *number); err != nil {
-		fmt.Fprintln(os.Stderr, "report:", err)
-		os.Exit(1)
+		log.Fatalln("report:", err)
 	}
 }
 
@@ -68,16 +68,31 @@ func run(in io.Reader, out io.Writer, slowest string, number int) error {
 	return f.Close()
 }
 
+// printer prints until that fails.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (p *printer) print(words ...string) {
+	for _, w := range words {
+		if p.err == nil {
+			_, p.err = io.WriteString(p.out, w)
+		}
+	}
+}
+
 // report copies what matters. Of a test that passes nothing does; what a package says outside of its tests does, as a data
 // race or a panic that ends it.
 func report(in io.Reader, out io.Writer) (tests []test, err error) {
+	p := printer{out: out}
 	said := map[string][]string{} // of tests that have not ended, by package and name
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" { // of the go command itself
-			fmt.Fprintln(out, lines.Text())
+			p.print(lines.Text(), "\n")
 			continue
 		}
 		key := e.Package + " " + e.Test
@@ -86,10 +101,10 @@ func report(in io.Reader, out io.Writer) (tests []test, err error) {
 			if e.Test != "" {
 				said[key] = append(said[key], e.Output)
 			} else if e.Output != "PASS\n" {
-				fmt.Fprint(out, e.Output)
+				p.print(e.Output)
 			}
 		case "fail":
-			fmt.Fprint(out, strings.Join(said[key], ""))
+			p.print(strings.Join(said[key], ""))
 			delete(said, key)
 		case "pass", "skip":
 			delete(said, key)
@@ -99,9 +114,9 @@ func report(in io.Reader, out io.Writer) (tests []test, err error) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(said)) { // its package ended before it did
-		fmt.Fprint(out, strings.Join(said[key], ""))
+		p.print(strings.Join(said[key], ""))
 	}
-	return tests, lines.Err()
+	return tests, errors.Join(lines.Err(), p.err)
 }
 
 func printSlowest(out io.Writer, all string, number int) error {
@@ -115,9 +130,10 @@ func printSlowest(out io.Writer, all string, number int) error {
 		tests = append(tests, test{name, took})
 	}
 	slices.SortStableFunc(tests, func(a, b test) int { return cmp.Compare(b.seconds, a.seconds) })
-	fmt.Fprintln(out, "the slowest tests, in seconds:")
+	p := printer{out: out}
+	p.print("the slowest tests, in seconds:\n")
 	for _, t := range tests[:min(number, len(tests))] {
-		fmt.Fprintf(out, "%8.1f  %s\n", t.seconds, t.name)
+		p.print(fmt.Sprintf("%8.1f  %s\n", t.seconds, t.name))
 	}
-	return nil
+	return p.err
 }
