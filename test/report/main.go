@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"os"
 	"slices"
@@ -40,7 +39,8 @@ func main() {
 	number := flag.Int("print", 0, "print the `n` slowest tests of the file, and read nothing")
 	flag.Parse()
 	if err := run(os.Stdin, os.Stdout, *slowest, *number); err != nil {
-		log.Fatalln("report:", err)
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
 	}
 }
 
