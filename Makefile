@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo demo-batch fuzz model test test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo demo-batch fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,13 @@ demo-batch: build ## see a batch take back what it did: 200 services move to ano
 
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all
+
+test-all: ## run everything at full length: all tests with the race detector in SQLite, too, fuzzers, model, sabotage, soak; hours
+	test/all --full
+	$(MAKE) fuzz FUZZTIME=1m
+	$(MAKE) model
+	$(MAKE) test-sabotage
+	$(MAKE) soak DURATION=5m
 
 fuzz: ## run every fuzz target in turn, FUZZTIME=1m each, or those with FUZZ in their names
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' test/fuzz

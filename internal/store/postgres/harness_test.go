@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store/postgres"
@@ -21,17 +20,15 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // TestConforms runs with the grants that are printed for agents, and nothing more; TestAgainstTheModel as the owner.
 func TestConforms(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Harness { return newAgentHarness(t) })
+	storetest.Run(t, func(t *testing.T) storetest.Harness { return newPooledHarness(t, asAgent) })
 }
 
 func TestAgainstTheModel(t *testing.T) {
 	t.Parallel()
-	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
+	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newPooledHarness(t, asOwner) })
 }
 
 // harness is a migrated store in a schema of its own, with an application's role beside it.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,10 +44,7 @@ type harness struct {
 // newHarness makes a migrated store in a directory of its own.
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	h := openHarness(t, filepath.Join(t.TempDir(), "store.db"), nil)
-	_, err := h.Migrator().Up(t.Context())
-	require.NoError(t, err)
-	return h
+	return openHarness(t, newFile(t), nil)
 }
 
 func openHarness(t testing.TB, path string, hook *func(string) error) *harness {

@@ -207,10 +207,19 @@ func (h *harness) secret(t *testing.T) []byte {
 	return key
 }
 
+// migratedHarness is newHarness on a file that is no copy.
+func migratedHarness(t *testing.T) *harness {
+	t.Helper()
+	h := openHarness(t, filepath.Join(t.TempDir(), "store.db"), nil)
+	_, err := h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	return h
+}
+
 func TestEachFileHasASecretOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	require.NotEqual(t, h.secret(t), newHarness(t).secret(t))
+	h := migratedHarness(t)
+	require.NotEqual(t, h.secret(t), migratedHarness(t).secret(t))
 	require.Equal(t, h.secret(t), openHarness(t, h.path, nil).secret(t))
 	require.Error(t, h.exec(t, "INSERT INTO secret (id, key) VALUES (2, x'00')"), "and only one")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -26,21 +27,23 @@ const (
 	tick = 3 * time.Millisecond
 )
 
-// budget is how long RunMachine begins new histories, unless -rapid.checks was given.
-const budget = 8 * time.Second
+// histories is how many RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no fewer.
+const histories = 40
+
+// fullLength is set where tests are to take the time that they can use: then rapid's own number of histories, 100, is tried.
+const fullLength = "LEASEHOLD_TEST_FULL"
 
 // RunMachine makes random histories of calls on a store and on the model, and compares what they answer and all that
 // is to be seen of them after every step. Each history has a store of its own from open, which cleans up with the
-// t.Cleanup it is given. It tries 100 histories or as many as fit into a few seconds; where -rapid.checks is given,
-// just so many.
+// t.Cleanup it is given. It tries as many as histories says; where -rapid.checks is given, just so many.
 func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
-	if checks.Value.String() != checks.DefValue {
+	if checks.Value.String() != checks.DefValue || os.Getenv(fullLength) != "" {
 		runMachine(t, open, 0)
 		return
 	}
-	runMachine(t, open, budget)
+	runMachine(t, open, histories)
 }
 
 // MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not. It
@@ -53,12 +56,12 @@ func MachineFails(t *testing.T, open func(t testing.TB) Harness) string {
 	return expect(t, func(t testing.TB) { runMachine(t, open, 0) })
 }
 
-// runMachine begins histories while the budget lasts; 0: there is none.
-func runMachine(t testing.TB, open func(t testing.TB) Harness, budget time.Duration) {
+// runMachine tries so many histories at most; 0: as many as rapid does.
+func runMachine(t testing.TB, open func(t testing.TB) Harness, most int) {
 	t.Helper()
-	begin, failing := time.Now(), false
+	tried, failing := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
-		if budget > 0 && !failing && time.Since(begin) > budget {
+		if tried++; most > 0 && !failing && tried > most {
 			return
 		}
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails

@@ -89,12 +89,19 @@ func Exec(t testing.TB, script string) {
 // belong to the whole server, so it has a random name; it is dropped when the test is over.
 func Role(t testing.TB, grants func(role string) string) (asRole string) {
 	t.Helper()
+	role, asRole := NewRole(t, grants)
+	t.Cleanup(func() { Exec(t, `DROP OWNED BY `+role+`; DROP ROLE `+role) })
+	return asRole
+}
+
+// NewRole is Role for one that outlives the test: the caller drops it.
+func NewRole(t testing.TB, grants func(role string) string) (role, asRole string) {
+	t.Helper()
 	u, err := url.Parse(URL(t))
 	require.NoError(t, err)
 	role, password := Name("app"), rand.Text()
 	Exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD '`+password+`'`)
-	t.Cleanup(func() { Exec(t, `DROP OWNED BY `+role+`; DROP ROLE `+role) })
 	Exec(t, grants(role))
 	u.User = url.UserPassword(role, password)
-	return u.String()
+	return role, u.String()
 }
