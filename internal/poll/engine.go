@@ -89,7 +89,7 @@ type Engine struct {
 	extra    time.Duration // of the next claim's windows
 	size     *stride       // of claims
 	memory   *memory
-	backoff  backoff       // after failed claims
+	backoff  backoff // after failed claims
 	policies policies
 
 	workers   sync.WaitGroup // attempts
