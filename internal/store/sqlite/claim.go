@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/poll"
@@ -73,8 +74,11 @@ func takeQuery(p task.Phase, regions int, skip bool) string {
 	WHERE id IN (SELECT id FROM (
 		SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (` + chosen + ` ORDER BY 2, 1 LIMIT ?5)
 	) WHERE before < ?11)
-	RETURNING ` + unclaimed
+	RETURNING ` + strings.Replace(unclaimed, " payload,", " iif(octet_length(payload) <= 1048576, payload, NULL),", 1)
 }
+
+// A large payload is read after the claim: RETURNING would keep it three times over until the statement ends.
+const payloadQuery = "SELECT payload FROM task WHERE id = ?"
 
 // nextFence is the fence of a hold that begins. It rises, and no row that an application has made up keeps others from being
 // claimed: the number is store.MaxFence.
@@ -207,6 +211,11 @@ func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, room int64,
 			return tasks, err
 		}
 		for i := range level {
+			if l := &level[i]; l.Payload == nil {
+				if err := t.row([]any{jsonOf{&l.Payload}}, payloadQuery, int64(l.ID)); err != nil {
+					return tasks, err
+				}
+			}
 			room -= bytesOf(&level[i])
 		}
 		if len(level) < left && room > 0 {

@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// A file has no roles, so an application can write anything into it: one bad row costs no other row anything. Each is
+// planted past every CHECK and trigger, before a good one.
+func TestABadRowHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	for name, columns := range map[string][2]string{
+		"the highest fence":        {"fence", "9223372036854775807"},
+		"a negative fence":         {"fence", "-9223372036854775808"},
+		"attempts without end":     {"attempt", "9223372036854775807"},
+		"negative attempts":        {"attempt", "-9223372036854775808"},
+		"deferrals without end":    {"deferrals", "9223372036854775807"},
+		"max_attempts of its own":  {"max_attempts", "-5"},
+		"a priority of its own":    {"priority", "-1000"},
+		"due in the year 0":        {"run_at", "'0000-01-01T00:00:00.000Z'"},
+		"due at no time":           {"run_at", "'1'"},
+		"due at the end of time":   {"run_at", "'9999-99-99T99:99:99.999Z'"},
+		"a deadline that is none":  {"deadline", "'soon'"},
+		"created at no time":       {"created_at", "''"},
+		"a batch that is not":      {"fence, batch_id", "1, 4711"},
+		"an unknown cause":         {"cause, outcome", "char(0), CAST(x'ff' AS TEXT)"},
+		"a payload that is broken": {"payload", "'{\"a\":'"},
+		"no UTF-8":                 {"payload", "CAST(x'22fffe22' AS TEXT)"},
+		"NUL in a key":             {"key", "'a' || char(0) || 'b'"},
+		"a huge id":                {"id", "9223372036854775806"},
+		"a negative id":            {"id", "-9223372036854775808"},
+		"too large":                {"payload", "'\"' || hex(zeroblob(34000000)) || '\"'"},
+		"a large rollback payload": {"rollback_payload", "'\"' || hex(zeroblob(34000000)) || '\"'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			conn, err := h.app.Conn(t.Context())
+			require.NoError(t, err)
+			for _, text := range []string{
+				"PRAGMA ignore_check_constraints = ON", "DROP TRIGGER task_bounds",
+				fmt.Sprintf("INSERT INTO task (type, %s) VALUES ('a', %s)", columns[0], columns[1]),
+			} {
+				_, err := conn.ExecContext(t.Context(), text)
+				require.NoError(t, err)
+			}
+			require.NoError(t, conn.Close())
+			require.NoError(t, h.exec(t, "INSERT INTO task (id, type, payload) VALUES (4242, 'a', '\"good\"')"))
+			session, err := h.Join(t.Context(), lease.Agent{Name: "n", Presence: time.Minute, Workers: 1})
+			require.NoError(t, err)
+			c := poll.Claim{Session: session, Number: 1, Bytes: 1 << 20, Wants: []poll.Want{
+				{Type: "a", Phase: task.Run, N: 10, Window: time.Minute, Deadline: time.Hour},
+			}}
+			_, _, err = h.NextDue(t.Context(), c)
+			require.NoError(t, err)
+			rows, err := h.Claim(t.Context(), c)
+			require.NoError(t, err)
+			good := false
+			var ends []poll.Settlement
+			for _, r := range rows {
+				good = good || r.ID == 4242
+				ends = append(ends, poll.Settlement{
+					ID: r.ID, Fence: r.Fence, RanFence: r.Fence, Phase: task.Run, Attempt: r.Attempt, Started: -1,
+					Outcome: task.Outcome{Verdict: task.Rejected, Error: r.Unfit},
+					Next:    task.Transition{State: task.StateFailed, Attempt: r.Attempt, Deferrals: r.Deferrals},
+				})
+				require.Positive(t, r.Fence)
+			}
+			require.True(t, good, "the good row is claimed")
+			answers, err := h.Settle(t.Context(), session, ends)
+			require.NoError(t, err)
+			for _, a := range answers {
+				require.Equal(t, lease.Applied, a)
+			}
+			listed, err := h.List(t.Context(), ops.Filter{})
+			require.NoError(t, err)
+			require.Len(t, listed, 2)
+			require.NoError(t, h.exec(t, "DELETE FROM sqlite_sequence WHERE name = 'task'"))
+		})
+	}
+}
+
+// What an application inserts by mistake is refused, with the place and the remedy.
+func TestBoundsOfAnInsert(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	insert := func(columns, values string) error {
+		return h.exec(t, fmt.Sprintf("INSERT INTO task (type, %s) VALUES ('a', %s)", columns, values))
+	}
+	for wrong, c := range map[string][2]string{
+		"fence must be between 0 and 2^62":       {"fence", "9223372036854775807"},
+		"id must be left out":                    {"id", "9223372036854775807"},
+		"payload must be 1 MiB at most":          {"payload", "'\"' || hex(zeroblob(600000)) || '\"'"},
+		"rollback_payload must be 1 MiB at most": {"rollback_payload", "'\"' || hex(zeroblob(600000)) || '\"'"},
+	} {
+		require.ErrorContains(t, insert(c[0], c[1]), wrong)
+	}
+	require.ErrorContains(t, h.exec(t, "INSERT INTO batch (finish_type, finish_payload) VALUES ('a', json_object('a', hex(zeroblob(40000))))"),
+		"finish_payload must be 64 KiB at most")
+	require.NoError(t, insert("priority", "0"))
+	require.NoError(t, insert("payload", "'\"' || hex(zeroblob(500000)) || '\"'"))
+	require.NoError(t, h.Migrator().SetMaxPayload(t.Context(), 128<<10))
+	require.ErrorContains(t, insert("payload", "'\"' || hex(zeroblob(500000)) || '\"'"), "payload must be 128 KiB at most")
+	got, err := h.Migrator().MaxPayload(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 128<<10, got)
+	require.ErrorContains(t, h.Migrator().SetMaxPayload(t.Context(), 65<<20), "use 128 KiB to 64 MiB")
+	// The row that is larger than the bound is now can be cancelled and retried.
+	require.NoError(t, h.exec(t, "INSERT INTO cancel (id) SELECT id FROM task"))
+	require.NoError(t, h.exec(t, "INSERT INTO retry (id) SELECT id FROM task_archive"))
+}
