@@ -117,7 +117,7 @@ type Stats struct {
 	OldestDue     map[string]time.Duration
 	Orphans       map[string]int64 // waiting rows of types that no present agent with workers declares
 	AgentsPresent int              // with workers: an observer claims nothing, and does not count
-	Archived      int64 // an estimate on Postgres
+	Archived      int64            // an estimate on Postgres
 	// BatchTasks counts the tasks of batches that have not ended: waiting, running, undoing, succeeded, failed, cancelled,
 	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
 	BatchTasks map[string]int64

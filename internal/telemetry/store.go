@@ -16,8 +16,8 @@ type StoreStats struct {
 	Waiting       []WaitingCount
 	OldestDue     map[string]time.Duration // by type: how long the longest overdue row has been due
 	Orphans       map[string]int64         // waiting rows, by type, of types that no present agent with workers declares
-	AgentsPresent int              // with workers: observers do not count
-	BatchTasks    map[string]int64 // tasks of batches that have not ended, by state
+	AgentsPresent int                      // with workers: observers do not count
+	BatchTasks    map[string]int64         // tasks of batches that have not ended, by state
 }
 
 // WaitingCount counts the waiting rows of one type in one state.

@@ -145,6 +145,9 @@ func (o operatorSQL) RollbackBatch(ctx context.Context, id task.BatchID, by stri
 	return o.call(ctx, `rollback_batch($1, $2, $3)`, int64(id), by, force)
 }
 
+// ComparesJSON: its functions compare jsonb.
+func (*harness) ComparesJSON() bool { return true }
+
 // Audit reads the table.
 func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	t.Helper()

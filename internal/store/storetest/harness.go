@@ -55,6 +55,9 @@ type Harness interface {
 	Produce(t testing.TB) Producer
 	// OperatorSQL gives what an operator's role, with its rights and nothing more, does by the store's SQL.
 	OperatorSQL(t testing.TB) OperatorSQL
+	// ComparesJSON reports whether pings by the store's SQL compare texts and checkpoints, as those by Go do. Where they
+	// cannot, only numbers advance what has to advance.
+	ComparesJSON() bool
 	// Audit reads the table audit, oldest first.
 	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.
@@ -100,6 +103,7 @@ func Checks() []Check {
 		{"wake", wakeChecks()},
 		{"hostile", hostileChecks()},
 		{"ping", pingChecks()},
+		{"marks", markChecks()},
 		{"notes", noteChecks()},
 		{"detach", detachChecks()},
 		{"hold", holdChecks()},

@@ -91,6 +91,9 @@ func (h *OnModel) Produce(testing.TB) Producer { return h.Store.Produce() }
 // OperatorSQL is what the model does itself, with errors in the words of SQL.
 func (h *OnModel) OperatorSQL(testing.TB) OperatorSQL { return onModelSQL{h.Store} }
 
+// ComparesJSON is what the model was told to do.
+func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
+
 // Audit reads what was noted.
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
