@@ -86,6 +86,7 @@ const KillMargin = time.Second
 // presence runs out; nil: never.
 func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, claimed time.Duration, presence func() time.Duration) *Lease {
 	l := &Lease{task: t, policy: p, phase: t.Phase(), clock: clock, claimed: claimed, presence: presence}
+	l.said.marks.Fence = t.Fence
 	l.end = claimed + p.Window(l.phase)
 	if l.phase == task.Run {
 		l.ahead = p.Check

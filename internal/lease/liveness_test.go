@@ -271,6 +271,35 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 	})
 }
 
+// What goes round in circles does not advance, in whatever words it says so.
+func TestWhatGoesRoundInCirclesStalls(t *testing.T) {
+	strict := lively
+	strict.RequireProgress = true
+	for name, reports := range map[string][]lease.Ping{
+		"toggling":  {{Progress: json.RawMessage(`0.4`)}, {Progress: json.RawMessage(`0.5`)}},
+		"falling":   {{Progress: json.RawMessage(`0.9`)}, {Progress: json.RawMessage(`0.8`)}, {Progress: json.RawMessage(`0.7`)}},
+		"counting":  {{Progress: json.RawMessage(`{"done":2,"total":3}`)}, {Progress: json.RawMessage(`{"done":1,"total":3}`)}},
+		"as a text": {{Progress: json.RawMessage(`0.4`)}, {Progress: json.RawMessage(`"0.4"`)}},
+		"reordered": {{Checkpoint: json.RawMessage(`{"a":1,"b":0.4}`)}, {Checkpoint: json.RawMessage(`{"b":0.40,"a":1}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				l := p.grab(t, 1, strict)
+				for _, r := range reports {
+					l.Ping(r)
+				}
+				for n := range 9 {
+					pass(time.Second)
+					require.False(t, l.Ping(reports[n%len(reports)]).Counted)
+				}
+				require.NoError(t, l.Context().Err())
+				pass(time.Second)
+				require.Equal(t, task.Stalled, verdict(l))
+			})
+		})
+	}
+}
+
 func TestALongerWindowIsForOnce(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		rows, _ := p.written(nil)

@@ -111,7 +111,8 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 		p.Keeper = lease.NewKeeper(lease.KeeperOptions{
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 			Agent: lease.Agent{
-				Name: "post", Presence: presence,
+				Workers: 1,
+				Name:    "post", Presence: presence,
 				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
 			Strays: func(_ context.Context, h []lease.Held) { p.strays = append(p.strays, h) },
@@ -239,7 +240,8 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 		k := lease.NewKeeper(lease.KeeperOptions{
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 			Agent: lease.Agent{
-				Name: "long", Presence: presence,
+				Workers: 1,
+				Name:    "long", Presence: presence,
 				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
 		})

@@ -21,6 +21,7 @@ const (
 type said struct {
 	progress, checkpoint json.RawMessage // what it told last
 	ignored              bool            // the last ping did not count
+	marks                task.Marks      // what it has reported; only where its type requires progress
 
 	notes  Notes         // not on their way yet
 	flying Notes         // on their way
@@ -30,8 +31,7 @@ type said struct {
 	until  time.Duration // the window's end that is on its way; 0: none
 }
 
-// Ping takes in a sign of life. Where the policy wants progress, only one whose progress or checkpoint has changed
-// counts.
+// Ping takes in a sign of life. Where the policy requires progress, only one that advances counts (task.Marks).
 func (l *Lease) Ping(p Ping) Pong {
 	l.mu.Lock()
 	now := l.clock.Now()
@@ -63,9 +63,8 @@ func (l *Lease) take(p *Ping, now time.Duration) (pong Pong, by time.Duration) {
 		return Pong{}, 0
 	}
 	pong = Pong{Answer: Applied, Counted: true, Remaining: l.remaining()}
-	changed := l.note(p)
-	_, progress, _ := l.policy.Liveness(l.phase)
-	if progress && !changed {
+	l.note(p)
+	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.said.marks.Advance(p.Progress, p.Checkpoint) {
 		pong.Counted, pong.Reason = false, "progress did not change"
 		if p.Progress == nil && p.Checkpoint == nil {
 			pong.Reason = "it told no progress, which this type requires"
@@ -104,11 +103,10 @@ func (l *Lease) beat(next, now time.Duration) {
 	}
 }
 
-// note keeps what is new and tells whether progress or checkpoint are. l.mu is held.
-func (l *Lease) note(p *Ping) (changed bool) {
+// note keeps what is new, to be written. l.mu is held.
+func (l *Lease) note(p *Ping) {
 	s := &l.said
 	if p.Progress != nil && !bytes.Equal(p.Progress, s.progress) {
-		changed = true
 		s.progress, s.notes.Progress = p.Progress, p.Progress
 	}
 	before := s.checkpoint
@@ -116,13 +114,11 @@ func (l *Lease) note(p *Ping) (changed bool) {
 		before = l.task.Checkpoint
 	}
 	if p.Checkpoint != nil && !bytes.Equal(p.Checkpoint, before) {
-		changed = true
 		s.checkpoint, s.notes.Checkpoint = p.Checkpoint, p.Checkpoint
 	}
 	if p.Message != "" {
 		s.notes.Message = p.Message
 	}
-	return changed
 }
 
 // over is n written over older ones.
@@ -162,6 +158,10 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 			r.Age = 0
 		}
 		r.Exact = s.until < l.end // a longer window was asked for, and is over
+		if _, strict, _ := l.policy.Liveness(l.phase); strict {
+			marks := s.marks
+			r.Marks = &marks
+		}
 	}
 	s.flying = s.notes.over(s.flying)
 	s.notes, s.renew = Notes{}, false
@@ -210,6 +210,9 @@ func (l *Lease) hear(h Held, sent time.Duration) {
 		return
 	}
 	l.mu.Lock()
+	if h.Marks != nil {
+		l.said.marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
+	}
 	_, _, stop := l.policy.Lengths(l.phase)
 	var moved func()
 	if due := sent + h.PingDue; l.isStart && due > l.alarm.due {

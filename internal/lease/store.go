@@ -113,6 +113,8 @@ type Held struct {
 	Pinged  bool
 	PingDue time.Duration
 	Left    time.Duration // until the window ends, by the store's clock
+	// Marks are those of the row (task.MarksOf) where Pinged; nil: it has none.
+	Marks json.RawMessage
 }
 
 // Cancel is a row that a session holds and that is to stop.
@@ -139,6 +141,9 @@ type Renewal struct {
 	// Detach takes the lease off the session: from now on it depends on its window alone, not on presence.
 	Detach bool
 	Notes  // written with it, whatever becomes of the end
+	// Marks are what the task has reported by way of its session, where its type requires progress: the row's are merged
+	// with them, so that pings by other ways have to go beyond. nil: nothing to write.
+	Marks *task.Marks
 }
 
 // Bounds are where the renewal puts the end, from now on when it is written: not before least, not after most.

@@ -12,7 +12,7 @@ type Policy struct {
 	Heartbeat time.Duration `json:"heartbeat,omitempty"` // the longest silence; 0: no pings are due
 	// MaxHeartbeat is the longest window that a ping may ask for.
 	MaxHeartbeat time.Duration `json:"max_heartbeat,omitempty"`
-	// RequireProgress: a ping counts only if its progress or checkpoint differs from the last.
+	// RequireProgress: a ping counts only if it advances (Marks.Advance).
 	RequireProgress bool          `json:"require_progress,omitempty"`
 	Async           bool          `json:"async,omitempty"`    // a 202 detaches the lease
 	Stop            time.Duration `json:"stop"`               // from the start of stopping to the lease's end (StopLength); the check's, where longer

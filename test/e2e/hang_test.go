@@ -35,6 +35,14 @@ var hanging = map[string]string{
 	"command, notify socket": `argv = ["sh", "-c", "echo $$ > pid; exec python3 -c 'import os,socket,time; ` +
 		`s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM); s.sendto(b\"WATCHDOG=1\",os.environ[\"NOTIFY_SOCKET\"]); time.sleep(60)'"]`,
 	"command whose thread pings over a hung loop": `argv = ["sh", "-c", "echo $$ > pid; while :; do echo 0.4 >&3; sleep 0.2; done"]`,
+	"command whose thread toggles":                `argv = ["sh", "-c", "echo $$ > pid; while :; do echo 0.5 >&3; echo 0.4 >&3; sleep 0.2; done"]`,
+	"command whose thread toggles, a number and a text": `argv = ["python3", "-c", "import os,time\nopen('pid','w').write(str(os.getpid()))\n` +
+		`while True:\n for p in (b'{\"progress\": 0.4}\\n', b'{\"progress\": \"0.4\"}\\n'): os.write(3, p); time.sleep(0.1)"]`,
+	"command whose thread toggles, notify socket": `argv = ["python3", "-c", "import os,socket,time\nopen('pid','w').write(str(os.getpid()))\n` +
+		`s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)\nwhile True:\n for p in (b'{\"a\":1,\"b\":2}', b'{\"b\":2,\"a\":1.0}'): ` +
+		`s.sendto(b'WATCHDOG=1\\nX_LEASEHOLD_CHECKPOINT='+p, os.environ['NOTIFY_SOCKET']); time.sleep(0.1)"]`,
+	"webhook whose thread toggles":                "/toggle",
+	"webhook whose thread toggles, stream":        "/toggle/stream",
 	"webhook that never pings":                    "/silent",
 	"webhook, ping URL":                           "/ping",
 	"webhook, stream":                             "/stream",
@@ -120,6 +128,9 @@ func hang(w http.ResponseWriter, r *http.Request) {
 		accepted.Store(time.Now().UnixMicro())
 		w.WriteHeader(http.StatusAccepted)
 		return
+	case "/toggle", "/toggle/stream":
+		toggle(w, r, url)
+		return
 	case "/thread":
 		for ticker := time.NewTicker(200 * time.Millisecond); ; {
 			select {
@@ -134,10 +145,36 @@ func hang(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// toggle reports the same two positions again and again, in different words, until the request ends.
+func toggle(w http.ResponseWriter, r *http.Request, url string) {
+	reports := []string{
+		`{"progress": {"done": 5, "total": 9}, "checkpoint": {"a": 1, "b": [0.4]}}`,
+		`{"progress": {"total": 9, "done": 4}, "checkpoint": {"b": [0.40], "a": 1}}`,
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done():
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "stream") {
+			_, _ = io.WriteString(w, reports[n%2]+"\n")
+			_ = http.NewResponseController(w).Flush()
+		} else {
+			post(url, reports[n%2])
+		}
+	}
+}
+
 // ping pings without a word of progress; whether it is heard is not this test's question.
-func ping(url string) {
+func ping(url string) { post(url, `{"progress": 0.4}`) }
+
+func post(url, body string) {
 	client := http.Client{Timeout: beat}
-	resp, err := client.Post(url, "application/json", strings.NewReader(`{"progress": 0.4}`)) //nolint:noctx // it has a time limit
+	resp, err := client.Post(url, "application/json", strings.NewReader(body)) //nolint:noctx // it has a time limit
 	if err == nil {
 		_ = resp.Body.Close()
 	}

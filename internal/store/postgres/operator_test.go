@@ -158,6 +158,9 @@ func (h *harness) Roles(t testing.TB) (agents, operators string) {
 	return name(cmp.Or(h.asAgent, pgtest.URL(t))), name(h.asOperator)
 }
 
+// ComparesJSON: its functions compare jsonb.
+func (*harness) ComparesJSON() bool { return true }
+
 // Audit reads the table.
 func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	t.Helper()

@@ -34,7 +34,8 @@ WITH seen AS (
     RETURNING xmax = 0 AS fresh
 )
 SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS NOT NULL AND t.state = 'running',
-    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now()
+    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now(),
+    CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
 FROM seen LEFT JOIN {schema}.task AS t
     ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
 
@@ -133,16 +134,18 @@ type heldRow struct {
 	detached, asked  *bool
 	by               *string
 	due, left        *time.Duration
+	marks            []byte
 }
 
 func (h *heldRow) targets() []any {
-	return []any{&h.id, &h.fence, &h.claim, &h.detached, &h.asked, &h.by, &h.due, &h.left}
+	return []any{&h.id, &h.fence, &h.claim, &h.detached, &h.asked, &h.by, &h.due, &h.left, &h.marks}
 }
 
 func (h *heldRow) held() lease.Held {
 	return lease.Held{
 		ID: task.ID(*h.id), Fence: task.Fence(*h.fence), Claim: or(h.claim), Detached: or(h.detached),
 		CancelAsked: or(h.asked), CancelReason: or(h.by), Pinged: h.due != nil, PingDue: or(h.due), Left: or(h.left),
+		Marks: slices.Clone(h.marks),
 	}
 }
 

@@ -29,12 +29,15 @@ UPDATE {schema}.task AS t SET {more}lease_until = least(
 WHERE t.id = ANY (ARRAY(SELECT id FROM held))
 RETURNING t.id`
 
-// What a renewal writes beside lease_until where any of its rows has something to say, or goes on without the session.
+// What a renewal writes beside lease_until where any of its rows has something to say, has to advance, or goes on without the
+// session.
 const renewMore = `
     detached = nullif(coalesce(($6::boolean[])[width_bucket(t.id, $2::bigint[])] OR t.detached, t.detached), false),
     progress = coalesce(nullif(($7::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
     message = coalesce(nullif(($8::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
     checkpoint = coalesce(nullif(($9::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
+    marks = CASE WHEN nullif(($10::text[])[width_bucket(t.id, $2::bigint[])], '') IS NULL THEN t.marks
+        ELSE {schema}.merge_marks(t.marks, t.fence, ($10::text[])[width_bucket(t.id, $2::bigint[])]::jsonb) END,
     `
 
 func renewSQL(more string) string { return strings.Replace(renewText, "{more}", more, 1) }
@@ -139,18 +142,22 @@ func (s *Store) renewOnce(
 	ids, fences, least, most := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	detach, more := make([]bool, n), false
 	var notes noteColumns
+	var marks []string
 	for i := range rows {
 		r := &rows[i]
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
 		from, to := r.Bounds()
 		least[i], most[i], detach[i] = from.Microseconds(), to.Microseconds(), r.Detach
 		notes.set(i, n, &r.Notes)
-		more = more || r.Detach || !r.Notes.Empty()
+		if r.Marks != nil {
+			marks = sparse(marks, i, n, string(r.Marks.JSON()))
+		}
+		more = more || r.Detach || !r.Notes.Empty() || r.Marks != nil
 	}
 	args := []any{int64(session), ids, fences, least, most}
 	if !more {
 		return idSet(conn.Query(ctx, s.sql.renew, args...))
 	}
 	return idSet(conn.Query(ctx, s.sql.renewMore,
-		append(args, detach, notes.progress, notes.message, notes.checkpoint)...))
+		append(args, detach, notes.progress, notes.message, notes.checkpoint, marks)...))
 }

@@ -133,6 +133,9 @@ func (o operatorSQL) do(ctx context.Context, view, columns string, id int64, val
 
 func (*harness) Roles(testing.TB) (agents, operators string) { return "", "" }
 
+// ComparesJSON: an application brings its own SQLite, which cannot.
+func (*harness) ComparesJSON() bool { return false }
+
 func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(),

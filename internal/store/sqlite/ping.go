@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -29,13 +28,14 @@ const pingedQuery = `
 	SELECT state, policy, lease_until, claimed_at, deadline, cancel_asked IS NOT NULL, cancel_by
 	FROM task WHERE ` + attempted + ` AND lease_until > ?3`
 
-// toldQuery reads what the task has told of where it stands.
-const toldQuery = "SELECT progress, checkpoint FROM task WHERE id = ?1"
+// marksQuery reads what an attempt has reported that has to advance.
+const marksQuery = "SELECT marks FROM task WHERE id = ?1"
 
-// pingQuery writes a ping: ?6 and ?7 are NULL where it moves nothing.
+// pingQuery writes a ping: ?6 and ?7 are NULL where it moves nothing, and ?8 where nothing advances or has to.
 const pingQuery = `
 	UPDATE task SET progress = ifnull(?3, progress), message = ifnull(?4, message), checkpoint = ifnull(?5, checkpoint),
-		ping_due = ifnull(?6, ping_due), lease_until = max(lease_until, ifnull(?7, lease_until))
+		ping_due = ifnull(?6, ping_due), lease_until = max(lease_until, ifnull(?7, lease_until)),
+		marks = ifnull(?8, marks)
 	WHERE id = ?1 AND fence = ?2`
 
 // TakePings takes in pings that come by another way than the session that holds the row. The view ping does the same for
@@ -92,7 +92,7 @@ func (p *pinging) take(r *lease.RemotePing) (lease.Pong, error) {
 	if err != nil {
 		return lease.Pong{}, err
 	}
-	counted, err := p.counts(r, policy, row.state.Phase())
+	counted, marks, err := p.counts(r, policy, row.state.Phase())
 	if err != nil {
 		return lease.Pong{}, err
 	}
@@ -119,7 +119,8 @@ func (p *pinging) take(r *lease.RemotePing) (lease.Pong, error) {
 	if due == nil && r.Progress == nil && r.Message == "" && r.Checkpoint == nil {
 		return pong, nil // nothing to write
 	}
-	_, err = p.exec(pingQuery, int64(r.ID), int64(r.Fence), jsonText(r.Progress), null(r.Message), jsonText(r.Checkpoint), due, until)
+	_, err = p.exec(pingQuery, int64(r.ID), int64(r.Fence), jsonText(r.Progress), null(r.Message), jsonText(r.Checkpoint), due, until,
+		jsonText(marks))
 	return pong, err
 }
 
@@ -146,32 +147,27 @@ func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Du
 	return p.Lengths(phase)
 }
 
-// counts tells whether the ping counts: where the policy wants progress, only if it tells other than the row does.
-func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Phase) (bool, error) {
+// counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's
+// from then on; nil where they stay.
+func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
 	if policy == nil {
-		return true, nil
+		return true, nil, nil
 	}
 	if _, strict, _ := policy.Liveness(phase); !strict {
-		return true, nil
+		return true, nil, nil
 	}
-	var progress, checkpoint sql.NullString
-	if err := p.row([]any{&progress, &checkpoint}, toldQuery, int64(r.ID)); err != nil {
-		return false, err
+	m, err := p.marks(r.ID, r.Fence)
+	if err != nil || !m.Advance(r.Progress, r.Checkpoint) {
+		return false, nil, err
 	}
-	return r.Progress != nil && !sameJSON(r.Progress, progress) || r.Checkpoint != nil && !sameJSON(r.Checkpoint, checkpoint), nil
+	return true, m.JSON(), nil
 }
 
-// sameJSON tells whether two documents are the same but for the spaces between. Numbers are not rounded to compare them:
-// to take a position for the one before would stop a task that moves.
-func sameJSON(doc json.RawMessage, stored sql.NullString) bool {
-	if !stored.Valid || string(doc) == stored.String {
-		return stored.Valid
-	}
-	var a, b bytes.Buffer
-	if json.Compact(&a, doc) != nil || json.Compact(&b, []byte(stored.String)) != nil {
-		return false
-	}
-	return bytes.Equal(a.Bytes(), b.Bytes())
+// marks reads what the attempt with that fence has reported.
+func (t *tx) marks(id task.ID, f task.Fence) (task.Marks, error) {
+	var stored sql.NullString
+	err := t.row([]any{&stored}, marksQuery, int64(id))
+	return task.MarksOf([]byte(stored.String), f), err
 }
 
 // policy reads a policy, once a call; nil where it is not there.

@@ -117,7 +117,14 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 					continue
 				}
 				rows := h.held(t, s, p, phase, 2, deadline)
+				_, strict, _ := p.Liveness(phase)
 				for i, ping := range pingStory() {
+					if strict { // what the view cannot compare, it does not count
+						ping.Checkpoint = nil
+						if len(ping.Progress) > 0 && ping.Progress[0] == '"' {
+							ping.Progress = nil
+						}
+					}
 					name := fmt.Sprintf("%s, %s, deadline %s, ping %d", name, phase, deadline, i)
 					if i == 6 {
 						_, err := h.Cancel(t.Context(), rows[0].ID, "alice")

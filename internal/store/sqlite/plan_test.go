@@ -66,7 +66,7 @@ func TestPlans(t *testing.T) {
 			"renew noted":  {renewNotedQuery, []string{byID}},
 			"note":         {noteQuery, []string{byID}},
 			"pinged":       {pingedQuery, []string{byID}},
-			"told":         {toldQuery, []string{byID}},
+			"marks":        {marksQuery, []string{byID}},
 			"ping":         {pingQuery, []string{byID}},
 			"attempt":      {attemptQuery, []string{byID}},
 			"completed":    {completedQuery, []string{"SEARCH task_archive USING INTEGER PRIMARY KEY"}},

@@ -2,6 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -20,10 +23,10 @@ const (
 	noteQuery = "UPDATE task SET " + noted + " WHERE id = ?1 AND fence = ?2 AND session = ?3 AND " + running +
 		" AND (cancel_asked IS NULL OR ?7)"
 
-	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on.
+	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on; ?10: marks, or NULL.
 	renewNotedQuery = `
 	UPDATE task SET lease_until = min(max(lease_until, ?7), ?8), ` + noted + `,
-		detached = CASE WHEN ?9 THEN 1 ELSE detached END
+		detached = CASE WHEN ?9 THEN 1 ELSE detached END, marks = ifnull(?10, marks)
 	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
 )
 
@@ -31,11 +34,23 @@ const (
 func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
 	least, most := r.Bounds()
 	from, to := stamp(t.now.Add(least)), stamp(t.now.Add(most))
-	if r.Notes.Empty() && !r.Detach {
+	if r.Notes.Empty() && !r.Detach && r.Marks == nil {
 		return t.exec(renewQuery, int64(r.ID), int64(r.Fence), int64(s), from, to)
 	}
+	var marks json.RawMessage
+	if r.Marks != nil {
+		all, err := t.marks(r.ID, r.Fence)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		all.Merge(*r.Marks)
+		marks = all.JSON()
+	}
 	return t.exec(renewNotedQuery, int64(r.ID), int64(r.Fence), int64(s), jsonText(r.Progress), null(r.Message),
-		jsonText(r.Checkpoint), from, to, r.Detach)
+		jsonText(r.Checkpoint), from, to, r.Detach, jsonText(marks))
 }
 
 // Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.

@@ -72,14 +72,15 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 }
 
 const heldQuery = "SELECT id, fence, claim, lease_until, ping_due, detached, " +
-	"cancel_asked IS NOT NULL AND state = 'running', cancel_by " +
+	"cancel_asked IS NOT NULL AND state = 'running', cancel_by, CASE WHEN ping_due IS NOT NULL THEN marks END " +
 	"FROM task INDEXED BY task_running WHERE session = ? AND " + running + " ORDER BY id"
 
 // scanHeld reads a row of heldQuery.
 func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
 	var until, due time.Time
 	err = r.Scan(numberOf[task.ID]{&h.ID}, numberOf[task.Fence]{&h.Fence}, numberOf[int64]{&h.Claim}, timeOf{&until}, timeOf{&due},
-		truthOf{&h.Detached}, truthOf{&h.CancelAsked}, textOf[string]{&h.CancelReason})
+		truthOf{&h.Detached}, truthOf{&h.CancelAsked}, textOf[string]{&h.CancelReason},
+		jsonOf{&h.Marks})
 	h.Left = until.Sub(t.now)
 	if !due.IsZero() {
 		h.Pinged, h.PingDue = true, due.Sub(t.now)

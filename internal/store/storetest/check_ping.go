@@ -159,7 +159,7 @@ func pingProgress(t testing.TB, h Harness) {
 	forward := []lease.Ping{
 		{Progress: raw(`0.1`)}, {Progress: raw(`0.2`)}, {Checkpoint: raw(`{"page":1}`)}, {Progress: raw(`"page 2"`)},
 		{Progress: raw(`{"done":3,"total":9}`)}, {Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":1}`)},
-		{Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":4}`)}, {Progress: raw(`0.1`)},
+		{Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":4}`)}, {Progress: raw(`0.3`)},
 	}
 	for _, p := range forward {
 		r.Advance(t, time.Minute)

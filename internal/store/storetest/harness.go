@@ -57,6 +57,9 @@ type Harness interface {
 	OperatorSQL(t testing.TB) OperatorSQL
 	// Roles names the database roles that the store's calls and OperatorSQL log in with; "" on a store without roles.
 	Roles(t testing.TB) (agents, operators string)
+	// ComparesJSON reports whether pings by the store's SQL compare texts and checkpoints, as those by Go do. Where they
+	// cannot, only numbers advance what has to advance.
+	ComparesJSON() bool
 	// Audit reads the table audit, oldest first.
 	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.
@@ -102,6 +105,7 @@ func Checks() []Check {
 		{"wake", wakeChecks()},
 		{"hostile", hostileChecks()},
 		{"ping", pingChecks()},
+		{"marks", markChecks()},
 		{"notes", noteChecks()},
 		{"detach", detachChecks()},
 		{"hold", holdChecks()},

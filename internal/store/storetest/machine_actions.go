@@ -354,6 +354,15 @@ func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
 		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
 		out[i].Left = time.Duration(inHalves(h.Left)) * half
 		out[i].PingDue = time.Duration(inHalves(h.PingDue)) * half
+		out[i].Marks = nil
+		if marks := task.MarksOf(h.Marks, h.Fence); h.Marks != nil && h.Claim > 0 { // who judges a row needs none
+			for _, n := range []*json.Number{&marks.Number, &marks.Done} {
+				if f, err := n.Float64(); err == nil {
+					*n = json.Number(fmt.Sprint(f)) // 0.5 or 0.50
+				}
+			}
+			out[i].Marks = marks.JSON()
+		}
 	}
 	slices.SortFunc(out, func(a, b lease.Held) int { return cmp.Compare(a.ID, b.ID) })
 	return out

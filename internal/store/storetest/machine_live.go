@@ -68,15 +68,20 @@ func notes(t *rapid.T) lease.Notes {
 		return rapid.SampledFrom(append([]string{"", ""}, of...)).Draw(t, name)
 	}
 	return lease.Notes{
-		Progress:   raw(drawn("progress", `0.25`, `0.5`, `{"done":1,"total":4}`, `"page 1"`)),
+		Progress:   raw(drawn("progress", `0.25`, `0.5`, `0.50`, `{"done":1,"total":4}`, `"page 1"`, `"0.5"`)),
 		Message:    drawn("message", "on page 1", "on page 2"),
-		Checkpoint: raw(drawn("checkpoint", `{"page":1}`, `{"page":2}`, `null`)),
+		Checkpoint: raw(drawn("checkpoint", `{"page":1}`, `{"page":2}`, `{"at":1,"page":2}`, `{"page":2.0,"at":1}`, `null`)),
 	}
 }
 
 func (m *machine) renewMore(t *rapid.T, r *lease.Renewal) {
 	r.Detach = rapid.IntRange(0, 3).Draw(t, "detach") == 0
 	r.Notes = notes(t)
+	if rapid.IntRange(0, 3).Draw(t, "marks") == 0 {
+		n := notes(t)
+		r.Marks = &task.Marks{Fence: r.Fence}
+		r.Marks.Advance(n.Progress, n.Checkpoint)
+	}
 }
 
 func (m *machine) settleMore(t *rapid.T, e *poll.Settlement) {
@@ -127,6 +132,9 @@ func pongViews(pongs []lease.Pong) []lease.Pong {
 func (m *machine) pingSQL(t *rapid.T) {
 	ctx := m.begin()
 	h, p := m.one(t), drawPing(t)
+	if string(p.Progress) == `"0.5"` {
+		p.Progress = nil // SQL is given words, and this one is a number
+	}
 	var want, got *lease.Pong
 	m.inBoth(
 		func(a Application) (err error) {

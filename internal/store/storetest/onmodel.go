@@ -94,6 +94,9 @@ func (h *OnModel) OperatorSQL(testing.TB) OperatorSQL { return onModelSQL{h.Stor
 // Roles are none: the model has no sessions.
 func (*OnModel) Roles(testing.TB) (agents, operators string) { return "", "" }
 
+// ComparesJSON is what the model was told to do.
+func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
+
 // Audit reads what was noted.
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited

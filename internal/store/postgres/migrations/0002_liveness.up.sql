@@ -7,7 +7,8 @@ ALTER TABLE {schema}.task
     ADD COLUMN cancel_by    text,
     ADD COLUMN message      text,
     ADD COLUMN progress     jsonb,
-    ADD COLUMN checkpoint   jsonb;
+    ADD COLUMN checkpoint   jsonb,
+    ADD COLUMN marks        jsonb; -- of a type that requires progress: what the attempt with the fence in it has reported
 ALTER TABLE {schema}.task_archive
     ADD COLUMN cancel_asked timestamptz,
     ADD COLUMN cancel_by    text,
@@ -73,6 +74,105 @@ $leasehold$
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.length_in(jsonb, text) FROM PUBLIC;
 
+-- Names a JSON value of a kind in 16 hexadecimal digits: the same for values that are equal, in whatever order their members
+-- stand and however their numbers are written. A value is the set of its nodes, each with an id that says where it stands;
+-- the digest is the hash of the hashes of all of them, sorted. Go's task.digest gives the same, and a check compares them.
+CREATE FUNCTION {schema}.digest_of(kind text, document jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off AS
+$leasehold$
+BEGIN
+    RETURN (
+        WITH RECURSIVE node (id, value) AS (
+            SELECT sha256(convert_to(kind, 'UTF8')), document
+            UNION ALL
+            SELECT sha256(n.id || convert_to(below.name, 'UTF8')), below.value
+            FROM node AS n CROSS JOIN LATERAL (
+                SELECT 'k' || m.key AS name, m.value
+                FROM jsonb_each(CASE jsonb_typeof(n.value) WHEN 'object' THEN n.value ELSE '{}' END) AS m
+                UNION ALL
+                SELECT 'i' || (e.n - 1), e.value
+                FROM jsonb_array_elements(CASE jsonb_typeof(n.value) WHEN 'array' THEN n.value ELSE '[]' END)
+                    WITH ORDINALITY AS e (value, n)
+            ) AS below
+        ), hashed AS (
+            SELECT sha256(n.id || convert_to(CASE jsonb_typeof(n.value)
+                WHEN 'object' THEN 'o'
+                WHEN 'array' THEN 'a'
+                WHEN 'string' THEN 's' || (n.value #>> '{}')
+                WHEN 'number' THEN '#' || trim_scale((n.value #>> '{}')::numeric)
+                WHEN 'boolean' THEN left(n.value::text, 1)
+                ELSE 'n' END, 'UTF8')) AS hash
+            FROM node AS n
+        )
+        SELECT encode(substr(sha256(string_agg(h.hash, ''::bytea ORDER BY h.hash)), 1, 8), 'hex') FROM hashed AS h
+    );
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.digest_of(text, jsonb) FROM PUBLIC;
+
+-- Adds to the marks of the attempt with that fence what another way has heard of it: the highest numbers, and the last 8
+-- digests. Marks with another fence are another attempt's. Go's task.Marks.Merge states the same rule.
+CREATE FUNCTION {schema}.merge_marks(marks jsonb, with_fence bigint, more jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+DECLARE
+    name text;
+    seen jsonb;
+BEGIN
+    IF (marks ->> 'fence')::bigint IS DISTINCT FROM with_fence THEN
+        marks := jsonb_build_object('fence', with_fence);
+    END IF;
+    IF (more ->> 'fence')::bigint IS DISTINCT FROM with_fence THEN
+        RETURN marks;
+    END IF;
+    FOREACH name IN ARRAY ARRAY['number', 'done'] LOOP
+        IF (more ->> name)::numeric > coalesce((marks ->> name)::numeric, '-Infinity') THEN
+            marks := marks || jsonb_build_object(name, more -> name);
+        END IF;
+    END LOOP;
+    seen := coalesce(marks -> 'seen', '[]');
+    FOR name IN SELECT e.digest FROM jsonb_array_elements_text(more -> 'seen') AS e (digest) LOOP
+        IF NOT seen ? name THEN
+            seen := seen || to_jsonb(name);
+            IF jsonb_array_length(seen) > 8 THEN
+                seen := seen - 0;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN CASE WHEN seen = '[]' THEN marks ELSE marks || jsonb_build_object('seen', seen) END;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.merge_marks(jsonb, bigint, jsonb) FROM PUBLIC;
+
+-- The marks of the attempt with that fence once it has reported this; NULL: the report does not advance. Go's
+-- task.Marks.Advance states the same rule, and a check compares them.
+CREATE FUNCTION {schema}.advance(marks jsonb, with_fence bigint, progress jsonb, checkpoint jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+DECLARE
+    report jsonb;
+    seen   jsonb := '[]';
+BEGIN
+    IF (marks ->> 'fence')::bigint IS DISTINCT FROM with_fence THEN
+        marks := jsonb_build_object('fence', with_fence);
+    END IF;
+    report := jsonb_build_object('fence', with_fence);
+    IF jsonb_typeof(progress) = 'number' THEN
+        report := report || jsonb_build_object('number', progress);
+    ELSIF jsonb_typeof(progress -> 'done') = 'number' THEN
+        report := report || jsonb_build_object('done', progress -> 'done');
+    ELSIF progress IS NOT NULL THEN
+        seen := seen || to_jsonb({schema}.digest_of('p', progress));
+    END IF;
+    IF checkpoint IS NOT NULL THEN
+        seen := seen || to_jsonb({schema}.digest_of('c', checkpoint));
+    END IF;
+    report := {schema}.merge_marks(marks, with_fence, report || jsonb_build_object('seen', seen));
+    RETURN CASE WHEN report <> marks THEN report END;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.advance(jsonb, bigint, jsonb, jsonb) FROM PUBLIC;
+
 -- Takes in pings by those who were given the fences; an (id, fence) stands in it once. Arrays that are NULL are arrays of
 -- NULL. answer: applied, lost, or busy where somebody's transaction keeps the row. Only a row that a claim holds is
 -- pinged: one that is judged (claim 0) is nobody's. Rows are found by loops over the primary key; what is a real join
@@ -96,7 +196,7 @@ BEGIN
     ), hit AS MATERIALIZED (
         SELECT i.*, t.* FROM said AS i LEFT JOIN LATERAL (
             SELECT r.id AS held, r.state, r.policy, r.claimed_at, r.lease_until, r.deadline, r.cancel_by, r.progress, r.checkpoint,
-                r.state = 'running' AND r.cancel_asked IS NOT NULL AS asked, clock_timestamp() AS heard
+                r.marks, r.state = 'running' AND r.cancel_asked IS NOT NULL AS asked, clock_timestamp() AS heard
             FROM {schema}.task AS r
             WHERE r.id = i.id AND r.fence = i.fence AND r.claim > 0 AND r.lease_until > clock_timestamp()
             FOR NO KEY UPDATE SKIP LOCKED
@@ -113,24 +213,23 @@ BEGIN
             SELECT CASE h.state WHEN 'running' THEN p.body ELSE coalesce(p.body -> 'rollback', p.body - 'check') END AS terms
             FROM {schema}.policy AS p WHERE p.hash = h.policy LIMIT 1
         ) AS p ON true
+    ), moved AS MATERIALIZED (
+        SELECT u.*, CASE WHEN u.strict AND u.held IS NOT NULL
+            THEN {schema}.advance(u.marks, u.fence, u.said_progress, u.said_checkpoint) END AS advanced
+        FROM under AS u
     ), judged AS MATERIALIZED (
         SELECT u.*, c.counted,
             -- A longer window may be asked for, never a shorter one.
             CASE WHEN c.counted AND u.held IS NOT NULL AND u.beat IS NOT NULL THEN least(u.ends, u.heard + greatest(u.beat,
                 CASE WHEN u.within IS NOT NULL
                     THEN least(least(u.within, 1e9) * interval '1 second', coalesce(u.longest, '0')) END)) END AS due
-        FROM under AS u CROSS JOIN LATERAL (
-            SELECT CASE WHEN u.strict
-                THEN u.said_progress IS NOT NULL AND u.said_progress IS DISTINCT FROM u.progress
-                    OR u.said_checkpoint IS NOT NULL AND u.said_checkpoint IS DISTINCT FROM u.checkpoint
-                ELSE true END AS counted
-        ) AS c
+        FROM moved AS u CROSS JOIN LATERAL (SELECT NOT u.strict OR u.advanced IS NOT NULL AS counted) AS c
     ), written AS (
         UPDATE {schema}.task AS r SET
             ping_due = coalesce(j.due, r.ping_due),
             lease_until = greatest(r.lease_until, j.due + coalesce(j.stop, '0')),
             progress = coalesce(j.said_progress, r.progress), message = coalesce(j.said_message, r.message),
-            checkpoint = coalesce(j.said_checkpoint, r.checkpoint)
+            checkpoint = coalesce(j.said_checkpoint, r.checkpoint), marks = coalesce(j.advanced, r.marks)
         FROM judged AS j
         WHERE r.id = ANY (ARRAY(
             SELECT w.held FROM judged AS w WHERE w.due IS NOT NULL OR w.said_progress IS NOT NULL

@@ -11,6 +11,7 @@ ALTER TABLE task_archive DROP COLUMN cancel_asked;
 ALTER TABLE task_archive DROP COLUMN message;
 ALTER TABLE task_archive DROP COLUMN progress;
 ALTER TABLE task_archive DROP COLUMN checkpoint;
+ALTER TABLE task DROP COLUMN marks;
 ALTER TABLE task DROP COLUMN ping_due;
 ALTER TABLE task DROP COLUMN detached;
 ALTER TABLE task DROP COLUMN cancel_by;

@@ -7,6 +7,7 @@ ALTER TABLE task ADD COLUMN cancel_asked TEXT;    -- since when a running task i
 ALTER TABLE task ADD COLUMN cancel_by TEXT;
 ALTER TABLE task ADD COLUMN detached INTEGER;     -- 1: it depends on its window alone, not on its session
 ALTER TABLE task ADD COLUMN ping_due TEXT;        -- after a ping by another way than its session: when the next one is due
+ALTER TABLE task ADD COLUMN marks TEXT;           -- JSON, of a type that requires progress: what the attempt with its fence has reported
 ALTER TABLE task_archive ADD COLUMN checkpoint TEXT;
 ALTER TABLE task_archive ADD COLUMN progress TEXT;
 ALTER TABLE task_archive ADD COLUMN message TEXT;
@@ -45,6 +46,7 @@ CREATE VIEW tasks AS
 -- the run. Without a policy there is no heartbeat, and the attempt ends with its lease.
 CREATE VIEW lease_terms AS
     SELECT id, fence, state, lease_until, ping_due, progress, checkpoint, message, cancel_asked, cancel_by,
+           iif(json_extract(marks, '$.fence') IS fence, marks, json_object('fence', fence)) AS marks,
            ifnull(json_extract(part, '$.heartbeat'), 0) / 1e9 AS heartbeat,
            ifnull(json_extract(part, '$.max_heartbeat'), 0) / 1e9 AS max_heartbeat,
            ifnull(json_extract(part, '$.require_progress'), 0) AS require_progress,
@@ -105,7 +107,8 @@ BEGIN
 END;
 
 -- INSERT INTO ping (id, fence, progress, checkpoint, message, next_within_s) is a sign of life. What the task would be
--- told is read from the view: cancel, reason, remaining_s, and next_within_s, by when the next ping is due.
+-- told is read from the view: cancel, reason, remaining_s, and next_within_s, by when the next ping is due. Where the type
+-- requires progress only a number, or done, above the highest of the attempt counts: JSON cannot be compared here by value.
 CREATE VIEW ping AS
     SELECT id, fence, progress, checkpoint, message,
            round(max((julianday(ping_due) - julianday('now')) * 86400, 0), 3) AS next_within_s,
@@ -123,19 +126,26 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM task WHERE id = NEW.id AND fence = NEW.fence
                       AND state IN ('running', 'rollback_running') AND claim > 0
                       AND lease_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
-    UPDATE task SET (progress, checkpoint, message, ping_due, lease_until) = (
+    UPDATE task SET (progress, checkpoint, message, marks, ping_due, lease_until) = (
         SELECT ifnull(said.progress, task.progress), ifnull(said.checkpoint, task.checkpoint),
                ifnull(said.message, task.message),
+               CASE WHEN require_progress AND advances THEN json_set(said.marks, mark, number) ELSE task.marks END,
                CASE WHEN counts THEN due ELSE task.ping_due END,
                CASE WHEN counts THEN max(task.lease_until, strftime('%Y-%m-%dT%H:%M:%fZ', due, printf('+%.3f seconds', stop)))
                     ELSE task.lease_until END
-        FROM (SELECT said.*, terms.stop,
+        FROM (SELECT said.*, terms.stop, terms.marks, terms.require_progress,
+                     ifnull(number > ifnull(json_extract(terms.marks, mark), -9e999), 0) AS advances,
                      terms.heartbeat > 0 AND (NOT terms.require_progress
-                         OR said.progress IS NOT NULL AND said.progress IS NOT terms.progress
-                         OR said.checkpoint IS NOT NULL AND said.checkpoint IS NOT terms.checkpoint) AS counts,
+                         OR ifnull(number > ifnull(json_extract(terms.marks, mark), -9e999), 0)) AS counts,
                      min(terms.ends, strftime('%Y-%m-%dT%H:%M:%fZ', 'now', printf('+%.3f seconds',
                          max(terms.heartbeat, min(ifnull(said.next_within, 0), terms.max_heartbeat))))) AS due
               FROM lease_terms AS terms, (
+                SELECT *, iif(json_type(progress) = 'object', '$.done', '$.number') AS mark,
+                       -- As JSON writes it: json_set keeps no more digits, and what it drops must not count each time.
+                       CASE WHEN json_type(progress) <> 'text'
+                            THEN json_extract(json_array(json_extract(progress, iif(json_type(progress) = 'object', '$.done', '$'))), '$[0]')
+                       END AS number
+                FROM (
                   SELECT CASE -- a fraction, a count, or the text as it is
                              WHEN ifnull(NEW.progress, '') = '' THEN NULL
                              WHEN NOT json_valid(NEW.progress) THEN json_quote(CAST(NEW.progress AS TEXT))
@@ -151,7 +161,7 @@ BEGIN
                              WHEN length(CAST(NEW.message AS BLOB)) <= 4096 THEN nullif(CAST(NEW.message AS TEXT), '')
                              ELSE substr(NEW.message, 1, length(CAST(substr(CAST(NEW.message AS BLOB), 1, 4096) AS TEXT)) - 1)
                          END AS message,
-                         CAST(NEW.next_within_s AS REAL) AS next_within) AS said
+                         CAST(NEW.next_within_s AS REAL) AS next_within)) AS said
               WHERE terms.id = NEW.id) AS said)
     WHERE id = NEW.id AND fence = NEW.fence;
     SELECT RAISE(ABORT, 'progress must be 1 KiB at most') FROM task

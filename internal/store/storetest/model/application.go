@@ -75,7 +75,7 @@ func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 	case p.NextWithin < 0:
 		return nil, errors.New("next_within_s must be positive")
 	}
-	pongs, err := a.s.TakePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}})
+	pongs, err := a.s.takePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
 	if err == nil && pongs[0].Answer == lease.Lost {
 		err = errGone(id, f)
 	}

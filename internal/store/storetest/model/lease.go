@@ -52,7 +52,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, 
 			h.CancelAsked, h.CancelReason = true, r.CancelBy
 		}
 		if !r.PingDue.IsZero() {
-			h.Pinged, h.PingDue = true, r.PingDue.Sub(now)
+			h.Pinged, h.PingDue, h.Marks = true, r.PingDue.Sub(now), r.Marks
 		}
 		standing.Held = append(standing.Held, h)
 	}
@@ -113,6 +113,11 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 		}
 		r.Detached = r.Detached || w.Detach
 		r.note(w.Notes)
+		if w.Marks != nil {
+			m := task.MarksOf(r.Marks, r.Fence)
+			m.Merge(*w.Marks)
+			r.Marks = m.JSON()
+		}
 		answers[i] = lease.Applied
 	}
 	return answers, nil

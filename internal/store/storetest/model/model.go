@@ -25,6 +25,10 @@ type Store struct {
 	// not to be changed while calls are under way.
 	Fail func(point string) error
 
+	// NumbersOnly: pings by an Application's SQL cannot compare texts and checkpoints. It is not to be changed while
+	// calls are under way.
+	NumbersOnly bool
+
 	clock func() time.Time
 
 	mu          sync.Mutex
@@ -81,6 +85,8 @@ type Row struct {
 	Progress   json.RawMessage
 	Message    string
 	Checkpoint json.RawMessage
+
+	Marks json.RawMessage // what the attempt with the fence in it has reported, where it has to advance; nil: nothing
 
 	CancelAsked time.Time // zero: nobody asked while it ran, or nobody whose wish still stands
 	CancelBy    string

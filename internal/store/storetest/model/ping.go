@@ -3,8 +3,6 @@ package model
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"reflect"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -18,6 +16,11 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 
 // TakePings takes in pings that come by another way than the session that holds the row.
 func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+	return s.takePings(ctx, rows, false)
+}
+
+// takePings is TakePings; numbersOnly: no text and no checkpoint advances.
+func (s *Store) takePings(ctx context.Context, rows []lease.RemotePing, numbersOnly bool) ([]lease.Pong, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +29,7 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 	pongs := make([]lease.Pong, len(rows))
 	for i, p := range rows {
 		if r := s.live[p.ID]; r.attempted(p.Fence) && now.Before(r.LeaseEnd) {
-			pongs[i] = s.takePing(r, p.Ping, now)
+			pongs[i] = s.takePing(r, p.Ping, numbersOnly, now)
 		}
 	}
 	return pongs, nil
@@ -53,9 +56,9 @@ func (r *Row) note(n lease.Notes) {
 	}
 }
 
-func (s *Store) takePing(r *Row, p lease.Ping, now time.Time) lease.Pong {
+func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) lease.Pong {
 	terms, known := s.terms(r)
-	pong := lease.Pong{Answer: lease.Applied, Counted: !terms.RequireProgress || r.moved(p)}
+	pong := lease.Pong{Answer: lease.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
 	end := r.LeaseEnd
 	if known {
 		end = r.ClaimedAt.Add(task.StartWait + terms.check + terms.Timeout)
@@ -107,16 +110,18 @@ func (s *Store) terms(r *Row) (t terms, known bool) {
 	return t, known
 }
 
-// moved tells whether a ping says something else of where the task stands than the row does.
-func (r *Row) moved(p lease.Ping) bool {
-	return p.Progress != nil && !sameJSON(p.Progress, r.Progress) ||
-		p.Checkpoint != nil && !sameJSON(p.Checkpoint, r.Checkpoint)
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return bytes.Equal(a, b)
+// advance reports whether a ping goes beyond what the attempt has reported.
+func (r *Row) advance(p lease.Ping, numbersOnly bool) bool {
+	m := task.MarksOf(r.Marks, r.Fence)
+	if numbersOnly {
+		p.Checkpoint = nil
+		if len(p.Progress) > 0 && p.Progress[0] == '"' {
+			p.Progress = nil
+		}
 	}
-	return reflect.DeepEqual(x, y)
+	if !m.Advance(p.Progress, p.Checkpoint) {
+		return false
+	}
+	r.Marks = m.JSON()
+	return true
 }
