@@ -118,6 +118,9 @@ func (p *Process) Signal(t testing.TB, sig syscall.Signal) {
 	require.NoError(t, p.cmd.Process.Signal(sig), "signal %s", p.name)
 }
 
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Wait waits for the process to end and gives its exit code, -1 for one that a signal ended.
 func (p *Process) Wait(t testing.TB) int {
 	t.Helper()

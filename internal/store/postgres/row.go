@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -142,16 +143,20 @@ func (c *cells) bytes() []byte {
 	return append([]byte(nil), v...)
 }
 
-// time reads a time, in UTC; NULL is the zero time.
+// time reads a time, in UTC; NULL is the zero time, and so is infinity, which only a superuser can have put there.
 func (c *cells) time() time.Time {
 	v, plain := c.cell()
 	if v == nil {
 		return time.Time{}
 	}
 	if plain && len(v) == 8 {
-		if us := int64(binary.BigEndian.Uint64(v)); us != math.MaxInt64 && us != math.MinInt64 { // infinity
+		if us := int64(binary.BigEndian.Uint64(v)); us != math.MaxInt64 && us != math.MinInt64 {
 			return time.UnixMicro(us + epoch).UTC()
 		}
+		return time.Time{}
+	}
+	if strings.HasSuffix(string(v), "infinity") {
+		return time.Time{}
 	}
 	var t time.Time
 	f := c.fields[c.place-1]

@@ -38,7 +38,8 @@ WITH present AS MATERIALIZED (
 )
 ` + judgeText
 
-// judgeText gives the rows of a CTE, dead, to the session $1 for as long as $2 says. A judge needs none of their documents. The judge's hold depends on its
+// judgeText gives the rows of a CTE, dead, to the session $1 for as long as $2 says. A judge needs none of their documents.
+// The judge's hold depends on its
 // presence as any other does.
 const judgeText = `UPDATE {schema}.task AS t SET
     fence = {fence}, session = $1, claim = 0, lease_until = now() + $2::bigint * interval '1 microsecond',

@@ -212,6 +212,7 @@ func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, room int64,
 		}
 		for i := range level {
 			if l := &level[i]; l.Payload == nil {
+				t.w.noteLarge(l.ID)
 				if err := t.row([]any{jsonOf{&l.Payload}}, payloadQuery, int64(l.ID)); err != nil {
 					return tasks, err
 				}

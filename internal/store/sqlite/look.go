@@ -36,6 +36,22 @@ func (s *Store) Get(ctx context.Context, id task.ID) (info *ops.Info, err error)
 	return info, nil
 }
 
+// showable is a document as it can be shown with others: what is no JSON, which an application may have written in spite of
+// the checks, as its text; "null" for one that was too large to be kept.
+func showable(doc json.RawMessage) json.RawMessage {
+	switch {
+	case doc == nil, len(doc) > 0 && json.Valid(doc):
+		return doc
+	case len(doc) == 0:
+		return json.RawMessage("null")
+	}
+	quoted, err := json.Marshal(string(doc))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return quoted
+}
+
 // agentName reads the name of the agent of a row's session, while that is known.
 func agentName(table string) string {
 	return "ifnull((SELECT name FROM agent WHERE session = " + table + ".session), '')"
@@ -59,6 +75,9 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 			return err
 		}
 		k := r.complete()
+		for _, doc := range []*json.RawMessage{&k.Payload, &k.Labels, &k.Result, &k.Checkpoint, &k.RollbackPayload, &i.Progress} {
+			*doc = showable(*doc)
+		}
 		*into = append(*into, ops.Info{
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,

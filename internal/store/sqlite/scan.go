@@ -19,8 +19,8 @@ const (
 	columns = unclaimed + others
 
 	// withoutDocuments are columns as they are read of a row whose documents are of no use.
-	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, touched, NULL, NULL, NULL, key, region, traceparent,
-	created_by, outcome, error, created_at, run_at, deadline, NULL, NULL, ` + batched + others
+	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, touched, NULL AS payload, NULL AS result, NULL AS labels, key, region, traceparent,
+	created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload, ` + batched + others
 	others = ", type, state, priority, policy, claimed_at, lease_until, session"
 
 	// batched is what few rows have, as one column: what a claim reads costs it more than what it writes.

@@ -159,6 +159,7 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 		return err
 	}
 	if n == 1 {
+		b.w.settledOne(e.ID)
 		b.answers[i] = lease.Applied
 		b.applied = append(b.applied, e)
 		return b.remember(e)

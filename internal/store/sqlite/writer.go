@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // writer is the one connection that writes. Calls take turns in the order in which they came.
@@ -17,6 +19,9 @@ type writer struct {
 	pace  pace
 
 	closed bool // like stmts
+
+	large  map[task.ID]bool // large rows that were claimed and not settled, some at least; like stmts
+	shrink bool             // what SQLite keeps is more than it needs; like stmts
 }
 
 func (s *Store) openWriter(ctx context.Context) (*writer, error) {
@@ -25,7 +30,7 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{db: db, token: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}}
+	w := &writer{db: db, token: make(chan struct{}, 1), stmts: map[string]*sql.Stmt{}, large: map[task.ID]bool{}}
 	if w.conn, err = db.Conn(ctx); err == nil {
 		err = s.useWAL(ctx, w.conn)
 	}
@@ -140,7 +145,30 @@ func (s *Store) carryOut(t *tx, fn func(*tx) error) error {
 		return err
 	}
 	committed = true
+	if t.w.shrink {
+		t.w.shrink = false
+		return t.run("PRAGMA shrink_memory") // the pages of large rows are of no more use
+	}
 	return nil
+}
+
+// mostLarge bounds the memory of large rows: those that another has settled are never struck out.
+const mostLarge = 1000
+
+// noteLarge remembers that a large row was claimed.
+func (w *writer) noteLarge(id task.ID) {
+	if len(w.large) >= mostLarge {
+		clear(w.large)
+	}
+	w.large[id], w.shrink = true, true
+}
+
+// settledOne is told of each row that is settled.
+func (w *writer) settledOne(id task.ID) {
+	if w.large[id] {
+		delete(w.large, id)
+		w.shrink = true
+	}
 }
 
 // retryBusy calls f until it meets no lock of another connection, until limit or the end of ctx.
