@@ -46,6 +46,9 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	defer survivePipes()()
 	exec.Parallel(cfg.Tasks)
 	log := a.log()
+	for _, w := range cfg.Warnings {
+		log.Warn("the configuration may not be as it was meant", "at", w.Place, "why", w.Text)
+	}
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {

@@ -75,9 +75,9 @@ func interpreters() map[string]interpreter {
 
 // wrapper is a program that starts another, which stands after its options and its own operands.
 type wrapper struct {
-	value    string // options of one letter with a value
+	value    string   // options of one letter with a value
 	long     []string // long options with a value
-	code     string // options of one letter whose value is run
+	code     string   // options of one letter whose value is run
 	operands int
 	assigns  bool // NAME=value may stand before the program
 }
@@ -94,9 +94,9 @@ func wrappers() map[string]wrapper {
 		"xargs": {value: "adEILnPs", long: []string{
 			"arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars",
 		}},
-		"flock":   {value: "wE", long: []string{"wait", "timeout", "conflict-exit-code"}, code: "c", operands: 1},
-		"time":    {value: "fo", long: []string{"format", "output"}},
-		"strace":  {value: "abeEIoOpPsSuUX"},
+		"flock":  {value: "wE", long: []string{"wait", "timeout", "conflict-exit-code"}, code: "c", operands: 1},
+		"time":   {value: "fo", long: []string{"format", "output"}},
+		"strace": {value: "abeEIoOpPsSuUX"},
 	}
 	for name := range strings.FieldsSeq("nohup setsid busybox toybox exec command builtin tini dumb-init catchsegv unbuffer") {
 		all[name] = wrapper{}

@@ -20,6 +20,7 @@ func taskShape() *shape {
 		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "deadline"},
 		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
 		later:  []string{"limit", "spill_after"},
+		called: calledInTask(),
 	}
 }
 
