@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/ops"
@@ -37,7 +36,7 @@ func (c showConfigCmd) Run(a *app) error {
 		if a.terminal { // it repeats what stands in the files
 			shown = ops.Printable(shown)
 		}
-		_, err := io.WriteString(a.out, shown)
+		_, err := a.out.WriteString(shown)
 		return err
 	}
 	return a.print(map[string]any{"files": cfg.Files, "hash": cfg.Hash, "hcl": text.String()}, nil)

@@ -55,6 +55,9 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
 	}
 	limitMemory(log)
+	for _, w := range cfg.Warnings {
+		log.Warn("the configuration may not be as it was meant", "at", w.Place, "why", w.Text)
+	}
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/ops"
 )
 
 type validateCmd struct {
@@ -39,7 +40,14 @@ func (c validateCmd) Run(a *app) error {
 		Files []string `json:"files"`
 		Types []string `json:"types"`
 		Hash  string   `json:"hash"`
-	}{cfg.Files, names, cfg.Hash}
+
+		Warnings []config.Warning `json:"warnings,omitempty"`
+	}{cfg.Files, names, cfg.Hash, cfg.Warnings}
+	for _, w := range cfg.Warnings {
+		if _, err := fmt.Fprintf(a.err, "leasehold: warning: %s: %s\n", w.Place, ops.Printable(w.Text)); err != nil {
+			return fmt.Errorf("write the warnings: %w", err)
+		}
+	}
 	return a.print(report, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s, %s: well\n",
 			count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)

@@ -35,8 +35,9 @@ const (
 
 func agentShape() *shape {
 	return &shape{
-		name:  "agent",
-		attrs: []string{"name", "region", "workers", "listen", "advertise", "poll", "presence", "drain", "token"},
+		name:   "agent",
+		attrs:  []string{"name", "region", "workers", "listen", "advertise", "poll", "presence", "drain", "token"},
+		called: calledInAgent(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -50,8 +51,8 @@ func (b *block) checkNames() {
 		switch {
 		case slices.Contains(b.shape.attrs, a.Name):
 		case slices.Contains(b.shape.blocks, a.Name):
-			b.l.fail(a.NameRange, "A block, not an attribute", "%s is a block: write %s { … } without the equals sign.",
-				a.Name, a.Name)
+			b.l.fail(a.NameRange, "A block, not an attribute", "%s is a block: write %s { %s } without the equals sign.",
+				a.Name, a.Name, inside(a.Name))
 		default:
 			b.foreign(a.Name, a.NameRange, "attribute")
 		}
@@ -68,6 +69,17 @@ func (b *block) checkNames() {
 	}
 }
 
+// inside is what stands in a block of that name, for messages.
+func inside(name string) string {
+	switch name {
+	case "command":
+		return `argv = ["program", "argument"]`
+	case "webhook":
+		return `url = "http://127.0.0.1:8080/tasks"`
+	}
+	return "…"
+}
+
 // foreign notes a name that is of a later version, or unknown.
 func (b *block) foreign(name string, at hcl.Range, kind string) {
 	if slices.Contains(b.shape.later, name) {
@@ -76,6 +88,10 @@ func (b *block) foreign(name string, at hcl.Range, kind string) {
 	}
 	if why, ok := b.shape.never[name]; ok {
 		b.l.fail(at, "Not here", "%s %s", why, b.shape.allowed())
+		return
+	}
+	if remedy, ok := b.shape.called[strings.ToLower(name)]; ok {
+		b.l.fail(at, "Unknown "+kind, "There is no %s %q here: %s. %s", kind, name, remedy, b.shape.allowed())
 		return
 	}
 	b.l.fail(at, "Unknown "+kind, "There is no %s %q here.%s %s", kind, name, didYouMean(name, b.shape.names()),

@@ -18,9 +18,10 @@ import (
 
 func commandShape() *shape {
 	return &shape{
-		name:  "command",
-		attrs: []string{"argv", "dir", "env", "user", "exit_codes", "stop_signal", "stop_grace"},
-		later: []string{"worker"},
+		name:   "command",
+		attrs:  []string{"argv", "dir", "env", "user", "exit_codes", "stop_signal", "stop_grace"},
+		later:  []string{"worker"},
+		called: calledInCommand(),
 	}
 }
 
@@ -31,6 +32,7 @@ func (b *block) command() *task.Command {
 	c.ExitCodes = b.exitCodes()
 	c.StopSignal = b.stopSignal()
 	c.StopGrace = b.length("stop_grace", task.DefaultGrace, 0, maxGrace)
+	b.warnOfMissing(c)
 	return c
 }
 

@@ -28,6 +28,9 @@ type Config struct {
 	// any secret or value of the environment goes into it, so agents that share their files share their hash.
 	Hash string
 
+	// Warnings are about what loads all the same, in the order of files and lines.
+	Warnings []Warning
+
 	printed []*printed
 	samples map[string]json.RawMessage // by type
 }

@@ -17,6 +17,9 @@ type loader struct {
 	text    map[string][]byte      // sources by name
 	order   map[string]int         // of files, for sorting
 	masks   map[string][]hcl.Range // literal secrets in the sources
+
+	warnings []Warning
+	hosts    map[*task.Webhook]string // of their URLs, which no row changes
 }
 
 func newLoader(opts Options) *loader {
@@ -26,6 +29,7 @@ func newLoader(opts Options) *loader {
 		text:    make(map[string][]byte),
 		order:   make(map[string]int),
 		masks:   make(map[string][]hcl.Range),
+		hosts:   make(map[*task.Webhook]string),
 	}
 }
 
@@ -74,6 +78,8 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		cfg.samples[t.Name] = sampleOf(f.block.Body)
 		cfg.printed = append(cfg.printed, b.out)
 	}
+	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
+	cfg.Warnings = l.warnings
 	l.outside.sealed = true
 	return cfg
 }

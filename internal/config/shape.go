@@ -16,10 +16,11 @@ type shape struct {
 	blocks []string
 	later  []string          // part of Leasehold, but not of this version
 	never  map[string]string // what stands elsewhere and would mean nothing here, and why
+	called map[string]string // what other tools call what is called otherwise here, and the remedy
 }
 
 func fileShape() *shape {
-	return &shape{blocks: []string{"agent", "store", "task"}, later: []string{"schedule", "chunks"}}
+	return &shape{blocks: []string{"agent", "store", "task"}, later: []string{"schedule", "chunks"}, called: calledInFile()}
 }
 
 // allowed says what may stand in the block.

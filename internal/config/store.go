@@ -21,7 +21,7 @@ const (
 )
 
 func storeShape() *shape {
-	return &shape{name: "store", attrs: []string{"url", "schema", "connections", "notify", "retention", "group"}}
+	return &shape{name: "store", attrs: []string{"url", "schema", "connections", "notify", "retention", "group"}, called: calledInStore()}
 }
 
 // store decodes the store block. Without a url it is an SQLite file in dir, beside the configuration.

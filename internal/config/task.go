@@ -22,6 +22,7 @@ func taskShape() *shape {
 		later: []string{
 			"limit", "rate", "burst", "tenant", "sequence", "on_failed", "redact", "spill_after",
 		},
+		called: calledInTask(),
 	}
 }
 

@@ -51,16 +51,14 @@ func isSecretName(name string) bool {
 var (
 	assignedSecret = regexp.MustCompile(`(?:^|[^\w.])([A-Za-z_][\w.-]*)\\?["']?[ \t]*[=:][ \t]*(?:\\?["'])?([^\s&;"',)}\\]+)`)
 	headerSecret   = regexp.MustCompile(`(?:^|[^\w.])([A-Za-z][\w-]*):[ \t]+([^"'\n]+)`)
-	bareSecrets    = []*regexp.Regexp{
-		regexp.MustCompile(`(?i)\bbearer[ \t]+([^\s"',;]+)`),
-		regexp.MustCompile(`(?i)\bbasic[ \t]+([a-z0-9+/=_-]{8,})`),
-		regexp.MustCompile(`(?:^|\s)(?:-u|--user)[ =]?[^\s:/]+:([^\s"']+)`),
-		regexp.MustCompile(`(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)([^\s"'?]+)`),
-		regexp.MustCompile(`(api\.telegram\.org/bot)([^\s"'/?]+)`),
-		regexp.MustCompile(`\b(gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|[sr]k_(?:live|test)_\w{8,}|` +
-			`sk-[\w-]{20,}|xox[abprs]-[\w-]{8,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|whsec_[\w+/=]+)`),
-		regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----([\s\S]+)`),
-	}
+	bearerSecret   = regexp.MustCompile(`(?i)\bbearer[ \t]+([^\s"',;]+)`)
+	basicSecret    = regexp.MustCompile(`(?i)\bbasic[ \t]+([a-z0-9+/=_-]{8,})`)
+	curlUser       = regexp.MustCompile(`(?:^|\s)(?:-u|--user)[ =]?[^\s:/]+:([^\s"']+)`)
+	webhookPath    = regexp.MustCompile(`(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)([^\s"'?]+)`)
+	telegramPath   = regexp.MustCompile(`(api\.telegram\.org/bot)([^\s"'/?]+)`)
+	knownToken     = regexp.MustCompile(`\b(gh[pousr]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|[sr]k_(?:live|test)_\w{8,}|` +
+		`sk-[\w-]{20,}|xox[abprs]-[\w-]{8,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*|whsec_[\w+/=]+)`)
+	privateKey       = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----([\s\S]+)`)
 	attachedPassword = regexp.MustCompile(`(?:^|\s)-p([^\s=-]\S*)`)
 	notPassword      = regexp.MustCompile(`^(?:[0-9:./]+$|rint|ath|erm|rune|ort|ro|re|ipe|thread|ar|lug|ack|ub|$)`)
 	urlInText        = regexp.MustCompile("[A-Za-z][A-Za-z0-9+.-]*://[^\\s\"'<>`]+")
@@ -97,7 +95,9 @@ func textSecrets(text string) []span {
 			at += m[3]
 		}
 	}
-	for _, re := range bareSecrets {
+	for _, re := range []*regexp.Regexp{
+		bearerSecret, basicSecret, curlUser, webhookPath, telegramPath, knownToken, privateKey,
+	} {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
 			add(m[len(m)-2], m[len(m)-1])
 		}
@@ -185,7 +185,7 @@ func hidesNext(program, option, next string) bool {
 	if !isOption || strings.ContainsAny(option, "= ") || strings.HasPrefix(next, "-") {
 		return false
 	}
-	for flags := range strings.FieldsSeq("sshpass:-p redis-cli:-a ldapsearch:-w ldapmodify:-w zip:-P unzip:-P mosquitto_pub:-P mosquitto_sub:-P") {
+	for flags := range strings.FieldsSeq("sshpass:-p redis-cli:-a ldapsearch:-w ldapmodify:-w zip:-P unzip:-P") {
 		if flags == programName(program)+":"+option {
 			return true
 		}

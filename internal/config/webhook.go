@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,15 +25,18 @@ func webhookShape() *shape {
 		attrs: []string{
 			"url", "method", "headers", "secret", "body", "idempotency_key", "permanent", "async", "cancel_grace",
 		},
-		later: []string{"batch"},
+		later:  []string{"batch"},
+		called: calledInWebhook(),
 	}
 }
 
 func (b *block) webhook() *task.Webhook {
+	target, host := b.webhookURL()
 	w := &task.Webhook{
-		URL:    b.webhookURL(),
+		URL:    target,
 		Method: b.choice("method", "POST", "POST", "PUT", "PATCH"),
 	}
+	b.l.hosts[w] = host
 	w.Headers = b.headers()
 	w.Secrets = b.signingSecrets("secret")
 	w.Body = task.Body(b.choice("body", string(task.BodyEnvelope), string(task.BodyEnvelope), string(task.BodyPayload)))
@@ -50,24 +54,27 @@ func (b *block) webhook() *task.Webhook {
 	return w
 }
 
-// webhookURL compiles the URL; nil where problems were noted.
-func (b *block) webhookURL() task.Template {
+// webhookURL compiles the URL; nil where problems were noted. host is where it leads.
+func (b *block) webhookURL() (_ task.Template, host string) {
 	a := b.attr("url")
 	if a == nil {
 		b.l.fail(b.rng, "Missing url", "A webhook needs a url, as in url = \"http://127.0.0.1:8080/tasks\".")
-		return nil
+		return nil, ""
 	}
 	b.hide(a.Expr, false)
 	t, c, ok := b.template(a.Expr)
 	if !ok {
-		return nil
+		return nil, ""
 	}
 	out, ok := b.urlTemplate(t)
 	if !ok {
-		return nil
+		return nil, ""
 	}
 	b.out.add("url", b.templateSource(a.Expr, c, t, "url"))
-	return out
+	if u, err := url.Parse(t.prefix()); err == nil {
+		host = u.Hostname()
+	}
+	return out, host
 }
 
 // headers compiles the declared headers.

@@ -161,7 +161,7 @@ func TestOthersAreWarnedOf(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store.db")
-	require.NoError(t, os.WriteFile(path, nil, 0o644)) //nolint:gosec // as earlier versions made it
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	said := logged(Options{Path: path, Create: true})
 	require.Contains(t, said, "other users of this host may use the store")
 	require.Contains(t, said, "chmod 600 "+path)

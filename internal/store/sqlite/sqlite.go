@@ -70,7 +70,8 @@ func ParseURL(text string) (string, error) {
 	}
 	if rest, ok := strings.CutPrefix(path, "//"); ok {
 		if !strings.HasPrefix(rest, "/") {
-			return "", fmt.Errorf("store %q names a host, and a SQLite store is a file of this one: write sqlite: and its path, as in sqlite:leasehold.db", text)
+			return "", fmt.Errorf("store %q names a host, and a SQLite store is a file of this one: "+
+				"write sqlite: and its path, as in sqlite:leasehold.db", text)
 		}
 		path = rest
 	}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Warning is something that loads and is probably not meant, or does not fit the host on which it was loaded.
+type Warning struct {
+	Place string `json:"place"` // file:line
+	Text  string `json:"text"`  // one sentence or more, the remedy included
+}
+
+func (l *loader) warn(at hcl.Range, format string, args ...any) {
+	l.warnings = append(l.warnings, Warning{Place: place(at), Text: fmt.Sprintf(format, args...)})
+}
+
+// fallbackPath is where a command's program is looked for when the agent itself has no PATH.
+const fallbackPath = "/usr/local/bin:/usr/bin:/bin"
+
+// warnOfMissing looks for the directory and the program of a command. The agent may run elsewhere, and both may come later:
+// so it is a warning.
+func (b *block) warnOfMissing(c *task.Command) {
+	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
+		b.l.warn(b.at("dir"), "There is no directory %q on this host: commands of this block cannot start.", c.Dir)
+		return
+	}
+	if len(c.Argv) == 0 {
+		return
+	}
+	program, err := c.Argv[0].Template(&task.Task{})
+	if err != nil || program == "" {
+		return
+	}
+	if strings.Contains(program, "/") {
+		file := program
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(c.Dir, file)
+		}
+		if !executable(file) {
+			b.l.warn(b.at("argv"), "There is no executable file %q on this host: commands of this block cannot start.", file)
+		}
+		return
+	}
+	path, ok := os.LookupEnv("PATH")
+	if !ok {
+		path = fallbackPath
+	}
+	if declared := c.Env["PATH"]; declared != nil {
+		if path, err = declared(&task.Task{}); err != nil {
+			return
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if filepath.IsAbs(dir) && executable(filepath.Join(dir, program)) {
+			return
+		}
+	}
+	b.l.warn(b.at("argv"), "There is no program %q in PATH on this host (PATH=%s): commands of this block cannot start.",
+		program, path)
+}
+
+func executable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// checkReach refuses an agent that tells tasks elsewhere to reach it at 127.0.0.1, where pings or the end of a task depend
+// on it, and warns where they might. at is where listen stands, or the agent block.
+func (l *loader) checkReach(a Agent, at hcl.Range, tasks []*task.Type) {
+	host, _, err := net.SplitHostPort(a.Listen)
+	if err != nil || a.Advertise != "" || a.Workers == 0 {
+		return
+	}
+	ip := net.ParseIP(host)
+	everywhere := host == "" || ip != nil && ip.IsUnspecified()
+	if !everywhere && !isLoopback(host) {
+		return // it is in the ping URLs as it stands
+	}
+	for _, t := range tasks {
+		target, needs := l.faraway(t)
+		const remedy = `say how tasks reach it, as in agent { advertise = "http://HOST:7070" }; ` +
+			`advertise = "http://127.0.0.1:7070" if they need not`
+		switch {
+		case target == "":
+		case everywhere && needs:
+			l.fail(at, "No address for pings", "The agent listens on every interface, so ping URLs would say 127.0.0.1, and the task %q (%s), "+
+				"which pings or is async, runs on %s: %s.", t.Name, t.Source, target, remedy)
+			return
+		case everywhere || needs:
+			l.warn(at, "Ping URLs say 127.0.0.1, and the task %q (%s) runs on %s, where that is another host: %s.",
+				t.Name, t.Source, target, remedy)
+			return
+		}
+	}
+}
+
+// faraway is the host of a task's webhook where that is another than this one; needs: its pings or its end may have to
+// come by URL. A target that needs it goes before one that does not.
+func (l *loader) faraway(t *task.Type) (host string, needs bool) {
+	look := func(target task.Target, heartbeat time.Duration, async bool) {
+		w, ok := target.(*task.Webhook)
+		if !ok {
+			return
+		}
+		h := l.hosts[w]
+		if h != "" && !isLoopback(h) && (host == "" || !needs) {
+			host, needs = h, heartbeat > 0 || async
+		}
+	}
+	look(t.Target, t.Policy.Heartbeat, t.Policy.Async)
+	if u := t.Policy.Rollback; u != nil {
+		look(t.Undo, u.Heartbeat, u.Async)
+	}
+	return host, needs
+}
+
+// isLoopback tells whether a host is this one by its name or address.
+func isLoopback(host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
