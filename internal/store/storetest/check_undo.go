@@ -98,21 +98,26 @@ func undoTold(t testing.TB, h Harness) {
 		require.Equal(t, ids[0], row.ID)
 		require.Equal(t, task.StateRollbackRunning, row.State)
 		require.Equal(t, task.TimedOut, row.Cause)
-		sameOr(t, raw(`{"moved":3}`), row.Result, "result")
-		sameOr(t, raw(`{"was":"az1"}`), row.RollbackPayload, "rollback payload")
-		sameOr(t, raw(`{"to":"az2"}`), row.Payload, "payload")
 		require.Equal(t, b, row.Batch)
 		require.Equal(t, 1, row.Attempt)
 		require.True(t, row.Touched)
 		require.Equal(t, &task.Previous{Outcome: task.TimedOut, Error: "it broke"}, row.Previous)
 	}
+	documents := func(row task.Task) {
+		t.Helper()
+		sameOr(t, raw(`{"moved":3}`), row.Result, "result")
+		sameOr(t, raw(`{"was":"az1"}`), row.RollbackPayload, "rollback payload")
+		sameOr(t, raw(`{"to":"az2"}`), row.Payload, "payload")
+	}
 	row := r.claimOne(kind, task.Rollback)
 	told(row)
+	documents(row)
 	again, err := r.Claimed(r.ctx, r.session, r.claims)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
 	told(again[0])
-	// And whoever judges it is told the same.
+	documents(again[0])
+	// A judge is told the same, but for the documents, which it has no use for.
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept := r.twin().sweep(10)
 	require.Len(t, swept, 1)
