@@ -69,7 +69,7 @@ func TestReadPayload(t *testing.T) {
 	_, err = readPayload(&nowhere, nil)
 	require.ErrorContains(t, err, "--payload: open /nowhere")
 	_, err = readPayload(&stdin, bytes.NewReader(make([]byte, maxPayload+1)))
-	require.ErrorContains(t, err, "more than 16 MiB")
+	require.ErrorContains(t, err, "more than 64 MiB")
 }
 
 func TestLiveLine(t *testing.T) {
