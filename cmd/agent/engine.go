@@ -36,6 +36,7 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		},
 		PingURL: a.pings.url,
 		Secret:  a.pings.learn,
+		Trace:   a.pings.trace,
 		Types:   cfg.Tasks,
 		Workers: cfg.Agent.Workers,
 		Poll:    cfg.Agent.Poll,

@@ -52,6 +52,15 @@ func (p *pings) url(id task.ID, f task.Fence) string {
 	return s.URL(p.base, id, f)
 }
 
+// trace is the trace context of a row that was inserted without one.
+func (p *pings) trace(id task.ID) string {
+	s := p.signer.Load()
+	if s == nil {
+		return ""
+	}
+	return s.Trace(id)
+}
+
 // handler answers ping URLs for the loop.
 func (a *agent) handler() http.Handler {
 	return ping.NewHandler(a.pings.signer.Load, reports{a.engine}, a.log)

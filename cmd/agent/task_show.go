@@ -13,6 +13,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -50,8 +52,24 @@ func (c taskShowCmd) Run(a *app) error {
 		} else if err != nil {
 			return err
 		}
+		a.trace(call, s, info)
 		return a.print(info, func(w io.Writer) error { return a.showTask(w, info) })
 	})
+}
+
+// trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
+func (a *app) trace(ctx context.Context, s lease.Remote, i *ops.Info) {
+	if i.Traceparent != "" {
+		return
+	}
+	secret, err := s.Secret(ctx)
+	if err != nil {
+		a.log().Debug("the store's key cannot be read, so the task's trace is not known", "err", err)
+		return
+	}
+	if signer, err := ping.NewSigner(secret); err == nil {
+		i.Traceparent = signer.Trace(i.ID)
+	}
 }
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.
@@ -84,6 +102,7 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 	line("attempt", attempts(i))
 	line("round", i.Round)
 	line("fence", i.Fence)
+	line("traceparent", ops.OneLine(i.Traceparent, most))
 	line("agent", ops.OneLine(i.Agent, most))
 	line("created", ops.Time(i.CreatedAt))
 	line("created by", ops.OneLine(i.CreatedBy, most))

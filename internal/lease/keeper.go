@@ -25,6 +25,7 @@ type Keeper struct {
 	// its reply was given up. It gets them again with each sign of life until they are settled.
 	strays func(context.Context, []Held)
 	pings  func(task.ID, task.Fence) string // where a task can ping; nil: nowhere
+	traces func(task.ID) string             // the trace context of a row without one; nil: nobody knows
 	lives  func(until time.Duration)        // told whenever presence is prolonged; nil: nobody
 	halted func()                           // called after leases may have been stopped before their start; nil: never
 
@@ -64,6 +65,8 @@ type KeeperOptions struct {
 	Remote Remote
 	// PingURL is where a task can ping; nil: nowhere.
 	PingURL func(task.ID, task.Fence) string
+	// Trace is the trace context of a row without one; nil: it has none.
+	Trace func(task.ID) string
 	// Present is told the local time at which presence runs out, whenever that moves; nil: nobody. It must not block.
 	Present func(until time.Duration)
 	// Halted is called when leases may have been stopped before their attempts began: what waits for a slot is to be
@@ -78,7 +81,7 @@ const SettleIn = 3 * time.Second
 func NewKeeper(o KeeperOptions) *Keeper {
 	return &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
-		pings: o.PingURL, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
+		pings: o.PingURL, traces: o.Trace, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
 }
@@ -122,6 +125,9 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 		leases[i].end += r.Extra
 		if k.pings != nil {
 			leases[i].url = func() string { return k.pings(r.Task.ID, r.Task.Fence) }
+		}
+		if k.traces != nil {
+			leases[i].trace = func() string { return k.traces(r.Task.ID) }
 		}
 		k.open[r.Task.ID] = leases[i]
 		if c, ok := k.early[r.Task.ID]; ok && c.Fence == r.Task.Fence {

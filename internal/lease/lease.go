@@ -44,6 +44,7 @@ type Lease struct {
 	warden   warden               // nil: nobody, so what the task says is known to all at once
 	presence func() time.Duration // local time at which the session's presence runs out
 	url      func() string        // of pings
+	trace    func() string        // of a row without one; nil: nobody knows
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -210,6 +211,15 @@ func (l *Lease) PingURL() string {
 		return ""
 	}
 	return l.url()
+}
+
+// Trace is the trace context of a row that was inserted without one: the same for each of its attempts, whichever agent
+// runs it; "" where that is not known.
+func (l *Lease) Trace() string {
+	if l.trace == nil {
+		return ""
+	}
+	return l.trace()
 }
 
 // SetPingURL says where the task can ping. It comes before the attempt starts.

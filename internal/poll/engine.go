@@ -46,6 +46,8 @@ type Options struct {
 	// PingURL is where a task can ping; nil: nowhere. It is asked only after Secret was told the store's key for it.
 	PingURL func(task.ID, task.Fence) string
 	Secret  func([]byte) error // nil: not wanted
+	// Trace is the trace context of a row without one; nil: each attempt starts a trace. It is asked as PingURL is.
+	Trace func(task.ID) string
 	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
 	Present func(until time.Duration)
 	// Joined is called once, when the session is open. It must not block; nil: nobody waits for that.
@@ -133,7 +135,7 @@ func New(o Options) *Engine {
 	e.o.Agent = agent
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
 		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
-		Remote: o.Remote, PingURL: o.PingURL, Present: o.Present, Halted: func() { e.slots.halt() },
+		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
 	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
 	e.size, e.memory = newStride(maxClaim), newMemory()

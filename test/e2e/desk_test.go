@@ -34,6 +34,7 @@ type desk struct {
 // call is one request as it came.
 type call struct {
 	Phase, ID string // Leasehold-Phase, webhook-id
+	Trace     string // traceparent
 	Data      json.RawMessage
 	Task      struct {
 		ID, Fence int64
@@ -62,7 +63,7 @@ func desks(t *testing.T, test func(*testing.T, *desk)) {
 }
 
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := call{Phase: r.Header.Get("Leasehold-Phase"), ID: r.Header.Get("Webhook-Id")}
+	c := call{Phase: r.Header.Get("Leasehold-Phase"), ID: r.Header.Get("Webhook-Id"), Trace: r.Header.Get("Traceparent")}
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(body, &c)
@@ -200,6 +201,7 @@ func (d *desk) exec(query string) {
 // shown is a task as `task show` has it.
 type shown struct {
 	State, Error string
+	Traceparent  string
 	Fence        int64
 	Result       json.RawMessage
 	History      []struct {

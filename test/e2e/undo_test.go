@@ -71,6 +71,33 @@ func TestRollbackByWebhook(t *testing.T) {
 	})
 }
 
+// TestOneTrace: checks, attempts, rollback and an operator's retry of a task that was inserted without a trace context are
+// in one trace, on whichever agent, and people find it.
+func TestOneTrace(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		a, b := d.agent("one"), d.agent("two")
+		id, other := d.enqueue(`{"run": ["fail"]}`), d.enqueue(`{}`)
+		d.becomes(id, "rolled_back")
+		d.wish("retry", id)
+		d.awaits(id, "run", 4)
+		s := d.becomes(id, "rolled_back")
+		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", s.Traceparent)
+		trace := s.Traceparent[:36]
+		spans := map[string]bool{s.Traceparent: true}
+		calls := d.calls(id)
+		require.Len(t, calls, 10)
+		for _, c := range calls {
+			require.Equal(t, trace, c.Trace[:36], c.Phase)
+			require.False(t, spans[c.Trace], "each request is a span of its own")
+			spans[c.Trace] = true
+		}
+		d.becomes(other, "succeeded")
+		require.NotEqual(t, trace, d.calls(other)[0].Trace[:36], "another task is another trace")
+		a.Drain(t)
+		b.Drain(t)
+	})
+}
+
 // TestRollbackByCommand: a command finds in its environment and its input that it is to undo.
 func TestRollbackByCommand(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {

@@ -136,7 +136,7 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 		"LEASEHOLD_ATTEMPT="+strconv.Itoa(row.Attempt),
 		"LEASEHOLD_FENCE="+strconv.FormatInt(int64(row.Fence), 10),
 		"LEASEHOLD_DEADLINE="+envelope.Time(e.Deadline),
-		"TRACEPARENT="+envelope.Traceparent(row.Traceparent),
+		"TRACEPARENT="+e.Traceparent(),
 	)
 }
 

@@ -23,7 +23,12 @@ type Envelope struct {
 	Remaining   time.Duration
 	Heartbeat   time.Duration // the longest silence; 0: no pings are due
 	PingURL     string        // "" where there is none
+	// Trace is the trace context of a row that has none of its own, the same in all of its attempts; "": none is needed, or known.
+	Trace string
 }
+
+// Traceparent is the trace context for this attempt's target: a child of the row's, or of Trace.
+func (e *Envelope) Traceparent() string { return Traceparent(e.Task.Traceparent, e.Trace) }
 
 // Of describes the attempt that holds l, of the declared type t, as it stands now.
 func Of(l *lease.Lease, t *task.Type) Envelope {
@@ -37,6 +42,9 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 		Remaining:   l.Remaining(),
 		Heartbeat:   l.Heartbeat(),
 		PingURL:     l.PingURL(),
+	}
+	if _, ok := parseTraceparent(row.Traceparent); !ok {
+		e.Trace = l.Trace()
 	}
 	e.Deadline = e.Now.Add(e.Remaining)
 	return e

@@ -157,6 +157,10 @@ func TestTraceparent(t *testing.T) {
 		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", Traceparent(bad), bad)
 		require.NotContains(t, Traceparent(bad), trace, bad)
 	}
+	own := "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", Traceparent("", own), "a row without one")
+	require.Regexp(t, "^00-0af7651916cd43dd8448eb211c80319c-", Traceparent("x", own), "a row with a bad one")
+	require.Regexp(t, "^00-"+trace+"-", Traceparent("00-"+trace+"-00f067aa0ba902b7-00", own))
 	one, another := Traceparent(""), Traceparent("")
 	require.NotEqual(t, one, another)
 }

@@ -6,17 +6,20 @@ import (
 	"strings"
 )
 
-// Traceparent is the trace context (W3C Trace Context, level 1) that an attempt hands to its target: a child of the
-// row's, or the start of a new trace where the row has none or one that does not parse. A new trace is marked as
-// sampled: the agent records nothing itself, and whoever records should not be told to drop it.
-func Traceparent(row string) string {
+// Traceparent is the trace context (W3C Trace Context, level 1) that an attempt hands to its target: a child of the first
+// parent that parses, or the start of a new trace where none does. A new trace is marked as sampled: the agent records
+// nothing itself, and whoever records should not be told to drop it.
+func Traceparent(parents ...string) string {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails
 	var digits [48]byte
 	hex.Encode(digits[:], random[:])
 	span, trace, flags := digits[:16], string(digits[16:]), "01"
-	if parent, ok := parseTraceparent(row); ok {
-		trace, flags = parent.trace, parent.flags
+	for _, p := range parents {
+		if parent, ok := parseTraceparent(p); ok {
+			trace, flags = parent.trace, parent.flags
+			break
+		}
 	}
 	return "00-" + trace + "-" + string(span) + "-" + flags
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"hash"
 	"strconv"
@@ -21,8 +22,11 @@ const (
 	macDigits = macBytes / 3 * 4
 )
 
-// purpose is what is signed, before id and fence: a token is good for nothing else.
-const purpose = "leasehold ping 1\n"
+// What is signed begins with what for: a token is good for pings and nothing else, and a trace tells nothing of tokens.
+const (
+	purpose      = "leasehold ping 1\n"
+	tracePurpose = "leasehold trace 1\n"
+)
 
 // Path is where ping URLs begin on an agent's listener.
 const Path = "/ping/"
@@ -62,6 +66,25 @@ func (s *Signer) URL(base string, id task.ID, f task.Fence) string {
 	b = strconv.AppendInt(b, int64(f), 10)
 	b = append(b, '.')
 	return string(s.appendMAC(b, id, f))
+}
+
+// Trace is the trace context (W3C Trace Context, level 1) of a task that was inserted without one. It follows from the
+// store's secret and the id, so that all attempts of a task are in one trace, whichever agents run them, and nothing has to
+// be written.
+func (s *Signer) Trace(id task.ID) string {
+	x, _ := s.states.Get().(*signing)
+	x.message = append(x.message[:0], tracePurpose...)
+	x.message = strconv.AppendInt(x.message, int64(id), 10)
+	x.mac.Reset()
+	_, _ = x.mac.Write(x.message) // a hash never fails
+	x.sum = x.mac.Sum(x.sum[:0])
+	const traceBytes, spanBytes = 16, 8
+	b := append(make([]byte, 0, 55), "00-"...)
+	b = hex.AppendEncode(b, x.sum[:traceBytes])
+	b = append(b, '-')
+	b = hex.AppendEncode(b, x.sum[traceBytes:traceBytes+spanBytes])
+	s.states.Put(x)
+	return string(append(b, "-01"...))
 }
 
 // Parse tells which attempt a token stands for. ok is false for one that was not made by URL, down to the byte.

@@ -34,6 +34,15 @@ func TestURL(t *testing.T) {
 	}
 }
 
+func TestTrace(t *testing.T) {
+	s := signer(t, "s")
+	trace := s.Trace(4211)
+	require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", trace)
+	require.Equal(t, trace, signer(t, "s").Trace(4211), "all agents of a store agree")
+	require.NotEqual(t, trace, s.Trace(4212))
+	require.NotEqual(t, trace, signer(t, "o").Trace(4211), "no two stores do")
+}
+
 func TestForgedTokens(t *testing.T) {
 	s, other := signer(t, "s"), signer(t, "o")
 	good := strings.TrimPrefix(s.URL("", 4211, 9), Path)

@@ -81,7 +81,7 @@ func (m *Message) protocol(e *envelope.Envelope, w *task.Webhook) {
 		m.Header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set("Webhook-Id", m.ID)
-	set("Traceparent", envelope.Traceparent(row.Traceparent))
+	set("Traceparent", e.Traceparent())
 	set("Leasehold-Type", e.Type)
 	set("Leasehold-Task", strconv.FormatInt(int64(row.ID), 10))
 	set("Leasehold-Phase", string(e.Phase))

@@ -99,7 +99,7 @@ func marksGenerated(t testing.TB, h Harness) {
 	const histories, reports = 6, 40
 	for range histories {
 		seed := rand.Uint64()
-		g := &reporter{rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // a test's choices
+		g := &reporter{rand.New(rand.NewPCG(seed, 0))}
 		row := r.heldUnder(moving())
 		marks := task.Marks{Fence: row.Fence}
 		var told []string
