@@ -15,7 +15,10 @@ const (
 )
 
 func retryShape() *shape {
-	return &shape{name: "retry", attrs: []string{"limit", "backoff", "min", "max", "on", "max_deferrals"}, later: []string{"after"}, called: calledInRetry()}
+	return &shape{
+		name:  "retry",
+		attrs: []string{"limit", "backoff", "min", "max", "on", "max_deferrals"}, later: []string{"after"}, called: calledInRetry(),
+	}
 }
 
 // retry decodes the retry block in b, which has that shape, or its defaults.
