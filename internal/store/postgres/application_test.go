@@ -19,16 +19,19 @@ import (
 
 // transaction is an application's, with the rights of its role.
 type transaction struct {
-	h  *harness
-	tx pgx.Tx
+	h   *harness
+	tx  pgx.Tx
+	end func() // closes its connection
 }
 
 // Begin begins a transaction on a connection of its own.
 func (h *harness) Begin(t testing.TB) storetest.Application {
 	t.Helper()
-	tx, err := pgtest.ConnectTo(t, h.asApp).Begin(t.Context())
+	conn, end := pgtest.Connection(t, h.asApp)
+	t.Cleanup(end)
+	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
-	return &transaction{h, tx}
+	return &transaction{h, tx, end}
 }
 
 func (a *transaction) Hold(ctx context.Context, id task.ID, f task.Fence) error {
@@ -75,9 +78,13 @@ func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (c ops.
 	return c, err
 }
 
-func (a *transaction) Commit(ctx context.Context) error { return a.tx.Commit(ctx) }
+func (a *transaction) Commit(ctx context.Context) error {
+	defer a.end()
+	return a.tx.Commit(ctx)
+}
 
 func (a *transaction) Rollback(ctx context.Context) error {
+	defer a.end()
 	if err := a.tx.Rollback(ctx); !errors.Is(err, pgx.ErrTxClosed) {
 		return err
 	}

@@ -106,13 +106,16 @@ func (h *harness) exec(t testing.TB, script string) {
 // number reads one number as the superuser.
 func (h *harness) number(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
-	require.NoError(t, pgtest.Connect(t).QueryRow(t.Context(), h.q(query), args...).Scan(&n))
+	conn, end := pgtest.Connection(t, pgtest.URL(t))
+	defer end()
+	require.NoError(t, conn.QueryRow(t.Context(), h.q(query), args...).Scan(&n))
 	return n
 }
 
 func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
 	t.Helper()
-	conn := pgtest.ConnectTo(t, h.asApp)
+	conn, end := pgtest.Connection(t, h.asApp)
+	defer end()
 	var ids []task.ID
 	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
@@ -138,7 +141,8 @@ func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
 	for i, name := range producerNames(r) {
 		list = append(list, name+" => "+producerValue(r, name, i+1))
 	}
-	conn := pgtest.ConnectTo(t, h.asApp)
+	conn, end := pgtest.Connection(t, h.asApp)
+	defer end()
 	row := conn.QueryRow(t.Context(), h.q(`SELECT SCHEMA.enqueue(`+strings.Join(list, ", ")+`)`), args...)
 	require.NoError(t, row.Scan((*int64)(&id)))
 	return id
@@ -214,7 +218,8 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 	for _, s := range *h.opened {
 		s.ForgetFloors() // they are times too, and would be over by then
 	}
-	conn := pgtest.Connect(t)
+	conn, end := pgtest.Connection(t, pgtest.URL(t))
+	defer end()
 	us := d.Microseconds()
 	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 		rows, err := tx.Query(t.Context(), h.q(`

@@ -51,16 +51,23 @@ func Connect(t testing.TB) *pgx.Conn {
 // ConnectTo gives a connection that lasts as long as the test.
 func ConnectTo(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
+	conn, end := Connection(t, url)
+	t.Cleanup(end)
+	return conn
+}
+
+// Connection gives a connection, and what closes it: a test that makes many calls would else use up the server's.
+func Connection(t testing.TB, url string) (conn *pgx.Conn, end func()) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	require.NoError(t, err)
-	t.Cleanup(func() {
+	return conn, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		_ = conn.Close(ctx) // it is closed in any case
-	})
-	return conn
+	}
 }
 
 // Ahead is how far the server's clock is ahead of the local one.
