@@ -116,7 +116,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease
 // Leave ends the session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.update(ctx, "leave", func(t *tx) error {
-		_, err := t.exec("UPDATE agent SET present_until = ? WHERE session = ?", stamp(t.now), int64(session))
+		_, err := t.exec("UPDATE agent SET present_until = ?1, seen_at = ?1 WHERE session = ?2", stamp(t.now), int64(session))
 		return err
 	})
 }

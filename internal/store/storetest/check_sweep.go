@@ -117,6 +117,8 @@ func sweepCalm(t testing.TB, h Harness) {
 
 	r.present()
 	next := r.held()
+	r.Advance(t, presence/2)
+	o.present()
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept = calm(slack)
 	require.Len(t, swept, 1, "it has left, so it is not there")

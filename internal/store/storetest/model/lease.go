@@ -85,7 +85,7 @@ func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	}
 	defer s.mu.Unlock()
 	if a := s.agents[session]; a != nil {
-		a.PresentUntil, a.Idle = now, false
+		a.PresentUntil, a.SeenAt, a.Idle = now, now, false
 	}
 	return nil
 }
