@@ -56,6 +56,7 @@ func New(o Options) *Runner { return newRunner(o, len(o.Guardian) > 0) }
 func newRunner(o Options, cgroups bool) *Runner {
 	keepDescriptors()
 	r := &Runner{log: o.Log, oom: newOOMCounter(cgroupEvents()), closing: make(chan struct{})}
+	r.shared.terminal = hasTerminal()
 	r.dirs.parent, r.sockets.parent = newParent(os.TempDir()), socketParent()
 	r.dirs.stays = func(path string, err error) {
 		o.Log.Warn("a private directory is left behind", "directory", path, "err", err)

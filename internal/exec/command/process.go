@@ -35,14 +35,13 @@ type shared struct {
 	buffers sync.Pool      // of *[]byte, readSize long
 
 	datagrams sync.Pool // of *[]byte, for a datagram of the most that is taken
+	terminal  bool      // the agent has one
 }
 
 // pipeHolds is how much every pipe takes without a reader (pipe(7): one page at the least).
 const pipeHolds = 4096
 
-// start starts a call as the leader of a new session, and so of a process group with its number: in the agent's own it
-// could type on the agent's terminal (TIOCSTI in ioctl_tty(2)), as another user too. What it leaves running ends with the process and
-// finish.
+// start starts a call as the leader of a new process group. What it leaves running ends with the process and finish.
 func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 	p := &process{exited: make(chan struct{}), shared: s, hold: h}
 	childIn, err := p.makeInput(k.input)
@@ -61,7 +60,7 @@ func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
 	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
 		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(says.child)},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: k.credential},
+		Sys:   apart(k.credential, s.terminal),
 	})
 	_, _ = unix.Close(childIn), unix.Close(childOut)
 	if err != nil {

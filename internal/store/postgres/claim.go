@@ -33,8 +33,9 @@ const (
 // each batch, when its rows are locked, and counts them.
 //
 // Nor does it take more than so many bytes ($11), of runs and of rollbacks each: in the order of the wants, rows are taken
-// until those before come to that. The windows have no order of their own, so they go by that of the loops. What is too
-// large for any agent (heavy) is taken without its documents, to be rejected.
+// until those before come to that. Only where all of them together are more (large) is that counted row by row, which costs
+// a microsecond each; the windows have no order of their own, so they go by that of the loops. What is too large for any
+// agent (heavy) is taken without its documents, to be rejected.
 //
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
@@ -44,19 +45,29 @@ WITH want AS MATERIALIZED (
     FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
 ), due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.bytes, sum(found.bytes) OVER (ROWS UNBOUNDED PRECEDING) - found.bytes AS before
-    FROM want AS w CROSS JOIN LATERAL (
+    SELECT found.id, found.batch_id, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
         FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
-    SELECT found.id, NULL, found.bytes, sum(found.bytes) OVER (ROWS UNBOUNDED PRECEDING) - found.bytes
-    FROM want AS w CROSS JOIN LATERAL (
+    SELECT found.id, NULL, found.bytes, true FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.bytes
         FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
     ) AS found WHERE w.rollback
+), large AS MATERIALIZED (
+    SELECT coalesce(sum(d.bytes) > $11::float8, false) AS yes FROM due AS d
 ), picked AS MATERIALIZED (
-    SELECT d.id, d.batch_id, d.bytes FROM due AS d WHERE d.before < $11::float8
+    SELECT d.id, d.batch_id, d.bytes FROM due AS d WHERE NOT (SELECT yes FROM large)
+    UNION ALL
+    SELECT f.id, f.batch_id, f.bytes FROM (
+        SELECT d.*, sum(d.bytes) OVER (ROWS UNBOUNDED PRECEDING) - d.bytes AS before FROM due AS d
+        WHERE (SELECT yes FROM large) AND NOT d.rollback
+    ) AS f WHERE f.before < $11::float8
+    UNION ALL
+    SELECT f.id, NULL, f.bytes FROM (
+        SELECT d.*, sum(d.bytes) OVER (ROWS UNBOUNDED PRECEDING) - d.bytes AS before FROM due AS d
+        WHERE (SELECT yes FROM large) AND d.rollback
+    ) AS f WHERE f.before < $11::float8
 ), heavy AS MATERIALIZED (
     SELECT t.id, h.unfit FROM {schema}.task AS t CROSS JOIN LATERAL ({heaviest}) AS h
     WHERE t.id = ANY (ARRAY(SELECT p.id FROM picked AS p WHERE p.bytes > ` + heaviest + `))
@@ -77,7 +88,7 @@ WHERE t.id = ANY (ARRAY(
   AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
 RETURNING {columns},
     CASE WHEN {heavy} THEN (SELECT h.unfit FROM heavy AS h WHERE h.id = t.id) END,
-    nullif(EXISTS (SELECT FROM due AS d WHERE d.before >= $11::float8), false)`
+    nullif((SELECT yes FROM large) AND (SELECT count(*) FROM picked) < (SELECT count(*) FROM due), false)`
 
 // One region: the range itself.
 const rangeText = `
@@ -117,7 +128,7 @@ func claimSQL(merge bool) string {
 		region, place = "g.region", "((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority"
 	}
 	one = strings.NewReplacer("{region}", region, "{place}", place, "{bytes}", rowBytes()).Replace(one)
-	const heavy = "t.id = ANY (ARRAY(SELECT h.id FROM heavy AS h))"
+	const heavy = "EXISTS (SELECT FROM heavy) AND t.id = ANY (ARRAY(SELECT h.id FROM heavy AS h))"
 	return strings.NewReplacer(
 		"{due}", strings.Replace(one, "{states}", startable, 1),
 		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),

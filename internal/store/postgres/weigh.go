@@ -5,12 +5,13 @@ import "strings"
 // How long documents are, as far as that can be told without reading them: the server keeps what is large elsewhere, and
 // what pg_column_size says of that it reads from the row itself. It is not what an agent gets, which is the document's text:
 // that may be several times as long, and of what the server has compressed a hundred times. So what is compressed well
-// is reckoned to be of use 32 times over while it is small, and is read where it is not; so is all beyond a MiB. It costs a
-// row with nothing but a small payload next to nothing.
+// is reckoned to be of use 32 times over while it is small, and is read where it is not; so is all beyond a MiB. What is
+// short counts for 2 KiB without a closer look, so a row with nothing but a small payload pays for one look at its size.
 
 // lengthOf is how long a jsonb column is.
 func lengthOf(column string) string {
 	return strings.ReplaceAll(`CASE
+        WHEN pg_column_size(COLUMN) <= 256 THEN 2048
         WHEN pg_column_compression(COLUMN) IS NULL AND pg_column_size(COLUMN) <= 1048576 OR pg_column_size(COLUMN) > `+heaviest+`
             THEN pg_column_size(COLUMN)
         WHEN pg_column_size(COLUMN) <= 4096 THEN 32 * pg_column_size(COLUMN)
