@@ -34,8 +34,8 @@ const (
 //
 // Nor does it take more than so many bytes ($11), of runs and of rollbacks each: in the order of the wants, rows are taken
 // until those before come to that. Only where all of them together are more (large) is that counted row by row, which costs
-// a microsecond each; the windows have no order of their own, so they go by that of the loops. What is too large for any
-// agent (heavy) is taken without its documents, to be rejected.
+// a microsecond each; the window has no order of its own, so it goes by that of the loops. What is too large for any agent
+// is taken without its documents, to be rejected.
 //
 // $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
 const claimText = `
@@ -57,20 +57,14 @@ WITH want AS MATERIALIZED (
 ), large AS MATERIALIZED (
     SELECT coalesce(sum(d.bytes) > $11::float8, false) AS yes FROM due AS d
 ), picked AS MATERIALIZED (
-    SELECT d.id, d.batch_id, d.bytes FROM due AS d WHERE NOT (SELECT yes FROM large)
+    SELECT d.id, d.batch_id FROM due AS d WHERE NOT (SELECT yes FROM large)
     UNION ALL
-    SELECT f.id, f.batch_id, f.bytes FROM (
-        SELECT d.*, sum(d.bytes) OVER (ROWS UNBOUNDED PRECEDING) - d.bytes AS before FROM due AS d
-        WHERE (SELECT yes FROM large) AND NOT d.rollback
+    SELECT f.id, f.batch_id FROM (
+        SELECT d.id, d.batch_id, CASE WHEN d.rollback
+            THEN sum(CASE WHEN d.rollback THEN d.bytes END) OVER (ROWS UNBOUNDED PRECEDING)
+            ELSE sum(CASE WHEN NOT d.rollback THEN d.bytes END) OVER (ROWS UNBOUNDED PRECEDING) END - d.bytes AS before
+        FROM due AS d WHERE (SELECT yes FROM large)
     ) AS f WHERE f.before < $11::float8
-    UNION ALL
-    SELECT f.id, NULL, f.bytes FROM (
-        SELECT d.*, sum(d.bytes) OVER (ROWS UNBOUNDED PRECEDING) - d.bytes AS before FROM due AS d
-        WHERE (SELECT yes FROM large) AND d.rollback
-    ) AS f WHERE f.before < $11::float8
-), heavy AS MATERIALIZED (
-    SELECT t.id, h.unfit FROM {schema}.task AS t CROSS JOIN LATERAL ({heaviest}) AS h
-    WHERE t.id = ANY (ARRAY(SELECT p.id FROM picked AS p WHERE p.bytes > ` + heaviest + `))
 ), barred AS MATERIALIZED (
     SELECT each.batch_id FROM (
         SELECT p.batch_id, count(*) AS n FROM picked AS p WHERE p.batch_id IS NOT NULL GROUP BY p.batch_id
@@ -86,9 +80,7 @@ WHERE t.id = ANY (ARRAY(
       SELECT p.id FROM picked AS p
       WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
   AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
-RETURNING {columns},
-    CASE WHEN {heavy} THEN (SELECT h.unfit FROM heavy AS h WHERE h.id = t.id) END,
-    nullif((SELECT yes FROM large) AND (SELECT count(*) FROM picked) < (SELECT count(*) FROM due), false)`
+RETURNING {columns}, {unfit}, nullif((SELECT yes FROM large), false)`
 
 // One region: the range itself.
 const rangeText = `
@@ -127,12 +119,11 @@ func claimSQL(merge bool) string {
 		one = strings.Replace(mergeText, "{range}", rangeText, 1)
 		region, place = "g.region", "((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority"
 	}
-	one = strings.NewReplacer("{region}", region, "{place}", place, "{bytes}", rowBytes()).Replace(one)
-	const heavy = "EXISTS (SELECT FROM heavy) AND t.id = ANY (ARRAY(SELECT h.id FROM heavy AS h))"
+	one = strings.NewReplacer("{region}", region, "{place}", place, "{bytes}", rowBytes).Replace(one)
 	return strings.NewReplacer(
 		"{due}", strings.Replace(one, "{states}", startable, 1),
 		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),
-		"{columns}", documentsUnless(heavy), "{heavy}", heavy, "{heaviest}", heaviestSQL(),
+		"{columns}", fitDocuments(), "{unfit}", unfit,
 	).Replace(claimText)
 }
 
@@ -235,13 +226,10 @@ func inOrder(rows []task.Task, wants []poll.Want) {
 	})
 }
 
-const claimedText = `SELECT {columns}, heavy.unfit
-FROM {schema}.task AS t LEFT JOIN LATERAL ({heaviest}) AS heavy ON true
+func claimedSQL() string {
+	return `SELECT ` + fitDocuments() + `, ` + unfit + ` FROM {schema}.task AS t
 WHERE t.session = $1 AND t.claim = $2 AND t.state IN ('running', 'rollback_running')
 ORDER BY t.priority DESC, t.run_at, t.id`
-
-func claimedSQL() string {
-	return strings.NewReplacer("{columns}", documentsUnless("heavy.unfit IS NOT NULL"), "{heaviest}", heaviestSQL()).Replace(claimedText)
 }
 
 // Claimed reads back what a claim took and the session still holds.

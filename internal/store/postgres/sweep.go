@@ -52,7 +52,7 @@ RETURNING {columns},
 
 // judging fills in which fence the judge gets.
 func judging(text, fence string) string {
-	return strings.NewReplacer("{fence}", fence, "{columns}", documentsUnless("true")).Replace(text)
+	return strings.NewReplacer("{fence}", fence, "{columns}", withoutDocuments()).Replace(text)
 }
 
 // Sweep claims dead rows for judgement.

@@ -2,52 +2,41 @@ package postgres
 
 import "strings"
 
-// How long documents are, as far as that can be told without reading them: the server keeps what is large elsewhere, and
-// what pg_column_size says of that it reads from the row itself. It is not what an agent gets, which is the document's text:
-// that may be several times as long, and of what the server has compressed a hundred times. So what is compressed well
-// is reckoned to be of use 32 times over while it is small, and is read where it is not; so is all beyond a MiB. What is
-// short counts for 2 KiB without a closer look, so a row with nothing but a small payload pays for one look at its size.
+// A claim is told how long documents are without reading them (the schema's function weight) and takes none that no agent
+// can hold (unfit). Both are called for large documents only: what is small is told from its size alone, since a claim of
+// one row would pay for each expression in it with a hundredth of its time.
 
-// lengthOf is how long a jsonb column is.
-func lengthOf(column string) string {
-	return strings.ReplaceAll(`CASE
-        WHEN pg_column_size(COLUMN) <= 256 THEN 2048
-        WHEN pg_column_compression(COLUMN) IS NULL AND pg_column_size(COLUMN) <= 1048576 OR pg_column_size(COLUMN) > `+heaviest+`
-            THEN pg_column_size(COLUMN)
-        WHEN pg_column_size(COLUMN) <= 4096 THEN 32 * pg_column_size(COLUMN)
-        ELSE octet_length(COLUMN::text) END`, "COLUMN", column)
+// rowBytes is how long the documents of a row t are together, or more: what is compressed counts 32 times, a rollback
+// payload always, and results and checkpoints for the most that they may be.
+const rowBytes = `CASE WHEN pg_column_compression(t.payload) IS NULL THEN 1::float8 ELSE 32 END * pg_column_size(t.payload)
+                + CASE WHEN t.rollback_payload IS NULL AND t.result IS NULL AND t.checkpoint IS NULL THEN 0
+                    ELSE 131072 + 32 * coalesce(pg_column_size(t.rollback_payload), 0)::float8 END`
+
+// unfit says of a row t why no agent takes it; NULL: nothing keeps one from it. What is stored in 32 KiB is not too long,
+// whatever it was compressed to and however much longer its text is: lz4 makes at most 255 times as little of it, and an
+// escaped control character is six bytes of text.
+const unfit = `CASE WHEN pg_column_size(t.payload) > 32768 OR pg_column_size(t.rollback_payload) > 32768
+        OR pg_column_size(t.result) > 32768 OR pg_column_size(t.checkpoint) > 32768
+        THEN {schema}.unfit(t.payload, t.rollback_payload, t.result, t.checkpoint) END`
+
+// fitDocuments is rowColumns without the documents that are too long.
+func fitDocuments() string {
+	return documents(func(column string) string {
+		return `CASE WHEN pg_column_size(t.` + column + `) > 32768 THEN {schema}.fit(t.` + column + `) ELSE t.` + column + ` END`
+	})
 }
 
-// heaviest is store.MaxMaxPayload.
-const heaviest = "67108864"
+// withoutDocuments is rowColumns without any.
+func withoutDocuments() string { return documents(func(string) string { return "NULL::jsonb" }) }
+
+func documents(as func(column string) string) string {
+	var pairs []string
+	for _, column := range []string{"payload", "result", "checkpoint", "rollback_payload"} {
+		pairs = append(pairs, " t."+column+",", " "+as(column)+",")
+	}
+	return strings.NewReplacer(pairs...).Replace(rowColumns)
+}
 
 // nextFence is the fence of a hold that begins. It rises, and no row that somebody has made up keeps others from being
 // claimed: the number is store.MaxFence.
 const nextFence = "greatest(least(t.fence, 4611686018426339328), 0) + 1"
-
-// rowBytes is how long the documents of a row t are together.
-func rowBytes() string {
-	return `(` + lengthOf("t.payload") + `)::float8 + CASE
-                WHEN t.rollback_payload IS NULL AND t.result IS NULL AND t.checkpoint IS NULL THEN 0
-                ELSE coalesce(` + lengthOf("t.rollback_payload") + `, 0)::float8 + coalesce(` + lengthOf("t.result") + `, 0)
-                    + coalesce(` + lengthOf("t.checkpoint") + `, 0) END`
-}
-
-// heaviestSQL says of a row t why no agent takes it, if one of its documents is too long for that; no row: none is.
-func heaviestSQL() string {
-	return `
-        SELECT format('its %s is %s bytes, and agents take 64 MiB at most: keep what is large elsewhere, and where it is in '
-            'the payload', d.what, d.bytes) AS unfit
-        FROM (VALUES ('payload', ` + lengthOf("t.payload") + `), ('rollback payload', ` + lengthOf("t.rollback_payload") + `),
-            ('result', ` + lengthOf("t.result") + `), ('checkpoint', ` + lengthOf("t.checkpoint") + `)) AS d (what, bytes)
-        WHERE d.bytes > ` + heaviest + ` LIMIT 1`
-}
-
-// documentsUnless is rowColumns without the documents of rows of which a condition is true.
-func documentsUnless(condition string) string {
-	var pairs []string
-	for _, column := range []string{"payload", "result", "labels", "checkpoint", "rollback_payload"} {
-		pairs = append(pairs, " t."+column+",", " CASE WHEN "+condition+" THEN NULL ELSE t."+column+" END,")
-	}
-	return strings.NewReplacer(pairs...).Replace(rowColumns)
-}

@@ -6,3 +6,6 @@ DROP FUNCTION {schema}.drop_partition(date);
 DROP FUNCTION {schema}.detach_partition(date);
 DROP FUNCTION {schema}.make_place(timestamptz);
 DROP FUNCTION {schema}.lock_holders(regclass);
+DROP FUNCTION {schema}.unfit(jsonb, jsonb, jsonb, jsonb);
+DROP FUNCTION {schema}.fit(jsonb);
+DROP FUNCTION {schema}.weight(jsonb);

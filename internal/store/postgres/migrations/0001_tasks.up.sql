@@ -187,6 +187,41 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.lock_holders(regclass) FROM PUBLIC;
 
+-- How long a document is, as far as that can be told without reading it: what is large is kept elsewhere, and what
+-- pg_column_size says of that stands in the row. It is not what an agent gets, which is the document's text: that may be
+-- several times as long, and of what was compressed a hundred times. So what is compressed is reckoned to be of use 32 times
+-- over while it is small, and is read where it is not; so is all beyond a MiB, up to what no agent takes anyway.
+CREATE FUNCTION {schema}.weight(document jsonb) RETURNS double precision
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+    SELECT CASE
+        WHEN pg_column_compression(document) IS NULL AND pg_column_size(document) <= 1048576
+            OR pg_column_size(document) > 67108864 THEN pg_column_size(document)
+        WHEN pg_column_size(document) <= 4096 THEN 32 * pg_column_size(document)
+        ELSE octet_length(document::text) END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.weight(jsonb) FROM PUBLIC;
+
+-- The document, unless it is too long for an agent.
+CREATE FUNCTION {schema}.fit(document jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+    SELECT CASE WHEN {schema}.weight(document) <= 67108864 THEN document END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.fit(jsonb) FROM PUBLIC;
+
+-- Why no agent takes a row with these documents; NULL: nothing keeps one from it.
+CREATE FUNCTION {schema}.unfit(payload jsonb, rollback_payload jsonb, result jsonb, checkpoint jsonb) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
+$leasehold$
+    SELECT format('its %s is %s bytes, and agents take 64 MiB at most: keep what is large elsewhere, and where it is in the '
+        'payload', d.what, d.bytes)
+    FROM (VALUES ('payload', {schema}.weight(payload)), ('rollback payload', {schema}.weight(rollback_payload)),
+        ('result', {schema}.weight(result)), ('checkpoint', {schema}.weight(checkpoint))) AS d (what, bytes)
+    WHERE d.bytes > 67108864 LIMIT 1
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.unfit(jsonb, jsonb, jsonb, jsonb) FROM PUBLIC;
+
 -- The archive's partition for a day, where there is none. An agent need not own the schema, so this runs with the owner's
 -- rights, for days around today and no others; a role that has been granted something on the archive gets the same on the new
 -- table. CREATE TABLE … PARTITION OF would lock the whole archive against every reader and writer; a table made apart
