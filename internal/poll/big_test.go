@@ -83,7 +83,7 @@ func TestPayloadsOfUnsettledRowsCount(t *testing.T) {
 			}
 			return none
 		})
-		ids := r.insert(70, payload(1<<20))
+		ids := r.insert(sized(70, 100), payload(1<<20))
 		after(10 * time.Second)
 		require.Less(t, len(r.deeds.started()), 60, "of a megabyte each, which their outcomes keep in memory")
 		r.wire.setHook(nil)
@@ -168,12 +168,12 @@ func TestClaimsAndSettlementsAreBoundedInBytes(t *testing.T) {
 			}
 			r.deeds.do = takes(10 * time.Millisecond)
 		})
-		r.insert(16, payload(1<<20)) // it learns how large they are
+		r.insert(sized(16, 40), payload(1<<20)) // it learns how large they are
 		after(time.Second)
 		seen, ended := len(h.claims), len(h.ends)
 		var ids []task.ID
 		for _, name := range []string{"a", "b", "c", "d"} {
-			ids = append(ids, r.insert(15, payload(1<<20), of(name))...)
+			ids = append(ids, r.insert(sized(15, 50), payload(1<<20), of(name))...)
 		}
 		after(20 * time.Second)
 		for _, n := range h.claims[seen:] {

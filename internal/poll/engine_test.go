@@ -226,7 +226,7 @@ func TestSettlementsFailAndClaimsStopAtTheCap(t *testing.T) {
 			}
 			return none
 		})
-		ids := r.insert(11_000)
+		ids := r.insert(sized(11_000, 15_000))
 		after(10 * time.Second)
 		started := len(r.deeds.started())
 		require.GreaterOrEqual(t, started, 9_000)
