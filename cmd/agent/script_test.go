@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +21,10 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command line as users do; each script has a directory of its own.
 func TestScripts(t *testing.T) {
+	// What a process catches its children have by default: they must not inherit that the tests ignore it, as under nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
 		Cmds: commands(), Setup: setup,
