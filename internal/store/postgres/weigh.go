@@ -23,15 +23,17 @@ const unfit = `CASE WHEN pg_column_size(t.payload) > 32768 OR pg_column_size(t.r
 func fitDocuments() string {
 	return documents(func(column string) string {
 		return `CASE WHEN pg_column_size(t.` + column + `) > 32768 THEN {schema}.fit(t.` + column + `) ELSE t.` + column + ` END`
-	})
+	}, "payload", "result", "checkpoint", "rollback_payload")
 }
 
-// withoutDocuments is rowColumns without any.
-func withoutDocuments() string { return documents(func(string) string { return "NULL::jsonb" }) }
+// withoutDocuments is rowColumns without any, labels included.
+func withoutDocuments() string {
+	return documents(func(string) string { return "NULL::jsonb" }, "payload", "result", "labels", "checkpoint", "rollback_payload")
+}
 
-func documents(as func(column string) string) string {
+func documents(as func(column string) string, columns ...string) string {
 	var pairs []string
-	for _, column := range []string{"payload", "result", "checkpoint", "rollback_payload"} {
+	for _, column := range columns {
 		pairs = append(pairs, " t."+column+",", " "+as(column)+",")
 	}
 	return strings.NewReplacer(pairs...).Replace(rowColumns)
