@@ -28,7 +28,7 @@ type tree struct {
 	book *report.Book
 }
 
-// compare alternates this tree with an earlier one and tells whether this one has kept up.
+// compare alternates this tree with an earlier one and reports whether this one has kept up.
 func (o *options) compare(ctx context.Context) (held bool, err error) {
 	self, err := os.Executable()
 	if err != nil {

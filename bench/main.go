@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	return o.measure(ctx)
 }
 
-// measure measures what was asked for and tells whether all targets were reached.
+// measure measures what was asked for and reports whether all targets were reached.
 func (o *options) measure(ctx context.Context) (ok bool, err error) {
 	began := time.Now()
 	peers, files, err := o.contenders()

@@ -100,7 +100,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	agent := all[0].Services["agent"]
-	require.NotEmpty(t, agent.Ports, "somebody wants to look at it")
+	require.NotEmpty(t, agent.Ports, "the agent's pages are reachable from outside")
 	low, high, ranged := strings.Cut(strings.Split(agent.Ports[0], ":")[1], "-")
 	first, err := strconv.Atoi(low)
 	require.NoError(t, err)

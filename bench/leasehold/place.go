@@ -29,7 +29,7 @@ type place interface {
 	Ping(ctx context.Context) error
 	// insert inserts rows that are due, as one batch or as tasks by themselves.
 	insert(ctx context.Context, rows int, asBatch bool) error
-	// left tells whether rows with an id above this one are there that are not finished.
+	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
 	end() error

@@ -16,7 +16,7 @@ func judged() map[string]bool {
 	return map[string]bool{"rate": more, "inserts_per_second": more, "p50_ms": less, "statements_per_second": less}
 }
 
-// Compare writes how this tree does beside an earlier one, and tells whether nothing fell below Least. A ratio above 1
+// Compare writes how this tree does beside an earlier one, and reports whether nothing fell below Least. A ratio above 1
 // is better, whatever is measured. Ratios are taken round by round; what counts is their median.
 func Compare(now, before *Book) (text string, held bool) {
 	better := judged()

@@ -80,7 +80,7 @@ func (t Target) reached(v float64) bool {
 	return !math.IsNaN(v) && (t.Least == nil || v >= *t.Least) && (t.Most == nil || v <= *t.Most)
 }
 
-// Check writes the targets of what was measured, and tells whether all of them were reached.
+// Check writes the targets of what was measured, and reports whether all of them were reached.
 func Check(b *Book, targets []Target) (text string, reached bool) {
 	t, reached := verdicts(b, targets)
 	return t.String(), reached

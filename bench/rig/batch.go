@@ -21,7 +21,7 @@ type BatchWatch struct {
 // NewBatchWatch makes a watch that takes so many samples at the most.
 func NewBatchWatch(most int) *BatchWatch { return &BatchWatch{most: most} }
 
-// Wants tells whether there are fewer samples than wanted.
+// Wants reports whether there are fewer samples than wanted.
 func (w *BatchWatch) Wants() bool { return w.samples < w.most }
 
 const (

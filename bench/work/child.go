@@ -28,7 +28,7 @@ type Engine interface {
 	Start(ctx context.Context) error
 	// Doer is who does and counts the work.
 	Doer() *Doer
-	// Left tells whether rows are there that are not finished.
+	// Left reports whether rows are there that are not finished.
 	Left(ctx context.Context) (bool, error)
 	// Stop ends it and waits until nothing of it is left.
 	Stop(ctx context.Context) error

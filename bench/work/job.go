@@ -17,7 +17,7 @@ const (
 	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
 )
 
-// Lasts tells whether the work has no end of its own.
+// Lasts reports whether the work has no end of its own.
 func (k Kind) Lasts() bool { return k == Idle || k == Hold }
 
 // Step is one process's part in a run.

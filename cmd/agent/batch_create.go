@@ -160,7 +160,7 @@ func (a *app) createBatch(
 	case ctx.Err() == nil:
 		return 0, 0, err
 	case all:
-		return 0, 0, errors.New("interrupted at the last moment: `leasehold batch list` tells whether it was created")
+		return 0, 0, errors.New("interrupted at the last moment: `leasehold batch list` reports whether it was created")
 	}
 	return 0, 0, errors.New("interrupted: nothing was created")
 }

@@ -190,7 +190,7 @@ INSERT INTO task (type, payload) SELECT '%s', '{}' FROM n`, n, typ))
 	require.Eventually(t, func() bool {
 		return number(`SELECT count(*) FROM task_archive WHERE type = 'command'`) == commands
 	}, time.Minute, 100*time.Millisecond)
-	require.Zero(t, number(`SELECT count(*) FROM attempt`), "none was given back or failed")
+	require.Zero(t, number(`SELECT count(*) FROM attempt`), "none was released or failed")
 	require.Equal(t, commands, number(`SELECT count(*) FROM task_archive WHERE type = 'command' AND output = '300' || char(10)`),
 		"what commands inherit is the limit that the agent was started with")
 	require.Equal(t, accepted, number(`SELECT count(*) FROM task WHERE type = 'accepted' AND state = 'running'`))

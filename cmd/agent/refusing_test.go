@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
-// setRefusing names stores that refuse whoever uses their URL, each for another reason.
+// setRefusing names stores that refuse every connection with their URL, each for another reason.
 func setRefusing(t *testing.T, env *testscript.Env, store string) {
 	t.Helper()
 	variant := func(change func(*url.URL)) string {

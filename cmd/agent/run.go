@@ -148,7 +148,7 @@ func hasRemedy(err error) bool {
 	return isSchemaError(err) || errors.As(err, &access)
 }
 
-// isSchemaError tells whether the store's schema is not the binary's; the error says what to do about it.
+// isSchemaError reports whether the store's schema is not the binary's; the error says what to do about it.
 func isSchemaError(err error) bool {
 	var other *store.SchemaError
 	return errors.As(err, &other)

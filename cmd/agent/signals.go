@@ -29,7 +29,7 @@ type signals struct {
 	since  atomic.Pointer[time.Time] // when the first signal came
 }
 
-// draining tells whether a signal has come, and how long draining may still take; both at any time.
+// draining reports whether a signal has come, and how long draining may still take; both at any time.
 func (s *signals) draining() (left time.Duration, ok bool) {
 	since := s.since.Load()
 	if since == nil {

@@ -46,7 +46,7 @@ type place struct {
 	outage *telemetry.Outage // of the agent that opens it; nil: of a short command
 }
 
-// embedded tells whether the store is a file of this host.
+// embedded reports whether the store is a file of this host.
 func (p place) embedded() bool { return p.path != "" }
 
 // placeOf reads a store's URL. What it says of a URL leaves out the password.

@@ -104,7 +104,7 @@ func (a *app) signed(next func(w http.ResponseWriter, r *http.Request, e envelop
 	})
 }
 
-// check tells whether a service is where the task would bring it: then the task has succeeded, and nothing runs.
+// check reports whether a service is where the task would bring it: then the task has succeeded, and nothing runs.
 func (a *app) check(w http.ResponseWriter, r *http.Request, e envelope) {
 	var data struct{ Service, To string }
 	err := json.Unmarshal(e.Data, &data)

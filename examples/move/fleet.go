@@ -143,7 +143,7 @@ VALUES ((SELECT coalesce(max(n), 0) + 1 FROM journal), $1, $2, $3, $4, $5)`, e.T
 	return err
 }
 
-// isIn tells whether a service is in a zone.
+// isIn reports whether a service is in a zone.
 func (d *database) isIn(ctx context.Context, service, zone string) (there bool, err error) {
 	err = d.QueryRowContext(ctx, `SELECT zone = $1 FROM service WHERE name = $2`, zone, service).Scan(&there)
 	return there, err

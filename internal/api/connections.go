@@ -242,7 +242,7 @@ func booked(next http.Handler) http.HandlerFunc {
 		}
 		crowded, ok := c.begin()
 		if !ok {
-			panic(http.ErrAbortHandler) // nothing has been done yet, and nobody can be told
+			panic(http.ErrAbortHandler) // nothing has been done yet, and no reply can be sent
 		}
 		defer c.end()
 		if crowded {

@@ -84,7 +84,7 @@ func get(c net.Conn, path string) *http.Response {
 	return resp
 }
 
-// alive tells whether the server has left a connection open that asks nothing.
+// alive reports whether the server has left a connection open that asks nothing.
 func alive(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))

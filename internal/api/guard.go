@@ -57,7 +57,7 @@ func (g *guard) foreign(r *http.Request) string {
 	return ""
 }
 
-// localHost tells whether a Host header names this host in a way that no foreign name server can choose.
+// localHost reports whether a Host header names this host in a way that no foreign name server can choose.
 func localHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -70,7 +70,7 @@ func localHost(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// open tells whether a path is answered without a token.
+// open reports whether a path is answered without a token.
 func open(path string) bool {
 	return path == "/metrics" || strings.HasPrefix(path, "/-/") || strings.HasPrefix(path, "/ping/")
 }

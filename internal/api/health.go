@@ -15,7 +15,7 @@ type Probes struct {
 	Healthy func() error
 	// Store fails where the store is out of reach or not migrated.
 	Store func(context.Context) error
-	// Draining tells whether the agent is about to end.
+	// Draining reports whether the agent is about to end.
 	Draining func() bool
 }
 

@@ -89,7 +89,7 @@ func Address(l net.Listener) string {
 	return "http://" + l.Addr().String()
 }
 
-// local tells whether only this host can reach the listener.
+// local reports whether only this host can reach the listener.
 func local(l net.Listener) bool {
 	if l.Addr().Network() == "unix" {
 		return true

@@ -255,7 +255,7 @@ func (b *block) length(name string, def, lo, hi time.Duration) time.Duration {
 	return d
 }
 
-// maybeLength is length, and tells whether it was written. A default below 0 stands for none.
+// maybeLength is length, and reports whether it was written. A default below 0 stands for none.
 func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Duration, bool) {
 	a := b.attr(name)
 	if a != nil {

@@ -76,7 +76,7 @@ func (s *scope) check(expr hclsyntax.Expression) (c checked, ok bool) {
 	return c, ok
 }
 
-// comparesNumbers tells whether an operator makes numbers of its operands, and a boolean of them.
+// comparesNumbers reports whether an operator makes numbers of its operands, and a boolean of them.
 func comparesNumbers(op *hclsyntax.Operation) bool {
 	return op == hclsyntax.OpGreaterThan || op == hclsyntax.OpGreaterThanOrEqual ||
 		op == hclsyntax.OpLessThan || op == hclsyntax.OpLessThanOrEqual
@@ -230,7 +230,7 @@ func operandFunction() function.Function {
 	})
 }
 
-// saneOperand tells whether a value can be made a number at little cost.
+// saneOperand reports whether a value can be made a number at little cost.
 func saneOperand(v cty.Value) bool {
 	switch {
 	case !v.IsKnown() || v.IsNull():

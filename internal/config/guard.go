@@ -70,7 +70,7 @@ func guard(f function.Function, cost func(args []cty.Value) (int, error)) functi
 	})
 }
 
-// bounded tells whether a value is within bounds.
+// bounded reports whether a value is within bounds.
 func bounded(v cty.Value) error {
 	size, items := 0, 0
 	return measure(v, &size, &items)
@@ -104,7 +104,7 @@ func measure(v cty.Value, size, items *int) error {
 	return nil
 }
 
-// saneFloat tells whether a number can be printed in few digits.
+// saneFloat reports whether a number can be printed in few digits.
 func saneFloat(f *big.Float) bool {
 	const binary = 4 * maxExponent // 2^4 > 10
 	exp := f.MantExp(nil)

@@ -15,7 +15,7 @@ const (
 
 var errNumber = errors.New("the number is infinite, too long, or its exponent too large")
 
-// sane tells whether the text of a number is within bounds. Text that is no number is sane: it converts to none.
+// sane reports whether the text of a number is within bounds. Text that is no number is sane: it converts to none.
 func sane(text string) bool {
 	_, err := plainNumber(text)
 	return err == nil || !errors.Is(err, errNumber)

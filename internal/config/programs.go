@@ -147,7 +147,7 @@ func dangerousPrefixes() []string {
 	}
 }
 
-// choosesPrograms tells whether a variable may decide what a program runs or loads. Some read theirs in small letters.
+// choosesPrograms reports whether a variable may decide what a program runs or loads. Some read theirs in small letters.
 func choosesPrograms(name string) bool {
 	upper := strings.ToUpper(name)
 	return slices.Contains(strings.Fields(dangerous), upper) ||

@@ -16,7 +16,7 @@ type word struct {
 	at   hcl.Range
 }
 
-// isOption tells whether a word begins with a dash and goes on. What only a row adds cannot make it one: see task.Argument.
+// isOption reports whether a word begins with a dash and goes on. What only a row adds cannot make it one: see task.Argument.
 func (w word) isOption() bool { return len(w.text) > 1 && w.text[0] == '-' || w.text == "-" && w.row }
 
 // safeWay is in every refusal.
@@ -179,7 +179,7 @@ func (s *argvScan) interpret(i int, it interpreter, certain bool) {
 	}
 }
 
-// singleDash tells whether a word is a long option with one dash, as -Command of PowerShell and -eval of erl are.
+// singleDash reports whether a word is a long option with one dash, as -Command of PowerShell and -eval of erl are.
 func (r *reading) singleDash(text string) bool {
 	option := strings.ToLower(text[1:])
 	return r.code == "" && option != "" &&

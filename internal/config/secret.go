@@ -100,7 +100,7 @@ func (b *block) secretSource(expr hclsyntax.Expression, c checked, value string)
 	return b.source(expr, c, redact)
 }
 
-// hasOtherText tells whether an expression holds text besides what env and file are called with.
+// hasOtherText reports whether an expression holds text besides what env and file are called with.
 func (b *block) hasOtherText(expr hclsyntax.Expression) bool {
 	args, found := make(map[hclsyntax.Node]bool), false
 	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {

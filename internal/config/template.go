@@ -51,7 +51,7 @@ func (t *template) prefix() string {
 	return b.String()
 }
 
-// isFixed tells whether no row changes the template.
+// isFixed reports whether no row changes the template.
 func (t *template) isFixed() bool {
 	for _, p := range t.parts {
 		if p.row != nil {

@@ -19,7 +19,7 @@ func secretWords() []string {
 	return []string{"key", "keys", "pass", "sig", "hmac", "jwt", "otp", "psk", "salt", "creds", "cred", "auth", "private"}
 }
 
-// isSecretName tells whether headers, variables, options and parameters of that name hold secrets.
+// isSecretName reports whether headers, variables, options and parameters of that name hold secrets.
 func isSecretName(name string) bool {
 	lower := strings.ToLower(name)
 	if strings.Contains(lower, "idempotency") || strings.Contains(lower, "public") {
@@ -151,7 +151,7 @@ func userSecret(text string) (from, to int) {
 	return 0, 0
 }
 
-// isQuery tells whether a text that follows a question mark is name=value all through, so that "@" is part of a value.
+// isQuery reports whether a text that follows a question mark is name=value all through, so that "@" is part of a value.
 func isQuery(text string) bool {
 	for pair := range strings.SplitSeq(text, "&") {
 		if name, _, ok := strings.Cut(pair, "="); strings.Contains(pair, "@") && (!ok || strings.Contains(name, "@")) {
@@ -161,7 +161,7 @@ func isQuery(text string) bool {
 	return true
 }
 
-// sanePort tells whether what follows the colon in host:port is a number.
+// sanePort reports whether what follows the colon in host:port is a number.
 func sanePort(authority string) bool {
 	i := strings.LastIndexByte(authority, ':')
 	return i < 0 || strings.HasSuffix(authority, "]") || strings.Trim(authority[i+1:], "0123456789") == ""
@@ -179,7 +179,7 @@ func RedactText(text string) string {
 	return b.String() + text[last:]
 }
 
-// hidesNext tells whether an argument is an option whose value, a secret, is the argument after it.
+// hidesNext reports whether an argument is an option whose value, a secret, is the argument after it.
 func hidesNext(program, option, next string) bool {
 	name, isOption := strings.CutPrefix(option, "-")
 	if !isOption || strings.ContainsAny(option, "= ") || strings.HasPrefix(next, "-") {

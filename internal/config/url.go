@@ -140,7 +140,7 @@ func writeFixed(b *strings.Builder, p escaped, endSegment func() error) error {
 	return nil
 }
 
-// isDots tells whether a segment means "here" or "above", in any spelling.
+// isDots reports whether a segment means "here" or "above", in any spelling.
 func isDots(segment string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
 	return plain == "." || plain == ".."
@@ -149,7 +149,7 @@ func isDots(segment string) bool {
 // maxDecodings is how often a segment is decoded at most; what is escaped more often than that is refused.
 const maxDecodings = 8
 
-// climbs tells whether a segment holds ".." between slashes of either kind, decoded however often. Servers cut off what
+// climbs reports whether a segment holds ".." between slashes of either kind, decoded however often. Servers cut off what
 // follows a semicolon, and some parsers drop blanks and control characters.
 func climbs(segment string) bool {
 	for range maxDecodings {

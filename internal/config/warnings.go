@@ -123,7 +123,7 @@ func (l *loader) faraway(t *task.Type) (host string, needs bool) {
 	return host, needs
 }
 
-// isLoopback tells whether a host is this one by its name or address.
+// isLoopback reports whether a host is this one by its name or address.
 func isLoopback(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback()

@@ -181,7 +181,7 @@ func (x *breaker) wait(now time.Time) time.Duration {
 	return max(wait, 0)
 }
 
-// opens tells whether an outcome is one that opens a closed breaker.
+// opens reports whether an outcome is one that opens a closed breaker.
 func (x *breaker) opens(id task.ID, o task.Outcome, v finding) bool {
 	switch {
 	case o.Verdict == task.Succeeded:

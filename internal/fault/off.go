@@ -2,10 +2,10 @@
 
 package fault
 
-// Built tells whether this binary can be broken on purpose.
+// Built reports whether this binary can be broken on purpose.
 const Built = false
 
-// Off tells whether a safeguard is switched off.
+// Off reports whether a safeguard is switched off.
 func Off(Safeguard) bool { return false }
 
 // Number is the number of a claim: the one after the session's last.

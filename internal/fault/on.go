@@ -40,10 +40,10 @@ var present = sync.OnceValue(func() *state {
 	return s
 })
 
-// Built tells whether this binary can be broken on purpose.
+// Built reports whether this binary can be broken on purpose.
 const Built = true
 
-// Off tells whether a safeguard is switched off.
+// Off reports whether a safeguard is switched off.
 func Off(s Safeguard) bool { return slices.Contains(present().off, string(s)) }
 
 // Number is the number of a claim: the one after the session's last. Where the environment says so it waits for the next

@@ -33,7 +33,7 @@ func (k *Keeper) leap(noticed time.Duration) {
 	}
 }
 
-// overtaken tells whether a claim that was sent at the local time sent may have been written before the store's clock
+// overtaken reports whether a claim that was sent at the local time sent may have been written before the store's clock
 // jumped, although its rows come only now. k.mu is held.
 func (k *Keeper) overtaken(sent time.Duration) bool {
 	return k.jump.noticed > 0 && sent <= k.jump.noticed
@@ -104,7 +104,7 @@ type offset struct {
 	base      time.Time     // the first reading; zero: there was none
 }
 
-// jumped takes a reading of the store's clock, made between the local times sent and received, and tells whether it
+// jumped takes a reading of the store's clock, made between the local times sent and received, and reports whether it
 // contradicts those before by more than JumpTolerance.
 func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
 	if o.base.IsZero() {

@@ -25,7 +25,7 @@ type Keeper struct {
 	// its reply was given up. It gets them again with each sign of life until they are settled.
 	strays func(context.Context, []Held)
 	pings  func(task.ID, task.Fence) string // where a task can ping; nil: nowhere
-	traces func(task.ID) string             // the trace context of a row without one; nil: nobody knows
+	traces func(task.ID) string             // the trace context of a row without one; nil: none is known
 	lives  func(until time.Duration)        // told whenever presence is prolonged; nil: nobody
 	halted func()                           // called after leases may have been stopped before their start; nil: never
 
@@ -40,7 +40,7 @@ type Keeper struct {
 	session   task.Session
 	open      map[task.ID]*Lease
 	early     map[task.ID]Cancel // of rows of claims whose replies have not been read yet
-	through   int64              // claims up to this number are resolved: their rows are open, or given back
+	through   int64              // claims up to this number are resolved: their rows are open, or released
 	until     time.Duration      // local time at which presence runs out, unless it is written again
 	noSweep   time.Duration      // local time before which nothing is swept
 	offset    offset             // of the store's clock
@@ -168,17 +168,17 @@ func (k *Keeper) Release(l *Lease) {
 	k.done++
 }
 
-// Fit tells whether new leases would have a future: the session's presence does not run out while they start.
+// Fit reports whether new leases would have a future: the session's presence does not run out while they start.
 func (k *Keeper) Fit() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.draining && k.fit()
 }
 
-// fit tells whether stopping for want of presence is not due yet. k.mu is held.
+// fit reports whether stopping for want of presence is not due yet. k.mu is held.
 func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
 
-// MaySweep tells whether the session may judge others: it has been there for long enough (SettleIn), is present, knows
+// MaySweep reports whether the session may judge others: it has been there for long enough (SettleIn), is present, knows
 // the store's clock, and that has not jumped lately.
 func (k *Keeper) MaySweep() bool { return !k.View().Now.IsZero() }
 

@@ -44,7 +44,7 @@ type Lease struct {
 	warden   warden               // nil: nobody, so what the task says is known to all at once
 	presence func() time.Duration // local time at which the session's presence runs out
 	url      func() string        // of pings
-	trace    func() string        // of a row without one; nil: nobody knows
+	trace    func() string        // of a row without one; nil: none is known
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -131,7 +131,7 @@ func (l *Lease) Start() {
 	l.arm()
 }
 
-// Late tells whether so much of the window has passed that an attempt which starts now, with its check if that is still
+// Late reports whether so much of the window has passed that an attempt which starts now, with its check if that is still
 // to come, would be stopped before its time.
 func (l *Lease) Late() bool {
 	l.mu.Lock()
@@ -285,7 +285,7 @@ func (l *Lease) longest() time.Duration {
 	return max(l.policy.Window(l.phase), heartbeat+stop)
 }
 
-// Over tells whether Close has been called.
+// Over reports whether Close has been called.
 func (l *Lease) Over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,14 +317,14 @@ func (l *Lease) Detach() {
 	}
 }
 
-// Detached tells whether Detach has been called.
+// Detached reports whether Detach has been called.
 func (l *Lease) Detached() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.detached
 }
 
-// Completed tells whether the task has been ended in the store by itself, so that there is nothing left to settle.
+// Completed reports whether the task has been ended in the store by itself, so that there is nothing left to settle.
 func (l *Lease) Completed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,7 +338,7 @@ func (l *Lease) complete() {
 	l.completed = true
 }
 
-// CancelAsked tells whether somebody wants the task cancelled, as far as is known.
+// CancelAsked reports whether somebody wants the task cancelled, as far as is known.
 func (l *Lease) CancelAsked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ type Notes struct {
 	Checkpoint json.RawMessage
 }
 
-// Empty tells whether there is nothing to write.
+// Empty reports whether there is nothing to write.
 func (n Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
 
 // Pong is what a task is told in answer to a ping.

@@ -169,7 +169,7 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 	return r, true
 }
 
-// answered takes in the store's answer to what outgoing gave, Busy also for an answer that never came. It tells whether
+// answered takes in the store's answer to what outgoing gave, Busy also for an answer that never came. It reports whether
 // it has to be written again.
 func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
 	l.mu.Lock()

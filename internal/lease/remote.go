@@ -62,7 +62,7 @@ func (k *Keeper) Ended(l *Lease) {
 // HeldBy is the lease on that row with that fence; nil where the session has none.
 func (k *Keeper) HeldBy(id task.ID, f task.Fence) *Lease { return k.held(id, f) }
 
-// lapsed tells whether the window of a detached lease is over as far as is known, so that only the store can tell.
+// lapsed reports whether the window of a detached lease is over as far as is known, so that only the store can tell.
 func (l *Lease) lapsed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

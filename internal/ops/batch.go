@@ -69,7 +69,7 @@ func BatchStates() []BatchState {
 	}
 }
 
-// Ended tells whether a batch in this state has nothing left to do.
+// Ended reports whether a batch in this state has nothing left to do.
 func (s BatchState) Ended() bool {
 	return s != BatchPending && s != BatchRunning && s != BatchRollingBack
 }

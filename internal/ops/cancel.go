@@ -19,7 +19,7 @@ type Cancelled string
 // Cancelling says that the task runs, and is being told to stop. Its target may still finish it.
 const Cancelling Cancelled = "cancelling"
 
-// Called tells whether the task is called off, or will be unless it finishes first; what has ended already, or is
+// Called reports whether the task is called off, or will be unless it finishes first; what has ended already, or is
 // being rolled back, stays as it is.
 func (c Cancelled) Called() bool {
 	return c == Cancelling || c == Cancelled(task.StateCancelled) || c == Cancelled(task.StateRollbackPending)

@@ -93,10 +93,10 @@ func checkLabels(labels map[string]string, wrong func(string, ...any) error) err
 	return nil
 }
 
-// storable tells whether both stores can hold the text.
+// storable reports whether both stores can hold the text.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// holdsNUL tells whether some string in the document, or a name, has a NUL in it: `\u0000` may also be a backslash
+// holdsNUL reports whether some string in the document, or a name, has a NUL in it: `\u0000` may also be a backslash
 // that is itself escaped.
 func holdsNUL(doc json.RawMessage) bool {
 	d := json.NewDecoder(bytes.NewReader(doc))

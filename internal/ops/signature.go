@@ -88,7 +88,7 @@ func (s *signature) next() {
 	s.out.WriteRune(r)
 }
 
-// meant tells whether the number that follows says what went wrong.
+// meant reports whether the number that follows says what went wrong.
 func (s *signature) meant() bool {
 	switch s.last {
 	case "answered", "code", "signal", "status", "HTTP", "SQLSTATE":

@@ -67,7 +67,7 @@ type waiting struct {
 	since time.Time // when the store began to fail; zero: it does not
 }
 
-// look asks for each task that has not finished, and tells whether one changed and how many are left.
+// look asks for each task that has not finished, and reports whether one changed and how many are left.
 func (w *waiting) look(ctx context.Context) (changed bool, left int, err error) {
 	for i, id := range w.ids {
 		old := w.seen[i]

@@ -50,7 +50,7 @@ type Options struct {
 	Trace func(task.ID) string
 	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
 	Present func(until time.Duration)
-	// Joined is called once, when the session is open. It must not block; nil: nobody waits for that.
+	// Joined is called once, when the session is open. It must not block; nil: no call.
 	Joined func()
 	// Batch is called when tasks of batches were settled, and when somebody may have asked for something: there may be work
 	// for batches. It must not block; nil: nobody wants to know.

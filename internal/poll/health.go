@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Joined tells whether the session is open: the store was reached and is the binary's.
+// Joined reports whether the session is open: the store was reached and is the binary's.
 func (e *Engine) Joined() bool { return e.joined.Load() }
 
-// Draining tells whether Drain has been called.
+// Draining reports whether Drain has been called.
 func (e *Engine) Draining() bool {
 	select {
 	case <-e.draining:
@@ -21,7 +21,7 @@ func (e *Engine) Draining() bool {
 // Held is how many rows the session holds, as far as it knows: queued, running, or not settled yet.
 func (e *Engine) Held() int { return e.keeper.Held() }
 
-// Fit tells whether the session is present in the store and may claim.
+// Fit reports whether the session is present in the store and may claim.
 func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
 
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// What large rows leave behind is given back to the system soon, rather than when the next collection happens to come,
+// What large rows leave behind is returned to the system soon, rather than when the next collection happens to come,
 // which in an idle agent is minutes later, and with a heap twice as large as the largest row left to grow into.
 const (
 	largeRows = 4 << 20     // bytes of documents: below, to collect would cost more than it frees
 	freeAfter = time.Second // after the last large row, when it has been settled
 )
 
-// memory remembers large rows until what they took has been given back.
+// memory remembers large rows until what they took has been returned.
 type memory struct {
-	last atomic.Int64 // local time of the last large row; 0: all has been given back
+	last atomic.Int64 // local time of the last large row; 0: all has been returned
 	free func()       // collects, and gives back
 }
 

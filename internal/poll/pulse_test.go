@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// stuckGate keeps whoever asks it while it is shut: a loop that stands still.
+// stuckGate blocks its callers while it is shut: a loop that stands still.
 type stuckGate struct {
 	gate
 	shut atomic.Pointer[chan struct{}]

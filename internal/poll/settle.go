@@ -80,7 +80,7 @@ func (s *settler) addStray(u *unsettled) (isNew bool) {
 	return true
 }
 
-// returns tells whether a stray is being given back.
+// returns reports whether a stray is being given back.
 func (s *settler) returns(h lease.Held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -232,7 +232,7 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 	return back, next
 }
 
-// idle tells whether slots are free with nothing at hand for them: what is queued then belongs to types whose own slots
+// idle reports whether slots are free with nothing at hand for them: what is queued then belongs to types whose own slots
 // are all taken.
 func (s *slots) idle() bool {
 	s.mu.Lock()

@@ -22,7 +22,7 @@ func CheckMaxPayload(bytes int64) error {
 	return nil
 }
 
-// Size is a number of bytes for people: in MiB or KiB where it is a whole number of them.
+// Size is a human-readable number of bytes: in MiB or KiB where it is a whole number of them.
 func Size(bytes int64) string {
 	switch {
 	case bytes >= 1<<20 && bytes%(1<<20) == 0:
@@ -39,7 +39,7 @@ func Unfit(document string, bytes int64) string {
 		document, bytes, Size(MaxMaxPayload))
 }
 
-// What a claim makes of numbers that no row comes to by itself, so that to add one to them is never too much. A row whose
+// Bounds for numbers that an application wrote and that no row reaches in use, so that adding one to them never overflows. A row whose
 // fence is above MaxFence is unfit: its fence could not rise for ever.
 const (
 	MaxFence   = 1<<62 - 1<<20

@@ -48,7 +48,7 @@ type decision struct {
 	counted   bool // this attempt was not given back
 }
 
-// count tells whether the attempt counts. What was not the task's fault gives it back: without end where the target
+// count reports whether the attempt counts. What was not the task's fault gives it back: without end where the target
 // was never reached or the agent stopped it, Retry.MaxDeferrals times in a row where the target sent it away, or where it
 // ended so soon that it may have brought that about itself (Outcome.Brief).
 func (d *decision) count() {
@@ -109,7 +109,7 @@ func (d *decision) rollback(jitter float64) Transition {
 	return d.wait(StateRollbackPending, jitter)
 }
 
-// spent tells whether this was the last attempt. One that was given back never is.
+// spent reports whether this was the last attempt. One that was given back never is.
 func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
 
 // end is the transition to a state that stays.

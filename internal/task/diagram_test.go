@@ -88,7 +88,7 @@ func TestEachStepHasItsTest(t *testing.T) {
 	require.Empty(t, taken, "named, and not drawn")
 }
 
-// declares tells whether there is a function of that name in that folder of the repository.
+// declares reports whether there is a function of that name in that folder of the repository.
 func declares(t *testing.T, folder, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))

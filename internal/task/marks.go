@@ -75,7 +75,7 @@ func raise(highest *json.Number, n json.Number) bool {
 	return true
 }
 
-// rational is the number, exactly. What is no number is nought.
+// rational is the number, exactly. What is no number is zero.
 func rational(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {

@@ -33,7 +33,7 @@ func Verdicts() []Verdict {
 	}
 }
 
-// GivesBack tells whether an attempt that ended so is given back rather than counted.
+// GivesBack reports whether an attempt that ended so is given back rather than counted.
 func (v Verdict) GivesBack() bool {
 	switch v {
 	case Deferred, Superseded, Undelivered, Drained:
@@ -42,7 +42,7 @@ func (v Verdict) GivesBack() bool {
 	return false
 }
 
-// Known tells whether v is one of Verdicts.
+// Known reports whether v is one of Verdicts.
 func (v Verdict) Known() bool { return slices.Contains(Verdicts(), v) }
 
 // Moments is how soon after an attempt's start its end is suspicious (Outcome.Brief).

@@ -130,5 +130,5 @@ func (p *Policy) MaxAttempts(phase Phase, own int) int {
 	return p.retries(phase).Limit + 1
 }
 
-// Retries tells whether the verdict is one of those that are tried again.
+// Retries reports whether the verdict is one of those that are tried again.
 func (r Retry) Retries(v Verdict) bool { return slices.Contains(r.On, v) }

@@ -27,21 +27,21 @@ func States() []State {
 	}
 }
 
-// Waiting tells whether a task in this state can be claimed once it is due.
+// Waiting reports whether a task in this state can be claimed once it is due.
 func (s State) Waiting() bool {
 	return s == StatePending || s == StateRetryPending || s == StateRollbackPending
 }
 
-// Running tells whether an attempt holds a task in this state.
+// Running reports whether an attempt holds a task in this state.
 func (s State) Running() bool { return s == StateRunning || s == StateRollbackRunning }
 
-// Live tells whether a task in this state stands in the hot table.
+// Live reports whether a task in this state stands in the hot table.
 func (s State) Live() bool { return s.Waiting() || s.Running() }
 
-// Finished tells whether a task in this state stands in the archive.
+// Finished reports whether a task in this state stands in the archive.
 func (s State) Finished() bool { return s.Known() && !s.Live() }
 
-// Known tells whether s is one of States.
+// Known reports whether s is one of States.
 func (s State) Known() bool { return slices.Contains(States(), s) }
 
 // Phase is what a task in this state is or would be claimed for.

@@ -192,7 +192,7 @@ func (s *cast) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isFirst tells whether this is the first attempt, and keeps its URL.
+// isFirst reports whether this is the first attempt, and keeps its URL.
 func (a *actor) isFirst(r *http.Request, fence int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

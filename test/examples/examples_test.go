@@ -57,7 +57,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// usable tells whether a language's examples can run here: test/examples/prepare finds out, and test/all names those that
+// usable reports whether a language's examples can run here: test/examples/prepare finds out, and test/all names those that
 // cannot.
 func usable(language string) bool {
 	all, limited := os.LookupEnv("LEASEHOLD_EXAMPLES")

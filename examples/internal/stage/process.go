@@ -76,7 +76,7 @@ func (p *Process) Kill(ctx context.Context) error {
 	}
 }
 
-// Ended tells whether the program is over. What waits for it then goes on, and fails.
+// Ended reports whether the program is over. What waits for it then goes on, and fails.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.ended:

@@ -39,8 +39,8 @@ func (s *Stage) Mark(well bool) string {
 // Took is how long the play has taken so far.
 func (s *Stage) Took() time.Duration { return time.Since(s.began).Round(100 * time.Millisecond) }
 
-// Live tells whether lines may be drawn over: whether standard output is a terminal.
+// Live reports whether lines may be drawn over: whether standard output is a terminal.
 func Live() bool { return isatty.IsTerminal(os.Stdout.Fd()) }
 
-// hasColour tells whether to use colour: on a terminal, unless NO_COLOR is set (https://no-color.org).
+// hasColour reports whether to use colour: on a terminal, unless NO_COLOR is set (https://no-color.org).
 func hasColour() bool { return os.Getenv("NO_COLOR") == "" && Live() }

@@ -16,7 +16,7 @@ const (
 	maxExponent = 1000
 )
 
-// Storable tells whether body is JSON that every store takes. What is not would spoil the settlement of every other
+// Storable reports whether body is JSON that every store takes. What is not would spoil the settlement of every other
 // task in the same batch.
 func Storable(body []byte) bool {
 	if !json.Valid(body) || !utf8.Valid(body) {

@@ -224,7 +224,7 @@ func (a *actor) pids(name string) (pids []int) {
 	return pids
 }
 
-// lives tells whether a process is there and no zombie.
+// lives reports whether a process is there and no zombie.
 func lives(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && stat[bytes.LastIndexByte(stat, ')')+2] != 'Z'

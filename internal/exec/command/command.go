@@ -168,7 +168,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 type ending struct {
 	exit    exitStatus
 	lived   time.Duration // of the leader
-	stopped *lease.Cause  // why it was told to stop; nil: it ended by itself
+	stopped *lease.Cause  // why it was told to stop; nil: it ended on its own
 	gone    bool          // nothing is left of its group
 	output  string
 }

@@ -98,7 +98,7 @@ func runLease(t *testing.T, l *lease.Lease, c *task.Command) task.Outcome {
 	return o
 }
 
-// killedSoon is what becomes of a command that is killed when it has hardly begun, and nobody knows by whom.
+// killedSoon is what becomes of a command that is killed when it has hardly begun, by an unknown process.
 var killedSoon = task.Outcome{
 	Verdict: task.Drained, Brief: true,
 	Error: "killed by SIGKILL within moments of the attempt's start, by something that the agent does not know of",

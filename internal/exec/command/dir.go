@@ -98,7 +98,7 @@ func (d *privateDir) remove() error {
 	return removal.All(d.path, lateAfter(removeSoon))
 }
 
-// clean removes the result and tells whether the directory is empty now.
+// clean removes the result and reports whether the directory is empty now.
 func (d *privateDir) clean() bool {
 	if d.bare { // most commands leave no result, and one look is enough
 		return true
@@ -107,7 +107,7 @@ func (d *privateDir) clean() bool {
 	return d.empty()
 }
 
-// empty tells whether nothing is in the directory. "No" may mean that it cannot be told. The system is asked without
+// empty reports whether nothing is in the directory. "No" may mean that it cannot be told. The system is asked without
 // os.File in between: this happens twice in each attempt, and costs half that way.
 func (d *privateDir) empty() bool {
 	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
@@ -125,7 +125,7 @@ func (d *privateDir) empty() bool {
 	}
 }
 
-// intact tells whether the path still leads to the directory, and nobody but its user has access.
+// intact reports whether the path still leads to the directory, and nobody but its user has access.
 func (d *privateDir) intact() bool {
 	var s unix.Stat_t
 	return unix.Lstat(d.path, &s) == nil && newIdentity(&s) == d.is

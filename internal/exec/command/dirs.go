@@ -31,7 +31,7 @@ type dirs struct {
 	out      int // handed out
 	closed   bool
 	mess     []string // directories that take long to remove
-	removing bool     // somebody is about it
+	removing bool     // a removal is under way
 	removals sync.WaitGroup
 }
 
@@ -127,7 +127,7 @@ func (s *dirs) push(d *privateDir) bool {
 	return true
 }
 
-// close removes what is kept, and with the last that is given back later all the rest. What takes long is left to the
+// close removes what is kept, and with the last that is returned later all the rest. What takes long is left to the
 // guardian process.
 func (s *dirs) close() error {
 	s.mu.Lock()

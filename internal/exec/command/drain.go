@@ -138,7 +138,7 @@ func (d *drain) takeReadable() {
 	}
 }
 
-// readable tells whether something stands in a pipe of which nobody else reads.
+// readable reports whether something stands in a pipe of which nobody else reads.
 func readable(fd int) bool {
 	ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

@@ -114,7 +114,7 @@ func retryAfter(result []byte) time.Duration {
 	return answer.Seconds(*wish.Seconds)
 }
 
-// killed is the outcome of a command that a signal ended which nobody told to stop. Nothing that has hardly begun kills
+// killed is the outcome of a command that was not asked to stop and that a signal ended. Nothing that has hardly begun kills
 // itself by SIGKILL but on purpose: where the agent knows of no reason, something of its surroundings did, mostly.
 func (r *Runner) killed(end ending) task.Outcome {
 	s := end.exit.signal

@@ -29,10 +29,10 @@ func (p *process) signal(s syscall.Signal) {
 	_ = unix.Kill(-p.pid, unix.SIGCONT)
 }
 
-// gone tells whether leader and group have ended.
+// gone reports whether leader and group have ended.
 func (p *process) gone() bool { return p.ended() && p.groupGone() }
 
-// groupGone is what tells whether nothing lives in the group, once the leader has been reaped.
+// groupGone is what reports whether nothing lives in the group, once the leader has been reaped.
 func (p *process) groupGone() bool {
 	if gone := p.shared.gone; gone != nil {
 		return gone(p.pid)
@@ -74,7 +74,7 @@ func (p *process) await(d time.Duration, meanwhile func()) bool {
 	return true
 }
 
-// groupGone tells whether nothing lives in a group whose leader has been reaped. What has died and was orphaned to
+// groupGone reports whether nothing lives in a group whose leader has been reaped. What has died and was orphaned to
 // this very process (the agent as process 1) is reaped; what another process has not reaped yet is dead all the same.
 func groupGone(pgid int) bool {
 	if errors.Is(unix.Kill(-pgid, 0), unix.ESRCH) {

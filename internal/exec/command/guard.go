@@ -105,7 +105,7 @@ func (h *hold) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int
 	return pid, again
 }
 
-// refusal tells whether a process may not have been started because of its cgroup. Most of these have other causes, too.
+// refusal reports whether a process may not have been started because of its cgroup. Most of these have other causes, too.
 func refusal(err error) bool {
 	switch err { //nolint:errorlint // what ForkExec returns is a bare Errno
 	case syscall.EACCES, syscall.EPERM, syscall.EBUSY, syscall.EINVAL, syscall.ENODEV, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EBADF:
@@ -135,7 +135,7 @@ func (h *hold) watch(pgid int, l *lease.Lease) {
 	}
 }
 
-// overdue tells whether the attempt's time had come before it was over, so that the guardian process has killed it.
+// overdue reports whether the attempt's time had come before it was over, so that the guardian process has killed it.
 func (h *hold) overdue() bool { return h.guardian != nil && h.guardian.Overdue(h.number) }
 
 // clear kills what has left the group, again and again until nothing is found, for at most d.

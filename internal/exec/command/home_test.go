@@ -11,11 +11,11 @@ import (
 
 // ordinary is the user that an agent runs as which is not root; 0 where the test is not root and is such a user itself.
 func ordinary() uint32 {
-	const nobody = 65534
+	const ordinary = 65534 // the user id of an ordinary user
 	if os.Geteuid() != 0 {
 		return 0
 	}
-	return nobody
+	return ordinary
 }
 
 // home is a place that an agent of another user can enter, as it cannot a test's own directories, with directories

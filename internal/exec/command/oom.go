@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// oomCounter tells whether the kernel has killed something of the agent's control group for want of memory since it
+// oomCounter reports whether the kernel has killed something of the agent's control group for want of memory since it
 // was last asked. Commands run in that group too.
 type oomCounter struct {
 	file string // memory.events (cgroup v2) or memory.oom_control (v1); "": unknown
@@ -24,7 +24,7 @@ func newOOMCounter(file string) *oomCounter {
 	return c
 }
 
-// rose tells whether there were more kills than at the last call.
+// rose reports whether there were more kills than at the last call.
 func (c *oomCounter) rose() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

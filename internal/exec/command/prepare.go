@@ -140,7 +140,7 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 	)
 }
 
-// protocols tells whether a variable is the protocol's own. WATCHDOG_PID is left unset, so that what a wrapper starts
+// protocols reports whether a variable is the protocol's own. WATCHDOG_PID is left unset, so that what a wrapper starts
 // may ping, too (sd_watchdog_enabled(3)).
 func protocols(name string) bool {
 	switch name {

@@ -130,7 +130,7 @@ func (p *process) finish() string {
 	return p.out.finish()
 }
 
-// ended tells whether the leader has ended and been reaped.
+// ended reports whether the leader has ended and been reaped.
 func (p *process) ended() bool {
 	select {
 	case <-p.exited:

@@ -47,7 +47,7 @@ var survivors = []struct {
 	{false, ordinary(), "SIGSTOP", []string{"wiped environment"}},
 }
 
-// haveCgroups tells whether this test may make cgroups.
+// haveCgroups reports whether this test may make cgroups.
 func haveCgroups() bool {
 	tree := cgroup.NewTree()
 	defer tree.Close()

@@ -8,7 +8,7 @@ import (
 
 // Traceparent is the trace context (W3C Trace Context, level 1) that an attempt hands to its target: a child of the first
 // parent that parses, or the start of a new trace where none does. A new trace is marked as sampled: the agent records
-// nothing itself, and whoever records should not be told to drop it.
+// nothing itself, and a collector should not be asked to drop it.
 func Traceparent(parents ...string) string {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // crypto/rand.Read never fails

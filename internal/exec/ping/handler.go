@@ -156,7 +156,7 @@ func (c *call) fail(body []byte) {
 	}
 }
 
-// settled tells whether it went well, and answers where it did not.
+// settled reports whether it went well, and answers where it did not.
 func (c *call) settled(a lease.Answer, err error) bool {
 	if _, ok := errors.AsType[*Error](err); ok {
 		refuse(c.w, err)

@@ -81,7 +81,7 @@ func fromMembers(members map[string]json.RawMessage) (p lease.Ping, err error) {
 	return p, nil
 }
 
-// said tells whether a member is there and not null.
+// said reports whether a member is there and not null.
 func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // text reads a member that is a string, and cuts it to most bytes.

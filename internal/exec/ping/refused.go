@@ -12,7 +12,7 @@ type Refused struct {
 	last string
 }
 
-// Add adds one. It tells whether it is the first.
+// Add adds one. It reports whether it is the first.
 func (r *Refused) Add(err error) (first bool) {
 	r.n++
 	r.last = err.Error()

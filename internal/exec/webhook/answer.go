@@ -67,7 +67,7 @@ func media(h http.Header) string {
 	return media
 }
 
-// isStream tells whether an answer is one ping after the other, and the result.
+// isStream reports whether an answer is one ping after the other, and the result.
 func isStream(resp *http.Response, w *task.Webhook) bool {
 	return resp.StatusCode == http.StatusOK && media(resp.Header) == "application/x-ndjson" && !slices.Contains(w.Permanent, http.StatusOK)
 }

@@ -115,7 +115,7 @@ func counted(c net.Conn) *countedConn {
 	return conn
 }
 
-// ended tells whether the other side has closed the connection and nothing else is left to be read of it. It takes
+// ended reports whether the other side has closed the connection and nothing else is left to be read of it. It takes
 // nothing away from whoever reads. "No" may be out of date at once.
 func (c *countedConn) ended() bool {
 	n, err, ok := c.peek()
@@ -125,7 +125,7 @@ func (c *countedConn) ended() bool {
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
 // peek reads a byte, if there is one, and leaves it there. ok is false where that cannot be done. Of a reset only one is
-// told: it is noted, as whoever reads next would take it for an end in good order.
+// told: it is noted, as the next reader would take it for an end in good order.
 func (c *countedConn) peek() (n int, err error, ok bool) { //nolint:revive // the error is an answer here
 	raw, is := c.Conn.(syscall.Conn)
 	if !is {

@@ -16,7 +16,7 @@ const (
 // finSeen is the state that tcpState gives for these.
 const finSeen = 1
 
-// tcpState tells whether the other side has sent FIN, and how many bytes it has acknowledged, with one for the opening of
+// tcpState reports whether the other side has sent FIN, and how many bytes it has acknowledged, with one for the opening of
 // the connection. ok is false where that is not to be had.
 func tcpState(c net.Conn) (state int, acked int64, ok bool) {
 	raw, is := c.(syscall.Conn)

@@ -99,7 +99,7 @@ func (d *delivery) begin() {
 	}
 }
 
-// again tells whether a try that failed may be followed by another.
+// again reports whether a try that failed may be followed by another.
 func (d *delivery) again(ctx context.Context) bool {
 	return !d.left() && ctx.Err() == nil && !d.stopping()
 }
@@ -164,13 +164,13 @@ func (d *delivery) gotConn(info httptrace.GotConnInfo) {
 	d.conn.probe.Store(info.Reused)
 }
 
-// left tells whether the target may have got anything of the present try. It is certain once the transport has given
+// left reports whether the target may have got anything of the present try. It is certain once the transport has given
 // the request up: it waits for its writer before it does.
 func (d *delivery) left() bool {
 	return d.opaque || d.conn != nil && d.conn.written.Load() > d.before && !d.conn.refused(d.before)
 }
 
-// stopping tells whether the attempt is to stop, be it that it still has its grace.
+// stopping reports whether the attempt is to stop, be it that it still has its grace.
 func (d *delivery) stopping() bool { return d.lease.Context().Err() != nil }
 
 // backoff doubles, from nothing where it was only a connection that had grown old.

@@ -112,7 +112,7 @@ func target(row *task.Task, t *task.Type, template task.Template) (*url.URL, err
 	return u, nil
 }
 
-// plain tells whether s may stand in a header (RFC 9110, field-value).
+// plain reports whether s may stand in a header (RFC 9110, field-value).
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

@@ -28,7 +28,7 @@ func newSigner(secrets []string) (signer, error) {
 	return s, nil
 }
 
-// signs tells whether there is anything to sign with.
+// signs reports whether there is anything to sign with.
 func (s signer) signs() bool { return len(s.keys) > 0 }
 
 // sign sets timestamp and signature, in place of those of an earlier try.

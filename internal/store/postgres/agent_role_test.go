@@ -70,7 +70,7 @@ func TestAnAgentsRole(t *testing.T) {
 	}
 	require.Zero(t, h.number(t, `SELECT count(*) FROM pg_proc AS p CROSS JOIN pg_roles AS r
 		WHERE p.pronamespace = 'SCHEMA'::regnamespace AND p.prorettype = 'trigger'::regtype AND NOT r.rolsuper
-		  AND p.proacl IS NOT NULL AND has_function_privilege(r.oid, p.oid, 'EXECUTE')`), "trigger functions are granted to nobody")
+		  AND p.proacl IS NOT NULL AND has_function_privilege(r.oid, p.oid, 'EXECUTE')`), "trigger functions are granted to no role")
 	require.NoError(t, h.Leave(t.Context(), a.session))
 	_, err = h.Migrator().Down(t.Context())
 	require.ErrorContains(t, err, "and only its owner can migrate it")

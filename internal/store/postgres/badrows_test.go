@@ -73,7 +73,7 @@ func TestBoundsOfAnInsert(t *testing.T) {
 	_, _, err = h.Enqueue(t.Context(), ops.Request{Type: "a", Payload: []byte(`"` + fmt.Sprintf("%0200000d", 0) + `"`)})
 	require.ErrorContains(t, err, "migrate --max-payload 8MiB")
 
-	// The row that is larger than the bound is now is claimed, called off and retried.
+	// The row that is larger than the present bound is claimed, cancelled and retried.
 	for _, text := range []string{"UPDATE SCHEMA.task SET state = 'running', fence = fence + 1", "UPDATE SCHEMA.task SET state = 'pending'",
 		"SELECT SCHEMA.cancel(id) FROM SCHEMA.task", "SELECT SCHEMA.retry(id) FROM SCHEMA.task_archive"} {
 		h.exec(t, text)

@@ -35,7 +35,7 @@ func parameters() map[string]string {
 	}
 }
 
-// searchPath is that of all our connections. Every name of ours is qualified, and nobody else's is to be found; pg_temp,
+// searchPath is that of all our connections. Every name of ours is qualified, and no other is to be found; pg_temp,
 // which is searched first where it is not named, comes last.
 const searchPath = "pg_catalog, pg_temp"
 
@@ -102,7 +102,7 @@ func (c *connector) dress(conn *pgx.ConnConfig) {
 	maps.Copy(conn.RuntimeParams, c.ours)
 }
 
-// goPlain tells whether err is the server's refusal of our parameters; from then on connections are made without.
+// goPlain reports whether err is the server's refusal of our parameters; from then on connections are made without.
 func (c *connector) goPlain(err error) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); !connecting {
 		return false

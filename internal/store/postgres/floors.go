@@ -141,7 +141,7 @@ func (f *floors) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
 	return again
 }
 
-// has tells whether a claimed row came from the lane.
+// has reports whether a claimed row came from the lane.
 func (l lane) has(t *task.Task) bool { return t.Type == l.typ && t.Phase() == l.phase }
 
 func (b *bottom) raise(of lane, rows []task.Task) {

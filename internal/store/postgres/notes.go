@@ -13,7 +13,7 @@ func (c *noteColumns) set(i, n int, said *lease.Notes) {
 	c.checkpoint = sparse(c.checkpoint, i, n, storableResult(said.Checkpoint))
 }
 
-// hasJSON tells whether there is something in it that the server could refuse.
+// hasJSON reports whether there is something in it that the server could refuse.
 func hasJSON(n *lease.Notes) bool { return n.Progress != nil || n.Checkpoint != nil }
 
 // asStrings is what notes are kept as whose JSON the server refuses.

@@ -22,7 +22,7 @@ type proxy struct {
 
 	// startup answers a connection's startup packet itself, where it returns a message.
 	startup func(packet []byte) []byte
-	// message sees each message of the server's, and tells whether to pass it on (true, nil), to drop it, or, with an
+	// message sees each message of the server's, and reports whether to pass it on (true, nil), to drop it, or, with an
 	// error, to cut the connection.
 	message func(kind byte, body []byte) (pass bool, err error)
 }

@@ -69,7 +69,7 @@ func (r *recent) lately(now time.Time) bool { return now.UnixNano() < r.until.Lo
 
 func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Add(lasts).UnixNano()) }
 
-// isDone tells whether doneSQL says all there is to say of a settlement.
+// isDone reports whether doneSQL says all there is to say of a settlement.
 func isDone(r *poll.Settlement) bool {
 	n := &r.Next
 	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.Touched && r.Started >= 0 && r.Notes.Empty()

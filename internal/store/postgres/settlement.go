@@ -56,13 +56,13 @@ func (s *Store) settleSome(
 	return append(applied, rest...), err
 }
 
-// noPartition tells whether the archive has no partition for the row's day: its check_violation names no constraint.
+// noPartition reports whether the archive has no partition for the row's day: its check_violation names no constraint.
 func noPartition(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == codeCheck && e.ConstraintName == ""
 }
 
-// badValue tells whether the server refused a value: class 22 is data exceptions (as a NUL in JSON, or a number out of
+// badValue reports whether the server refused a value: class 22 is data exceptions (as a NUL in JSON, or a number out of
 // range), class 54 limits (as JSON nested too deeply).
 func badValue(err error) bool {
 	c := code(err)
@@ -207,7 +207,7 @@ func cause(v task.Verdict) task.Verdict {
 	return v
 }
 
-// heedless tells whether a row is to wait for another attempt by the word of one who did not know whether a
+// heedless reports whether a row is to wait for another attempt by the word of one who did not know whether a
 // cancellation was asked for.
 func heedless(r *poll.Settlement) bool {
 	return !r.CancelKnown && r.Next.State.Waiting() && r.Next.State.Phase() == task.Run

@@ -208,5 +208,5 @@ func code(err error) string {
 	return ""
 }
 
-// missing tells whether the error says that our tables are not there.
+// missing reports whether the error says that our tables are not there.
 func missing(err error) bool { return code(err) == codeNoTable || code(err) == codeNoSchema }

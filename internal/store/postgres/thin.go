@@ -65,7 +65,7 @@ WITH old AS MATERIALIZED (
 )
 DELETE FROM {schema}.batch WHERE id = ANY (ARRAY(SELECT id FROM old))`
 
-// thin tells whether a day's table may go: all batches that have rows in it have ended. Then they are marked as having rows
+// thin reports whether a day's table may go: all batches that have rows in it have ended. Then they are marked as having rows
 // past their retention.
 func (s *Store) thin(ctx context.Context, t dayTable) (free bool, err error) {
 	err = s.do(ctx, "look for batches", func(ctx context.Context, conn *pgx.Conn) error {

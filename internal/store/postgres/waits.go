@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// How long a wait for a lock may take where it is not the hot path's, which waits for nobody. Tests shorten them.
+// How long a wait for a lock may take where it is not the hot path's, which never waits. Tests shorten them.
 type waits struct {
 	schema time.Duration // for others that change the schema: a migration of theirs may take that long
 	step   time.Duration // for what a step of a migration, or an operator, has to lock

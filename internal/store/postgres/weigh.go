@@ -39,6 +39,6 @@ func documents(as func(column string) string, columns ...string) string {
 	return strings.NewReplacer(pairs...).Replace(rowColumns)
 }
 
-// nextFence is the fence of a hold that begins. It rises, and no row that somebody has made up keeps others from being
+// nextFence is the fence of a hold that begins. It rises, and no made-up row keeps others from being
 // claimed: the number is store.MaxFence.
 const nextFence = "greatest(least(t.fence, 4611686018426339328), 0) + 1"

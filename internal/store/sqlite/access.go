@@ -166,7 +166,7 @@ func groupOf(info fs.FileInfo) int {
 	return -1
 }
 
-// done tells whether a file has the mode and group already.
+// done reports whether a file has the mode and group already.
 func (a access) done(st *syscall.Stat_t) bool {
 	return int(st.Gid) == a.gid && fs.FileMode(st.Mode)&permissions == a.mode()
 }

@@ -108,7 +108,7 @@ func soonestQuery(regions int) string {
 	return startable(level(task.Run, regions, "id, run_at, batch_id", ""), "run_at") + " ORDER BY run_at LIMIT 1"
 }
 
-// stoppingQuery tells whether rows wait that belong to batches that are being stopped. Mostly none do, and then claims
+// stoppingQuery reports whether rows wait that belong to batches that are being stopped. Mostly none do, and then claims
 // need not look for them.
 const stoppingQuery = `
 	SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL AND EXISTS (
@@ -280,7 +280,7 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 		}
 		at, err := parseTime(first)
 		if err != nil { // as an application may write it: who polls finds what is due behind it
-			return nil //nolint:nilerr // it is the row's, and is nobody else's
+			return nil //nolint:nilerr // the error is of this row alone
 		}
 		in, ok = max(at.Sub(s.now()), 0), true
 		return nil

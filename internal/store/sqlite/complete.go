@@ -14,7 +14,7 @@ import (
 
 const attemptQuery = "SELECT state, attempt, session, claimed_at FROM task WHERE " + attempted
 
-// completedQuery tells whether an attempt has ended well, be it by its agent's settlement, and be it undone since.
+// completedQuery reports whether an attempt has ended well, be it by its agent's settlement, and be it undone since.
 const completedQuery = `
 	SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence = ?2 + 1 AND outcome = 'succeeded')
 		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND outcome = 'succeeded')`

@@ -58,7 +58,7 @@ func (r *record) complete() task.Task {
 	if r.outcome != "" {
 		r.Previous = &task.Previous{Outcome: r.outcome, Error: r.err}
 	}
-	// An application can write anything. What no row comes to by itself must not be more than can be counted on from.
+	// An application can write anything. A number that no row reaches in use must leave room to count on from.
 	r.Deferrals = min(max(r.Deferrals, 0), store.MaxAttempt)
 	r.MaxAttempts = min(max(r.MaxAttempts, 0), ops.MaxAttempts)
 	if r.Fence > store.MaxFence {
@@ -146,7 +146,7 @@ func (x jsonOf) Scan(v any) error {
 	switch v := v.(type) {
 	case nil:
 	case string:
-		// The driver made the string for us, and nobody changes a task's documents: a copy would double what a large one takes.
+		// The driver made the string for us, and a task's documents are never changed: a copy would double what a large one takes.
 		*x.j = unsafe.Slice(unsafe.StringData(v), len(v)) //nolint:gosec // read only
 	default:
 		return unexpected("JSON", v)

@@ -219,7 +219,7 @@ func ended(v task.Verdict) task.Verdict {
 	return v
 }
 
-// aware tells whether what was decided stands although a cancellation was asked for.
+// aware reports whether what was decided stands although a cancellation was asked for.
 func aware(e *poll.Settlement) bool {
 	return e.CancelKnown || e.Next.State.Finished() || e.Next.State.Phase() == task.Rollback
 }

@@ -110,7 +110,7 @@ func (s *stepping) keep(over bool) error {
 	return err
 }
 
-// carryOn does a part of what is wanted, and tells whether nothing is left to do.
+// carryOn does a part of what is wanted, and reports whether nothing is left to do.
 func (s *stepping) carryOn() (over bool, err error) {
 	switch {
 	case s.task != 0:

@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// openBatchQuery tells whether there is a batch that has not ended. Where there is none no row of one can end either, and
+// openBatchQuery reports whether there is a batch that has not ended. Where there is none no row of one can end either, and
 // rows without a batch need not be looked at.
 const openBatchQuery = "SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_open WHERE ended_at IS NULL)"
 

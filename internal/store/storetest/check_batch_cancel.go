@@ -205,7 +205,7 @@ func batchCancelGivenBack(t testing.TB, h Harness) {
 	id, ids := r.batchOf(3, ops.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.wants("cancel", id, "cancelling")
-	r.settled(giveBack(rows[0]), retry(rows[1], 0)) // before anybody told them
+	r.settled(release(rows[0]), retry(rows[1], 0)) // before anybody told them
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, ids[0])

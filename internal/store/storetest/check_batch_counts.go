@@ -41,7 +41,7 @@ func countSettlements(t testing.TB, h Harness) {
 		rows := r.claim(wantOf(kind, task.Run, 10))
 		require.Len(t, rows, 10)
 		look(ops.BatchRunning)
-		r.settled(giveBack(rows[9]))
+		r.settled(release(rows[9]))
 		look(ops.BatchRunning)
 		for i, s := range []task.State{
 			task.StateRetryPending, task.StatePending, task.StateSucceeded, task.StateFailed, task.StateCancelled,
@@ -259,11 +259,11 @@ func batchStates(t testing.TB, h Harness) {
 	r.stands(id, ops.BatchPending)
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.stands(id, ops.BatchRunning)
-	r.settled(giveBack(rows[0]), giveBack(rows[1]))
+	r.settled(release(rows[0]), release(rows[1]))
 	r.stands(id, ops.BatchPending)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	r.settled(retry(rows[0], time.Hour))
-	r.settled(giveBack(rows[1]))
+	r.settled(release(rows[1]))
 	r.stands(id, ops.BatchRunning)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	require.Len(t, rows, 1)

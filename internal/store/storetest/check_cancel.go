@@ -118,7 +118,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 
 		// It was claimed and given back: never started, so there is nothing to undo.
 		row = r.heldUnder(beating())
-		r.settled(giveBack(row))
+		r.settled(release(row))
 		before = r.get(row.ID)
 		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
 		r.calledOff(before, "cancelled before it started", "alice")

@@ -50,7 +50,7 @@ func cancelUnaware(t testing.TB, h Harness) {
 	pending := retry(rows[0], 0)
 	pending.Next.State = task.StatePending
 	r.unchanged(rows[0].ID, func() {
-		for _, end := range []poll.Settlement{retry(rows[0], 0), pending, giveBack(rows[0])} {
+		for _, end := range []poll.Settlement{retry(rows[0], 0), pending, release(rows[0])} {
 			require.Equal(t, same(lease.Unaware, 1), r.settle(end))
 		}
 		foreign := retry(rows[0], 0)

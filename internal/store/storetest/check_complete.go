@@ -36,7 +36,7 @@ func completeChecks() []Check {
 	}
 }
 
-// completions are the ways to complete an attempt; each tells whether it was the one.
+// completions are the ways to complete an attempt; each reports whether it was the one.
 func (r *liveRig) completions() map[string]func(id task.ID, f task.Fence, result string) (done bool) {
 	return map[string]func(task.ID, task.Fence, string) bool{
 		"Go": func(id task.ID, f task.Fence, result string) bool {
@@ -244,7 +244,7 @@ func completeThenSettle(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		require.True(t, complete(row.ID, row.Fence, `1`), way)
 		r.unchanged(row.ID, func() {
-			for _, end := range []poll.Settlement{finish(row), retry(row, 0), giveBack(row)} {
+			for _, end := range []poll.Settlement{finish(row), retry(row, 0), release(row)} {
 				require.Equal(t, same(lease.Ended, 1), r.settle(end), way)
 				require.Equal(t, same(lease.Lost, 1), r.second().settle(end), way)
 			}

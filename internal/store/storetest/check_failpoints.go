@@ -24,7 +24,7 @@ func failpointChecks() []Check {
 // errCrash is what the store is made to fail with.
 var errCrash = errors.New("crash made by the test")
 
-// crash makes the store fail once at the point, and gives a function that tells whether it has.
+// crash makes the store fail once at the point, and gives a function that reports whether it has.
 func (r *rig) crash(point string) (hit func() bool) {
 	var mu sync.Mutex
 	done := false
@@ -48,7 +48,7 @@ func (r *rig) crash(point string) (hit func() bool) {
 func mixed(rows []task.Task) []poll.Settlement {
 	failed := finish(rows[1])
 	failed.Next.State, failed.Outcome = task.StateFailed, task.Outcome{Verdict: task.Rejected, Error: "never"}
-	return []poll.Settlement{finish(rows[0]), failed, retry(rows[2], time.Hour), giveBack(rows[3])}
+	return []poll.Settlement{finish(rows[0]), failed, retry(rows[2], time.Hour), release(rows[3])}
 }
 
 // accounted asserts that each row is there once, as it was claimed or as its settlement left it.

@@ -112,19 +112,19 @@ func historyAll(t testing.TB, h Harness) {
 func historySilent(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	r.settled(giveBack(row))
+	r.settled(release(row))
 	require.Empty(t, r.get(row.ID).History)
 	row = r.claim(want(kind, 1))[0]
 	r.settled(retry(row, 0))
 	before := r.get(row.ID)
 	require.NotEmpty(t, before.Outcome)
-	r.settled(giveBack(r.claim(want(kind, 1))[0]))
+	r.settled(release(r.claim(want(kind, 1))[0]))
 	after := r.get(row.ID)
 	require.Equal(t, before.Outcome, after.Outcome, "the row still tells of the attempt before")
 	require.Equal(t, before.Error, after.Error)
 	require.Equal(t, before.History, after.History)
 	row = r.claim(want(kind, 1))[0]
-	loud := giveBack(row)
+	loud := release(row)
 	loud.Silent = false
 	r.settled(loud)
 	require.Len(t, r.get(row.ID).History, 2)

@@ -25,7 +25,7 @@ func firstEnds(row task.Task) map[string]poll.Settlement {
 	unreached.Next.Attempt, unreached.Next.Touched, unreached.Started = 0, false, -1
 	cancelled := ended(row, task.Drained, task.StateCancelled)
 	cancelled.Next.Attempt, cancelled.Next.Reason = 0, "a cancellation was asked for; drained: it broke"
-	silent := giveBack(row)
+	silent := release(row)
 	silent.Next.State = task.StateCancelled
 	noted := finish(row)
 	noted.Outcome.Note = "the result was too large to keep"
@@ -56,7 +56,7 @@ func historyRevived(t testing.TB, h Harness) {
 }
 
 // historyRevivedJudged is historyRevived of an attempt that was swept: the fence of its settlement is not the one it ran
-// with, and whoever asks again about the one that it ran with is told that it has ended.
+// with, and a repeated request with the one that it ran with is answered that it has ended.
 func historyRevivedJudged(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name := range firstEnds(task.Task{}) {

@@ -131,7 +131,7 @@ func renewKept(t testing.TB, h Harness) {
 func settleBusy(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for _, end := range []func(task.Task) poll.Settlement{
-		finish, giveBack, func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
+		finish, release, func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
 	} {
 		row, beside, third := r.held(), r.held(), r.held()
 		release := r.LockRow(t, row.ID)

@@ -91,7 +91,7 @@ func (r *liveRig) either(row task.Task, goes bool, p lease.Ping) {
 }
 
 // marksGenerated compares what a store says of generated reports with task.Marks. A report comes through the session that
-// holds the row (which decides by itself, and tells the store), through another agent, or by SQL; and not always in the
+// holds the row (which decides alone, and reports to the store), through another agent, or by SQL; and not always in the
 // same words.
 func marksGenerated(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)

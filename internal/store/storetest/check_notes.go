@@ -107,7 +107,7 @@ func notesHanded(t testing.TB, h Harness) {
 	require.Len(t, back, 1)
 	require.JSONEq(t, `{"page":40}`, string(back[0].Checkpoint), "when it is read back, too")
 	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
-	r.settled(giveBack(row))
+	r.settled(release(row))
 	row = r.second().claim(under(beating(), 1))[0]
 	require.JSONEq(t, `{"page":40}`, string(row.Checkpoint), "also to another agent, and after an attempt that never started")
 	r.counted(row, lease.Ping{Checkpoint: raw(`{"page":50}`)})

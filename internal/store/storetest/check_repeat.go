@@ -105,9 +105,9 @@ func repeatFinishedByNext(t testing.TB, h Harness) {
 func repeatSilent(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	r.settled(giveBack(row))
+	r.settled(release(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(giveBack(row)))
+		require.Equal(t, same(lease.Ended, 1), r.settle(release(row)))
 	})
 }
 
@@ -123,7 +123,7 @@ func repeatOther(t testing.TB, h Harness) {
 func repeatTwice(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for _, end := range []func(task.Task) poll.Settlement{
-		finish, giveBack,
+		finish, release,
 		func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
 	} {
 		row, beside := r.held(), r.held()
@@ -147,7 +147,7 @@ func staleSettle(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
 	row := r.held()
-	r.settled(giveBack(row))
+	r.settled(release(row))
 	next := o.claim(want(kind, 1))[0]
 	require.Greater(t, next.Fence, row.Fence)
 	r.unchanged(row.ID, func() {

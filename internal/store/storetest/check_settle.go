@@ -235,13 +235,13 @@ func settleKeepsPlace(t testing.TB, h Harness) {
 	taken := r.claim(want(kind, 2))
 	r.Advance(t, time.Minute)
 	due := r.get(rows[1]).RunAt
-	r.settled(giveBack(taken[0]), giveBack(taken[1]))
+	r.settled(release(taken[0]), release(taken[1]))
 	require.WithinDuration(t, due, r.get(rows[1]).RunAt, time.Millisecond)
 	require.Equal(t, task.StatePending, r.state(rows[0]))
 	require.Equal(t, rows, ids(r.claim(want(kind, 3))), "the order is kept")
 
 	row := r.held()
-	slow := giveBack(row)
+	slow := release(row)
 	slow.Next.Delay = 5 * time.Minute
 	r.settled(slow)
 	near(t, r.now().Add(5*time.Minute), r.get(row.ID).RunAt)
@@ -259,7 +259,7 @@ func settleGivesBack(t testing.TB, h Harness) {
 		require.Equal(t, 1, row.Attempt)
 		require.False(t, row.Touched)
 		require.Equal(t, 1, r.get(row.ID).Attempt, "counted when claimed")
-		r.settled(giveBack(row))
+		r.settled(release(row))
 		require.Zero(t, r.get(row.ID).Attempt)
 		row = r.claim(want(kind, 1))[0]
 	}

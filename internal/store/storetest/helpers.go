@@ -134,8 +134,8 @@ func retry(t task.Task, delay time.Duration) poll.Settlement {
 	}
 }
 
-// giveBack is a settlement for a row that was claimed and never started.
-func giveBack(t task.Task) poll.Settlement {
+// release is a settlement for a row that was claimed and never started.
+func release(t task.Task) poll.Settlement {
 	return poll.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: -1, Silent: true,
 		Next:    task.Transition{State: task.StatePending, Attempt: t.Attempt - 1},

@@ -87,7 +87,7 @@ func (r *liveRig) undoing(p *task.Policy) task.Task {
 	return got[0]
 }
 
-// keepsRows tells whether the store has locks on rows: whether others can do anything while an application's
+// keepsRows reports whether the store has locks on rows: whether others can do anything while an application's
 // transaction is open.
 func (r *liveRig) keepsRows() bool {
 	r.t.Helper()

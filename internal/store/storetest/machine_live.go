@@ -292,7 +292,7 @@ func (m *machine) openOne(t *rapid.T) {
 	}
 }
 
-// keepsRows tells whether others can go on while a row is kept.
+// keepsRows reports whether others can go on while a row is kept.
 func (m *machine) keepsRows(row int) bool {
 	if m.locks == nil {
 		release := m.real.LockRow(m.t, m.tasks[row].real)
@@ -320,7 +320,7 @@ func (m *machine) closeOne(t *rapid.T) {
 	m.end(ctx, o, rapid.Bool().Draw(t, "commit"))
 }
 
-// alone tells whether no other transaction keeps the same row: that one would be waited for.
+// alone reports whether no other transaction keeps the same row: that one would be waited for.
 func (m *machine) alone(o *openHold) bool {
 	n := 0
 	for _, other := range m.open {

@@ -19,7 +19,7 @@ import (
 // an agent that was killed or stood still, which another judges to be lost.
 const AbsenceIsFree Name = "AbsenceIsFree"
 
-// saysKilled is what a row says of an attempt that SIGKILL ended, nobody knows why; saysMemory, where the kernel did so.
+// saysKilled is what a row says of an attempt that SIGKILL ended for no known reason; saysMemory, where the kernel did so.
 const (
 	saysKilled = "killed by SIGKILL"
 	saysMemory = "out of memory"
@@ -48,8 +48,8 @@ func (x *index) judgeKilled(s *story, fence int64, outcome task.Verdict, reason 
 		at = a.lastSeen()
 		lived = "had been there for " + (at - a.events[0].At).Round(time.Millisecond).String()
 	}
-	f.add(AbsenceIsFree, at, s.id, "the attempt with fence %d was killed by nobody, when it %s, and settled as %s: %s", fence, lived, outcome, reason)
+	f.add(AbsenceIsFree, at, s.id, "the attempt with fence %d was killed for no known reason, when it %s, and settled as %s: %s", fence, lived, outcome, reason)
 }
 
-// saidEnd tells whether the attempt told that it was about to end; nil never did.
+// saidEnd reports whether the attempt told that it was about to end; nil never did.
 func (a *attempt) saidEnd() bool { return a != nil && a.first(history.End) != nil }

@@ -93,7 +93,7 @@ func (x *index) judgeBefore(s *story, st *stretch, next *attempt, leases map[*at
 	}
 }
 
-// endedBy tells whether an attempt had ended by its own word by then.
+// endedBy reports whether an attempt had ended by its own word by then.
 func (a *attempt) endedBy(at time.Duration) bool {
 	for _, e := range a.events {
 		if e.What == history.End && e.At <= at && e.Note != history.Accepted && e.Note != history.CutOff {
@@ -103,7 +103,7 @@ func (a *attempt) endedBy(at time.Duration) bool {
 	return false
 }
 
-// mayBeSwept tells whether the session of an attempt may have been taken for dead.
+// mayBeSwept reports whether the session of an attempt may have been taken for dead.
 func (x *index) mayBeSwept(a *attempt, in span) bool {
 	agent := x.agent(a.who)
 	return agent.killed <= in.to+obituary || agent.shaken(in) || x.weather.any(in, ofNetwork, ofServer)

@@ -38,7 +38,7 @@ func batchEnds(x *index, f *found) {
 	}
 }
 
-// forgotten tells whether a crash may have lost what was committed at that time without waiting for the disk.
+// forgotten reports whether a crash may have lost what was committed at that time without waiting for the disk.
 func (x *index) forgotten(at time.Duration) bool {
 	return slices.ContainsFunc(x.h.Crashes, func(crash time.Duration) bool { return crash >= at-x.slack })
 }

@@ -50,7 +50,7 @@ func (x *index) judgeBegin(s *story, before, st *stretch, f *found) {
 	}
 }
 
-// retryable tells whether a task that ended so can be retried.
+// retryable reports whether a task that ended so can be retried.
 func retryable(e *ending) bool {
 	return e != nil && slices.Contains([]task.State{task.StateFailed, task.StateCancelled, task.StateRolledBack}, e.state)
 }

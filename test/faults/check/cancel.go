@@ -59,7 +59,7 @@ func (x *index) judgeStarts(s *story, asked time.Duration, f *found) {
 	}
 }
 
-// revived tells whether an operator may have had the task retried after a cancellation, and before that time. What is
+// revived reports whether an operator may have had the task retried after a cancellation, and before that time. What is
 // asked of a batch is done bit by bit.
 func (x *index) revived(s *story, cancelled, before time.Duration) bool {
 	again := func(o *history.Op) bool {

@@ -163,7 +163,7 @@ func (x *index) replay(s *story, st *stretch, c *counter, f *found) bool {
 	return true
 }
 
-// final tells whether the row's count is what its history adds up to. A first attempt that ended its task has no line in
+// final reports whether the row's count is what its history adds up to. A first attempt that ended its task has no line in
 // the history, but where somebody wanted the task retried or undone afterwards; the row itself tells of it.
 func (c *counter) final(st *stretch) bool {
 	if st.end.attempt == c.attempt && !c.unwritten(st) {
@@ -177,7 +177,7 @@ func (c *counter) final(st *stretch) bool {
 	return st.end.attempt == one.attempt
 }
 
-// unwritten tells whether the attempt that ended the stretch has no line in the history. Of a row that was cancelled the
+// unwritten reports whether the attempt that ended the stretch has no line in the history. Of a row that was cancelled the
 // data does not tell whether an attempt was cancelled, or the row while it waited.
 func (c *counter) unwritten(st *stretch) bool {
 	if st.end.state == task.StateCancelled {
@@ -186,7 +186,7 @@ func (c *counter) unwritten(st *stretch) bool {
 	return len(st.tried) == 0 || st.tried[len(st.tried)-1].Fence != st.end.fence-1
 }
 
-// spent tells whether a row was given up for want of attempts, and nothing else.
+// spent reports whether a row was given up for want of attempts, and nothing else.
 func spent(e *ending) bool {
 	if e.state != task.StateFailed && e.state != task.StateRollbackFailed || e.outcome == task.Rejected {
 		return false

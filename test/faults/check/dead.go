@@ -58,7 +58,7 @@ func deadComesBack(x *index, f *found) {
 	}
 }
 
-// kept tells whether a row may be kept from a sweep: it depends on no agent, or an application's transaction may have it.
+// kept reports whether a row may be kept from a sweep: it depends on no agent, or an application's transaction may have it.
 func (x *index) kept(s *story, a *attempt) bool {
 	return a.detached() || s.guarded() && a.first(history.Effect, history.Refused, history.End) == nil
 }
@@ -116,7 +116,7 @@ func (x *index) judgeReturn(s *story, place int, f *found) {
 		next.fence, (next.start.At - killed).Round(time.Millisecond), a.fence)
 }
 
-// unsteady tells whether some other agent came, went, or stood still in the time, as far back as its presence reaches.
+// unsteady reports whether some other agent came, went, or stood still in the time, as far back as its presence reaches.
 func (x *index) unsteady(who string, in span) bool {
 	in.from -= x.h.Presence + sweepWithin
 	for name, a := range x.agents {
@@ -127,7 +127,7 @@ func (x *index) unsteady(who string, in span) bool {
 	return false
 }
 
-// busy tells whether any attempt began or may have been at work in the time.
+// busy reports whether any attempt began or may have been at work in the time.
 func (x *index) busy(in span) bool {
 	for _, s := range x.stories {
 		for _, a := range s.attempts {

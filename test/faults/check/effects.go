@@ -51,7 +51,7 @@ func guardedEffectOnce(x *index, f *found) {
 	}
 }
 
-// undoes tells whether an effect is that of a rollback.
+// undoes reports whether an effect is that of a rollback.
 func undoes(e *history.EffectRow) bool { return e.Phase == string(task.Rollback) }
 
 // judgeEffect compares an effect with what its attempt told.

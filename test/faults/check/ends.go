@@ -52,7 +52,7 @@ func committedEnds(x *index, f *found) {
 	}
 }
 
-// mustExist tells whether a row that the store does not have should be there.
+// mustExist reports whether a row that the store does not have should be there.
 func (x *index) mustExist(e *history.Enqueued) bool {
 	switch e.Commit {
 	case history.Committed:

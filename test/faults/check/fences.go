@@ -67,7 +67,7 @@ func (s *story) numbersRise(st *stretch, f *found) {
 	}
 }
 
-// late tells whether an attempt may have been claimed long before it started.
+// late reports whether an attempt may have been claimed long before it started.
 func (x *index) late(a *attempt) bool {
 	around := span{a.start.At - wakeUp, a.start.At}
 	return x.agent(a.who).shaken(around) || !a.child && x.weather.any(around, ofEndpoints)

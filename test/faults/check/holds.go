@@ -10,7 +10,7 @@ import (
 )
 
 // CancelHolds says: once a batch's cancel or rollback has committed, no row of it is claimed to be run, however long it
-// takes to mark them, until somebody retries it; and what was claimed ahead before that starts only until its agent has
+// takes to mark them, until an operator retries it; and what was claimed ahead before that starts only until its agent has
 // heard of it.
 //
 // It must hold because a claim looks at the batches of its rows after it has locked them, and a cancel waits for the
@@ -23,7 +23,7 @@ import (
 //
 // Exempt says: a crash of the server just after the look, or the answer, which may lose what was seen of a transaction that
 // was not flushed; of starts what was broken between the agent and the store, or the endpoint, a moment before, and an agent
-// that stood still; what somebody had retried meanwhile; rows with a check, which comes before the start.
+// that stood still; what an operator had retried meanwhile; rows with a check, which comes before the start.
 const CancelHolds Name = "CancelHolds"
 
 const (

@@ -103,7 +103,7 @@ func (x *index) overdue(a *attempt) (late *overdue, why string) {
 	return late, why
 }
 
-// excused tells whether an attempt may have gone on for another reason than that nobody looked.
+// excused reports whether an attempt may have gone on for another reason than that nobody looked.
 func (x *index) excused(s *story, a *attempt, o *overdue) bool {
 	meanwhile := span{o.since, o.due}
 	agent := x.agent(a.who)

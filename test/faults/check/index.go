@@ -197,7 +197,7 @@ func attemptOf(all []*attempt, fence int64) *attempt {
 	return nil
 }
 
-// started tells whether an attempt with that fence ever began.
+// started reports whether an attempt with that fence ever began.
 func (s *story) started(fence int64) bool {
 	a := s.attempt(fence)
 	return a != nil && a.start != nil
@@ -215,15 +215,15 @@ func (x *index) last(s *story) time.Duration {
 	return last
 }
 
-// finished tells whether the row has ended, as the store says.
+// finished reports whether the row has ended, as the store says.
 func (s *story) finished() bool {
 	return s.row != nil && s.row.Archived > 0 && !s.row.Live && task.State(s.row.State).Finished()
 }
 
-// guarded tells whether the task's attempts make an effect once for it.
+// guarded reports whether the task's attempts make an effect once for it.
 func (s *story) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
 
-// asked tells whether somebody wanted this of the task, or of its batch, before that time.
+// asked reports whether somebody wanted this of the task, or of its batch, before that time.
 func (x *index) asked(s *story, verb string, before time.Duration) bool {
 	wanted := func(o *history.Op) bool { return o.Verb == verb && o.Asked <= before }
 	return slices.ContainsFunc(s.ops, wanted) || slices.ContainsFunc(x.batches.ops[s.batch()], wanted)
@@ -250,14 +250,14 @@ func (a *attempt) first(kinds ...history.What) *history.Event {
 // lastSeen is the time of the attempt's last event.
 func (a *attempt) lastSeen() time.Duration { return a.events[len(a.events)-1].At }
 
-// detached tells whether the attempt was accepted with a 202.
+// detached reports whether the attempt was accepted with a 202.
 func (a *attempt) detached() bool {
 	return slices.ContainsFunc(a.events, func(e *history.Event) bool {
 		return e.What == history.End && e.Note == history.Accepted
 	})
 }
 
-// wentWell tells whether the attempt ended as succeeded, by its own word; nil never did.
+// wentWell reports whether the attempt ended as succeeded, by its own word; nil never did.
 func (a *attempt) wentWell() bool {
 	return a != nil && slices.ContainsFunc(a.events, func(e *history.Event) bool {
 		return e.What == history.End && (e.Note == string(task.Succeeded) || e.Note == history.Done)

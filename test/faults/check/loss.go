@@ -46,7 +46,7 @@ func lossIsTrue(x *index, f *found) {
 	}
 }
 
-// settledBy tells whether the hold with that fence ended by its own settlement, and as what.
+// settledBy reports whether the hold with that fence ended by its own settlement, and as what.
 func (s *story) settledBy(fence int64) (outcome string, own bool) {
 	for _, t := range s.tried {
 		if t.Fence == fence {
@@ -62,7 +62,7 @@ func (s *story) settledBy(fence int64) (outcome string, own bool) {
 	return "", false
 }
 
-// endedWith tells whether the attempt with that fence ended the row by its own settlement.
+// endedWith reports whether the attempt with that fence ended the row by its own settlement.
 func (s *story) endedWith(fence int64) bool {
 	_, own := s.settledBy(fence)
 	return own

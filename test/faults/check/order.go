@@ -74,7 +74,7 @@ func inOrder(a, b *once) int {
 		cmp.Compare(b.enqueued.Priority, a.enqueued.Priority), cmp.Compare(a.enqueued.RunAt, b.enqueued.RunAt), cmp.Compare(a.id, b.id))
 }
 
-// available tells whether a row could be claimed when the other one was.
+// available reports whether a row could be claimed when the other one was.
 func (x *index) available(row, other *once) bool {
 	claimed := span{other.start.At - x.startsWithin(other.attempt), other.start.At}
 	if e := row.enqueued; e.RunAt > 0 {

@@ -69,14 +69,14 @@ func spoiltRounds() []way {
 	}
 }
 
-// rolledBackWith tells whether a rollback ended well with this effect.
+// rolledBackWith reports whether a rollback ended well with this effect.
 func (sp *spoiler) rolledBackWith(e *history.EffectRow) bool {
 	return slices.ContainsFunc(sp.Moves, func(m history.Move) bool {
 		return m.ID == e.ID && m.Fence == e.Fence+1 && m.State == "rolled_back"
 	})
 }
 
-// lastSample tells whether a lease was not looked at again after that.
+// lastSample reports whether a lease was not looked at again after that.
 func (sp *spoiler) lastSample(l *history.LeaseSample) bool {
 	last := l
 	for i := range sp.Samples {

@@ -104,7 +104,7 @@ func (sp *spoiler) event(pass func(*history.Event) bool) *history.Event {
 	})
 }
 
-// starts lists a row's starts, and tells whether there are several and the last is on the agent that nothing befalls.
+// starts lists a row's starts, and reports whether there are several and the last is on the agent that nothing befalls.
 func (sp *spoiler) starts(id int64) (all []*history.Event, several bool) {
 	all = slices.DeleteFunc(sp.of(id, history.Start), func(e *history.Event) bool { return e.Phase == "check" })
 	return all, len(all) > 1 && all[len(all)-1].Who == steady && all[len(all)-2].Who == steady
@@ -115,7 +115,7 @@ func (sp *spoiler) row(pass func(*row) bool) *row {
 	return pick(sp.T, sp.Rows, func(r *row) bool { return r.Batch == 0 && r.Type != tells && !sp.several(r.ID) && pass(r) })
 }
 
-// several tells whether a row was retried or undone.
+// several reports whether a row was retried or undone.
 func (sp *spoiler) several(id int64) bool {
 	return slices.ContainsFunc(sp.Moves, func(m history.Move) bool {
 		return m.ID == id && (m.Round > 0 || m.State == "rollback_pending")
@@ -124,7 +124,7 @@ func (sp *spoiler) several(id int64) bool {
 
 func (sp *spoiler) kindOf(r *row) history.Kind { return sp.Kinds[r.Type] }
 
-// effects tells whether a row has an effect.
+// effects reports whether a row has an effect.
 func (sp *spoiler) effects(id int64) bool {
 	return slices.ContainsFunc(sp.Effects, func(e history.EffectRow) bool { return e.ID == id })
 }

@@ -50,7 +50,7 @@ func (x *index) judgeResult(s *story, f *found) {
 	}
 }
 
-// succeeded tells whether the attempt with that fence, or what was asked before it, said that it succeeded, or may have
+// succeeded reports whether the attempt with that fence, or what was asked before it, said that it succeeded, or may have
 // completed the row by itself.
 func (s *story) succeeded(fence int64) bool {
 	if s.check(fence).wentWell() {

@@ -38,7 +38,7 @@ func (a *attempted) event(at time.Duration, what history.What, phase, note strin
 	})
 }
 
-// undoes tells whether the attempt is a rollback.
+// undoes reports whether the attempt is a rollback.
 func (a *attempted) undoes() bool { return a.life.row.State.Phase() == task.Rollback }
 
 func (a *attempted) phase() string {
@@ -127,7 +127,7 @@ func (a *attempted) stall(last time.Duration) time.Duration {
 	return last
 }
 
-// effect makes the task's effect, or undoes it, and completes the row with it or not. It tells whether all is said: the row
+// effect makes the task's effect, or undoes it, and completes the row with it or not. It reports whether all is said: the row
 // is completed.
 func (a *attempted) effect(at time.Duration) bool {
 	if at >= a.cut {

@@ -150,7 +150,7 @@ func (l *life) over() {
 	l.g.Tried = append(l.g.Tried, l.tried...)
 }
 
-// cancelled tells whether a cancellation has come by then.
+// cancelled reports whether a cancellation has come by then.
 func (l *life) cancelled(at time.Duration) bool {
 	return l.script.cancel > 0 && l.script.cancel <= at && l.row.Round == 0
 }

@@ -32,7 +32,7 @@ type simAgent struct {
 	still, thaw time.Duration
 }
 
-// works tells whether it can claim at that time.
+// works reports whether it can claim at that time.
 func (a *simAgent) works(at time.Duration) bool {
 	return at >= a.up && at < a.down && (at < a.still || at > a.thaw+s(3))
 }

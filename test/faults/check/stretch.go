@@ -54,7 +54,7 @@ func (s *story) readStretches(finished bool) {
 	}
 }
 
-// has tells whether an attempt with that fence is of it.
+// has reports whether an attempt with that fence is of it.
 func (st *stretch) has(fence int64) bool { return fence > st.after && fence <= st.until }
 
 func filter[E any](all []E, keep func(E) bool) (some []E) {
@@ -109,7 +109,7 @@ func (s *story) cutAtPhases() {
 	}
 }
 
-// undoing tells whether a row in that state is being undone, or was.
+// undoing reports whether a row in that state is being undone, or was.
 func undoing(state task.State) bool {
 	switch state {
 	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack, task.StateRollbackFailed:
@@ -138,7 +138,7 @@ func (s *story) moveAt(serial int64) *history.Move {
 	return s.moves[i-1]
 }
 
-// waits tells whether a row in that state waits to be run.
+// waits reports whether a row in that state waits to be run.
 func waits(state string) bool {
 	return state == string(task.StatePending) || state == string(task.StateRetryPending)
 }

@@ -20,7 +20,7 @@ func (s span) overlap(o span) time.Duration {
 	return max(min(s.to, o.to)-max(s.from, o.from), 0)
 }
 
-// meets tells whether they have a moment in common.
+// meets reports whether they have a moment in common.
 func (s span) meets(o span) bool { return s.from <= o.to && o.from <= s.to }
 
 // agent is the life of one start of an agent.
@@ -90,7 +90,7 @@ func (a *agent) stood(in span) (sum time.Duration) {
 	return sum
 }
 
-// shaken tells whether the agent stood still at some moment of the time, or not long before.
+// shaken reports whether the agent stood still at some moment of the time, or not long before.
 func (a *agent) shaken(in span) bool {
 	return slices.ContainsFunc(a.frozen, func(f span) bool {
 		if f.to < forever {
@@ -160,7 +160,7 @@ func (w weather) heal(e *history.Event) {
 	}
 }
 
-// any tells whether at some moment of the time something in one of the areas was broken, or something that concerns all.
+// any reports whether at some moment of the time something in one of the areas was broken, or something that concerns all.
 func (w weather) any(in span, areas ...area) bool {
 	return slices.ContainsFunc(w, func(f fault) bool {
 		return f.meets(in) && (f.area == ofAll || slices.Contains(areas, f.area))

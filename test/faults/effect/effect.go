@@ -82,14 +82,14 @@ func Make(ctx context.Context, conn Conn, e Effect) Made {
 	return Made{Made: done.RowsAffected() == 1 && (err == nil || unknown), Unknown: unknown, Err: err}
 }
 
-// Stands tells whether a task's effect is there.
+// Stands reports whether a task's effect is there.
 func Stands(ctx context.Context, conn Conn, id int64) (bool, error) {
 	var serial *int64
 	err := conn.QueryRow(ctx, stands, id).Scan(&serial)
 	return serial != nil, err
 }
 
-// Answered tells whether the server has said no: then nothing has happened. Every other error leaves that open.
+// Answered reports whether the server has said no: then nothing has happened. Every other error leaves that open.
 func Answered(err error) bool {
 	var e *pgconn.PgError
 	// Class 57 is the server's own end, which may come after the commit and before its answer.
@@ -99,7 +99,7 @@ func Answered(err error) bool {
 // codeGone is what hold and complete raise where the row is not held with that fence any more.
 const codeGone = "LH410"
 
-// raised tells whether one of Leasehold's functions has refused, rather than the server failed.
+// raised reports whether one of Leasehold's functions has refused, rather than the server failed.
 func raised(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == codeGone

@@ -118,7 +118,7 @@ func (t *Tree) locked() bool {
 	return false
 }
 
-// usable tells whether attempts can be given cgroups here.
+// usable reports whether attempts can be given cgroups here.
 func (t *Tree) usable() error {
 	if err := os.Mkdir(filepath.Join(t.path, leftName), mode); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (g *Group) Number() int {
 // FD is the cgroup's directory, to start a process in (SysProcAttr.CgroupFD).
 func (g *Group) FD() int { return g.dir }
 
-// Empty tells whether nothing lives in the cgroup. "No" may mean that it cannot be told.
+// Empty reports whether nothing lives in the cgroup. "No" may mean that it cannot be told.
 func (g *Group) Empty() bool {
 	var text [128]byte
 	n, err := unix.Pread(g.events, text[:], 0)
@@ -305,7 +305,7 @@ func (g *Group) moveOut() bool {
 	return false
 }
 
-// writable tells whether processes may be put into the cgroup and killed there.
+// writable reports whether processes may be put into the cgroup and killed there.
 func (g *Group) writable() error {
 	for _, name := range []string{"cgroup.kill", "cgroup.procs"} {
 		f, err := os.OpenFile(filepath.Join(g.path, name), os.O_WRONLY, 0)
@@ -336,7 +336,7 @@ func kill(path string) {
 	_ = os.WriteFile(filepath.Join(path, "cgroup.kill"), []byte("1"), 0o600)
 }
 
-// KillIn kills all that lives in the cgroup with that number of the tree at that path, and tells whether nothing does.
+// KillIn kills all that lives in the cgroup with that number of the tree at that path, and reports whether nothing does.
 func KillIn(tree string, number int) (empty bool) {
 	path := filepath.Join(tree, strconv.Itoa(number))
 	kill(path)
@@ -348,7 +348,7 @@ func emptyAt(path string) bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && strings.Contains(string(text), "populated 0")
 }
 
-// KillAll kills all that lives in the attempts' cgroups of a tree, and tells whether nothing does.
+// KillAll kills all that lives in the attempts' cgroups of a tree, and reports whether nothing does.
 func KillAll(tree string) (empty bool) {
 	entries, err := os.ReadDir(tree)
 	if err != nil {

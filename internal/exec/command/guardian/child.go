@@ -133,7 +133,7 @@ func (c *child) write(r record) {
 	}
 }
 
-// flush tries to write what did not fit, and tells whether some is left.
+// flush tries to write what did not fit, and reports whether some is left.
 func (c *child) flush() (left bool) {
 	for len(c.backlog) > 0 && c.in != nil {
 		n := min(len(c.backlog), pipeAtom/recordSize*recordSize)
@@ -165,7 +165,7 @@ func (c *child) put(b []byte) bool {
 	return !full
 }
 
-// silent tells whether the process has owed an answer for longer than that.
+// silent reports whether the process has owed an answer for longer than that.
 func (c *child) silent(most time.Duration) bool {
 	return c.heard.Load() < c.told && time.Since(c.asked) > most
 }

@@ -15,18 +15,18 @@ import (
 // (lease.BootClock).
 const unsure = 100 * time.Millisecond
 
-// late tells whether the guardian process may have taken the attempt's group for one that is to be dead by now, as watch
+// late reports whether the guardian process may have taken the attempt's group for one that is to be dead by now, as watch
 // has it. g.mu is held, as in all that follows.
 func (g *Guardian) late(t *attempt, now time.Duration) bool {
 	return now >= t.end-lease.KillMargin-unsure || g.absent(now) || g.doubt || g.behind()
 }
 
-// absent tells whether the session's presence is so near to its end that all is to be dead.
+// absent reports whether the session's presence is so near to its end that all is to be dead.
 func (g *Guardian) absent(now time.Duration) bool {
 	return g.presence != 0 && now >= g.presence-lease.KillMargin-unsure
 }
 
-// behind tells whether the guardian process has not been told all that is so: something did not fit into the pipe.
+// behind reports whether the guardian process has not been told all that is so: something did not fit into the pipe.
 func (g *Guardian) behind() bool { return g.child != nil && len(g.child.backlog) > 0 }
 
 // suspect says that the guardian process may be killing all, in free cgroups too. That is over once it has answered what

@@ -72,7 +72,7 @@ func TestDoubtOutlivesTheGuardian(t *testing.T) {
 	require.False(t, s.Overdue(s.sleeper().number))
 }
 
-// answered tells whether the guardian process has answered all presences.
+// answered reports whether the guardian process has answered all presences.
 func (s *scene) answered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

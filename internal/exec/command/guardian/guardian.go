@@ -161,7 +161,7 @@ func (g *Guardian) Move(number uint64, end time.Duration) {
 	}
 }
 
-// Overdue tells whether the attempt's group has been there when it had to be dead: then it was killed, whatever has
+// Overdue reports whether the attempt's group has been there when it had to be dead: then it was killed, whatever has
 // become of the lease since.
 func (g *Guardian) Overdue(number uint64) bool {
 	g.mu.Lock()
@@ -170,7 +170,7 @@ func (g *Guardian) Overdue(number uint64) bool {
 	return t != nil && (t.overdue || g.late(t, g.clock.Now()))
 }
 
-// Over says that nothing is left of the attempt, or that it never started, and tells whether the guardian process may
+// Over says that nothing is left of the attempt, or that it never started, and reports whether the guardian process may
 // have killed in its cgroup. It comes after the group was seen gone.
 func (g *Guardian) Over(number uint64) (killed bool) {
 	g.mu.Lock()

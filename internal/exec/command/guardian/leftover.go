@@ -13,7 +13,7 @@ import (
 // DirPrefix is how the name of an agent's directory for private files begins.
 const DirPrefix = "leasehold-"
 
-// IsOwnDir tells whether a directory, and no link to one, is there and belongs to this process's user.
+// IsOwnDir reports whether a directory, and no link to one, is there and belongs to this process's user.
 func IsOwnDir(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() {

@@ -160,7 +160,7 @@ func (l *loop) kill(now time.Duration) {
 	}
 }
 
-// killGroup kills a group once and tells whether nothing of it lives.
+// killGroup kills a group once and reports whether nothing of it lives.
 //
 // Its number could be another's by now: the agent says that a group is over after it has reaped the leader and seen the
 // group empty, and may stand still or die between the two. A number is not given out again while a process or group has
@@ -194,7 +194,7 @@ type census struct {
 	err    error
 }
 
-// has tells whether something lives in the group that is no zombie. A frozen agent leaves zombies, which it does not see.
+// has reports whether something lives in the group that is no zombie. A frozen agent leaves zombies, which it does not see.
 // Where it cannot be told, it is believed to.
 func (c *census) has(pgid int) bool {
 	if !c.taken {
@@ -205,7 +205,7 @@ func (c *census) has(pgid int) bool {
 	return lives || c.err != nil
 }
 
-// done tells whether nothing is left to be killed, once the agent is gone.
+// done reports whether nothing is left to be killed, once the agent is gone.
 func (l *loop) done(now time.Duration) bool {
 	if l.watch.leaving && l.watch.idle() {
 		return true // it has said so itself, and has seen to all

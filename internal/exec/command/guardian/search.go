@@ -45,7 +45,7 @@ func (s *search) next(now time.Duration) time.Duration {
 	return never
 }
 
-// quiet tells whether nothing was found for long enough.
+// quiet reports whether nothing was found for long enough.
 func (s *search) quiet(now time.Duration) bool {
 	return !s.dirty && (!s.wanted || now-s.clear >= settleFor)
 }

@@ -75,10 +75,10 @@ func (w *watch) goneAt() time.Duration {
 	return w.presence - lease.KillMargin
 }
 
-// gone tells whether that time has come.
+// gone reports whether that time has come.
 func (w *watch) gone(now time.Duration) bool { return now >= w.goneAt() }
 
-// condemn condemns the groups whose time has come, or all, and tells whether there were any.
+// condemn condemns the groups whose time has come, or all, and reports whether there were any.
 func (w *watch) condemn(now time.Duration, all bool) (some bool) {
 	for _, g := range w.groups {
 		if !g.condemned && (all || now >= w.killAt(g)) {
@@ -103,10 +103,10 @@ func (w *watch) next() time.Duration {
 	return next
 }
 
-// idle tells whether the agent runs nothing, as far as is known.
+// idle reports whether the agent runs nothing, as far as is known.
 func (w *watch) idle() bool { return len(w.groups) == 0 }
 
-// alive tells whether a condemned group is not dead yet.
+// alive reports whether a condemned group is not dead yet.
 func (w *watch) alive() bool {
 	for _, g := range w.groups {
 		if g.condemned && !g.dead {
@@ -116,7 +116,7 @@ func (w *watch) alive() bool {
 	return false
 }
 
-// wants tells whether processes with that number are to be killed wherever they are: those of a condemned group, or with
+// wants reports whether processes with that number are to be killed wherever they are: those of a condemned group, or with
 // all, of every attempt that is not over.
 func (w *watch) wants(number uint64, all bool) bool {
 	if g := w.groups[number]; g != nil {

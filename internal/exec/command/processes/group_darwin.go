@@ -9,7 +9,7 @@ import (
 // sZomb is SZOMB of <sys/proc.h>.
 const sZomb = 5
 
-// OnlyZombies tells whether all that is left of a group has died already and waits for its parent to notice.
+// OnlyZombies reports whether all that is left of a group has died already and waits for its parent to notice.
 func OnlyZombies(pgid int) bool {
 	processes, err := unix.SysctlKinfoProcSlice("kern.proc.pgrp", pgid)
 	if err != nil {

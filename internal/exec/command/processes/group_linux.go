@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// OnlyZombies tells whether all that is left of a group has died already and waits for its parent to notice.
+// OnlyZombies reports whether all that is left of a group has died already and waits for its parent to notice.
 func OnlyZombies(pgid int) bool {
 	pids, err := all()
 	if err != nil {
@@ -53,7 +53,7 @@ type stat struct {
 	started time.Duration
 }
 
-// dead tells whether it has ended, whether or not somebody has noticed.
+// dead reports whether it has ended, whether or not somebody has noticed.
 func (s *stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
 const userHZ = 100 // ticks per second, the same on every architecture that Go runs on

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Marks tells whether processes can be found by their mark here.
+// Marks reports whether processes can be found by their mark here.
 const Marks = true
 
 // maxEnviron is more than the arguments and the environment of a program may take together (execve(2): 6 MiB).
@@ -108,7 +108,7 @@ func (e *environReader) read(path string) []byte {
 	}
 }
 
-// Halfway tells whether a process is there that looks like a child of an agent between fork and exec: it has the
+// Halfway reports whether a process is there that looks like a child of an agent between fork and exec: it has the
 // agent's arguments, as args (NUL-separated) has them, and one thread, which no agent has for longer than a moment. Such
 // a child does not show its mark yet. It shares the agent's memory, and is as hidden (package hide): of all that /proc
 // has of it, others of its user may read these two alone.

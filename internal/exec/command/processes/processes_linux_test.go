@@ -117,7 +117,7 @@ func TestHalfway(t *testing.T) {
 // A child between fork and exec is as hidden as its agent, and a guardian process that is not root finds it all the same.
 // A program that may not be read is hidden in the same way, and stays long enough to be looked at.
 func TestHalfwayOfTheHidden(t *testing.T) {
-	const nobody = 65534
+	const ordinary = 65534 // the user id of an ordinary user
 	if os.Geteuid() != 0 {
 		return // it takes root to make a program that an ordinary user may run and not read
 	}
@@ -131,7 +131,7 @@ func TestHalfwayOfTheHidden(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, program, 0o700))
 	require.NoError(t, os.Chmod(path, 0o711))
 	cmd := exec.Command(path, "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -145,9 +145,9 @@ func TestHalfwayOfTheHidden(t *testing.T) {
 	}
 	seen := make(chan view)
 	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with this goroutine, as it is nobody's from here on
+		runtime.LockOSThread() // for ever: the thread ends with this goroutine, as it belongs to that user from here on
 		var v view
-		_, _, v.switched = syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody)
+		_, _, v.switched = syscall.RawSyscall(syscall.SYS_SETRESUID, ordinary, ordinary, ordinary)
 		_, v.environ = os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		v.halfway = Halfway(Arguments(pid))
 		seen <- v

@@ -125,9 +125,9 @@ func TestStops(t *testing.T) {
 
 // What its owner has closed to itself is opened; what cannot be removed is told of in a few words.
 func TestOrdinaryUser(t *testing.T) {
-	const nobody = 65534
+	const ordinary = 65534 // the user id of an ordinary user
 	if os.Geteuid() != 0 {
-		return // it takes root to become somebody else, and root needs no permissions
+		return // it takes root to become another user, and root needs no permissions
 	}
 	dir, err := os.MkdirTemp("/tmp", "leasehold-test-") //nolint:usetesting // no other user can enter the test's own
 	require.NoError(t, err)
@@ -140,14 +140,14 @@ func TestOrdinaryUser(t *testing.T) {
 	as := func(path string) (string, error) {
 		cmd := exec.Command(self)
 		cmd.Env = []string{"LEASEHOLD_TEST_REMOVE=" + path}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: ordinary, Gid: ordinary}}
 		out, err := cmd.Output()
 		return string(out), err
 	}
 	path := filepath.Join(dir, "closed")
 	require.NoError(t, os.MkdirAll(filepath.Join(path, "a", "b", "c", "d"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(path, "a", "b", "file"), nil, 0))
-	require.NoError(t, filepath.WalkDir(path, func(p string, _ os.DirEntry, _ error) error { return os.Chown(p, nobody, nobody) }))
+	require.NoError(t, filepath.WalkDir(path, func(p string, _ os.DirEntry, _ error) error { return os.Chown(p, ordinary, ordinary) }))
 	for _, p := range []string{"a/b/c", "a/b", "a"} {
 		require.NoError(t, os.Chmod(filepath.Join(path, p), 0))
 	}

@@ -167,11 +167,11 @@ CREATE TABLE {schema}.policy (
     body jsonb NOT NULL
 );
 
--- Whoever removes old days holds this table's lock, so that one agent does. Locks are those of private tables, never advisory
+-- A removal of old days holds this table's lock, so that one agent does. Locks are those of private tables, never advisory
 -- ones: any role that may connect could hold an advisory lock, but to lock a table takes a right on it.
 CREATE TABLE {schema}.removal ();
 
--- Who holds a lock on the table, for people: pid, role and application.
+-- Who holds a lock on the table, in human-readable form: pid, role and application.
 CREATE FUNCTION {schema}.lock_holders(of regclass) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $leasehold$

@@ -403,7 +403,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.complete(bigint, bigint, jsonb) FROM PUBLIC;
 
 -- Calls a task off and tells what became of that: its state, or 'cancelling' where it runs and is being told to stop. A
--- repeat changes nothing. by is for people; by default it is the role that asks, and '' is nobody.
+-- repeat changes nothing. by is for the audit; by default it is the role that asks, and '' is nobody.
 CREATE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

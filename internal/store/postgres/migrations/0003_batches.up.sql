@@ -312,9 +312,9 @@ DROP TRIGGER task_inserted ON {schema}.task;
 CREATE TRIGGER task_inserted AFTER INSERT ON {schema}.task
     REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION {schema}.task_inserted();
 
--- Claims in flight and whoever stops a batch: a claim holds the lock of the batch's gate, shared, from before its last look
--- until its end; who stops the batch takes it alone when he commits. So once that has committed nothing of the batch starts,
--- and until then an open transaction bars nobody. A lock on a table is fair (claims that come later do not pass the one who
+-- Claims in flight and a transaction that stops a batch: a claim holds the lock of the batch's gate, shared, from before its last look
+-- until its end; the transaction that stops the batch takes it alone just before its commit. So once that has committed nothing of the batch starts,
+-- and until then an open transaction blocks no claim. A lock on a table is fair (claims that come later do not pass the one who
 -- waits), writes nothing, and takes a right on the table, which no application has. There are eight gates, so that
 -- batches seldom share one: who does is passed over by the claims that come by while another is being stopped.
 CREATE TABLE {schema}.batch_gate_0 ();

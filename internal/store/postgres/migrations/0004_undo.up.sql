@@ -1,7 +1,7 @@
 -- What operators do to one task, and what of it applications may. The order in which rows are locked is: the batch, its
 -- operation, the task.
 
--- Who wants something, for people: by default the role that asks, and '' is nobody.
+-- Who requests an operation, for the audit: by default the role that asks, and '' is nobody.
 CREATE FUNCTION {schema}.who_asks(by text) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
 $leasehold$
@@ -124,7 +124,7 @@ BEGIN
 END
 $leasehold$;
 
--- Calls off a row that waits, which the caller has locked: it is cancelled, or, where it was ever started and can be
+-- Cancels a row that waits, which the caller has locked: it is cancelled, or, where it was ever started and can be
 -- undone, waits for that, until nothing of it is at work any more.
 CREATE FUNCTION {schema}.call_off(t {schema}.task, who text, can boolean) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
@@ -155,7 +155,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.call_off({schema}.task, text, boolean) FROM PUBLIC;
 
 -- Calls a task off and tells what became of that: its state, or 'cancelling' where it runs and is being told to stop. A
--- repeat changes nothing. by is for people; by default it is the role that asks, and '' is nobody.
+-- repeat changes nothing. by is for the audit; by default it is the role that asks, and '' is nobody.
 CREATE OR REPLACE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -194,7 +194,7 @@ END
 $leasehold$;
 
 -- Brings finished rows back to life, to run ('retry') or to be undone ('rollback'), each due at the time in its place, and
--- tells which; not before nothing of them is at work any more. Rows that somebody keeps are passed over, and rows whose key is another's by now; ids are sorted. A
+-- tells which; not before nothing of them is at work any more. Locked rows are passed over, and rows whose key is another's by now; ids are sorted. A
 -- run that succeeded at its first try gets its row of the history now; all others have theirs since their settlement.
 CREATE FUNCTION {schema}.bring_back(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS

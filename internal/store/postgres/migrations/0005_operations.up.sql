@@ -59,7 +59,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.operate(bigint, text, text, boolean, text) FROM PUBLIC;
 
--- Calls off what waits of a batch and stops what runs. Once this has committed, nothing of it is claimed.
+-- Cancels what waits of a batch and stops what runs. Once this has committed, nothing of it is claimed.
 CREATE FUNCTION {schema}.cancel_batch(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -101,7 +101,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.retry_batch(bigint, text) FROM PUBLIC;
 
--- Calls off what waits of a batch, stops what runs and undoes what was done. Where rows are past their retention it is
+-- Cancels what waits of a batch, stops what runs and undoes what was done. Where rows are past their retention it is
 -- refused, unless force says that what is left is to be undone.
 CREATE FUNCTION {schema}.rollback_batch(id bigint, by text DEFAULT NULL, force boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
@@ -148,8 +148,8 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.undoable() FROM PUBLIC;
 
--- Asks what runs of a batch to stop, and calls off what waits: at most so many rows, those that somebody keeps another
--- time. It is over when nothing of the batch runs or waits to run, and nobody is about to insert such a row.
+-- Asks what runs of a batch to stop, and cancels what waits: at most so many rows, locked ones another
+-- time. It is over when nothing of the batch runs or waits to run, and no open transaction inserts such a row.
 CREATE FUNCTION {schema}.step_off(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
@@ -190,7 +190,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.step_off({schema}.operation, bigint) FROM PUBLIC;
 
--- Calls off at most so many rows of a batch that wait to run, from the cursor on. last is the new cursor; NULL: there are no
+-- Cancels at most so many rows of a batch that wait to run, from the cursor on. last is the new cursor; NULL: there are no
 -- more behind it. A cancel goes by the policy that a row's last attempt started with, as everywhere; who wants a rollback,
 -- wants it of types that can be rolled back by now.
 CREATE FUNCTION {schema}.call_off_some(o {schema}.operation, most bigint, OUT called bigint, OUT last bigint)

@@ -1,5 +1,5 @@
 -- Brings back those of finished rows that it can, each due at the time in its place. Of the others, those whose key is
--- another's are refused; the rest somebody keeps. Who inserts a row with the key of one of these, and has not committed, is
+-- another's are refused; the rest are locked. Who inserts a row with the key of one of these, and has not committed, is
 -- waited for a little while and no longer.
 CREATE FUNCTION {schema}.step_back(
     ids bigint[], dues timestamptz[], verb text, OUT changed bigint, OUT refused bigint, OUT missed boolean

@@ -32,7 +32,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.sum_up(bigint, bigint) FROM PUBLIC;
 
--- Does what is to follow a failure, and tells whether that is something. A batch that is being stopped gets its operation
+-- Does what is to follow a failure, and reports whether that is something. A batch that is being stopped gets its operation
 -- again where rows have come that its transaction could not see: from one with an older snapshot.
 CREATE FUNCTION {schema}.follow_failure(b {schema}.batch) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
@@ -55,7 +55,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.follow_failure({schema}.batch) FROM PUBLIC;
 
--- Ends a batch, which the caller has locked, if nothing of it is left to do and nothing can come, and tells whether it did.
+-- Ends a batch, which the caller has locked, if nothing of it is left to do and nothing can come, and reports whether it did.
 -- The row that tells of the end comes in the same transaction.
 CREATE FUNCTION {schema}.end_batch(b {schema}.batch) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS

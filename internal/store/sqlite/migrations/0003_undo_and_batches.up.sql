@@ -103,7 +103,7 @@ CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON operation (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who did what: one row for each wish that changed something. who is what the caller says. role is the database role of
+-- Who did what: one row for each request that changed something. who is the name that the caller gave. role is the database role of
 -- the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user has written.
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -123,7 +123,7 @@ BEGIN
     SELECT RAISE(ABORT, 'id belongs to a finished task: leave it out, the table gives one');
 END;
 
--- A row is within the store's bounds when it is inserted. A trigger, since a CHECK cannot be changed: whoever changes
+-- A row is within the store's bounds when it is inserted. A trigger, since a CHECK cannot be changed: a change of
 -- max_payload makes it anew. Rows with a fence come back from the archive, and stay possible. The id is read first, so that
 -- of most rows sqlite_sequence is not.
 {bounds}

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// admits tells whether rows may be inserted into a batch that is there already.
+// admits reports whether rows may be inserted into a batch that is there already.
 func (s *Store) admits(id task.BatchID) error {
 	b := s.batches[id]
 	bad := func(format string, a ...any) error { return &ops.InputError{Text: fmt.Sprintf(format, a...)} }
@@ -154,7 +154,7 @@ func (p *Producer) Insert(ctx context.Context, requests ...ops.Request) ([]task.
 	return ids, nil
 }
 
-// admits tells whether the row may be inserted. Its batch is kept from ending then.
+// admits reports whether the row may be inserted. Its batch is kept from ending then.
 func (p *Producer) admits(row *Row) error {
 	there := p.s.keyed(row)
 	for _, r := range p.rows {

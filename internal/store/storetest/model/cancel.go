@@ -59,10 +59,10 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	s.archive[r.ID] = r
 }
 
-// undone tells whether the row is undone when it is given up: what the policy says that its last attempt started with.
+// undone reports whether the row is undone when it is given up: what the policy says that its last attempt started with.
 func (s *Store) undone(r *Row) bool { return s.policies[r.Policy].Policy.Rollback != nil }
 
-// undoable tells whether the row can be undone when somebody asks for that: its type may have got a rollback since.
+// undoable reports whether the row can be undone when somebody asks for that: its type may have got a rollback since.
 func (s *Store) undoable(r *Row) bool {
 	for _, p := range s.policies {
 		if p.Type == r.Type && p.Policy.Rollback != nil {

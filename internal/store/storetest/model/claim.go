@@ -38,7 +38,7 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	return out, nil
 }
 
-// wanted tells whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
+// wanted reports whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
 // starts; to be undone is another matter.
 func (s *Store) wanted(w poll.Want, r *Row, region string) bool {
 	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {

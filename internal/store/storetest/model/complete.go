@@ -47,7 +47,7 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	}, now)
 }
 
-// completed tells whether the attempt with that fence has ended well, be it undone since: then its history tells.
+// completed reports whether the attempt with that fence has ended well, be it undone since: then its history tells.
 func (s *Store) completed(id task.ID, f task.Fence) bool {
 	if r := s.archive[id]; r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded {
 		return true

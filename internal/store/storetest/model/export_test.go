@@ -11,7 +11,7 @@ func (s *Store) Tamper(f func(live, archive map[task.ID]*Row, attempts map[task.
 	f(s.live, s.archive, s.attempts)
 }
 
-// Kept tells whether transactions of applications keep the row.
+// Kept reports whether transactions of applications keep the row.
 func (s *Store) Kept(id task.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

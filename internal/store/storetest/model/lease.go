@@ -213,7 +213,7 @@ func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	return nil
 }
 
-// Idles tells whether a session wants to hear of inserts.
+// Idles reports whether a session wants to hear of inserts.
 func (s *Store) Idles(session task.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -154,13 +154,13 @@ func (s *Store) Keep(id task.ID) (release func()) {
 	})
 }
 
-// present tells whether the session is there. One that was seen in the future was seen before the clock was set back.
+// present reports whether the session is there. One that was seen in the future was seen before the clock was set back.
 func (s *Store) present(session task.Session, now time.Time) bool {
 	a := s.agents[session]
 	return a != nil && now.Before(a.PresentUntil) && !a.SeenAt.After(now.Add(time.Second))
 }
 
-// holds tells whether the session holds the row with that fence.
+// holds reports whether the session holds the row with that fence.
 func (r *Row) holds(session task.Session, fence task.Fence) bool {
 	return r != nil && r.State.Running() && r.Fence == fence && r.Session == session
 }

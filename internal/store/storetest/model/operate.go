@@ -81,7 +81,7 @@ func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, e
 	})
 }
 
-// retryable tells whether a task can be revived.
+// retryable reports whether a task can be revived.
 func retryable(r *Row) bool {
 	return r.State == task.StateFailed || r.State == task.StateCancelled || r.State == task.StateRolledBack
 }

@@ -35,12 +35,12 @@ func (s *Store) takePings(ctx context.Context, rows []lease.RemotePing, numbersO
 	return pongs, nil
 }
 
-// attempted tells whether an attempt that was given the fence holds the row. One that is being judged does not.
+// attempted reports whether an attempt that was given the fence holds the row. One that is being judged does not.
 func (r *Row) attempted(fence task.Fence) bool {
 	return r != nil && r.State.Running() && r.Fence == fence && r.Claim > 0
 }
 
-// cancelAsked tells whether the attempt is to stop because somebody asked for it. A rollback is not.
+// cancelAsked reports whether the attempt is to stop because somebody asked for it. A rollback is not.
 func (r *Row) cancelAsked() bool { return r.State == task.StateRunning && !r.CancelAsked.IsZero() }
 
 // note writes what a task has said over what it said before.

@@ -69,7 +69,7 @@ func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) l
 	return lease.Applied
 }
 
-// isSettled tells whether the settlement repeats one that was applied.
+// isSettled reports whether the settlement repeats one that was applied.
 func (s *Store) isSettled(session task.Session, e poll.Settlement) bool {
 	if r := s.archive[e.ID]; r != nil && r.Fence == e.Fence+1 && r.Session == session {
 		return true

@@ -49,7 +49,7 @@ type step struct {
 	now  time.Time
 }
 
-// carryOn does a part of what was asked for, and tells whether nothing is left to do.
+// carryOn does a part of what was asked for, and reports whether nothing is left to do.
 func (s *step) carryOn() (over bool) {
 	if s.Task != 0 {
 		return s.one()
@@ -136,7 +136,7 @@ func (s *step) bring(rows []*Row, do func(*Row)) (over bool) {
 	return true
 }
 
-// canUndo tells whether a finished task did anything that can be undone, and was not.
+// canUndo reports whether a finished task did anything that can be undone, and was not.
 func (s *Store) canUndo(r *Row) bool {
 	done := r.State == task.StateSucceeded || r.State == task.StateFailed || r.State == task.StateCancelled
 	return done && r.Touched && s.undoable(r)
