@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // stuckGate blocks its callers while it is shut: a loop that stands still.

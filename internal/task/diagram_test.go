@@ -20,7 +20,7 @@ type arrow struct{ from, to task.State }
 const outside task.State = "[*]"
 
 // The diagram is a promise to readers: it shows what the code can do, all of it and nothing else. (What operators can
-// have it do is looked after where that is modelled, in internal/store/storetest/model.)
+// have it do is looked after where that is modelled, in test/storetest/model.)
 func TestDiagramShowsWhatTheCodeDoes(t *testing.T) {
 	drawn, done := decided(t), possible()
 	require.NotEmpty(t, drawn)

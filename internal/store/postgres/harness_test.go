@@ -16,8 +16,8 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
-	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // TestConforms runs with the grants that are printed for agents, and nothing more; TestAgainstTheModel as the owner.

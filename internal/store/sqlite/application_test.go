@@ -10,8 +10,8 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // transaction is an application's, with inserts into the views that stand in for functions. They answer nothing.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // producer is a transaction in which an application inserts.

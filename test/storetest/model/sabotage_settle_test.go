@@ -7,9 +7,9 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
-	"github.com/leasehold/leasehold/internal/store/storetest"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // wrongSettle is a model that changes what it is told before a settlement, or what it has done and answers after it.

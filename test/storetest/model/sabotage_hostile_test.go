@@ -7,8 +7,8 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
-	"github.com/leasehold/leasehold/internal/store/storetest"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // chokes refuses a whole settlement for one thing that a task said.

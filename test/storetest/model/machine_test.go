@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // The machine finds the model to be like itself: it asks nothing that has two answers.

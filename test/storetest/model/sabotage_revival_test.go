@@ -1,9 +1,9 @@
 package model_test
 
 import (
-	"github.com/leasehold/leasehold/internal/store/storetest"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // revivalSabotages rebuild, when a task is retried, the history of the attempt that ended it, out of what the finished row

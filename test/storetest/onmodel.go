@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // OnModel is the harness of the model: its clock stands still but for a tick at every reading, and Advance.

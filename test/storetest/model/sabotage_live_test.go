@@ -8,9 +8,9 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
-	"github.com/leasehold/leasehold/internal/store/storetest"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // liveSabotages are those that are about liveness.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // wish is what an operator wants of one task, and which way that takes it.
@@ -34,7 +34,7 @@ func TestDiagramShowsWhatOperatorsCanDo(t *testing.T) {
 // drawnWishes reads the steps that the diagram calls an operator's.
 func drawnWishes(t *testing.T) map[wish]bool {
 	t.Helper()
-	page, err := os.ReadFile("../../../../docs/architecture.md")
+	page, err := os.ReadFile("../../../docs/architecture.md")
 	require.NoError(t, err)
 	found := make(map[wish]bool)
 	for _, m := range regexp.MustCompile(`(?m)^\s+(\S+) --> (\S+): operator: (.+)$`).FindAllStringSubmatch(string(page), -1) {

@@ -10,9 +10,9 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
-	"github.com/leasehold/leasehold/internal/store/storetest"
-	"github.com/leasehold/leasehold/internal/store/storetest/model"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
+	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
 // wrongOps is a model that changes its rows before and after what operators and batches do, by Go.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store/storetest"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // wrong makes a sound model a wrong one.
