@@ -22,7 +22,7 @@ const (
 		SELECT %s, '{"n": 1}' FROM generate_series(1, $1::integer) AS n`
 	tomorrow    = `now() + interval '1 day' + n * interval '1 ms'`
 	fillArchive = `INSERT INTO leasehold.task_archive (id, type, state, priority, run_at, payload, created_at, attempt, deferrals,
-			touched, fence, session, claim, policy, lease_until, claimed_at, started_at, finished_at)
+			ever_started, fence, session, claim, policy, lease_until, claimed_at, started_at, finished_at)
 		SELECT n, '` + work.TaskType + `', 'succeeded', 0, at, '{"n": 1}', at AS created_at, 1, 0, true, 2, 1, n / 1000, 1,
 			at AS lease_until, at AS claimed_at, at AS started_at, at AS finished_at
 		FROM generate_series(1, $1::integer) AS n, now() AS at`

@@ -101,7 +101,7 @@ func (w *watching) notes() string {
 	var notes []string
 	if b.Operation != "" && b.EndedAt == nil {
 		note := b.Operation
-		if by := b.WishBy; by != "" {
+		if by := b.RequestedBy; by != "" {
 			const most = 40
 			note += ", by " + ops.OneLine(by, most)
 		}

@@ -112,7 +112,7 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 			app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}, last: half(),
 			failures: []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
 		}
-		w.last.Operation, w.last.WishBy = "cancel", "alice\x1b[2J"
+		w.last.Operation, w.last.RequestedBy = "cancel", "alice\x1b[2J"
 		require.NoError(t, w.screen.draw(w.picture()))
 		drawn := strings.TrimPrefix(out.String(), "\r\x1b[J")
 		require.NotContains(t, drawn, "\x1b", "what people write is made harmless, and there is no colour")

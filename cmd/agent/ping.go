@@ -106,7 +106,7 @@ func (a *app) pingURL(to string, body []byte) error {
 		case err != nil:
 			return err
 		case status == http.StatusOK:
-			return a.printPong(said)
+			return a.printReply(said)
 		case status == http.StatusServiceUnavailable && try < pingTries:
 			<-time.After(pingPause)
 		case status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge:
@@ -152,8 +152,8 @@ func send(client *http.Client, to string, body []byte) (status int, said pingAns
 	return resp.StatusCode, said, nil
 }
 
-// printPong says on stderr what a task should know, and on stdout nothing unless JSON is wanted.
-func (a *app) printPong(p pingAnswer) error {
+// printReply says on stderr what a task should know, and on stdout nothing unless JSON is wanted.
+func (a *app) printReply(p pingAnswer) error {
 	switch {
 	case p.Cancel:
 		_, _ = fmt.Fprintln(a.err, "leasehold: stop soon: "+answer.Line(p.Reason))

@@ -144,7 +144,7 @@ func claimed(name string, payload json.RawMessage, t *task.Type, phase task.Phas
 		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
 	}
 	if phase == task.Rollback {
-		row.State, row.Touched, row.Cause, row.RollbackPayload = task.StateRollbackRunning, true, task.Failed, payload
+		row.State, row.EverStarted, row.Cause, row.RollbackPayload = task.StateRollbackRunning, true, task.Failed, payload
 	} else if t.Policy.Deadline > 0 {
 		row.Deadline = now.Add(t.Policy.Deadline)
 	}

@@ -66,7 +66,7 @@ func (t *tryout) close() {
 }
 
 // Ping is ping.Pings.
-func (t *tryout) Ping(_ context.Context, _ task.ID, _ task.Fence, p lease.Ping) (lease.Pong, error) {
+func (t *tryout) Ping(_ context.Context, _ task.ID, _ task.Fence, p lease.Ping) (lease.PingReply, error) {
 	return t.lease.Ping(p), nil
 }
 
@@ -122,7 +122,7 @@ func (t *tryout) outcome(o task.Outcome) task.Outcome {
 }
 
 // show shows a ping.
-func (t *tryout) show(p lease.Ping, answer lease.Pong) {
+func (t *tryout) show(p lease.Ping, answer lease.PingReply) {
 	var b strings.Builder
 	b.WriteString("ping")
 	for _, part := range []string{string(p.Progress), p.Message} {

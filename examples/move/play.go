@@ -126,7 +126,7 @@ func (p *play) first(ctx context.Context) (err error) {
 	}
 	moved := j.services("run")
 	var started int
-	err = p.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE batch_id = $1 AND touched`, batch).Scan(&started)
+	err = p.db.QueryRowContext(ctx, `SELECT count(*) FROM tasks WHERE batch_id = $1 AND ever_started`, batch).Scan(&started)
 	if err != nil {
 		return err
 	}

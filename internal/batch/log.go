@@ -6,7 +6,7 @@ import "log/slog"
 func (l *Loop) logFold(f *Folded) {
 	for i := range f.Acts {
 		b := &f.Acts[i]
-		l.o.Log.Warn("a task of a batch has failed for good: its on_failure is followed", "batch", b.ID, "name", b.Name, "wish", b.State)
+		l.o.Log.Warn("a task of a batch has failed for good: its on_failure is followed", "batch", b.ID, "name", b.Name, "request", b.State)
 	}
 	for i := range f.Ends {
 		b := &f.Ends[i]

@@ -76,7 +76,7 @@ func (l *Loop) foldOnce(ctx context.Context) (look, error) {
 	}
 	l.logFold(&f)
 	if f.Acted > 0 {
-		l.step.note() // what was wished for is an operation now
+		l.step.note() // what was requested for is an operation now
 	}
 	return look{busy: f.Batches >= foldLimit, found: f.Batches > 0}, nil
 }

@@ -269,7 +269,7 @@ func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 		acted := s.folds[len(s.folds)-1]
 		require.False(t, s.steps[len(s.steps)-1].Before(acted), "a step after the fold")
 		require.Contains(t, r.logs.String(), "level=WARN")
-		require.Contains(t, r.logs.String(), "batch=17 name=move wish=rollback")
+		require.Contains(t, r.logs.String(), "batch=17 name=move request=rollback")
 		r.end()
 	})
 }

@@ -27,7 +27,7 @@ type Folded struct {
 
 	// For the log, and for nothing else:
 	Ends []Summary // those that have ended
-	Acts []Summary // those that are called off or rolled back, with their wish as State
+	Acts []Summary // those that are called off or rolled back, with their request as State
 }
 
 // Summary tells of one batch.

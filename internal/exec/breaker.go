@@ -211,7 +211,7 @@ func judge(o task.Outcome) finding {
 		return outOfReach
 	case o.Unavailable:
 		return sentAway
-	case o.Untouched:
+	case o.NeverStarted:
 		return nothing
 	}
 	switch o.Verdict {

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	undelivered = task.Outcome{Verdict: task.Undelivered, Untouched: true}
+	undelivered = task.Outcome{Verdict: task.Undelivered, NeverStarted: true}
 	unavailable = task.Outcome{Verdict: task.Deferred, Unavailable: true}
 	succeeded   = task.Outcome{Verdict: task.Succeeded}
 )
@@ -165,7 +165,7 @@ func TestBreakerTrialOutcomes(t *testing.T) {
 		"drained":                  {task.Outcome{Verdict: task.Drained, EndUnknown: true}, 1},
 		"cancelled":                {task.Outcome{Verdict: task.Cancelled}, 1},
 		"lost":                     {task.Outcome{Verdict: task.Lost}, 1},
-		"rejected before it began": {task.Outcome{Verdict: task.Rejected, Untouched: true}, 1},
+		"rejected before it began": {task.Outcome{Verdict: task.Rejected, NeverStarted: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

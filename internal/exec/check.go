@@ -17,7 +17,7 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 	defer c.Close()
 	if !r.breakers.Begin(t.Name, task.Check, row.ID) {
 		return task.Outcome{
-			Verdict: task.Drained, Untouched: true, InCheck: true,
+			Verdict: task.Drained, NeverStarted: true, InCheck: true,
 			Error: "check: its target is out of reach, and another task is trying it",
 		}, true
 	}
@@ -34,7 +34,7 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 	if o.Verdict != task.Succeeded {
 		o.Error = "check: " + o.Error
 	}
-	o.Untouched, o.InCheck = true, true
+	o.NeverStarted, o.InCheck = true, true
 	return o, over
 }
 

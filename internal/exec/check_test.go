@@ -129,7 +129,7 @@ func TestWhatACheckSays(t *testing.T) {
 				require.Equal(t, []string{"/check check", "/run run"}, a.came())
 				return
 			}
-			c.want.InCheck, c.want.Untouched = true, true
+			c.want.InCheck, c.want.NeverStarted = true, true
 			require.Equal(t, *c.want, o)
 			require.Equal(t, []string{"/check check"}, a.came(), "it is not run")
 		})
@@ -171,7 +171,7 @@ func TestCheckThatHangs(t *testing.T) {
 	defer l.Close()
 	r := runner(t, io.Discard)
 	require.Equal(t, task.Outcome{
-		Verdict: task.TimedOut, Error: "check: ran longer than its timeout of 50ms", EndUnknown: true, Untouched: true, InCheck: true,
+		Verdict: task.TimedOut, Error: "check: ran longer than its timeout of 50ms", EndUnknown: true, NeverStarted: true, InCheck: true,
 	}, r.Run(l, a.typ()))
 	require.Equal(t, []string{"/check check"}, a.came())
 	require.Nil(t, l.Cause())
@@ -192,7 +192,7 @@ func TestCheckIsStoppedLikeItsAttempt(t *testing.T) {
 			l.Stop(&lease.Cause{Verdict: verdict, Reason: "because"})
 		}()
 		require.Equal(t, task.Outcome{
-			Verdict: verdict, Error: "check: because", EndUnknown: true, Untouched: true, InCheck: true,
+			Verdict: verdict, Error: "check: because", EndUnknown: true, NeverStarted: true, InCheck: true,
 		}, runner(t, io.Discard).Run(l, a.typ()))
 		l.Close()
 	}
@@ -210,7 +210,7 @@ func TestCheckThatAnswersWhileItIsStopped(t *testing.T) {
 		typ.Check.(*task.Webhook).CancelGrace = 5 * time.Second
 		o := runner(t, io.Discard).Run(l, typ)
 		require.Equal(t, want, o.Verdict)
-		require.True(t, o.Untouched)
+		require.True(t, o.NeverStarted)
 		require.Equal(t, []string{"/check check"}, a.came())
 		l.Close()
 	}
@@ -281,7 +281,7 @@ func TestBreakerOfACheck(t *testing.T) {
 		l := checkLease(func(a *exectest.Attempt) { a.Task.ID = id })
 		defer l.Close()
 		o := r.Run(l, typ)
-		require.True(t, o.InCheck && o.Untouched)
+		require.True(t, o.InCheck && o.NeverStarted)
 		r.Breakers().Release(typ.Name, task.Run, id)
 		return o
 	}
@@ -342,7 +342,7 @@ func TestCheckByCommand(t *testing.T) {
 				require.Equal(t, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`"ran"`)}, o)
 				return
 			}
-			c.want.InCheck, c.want.Untouched = true, true
+			c.want.InCheck, c.want.NeverStarted = true, true
 			require.Equal(t, c.want, o)
 		})
 	}

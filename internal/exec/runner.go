@@ -76,7 +76,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
 	phase := l.Phase()
 	if !r.breakers.Begin(t.Name, phase, l.Task().ID) {
 		return task.Outcome{
-			Verdict: task.Drained, Untouched: true,
+			Verdict: task.Drained, NeverStarted: true,
 			Error: "its target is out of reach, and another task is trying it",
 		}
 	}

@@ -69,7 +69,7 @@ func TestApplicationRestarts(t *testing.T) {
 		o = attempt(r, typ, 2+id)
 		require.Equal(t, task.Drained, o.Verdict)
 		require.True(t, o.Verdict.GivesBack())
-		require.True(t, o.Untouched)
+		require.True(t, o.NeverStarted)
 	}
 	l, err = net.Listen("tcp", l.Addr().String())
 	require.NoError(t, err)

@@ -60,8 +60,8 @@ type Lease struct {
 	over    bool
 	alarm   alarm
 	said    said
-	moved   func()           // called when end has moved; nil: nobody minds
-	heard   func(Ping, Pong) // called with each ping; nil: nobody minds
+	moved   func()                // called when end has moved; nil: nobody minds
+	heard   func(Ping, PingReply) // called with each ping; nil: nobody minds
 
 	detached  bool   // the attempt goes on without the agent
 	completed bool   // the task has ended itself in the store: there is nothing left to settle
@@ -75,7 +75,7 @@ type warden interface {
 	// write brings what the task said to the store by that local time.
 	write(l *Lease, by time.Duration)
 	// count counts a ping.
-	count(typ string, p Pong)
+	count(typ string, p PingReply)
 	// doubt asks the store whether pings came in elsewhere, and calls Lease.settleDoubt then.
 	doubt(l *Lease)
 }
@@ -226,7 +226,7 @@ func (l *Lease) Trace() string {
 func (l *Lease) SetPingURL(url func() string) { l.url = url }
 
 // OnPing has f called with each ping and its answer. f must not block.
-func (l *Lease) OnPing(f func(Ping, Pong)) {
+func (l *Lease) OnPing(f func(Ping, PingReply)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = f

@@ -92,7 +92,7 @@ func TestProgressKeepsALeaseUntilItsTimeout(t *testing.T) {
 		rows, _ := p.written(nil)
 		l := p.grab(t, 1, lively)
 		for range 6 {
-			require.Equal(t, lease.Pong{Answer: lease.Applied, Counted: true, Remaining: l.Remaining()}, l.Ping(lease.Ping{}))
+			require.Equal(t, lease.PingReply{Answer: lease.Applied, Counted: true, Remaining: l.Remaining()}, l.Ping(lease.Ping{}))
 			pass(9 * time.Second)
 		}
 		require.Nil(t, l.Cause())
@@ -233,7 +233,7 @@ func TestALostRenewalEndsTheWork(t *testing.T) {
 		l.Ping(lease.Ping{})
 		pass(time.Second)
 		require.Equal(t, task.Lost, verdict(l))
-		require.Equal(t, lease.Pong{}, l.Ping(lease.Ping{}), "this attempt holds the row no longer")
+		require.Equal(t, lease.PingReply{}, l.Ping(lease.Ping{}), "this attempt holds the row no longer")
 	})
 }
 
@@ -242,7 +242,7 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 	strict.RequireProgress = true
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, strict)
-		say := func(progress, checkpoint string) lease.Pong {
+		say := func(progress, checkpoint string) lease.PingReply {
 			var ping lease.Ping
 			if progress != "" {
 				ping.Progress = json.RawMessage(progress)
@@ -254,9 +254,9 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 		}
 		require.False(t, say("", "").Counted)
 		require.True(t, say("0.1", "").Counted)
-		pong := say("0.1", "")
-		require.False(t, pong.Counted)
-		require.Equal(t, "progress did not change", pong.Reason)
+		reply := say("0.1", "")
+		require.False(t, reply.Counted)
+		require.Equal(t, "progress did not change", reply.Reason)
 		require.True(t, say("0.1", `{"page":1}`).Counted)
 		require.False(t, say("0.1", `{"page":1}`).Counted)
 		require.True(t, say("0.2", `{"page":1}`).Counted)
@@ -353,10 +353,10 @@ func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
 		pass(lease.Period(presence) + time.Millisecond)
 		require.Equal(t, task.Cancelled, verdict(l))
 		require.True(t, l.CancelAsked())
-		pong := l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
-		require.Equal(t, lease.Applied, pong.Answer)
-		require.True(t, pong.Cancel)
-		require.Contains(t, pong.Reason, "cancelled by an operator")
+		reply := l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
+		require.Equal(t, lease.Applied, reply.Answer)
+		require.True(t, reply.Cancel)
+		require.Contains(t, reply.Reason, "cancelled by an operator")
 		require.Equal(t, `{"tidy":1}`, string(l.Notes().Checkpoint), "a checkpoint is kept to the last")
 	})
 }
@@ -374,9 +374,9 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		p.StopAll("the agent was stopped")
 		pass(11 * time.Second)
 		require.NoError(t, l.Context().Err(), "nobody here stops it: the sweep does")
-		pong, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, lease.Ping{})
+		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, lease.Ping{})
 		require.NoError(t, err)
-		require.True(t, pong.Counted)
+		require.True(t, reply.Counted)
 		pass(time.Second)
 		require.Len(t, *rows, 2)
 		require.False(t, (*rows)[1].Detach)

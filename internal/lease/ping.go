@@ -35,8 +35,8 @@ type Notes struct {
 // Empty reports whether there is nothing to write.
 func (n Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
 
-// Pong is what a task is told in answer to a ping.
-type Pong struct {
+// PingReply is what a task is told in answer to a ping.
+type PingReply struct {
 	Answer    Answer        // Applied: the attempt holds its row; Lost: it does not; Busy: it is not known now, repeat
 	Counted   bool          // the lease was renewed, or has no window to renew
 	Cancel    bool          // stop soon

@@ -32,17 +32,17 @@ type said struct {
 }
 
 // Ping takes in a sign of life. Where the policy requires progress, only one that advances counts (task.Marks).
-func (l *Lease) Ping(p Ping) Pong {
+func (l *Lease) Ping(p Ping) PingReply {
 	l.mu.Lock()
 	now := l.clock.Now()
-	pong, by := l.take(&p, now)
+	reply, by := l.take(&p, now)
 	heard := l.heard
 	l.mu.Unlock()
 	if heard != nil {
-		heard(p, pong)
+		heard(p, reply)
 	}
 	if l.warden != nil {
-		l.warden.count(l.task.Type, pong)
+		l.warden.count(l.task.Type, reply)
 	}
 	switch {
 	case by == 0:
@@ -53,37 +53,37 @@ func (l *Lease) Ping(p Ping) Pong {
 			l.answered(&r, Applied)
 		}
 	}
-	return pong
+	return reply
 }
 
 // take is Ping; by is the local time by which the store is to be told, 0: never. l.mu is held.
-func (l *Lease) take(p *Ping, now time.Duration) (pong Pong, by time.Duration) {
+func (l *Lease) take(p *Ping, now time.Duration) (reply PingReply, by time.Duration) {
 	cause := l.Cause()
 	if l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
-		return Pong{}, 0
+		return PingReply{}, 0
 	}
-	pong = Pong{Answer: Applied, Counted: true, Remaining: l.remaining()}
+	reply = PingReply{Answer: Applied, Counted: true, Remaining: l.remaining()}
 	l.note(p)
 	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.said.marks.Advance(p.Progress, p.Checkpoint) {
-		pong.Counted, pong.Reason = false, "progress did not change"
+		reply.Counted, reply.Reason = false, "progress did not change"
 		if p.Progress == nil && p.Checkpoint == nil {
-			pong.Reason = "it told no progress, which this type requires"
+			reply.Reason = "it told no progress, which this type requires"
 		}
 	}
 	switch {
 	case cause != nil:
-		pong.Counted, pong.Cancel, pong.Reason = false, true, cause.Error()
+		reply.Counted, reply.Cancel, reply.Reason = false, true, cause.Error()
 	case l.asked:
-		pong.Cancel, pong.Reason = true, l.askedWhy
+		reply.Cancel, reply.Reason = true, l.askedWhy
 	}
-	l.said.ignored = !pong.Counted
-	if pong.Counted {
+	l.said.ignored = !reply.Counted
+	if reply.Counted {
 		l.beat(p.NextWithin, now)
 	}
 	if l.said.renew || !l.said.notes.Empty() {
 		by = now + min(max(l.alarm.window/4, writeSoon), writeLate)
 	}
-	return pong, by
+	return reply, by
 }
 
 // beat opens a new window, for a ping that counts. l.mu is held.

@@ -13,23 +13,23 @@ import (
 
 // Ping takes in a ping for whatever row, by id and fence. What this session holds is answered from memory; for the rest
 // the store is asked, for many at a time. Answer is Busy where the store cannot tell now.
-func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (Pong, error) {
+func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (PingReply, error) {
 	if l := k.held(id, f); l != nil && !l.lapsed() {
 		return l.Ping(p), nil
 	}
 	if k.remote == nil {
-		return Pong{}, nil
+		return PingReply{}, nil
 	}
-	pong, err := k.batched.ping(ctx, k, RemotePing{ID: id, Fence: f, Ping: p})
+	reply, err := k.batched.ping(ctx, k, RemotePing{ID: id, Fence: f, Ping: p})
 	if err != nil {
-		return Pong{Answer: Busy}, err
+		return PingReply{Answer: Busy}, err
 	}
-	k.count("", pong)
-	return pong, nil
+	k.count("", reply)
+	return reply, nil
 }
 
 // count counts a ping; of a row that others hold the type is not known.
-func (k *Keeper) count(typ string, p Pong) {
+func (k *Keeper) count(typ string, p PingReply) {
 	if p.Answer == Applied {
 		k.metrics.Pings.WithLabelValues(typ, fmt.Sprint(p.Counted)).Inc()
 	}
@@ -90,14 +90,14 @@ type remoteKey struct {
 }
 
 type remotePing struct {
-	ping RemotePing
-	done chan struct{}
-	pong Pong
-	err  error
+	ping  RemotePing
+	done  chan struct{}
+	reply PingReply
+	err   error
 }
 
 // ping waits for the store's answer. Pings of the same attempt that wait at once are one.
-func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (Pong, error) {
+func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply, error) {
 	key := remoteKey{p.ID, p.Fence}
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -106,12 +106,12 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (Pong, erro
 	w := b.waiting[key]
 	if b.closed {
 		b.mu.Unlock()
-		return Pong{}, errors.New("the agent is ending")
+		return PingReply{}, errors.New("the agent is ending")
 	}
 	if w == nil {
 		if len(b.waiting) >= maxRemote {
 			b.mu.Unlock()
-			return Pong{}, fmt.Errorf("%d pings wait for the store already", maxRemote)
+			return PingReply{}, fmt.Errorf("%d pings wait for the store already", maxRemote)
 		}
 		w = &remotePing{ping: p, done: make(chan struct{})}
 		b.waiting[key] = w
@@ -125,9 +125,9 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (Pong, erro
 	b.mu.Unlock()
 	select {
 	case <-w.done:
-		return w.pong, w.err
+		return w.reply, w.err
 	case <-ctx.Done():
-		return Pong{}, context.Cause(ctx)
+		return PingReply{}, context.Cause(ctx)
 	}
 }
 
@@ -172,14 +172,14 @@ func (b *batched) run(k *Keeper) {
 		b.last = time.Now()
 		b.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), Period(k.agent.Presence))
-		pongs, err := k.remote.TakePings(ctx, rows)
+		replies, err := k.remote.TakePings(ctx, rows)
 		cancel()
 		if err != nil {
 			k.metrics.StoreErrors.WithLabelValues("pings").Inc()
 		}
 		for i, w := range batch {
 			if err == nil {
-				w.pong = pongs[i]
+				w.reply = replies[i]
 			} else {
 				w.err = fmt.Errorf("ping: %w", err)
 			}

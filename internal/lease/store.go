@@ -49,7 +49,7 @@ type Remote interface {
 	Secret(ctx context.Context) ([]byte, error)
 	// TakePings takes in pings by id and fence alone, one answer a row in the order of rows; an (id, fence) stands in it
 	// once. Windows and what counts follow the policy that the row was claimed under.
-	TakePings(ctx context.Context, rows []RemotePing) ([]Pong, error)
+	TakePings(ctx context.Context, rows []RemotePing) ([]PingReply, error)
 	// Complete ends a run as succeeded with that result (nil: none), a rollback as rolled back, whoever holds it: Applied,
 	// Ended where the same fence has completed it before, Lost or Busy.
 	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (Answer, error)

@@ -37,7 +37,7 @@ func TestTell(t *testing.T) {
 // silent is a warden that knows nothing of pings elsewhere, and writes nothing.
 type silent struct{}
 
-func (silent) count(string, Pong)          {}
+func (silent) count(string, PingReply)     {}
 func (silent) write(*Lease, time.Duration) {}
 
 func (silent) doubt(l *Lease) { l.settleDoubt() }

@@ -158,9 +158,9 @@ type BatchInfo struct {
 	CreatedBy      string          `json:"created_by,omitempty"`
 	CreatedAt      time.Time       `json:"created_at"`
 	EndedAt        *time.Time      `json:"ended_at,omitempty"`
-	Operation      string          `json:"operation,omitempty"` // cancel, retry or rollback, while one is carried on
-	WishBy         string          `json:"wish_by,omitempty"`   // who had it cancelled or rolled back
-	Refused        int64           `json:"refused,omitempty"`   // rows that the last operation had to leave as they were
+	Operation      string          `json:"operation,omitempty"`    // cancel, retry or rollback, while one is carried on
+	RequestedBy    string          `json:"requested_by,omitempty"` // who had it cancelled or rolled back
+	Refused        int64           `json:"refused,omitempty"`      // rows that the last operation had to leave as they were
 }
 
 // BatchFilter narrows a ListBatches. Zero values match everything.

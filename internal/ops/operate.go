@@ -19,10 +19,10 @@ type Operator interface {
 	Rollback(ctx context.Context, id task.ID, by string) (Became, error)
 }
 
-// Became is what an operator's wish met: the state in which the task stands now, or Cancelling.
+// Became is what an operator's request met: the state in which the task stands now, or Cancelling.
 type Became = Cancelled
 
-// RefusedError says why an operator's wish must not be: the text names what stands in the way, and the remedy. Nothing has
+// RefusedError says why an operator's request must not be: the text names what stands in the way, and the remedy. Nothing has
 // changed.
 type RefusedError struct{ Text string }
 
@@ -44,7 +44,7 @@ type Report struct {
 	ID     task.ID `json:"id"`
 	Became Became  `json:"became,omitempty"` // "": there is no such task, or it must not be
 	Error  string  `json:"error,omitempty"`
-	// Missing: there is no such task; else, where Error is set, the wish was refused.
+	// Missing: there is no such task; else, where Error is set, the request was refused.
 	Missing bool `json:"-"`
 }
 

@@ -60,7 +60,7 @@ type Info struct {
 	Attempt     int             `json:"attempt"`
 	MaxAttempts int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
 	Deferrals   int             `json:"deferrals"`
-	Touched     bool            `json:"touched"`
+	EverStarted bool            `json:"ever_started"`
 	Fence       task.Fence      `json:"fence"`
 	Session     task.Session    `json:"session,omitempty"`
 	Agent       string          `json:"agent,omitempty"` // name of the session's agent, while that is known

@@ -112,7 +112,7 @@ func standing(i *Info, again bool) []string {
 		return []string{running + progress(i) + because(i.Message)}
 	case i.State == task.StateSucceeded:
 		return []string{running, "succeeded" + because(i.Error)} // as where a result was too large to keep
-	case i.ClaimedAt != nil && i.Touched && !again && i.State.Phase() == task.Run:
+	case i.ClaimedAt != nil && i.EverStarted && !again && i.State.Phase() == task.Run:
 		return []string{running, string(i.State) + because(i.Error)}
 	}
 	return []string{string(i.State) + because(i.Error)}

@@ -154,12 +154,12 @@ func TestStory(t *testing.T) {
 		"claimed 1.2 ms, running at page 40": {
 			State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed, Progress: json.RawMessage(`"page 40"`),
 		},
-		"claimed 1.2 ms, running, succeeded": {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true},
+		"claimed 1.2 ms, running, succeeded": {State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, EverStarted: true},
 		"claimed 1.2 ms, running, succeeded (result not kept)": {
-			State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "result not kept",
+			State: task.StateSucceeded, Attempt: 1, ClaimedAt: &claimed, EverStarted: true, Error: "result not kept",
 		},
 		"claimed 1.2 ms, running, failed (exit status 65 \\x1b)": {
-			State: task.StateFailed, Attempt: 1, ClaimedAt: &claimed, Touched: true, Error: "exit status 65\n \x1b",
+			State: task.StateFailed, Attempt: 1, ClaimedAt: &claimed, EverStarted: true, Error: "exit status 65\n \x1b",
 		},
 		"cancelled": {State: task.StateCancelled},
 		"attempt 1 failed (exit status 1), waiting, due 2026-11-20T08:00:01.000Z": {

@@ -42,13 +42,13 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
 		l.Close()
-		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", Untouched: true})
+		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", NeverStarted: true})
 		return false
 	}
 	if row.Unfit != "" {
 		l.Close()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
-		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, Untouched: true})
+		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
 		return false
 	}
 	m := &a.lane.meters
@@ -136,7 +136,7 @@ func (e *Engine) giveBack(a *attempt, why string) {
 	}
 	a.lease.Close()
 	row := a.lease.Task()
-	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, Untouched: true})
+	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, NeverStarted: true})
 	e.o.Gate.Release(a.lane.typ.Name, row.Phase(), row.ID)
 	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
@@ -157,7 +157,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
-		Silent:      out.Verdict == task.Drained && out.Untouched && !out.Brief,
+		Silent:      out.Verdict == task.Drained && out.NeverStarted && !out.Brief,
 		CancelKnown: asked, Notes: l.Notes(),
 	}
 	if ago, ok := l.Started(); ok {
@@ -171,7 +171,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 
 // waited says when a row was cancelled that was claimed and not started, in the words of the store's own cancellations.
 func waited(row *task.Task) string {
-	if row.Touched {
+	if row.EverStarted {
 		return "while it waited"
 	}
 	return "before it started"

@@ -151,7 +151,7 @@ func TestWhatNoAgentCanRunIsRejectedAndHarmsNothing(t *testing.T) {
 		got, err := store.Get(t.Context(), bad[0])
 		require.NoError(t, err)
 		require.Contains(t, got.Error, "its payload is 160000000 bytes")
-		require.False(t, got.Touched)
+		require.False(t, got.EverStarted)
 		r.drain()
 	})
 }

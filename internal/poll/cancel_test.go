@@ -58,7 +58,7 @@ func TestNothingOfACancelledBatchStartsThatWasClaimedAhead(t *testing.T) {
 			if info := r.get(id); info.State == task.StatePending && info.Fence > 0 {
 				released++
 				require.Zero(t, info.Attempt)
-				require.False(t, info.Touched)
+				require.False(t, info.EverStarted)
 				require.Empty(t, info.History)
 			}
 		}

@@ -48,7 +48,7 @@ func TestDrainStopsWhatDoesNotFinish(t *testing.T) {
 			info := r.get(id)
 			require.Equal(t, task.StatePending, info.State)
 			require.Zero(t, info.Attempt)
-			require.True(t, info.Touched)
+			require.True(t, info.EverStarted)
 		}
 	})
 }

@@ -52,9 +52,9 @@ func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
 		for range 3 {
 			after(4 * time.Second)
 			for _, id := range ids {
-				pong, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
+				reply, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
 				require.NoError(t, err)
-				require.True(t, pong.Counted)
+				require.True(t, reply.Counted)
 			}
 		}
 		for _, id := range ids {
@@ -84,9 +84,9 @@ func TestDrainLeavesAnAcceptedTaskAlone(t *testing.T) {
 		other := newRig(t, store, lively)
 		for range 2 { // its agent is gone, and it goes on
 			after(4 * time.Second)
-			pong, err := other.engine.Ping(t.Context(), id, 1, lease.Ping{})
+			reply, err := other.engine.Ping(t.Context(), id, 1, lease.Ping{})
 			require.NoError(t, err)
-			require.True(t, pong.Counted, "%+v", pong)
+			require.True(t, reply.Counted, "%+v", reply)
 		}
 		require.Equal(t, task.StateRunning, r.get(id).State)
 		after(5*time.Second + other.opts.Types[0].Policy.Stop + time.Second)
@@ -108,9 +108,9 @@ func TestAnAcceptedTaskRunsOutOfTime(t *testing.T) {
 		}
 		info := r.get(id)
 		require.Equal(t, task.TimedOut, info.Outcome, "no ping reaches beyond the timeout")
-		pong, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
+		reply, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
 		require.NoError(t, err)
-		require.Equal(t, lease.Lost, pong.Answer)
+		require.Equal(t, lease.Lost, reply.Answer)
 		r.drain()
 	})
 }

@@ -52,7 +52,7 @@ func TestQueuedRowsGoBackWhenTheyWaitTooLong(t *testing.T) {
 				back++
 				require.Empty(t, info.History, "nothing was tried")
 				require.Zero(t, info.Attempt)
-				require.False(t, info.Touched)
+				require.False(t, info.EverStarted)
 			}
 		}
 		require.Positive(t, back)

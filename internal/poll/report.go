@@ -18,7 +18,7 @@ var ErrNotAsync = errors.New("only a task that was accepted with 202 reports its
 const reportFor = 10 * time.Second
 
 // Ping takes in a sign of life of whatever attempt, whoever holds its row.
-func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.Pong, error) {
+func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.PingReply, error) {
 	return e.keeper.Ping(ctx, id, f, p)
 }
 

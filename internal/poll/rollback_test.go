@@ -139,7 +139,7 @@ func undone(t *testing.T, store *model.Store, n int) []task.ID {
 	for _, row := range got {
 		ends = append(ends, poll.Settlement{
 			ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: task.Run, Attempt: 1, CancelKnown: true,
-			Outcome: task.Outcome{Verdict: task.Failed}, Next: task.Transition{State: task.StateRollbackPending, Touched: true},
+			Outcome: task.Outcome{Verdict: task.Failed}, Next: task.Transition{State: task.StateRollbackPending, EverStarted: true},
 		})
 	}
 	answers, err := store.Settle(ctx, other, ends)
@@ -216,7 +216,7 @@ func TestWhatEndsInItsCheck(t *testing.T) {
 			r.opts.Gate = g
 			r.opts.Types[0].Check = &task.Webhook{}
 		}, doing(func(*lease.Lease, *task.Type) task.Outcome {
-			return task.Outcome{Verdict: task.Rejected, Error: "check: because", InCheck: true, Untouched: true}
+			return task.Outcome{Verdict: task.Rejected, Error: "check: because", InCheck: true, NeverStarted: true}
 		}))
 		id := r.insert(1)
 		after(time.Second)

@@ -186,7 +186,7 @@ func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 }
 
 func (e *Engine) returnStray(t *task.Task) {
-	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", Untouched: true}
+	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", NeverStarted: true}
 	r := &Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
 	if e.settle.addStray(&unsettled{stray: true, judged: r, Settlement: e.sentence(r, out, true)}) {
 		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)

@@ -11,10 +11,10 @@ type Transition struct {
 	// back has it due no earlier.
 	AfterLease bool
 
-	Attempt   int    // attempts that count from now on
-	Deferrals int    // deferrals in a row from now on
-	Touched   bool   // the row was ever started
-	Reason    string // why, for people: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
+	Attempt     int    // attempts that count from now on
+	Deferrals   int    // deferrals in a row from now on
+	EverStarted bool   // the row was ever started
+	Reason      string // why, for people: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
 }
 
 // Decide says what the end of an attempt means for its row. It is a pure function: left is what remains until the
@@ -25,7 +25,7 @@ type Transition struct {
 func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) Transition {
 	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), undo: p.Rollback != nil}
 	d.limit, d.stop = p.MaxAttempts(t.Phase(), t.MaxAttempts), p.Stop
-	d.touched = t.Touched || !o.Untouched
+	d.everStarted = t.EverStarted || !o.NeverStarted
 	d.count()
 	if t.Phase() == Rollback {
 		return d.rollback(jitter)
@@ -42,10 +42,10 @@ type decision struct {
 	limit   int   // attempts of the phase
 	stop    time.Duration
 
-	touched   bool
-	attempt   int  // that count from now on
-	deferrals int  // in a row from now on
-	counted   bool // this attempt was not given back
+	everStarted bool
+	attempt     int  // that count from now on
+	deferrals   int  // in a row from now on
+	counted     bool // this attempt was not given back
 }
 
 // count reports whether the attempt counts. What was not the task's fault gives it back: without end where the target
@@ -114,14 +114,14 @@ func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
 
 // end is the transition to a state that stays.
 func (d *decision) end(s State, reason string) Transition {
-	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, Touched: d.touched, Reason: cut(reason)}
+	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, EverStarted: d.everStarted, Reason: cut(reason)}
 }
 
 // giveUp ends a phase without success: what a run has started is undone if that can be, and counts from nought then.
 func (d *decision) giveUp(s State, reason string) Transition {
 	next := d.end(s, reason)
-	if s != StateRollbackFailed && d.touched && d.undo {
-		next = Transition{State: StateRollbackPending, Touched: true, Reason: cut(reason)}
+	if s != StateRollbackFailed && d.everStarted && d.undo {
+		next = Transition{State: StateRollbackPending, EverStarted: true, Reason: cut(reason)}
 	}
 	d.outlast(&next)
 	if next.State.Finished() {

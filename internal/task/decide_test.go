@@ -36,7 +36,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // attempt is a row in the middle of its nth attempt at noon.
 func attempt(n int, change ...func(*task.Task)) *task.Task {
-	t := &task.Task{ID: 1, State: task.StateRunning, Attempt: n, Touched: n > 1, LeaseEnd: noon.Add(28 * time.Second)}
+	t := &task.Task{ID: 1, State: task.StateRunning, Attempt: n, EverStarted: n > 1, LeaseEnd: noon.Add(28 * time.Second)}
 	for _, c := range change {
 		c(t)
 	}
@@ -44,8 +44,8 @@ func attempt(n int, change ...func(*task.Task)) *task.Task {
 }
 
 func cancelAsked(t *task.Task)         { t.CancelAsked = true }
-func touched(t *task.Task)             { t.Touched = true }
-func rollingBack(t *task.Task)         { t.State, t.Touched = task.StateRollbackRunning, true }
+func everStarted(t *task.Task)         { t.EverStarted = true }
+func rollingBack(t *task.Task)         { t.State, t.EverStarted = task.StateRollbackRunning, true }
 func ownLimit(t *task.Task)            { t.MaxAttempts = 1 }
 func deferrals(n int) func(*task.Task) { return func(t *task.Task) { t.Deferrals = n } }
 func due(in time.Duration) func(*task.Task) {
@@ -55,7 +55,7 @@ func due(in time.Duration) func(*task.Task) {
 func ended(v task.Verdict) task.Outcome { return task.Outcome{Verdict: v, Error: "because"} }
 
 func untouched(v task.Verdict) task.Outcome {
-	return task.Outcome{Verdict: v, Error: "because", Untouched: true}
+	return task.Outcome{Verdict: v, Error: "because", NeverStarted: true}
 }
 
 func unknownEnd(v task.Verdict) task.Outcome {
@@ -93,33 +93,33 @@ func check(t *testing.T, rulings []ruling) {
 func TestDecideRun(t *testing.T) {
 	check(t, []ruling{
 		{"success ends it", attempt(2), nil, task.Outcome{Verdict: task.Succeeded},
-			task.Transition{State: task.StateSucceeded, Attempt: 2, Touched: true}},
+			task.Transition{State: task.StateSucceeded, Attempt: 2, EverStarted: true}},
 		{"a failure is tried again", attempt(1), nil, ended(task.Failed), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 		{"later ones wait longer", attempt(2), nil, ended(task.TimedOut), task.Transition{
-			State: task.StateRetryPending, Delay: 1500 * time.Millisecond, Attempt: 2, Touched: true,
+			State: task.StateRetryPending, Delay: 1500 * time.Millisecond, Attempt: 2, EverStarted: true,
 			Reason: "attempt 2 of 3 timed out: because"}},
 		{"a lost attempt counts", attempt(1), nil, ended(task.Lost), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was lost: because"}},
 		{"poison runs out of attempts", attempt(3), oneWay(), ended(task.Lost), task.Transition{
-			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 was lost: because"}},
+			State: task.StateFailed, Attempt: 3, EverStarted: true, Reason: "attempt 3 of 3 was lost: because"}},
 		{"out of attempts", attempt(3), oneWay(), ended(task.Stalled), task.Transition{
-			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 stalled: because"}},
+			State: task.StateFailed, Attempt: 3, EverStarted: true, Reason: "attempt 3 of 3 stalled: because"}},
 		{"the row's own limit goes first", attempt(1, ownLimit), oneWay(), ended(task.Failed), task.Transition{
-			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 1 failed: because"}},
+			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 1 failed: because"}},
 		{"a rejection is final", attempt(1), oneWay(), ended(task.Rejected), task.Transition{
-			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was rejected: because"}},
+			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was rejected: because"}},
 		{"no error, no colon", attempt(1), oneWay(), task.Outcome{Verdict: task.Rejected}, task.Transition{
-			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was rejected"}},
+			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was rejected"}},
 		{"an end that nobody knows waits for the lease", attempt(1), nil, unknownEnd(task.Failed), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 		{"success needs no lease", attempt(1), nil, unknownEnd(task.Succeeded),
-			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+			task.Transition{State: task.StateSucceeded, Attempt: 1, EverStarted: true}},
 		{"what counts ends a row of deferrals", attempt(1, deferrals(3)), nil, ended(task.Failed), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 	})
 }
@@ -129,13 +129,13 @@ func TestDecideRetriesOnlyWhatIsDeclared(t *testing.T) {
 	p.Retry.On = []task.Verdict{task.Failed}
 	check(t, []ruling{
 		{"declared", attempt(1), p, ended(task.Failed), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 		{"not declared", attempt(1), p, ended(task.TimedOut), task.Transition{
-			State: task.StateFailed, Attempt: 1, Touched: true,
+			State: task.StateFailed, Attempt: 1, EverStarted: true,
 			Reason: "not retried: attempt 1 of 3 timed out: because"}},
 		{"a verdict that does not exist", attempt(1), p, ended("odd"), task.Transition{
-			State: task.StateFailed, Attempt: 1, Touched: true, Reason: "not retried: attempt 1 of 3 odd: because"}},
+			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "not retried: attempt 1 of 3 odd: because"}},
 		{"releases need no declaration", attempt(1), p, untouched(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
 	})
@@ -146,43 +146,43 @@ func TestDecideGivesBack(t *testing.T) {
 		{"undelivered: at once, as if it had never been", attempt(1), nil, untouched(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
 		{"undelivered: earlier attempts still count", attempt(2), nil, untouched(task.Undelivered), task.Transition{
-			State: task.StateRetryPending, Attempt: 1, Touched: true,
+			State: task.StateRetryPending, Attempt: 1, EverStarted: true,
 			Reason: "attempt 2 of 3 was not delivered: because"}},
 		{"undelivered and drained leave the row of deferrals", attempt(3, deferrals(3)), nil, ended(task.Drained),
-			task.Transition{State: task.StateRetryPending, Attempt: 2, Deferrals: 3, Touched: true,
+			task.Transition{State: task.StateRetryPending, Attempt: 2, Deferrals: 3, EverStarted: true,
 				Reason: "attempt 3 of 3 was stopped by the agent: because"}},
-		{"drained: started, so touched", attempt(1), nil, unknownEnd(task.Drained), task.Transition{
-			State: task.StatePending, AfterLease: true, Touched: true,
+		{"drained: started, so everStarted", attempt(1), nil, unknownEnd(task.Drained), task.Transition{
+			State: task.StatePending, AfterLease: true, EverStarted: true,
 			Reason: "attempt 1 of 3 was stopped by the agent: because"}},
 		{"never for the last time, though the limit was lowered since", attempt(3, ownLimit), nil, ended(task.Drained),
-			task.Transition{State: task.StateRetryPending, Attempt: 2, Touched: true,
+			task.Transition{State: task.StateRetryPending, Attempt: 2, EverStarted: true,
 				Reason: "attempt 3 of 1 was stopped by the agent: because"}},
 		{"deferred: backs off", attempt(1), nil, ended(task.Deferred), task.Transition{
-			State: task.StatePending, Delay: time.Second, Deferrals: 1, Touched: true,
+			State: task.StatePending, Delay: time.Second, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: further each time", attempt(1, deferrals(2)), nil, ended(task.Deferred), task.Transition{
-			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 3, Touched: true,
+			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 3, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: as long as asked", attempt(1), nil, later(90 * time.Second), task.Transition{
-			State: task.StatePending, Delay: 90 * time.Second, Deferrals: 1, Touched: true,
+			State: task.StatePending, Delay: 90 * time.Second, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: at most an hour", attempt(1), nil, later(30 * time.Hour), task.Transition{
-			State: task.StatePending, Delay: time.Hour, Deferrals: 1, Touched: true,
+			State: task.StatePending, Delay: time.Hour, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"deferred: at least min", attempt(1), nil, later(time.Millisecond), task.Transition{
-			State: task.StatePending, Delay: time.Second, Deferrals: 1, Touched: true,
+			State: task.StatePending, Delay: time.Second, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later: because"}},
 		{"past the limit each counts", attempt(1, deferrals(3)), nil, ended(task.Deferred), task.Transition{
-			State: task.StateRetryPending, Delay: 6 * time.Second, Attempt: 1, Deferrals: 4, Touched: true,
+			State: task.StateRetryPending, Delay: 6 * time.Second, Attempt: 1, Deferrals: 4, EverStarted: true,
 			Reason: "attempt 1 of 3 was asked to come later (4 times in a row, and only 3 are free): because"}},
 		{"until the attempts are spent", attempt(3, deferrals(5)), oneWay(), ended(task.Deferred), task.Transition{
-			State: task.StateFailed, Attempt: 3, Deferrals: 6, Touched: true,
+			State: task.StateFailed, Attempt: 3, Deferrals: 6, EverStarted: true,
 			Reason: "attempt 3 of 3 was asked to come later (6 times in a row, and only 3 are free): because"}},
 		{"superseded: never before the lease's end", attempt(2), nil, ended(task.Superseded), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
 		{"superseded counts past the limit too", attempt(3, deferrals(3)), oneWay(), ended(task.Superseded), task.Transition{
-			State: task.StateFailed, AfterLease: true, Attempt: 3, Deferrals: 4, Touched: true,
+			State: task.StateFailed, AfterLease: true, Attempt: 3, Deferrals: 4, EverStarted: true,
 			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
 	})
 }
@@ -191,7 +191,7 @@ func TestDecideGivesBack(t *testing.T) {
 // as long as if the attempt had followed.
 func TestDecideInCheck(t *testing.T) {
 	inCheck := func(o task.Outcome) task.Outcome {
-		o.InCheck, o.Untouched = true, true
+		o.InCheck, o.NeverStarted = true, true
 		return o
 	}
 	check(t, []ruling{
@@ -206,11 +206,11 @@ func TestDecideInCheck(t *testing.T) {
 		{"the last: there is nothing to undo", attempt(1, ownLimit), nil, inCheck(ended(task.Rejected)), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 1 was rejected: because"}},
 		{"but what attempts before it have started", attempt(3), nil, inCheck(unknownEnd(task.TimedOut)), task.Transition{
-			State: task.StateRollbackPending, Delay: 7 * time.Second, Touched: true, Reason: "attempt 3 of 3 timed out: because"}},
+			State: task.StateRollbackPending, Delay: 7 * time.Second, EverStarted: true, Reason: "attempt 3 of 3 timed out: because"}},
 		{"nothing to undo where it is cancelled", attempt(1, cancelAsked), nil, inCheck(unknownEnd(task.Cancelled)), task.Transition{
 			State: task.StateCancelled, Attempt: 1, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"a newer attempt is at work for as long as it may", attempt(2), nil, inCheck(ended(task.Superseded)), task.Transition{
-			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, Touched: true,
+			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, EverStarted: true,
 			Reason: "attempt 2 of 3 was superseded by a newer one: because"}},
 	})
 }
@@ -220,31 +220,31 @@ func TestDecideInCheck(t *testing.T) {
 func TestDecideBrief(t *testing.T) {
 	check(t, []ruling{
 		{"once: at once, as if it had never been", attempt(1), nil, brief(), task.Transition{
-			State: task.StatePending, Deferrals: 1, Touched: true, Reason: "attempt 1 of 3 was released: because"}},
+			State: task.StatePending, Deferrals: 1, EverStarted: true, Reason: "attempt 1 of 3 was released: because"}},
 		{"twice in a row: not without a pause", attempt(1, deferrals(1)), nil, brief(), task.Transition{
-			State: task.StatePending, Delay: time.Second, Deferrals: 2, Touched: true,
+			State: task.StatePending, Delay: time.Second, Deferrals: 2, EverStarted: true,
 			Reason: "attempt 1 of 3 was released: because"}},
 		{"a pause of no more than seconds", attempt(1, deferrals(3)), withDeferrals(100), brief(), task.Transition{
-			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 4, Touched: true,
+			State: task.StatePending, Delay: 3 * time.Second, Deferrals: 4, EverStarted: true,
 			Reason: "attempt 1 of 3 was released: because"}},
 		{"nor later on", attempt(1, deferrals(60)), withDeferrals(100), brief(), task.Transition{
-			State: task.StatePending, Delay: 5 * time.Second, Deferrals: 61, Touched: true,
+			State: task.StatePending, Delay: 5 * time.Second, Deferrals: 61, EverStarted: true,
 			Reason: "attempt 1 of 3 was released: because"}},
 		{"a check that does so has started nothing", attempt(1), nil,
-			task.Outcome{Verdict: task.Drained, Error: "because", Brief: true, InCheck: true, Untouched: true}, task.Transition{
+			task.Outcome{Verdict: task.Drained, Error: "because", Brief: true, InCheck: true, NeverStarted: true}, task.Transition{
 				State: task.StatePending, Deferrals: 1, Reason: "attempt 1 of 3 was released: because"}},
 		{"a request may still be at work", attempt(1), nil,
 			task.Outcome{Verdict: task.Drained, Error: "because", Brief: true, EndUnknown: true}, task.Transition{
-				State: task.StatePending, Deferrals: 1, AfterLease: true, Touched: true,
+				State: task.StatePending, Deferrals: 1, AfterLease: true, EverStarted: true,
 				Reason: "attempt 1 of 3 was released: because"}},
 		{"past the limit each counts", attempt(1, deferrals(3)), nil, brief(), task.Transition{
-			State: task.StateRetryPending, Delay: 3 * time.Second, Attempt: 1, Deferrals: 4, Touched: true,
+			State: task.StateRetryPending, Delay: 3 * time.Second, Attempt: 1, Deferrals: 4, EverStarted: true,
 			Reason: "attempt 1 of 3 was released (4 times in a row, and only 3 are free): because"}},
 		{"until the attempts are spent, whatever is retried", attempt(3, deferrals(5)), oneWay(), brief(), task.Transition{
-			State: task.StateFailed, Attempt: 3, Deferrals: 6, Touched: true,
+			State: task.StateFailed, Attempt: 3, Deferrals: 6, EverStarted: true,
 			Reason: "attempt 3 of 3 was released (6 times in a row, and only 3 are free): because"}},
 		{"a rollback, too", attempt(2, rollingBack, deferrals(3)), nil, brief(), task.Transition{
-			State: task.StateRollbackFailed, Attempt: 2, Deferrals: 4, Touched: true,
+			State: task.StateRollbackFailed, Attempt: 2, Deferrals: 4, EverStarted: true,
 			Reason: "rollback attempt 2 of 2 was released (4 times in a row, and only 3 are free): because"}},
 	})
 }
@@ -272,22 +272,22 @@ func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 func TestDecideCancel(t *testing.T) {
 	check(t, []ruling{
 		{"success stands", attempt(1, cancelAsked), nil, task.Outcome{Verdict: task.Succeeded},
-			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+			task.Transition{State: task.StateSucceeded, Attempt: 1, EverStarted: true}},
 		{"stopped for it", attempt(1, cancelAsked), oneWay(), ended(task.Cancelled), task.Transition{
-			State: task.StateCancelled, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was cancelled: because"}},
+			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"stopped for it before the row said so", attempt(1), oneWay(), ended(task.Cancelled), task.Transition{
-			State: task.StateCancelled, Attempt: 1, Touched: true, Reason: "attempt 1 of 3 was cancelled: because"}},
+			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"a failure is not tried again", attempt(1, cancelAsked), oneWay(), ended(task.Failed), task.Transition{
-			State: task.StateCancelled, Attempt: 1, Touched: true,
+			State: task.StateCancelled, Attempt: 1, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 failed: because"}},
 		{"a rejection is a cancellation too", attempt(1, cancelAsked), oneWay(), ended(task.Rejected), task.Transition{
-			State: task.StateCancelled, Attempt: 1, Touched: true,
+			State: task.StateCancelled, Attempt: 1, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was rejected: because"}},
 		{"what is given back does not come back", attempt(1, cancelAsked), nil, untouched(task.Undelivered), task.Transition{
 			State:  task.StateCancelled,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was not delivered: because"}},
 		{"what was started is undone", attempt(1, cancelAsked), nil, unknownEnd(task.Drained), task.Transition{
-			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was stopped by the agent: because"}},
 	})
 }
@@ -295,22 +295,22 @@ func TestDecideCancel(t *testing.T) {
 func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 	check(t, []ruling{
 		{"out of attempts", attempt(3), nil, ended(task.Failed), task.Transition{
-			State: task.StateRollbackPending, Touched: true, Reason: "attempt 3 of 3 failed: because"}},
+			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 3 of 3 failed: because"}},
 		{"rejected", attempt(1, deferrals(2)), nil, ended(task.Rejected), task.Transition{
-			State: task.StateRollbackPending, Touched: true, Reason: "attempt 1 of 3 was rejected: because"}},
+			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 1 of 3 was rejected: because"}},
 		{"never started: nothing to undo", attempt(1), nil, untouched(task.Rejected), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 3 was rejected: because"}},
-		{"started by an earlier attempt that was given back", attempt(1, touched), nil, untouched(task.Rejected),
-			task.Transition{State: task.StateRollbackPending, Touched: true,
+		{"started by an earlier attempt that was given back", attempt(1, everStarted), nil, untouched(task.Rejected),
+			task.Transition{State: task.StateRollbackPending, EverStarted: true,
 				Reason: "attempt 1 of 3 was rejected: because"}},
 		{"not while the far side may still be at work", attempt(3), nil, unknownEnd(task.TimedOut), task.Transition{
-			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "attempt 3 of 3 timed out: because"}},
 		{"nor while a newer attempt may", attempt(3, deferrals(3)), nil, ended(task.Superseded), task.Transition{
-			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "attempt 3 of 3 was superseded by a newer one (4 times in a row, and only 3 are free): because"}},
 		{"past its deadline", attempt(1, due(0)), nil, ended(task.TimedOut), task.Transition{
-			State: task.StateRollbackPending, Touched: true,
+			State: task.StateRollbackPending, EverStarted: true,
 			Reason: "its deadline has passed; attempt 1 of 3 timed out: because"}},
 	})
 }
@@ -318,43 +318,43 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 func TestDecideRollback(t *testing.T) {
 	check(t, []ruling{
 		{"undone", attempt(1, rollingBack), nil, task.Outcome{Verdict: task.Succeeded},
-			task.Transition{State: task.StateRolledBack, Attempt: 1, Touched: true}},
+			task.Transition{State: task.StateRolledBack, Attempt: 1, EverStarted: true}},
 		{"tried again, whatever is declared for the run", attempt(1, rollingBack), nil, ended(task.TimedOut),
-			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 				Reason: "rollback attempt 1 of 2 timed out: because"}},
 		{"lost", attempt(1, rollingBack), nil, ended(task.Lost), task.Transition{
-			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was lost: because"}},
 		{"a cancellation never stops it", attempt(1, rollingBack, cancelAsked), nil, ended(task.Cancelled),
-			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 				Reason: "rollback attempt 1 of 2 was cancelled: because"}},
 		{"nor does the deadline", attempt(1, rollingBack, due(-time.Hour)), nil, ended(task.Failed), task.Transition{
-			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 failed: because"}},
 		{"given back to the rollback", attempt(1, rollingBack), nil, unknownEnd(task.Drained), task.Transition{
-			State: task.StateRollbackPending, AfterLease: true, Touched: true,
+			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was stopped by the agent: because"}},
 		{"asked to come later", attempt(2, rollingBack), nil, ended(task.Deferred), task.Transition{
-			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Deferrals: 1, Touched: true,
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Deferrals: 1, EverStarted: true,
 			Reason: "rollback attempt 2 of 2 was asked to come later: because"}},
 		{"out of attempts", attempt(2, rollingBack), nil, ended(task.Failed), task.Transition{
-			State: task.StateRollbackFailed, Attempt: 2, Touched: true,
+			State: task.StateRollbackFailed, Attempt: 2, EverStarted: true,
 			Reason: "rollback attempt 2 of 2 failed: because"}},
 		{"the row's own limit is the run's", attempt(1, rollingBack, ownLimit), nil, ended(task.Failed), task.Transition{
-			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, Touched: true,
+			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 failed: because"}},
 		{"rejected", attempt(1, rollingBack), nil, ended(task.Rejected), task.Transition{
-			State: task.StateRollbackFailed, Attempt: 1, Touched: true,
+			State: task.StateRollbackFailed, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was rejected: because"}},
 	})
 }
 
 func TestDecideDeadline(t *testing.T) {
-	retried := task.Transition{State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Touched: true,
+	retried := task.Transition{State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 		Reason: "attempt 1 of 3 failed: because"}
 	afterLease := retried
 	afterLease.AfterLease = true
-	tooLate := task.Transition{State: task.StateFailed, Attempt: 1, Touched: true,
+	tooLate := task.Transition{State: task.StateFailed, Attempt: 1, EverStarted: true,
 		Reason: "the next attempt would come after its deadline; attempt 1 of 3 failed: because"}
 	hanging := tooLate
 	hanging.AfterLease = true
@@ -364,15 +364,15 @@ func TestDecideDeadline(t *testing.T) {
 		{"after the lease, and in time", attempt(1, due(29*time.Second)), oneWay(), unknownEnd(task.Failed), afterLease},
 		{"after the lease is too late", attempt(1, due(28*time.Second)), oneWay(), unknownEnd(task.Failed), hanging},
 		{"success stands", attempt(1, due(-1)), oneWay(), task.Outcome{Verdict: task.Succeeded},
-			task.Transition{State: task.StateSucceeded, Attempt: 1, Touched: true}},
+			task.Transition{State: task.StateSucceeded, Attempt: 1, EverStarted: true}},
 		{"asked to come too late", attempt(1, due(time.Minute)), oneWay(), later(2 * time.Minute), task.Transition{
-			State: task.StateFailed, Deferrals: 1, Touched: true,
+			State: task.StateFailed, Deferrals: 1, EverStarted: true,
 			Reason: "the next attempt would come after its deadline; attempt 1 of 3 was asked to come later: because"}},
 		{"given back past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
 			State:  task.StateFailed,
 			Reason: "its deadline has passed; attempt 1 of 3 was not delivered: because"}},
 		{"out of attempts is the nearer reason", attempt(3, due(-1)), oneWay(), ended(task.Failed), task.Transition{
-			State: task.StateFailed, Attempt: 3, Touched: true, Reason: "attempt 3 of 3 failed: because"}},
+			State: task.StateFailed, Attempt: 3, EverStarted: true, Reason: "attempt 3 of 3 failed: because"}},
 	})
 	t.Run("none declared", func(t *testing.T) {
 		require.Equal(t, retried, task.Decide(attempt(1), oneWay(), ended(task.Failed), -time.Hour, 0))

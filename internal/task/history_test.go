@@ -78,9 +78,9 @@ func (h *history) step(t *rapid.T, verdicts []task.Verdict, brief bool) {
 		h.row.CancelAsked = true
 	}
 	o := task.Outcome{
-		Verdict:    rapid.SampledFrom(verdicts).Draw(t, "verdict"),
-		EndUnknown: rapid.Bool().Draw(t, "end unknown"),
-		Untouched:  rapid.Bool().Draw(t, "untouched"),
+		Verdict:      rapid.SampledFrom(verdicts).Draw(t, "verdict"),
+		EndUnknown:   rapid.Bool().Draw(t, "end unknown"),
+		NeverStarted: rapid.Bool().Draw(t, "untouched"),
 	}
 	o.Brief = brief && o.Verdict == task.Drained
 	if o.Verdict == task.Deferred && rapid.Bool().Draw(t, "asked") {
@@ -107,20 +107,20 @@ func (h *history) claim(t *rapid.T) {
 func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
 	undo := h.policy.Rollback != nil
 	require.False(t, next.State.Running(), "only a claim makes a row run")
-	require.True(t, next.Touched || !h.row.Touched, "touched is for ever")
-	require.True(t, next.Touched || o.Untouched)
+	require.True(t, next.EverStarted || !h.row.EverStarted, "everStarted is for ever")
+	require.True(t, next.EverStarted || o.NeverStarted)
 	require.GreaterOrEqual(t, next.Attempt, 0)
 	require.Equal(t, next.State == task.StateSucceeded || next.State == task.StateRolledBack, next.Reason == "")
 
 	switch next.State {
 	case task.StateFailed, task.StateCancelled:
-		require.False(t, next.Touched && undo, "it was started, and is not undone")
+		require.False(t, next.EverStarted && undo, "it was started, and is not undone")
 	case task.StatePending:
 		require.Zero(t, next.Attempt)
 	case task.StateRetryPending:
 		require.Positive(t, next.Attempt)
 	case task.StateRollbackPending:
-		require.True(t, next.Touched)
+		require.True(t, next.EverStarted)
 	}
 	if h.row.Phase() == task.Run && next.State.Waiting() {
 		entering := next.State == task.StateRollbackPending
@@ -185,7 +185,7 @@ func (h *history) settle(t *rapid.T, next task.Transition) {
 		h.now = h.row.LeaseEnd
 	}
 	h.move(t, next.State)
-	h.row.Attempt, h.row.Deferrals, h.row.Touched = next.Attempt, next.Deferrals, next.Touched
+	h.row.Attempt, h.row.Deferrals, h.row.EverStarted = next.Attempt, next.Deferrals, next.EverStarted
 	h.row.Fence++
 }
 

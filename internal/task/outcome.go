@@ -76,9 +76,9 @@ type Outcome struct {
 	// Brief, of Drained alone: within Moments of its start the attempt was killed for no reason that the agent knows, or the
 	// agent was told to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
 	Brief bool
-	// Untouched: nothing of the task was started, so there is nothing to undo.
-	Untouched bool
-	// InCheck: this is what the check before the attempt came to. Its target was not asked, so it is Untouched, too.
+	// NeverStarted: nothing of the task was started, so there is nothing to undo.
+	NeverStarted bool
+	// InCheck: this is what the check before the attempt came to. Its target was not asked, so it is NeverStarted, too.
 	InCheck bool
 
 	// Accepted: the target has taken the task and goes on without a connection (202): this is no end, and the rest of

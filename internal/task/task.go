@@ -45,7 +45,7 @@ type Task struct {
 	MaxAttempts int  // the row's own limit on attempts of the run phase; 0: the policy's
 	Deferrals   int  // how often in a row it has been released by deferred or superseded
 	Round       int  // how many operator's retries came before; 0 for most
-	Touched     bool // some earlier attempt was started, whatever Attempt says
+	EverStarted bool // some earlier attempt was started, whatever Attempt says
 	CancelAsked bool // a cancellation was asked for while it ran
 
 	Payload     json.RawMessage // never nil; `{}` by default

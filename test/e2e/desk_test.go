@@ -177,8 +177,8 @@ func (d *desk) enqueue(payload string) (id int64) {
 	return made.ID
 }
 
-// wish has an operator's wish done to a task by SQL.
-func (d *desk) wish(verb string, id int64) {
+// request has an operator's request done to a task by SQL.
+func (d *desk) request(verb string, id int64) {
 	d.t.Helper()
 	if d.onSQLite() {
 		d.exec(`INSERT INTO ` + verb + ` (id) VALUES (` + strconv.FormatInt(id, 10) + `)`)

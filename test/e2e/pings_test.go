@@ -295,7 +295,7 @@ func commandCells(a *actor) map[string]func(*testing.T) {
 func sqlCells(a *actor) map[string]func(*testing.T) {
 	ask := func(t *testing.T, fence int64, text string) string {
 		t.Helper()
-		var pong struct{ Counted bool }
+		var reply struct{ Counted bool }
 		var p struct {
 			Progress, Checkpoint *json.RawMessage
 			Message              string
@@ -308,13 +308,13 @@ func sqlCells(a *actor) map[string]func(*testing.T) {
 			progress = &s
 		}
 		err := a.house.app.QueryRow(t.Context(), `SELECT leasehold.ping($1, $2, $3, $4, $5, $6)`,
-			a.id, fence, progress, p.Checkpoint, p.Message, p.Within).Scan(&pong)
+			a.id, fence, progress, p.Checkpoint, p.Message, p.Within).Scan(&reply)
 		if err != nil {
 			var e interface{ SQLState() string }
 			require.ErrorAs(t, err, &e)
 			return e.SQLState()
 		}
-		if pong.Counted {
+		if reply.Counted {
 			return "counted"
 		}
 		return ""
@@ -344,11 +344,11 @@ func request(t *testing.T, method, url, body string) string {
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	var pong struct{ Counted bool }
+	var reply struct{ Counted bool }
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &pong), "%s", text)
-	if pong.Counted {
+	require.NoError(t, json.Unmarshal(text, &reply), "%s", text)
+	if reply.Counted {
 		return fmt.Sprint(resp.StatusCode, " counted")
 	}
 	return fmt.Sprint(resp.StatusCode)

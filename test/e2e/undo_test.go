@@ -78,7 +78,7 @@ func TestOneTrace(t *testing.T) {
 		a, b := d.agent("one"), d.agent("two")
 		id, other := d.enqueue(`{"run": ["fail"]}`), d.enqueue(`{}`)
 		d.becomes(id, "rolled_back")
-		d.wish("retry", id)
+		d.request("retry", id)
 		d.awaits(id, "run", 4)
 		s := d.becomes(id, "rolled_back")
 		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", s.Traceparent)
@@ -224,7 +224,7 @@ func TestWhatRollbacksWorkOn(t *testing.T) {
 		const result = `{"rollback": {"zone": "az2"}, "moved": true}`
 		id := d.enqueue(fmt.Sprintf(`{"run": [%q]}`, result))
 		d.becomes(id, "succeeded")
-		d.wish("rollback", id)
+		d.request("rollback", id)
 		s := d.becomes(id, "rolled_back")
 		undo := d.calls(id)[2]
 		require.JSONEq(t, `{"zone": "az2"}`, string(undo.Data))
@@ -241,9 +241,9 @@ func TestRetriedByAnOperator(t *testing.T) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["reject", "ok"]}`)
 		d.becomes(id, "rolled_back")
-		d.wish("retry", id)
+		d.request("retry", id)
 		d.becomes(id, "succeeded")
-		d.wish("rollback", id)
+		d.request("rollback", id)
 		d.becomes(id, "rolled_back")
 		var ids []string
 		fence := int64(0)

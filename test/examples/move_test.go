@@ -44,8 +44,8 @@ func move(t *testing.T, app application, s stores) {
 	require.Greater(t, moved, int64(100))
 	f.has(batch, "succeeded", 2) // by hand
 	require.EqualValues(t, 2, f.number(`
-SELECT count(*) FROM `+s.schema+`tasks WHERE batch_id = $1 AND state = 'succeeded' AND NOT touched`, batch), "they were never started")
-	started := f.number(`SELECT count(*) FROM `+s.schema+`tasks WHERE batch_id = $1 AND touched`, batch)
+SELECT count(*) FROM `+s.schema+`tasks WHERE batch_id = $1 AND state = 'succeeded' AND NOT ever_started`, batch), "they were never started")
+	started := f.number(`SELECT count(*) FROM `+s.schema+`tasks WHERE batch_id = $1 AND ever_started`, batch)
 	require.Greater(t, started, moved, "svc-160 was started, and has not moved")
 	f.has(batch, "rolled_back", started)
 	f.has(batch, "cancelled", 200-2-started)

@@ -29,18 +29,18 @@ func (w *world) collect(t testing.TB) *history.History {
 	w.mu.Unlock()
 
 	query(t, w, `SELECT t.id, coalesce(t.key, ''), t.type, t.state, t.attempt, coalesce(t.max_attempts, 0), t.deferrals, t.fence,
-			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.touched, coalesce(t.round, 0), coalesce(t.batch_id, 0),
+			coalesce(t.outcome, ''), coalesce(t.error, ''), t.result, t.ever_started, coalesce(t.round, 0), coalesce(t.batch_id, 0),
 			EXISTS (SELECT FROM leasehold.task l WHERE l.id = t.id),
 			(SELECT count(*) FROM leasehold.task_archive a WHERE a.id = t.id)
-		FROM (SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, touched, round, batch_id
+		FROM (SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id
 			FROM leasehold.task
 			UNION ALL
-			SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, touched, round, batch_id
+			SELECT id, key, type, state, attempt, max_attempts, deferrals, fence, outcome, error, result, ever_started, round, batch_id
 			FROM leasehold.task_archive) AS t
 		ORDER BY t.id`, func(rows pgx.Rows) error {
 		var r history.Row
 		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.Deferrals, &r.Fence, &r.Outcome, &r.Error,
-			&r.Result, &r.Touched, &r.Round, &r.Batch, &r.Live, &r.Archived)
+			&r.Result, &r.EverStarted, &r.Round, &r.Batch, &r.Live, &r.Archived)
 		if n := len(h.Rows); err == nil && n > 0 && h.Rows[n-1].ID == r.ID {
 			return nil // in both, or twice: Live and Archived tell
 		}
@@ -67,10 +67,10 @@ func (w *world) collect(t testing.TB) *history.History {
 
 func (w *world) collectMoves(t testing.TB, h *history.History) {
 	t.Helper()
-	query(t, w, `SELECT serial, id, coalesce(batch, 0), state, fence, attempt, round, touched, coalesce(outcome, ''), coalesce(cause, ''), archived
+	query(t, w, `SELECT serial, id, coalesce(batch, 0), state, fence, attempt, round, ever_started, coalesce(outcome, ''), coalesce(cause, ''), archived
 		FROM journal ORDER BY serial`, func(rows pgx.Rows) error {
 		var m history.Move
-		err := rows.Scan(&m.Serial, &m.ID, &m.Batch, &m.State, &m.Fence, &m.Attempt, &m.Round, &m.Touched, &m.Outcome, &m.Cause, &m.Archived)
+		err := rows.Scan(&m.Serial, &m.ID, &m.Batch, &m.State, &m.Fence, &m.Attempt, &m.Round, &m.EverStarted, &m.Outcome, &m.Cause, &m.Archived)
 		h.Moves = append(h.Moves, m)
 		return err
 	})
@@ -88,10 +88,10 @@ func (w *world) collectBatches(t testing.TB, of *history.Batches) {
 		of.Ended = append(of.Ended, b)
 		return err
 	})
-	query(t, w, `SELECT serial, id, round, sealed, stopping, ended, coalesce(wish, ''), by_failure FROM journal_batch ORDER BY serial`,
+	query(t, w, `SELECT serial, id, round, sealed, stopping, ended, coalesce(requested, ''), by_failure FROM journal_batch ORDER BY serial`,
 		func(rows pgx.Rows) error {
 			var m history.BatchMove
-			err := rows.Scan(&m.Serial, &m.ID, &m.Round, &m.Sealed, &m.Stopping, &m.Ended, &m.Wish, &m.ByFailure)
+			err := rows.Scan(&m.Serial, &m.ID, &m.Round, &m.Sealed, &m.Stopping, &m.Ended, &m.Requested, &m.ByFailure)
 			of.Moves = append(of.Moves, m)
 			return err
 		})

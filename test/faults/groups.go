@@ -140,7 +140,7 @@ func insertGroup(ctx context.Context, tx pgx.Tx, g group, id *int64) error {
 func (w *world) seal(ctx context.Context, batch int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sealWithin)
 	defer cancel()
-	for ctx.Err() == nil && !w.wish(ctx, history.Op{Verb: "seal", Batch: batch}) {
+	for ctx.Err() == nil && !w.request(ctx, history.Op{Verb: "seal", Batch: batch}) {
 		sleepUntil(ctx, time.Now().Add(200*time.Millisecond))
 	}
 }

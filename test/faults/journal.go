@@ -8,22 +8,22 @@ const journalSQL = `
 CREATE SEQUENCE step;
 CREATE TABLE journal (
     serial bigint PRIMARY KEY DEFAULT nextval('public.step'), id bigint, batch bigint, state text, fence bigint, attempt int,
-    round int, touched boolean, outcome text, cause text, archived boolean);
+    round int, ever_started boolean, outcome text, cause text, archived boolean);
 CREATE TABLE journal_batch (
     serial bigint PRIMARY KEY DEFAULT nextval('public.step'), id bigint, round int, sealed boolean, stopping boolean, ended boolean,
-    wish text, by_failure boolean);
+    requested text, by_failure boolean);
 
 CREATE FUNCTION journal() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO public.journal (id, batch, state, fence, attempt, round, touched, outcome, cause, archived)
-    VALUES (NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, coalesce(NEW.round, 0), NEW.touched, NEW.outcome, NEW.cause,
+    INSERT INTO public.journal (id, batch, state, fence, attempt, round, ever_started, outcome, cause, archived)
+    VALUES (NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, coalesce(NEW.round, 0), NEW.ever_started, NEW.outcome, NEW.cause,
         TG_ARGV[0]::boolean);
     RETURN NULL;
 END $$;
 CREATE FUNCTION journal_batch() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO public.journal_batch (id, round, sealed, stopping, ended, wish, by_failure)
-    VALUES (NEW.id, NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at IS NOT NULL, NEW.wish, NEW.by_failure);
+    INSERT INTO public.journal_batch (id, round, sealed, stopping, ended, requested, by_failure)
+    VALUES (NEW.id, NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at IS NOT NULL, NEW.requested, NEW.by_failure);
     RETURN NULL;
 END $$;
 
@@ -33,6 +33,6 @@ CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.task FOR EACH ROW
 CREATE TRIGGER journal_ended AFTER INSERT ON leasehold.task_archive FOR EACH ROW EXECUTE FUNCTION journal('true');
 CREATE TRIGGER journal_new AFTER INSERT ON leasehold.batch FOR EACH ROW EXECUTE FUNCTION journal_batch();
 CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.batch FOR EACH ROW
-    WHEN ((OLD.round, OLD.sealed, OLD.stopping, OLD.ended_at, OLD.wish) IS DISTINCT FROM
-          (NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at, NEW.wish)) EXECUTE FUNCTION journal_batch();
+    WHEN ((OLD.round, OLD.sealed, OLD.stopping, OLD.ended_at, OLD.requested) IS DISTINCT FROM
+          (NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at, NEW.requested)) EXECUTE FUNCTION journal_batch();
 `

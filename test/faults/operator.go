@@ -32,7 +32,7 @@ func (w *world) operate(ctx context.Context, who int) {
 			o, found = w.aim(ctx, verb, whole, which)
 		}
 		if found {
-			w.wish(ctx, o)
+			w.request(ctx, o)
 		}
 	}
 }
@@ -94,8 +94,8 @@ func (w *world) freed(id int64) {
 	}
 }
 
-// wish asks the store for something and notes what it says. It is true where the store has answered.
-func (w *world) wish(ctx context.Context, o history.Op) (answered bool) {
+// request asks the store for something and notes what it says. It is true where the store has answered.
+func (w *world) request(ctx context.Context, o history.Op) (answered bool) {
 	w.freed(o.ID)
 	call, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()

@@ -195,7 +195,7 @@ func (r *opsRig) wants(verb string, id task.BatchID, answer string) {
 	r.gets(r.bulks(verb)["Go"], id, "alice", answer)
 }
 
-// gets asserts what a wish met.
+// gets asserts what a request met.
 func (r *opsRig) gets(do bulk, id task.BatchID, by, answer string) {
 	r.t.Helper()
 	got, err := do(r.ctx, id, by)

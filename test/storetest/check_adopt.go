@@ -69,7 +69,7 @@ func adoptWrites(t testing.TB, h Harness) {
 	require.False(t, got.Pinged)
 	r.unchanged(row.ID, func() {
 		require.Equal(t, same(lease.Lost, 2), r.settle(finish(row), retry(row, 0)), "the attempt itself holds it no longer")
-		require.Equal(t, lease.Pong{}, r.ping(row, everything()))
+		require.Equal(t, lease.PingReply{}, r.ping(row, everything()))
 	})
 	end := retry(swept.Task, 0)
 	end.RanFence, end.CancelKnown, end.Next.State = swept.RanFence, true, task.StateCancelled

@@ -16,7 +16,7 @@ import (
 func batchCountChecks() []Check {
 	return []Check{
 		{"it counts every settlement", countSettlements},
-		{"it counts what is called off, retried and rolled back", countWishes},
+		{"it counts what is called off, retried and rolled back", countRequests},
 		{"it counts what is completed and swept", countOthers},
 		{"it counts what many do at once", countMany},
 		{"it counts failures", countFailures},
@@ -81,7 +81,7 @@ func countSettlements(t testing.TB, h Harness) {
 	}
 }
 
-func countWishes(t testing.TB, h Harness) {
+func countRequests(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batch(ops.BatchRequest{Open: true})
 	look := func() {
@@ -89,7 +89,7 @@ func countWishes(t testing.TB, h Harness) {
 		r.reckoned(r.look(id))
 	}
 	for _, s := range task.States() {
-		for name, do := range map[string]wish{
+		for name, do := range map[string]operation{
 			"cancel": r.h.Cancel, "cancel by SQL": r.sql.Cancel, "retry": r.h.Retry, "retry by SQL": r.sql.Retry,
 			"rollback": r.h.Rollback, "rollback by SQL": r.sql.Rollback,
 		} {

@@ -57,7 +57,7 @@ func endsWhenDone(t testing.TB, h Harness) {
 	require.InDelta(t, 1, *got.Progress, 0.001)
 	require.Zero(t, got.Round)
 	require.False(t, got.Stopping)
-	require.Empty(t, got.WishBy)
+	require.Empty(t, got.RequestedBy)
 	require.Zero(t, r.fold().Ended)
 	require.Equal(t, got, r.look(id))
 }

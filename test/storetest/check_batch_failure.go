@@ -19,8 +19,8 @@ func batchFailureChecks() []Check {
 		{"on failure of the last", failureOfLast},
 		{"on a failure that is undone", failureUndone},
 		{"on failure, once", failureOnce},
-		{"on failure, and an operator before", failureAfterWish},
-		{"on failure, and an operator after", failureThenWish},
+		{"on failure, and an operator before", failureAfterRequest},
+		{"on failure, and an operator after", failureThenRequest},
 		{"on failure in a new round", failureInRounds},
 	}
 }
@@ -34,7 +34,7 @@ func failureContinues(t testing.TB, h Harness) {
 	require.False(t, r.step(10).Found)
 	got := r.stands(id, ops.BatchRunning)
 	require.False(t, got.Stopping)
-	require.Empty(t, got.WishBy)
+	require.Empty(t, got.RequestedBy)
 	r.runAll(task.StateSucceeded)
 	r.in(task.StateSucceeded, all[1:]...)
 	r.fold()
@@ -56,7 +56,7 @@ func failureCancels(t testing.TB, h Harness) {
 	}, Audited{Who: "on_failure", Verb: "cancel", Batch: id, Answer: "cancelling"})
 	got := r.stands(id, ops.BatchRunning)
 	require.True(t, got.Stopping)
-	require.Equal(t, "on_failure", got.WishBy)
+	require.Equal(t, "on_failure", got.RequestedBy)
 	require.Equal(t, "cancel", got.Operation)
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
 	r.still(id, func() { r.wants("cancel", id, "cancelling") })
@@ -80,7 +80,7 @@ func failureRollsBack(t testing.TB, h Harness) {
 		require.Equal(t, 1, f.Acted)
 		require.Equal(t, "rollback", f.Acts[0].State)
 	}, Audited{Who: "on_failure", Verb: "rollback", Batch: id, Answer: "rolling_back"})
-	require.Equal(t, "on_failure", r.stands(id, ops.BatchRollingBack).WishBy)
+	require.Equal(t, "on_failure", r.stands(id, ops.BatchRollingBack).RequestedBy)
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, all[4])
 	r.in(task.StateRollbackPending, all[2])
@@ -173,7 +173,7 @@ func failureOnce(t testing.TB, h Harness) {
 	r.stands(id, ops.BatchRolledBack)
 }
 
-func failureAfterWish(t testing.TB, h Harness) {
+func failureAfterRequest(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -183,17 +183,17 @@ func failureAfterWish(t testing.TB, h Harness) {
 	require.Zero(t, r.fold().Acted, "an operator has said what is to become of it")
 	r.over()
 	r.in(task.StateSucceeded, all[0])
-	require.Equal(t, "alice", r.stands(id, ops.BatchCancelled).WishBy)
+	require.Equal(t, "alice", r.stands(id, ops.BatchCancelled).RequestedBy)
 }
 
-func failureThenWish(t testing.TB, h Harness) {
+func failureThenRequest(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
 	require.Equal(t, 1, r.fold().Acted)
 	r.wants("rollback", id, "rolling_back")
-	require.Equal(t, "alice", r.look(id).WishBy)
+	require.Equal(t, "alice", r.look(id).RequestedBy)
 	r.over()
 	r.undoAll()
 	r.over()
@@ -214,13 +214,13 @@ func failureInRounds(t testing.TB, h Harness) {
 		r.steps()
 		got := r.stands(id, ops.BatchRunning)
 		require.Equal(t, round, got.Round)
-		require.Empty(t, got.WishBy)
+		require.Empty(t, got.RequestedBy)
 		require.False(t, got.Stopping)
 		row = r.claimOne(kind, task.Run)
 		r.settled(ended(row, task.Failed, task.StateFailed))
 		require.Equal(t, 1, r.fold().Acted, "and this is new")
 		r.over()
-		require.Equal(t, "on_failure", r.stands(id, ops.BatchFailed).WishBy)
+		require.Equal(t, "on_failure", r.stands(id, ops.BatchFailed).RequestedBy)
 		require.Len(t, r.finished("told"), round+1)
 	}
 	r.wants("retry", id, "retrying")

@@ -26,8 +26,8 @@ func batchRaceChecks() []Check {
 		{"a batch is rolled back while it is claimed", raceRollbackClaims},
 		{"an open transaction inserts while others settle", raceOpenInsert},
 		{"an open transaction inserts while its batch is cancelled", raceOpenCancel},
-		{"two operators with opposite wishes", raceOpposite},
-		{"two operators with opposite wishes of what has ended", raceOppositeEnded},
+		{"two operators with opposite requests", raceOpposite},
+		{"two operators with opposite requests of what has ended", raceOppositeEnded},
 	}, batchDeathChecks())
 }
 
@@ -340,7 +340,7 @@ func raceOpposite(t testing.TB, h Harness) {
 			return err
 		})
 		r.settled(finish(rows[2]))
-		require.Equal(t, "bob", r.look(id).WishBy, "a rollback goes before all")
+		require.Equal(t, "bob", r.look(id).RequestedBy, "a rollback goes before all")
 		for range 3 {
 			r.over()
 			r.undoAll()

@@ -67,7 +67,7 @@ func batchRetries(t testing.TB, h Harness) {
 		require.Equal(t, 1, got.Round, way)
 		require.Equal(t, "retry", got.Operation, way)
 		require.False(t, got.Stopping, way)
-		require.Empty(t, got.WishBy, way)
+		require.Empty(t, got.RequestedBy, way)
 		require.Nil(t, got.EndedAt, way)
 		require.Zero(t, r.fold().Ended, "its operation is not over")
 		r.audited(func() { require.Equal(t, 2, r.steps(), way) })
@@ -80,7 +80,7 @@ func batchRetries(t testing.TB, h Harness) {
 			require.Equal(t, task.StatePending, now.State, name)
 			require.Equal(t, before[name].Fence+1, now.Fence, name)
 			require.Equal(t, 1, now.Round, name)
-			require.Equal(t, name == "failed", now.Touched, name)
+			require.Equal(t, name == "failed", now.EverStarted, name)
 			require.NotEmpty(t, now.History, name)
 		}
 		require.Empty(t, r.look(id).Operation, way)
@@ -270,7 +270,7 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 			if verb == "cancel" {
 				r.did(became(task.StatePending), again, ids[0], "bob")
 				require.False(t, r.look(id).Stopping, "a new round")
-				require.Empty(t, r.look(id).WishBy)
+				require.Empty(t, r.look(id).RequestedBy)
 				require.Len(t, r.runAll(task.StateSucceeded), 1, "and it starts")
 				r.over()
 				r.stands(id, ops.BatchCancelled) // one of it was called off

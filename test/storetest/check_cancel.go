@@ -26,8 +26,8 @@ func cancelChecks() []Check {
 		{"what is not there", cancelNothing},
 		{"a decision that did not know of it", cancelUnaware},
 		{"a decision that knew of it", cancelKnown},
-		{"the wish ends with the attempt", cancelForgotten},
-		{"a wish wakes who listens", cancelWakes},
+		{"the request ends with the attempt", cancelForgotten},
+		{"a request wakes who listens", cancelWakes},
 		{"against claims", cancelRace},
 		{"a crash loses and doubles nothing", cancelCrash},
 	}
@@ -68,7 +68,7 @@ func (r *liveRig) calledOff(before *ops.Info, why, by string) {
 	near(r.t, r.now(), *got.FinishedAt)
 	require.Equal(r.t, before.Attempt, got.Attempt)
 	require.Equal(r.t, before.Deferrals, got.Deferrals)
-	require.Equal(r.t, before.Touched, got.Touched)
+	require.Equal(r.t, before.EverStarted, got.EverStarted)
 	require.Equal(r.t, before.Session, got.Session)
 	require.Equal(r.t, before.Result, got.Result)
 	require.Equal(r.t, before.History, got.History, "nothing was held")
@@ -139,7 +139,7 @@ func cancelUndone(t testing.TB, h Harness) {
 		require.Equal(t, before.Fence+1, got.Fence, way)
 		require.Zero(t, got.Attempt, way)
 		require.Zero(t, got.Deferrals, way)
-		require.True(t, got.Touched, way)
+		require.True(t, got.EverStarted, way)
 		require.Equal(t, task.Cancelled, got.Outcome, way)
 		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)
 		require.Nil(t, got.CancelAsked, way)

@@ -90,7 +90,7 @@ func cancelForgotten(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
 	end := retry(row, 0)
-	end.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(end)
 	require.Nil(t, r.get(row.ID).CancelAsked)
 	require.Empty(t, r.get(row.ID).CancelBy)

@@ -100,7 +100,7 @@ func claimRollback(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
 	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(undo)
 	require.Equal(t, task.StateRollbackPending, r.state(row.ID))
 	fresh := r.insert(1)
@@ -113,7 +113,7 @@ func claimRollback(t testing.TB, h Harness) {
 	require.Equal(t, task.StateRollbackRunning, got[0].State)
 	require.Equal(t, task.Rollback, got[0].Phase())
 	require.Equal(t, 1, got[0].Attempt)
-	require.True(t, got[0].Touched)
+	require.True(t, got[0].EverStarted)
 	require.Equal(t, row.Fence+2, got[0].Fence)
 
 	done := finish(got[0])

@@ -103,7 +103,7 @@ func claimAgain(t testing.TB, h Harness) {
 	require.Len(t, got, 1)
 	require.Equal(t, 2, got[0].Attempt)
 	require.Equal(t, 3, got[0].Deferrals)
-	require.True(t, got[0].Touched)
+	require.True(t, got[0].EverStarted)
 	require.Equal(t, row.Fence+2, got[0].Fence, "one for the release, one for the claim")
 	require.Equal(t, &task.Previous{Outcome: task.Failed, Error: "it broke"}, got[0].Previous)
 	require.JSONEq(t, `{"page":4}`, string(got[0].Result))

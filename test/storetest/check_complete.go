@@ -83,7 +83,7 @@ func completeWrites(t testing.TB, h Harness) {
 		require.JSONEq(t, `{"ok":true}`, string(got.Result), way)
 		require.Equal(t, 1, got.Attempt, way)
 		require.Zero(t, got.Deferrals, way)
-		require.True(t, got.Touched, way)
+		require.True(t, got.EverStarted, way)
 		require.NotNil(t, got.FinishedAt, way)
 		near(t, r.now(), *got.FinishedAt)
 		require.WithinDuration(t, *before.Deadline, *got.Deadline, time.Millisecond, way)
@@ -249,7 +249,7 @@ func completeThenSettle(t testing.TB, h Harness) {
 				require.Equal(t, same(lease.Lost, 1), r.second().settle(end), way)
 			}
 			require.Equal(t, lease.Lost, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
-			require.Equal(t, lease.Pong{}, r.ping(row, everything()), way)
+			require.Equal(t, lease.PingReply{}, r.ping(row, everything()), way)
 			gone(t, r.holdSQL(row.ID, row.Fence))
 		})
 	}

@@ -90,7 +90,7 @@ func detachSwept(t testing.TB, h Harness) {
 	require.False(t, swept[0].Present)
 	require.Equal(t, row.Fence, swept[0].RanFence)
 	require.Equal(t, row.Fence+1, swept[0].Fence)
-	require.Equal(t, lease.Pong{}, r.ping(row, lease.Ping{}))
+	require.Equal(t, lease.PingReply{}, r.ping(row, lease.Ping{}))
 	end := retry(swept[0].Task, 0)
 	end.RanFence = swept[0].RanFence
 	o.settled(end)

@@ -92,7 +92,7 @@ func enqueueDefaults(t testing.TB, h Harness) {
 		require.Nil(t, got.Deadline, name)
 		require.Zero(t, got.Attempt, name)
 		require.Zero(t, got.Deferrals, name)
-		require.False(t, got.Touched, name)
+		require.False(t, got.EverStarted, name)
 		require.Zero(t, got.Fence, name)
 		near(t, r.now(), got.CreatedAt)
 		near(t, r.now(), got.RunAt)

@@ -70,7 +70,7 @@ func historyAll(t testing.TB, h Harness) {
 	r.settled(retry(row, 0))
 	row = o.claim(want(kind, 1))[0]
 	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	undo.Outcome = task.Outcome{Verdict: task.TimedOut}
 	undo.Started = -1
 	o.settled(undo)
@@ -79,7 +79,7 @@ func historyAll(t testing.TB, h Harness) {
 	row = r.claim(back)[0]
 	r.settled(poll.Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: task.Rollback, Attempt: 1,
-		Next:    task.Transition{State: task.StateRollbackPending, Attempt: 1, Touched: true},
+		Next:    task.Transition{State: task.StateRollbackPending, Attempt: 1, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Failed},
 	})
 	row = r.claim(back)[0]

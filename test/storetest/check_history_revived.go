@@ -22,7 +22,7 @@ func firstEnds(row task.Task) map[string]poll.Settlement {
 	late.Next.Attempt, late.Next.Deferrals = 0, 1
 	late.Next.Reason = "its deadline has passed; deferred: it broke"
 	unreached := ended(row, task.Undelivered, task.StateFailed)
-	unreached.Next.Attempt, unreached.Next.Touched, unreached.Started = 0, false, -1
+	unreached.Next.Attempt, unreached.Next.EverStarted, unreached.Started = 0, false, -1
 	cancelled := ended(row, task.Drained, task.StateCancelled)
 	cancelled.Next.Attempt, cancelled.Next.Reason = 0, "a cancellation was asked for; drained: it broke"
 	silent := release(row)

@@ -157,10 +157,10 @@ func holdSlow(t testing.TB, h Harness) {
 	answers, err := r.Renew(ctx, r.session, renewals)
 	require.NoError(t, err)
 	require.Equal(t, want, answers)
-	pongs, err := r.TakePings(ctx, pings)
+	replies, err := r.TakePings(ctx, pings)
 	require.NoError(t, err)
-	for i := range pongs {
-		require.Equal(t, lease.Applied, pongs[i].Answer)
+	for i := range replies {
+		require.Equal(t, lease.Applied, replies[i].Answer)
 	}
 	answers, err = r.Settle(ctx, r.session, ends)
 	require.NoError(t, err)

@@ -93,7 +93,7 @@ func liveStory(t testing.TB, h Harness) {
 		end.RanFence = swept.RanFence
 		require.Equal(t, same(lease.Unaware, 1), o.settle(end))
 	}
-	end.CancelKnown, end.Next = true, task.Transition{State: task.StateRollbackPending, Touched: true}
+	end.CancelKnown, end.Next = true, task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	o.settled(end)
 	require.Equal(t, same(lease.Ended, 1), o.settle(end))
 	_, answer := o.adopt(row.ID, row.Fence)
@@ -106,7 +106,7 @@ func liveStory(t testing.TB, h Harness) {
 	require.JSONEq(t, `{"page":40}`, string(back.Checkpoint))
 	o.Advance(t, 10*time.Minute)
 	o.counted(back, lease.Ping{})
-	require.Equal(t, lease.Pong{}, o.ping(row, everything()))
+	require.Equal(t, lease.PingReply{}, o.ping(row, everything()))
 	require.Equal(t, lease.Lost, o.complete(row.ID, row.Fence, `1`))
 	require.Equal(t, lease.Applied, o.complete(back.ID, back.Fence, ``))
 	require.Equal(t, lease.Ended, o.complete(back.ID, back.Fence, ``))

@@ -74,11 +74,11 @@ func marksCircles(t testing.TB, h Harness) {
 	}
 }
 
-func (r *liveRig) mustPingSQL(row task.Task, p lease.Ping) *lease.Pong {
+func (r *liveRig) mustPingSQL(row task.Task, p lease.Ping) *lease.PingReply {
 	r.t.Helper()
-	pong, err := r.pingSQL(row.ID, row.Fence, p)
+	reply, err := r.pingSQL(row.ID, row.Fence, p)
 	require.NoError(r.t, err)
-	return pong
+	return reply
 }
 
 func (r *liveRig) either(row task.Task, goes bool, p lease.Ping) {
@@ -122,8 +122,8 @@ func marksGenerated(t testing.TB, h Harness) {
 			case 1:
 				got = o.ping(row, p).Counted
 			case 2:
-				if pong := r.mustPingSQL(row, p); pong != nil {
-					got = pong.Counted
+				if reply := r.mustPingSQL(row, p); reply != nil {
+					got = reply.Counted
 				}
 			}
 			require.Equal(t, want, got, "seed %d: %s", seed, strings.Join(told, "\n"))

@@ -249,8 +249,8 @@ func (r *liveRig) hostileNotes(rows []task.Task, n lease.Notes, name string) {
 	require.NotEmpty(r.t, r.get(rows[1].ID).Message, "%s: as much as can be is kept", name)
 
 	pings[1].Progress, pings[1].Message, pings[1].Checkpoint = n.Progress, n.Message, n.Checkpoint
-	for _, pong := range r.pings(pings...) {
-		require.Equal(r.t, lease.Applied, pong.Answer, name)
+	for _, reply := range r.pings(pings...) {
+		require.Equal(r.t, lease.Applied, reply.Answer, name)
 	}
 	r.notes(rows[2].ID, `0.4`, "well", `{"page":50}`)
 

@@ -100,7 +100,7 @@ func rollbackRace(t testing.TB, h Harness) {
 			for range 6 {
 				stepped += r.step(10).Rows
 			}
-			require.Equal(t, 1, stepped, "the wish is one")
+			require.Equal(t, 1, stepped, "the request is one")
 			before.Fence++
 		}
 		require.Equal(t, before.Fence+1, r.get(id).Fence)
@@ -141,7 +141,7 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		atOnce(agents, func(ctx context.Context, o *opsRig) error {
-			do, answers := wish(o.h.Retry), []ops.Became{"pending", "rollback_pending"}
+			do, answers := operation(o.h.Retry), []ops.Became{"pending", "rollback_pending"}
 			if o == agents[0] || o == agents[2] {
 				do, answers = o.h.Rollback, answers[1:]
 			}

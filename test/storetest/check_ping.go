@@ -43,9 +43,9 @@ func pingMoves(t testing.TB, h Harness) {
 	r.Advance(t, 14*time.Minute)
 	before := r.get(row.ID)
 	for range 2 {
-		pong := o.ping(row, lease.Ping{}) // whichever agent is asked
-		require.Equal(t, lease.Pong{Answer: lease.Applied, Counted: true, Remaining: pong.Remaining}, pong)
-		require.InDelta(t, r.attemptLeft(beating(), row.ID), pong.Remaining, float64(slack))
+		reply := o.ping(row, lease.Ping{}) // whichever agent is asked
+		require.Equal(t, lease.PingReply{Answer: lease.Applied, Counted: true, Remaining: reply.Remaining}, reply)
+		require.InDelta(t, r.attemptLeft(beating(), row.ID), reply.Remaining, float64(slack))
 		near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
 	}
 	after := r.get(row.ID)
@@ -91,20 +91,20 @@ func pingEnd(t testing.TB, h Harness) {
 		r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
 	}
 	left := 2*time.Hour + 3*time.Minute + time.Second - 7*15*time.Minute
-	pong := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
-	require.InDelta(t, left, pong.Remaining, float64(slack))
+	reply := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	require.InDelta(t, left, reply.Remaining, float64(slack))
 	require.InDelta(t, left, r.held0().PingDue, float64(slack))
 	near(t, r.now().Add(left+2*time.Minute), r.leaseEnd(row.ID))
 
 	r.Advance(t, left+time.Minute)
 	end := r.leaseEnd(row.ID)
-	pong = r.ping(row, lease.Ping{Message: "nearly done", NextWithin: time.Hour})
-	require.Equal(t, lease.Applied, pong.Answer, "it is being stopped, and holds its row")
-	require.Zero(t, pong.Remaining)
+	reply = r.ping(row, lease.Ping{Message: "nearly done", NextWithin: time.Hour})
+	require.Equal(t, lease.Applied, reply.Answer, "it is being stopped, and holds its row")
+	require.Zero(t, reply.Remaining)
 	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	require.Equal(t, "nearly done", r.get(row.ID).Message)
 	r.Advance(t, 2*time.Minute)
-	require.Equal(t, lease.Pong{}, r.ping(row, lease.Ping{NextWithin: time.Hour}))
+	require.Equal(t, lease.PingReply{}, r.ping(row, lease.Ping{NextWithin: time.Hour}))
 }
 
 func pingDeadline(t testing.TB, h Harness) {
@@ -114,8 +114,8 @@ func pingDeadline(t testing.TB, h Harness) {
 	w.Deadline = 25 * time.Minute
 	row := r.claim(w)[0]
 	r.Advance(t, 10*time.Minute)
-	pong := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
-	require.InDelta(t, 15*time.Minute, pong.Remaining, float64(slack))
+	reply := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	require.InDelta(t, 15*time.Minute, reply.Remaining, float64(slack))
 	near(t, r.now().Add(17*time.Minute), r.leaseEnd(row.ID))
 	require.InDelta(t, 15*time.Minute, r.held0().PingDue, float64(slack))
 	r.Advance(t, 16*time.Minute)
@@ -127,11 +127,11 @@ func pingQuiet(t testing.TB, h Harness) {
 	row := r.heldUnder(quiet())
 	r.Advance(t, 10*time.Minute)
 	before := r.get(row.ID)
-	pong := r.counted(row, lease.Ping{
+	reply := r.counted(row, lease.Ping{
 		Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`), NextWithin: time.Hour,
 	})
-	require.Empty(t, pong.Reason)
-	require.InDelta(t, 30*time.Minute, pong.Remaining, float64(slack))
+	require.Empty(t, reply.Reason)
+	require.InDelta(t, 30*time.Minute, reply.Remaining, float64(slack))
 	require.Equal(t, before.LeaseEnd, r.get(row.ID).LeaseEnd)
 	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
 	require.False(t, r.held0().Pinged, "no ping is due")
@@ -144,11 +144,11 @@ func pingProgress(t testing.TB, h Harness) {
 	refused := func(p lease.Ping) {
 		t.Helper()
 		end := r.leaseEnd(row.ID)
-		pong := r.ping(row, p)
-		require.Equal(t, lease.Pong{
-			Answer: lease.Applied, Reason: "progress did not change", Remaining: pong.Remaining,
-		}, pong)
-		require.Positive(t, pong.Remaining)
+		reply := r.ping(row, p)
+		require.Equal(t, lease.PingReply{
+			Answer: lease.Applied, Reason: "progress did not change", Remaining: reply.Remaining,
+		}, reply)
+		require.Positive(t, reply.Remaining)
 		require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	}
 	refused(lease.Ping{})
@@ -179,14 +179,14 @@ func pingRollback(t testing.TB, h Harness) {
 	w.Deadline = time.Minute
 	r.insert(1)
 	end := retry(r.claim(w)[0], 0)
-	end.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(end)
 	w.Phase = task.Rollback
 	w.Window = beating().Window(task.Rollback)
 	row := r.claim(w)[0]
 	r.Advance(t, 10*time.Minute) // past the deadline, which is the run's
-	pong := r.counted(row, lease.Ping{})
-	require.InDelta(t, 50*time.Minute, pong.Remaining, float64(slack))
+	reply := r.counted(row, lease.Ping{})
+	require.InDelta(t, 50*time.Minute, reply.Remaining, float64(slack))
 	require.InDelta(t, 20*time.Minute, r.held0().PingDue, float64(slack))
 	r.counted(row, lease.Ping{NextWithin: time.Hour})
 	near(t, r.now().Add(44*time.Minute), r.leaseEnd(row.ID))
@@ -197,8 +197,8 @@ func pingUnknown(t testing.TB, h Harness) {
 	row := r.held() // under a policy that is not in the store
 	r.Advance(t, time.Minute)
 	r.unchanged(row.ID, func() {
-		pong := r.counted(row, lease.Ping{NextWithin: time.Hour})
-		require.InDelta(t, window-time.Minute, pong.Remaining, float64(slack))
+		reply := r.counted(row, lease.Ping{NextWithin: time.Hour})
+		require.InDelta(t, window-time.Minute, reply.Remaining, float64(slack))
 	})
 }
 
@@ -215,9 +215,9 @@ func pingOrder(t testing.TB, h Harness) {
 	stale.Fence, stale.Progress = stale.Fence+1, raw(`0.9`)
 	got := r.pings(all[3], all[1], stale, all[0], all[2], lease.RemotePing{ID: 999_999_999, Fence: 1})
 	var answers []lease.Answer
-	for _, pong := range got {
-		answers = append(answers, pong.Answer)
-		require.Equal(t, pong.Answer == lease.Applied, pong.Counted)
+	for _, reply := range got {
+		answers = append(answers, reply.Answer)
+		require.Equal(t, reply.Answer == lease.Applied, reply.Counted)
 	}
 	require.Equal(t, []lease.Answer{
 		lease.Applied, lease.Lost, lease.Lost, lease.Applied, lease.Applied, lease.Lost,
@@ -244,7 +244,7 @@ func pingStale(t testing.TB, h Harness) {
 		t.Helper()
 		r.unchanged(row.ID, func() {
 			for _, f := range fences {
-				require.Equal(t, lease.Pong{}, r.ping(task.Task{ID: id, Fence: f}, everything()), "fence %d", f)
+				require.Equal(t, lease.PingReply{}, r.ping(task.Task{ID: id, Fence: f}, everything()), "fence %d", f)
 				_, err := r.pingSQL(id, f, everything())
 				gone(t, err)
 			}
@@ -266,7 +266,7 @@ func pingLate(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	r.unchanged(row.ID, func() {
-		require.Equal(t, lease.Pong{}, r.ping(row, everything()), "though nobody has swept it yet")
+		require.Equal(t, lease.PingReply{}, r.ping(row, everything()), "though nobody has swept it yet")
 		_, err := r.pingSQL(row.ID, row.Fence, everything())
 		gone(t, err)
 	})
@@ -280,7 +280,7 @@ func pingJudged(t testing.TB, h Harness) {
 	require.Len(t, o.sweep(10), 1)
 	r.unchanged(row.ID, func() {
 		for _, f := range []task.Fence{row.Fence, row.Fence + 1} {
-			require.Equal(t, lease.Pong{}, r.ping(task.Task{ID: row.ID, Fence: f}, everything()), "fence %d", f)
+			require.Equal(t, lease.PingReply{}, r.ping(task.Task{ID: row.ID, Fence: f}, everything()), "fence %d", f)
 			_, err := r.pingSQL(row.ID, f, everything())
 			gone(t, err)
 		}
@@ -330,13 +330,13 @@ func pingCancelled(t testing.TB, h Harness) {
 	for _, p := range []*task.Policy{beating(), moving()} {
 		row := r.heldUnder(p)
 		require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
-		pong := r.ping(row, lease.Ping{})
-		require.Equal(t, lease.Applied, pong.Answer)
-		require.True(t, pong.Cancel)
-		require.Equal(t, "a cancellation was asked for by alice", pong.Reason)
-		require.Equal(t, !p.RequireProgress, pong.Counted)
-		pong = r.counted(row, lease.Ping{Progress: raw(`0.5`)})
-		require.True(t, pong.Cancel)
+		reply := r.ping(row, lease.Ping{})
+		require.Equal(t, lease.Applied, reply.Answer)
+		require.True(t, reply.Cancel)
+		require.Equal(t, "a cancellation was asked for by alice", reply.Reason)
+		require.Equal(t, !p.RequireProgress, reply.Counted)
+		reply = r.counted(row, lease.Ping{Progress: raw(`0.5`)})
+		require.True(t, reply.Cancel)
 		r.settled(finish(row))
 	}
 	row := r.heldUnder(beating())

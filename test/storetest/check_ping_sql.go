@@ -18,12 +18,12 @@ func pingBySQL(t testing.TB, h Harness) {
 	sql := func(p lease.Ping, counted bool, window time.Duration) {
 		t.Helper()
 		end := r.leaseEnd(row.ID)
-		pong, err := r.pingSQL(row.ID, row.Fence, p)
+		reply, err := r.pingSQL(row.ID, row.Fence, p)
 		require.NoError(t, err)
-		if pong != nil {
-			require.Equal(t, counted, pong.Counted)
-			require.False(t, pong.Cancel)
-			require.InDelta(t, r.attemptLeft(moving(), row.ID), pong.Remaining, float64(slack))
+		if reply != nil {
+			require.Equal(t, counted, reply.Counted)
+			require.False(t, reply.Cancel)
+			require.InDelta(t, r.attemptLeft(moving(), row.ID), reply.Remaining, float64(slack))
 		}
 		if !counted {
 			require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)

@@ -85,7 +85,7 @@ func retryWrites(t testing.TB, h Harness) {
 			plain := &ops.Info{
 				ID: id, Type: kind, State: task.StatePending, Priority: before.Priority, Key: before.Key, Fence: before.Fence + 1,
 				Labels: got.Labels, Payload: got.Payload, Error: before.Error, Outcome: before.Outcome, MaxAttempts: before.MaxAttempts,
-				Touched: s != task.StateRolledBack, Session: got.Session, Agent: got.Agent, CreatedBy: before.CreatedBy,
+				EverStarted: s != task.StateRolledBack, Session: got.Session, Agent: got.Agent, CreatedBy: before.CreatedBy,
 				Traceparent: before.Traceparent, CreatedAt: got.CreatedAt, RunAt: got.RunAt, Checkpoint: got.Checkpoint,
 				Round: 1, RollbackPayload: got.RollbackPayload, History: got.History,
 			}
@@ -100,13 +100,13 @@ func retryWrites(t testing.TB, h Harness) {
 func retryNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
-		for _, touched := range []bool{false, true} {
+		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
 				if s == task.StateFailed || s == task.StateCancelled || s == task.StateRolledBack {
 					continue
 				}
 				q := ops.Request{Type: kind}
-				id := r.standing(q, s, touched)
+				id := r.standing(q, s, everStarted)
 				r.idle(id, func() { r.did(became(s), again, id, "alice") })
 				if s.Running() {
 					r.letGo(id)
@@ -215,7 +215,7 @@ func retryHistoryNone(t testing.TB, h Harness) {
 	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(fresh, ""))
 	r.did(became(task.StatePending), r.h.Retry, fresh, "")
 	require.Empty(t, r.get(fresh).History)
-	require.False(t, r.get(fresh).Touched)
+	require.False(t, r.get(fresh).EverStarted)
 
 	r.Insert(t, ops.Request{Type: oneWayKind})
 	row := r.claimOne(oneWayKind, task.Run)
@@ -253,7 +253,7 @@ func retryTouched(t testing.TB, h Harness) {
 		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
 		id = r.standing(ops.Request{Type: kind}, s, false)
 		r.did(became(task.StatePending), r.h.Retry, id, "")
-		require.False(t, r.get(id).Touched)
+		require.False(t, r.get(id).EverStarted)
 		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""), "it never was")
 	}
 }
@@ -261,9 +261,9 @@ func retryTouched(t testing.TB, h Harness) {
 func retryUntouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.standing(ops.Request{Type: kind}, task.StateRolledBack, true)
-	require.True(t, r.get(id).Touched)
+	require.True(t, r.get(id).EverStarted)
 	r.did(became(task.StatePending), r.h.Retry, id, "")
-	require.False(t, r.get(id).Touched)
+	require.False(t, r.get(id).EverStarted)
 	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""))
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.Equal(t, 2, r.get(id).Round)

@@ -35,7 +35,7 @@ func rollbackChecks() []Check {
 	}, rollbackRunningChecks())
 }
 
-// undone asserts that a wish has made the row wait for its rollback.
+// undone asserts that a request has made the row wait for its rollback.
 func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why string) *ops.Info {
 	r.t.Helper()
 	got := r.get(id)
@@ -44,7 +44,7 @@ func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why st
 	require.Equal(r.t, cause, got.Cause, why)
 	require.Zero(r.t, got.Attempt, why)
 	require.Zero(r.t, got.Deferrals, why)
-	require.True(r.t, got.Touched, why)
+	require.True(r.t, got.EverStarted, why)
 	require.Nil(r.t, got.FinishedAt, why)
 	require.Nil(r.t, got.CancelAsked, why)
 	require.Empty(r.t, got.CancelBy, why)
@@ -55,9 +55,9 @@ func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why st
 func rollbackStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
-		for _, touched := range []bool{false, true} {
+		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(ops.Request{Type: kind}, s, touched)
+				id := r.standing(ops.Request{Type: kind}, s, everStarted)
 				before := r.get(id)
 				why := way + ", " + string(s)
 				switch {
@@ -70,7 +70,7 @@ func rollbackStates(t testing.TB, h Harness) {
 					require.Equal(t, "alice", got.CancelBy, why)
 					before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
 					require.Equal(t, before, got, why)
-				case s == task.StateRollbackFailed || before.Touched:
+				case s == task.StateRollbackFailed || before.EverStarted:
 					r.did(became(task.StateRollbackPending), undo, id, "alice")
 					r.undone(id, before, r.get(id).Cause, why)
 					r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
@@ -101,9 +101,9 @@ func (r *opsRig) undoAll() {
 func rollbackOneWay(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
-		for _, touched := range []bool{false, true} {
+		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(ops.Request{Type: oneWayKind}, s, touched)
+				id := r.standing(ops.Request{Type: oneWayKind}, s, everStarted)
 				r.idle(id, func() {
 					got, err := undo(r.ctx, id, "alice")
 					if s.Phase() == task.Rollback || s == task.StateRolledBack {

@@ -21,7 +21,7 @@ func rollbackRunningChecks() []Check {
 		{"of one that runs, past its retention", rollbackThenGone},
 		{"those that run keep no other waiting", rollbackFair},
 		{"no retry before it", rollbackNoRetry},
-		{"one agent carries a wish on", rollbackStepRace},
+		{"one agent carries a request on", rollbackStepRace},
 	}
 }
 
@@ -115,7 +115,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
 	end := ended(row, task.Undelivered, task.StateCancelled)
-	end.Next.Touched = false
+	end.Next.EverStarted = false
 	r.settled(end)
 	r.unchanged(row.ID, func() { require.True(t, r.step(10).Ended) })
 	require.False(t, r.step(10).Found)

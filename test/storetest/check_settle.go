@@ -58,7 +58,7 @@ func settleFinish(t testing.TB, h Harness) {
 	require.Equal(t, "line 1\nline 2\n", got.Output)
 	require.Equal(t, 1, got.Attempt)
 	require.Equal(t, 2, got.Deferrals)
-	require.True(t, got.Touched)
+	require.True(t, got.EverStarted)
 	sameDeclared(t, before, got)
 
 	require.Empty(t, r.claimIn("sg", want(kind, 1)))
@@ -115,7 +115,7 @@ func settleRelease(t testing.TB, h Harness) {
 	require.Equal(t, r.session, got.Session, "the last holder stays, for repeats")
 	require.Equal(t, 7, got.Attempt)
 	require.Equal(t, 4, got.Deferrals)
-	require.True(t, got.Touched)
+	require.True(t, got.EverStarted)
 	require.Nil(t, got.ClaimedAt)
 	require.Nil(t, got.LeaseEnd)
 	require.Nil(t, got.FinishedAt)
@@ -257,7 +257,7 @@ func settleGivesBack(t testing.TB, h Harness) {
 	row := r.held()
 	for range 3 {
 		require.Equal(t, 1, row.Attempt)
-		require.False(t, row.Touched)
+		require.False(t, row.EverStarted)
 		require.Equal(t, 1, r.get(row.ID).Attempt, "counted when claimed")
 		r.settled(release(row))
 		require.Zero(t, r.get(row.ID).Attempt)
@@ -266,7 +266,7 @@ func settleGivesBack(t testing.TB, h Harness) {
 	r.settled(retry(row, 0))
 	row = r.claim(want(kind, 1))[0]
 	require.Equal(t, 2, row.Attempt)
-	require.True(t, row.Touched)
+	require.True(t, row.EverStarted)
 }
 
 func settleOrder(t testing.TB, h Harness) {

@@ -191,7 +191,7 @@ func sweepWrites(t testing.TB, h Harness) {
 	require.Equal(t, task.StateRunning, got.State)
 	require.Equal(t, kind, got.Type)
 	require.Equal(t, row.Attempt, got.Attempt)
-	require.True(t, got.Touched)
+	require.True(t, got.EverStarted)
 	require.Equal(t, row.Policy, got.Policy)
 	require.Nil(t, got.Payload, "a judge needs no documents")
 	require.Equal(t, row.Previous, got.Previous)
@@ -218,7 +218,7 @@ func sweepRollback(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
 	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(undo)
 	w := want(kind, 1)
 	w.Phase = task.Rollback

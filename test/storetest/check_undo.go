@@ -100,7 +100,7 @@ func undoTold(t testing.TB, h Harness) {
 		require.Equal(t, task.TimedOut, row.Cause)
 		require.Equal(t, b, row.Batch)
 		require.Equal(t, 1, row.Attempt)
-		require.True(t, row.Touched)
+		require.True(t, row.EverStarted)
 		require.Equal(t, &task.Previous{Outcome: task.TimedOut, Error: "it broke"}, row.Previous)
 	}
 	documents := func(row task.Task) {
@@ -334,7 +334,7 @@ func undoLeaseFinished(t testing.TB, h Harness) {
 	for way, want := range map[string]struct {
 		became ops.Became
 		phase  task.Phase
-		do     map[string]wish
+		do     map[string]operation
 	}{
 		"retry":    {ops.Became(task.StatePending), task.Run, r.retries()},
 		"rollback": {ops.Became(task.StateRollbackPending), task.Rollback, r.rollbacks()},

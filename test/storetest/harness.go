@@ -71,8 +71,8 @@ type Harness interface {
 type Application interface {
 	Hold(ctx context.Context, id task.ID, f task.Fence) error
 	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error
-	// Ping gives a nil Pong on a store whose SQL does not answer. Its Answer and its Reason may be left out.
-	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error)
+	// Ping gives a nil PingReply on a store whose SQL does not answer. Its Answer and its Reason may be left out.
+	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error)
 	// Cancel gives "" on a store whose SQL does not answer.
 	Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error)
 	Commit(ctx context.Context) error

@@ -120,7 +120,7 @@ func (r *rig) heldOf(typ string) task.Task {
 func finish(t task.Task) poll.Settlement {
 	return poll.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
-		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, Touched: true},
+		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"ok":true}`)},
 	}
 }
@@ -129,7 +129,7 @@ func finish(t task.Task) poll.Settlement {
 func retry(t task.Task, delay time.Duration) poll.Settlement {
 	return poll.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
-		Next:    task.Transition{State: task.StateRetryPending, Delay: delay, Attempt: t.Attempt, Touched: true},
+		Next:    task.Transition{State: task.StateRetryPending, Delay: delay, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Failed, Error: "it broke"},
 	}
 }

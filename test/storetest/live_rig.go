@@ -78,7 +78,7 @@ func (r *liveRig) heldUnder(p *task.Policy) task.Task {
 func (r *liveRig) undoing(p *task.Policy) task.Task {
 	r.t.Helper()
 	end := retry(r.heldUnder(p), 0)
-	end.Next = task.Transition{State: task.StateRollbackPending, Touched: true}
+	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(end)
 	w := under(p, 1)
 	w.Phase, w.Window = task.Rollback, p.Window(task.Rollback)
@@ -105,12 +105,12 @@ func (r *liveRig) insertFar() task.ID {
 }
 
 // ping sends one ping for a row.
-func (r *liveRig) ping(row task.Task, p lease.Ping) lease.Pong {
+func (r *liveRig) ping(row task.Task, p lease.Ping) lease.PingReply {
 	r.t.Helper()
 	return r.pings(lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: p})[0]
 }
 
-func (r *liveRig) pings(rows ...lease.RemotePing) []lease.Pong {
+func (r *liveRig) pings(rows ...lease.RemotePing) []lease.PingReply {
 	r.t.Helper()
 	got, err := r.TakePings(r.ctx, rows)
 	require.NoError(r.t, err)
@@ -119,12 +119,12 @@ func (r *liveRig) pings(rows ...lease.RemotePing) []lease.Pong {
 }
 
 // counted is ping where it must count.
-func (r *liveRig) counted(row task.Task, p lease.Ping) lease.Pong {
+func (r *liveRig) counted(row task.Task, p lease.Ping) lease.PingReply {
 	r.t.Helper()
-	pong := r.ping(row, p)
-	require.Equal(r.t, lease.Applied, pong.Answer)
-	require.True(r.t, pong.Counted, pong.Reason)
-	return pong
+	reply := r.ping(row, p)
+	require.Equal(r.t, lease.Applied, reply.Answer)
+	require.True(r.t, reply.Counted, reply.Reason)
+	return reply
 }
 
 // held0 is the one row that the rig's session holds.
@@ -213,13 +213,13 @@ func (r *liveRig) completeSQL(id task.ID, f task.Fence, result string) error {
 	return r.bySQL(func(ctx context.Context, a Application) error { return a.Complete(ctx, id, f, raw(result)) })
 }
 
-func (r *liveRig) pingSQL(id task.ID, f task.Fence, p lease.Ping) (pong *lease.Pong, err error) {
+func (r *liveRig) pingSQL(id task.ID, f task.Fence, p lease.Ping) (reply *lease.PingReply, err error) {
 	r.t.Helper()
 	err = r.bySQL(func(ctx context.Context, a Application) error {
-		pong, err = a.Ping(ctx, id, f, p)
+		reply, err = a.Ping(ctx, id, f, p)
 		return err
 	})
-	return pong, err
+	return reply, err
 }
 
 func (r *liveRig) cancelSQL(id task.ID, by string) (c ops.Cancelled, err error) {

@@ -66,7 +66,7 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, most int) {
 		}
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
-		m := &machine{t: s, real: open(s), ideal: NewOnModel(), touched: map[int]bool{}}
+		m := &machine{t: s, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}}
 		m.ideal.NumbersOnly = !m.real.ComparesJSON()
 		m.join("first")
 		actions := map[string]func(*rapid.T){
@@ -132,13 +132,13 @@ type machine struct {
 	real  Harness
 	ideal *OnModel
 
-	tasks    []pair[task.ID]
-	sessions []*session
-	holds    []hold // every hold that there ever was
-	sent     []sent // every settlement that there ever was
-	touched  map[int]bool
-	open     []*openHold
-	locks    *bool // whether the store has locks on rows; nil: not known yet
+	tasks       []pair[task.ID]
+	sessions    []*session
+	holds       []hold // every hold that there ever was
+	sent        []sent // every settlement that there ever was
+	everStarted map[int]bool
+	open        []*openHold
+	locks       *bool // whether the store has locks on rows; nil: not known yet
 }
 
 // pair is a thing's number in the two stores.
@@ -187,14 +187,14 @@ func (m *machine) compare(*rapid.T) {
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
 
-	for row := range m.touched {
+	for row := range m.everStarted {
 		got, err := m.real.Get(ctx, m.tasks[row].real)
 		require.NoError(m.t, err)
 		want, err := m.ideal.Get(ctx, m.tasks[row].ideal)
 		require.NoError(m.t, err)
 		require.Equal(m.t, m.whole(want, onIdeal, onIdeal), m.whole(got, onReal, onReal), "task %d", row)
 	}
-	m.touched = map[int]bool{}
+	m.everStarted = map[int]bool{}
 
 	gotStats, err := m.real.Stats(ctx)
 	require.NoError(m.t, err)

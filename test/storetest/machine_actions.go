@@ -119,7 +119,7 @@ func (m *machine) claim(t *rapid.T) {
 // hold notes that a session has got a row.
 func (m *machine) hold(session int, row task.Task, ran task.Fence) {
 	at := place(m.tasks, onIdeal, row.ID)
-	m.touched[at] = true
+	m.everStarted[at] = true
 	m.holds = append(m.holds, hold{
 		row: at, session: session, fence: row.Fence, ran: ran, attempt: row.Attempt, phase: row.Phase(),
 	})
@@ -162,7 +162,7 @@ func (m *machine) someone(t *rapid.T) (*session, []hold) {
 		if rapid.IntRange(0, 9).Draw(t, "stale") == 0 {
 			drawn[i].fence += task.Fence(rapid.IntRange(-2, 2).Draw(t, "by"))
 		}
-		m.touched[drawn[i].row] = true
+		m.everStarted[drawn[i].row] = true
 	}
 	return s, drawn
 }
@@ -229,7 +229,7 @@ func (m *machine) send(c sent) {
 	require.NoError(m.t, err)
 	require.Equal(m.t, want, got, "settling %v", c.holds)
 	for _, h := range c.holds {
-		m.touched[h.row] = true
+		m.everStarted[h.row] = true
 	}
 }
 
@@ -246,7 +246,7 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 		e.Silent = true
 		e.Next = task.Transition{State: task.StatePending, Attempt: h.attempt - 1, Delay: delay(t, "delay")}
 		if h.phase == task.Rollback {
-			e.Next.State, e.Next.Touched = task.StateRollbackPending, true
+			e.Next.State, e.Next.EverStarted = task.StateRollbackPending, true
 		}
 		return e
 	}
@@ -267,7 +267,7 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 	e.Next = task.Transition{
 		State: next, Delay: delay(t, "delay"), AfterLease: rapid.Bool().Draw(t, "after lease"),
 		Attempt:   rapid.IntRange(0, h.attempt).Draw(t, "attempt"),
-		Deferrals: rapid.IntRange(0, 2).Draw(t, "deferrals"), Touched: rapid.Bool().Draw(t, "touched"),
+		Deferrals: rapid.IntRange(0, 2).Draw(t, "deferrals"), EverStarted: rapid.Bool().Draw(t, "everStarted"),
 		Reason: rapid.SampledFrom([]string{"", "past its deadline"}).Draw(t, "reason"),
 	}
 	return e

@@ -116,13 +116,13 @@ func (m *machine) ping(t *rapid.T) {
 	require.NoError(m.t, err)
 	got, err := m.real.TakePings(ctx, onStore)
 	require.NoError(m.t, err)
-	require.Equal(m.t, pongViews(want), pongViews(got), "pinging %v", holds)
+	require.Equal(m.t, pingReplyViews(want), pingReplyViews(got), "pinging %v", holds)
 }
 
-// pongViews gives what is left in halves of a step.
-func pongViews(pongs []lease.Pong) []lease.Pong {
-	out := make([]lease.Pong, len(pongs))
-	for i, p := range pongs {
+// pingReplyViews gives what is left in halves of a step.
+func pingReplyViews(replies []lease.PingReply) []lease.PingReply {
+	out := make([]lease.PingReply, len(replies))
+	for i, p := range replies {
 		out[i] = p
 		out[i].Remaining = time.Duration(inHalves(p.Remaining))
 	}
@@ -135,7 +135,7 @@ func (m *machine) pingSQL(t *rapid.T) {
 	if string(p.Progress) == `"0.5"` {
 		p.Progress = nil // SQL is given words, and this one is a number
 	}
-	var want, got *lease.Pong
+	var want, got *lease.PingReply
 	m.inBoth(
 		func(a Application) (err error) {
 			want, err = a.Ping(ctx, m.tasks[h.row].ideal, h.fence, p)
@@ -147,7 +147,7 @@ func (m *machine) pingSQL(t *rapid.T) {
 		})
 	if want != nil && got != nil {
 		got.Answer, got.Reason = want.Answer, want.Reason
-		require.Equal(m.t, pongViews([]lease.Pong{*want}), pongViews([]lease.Pong{*got}), "pinging %v by SQL", h)
+		require.Equal(m.t, pingReplyViews([]lease.PingReply{*want}), pingReplyViews([]lease.PingReply{*got}), "pinging %v by SQL", h)
 	}
 }
 
@@ -219,7 +219,7 @@ func (m *machine) cancel(t *rapid.T) {
 	if len(m.holds) > 0 && rapid.Bool().Draw(t, "that was held") {
 		row = rapid.SampledFrom(m.holds[max(len(m.holds)-8, 0):]).Draw(t, "hold").row
 	}
-	m.touched[row] = true
+	m.everStarted[row] = true
 	by := rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "by")
 	if rapid.Bool().Draw(t, "by SQL") {
 		var want, got ops.Cancelled
@@ -311,7 +311,7 @@ func (m *machine) closeOne(t *rapid.T) {
 	}
 	ctx := m.begin()
 	o := rapid.SampledFrom(m.open).Draw(t, "kept")
-	m.touched[o.row] = true
+	m.everStarted[o.row] = true
 	if rapid.Bool().Draw(t, "complete") && m.alone(o) {
 		result := json.RawMessage(`"held"`)
 		require.NoError(m.t, o.ideal.Complete(ctx, m.tasks[o.row].ideal, o.fence, result))

@@ -22,7 +22,7 @@ func (m *machine) operateActions() map[string]func(*rapid.T) {
 }
 
 // operate does to one task what an operator wants.
-func (m *machine) operate(t *rapid.T, what string, onModel, onStore wish) {
+func (m *machine) operate(t *rapid.T, what string, onModel, onStore operation) {
 	if len(m.tasks) == 0 {
 		t.Skip("nothing to operate on")
 	}
@@ -31,7 +31,7 @@ func (m *machine) operate(t *rapid.T, what string, onModel, onStore wish) {
 	if len(m.sent) > 0 && rapid.Bool().Draw(t, "that was settled") {
 		row = m.sent[rapid.IntRange(max(len(m.sent)-4, 0), len(m.sent)-1).Draw(t, "settlement")].holds[0].row
 	}
-	m.touched[row] = true
+	m.everStarted[row] = true
 	want, whyWant := onModel(ctx, m.tasks[row].ideal, "alice")
 	got, why := onStore(ctx, m.tasks[row].real, "alice")
 	_, refusedWant := errors.AsType[*ops.RefusedError](whyWant)
@@ -53,7 +53,7 @@ func (m *machine) step(t *rapid.T) {
 		require.NoError(m.t, err)
 		at := place(got.Task)
 		if at >= 0 {
-			m.touched[at] = true
+			m.everStarted[at] = true
 		}
 		got.Task = task.ID(at)
 		return got

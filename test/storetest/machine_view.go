@@ -22,7 +22,7 @@ type view struct {
 	Outcome                                  task.Verdict
 	Priority, Attempt, MaxAttempts           int
 	Deferrals, Session                       int
-	Touched                                  bool
+	EverStarted                              bool
 	Fence                                    task.Fence
 	Due, Claimed, LeaseEnd, Deadline, Finish int
 	Progress, Message, Checkpoint, CancelBy  string
@@ -91,7 +91,7 @@ func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
 		State: i.State, Payload: oneWay(i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
 		Deferrals: i.Deferrals, Session: place(m.sessionPairs(), sessions, i.Session),
-		Touched: i.Touched, Fence: i.Fence,
+		EverStarted: i.EverStarted, Fence: i.Fence,
 		Due: halves(i.CreatedAt, i.RunAt), Claimed: halvesTo(i.CreatedAt, i.ClaimedAt),
 		LeaseEnd: halvesTo(i.CreatedAt, i.LeaseEnd), Deadline: halvesTo(i.CreatedAt, i.Deadline),
 		Finish:   halvesTo(i.CreatedAt, i.FinishedAt),
@@ -133,7 +133,7 @@ type taskView struct {
 	State                           task.State
 	Fence, Ran                      task.Fence
 	Attempt, MaxAttempts, Deferrals int
-	Touched                         bool
+	EverStarted                     bool
 	Payload, Result, Labels         string
 	Priority                        int
 	Previous                        task.Previous
@@ -150,7 +150,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 	v := taskView{
 		Row:  place(m.tasks, ids, t.ID),
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
-		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, Touched: t.Touched,
+		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
 		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
 		Policy: t.Policy, CancelAsked: t.CancelAsked, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),

@@ -83,7 +83,7 @@ func (r *opsRig) claimOne(typ string, phase task.Phase) task.Task {
 	return got[0]
 }
 
-// ended is a settlement with that verdict after which the task is in that state, touched, and due at once if it waits.
+// ended is a settlement with that verdict after which the task is in that state, everStarted, and due at once if it waits.
 func ended(row task.Task, v task.Verdict, s task.State) poll.Settlement {
 	e := finish(row)
 	e.Next.State = s
@@ -109,17 +109,17 @@ func verdictFor(s task.State) task.Verdict {
 }
 
 // standing is a row of which no other row of its type is due, in that state; one that waits is not due for long. A row
-// that is not touched has been claimed, if its state says so, and given back or called off before anything of it started.
-func (r *opsRig) standing(q ops.Request, s task.State, touched bool) task.ID {
+// that is not everStarted has been claimed, if its state says so, and given back or called off before anything of it started.
+func (r *opsRig) standing(q ops.Request, s task.State, everStarted bool) task.ID {
 	r.t.Helper()
-	if s == task.StatePending && !touched {
+	if s == task.StatePending && !everStarted {
 		q.In = farOff
 		return r.Insert(r.t, q)[0]
 	}
 	id := r.Insert(r.t, q)[0]
 	row := r.claimOne(q.Type, task.Run)
 	require.Equal(r.t, id, row.ID)
-	if s == task.StateRunning && touched {
+	if s == task.StateRunning && everStarted {
 		r.settled(retry(row, 0))
 		row = r.claimOne(q.Type, task.Run)
 	}
@@ -131,7 +131,7 @@ func (r *opsRig) standing(q ops.Request, s task.State, touched bool) task.ID {
 		through = task.StateRollbackPending
 	}
 	e := ended(row, verdictFor(through), through)
-	e.Next.Touched = touched
+	e.Next.EverStarted = everStarted
 	if s.Waiting() {
 		e.Next.Delay = farOff
 	}
@@ -146,31 +146,31 @@ func (r *opsRig) standing(q ops.Request, s task.State, touched bool) task.ID {
 	return id
 }
 
-// wish is what an operator wants of one task.
-type wish func(ctx context.Context, id task.ID, by string) (ops.Became, error)
+// operation is what an operator requests of one task.
+type operation func(ctx context.Context, id task.ID, by string) (ops.Became, error)
 
 // retries are the ways to retry a task.
-func (r *opsRig) retries() map[string]wish {
-	return map[string]wish{"Go": r.h.Retry, "SQL": r.sql.Retry}
+func (r *opsRig) retries() map[string]operation {
+	return map[string]operation{"Go": r.h.Retry, "SQL": r.sql.Retry}
 }
 
 // rollbacks are the ways to have a task rolled back.
-func (r *opsRig) rollbacks() map[string]wish {
-	return map[string]wish{"Go": r.h.Rollback, "SQL": r.sql.Rollback}
+func (r *opsRig) rollbacks() map[string]operation {
+	return map[string]operation{"Go": r.h.Rollback, "SQL": r.sql.Rollback}
 }
 
-// did asserts what a wish met.
-func (r *opsRig) did(want ops.Became, do wish, id task.ID, by string) {
+// did asserts what a request met.
+func (r *opsRig) did(want ops.Became, do operation, id task.ID, by string) {
 	r.t.Helper()
 	got, err := do(r.ctx, id, by)
 	require.NoError(r.t, err)
 	require.Equal(r.t, want, got)
 }
 
-// became is a state as the answer to a wish.
+// became is a state as the answer to a request.
 func became(s task.State) ops.Became { return ops.Became(s) }
 
-// refusal asserts that an operator's wish was refused, in words that name all of these.
+// refusal asserts that an operator's request was refused, in words that name all of these.
 func refusal(t testing.TB, way string, err error, words ...string) {
 	t.Helper()
 	require.Error(t, err, way)

@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// MaxRetryAfter is the longest delay that a target may ask for; a longer wish is cut to it.
+// MaxRetryAfter is the longest delay that a target may ask for; a longer request is cut to it.
 const MaxRetryAfter = 24 * time.Hour
 
 // MaxLine bounds, in bytes, what an error repeats of a target's own words.
@@ -77,7 +77,7 @@ func Line(s string) string {
 	return Text(strings.Join(strings.Fields(s), " "), MaxLine)
 }
 
-// Later is a wish to be asked again in d, within limits: 0 where it is none (not positive), at most MaxRetryAfter.
+// Later is a request to be asked again in d, within limits: 0 where it is none (not positive), at most MaxRetryAfter.
 func Later(d time.Duration) time.Duration { return min(max(d, 0), MaxRetryAfter) }
 
 // Seconds is Later for a number of seconds.

@@ -105,7 +105,7 @@ func (r *Runner) Close() {
 func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func()) task.Outcome {
 	if err := l.Context().Err(); err != nil {
 		o := cause(l).Outcome()
-		o.Untouched = true
+		o.NeverStarted = true
 		return o
 	}
 	e := envelope.Of(l, t)

@@ -191,13 +191,13 @@ func TestCannotStart(t *testing.T) {
 			o := run(t, exectest.Attempt{}, command)
 			require.Equal(t, c.verdict, o.Verdict, o.Error)
 			require.Contains(t, o.Error, c.says)
-			require.True(t, o.Untouched)
+			require.True(t, o.NeverStarted)
 			require.False(t, o.EndUnknown)
 		})
 	}
 	o := run(t, exectest.Attempt{Task: task.Task{Payload: json.RawMessage(`{`)}}, shell("true"))
 	require.Equal(t, task.Rejected, o.Verdict)
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 }
 
 func TestDashOfTheTemplateItself(t *testing.T) {
@@ -296,7 +296,7 @@ func TestNothingIsStartedTooLate(t *testing.T) {
 	o := run(t, exectest.Attempt{Age: 24 * time.Hour}, c)
 	require.Equal(t, task.Drained, o.Verdict)
 	require.Contains(t, o.Error, "the agent stood still until its lease was over")
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 }
 
 func TestStoppedBeforeStart(t *testing.T) {
@@ -305,12 +305,12 @@ func TestStoppedBeforeStart(t *testing.T) {
 	defer l.Close()
 	l.Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "by hand"})
 	o := runLease(t, l, shell("touch "+marker))
-	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", Untouched: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", NeverStarted: true}, o)
 
 	parent, cancel := context.WithCancel(context.Background())
 	cancel()
 	o = run(t, exectest.Attempt{Parent: parent}, shell("touch "+marker))
-	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", Untouched: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", NeverStarted: true}, o)
 	require.NoFileExists(t, marker)
 }
 

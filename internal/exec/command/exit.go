@@ -32,7 +32,7 @@ func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 
 
 // notStarted is the outcome of a command that did not start.
 func notStarted(err error) task.Outcome {
-	o := task.Outcome{Verdict: task.Undelivered, Error: err.Error(), Untouched: true}
+	o := task.Outcome{Verdict: task.Undelivered, Error: err.Error(), NeverStarted: true}
 	if _, ok := errors.AsType[*rowError](err); ok {
 		o.Verdict = task.Rejected
 	}
@@ -105,13 +105,13 @@ func byCode(code int, declared map[int]task.Verdict, result []byte) task.Outcome
 
 // retryAfter reads {"retry_after_s": 30} from a result file, within limits; 0 where there is nothing to go by.
 func retryAfter(result []byte) time.Duration {
-	var wish struct {
+	var request struct {
 		Seconds *float64 `json:"retry_after_s"`
 	}
-	if json.Unmarshal(result, &wish) != nil || wish.Seconds == nil {
+	if json.Unmarshal(result, &request) != nil || request.Seconds == nil {
 		return 0
 	}
-	return answer.Seconds(*wish.Seconds)
+	return answer.Seconds(*request.Seconds)
 }
 
 // killed is the outcome of a command that was not asked to stop and that a signal ended. Nothing that has hardly begun kills

@@ -95,7 +95,7 @@ func TestNoGuardianNoCommand(t *testing.T) {
 	c := shell("touch " + marker)
 	o := r.Run(l, declared(c), c, func() { require.Fail(t, "it was started") })
 	require.Equal(t, task.Undelivered, o.Verdict)
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 	require.Contains(t, o.Error, "no guardian process is there to watch over it: start it: ")
 	require.NoFileExists(t, marker)
 }

@@ -18,7 +18,7 @@ import (
 
 // Pings is who takes in what comes over ping URLs, for whatever attempt of the store, whoever holds it.
 type Pings interface {
-	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.Pong, error)
+	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.PingReply, error)
 	// Complete ends the task as succeeded, with that result (nil: none): Applied once that is committed, Ended where it
 	// was so already, Lost or Busy.
 	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error)
@@ -123,9 +123,9 @@ func (c *call) ping(body []byte) {
 		refuse(c.w, err)
 		return
 	}
-	pong, err := c.pings.Ping(c.ctx, c.id, c.fence, p)
-	if c.settled(pong.Answer, err) {
-		writeJSON(c.w, AppendPong(make([]byte, 0, 96), pong))
+	reply, err := c.pings.Ping(c.ctx, c.id, c.fence, p)
+	if c.settled(reply.Answer, err) {
+		writeJSON(c.w, AppendReply(make([]byte, 0, 96), reply))
 	}
 }
 
@@ -176,8 +176,8 @@ func (c *call) settled(a lease.Answer, err error) bool {
 	return false
 }
 
-// AppendPong appends what a task is told in answer to a ping.
-func AppendPong(b []byte, p lease.Pong) []byte {
+// AppendReply appends what a task is told in answer to a ping.
+func AppendReply(b []byte, p lease.PingReply) []byte {
 	b = append(b, `{"counted": `...)
 	b = strconv.AppendBool(b, p.Counted)
 	b = append(b, `, "cancel": `...)

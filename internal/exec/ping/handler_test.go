@@ -22,15 +22,15 @@ import (
 
 // desk takes pings in, and answers as it is told.
 type desk struct {
-	pong   lease.Pong
+	reply  lease.PingReply
 	answer lease.Answer
 	err    error
 	took   string // the last call
 }
 
-func (d *desk) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.Pong, error) {
+func (d *desk) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.PingReply, error) {
 	d.note(ctx, "ping %d.%d %s %q %s %s", id, f, p.Progress, p.Message, p.Checkpoint, p.NextWithin)
-	return d.pong, d.err
+	return d.reply, d.err
 }
 
 func (d *desk) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error) {
@@ -76,30 +76,30 @@ func ask(t *testing.T, s *Signer, d *desk, method, path, body string) reply {
 func TestPingRequests(t *testing.T) {
 	s := signer(t, "s")
 	url := s.URL("http://127.0.0.1:7070", 4211, 9)
-	held := lease.Pong{Answer: lease.Applied, Counted: true, Remaining: 9800 * time.Millisecond}
+	held := lease.PingReply{Answer: lease.Applied, Counted: true, Remaining: 9800 * time.Millisecond}
 	for name, c := range map[string]struct {
 		method, below, body string
 		desk                desk
 		status              int
 		took, says          string
 	}{
-		"GET":           {"GET", "", "", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `{"counted": true, "cancel": false, "remaining_s": 9.800}`},
-		"GET, a body":   {"GET", "", "{", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
-		"POST, bare":    {"POST", "", "", desk{pong: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
-		"POST":          {"POST", "", `{"progress": 0.4, "message": "m", "checkpoint": {"page": 40}, "next_within_s": 600}`, desk{pong: held}, 200, `ping 4211.9 0.4 "m" {"page":40} 10m0s`, `"counted": true`},
-		"POST, large":   {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint) + `}`, desk{pong: held}, 200, `ping 4211.9  "" "ccc`, `"counted": true`},
-		"not counted":   {"POST", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Reason: "progress did not change"}}, 200, "ping", `{"counted": false, "cancel": false, "remaining_s": 0.000, "reason": "progress did not change"}`},
-		"cancel":        {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Cancel: true, Counted: true, Reason: `by "x"`}}, 200, "ping", `"cancel": true, "remaining_s": 0.000, "reason": "by \"x\""}`},
-		"late":          {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Applied, Remaining: -time.Second}}, 200, "ping", `"remaining_s": 0.000`},
+		"GET":           {"GET", "", "", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `{"counted": true, "cancel": false, "remaining_s": 9.800}`},
+		"GET, a body":   {"GET", "", "{", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST, bare":    {"POST", "", "", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST":          {"POST", "", `{"progress": 0.4, "message": "m", "checkpoint": {"page": 40}, "next_within_s": 600}`, desk{reply: held}, 200, `ping 4211.9 0.4 "m" {"page":40} 10m0s`, `"counted": true`},
+		"POST, large":   {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint) + `}`, desk{reply: held}, 200, `ping 4211.9  "" "ccc`, `"counted": true`},
+		"not counted":   {"POST", "", "", desk{reply: lease.PingReply{Answer: lease.Applied, Reason: "progress did not change"}}, 200, "ping", `{"counted": false, "cancel": false, "remaining_s": 0.000, "reason": "progress did not change"}`},
+		"cancel":        {"GET", "", "", desk{reply: lease.PingReply{Answer: lease.Applied, Cancel: true, Counted: true, Reason: `by "x"`}}, 200, "ping", `"cancel": true, "remaining_s": 0.000, "reason": "by \"x\""}`},
+		"late":          {"GET", "", "", desk{reply: lease.PingReply{Answer: lease.Applied, Remaining: -time.Second}}, 200, "ping", `"remaining_s": 0.000`},
 		"old":           {"GET", "", "", desk{}, 410, "ping", "task 4211 is not held with fence 9 any more: stop, and commit nothing"},
-		"busy":          {"GET", "", "", desk{pong: lease.Pong{Answer: lease.Busy}}, 503, "ping", "repeat this"},
+		"busy":          {"GET", "", "", desk{reply: lease.PingReply{Answer: lease.Busy}}, 503, "ping", "repeat this"},
 		"no store":      {"GET", "", "", desk{err: errors.New("secret of the inside")}, 503, "ping", "out of reach"},
-		"malformed":     {"POST", "", `{"progress": 2}`, desk{pong: held}, 400, "", "from 0 to 1"},
-		"no JSON":       {"POST", "", `progress=0.4`, desk{pong: held}, 400, "", "no JSON"},
-		"too large":     {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, desk{pong: held}, 413, "", "checkpoint is 65537 bytes"},
-		"far too large": {"POST", "", strings.Repeat(" ", MaxBody+1), desk{pong: held}, 413, "", "131072"},
-		"PUT":           {"PUT", "", "", desk{pong: held}, 405, "", "use GET or POST"},
-		"HEAD":          {"HEAD", "", "", desk{pong: held}, 405, "", ""},
+		"malformed":     {"POST", "", `{"progress": 2}`, desk{reply: held}, 400, "", "from 0 to 1"},
+		"no JSON":       {"POST", "", `progress=0.4`, desk{reply: held}, 400, "", "no JSON"},
+		"too large":     {"POST", "", `{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, desk{reply: held}, 413, "", "checkpoint is 65537 bytes"},
+		"far too large": {"POST", "", strings.Repeat(" ", MaxBody+1), desk{reply: held}, 413, "", "131072"},
+		"PUT":           {"PUT", "", "", desk{reply: held}, 405, "", "use GET or POST"},
+		"HEAD":          {"HEAD", "", "", desk{reply: held}, 405, "", ""},
 
 		"complete":              {"POST", "/complete", `{"result": {"a": 1}}`, desk{answer: lease.Applied}, 200, `complete 4211.9 {"a": 1}`, `{"settled": true}`},
 		"complete, bare":        {"POST", "/complete", "", desk{answer: lease.Applied}, 200, "complete 4211.9 ", `{"settled": true}`},
@@ -149,7 +149,7 @@ func TestPingRequests(t *testing.T) {
 func TestForgedRequestsLearnNothing(t *testing.T) {
 	s, other := signer(t, "s"), signer(t, "o")
 	good := s.URL("", 4211, 9)
-	d := &desk{pong: lease.Pong{Answer: lease.Applied, Counted: true}, answer: lease.Applied}
+	d := &desk{reply: lease.PingReply{Answer: lease.Applied, Counted: true}, answer: lease.Applied}
 	want := ask(t, s, d, "GET", Path+"x", "")
 	require.Equal(t, http.StatusNotFound, want.status)
 	for _, path := range []string{
@@ -176,7 +176,7 @@ func TestNoSecretYet(t *testing.T) {
 
 // A body whose length is not said is bounded all the same, and one that breaks off is no ping.
 func TestBodiesOverTheWire(t *testing.T) {
-	s, d := signer(t, "s"), &desk{pong: lease.Pong{Answer: lease.Applied, Counted: true}}
+	s, d := signer(t, "s"), &desk{reply: lease.PingReply{Answer: lease.Applied, Counted: true}}
 	server := httptest.NewServer(NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler)))
 	defer server.Close()
 	url := s.URL(server.URL, 4211, 9)
@@ -227,8 +227,8 @@ func BenchmarkHandler(b *testing.B) {
 // fast takes pings in and does nothing.
 type fast struct{}
 
-func (fast) Ping(context.Context, task.ID, task.Fence, lease.Ping) (lease.Pong, error) {
-	return lease.Pong{Answer: lease.Applied, Counted: true}, nil
+func (fast) Ping(context.Context, task.ID, task.Fence, lease.Ping) (lease.PingReply, error) {
+	return lease.PingReply{Answer: lease.Applied, Counted: true}, nil
 }
 
 func (fast) Complete(context.Context, task.ID, task.Fence, json.RawMessage) (lease.Answer, error) {

@@ -192,7 +192,7 @@ func (d *delivery) failure(err error) task.Outcome {
 	}
 	if !left {
 		return task.Outcome{
-			Verdict: task.Undelivered, Untouched: true,
+			Verdict: task.Undelivered, NeverStarted: true,
 			Error: "could not be sent: " + answer.Line(err.Error()),
 		}
 	}

@@ -94,7 +94,7 @@ func TestRefused(t *testing.T) {
 	began := time.Now()
 	o := run(t, client(t), exectest.Attempt{}, to(refusing(t)+"/secret-path"))
 	require.Equal(t, task.Undelivered, o.Verdict)
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 	require.False(t, o.EndUnknown)
 	require.Contains(t, o.Error, "connection refused")
 	require.NotContains(t, o.Error, "secret-path")
@@ -173,7 +173,7 @@ func TestTLSHandshakeFailsIsNotSent(t *testing.T) {
 	t.Cleanup(s.Close)
 	o := run(t, client(t), exectest.Attempt{}, to(s.URL))
 	require.Equal(t, task.Undelivered, o.Verdict)
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 	require.Contains(t, o.Error, "certificate")
 }
 
@@ -228,7 +228,7 @@ func TestConnectionLostAfterSending(t *testing.T) {
 			o := run(t, client(t), exectest.Attempt{}, w)
 			require.Equal(t, task.Failed, o.Verdict)
 			require.True(t, o.EndUnknown)
-			require.False(t, o.Untouched)
+			require.False(t, o.NeverStarted)
 			require.NotEmpty(t, o.Error)
 			require.EqualValues(t, 1, calls.Load(), "sent once")
 		})

@@ -59,7 +59,7 @@ func FuzzDelivery(f *testing.F) {
 		broken := strings.ContainsFunc(header, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 		if broken || !plain && !json.Valid(payload) {
 			require.Equal(t, task.Rejected, o.Verdict)
-			require.True(t, o.Untouched)
+			require.True(t, o.NeverStarted)
 			require.Zero(t, wire.Len())
 			return
 		}
@@ -144,7 +144,7 @@ func (b *piecewise) Close() error { return nil }
 func hear(body *piecewise) (o task.Outcome, pings []lease.Ping) {
 	l := exectest.Attempt{}.Lease()
 	defer l.Close()
-	l.OnPing(func(p lease.Ping, _ lease.Pong) { pings = append(pings, p) })
+	l.OnPing(func(p lease.Ping, _ lease.PingReply) { pings = append(pings, p) })
 	d := &delivery{lease: l, opaque: true} // the request has left
 	return d.streamed(&http.Response{StatusCode: http.StatusOK, Body: body}), pings
 }

@@ -80,7 +80,7 @@ func TestTimeoutWithoutConnection(t *testing.T) {
 	o := run(t, c, exectest.Attempt{Policy: task.Policy{Timeout: 50 * time.Millisecond}}, to("http://192.0.2.1"))
 	<-dialing
 	require.Equal(t, task.Undelivered, o.Verdict)
-	require.True(t, o.Untouched)
+	require.True(t, o.NeverStarted)
 	require.False(t, o.EndUnknown)
 }
 
@@ -114,12 +114,12 @@ func TestStoppedBeforeSending(t *testing.T) {
 	defer l.Close()
 	l.Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "by hand"})
 	o := client(t).Run(l, declared(w), w)
-	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", Untouched: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", NeverStarted: true}, o)
 
 	parent, cancel := context.WithCancel(context.Background())
 	cancel()
 	o = run(t, client(t), exectest.Attempt{Parent: parent}, w)
-	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", Untouched: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", NeverStarted: true}, o)
 }
 
 func TestCancelGrace(t *testing.T) {
@@ -163,7 +163,7 @@ func TestCancelledWhileConnecting(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	o := c.Run(l, declared(w), w)
-	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", Untouched: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", NeverStarted: true}, o)
 }
 
 // A grace that would reach past the moment to kill is cut short.

@@ -87,11 +87,11 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 	}
 	m, err := c.Message(l, t, w)
 	if err != nil {
-		return task.Outcome{Verdict: task.Rejected, Error: err.Error(), Untouched: true}
+		return task.Outcome{Verdict: task.Rejected, Error: err.Error(), NeverStarted: true}
 	}
 	signer, err := newSigner(w.Secrets)
 	if err != nil { // the declaration's fault, not the row's
-		return task.Outcome{Verdict: task.Undelivered, Error: t.Source + ": " + err.Error(), Untouched: true}
+		return task.Outcome{Verdict: task.Undelivered, Error: t.Source + ": " + err.Error(), NeverStarted: true}
 	}
 	ctx, release := requestContext(l, w.CancelGrace)
 	defer release()
@@ -150,7 +150,7 @@ func stopped(l *lease.Lease, untouched bool) task.Outcome {
 	if untouched && o.Verdict == task.TimedOut {
 		o = task.Outcome{Verdict: task.Undelivered, Error: "no connection: " + o.Error}
 	}
-	o.Untouched, o.EndUnknown = untouched, !untouched
+	o.NeverStarted, o.EndUnknown = untouched, !untouched
 	return o
 }
 

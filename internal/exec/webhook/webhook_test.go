@@ -253,7 +253,7 @@ func TestRowsThatCannotBeSent(t *testing.T) {
 			require.Equal(t, c.want, o.Verdict)
 			require.Contains(t, o.Error, c.says)
 			require.NotContains(t, o.Error, "not base64!", "a secret is not repeated")
-			require.True(t, o.Untouched)
+			require.True(t, o.NeverStarted)
 			require.False(t, o.EndUnknown)
 			_, started := l.Started()
 			require.False(t, started)

@@ -44,7 +44,7 @@ func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, re
 	return err
 }
 
-func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
 	progress := string(p.Progress)
 	var text string
 	if json.Unmarshal(p.Progress, &text) == nil {
@@ -67,7 +67,7 @@ func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 	if err := json.Unmarshal(answer, &told); err != nil {
 		return nil, err
 	}
-	return &lease.Pong{
+	return &lease.PingReply{
 		Answer: lease.Applied, Counted: told.Counted, Cancel: told.Cancel, Reason: told.Reason,
 		Remaining: time.Duration(told.Remaining * float64(time.Second)),
 	}, nil

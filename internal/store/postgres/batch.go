@@ -25,7 +25,7 @@ var (
 const batchesSQL = `
 SELECT b.id, b.name, b.state, b.on_failure, b.sealed, b.stopping, b.round, b.total, b.live, b.waiting, b.running, b.undoing,
     b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed, b.failures, b.progress, coalesce(b.finish_type, ''), b.labels,
-    coalesce(b.created_by, ''), b.created_at, b.ended_at, coalesce(b.operation, ''), coalesce(b.wish_by, ''),
+    coalesce(b.created_by, ''), b.created_at, b.ended_at, coalesce(b.operation, ''), coalesce(b.requested_by, ''),
     coalesce(o.refused, 0)
 FROM {schema}.batches AS b
 LEFT JOIN LATERAL (
@@ -113,7 +113,7 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 		err = row.Scan((*int64)(&b.ID), &b.Name, (*string)(&b.State), (*string)(&b.OnFailure), &b.Sealed, &b.Stopping, &b.Round,
 			&b.Total, &b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack,
 			&b.RollbackFailed, &b.Failures, &b.Progress, &b.FinishType, (*[]byte)(&b.Labels), &b.CreatedBy, &b.CreatedAt, &b.EndedAt,
-			&b.Operation, &b.WishBy, &b.Refused)
+			&b.Operation, &b.RequestedBy, &b.Refused)
 		return b, err
 	})
 }

@@ -16,11 +16,11 @@ INSERT INTO SCHEMA.batch (sealed) VALUES (false), (false);
 INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000);
 INSERT INTO SCHEMA.task (type, batch_id) SELECT 'a', 1 FROM generate_series(1, 20000);
 UPDATE SCHEMA.task SET state = 'running', session = 1, fence = 1, claim = 1, lease_until = now() + interval '1 minute',
-    touched = true, policy = 4711 WHERE batch_id = 1 AND id % 400 = 0;
-UPDATE SCHEMA.task SET state = 'rollback_pending', cause = 'failed', touched = true, policy = 4711
+    ever_started = true, policy = 4711 WHERE batch_id = 1 AND id % 400 = 0;
+UPDATE SCHEMA.task SET state = 'rollback_pending', cause = 'failed', ever_started = true, policy = 4711
     WHERE batch_id = 1 AND id % 400 = 1;
 INSERT INTO SCHEMA.task_archive (id, run_at, created_at, started_at, finished_at, fence, session, attempt, deferrals,
-        priority, touched, state, type, payload, batch_id, policy)
+        priority, ever_started, state, type, payload, batch_id, policy)
     SELECT 1000000 + n, now(), current_timestamp, now() - n * interval '1 millisecond', now() - (n % 2) * interval '1 day', 2, 1, 1, 0, 0,
         true, CASE n % 400 WHEN 0 THEN 'failed' ELSE 'succeeded' END, 'a', '{}', CASE WHEN n % 3 > 0 THEN 2 END, 4711
     FROM generate_series(1, 30000) AS n;

@@ -102,12 +102,12 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 	answers, err := s.Renew(ctx, session, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Notes: notes}})
 	require.NoError(t, err)
 	require.Equal(t, []lease.Answer{lease.Applied}, answers)
-	pongs, err := s.TakePings(ctx, []lease.RemotePing{
+	replies, err := s.TakePings(ctx, []lease.RemotePing{
 		{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Message: "page 41", NextWithin: time.Minute}}, {ID: row.ID, Fence: row.Fence + 1},
 	})
 	require.NoError(t, err)
-	require.True(t, pongs[0].Counted)
-	require.Equal(t, lease.Pong{}, pongs[1])
+	require.True(t, replies[0].Counted)
+	require.Equal(t, lease.PingReply{}, replies[1])
 	done, err := s.Completed(ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, done)
@@ -133,7 +133,7 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 func done(t task.Task) poll.Settlement {
 	return poll.Settlement{
 		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: task.Run, Attempt: t.Attempt, Started: time.Millisecond,
-		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, Touched: true},
+		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded},
 	}
 }

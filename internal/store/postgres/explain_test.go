@@ -28,7 +28,7 @@ INSERT INTO SCHEMA.task (type, priority, run_at, payload)
 UPDATE SCHEMA.task SET state = 'running', session = id % 4, fence = 1, claim = 1,
     lease_until = now() + interval '1 minute' WHERE id % 25 = 0;
 INSERT INTO SCHEMA.task_archive (id, run_at, created_at, finished_at, fence, session, attempt, deferrals, priority,
-                                 touched, state, type, payload)
+                                 ever_started, state, type, payload)
     SELECT 1000000 + n, now(), current_timestamp, now() - (n % 2) * interval '1 day', 2, 1, 1, 0, 0, true, 'succeeded', 'type1',
         '{}'
     FROM generate_series(1, 120000) AS n;

@@ -12,7 +12,7 @@ import (
 // What a fold and a step do stands in functions: their parts have to see what was committed since they began.
 const (
 	foldSQL = `
-SELECT acted, ended, coalesce(id, 0), coalesce(name, ''), coalesce(state, ''), coalesce(wish, ''), coalesce(round, 0),
+SELECT acted, ended, coalesce(id, 0), coalesce(name, ''), coalesce(state, ''), coalesce(requested, ''), coalesce(round, 0),
     coalesce(total, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(cancelled, 0), coalesce(rolled_back, 0),
     coalesce(rollback_failed, 0)
 FROM {schema}.fold($1)`
@@ -49,10 +49,10 @@ func foldOnce(ctx context.Context, q rowsQuerier, text string, limit int) (f bat
 		return f, err
 	}
 	var acted, ended bool
-	var wish string
+	var request string
 	var one batch.Summary
 	into := []any{
-		&acted, &ended, (*int64)(&one.ID), &one.Name, &one.State, &wish, &one.Round, &one.Total, &one.Succeeded, &one.Failed,
+		&acted, &ended, (*int64)(&one.ID), &one.Name, &one.State, &request, &one.Round, &one.Total, &one.Succeeded, &one.Failed,
 		&one.Cancelled, &one.RolledBack, &one.RollbackFailed,
 	}
 	_, err = pgx.ForEachRow(rows, into, func() error {
@@ -64,7 +64,7 @@ func foldOnce(ctx context.Context, q rowsQuerier, text string, limit int) (f bat
 		if acted {
 			f.Acted++
 			act := one
-			act.State = wish
+			act.State = request
 			f.Acts = append(f.Acts, act)
 		}
 		return nil

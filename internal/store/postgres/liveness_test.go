@@ -61,9 +61,9 @@ func TestBusyIsNotLost(t *testing.T) {
 	row := a.take(t, 1)[0]
 	tx := a.lockFor(t, row.ID, "UPDATE")
 	ping := []lease.RemotePing{{ID: row.ID, Fence: row.Fence}}
-	pongs, err := a.TakePings(t.Context(), append(ping, lease.RemotePing{ID: row.ID, Fence: row.Fence + 1}))
+	replies, err := a.TakePings(t.Context(), append(ping, lease.RemotePing{ID: row.ID, Fence: row.Fence + 1}))
 	require.NoError(t, err)
-	require.Equal(t, []lease.Pong{{Answer: lease.Busy}, {}}, pongs)
+	require.Equal(t, []lease.PingReply{{Answer: lease.Busy}, {}}, replies)
 	answer, err := a.Complete(t.Context(), row.ID, row.Fence, nil)
 	require.NoError(t, err)
 	require.Equal(t, lease.Busy, answer)
@@ -71,9 +71,9 @@ func TestBusyIsNotLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lease.Busy, answer)
 	require.NoError(t, tx.Rollback(t.Context()))
-	pongs, err = a.TakePings(t.Context(), ping)
+	replies, err = a.TakePings(t.Context(), ping)
 	require.NoError(t, err)
-	require.Equal(t, lease.Applied, pongs[0].Answer)
+	require.Equal(t, lease.Applied, replies[0].Answer)
 }
 
 // TestSQLWaits has each function wait for whoever takes the row away, and find that it is gone.
@@ -178,7 +178,7 @@ func TestStricterTransactions(t *testing.T) {
 				_, err = tx.Exec(t.Context(), a.q(`SELECT count(*) FROM SCHEMA.tasks`))
 				require.NoError(t, err)
 				next := done(row)
-				next.Next = task.Transition{State: task.StateRetryPending, Attempt: 1, Touched: true}
+				next.Next = task.Transition{State: task.StateRetryPending, Attempt: 1, EverStarted: true}
 				require.Equal(t, all(1, lease.Applied), a.settle(t, next))
 				_, err = tx.Exec(t.Context(), a.q(call), int64(row.ID))
 				require.ErrorContains(t, err, "40001", "could not serialize access")
@@ -307,7 +307,7 @@ func TestNotesAreHeapOnly(t *testing.T) {
 		WHERE relid = 'SCHEMA.task'::regclass`))
 }
 
-// TestAskedIsTold has a listener tell wishes to cancel from inserts.
+// TestAskedIsTold has a listener tell requests to cancel from inserts.
 func TestAskedIsTold(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))

@@ -18,7 +18,7 @@ import (
 // infoColumns is a task as scanInfo reads it, without output.
 const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels,
     t.payload, t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt,
-    coalesce(t.max_attempts, 0), t.deferrals, t.touched, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
+    coalesce(t.max_attempts, 0), t.deferrals, t.ever_started, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
     coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at, t.progress,
     coalesce(t.message, ''), t.checkpoint, t.cancel_asked, coalesce(t.cancel_by, ''), t.detached, coalesce(t.batch_id, 0),
     coalesce(t.round, 0), t.rollback_payload, coalesce(t.cause, '')`
@@ -59,7 +59,7 @@ const (
 )
 
 const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
-    max_attempts, deferrals, touched, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
+    max_attempts, deferrals, ever_started, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
     lease_until, deadline, progress, message, checkpoint, cancel_asked, cancel_by, batch_id, round,
     rollback_payload, cause`
 
@@ -100,7 +100,7 @@ func infoTargets(i *ops.Info) []any {
 	return []any{
 		(*int64)(&i.ID), &i.Type, (*string)(&i.State), &i.Priority, &i.Region, &i.Key, (*[]byte)(&i.Labels),
 		(*[]byte)(&i.Payload), (*[]byte)(&i.Result), &i.Error, (*string)(&i.Outcome), &i.Attempt, &i.MaxAttempts,
-		&i.Deferrals, &i.Touched, (*int64)(&i.Fence), (*int64)(&i.Session), &i.Agent, &i.CreatedBy, &i.Traceparent,
+		&i.Deferrals, &i.EverStarted, (*int64)(&i.Fence), (*int64)(&i.Session), &i.Agent, &i.CreatedBy, &i.Traceparent,
 		&i.CreatedAt, &i.RunAt, &i.ClaimedAt, &i.LeaseEnd, &i.Deadline, &i.FinishedAt,
 		(*[]byte)(&i.Progress), &i.Message, (*[]byte)(&i.Checkpoint), &i.CancelAsked, &i.CancelBy, &i.Detached,
 		(*int64)(&i.Batch), &i.Round, (*[]byte)(&i.RollbackPayload), (*string)(&i.Cause),

@@ -69,7 +69,7 @@ func (a *agentOn) age(t *testing.T, ago time.Duration) []task.Task {
 	t.Helper()
 	rows := a.take(t, 2)
 	again := done(rows[0])
-	again.Next = task.Transition{State: task.StateRetryPending, Attempt: 1, Touched: true}
+	again.Next = task.Transition{State: task.StateRetryPending, Attempt: 1, EverStarted: true}
 	again.Outcome = task.Outcome{Verdict: task.Failed, Error: "it broke"}
 	require.Equal(t, "applied", a.settle(t, again)[0].String())
 	a.claims++

@@ -26,22 +26,22 @@ func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 }
 
 // TakePings takes in pings that come by another way than the session that holds the row.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, ctx.Err()
 	}
-	pongs := make([]lease.Pong, len(rows))
+	replies := make([]lease.PingReply, len(rows))
 	places := make([]int, len(rows))
 	for i := range places {
 		places[i] = i
 	}
 	err := s.live(ctx, "take pings", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
-			if err := s.pingSome(ctx, conn, rows, places, pongs); err != nil {
+			if err := s.pingSome(ctx, conn, rows, places, replies); err != nil {
 				return err
 			}
 			// A lock that is met is another agent's for the length of a statement (see settling).
-			places = slices.DeleteFunc(places, func(p int) bool { return pongs[p].Answer != lease.Busy })
+			places = slices.DeleteFunc(places, func(p int) bool { return replies[p].Answer != lease.Busy })
 			if len(places) == 0 || wait > lockLast || !pause(ctx, wait) {
 				return nil
 			}
@@ -50,13 +50,13 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 	if err != nil {
 		return nil, err
 	}
-	return pongs, nil
+	return replies, nil
 }
 
 // pingSome takes in the pings at places and fills in what they are told. A note that the server refuses must not keep
 // others from being heard: it is found by halving, and kept in another form.
 func (s *Store) pingSome(
-	ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing, places []int, pongs []lease.Pong,
+	ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing, places []int, replies []lease.PingReply,
 ) error {
 	some := make([]lease.RemotePing, len(places))
 	for i, p := range places {
@@ -65,10 +65,10 @@ func (s *Store) pingSome(
 	told, err := s.pingOnce(ctx, conn, some)
 	if badValue(err) && len(some) > 1 {
 		half := len(places) / 2
-		if err := s.pingSome(ctx, conn, rows, places[:half], pongs); err != nil {
+		if err := s.pingSome(ctx, conn, rows, places[:half], replies); err != nil {
 			return err
 		}
-		return s.pingSome(ctx, conn, rows, places[half:], pongs)
+		return s.pingSome(ctx, conn, rows, places[half:], replies)
 	}
 	if badValue(err) {
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(some[0].ID), "err", err)
@@ -80,12 +80,12 @@ func (s *Store) pingSome(
 		return err
 	}
 	for i, p := range places {
-		pongs[p] = told[i]
+		replies[p] = told[i]
 	}
 	return nil
 }
 
-func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	n := len(rows)
 	ids, fences, within := make([]int64, n), make([]int64, n), make([]*float64, n)
 	var notes noteColumns
@@ -101,18 +101,18 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.Remot
 	if err != nil {
 		return nil, err
 	}
-	pongs := make([]lease.Pong, n)
+	replies := make([]lease.PingReply, n)
 	var place int
 	var answer string
-	var pong lease.Pong
+	var reply lease.PingReply
 	var remaining float64
-	_, err = pgx.ForEachRow(found, []any{&place, &answer, &pong.Counted, &pong.Cancel, &pong.Reason, &remaining}, func() error {
-		pong.Remaining = time.Duration(remaining * float64(time.Second))
-		pong.Answer, err = answerOf(answer)
-		pongs[place-1] = pong
+	_, err = pgx.ForEachRow(found, []any{&place, &answer, &reply.Counted, &reply.Cancel, &reply.Reason, &remaining}, func() error {
+		reply.Remaining = time.Duration(remaining * float64(time.Second))
+		reply.Answer, err = answerOf(answer)
+		replies[place-1] = reply
 		return err
 	})
-	return pongs, err
+	return replies, err
 }
 
 // answerOf reads the answer of one of the schema's functions.

@@ -19,7 +19,7 @@ import (
 // rowColumns is a task as taskRow reads it. What nearly every row has in common is NULL here, which costs next to nothing
 // to send and to read: a claim hands out a hundred thousand rows a second.
 const rowColumns = `t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1), t.max_attempts,
-    nullif(t.deferrals, 0), nullif(t.touched, false), t.payload, t.result, t.labels, t.key, t.region,
+    nullif(t.deferrals, 0), nullif(t.ever_started, false), t.payload, t.result, t.labels, t.key, t.region,
     nullif(t.priority, 0), t.traceparent, t.created_by, t.outcome, t.error, t.policy, nullif(t.created_at, t.run_at),
     t.run_at, t.claimed_at, t.lease_until, t.deadline, t.checkpoint, t.batch_id, t.round,
     t.rollback_payload, t.cause`
@@ -36,7 +36,7 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 	t := task.Task{
 		ID: task.ID(r.int(0)), Type: r.name(), State: task.State(r.text(string(task.StateRunning))),
 		Fence: task.Fence(r.int(0)), Attempt: int(r.int(1)), MaxAttempts: int(r.int(0)),
-		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), Touched: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
+		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), EverStarted: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
 		Key: r.text(""), Region: r.text(""), Priority: int(r.int(0)), Traceparent: r.text(""), CreatedBy: r.text(""),
 	}
 	if outcome, why := r.text(""), r.text(""); outcome != "" {

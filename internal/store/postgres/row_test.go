@@ -23,7 +23,7 @@ func TestRowsReadTheSameInEveryForm(t *testing.T) {
 		Type: "a", Payload: []byte(`{"a": [1]}`), Key: "k", Region: "sg", Priority: -3, MaxAttempts: 7, CreatedBy: "c",
 		Traceparent: "00-1-2-01", Labels: map[string]string{"x": "y"}, In: -time.Hour,
 	})
-	h.exec(t, `UPDATE SCHEMA.task SET attempt = 3, deferrals = 2, touched = true, outcome = 'failed', error = 'why',
+	h.exec(t, `UPDATE SCHEMA.task SET attempt = 3, deferrals = 2, ever_started = true, outcome = 'failed', error = 'why',
 		result = '[1]', deadline = '2100-01-02 03:04:05.678901+00', created_at = '1999-12-31 23:59:59.999999+00' WHERE key = 'k'`)
 	for _, region := range []string{"", "sg"} {
 		_, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 1, Region: region, Wants: []poll.Want{wantOf(1)}})
@@ -39,7 +39,7 @@ func TestRowsReadTheSameInEveryForm(t *testing.T) {
 	}, bare)
 	require.WithinDuration(t, time.Now(), bare.RunAt, time.Hour)
 	require.Equal(t, task.Task{
-		ID: full.ID, Type: "a", State: task.StateRunning, Fence: 1, Attempt: 4, MaxAttempts: 7, Deferrals: 2, Touched: true,
+		ID: full.ID, Type: "a", State: task.StateRunning, Fence: 1, Attempt: 4, MaxAttempts: 7, Deferrals: 2, EverStarted: true,
 		Payload: []byte(`{"a": [1]}`), Result: []byte(`[1]`), Labels: []byte(`{"x": "y"}`), Key: "k", Region: "sg",
 		Priority: -3, Traceparent: "00-1-2-01", CreatedBy: "c", Previous: &task.Previous{Outcome: task.Failed, Error: "why"},
 		Policy: 7, CreatedAt: time.Date(1999, 12, 31, 23, 59, 59, 999_999_000, time.UTC), RunAt: full.RunAt,

@@ -41,7 +41,7 @@ WITH hit AS MATERIALIZED (
 ), archived AS (
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+        created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
         outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
         batch_id, round, cause, rollback_payload)
     SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
@@ -67,7 +67,7 @@ WITH hit AS MATERIALIZED (
             ELSE now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond' END,
         attempt = ($8::integer[])[width_bucket(t.id, $2::bigint[])],
         deferrals = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
-        touched = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
+        ever_started = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
         outcome = coalesce(($11::text[])[width_bucket(t.id, $2::bigint[])], t.outcome),
         error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error
             ELSE nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], '') END,

@@ -32,7 +32,7 @@ WITH bound AS MATERIALIZED (
 ){counted}
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    attempt, deferrals, touched, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
+    attempt, deferrals, ever_started, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
     finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
 SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
     created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
@@ -72,7 +72,7 @@ func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Ad
 // isDone reports whether doneSQL says all there is to say of a settlement.
 func isDone(r *poll.Settlement) bool {
 	n := &r.Next
-	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.Touched && r.Started >= 0 && r.Notes.Empty()
+	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Notes.Empty()
 }
 
 // settleDone settles rows that are done, sorted by id and no id twice, and tells which were applied.

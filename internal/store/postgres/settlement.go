@@ -135,7 +135,7 @@ type settleColumns struct {
 	delay               []int64 // microseconds
 	afterLease, keepDue []bool
 	attempt, deferrals  []int32
-	touched             []bool
+	everStarted         []bool
 	outcome             []*string // nil: outcome and error stay
 	err                 []string
 	result, output      []string
@@ -158,7 +158,7 @@ func settleArgs(session task.Session, rows []*poll.Settlement) []any {
 		c.notes.set(i, len(rows), &row.Notes)
 	}
 	return []any{
-		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.deferrals, c.touched,
+		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.deferrals, c.everStarted,
 		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
 		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint, c.silent, c.cause,
 	}
@@ -174,7 +174,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.deferrals = append(c.deferrals, int32(next.Deferrals))
-	c.touched = append(c.touched, next.Touched)
+	c.everStarted = append(c.everStarted, next.EverStarted)
 	verdict, why, keep := r.Tells()
 	outcome := (*string)(&verdict)
 	if keep {

@@ -38,7 +38,7 @@ func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, re
 	return err
 }
 
-func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
 	var within any
 	if p.NextWithin != 0 {
 		within = p.NextWithin.Seconds()

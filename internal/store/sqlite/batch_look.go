@@ -15,7 +15,7 @@ import (
 // batchColumns are the columns of scanBatch.
 const batchColumns = `id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, undoing, succeeded,
 	failed, cancelled, rolled_back, rollback_failed, failures, progress, finish_type, labels, created_by, created_at, ended_at,
-	operation, wish_by,
+	operation, requested_by,
 	(SELECT refused FROM operation WHERE operation.batch_id = batches.id ORDER BY operation.id DESC LIMIT 1)`
 
 // scanBatch reads the columns batchColumns.
@@ -25,7 +25,7 @@ func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 	err = r.Scan(numberOf[task.BatchID]{&b.ID}, &b.Name, &b.State, &b.OnFailure, &b.Sealed, &b.Stopping, &b.Round, &b.Total,
 		&b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed,
 		&b.Failures, &progress, textOf[string]{&b.FinishType}, jsonOf{&b.Labels}, textOf[string]{&b.CreatedBy}, timeOf{&b.CreatedAt},
-		timeOf{&ended}, textOf[string]{&b.Operation}, textOf[string]{&b.WishBy}, numberOf[int64]{&b.Refused})
+		timeOf{&ended}, textOf[string]{&b.Operation}, textOf[string]{&b.RequestedBy}, numberOf[int64]{&b.Refused})
 	if progress.Valid {
 		b.Progress = &progress.Float64
 	}

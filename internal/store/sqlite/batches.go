@@ -36,12 +36,12 @@ func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (st
 // RetryBatch has the failed tasks of a batch retried by Step.
 func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
 	return s.operateBatch(ctx, "retry", id, func(t *tx) error {
-		wish, err := t.wish(id)
+		request, err := t.request(id)
 		if err != nil {
 			return err
 		}
-		if wish != "" {
-			return refusal("a %s of batch %d is under way: wait until the batch has ended", wish, id)
+		if request != "" {
+			return refusal("a %s of batch %d is under way: wait until the batch has ended", request, id)
 		}
 		_, err = t.exec("INSERT INTO retry_batch (id, by) VALUES (?, ?)", int64(id), null(by))
 		return err
@@ -54,7 +54,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 		var total, removed int64
 		var under bool
 		err := t.row([]any{&total, &removed, &under},
-			"SELECT total, removed, ended_at IS NULL AND wish IS 'rollback' FROM batch WHERE id = ?", int64(id))
+			"SELECT total, removed, ended_at IS NULL AND requested IS 'rollback' FROM batch WHERE id = ?", int64(id))
 		if err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func fill(t testing.TB, h *harness, n int) {
 func succeeded(t task.Task) poll.Settlement {
 	return poll.Settlement{
 		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt,
-		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, Touched: true},
+		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: []byte(`{"ok": true}`)},
 	}
 }
@@ -124,8 +124,8 @@ func BenchmarkLive(b *testing.B) {
 			return err
 		})
 		timed("ping", func() error {
-			pongs, err := h.TakePings(b.Context(), pings)
-			require.Equal(b, lease.Applied, pongs[rows-1].Answer)
+			replies, err := h.TakePings(b.Context(), pings)
+			require.Equal(b, lease.Applied, replies[rows-1].Answer)
 			return err
 		})
 		timed("present", func() error {

@@ -42,7 +42,7 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 			return err
 		}
 		e.Phase, e.Started = state.Phase(), t.now.Sub(claimed) // when the attempt itself began is not known here
-		e.Next = task.Transition{State: task.StateSucceeded, Attempt: e.Attempt, Touched: true}
+		e.Next = task.Transition{State: task.StateSucceeded, Attempt: e.Attempt, EverStarted: true}
 		if e.Phase == task.Rollback {
 			e.Next.State = task.StateRolledBack
 		}

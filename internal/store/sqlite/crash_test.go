@@ -104,7 +104,7 @@ func childSettlements(tasks []task.Task) []poll.Settlement {
 	for i, t := range tasks {
 		all[i] = succeeded(t)
 		if t.ID%2 == 1 && t.Attempt == 1 {
-			all[i].Next = task.Transition{State: task.StateRetryPending, Attempt: 1, Touched: true}
+			all[i].Next = task.Transition{State: task.StateRetryPending, Attempt: 1, EverStarted: true}
 			all[i].Outcome = task.Outcome{Verdict: task.Failed, Error: "it broke"}
 		}
 	}

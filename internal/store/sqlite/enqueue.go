@@ -62,15 +62,15 @@ func (t *tx) admits(id task.BatchID) error {
 	}
 	wrong := func(format string) error { return &ops.InputError{Text: fmt.Sprintf(format, id)} }
 	var open, stopping bool
-	var wish string
-	err := t.row([]any{&open, &stopping, &wish}, `
-		SELECT (NOT sealed OR NOT seen) AND ended_at IS NULL, stopping, ifnull(wish, '') FROM batch WHERE id = ?`, int64(id))
+	var request string
+	err := t.row([]any{&open, &stopping, &request}, `
+		SELECT (NOT sealed OR NOT seen) AND ended_at IS NULL, stopping, ifnull(requested, '') FROM batch WHERE id = ?`, int64(id))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return wrong("there is no batch %d")
 	case err != nil:
 		return err
-	case stopping && wish == "rollback":
+	case stopping && request == "rollback":
 		return wrong("batch %d was rolled back: create another")
 	case stopping:
 		return wrong("batch %d was cancelled: create another")

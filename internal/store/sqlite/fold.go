@@ -17,7 +17,7 @@ const byFailure = "on_failure"
 // The conditions on a batch that has not ended: something of it has failed and it says what is to follow that; all of it
 // is done, and nobody wants anything of it.
 const (
-	hasFailed = "failures > failures_seen AND wish IS NULL AND on_failure <> 'continue'"
+	hasFailed = "failures > failures_seen AND requested IS NULL AND on_failure <> 'continue'"
 	isDone    = "sealed AND total = succeeded + failed + cancelled + rolled_back + rollback_failed" +
 		" AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL)"
 )

@@ -46,8 +46,8 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 			return err
 		},
 		"a ping": func() error {
-			pongs, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: row.ID, Fence: row.Fence}})
-			return errors.Join(err, applied(pongs[0].Answer))
+			replies, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: row.ID, Fence: row.Fence}})
+			return errors.Join(err, applied(replies[0].Answer))
 		},
 		"a cancellation": func() error {
 			_, err := h.Cancel(t.Context(), row.ID, "")

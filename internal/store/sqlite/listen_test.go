@@ -134,7 +134,7 @@ func TestCancellationsWake(t *testing.T) {
 	require.Equal(t, poll.Asked, news())
 
 	failed := released(h.held(t, session, p, task.Run, 1, 0)[0])
-	failed.Silent, failed.Next = false, task.Transition{State: task.StateRetryPending, Touched: true, Delay: time.Hour}
+	failed.Silent, failed.Next = false, task.Transition{State: task.StateRetryPending, EverStarted: true, Delay: time.Hour}
 	_, err = h.Settle(t.Context(), session, []poll.Settlement{failed})
 	require.NoError(t, err)
 	news()

@@ -81,7 +81,7 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 		*into = append(*into, ops.Info{
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,
-			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, Deferrals: k.Deferrals, Touched: k.Touched, Fence: k.Fence,
+			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, Deferrals: k.Deferrals, EverStarted: k.EverStarted, Fence: k.Fence,
 			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
 			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,

@@ -148,11 +148,11 @@ func TestRowsFromBeforeBatches(t *testing.T) {
 			table, columns, values = "task_archive", ", finished_at, claimed_at, priority, run_at, payload, created_at",
 				", '2026-11-20T08:00:01.000Z', '2026-11-20T08:00:00.000Z', 0, '2026-11-20T08:00:00.000Z', '{}', '2026-11-20T08:00:00.000Z'"
 		}
-		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, deferrals, touched, fence, session, claim, policy, outcome%s)
+		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, deferrals, ever_started, fence, session, claim, policy, outcome%s)
 			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash("a"))))
 	}
 	standing := func() (all []string) {
-		rows, err := h.app.QueryContext(t.Context(), "SELECT id || state || fence || touched || ifnull(key, '') FROM tasks ORDER BY id")
+		rows, err := h.app.QueryContext(t.Context(), "SELECT id || state || fence || ever_started || ifnull(key, '') FROM tasks ORDER BY id")
 		require.NoError(t, err)
 		require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
 			var text string

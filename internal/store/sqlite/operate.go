@@ -33,17 +33,17 @@ func answerQuery(verb string) string { return "SELECT answer FROM " + verb + " W
 
 // standing is what decides whether something may be done to a task.
 type standing struct {
-	id       task.ID
-	state    task.State
-	typ, key string
-	batch    task.BatchID
-	touched  bool
-	awaited  bool // it is to be rolled back once it has ended
-	undoable bool
+	id          task.ID
+	state       task.State
+	typ, key    string
+	batch       task.BatchID
+	everStarted bool
+	awaited     bool // it is to be rolled back once it has ended
+	undoable    bool
 }
 
 const standingQuery = `
-	SELECT state, type, ifnull(key, ''), ifnull(batch_id, 0), touched,
+	SELECT state, type, ifnull(key, ''), ifnull(batch_id, 0), ever_started,
 		EXISTS (SELECT 1 FROM operation WHERE task_id = tasks.id AND ended_at IS NULL), ` + undoable + `
 	FROM tasks WHERE id = ?`
 
@@ -57,7 +57,7 @@ func (s *Store) operate(
 ) (became ops.Became, err error) {
 	err = s.change(ctx, verb+" task", func(t *tx) error {
 		at := standing{id: id}
-		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.touched, &at.awaited, &at.undoable}, standingQuery, int64(id))
+		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.everStarted, &at.awaited, &at.undoable}, standingQuery, int64(id))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
 		}
@@ -81,7 +81,7 @@ func (s *Store) operate(
 	return became, nil
 }
 
-// refusal is why a wish must not be.
+// refusal is why a request must not be.
 func refusal(format string, args ...any) error {
 	return &ops.RefusedError{Text: fmt.Sprintf(format, args...)}
 }
@@ -95,12 +95,12 @@ func (t *tx) refuseRetry(at *standing) error {
 	if at.awaited {
 		return refusal("task %d is to be rolled back: wait for that", at.id)
 	}
-	wish, err := t.wish(at.batch)
+	request, err := t.request(at.batch)
 	if err != nil {
 		return err
 	}
-	if wish != "" {
-		return refusal("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", at.id, at.batch, wish)
+	if request != "" {
+		return refusal("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", at.id, at.batch, request)
 	}
 	return t.refuseKey(at)
 }
@@ -113,7 +113,7 @@ func (t *tx) refuseRollback(at *standing) error {
 	if !at.undoable {
 		return refusal("the type %q has no rollback", at.typ)
 	}
-	if at.state.Live() || !at.touched {
+	if at.state.Live() || !at.everStarted {
 		return nil
 	}
 	return t.refuseKey(at)
@@ -135,11 +135,11 @@ func (t *tx) refuseKey(at *standing) error {
 	return refusal("task %d is live with the key %q: wait for it or cancel it", live, at.key)
 }
 
-// wish is what is wanted of a batch that has not ended: cancel, rollback or "".
-func (t *tx) wish(id task.BatchID) (wish string, err error) {
-	err = t.row([]any{&wish}, "SELECT ifnull(wish, '') FROM batch WHERE id = ? AND ended_at IS NULL", int64(id))
+// request is what is wanted of a batch that has not ended: cancel, rollback or "".
+func (t *tx) request(id task.BatchID) (request string, err error) {
+	err = t.row([]any{&request}, "SELECT ifnull(requested, '') FROM batch WHERE id = ? AND ended_at IS NULL", int64(id))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return wish, err
+	return request, err
 }

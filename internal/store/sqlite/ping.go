@@ -40,16 +40,16 @@ const pingQuery = `
 
 // TakePings takes in pings that come by another way than the session that holds the row. The view ping does the same for
 // applications; a test compares them. It never answers Busy: nobody can lock a row of this store.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	pongs := make([]lease.Pong, len(rows))
+	replies := make([]lease.PingReply, len(rows))
 	err := s.update(ctx, "take pings", func(t *tx) error {
 		p := pinging{tx: t, policies: map[task.PolicyHash]*task.Policy{}}
 		for i := range rows {
 			var err error
-			if pongs[i], err = p.take(&rows[i]); err != nil {
+			if replies[i], err = p.take(&rows[i]); err != nil {
 				return fmt.Errorf("task %d: %w", rows[i].ID, err)
 			}
 		}
@@ -58,7 +58,7 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 	if err != nil {
 		return nil, err
 	}
-	return pongs, nil
+	return replies, nil
 }
 
 // pinging is one call of TakePings.
@@ -76,28 +76,28 @@ type pinged struct {
 	by                       string
 }
 
-func (p *pinging) take(r *lease.RemotePing) (lease.Pong, error) {
+func (p *pinging) take(r *lease.RemotePing) (lease.PingReply, error) {
 	var row pinged
 	err := p.row([]any{
 		textOf[task.State]{&row.state}, numberOf[task.PolicyHash]{&row.policy}, timeOf{&row.until}, timeOf{&row.claimed},
 		timeOf{&row.deadline}, truthOf{&row.asked}, textOf[string]{&row.by},
 	}, pingedQuery, int64(r.ID), int64(r.Fence), stamp(p.now))
 	if errors.Is(err, sql.ErrNoRows) {
-		return lease.Pong{Answer: lease.Lost}, nil
+		return lease.PingReply{Answer: lease.Lost}, nil
 	}
 	if err != nil {
-		return lease.Pong{}, err
+		return lease.PingReply{}, err
 	}
 	policy, err := p.policy(row.policy)
 	if err != nil {
-		return lease.Pong{}, err
+		return lease.PingReply{}, err
 	}
 	counted, marks, err := p.counts(r, policy, row.state.Phase())
 	if err != nil {
-		return lease.Pong{}, err
+		return lease.PingReply{}, err
 	}
 	end := row.end(policy)
-	pong := lease.Pong{Answer: lease.Applied, Counted: counted, Remaining: max(end.Sub(p.now), 0)}
+	reply := lease.PingReply{Answer: lease.Applied, Counted: counted, Remaining: max(end.Sub(p.now), 0)}
 	var due, until any
 	if _, heartbeat, stop := lengths(policy, row.state.Phase()); counted && heartbeat > 0 {
 		longest, _, _ := policy.Liveness(row.state.Phase())
@@ -109,19 +109,19 @@ func (p *pinging) take(r *lease.RemotePing) (lease.Pong, error) {
 	}
 	switch {
 	case row.asked && row.state == task.StateRunning:
-		pong.Cancel, pong.Reason = true, "a cancellation was asked for"
+		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
 		if row.by != "" {
-			pong.Reason += " by " + row.by
+			reply.Reason += " by " + row.by
 		}
 	case !counted:
-		pong.Reason = "progress did not change"
+		reply.Reason = "progress did not change"
 	}
 	if due == nil && r.Progress == nil && r.Message == "" && r.Checkpoint == nil {
-		return pong, nil // nothing to write
+		return reply, nil // nothing to write
 	}
 	_, err = p.exec(pingQuery, int64(r.ID), int64(r.Fence), jsonText(r.Progress), null(r.Message), jsonText(r.Checkpoint), due, until,
 		jsonText(marks))
-	return pong, err
+	return reply, err
 }
 
 // end is when the attempt must be over: what is left of the lease where its policy is not known.

@@ -66,7 +66,7 @@ func (h *harness) held(t testing.TB, s task.Session, p task.Policy, phase task.P
 	ends := make([]poll.Settlement, n)
 	for i, row := range rows {
 		ends[i] = released(row)
-		ends[i].Silent, ends[i].Next = false, task.Transition{State: task.StateRollbackPending, Touched: true}
+		ends[i].Silent, ends[i].Next = false, task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	}
 	_, err := h.Settle(t.Context(), s, ends)
 	require.NoError(t, err)
@@ -179,9 +179,9 @@ func pingArgs(id task.ID, f task.Fence, p lease.Ping) []any {
 // samePing pings the first row by the call and the second by the view.
 func (h *harness) samePing(t *testing.T, rows []task.Task, p lease.Ping, name string) {
 	t.Helper()
-	pongs, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: rows[0].ID, Fence: rows[0].Fence, Ping: p}})
+	replies, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: rows[0].ID, Fence: rows[0].Fence, Ping: p}})
 	require.NoError(t, err, name)
-	require.Equal(t, lease.Applied, pongs[0].Answer, name)
+	require.Equal(t, lease.Applied, replies[0].Answer, name)
 	require.NoError(t, h.exec(t, insertPing, pingArgs(rows[1].ID, rows[1].Fence, p)...), name)
 
 	byCall, byView := h.marks(t, rows[0].ID), h.marks(t, rows[1].ID)
@@ -197,10 +197,10 @@ func (h *harness) samePing(t *testing.T, rows []task.Task, p lease.Ping, name st
 	var remaining float64
 	require.NoError(t, h.app.QueryRowContext(t.Context(), "SELECT cancel, reason, remaining_s FROM ping WHERE id = ? AND fence = ?",
 		int64(rows[1].ID), int64(rows[1].Fence)).Scan(&cancel, &reason, &remaining), name)
-	require.Equal(t, pongs[0].Cancel, cancel, name)
-	require.InDelta(t, pongs[0].Remaining.Seconds(), remaining, near.Seconds(), name)
+	require.Equal(t, replies[0].Cancel, cancel, name)
+	require.InDelta(t, replies[0].Remaining.Seconds(), remaining, near.Seconds(), name)
 	if cancel {
-		require.Equal(t, pongs[0].Reason, reason.String, name)
+		require.Equal(t, replies[0].Reason, reason.String, name)
 	}
 }
 

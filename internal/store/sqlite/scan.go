@@ -14,13 +14,13 @@ import (
 // What of task and task_archive a Task is read from, in the order of record.fields. What a claim writes itself it need
 // not read.
 const (
-	unclaimed = `id, fence, attempt, max_attempts, deferrals, touched, payload, result, labels, key, region, traceparent,
+	unclaimed = `id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent,
 	created_by, outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload, ` + batched
 	columns = unclaimed + others
 
 	// withoutDocuments are columns as they are read of a row whose documents are of no use.
-	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, touched, NULL AS payload, NULL AS result, NULL AS labels, key, region, traceparent,
-	created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload, ` + batched + others
+	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
+	traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload, ` + batched + others
 	others = ", type, state, priority, policy, claimed_at, lease_until, session"
 
 	// batched is what few rows have, as one column: what a claim reads costs it more than what it writes.
@@ -40,7 +40,7 @@ type record struct {
 func (r *record) unclaimed() []any {
 	return append(make([]any, 0, 40),
 		numberOf[task.ID]{&r.ID}, numberOf[task.Fence]{&r.Fence}, numberOf[int]{&r.Attempt}, numberOf[int]{&r.MaxAttempts},
-		numberOf[int]{&r.Deferrals}, truthOf{&r.Touched}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
+		numberOf[int]{&r.Deferrals}, truthOf{&r.EverStarted}, jsonOf{&r.Payload}, jsonOf{&r.Result}, jsonOf{&r.Labels},
 		textOf[string]{&r.Key}, textOf[string]{&r.Region}, textOf[string]{&r.Traceparent}, textOf[string]{&r.CreatedBy},
 		textOf[task.Verdict]{&r.outcome}, textOf[string]{&r.err}, timeOf{&r.CreatedAt}, timeOf{&r.RunAt}, timeOf{&r.Deadline},
 		jsonOf{&r.Checkpoint}, jsonOf{&r.RollbackPayload}, rareOf{&r.Task})

@@ -43,7 +43,7 @@ const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
 // it resulted in, and no result that an earlier, released attempt left.
 const archiveQuery = `
 	INSERT INTO task_archive (` + kept + `,
-		state, fence, attempt, deferrals, touched, outcome, error, result, output, started_at, finished_at, lease_until)
+		state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until)
 	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, iif(?15, ?10, ifnull(iif(state = 'running', ?10, NULL), result)), ?11, ?12, ?13,
 		iif(?14, lease_until, NULL)
 	FROM task WHERE ` + held
@@ -56,7 +56,7 @@ const cause = `CASE WHEN ?4 <> 'rollback_pending' THEN NULL WHEN state <> 'runni
 // no earlier than that, and the row goes on telling that end. A row that was asked to stop is released only where ?13 is
 // true: whoever decided knew it, or the row is to be rolled back.
 const releaseQuery = `
-	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, deferrals = ?6, touched = ?7,
+	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, deferrals = ?6, ever_started = ?7,
 		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9),
 		result = ifnull(iif(state = 'running', ?10, NULL), result), cause = ` + cause + `,
 		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
@@ -185,7 +185,7 @@ func (b *settling) common(e *poll.Settlement) []any {
 	}
 	return append(make([]any, 0, 15),
 		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), int64(e.Next.Attempt), int64(e.Next.Deferrals),
-		e.Next.Touched, outcome, null(why), jsonText(e.Outcome.Result))
+		e.Next.EverStarted, outcome, null(why), jsonText(e.Outcome.Result))
 }
 
 // archive copies a finished row; finish deletes all of them at once.

@@ -244,7 +244,7 @@ func (s *stepping) bringBack(verb string, rows []comeback) error {
 }
 
 const taskQuery = `
-	SELECT state, state IN ('succeeded', 'failed', 'cancelled') AND touched AND ` + undoable + ` FROM tasks WHERE id = ?`
+	SELECT state, state IN ('succeeded', 'failed', 'cancelled') AND ever_started AND ` + undoable + ` FROM tasks WHERE id = ?`
 
 // one carries on the rollback of one task that ran when it was wanted.
 func (s *stepping) one() (over bool, err error) {
@@ -274,6 +274,6 @@ func (s *stepping) one() (over bool, err error) {
 
 // reopenQuery begins a new round of the batch of a task that came back, if that had ended.
 const reopenQuery = `
-	UPDATE batch SET ended_at = NULL, round = round + 1, wish = NULL, wish_by = NULL, by_failure = 0, stopping = 0,
+	UPDATE batch SET ended_at = NULL, round = round + 1, requested = NULL, requested_by = NULL, by_failure = 0, stopping = 0,
 		failures_seen = failures
 	WHERE ended_at IS NOT NULL AND id = (SELECT batch_id FROM task WHERE id = ?)`

@@ -16,7 +16,7 @@ const (
 // finishedQuery reads the finished rows of a batch, newest started first, and which of them can be undone. Those that
 // never started come last.
 const finishedQuery = `
-	SELECT id, ifnull(started_at, ''), state IN ('succeeded', 'failed', 'cancelled') AND touched AND ` + undoable + `
+	SELECT id, ifnull(started_at, ''), state IN ('succeeded', 'failed', 'cancelled') AND ever_started AND ` + undoable + `
 	FROM task_archive AS tasks INDEXED BY task_archive_started
 	WHERE batch_id = ?1 AND ifnull(started_at, '') <= ?2 AND (ifnull(started_at, '') < ?2 OR id > ?3)
 	ORDER BY ifnull(started_at, '') DESC, id LIMIT ?4`

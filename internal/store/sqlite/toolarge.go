@@ -23,10 +23,10 @@ func tooLargeQuery(p task.Phase, regions int) string {
 const rejectQuery = `
 	INSERT INTO task_archive (
 		id, type, priority, region, key, run_at, traceparent, created_by, max_attempts, created_at, session, claim, policy,
-		claimed_at, deadline, progress, message, cancel_asked, cancel_by, batch_id, cause, round, attempt, deferrals, touched,
+		claimed_at, deadline, progress, message, cancel_asked, cancel_by, batch_id, cause, round, attempt, deferrals, ever_started,
 		payload, state, fence, outcome, error, finished_at)
 	SELECT id, type, priority, region, key, run_at, traceparent, created_by, max_attempts, created_at, session, claim, policy,
-		claimed_at, deadline, progress, message, cancel_asked, cancel_by, batch_id, cause, round, attempt, deferrals, touched,
+		claimed_at, deadline, progress, message, cancel_asked, cancel_by, batch_id, cause, round, attempt, deferrals, ever_started,
 		'', iif(state = 'rollback_pending', 'rollback_failed', 'failed'), ` + nextFence + `, 'rejected', ?2, ?3
 	FROM task WHERE id = ?1`
 

@@ -202,7 +202,7 @@ func TestCompleteIsForOneAttempt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, task.StateSucceeded, info.State)
 	require.JSONEq(t, `{"by":"first"}`, string(info.Result))
-	require.True(t, info.Touched)
+	require.True(t, info.EverStarted)
 	require.Equal(t, row.Fence+1, info.Fence)
 	require.Equal(t, s, info.Session)
 	require.Empty(t, info.History, "done at first try")

@@ -13,12 +13,12 @@ const BatchRollbackComplete Name = "BatchRollbackComplete"
 func batchRollbackComplete(x *index, f *found) {
 	for _, g := range x.batches.all {
 		for _, m := range g.moves {
-			if !m.Ended || m.Wish != verbRollback {
+			if !m.Ended || m.Requested != verbRollback {
 				continue
 			}
 			for _, s := range g.rows {
 				row := s.moveAt(m.Serial)
-				if row == nil || !row.Touched || x.h.Kinds[s.row.Type].Undo == nil {
+				if row == nil || !row.EverStarted || x.h.Kinds[s.row.Type].Undo == nil {
 					continue
 				}
 				if state := task.State(row.State); state != task.StateRolledBack && state != task.StateRollbackFailed {

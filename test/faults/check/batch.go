@@ -119,13 +119,13 @@ func (g *group) counted(serial int64) (c history.Counts) {
 }
 
 // ended is the state of a batch all of whose rows have.
-func ended(c *history.Counts, wish string, byFailure bool) string {
+func ended(c *history.Counts, request string, byFailure bool) string {
 	switch {
 	case c.RollbackFailed > 0:
 		return "rollback_failed"
-	case wish == verbRollback:
+	case request == verbRollback:
 		return "rolled_back"
-	case wish == verbCancel && !byFailure && c.Cancelled > 0:
+	case request == verbCancel && !byFailure && c.Cancelled > 0:
 		return "cancelled"
 	case c.Total > 0 && c.RolledBack == c.Total:
 		return "rolled_back"

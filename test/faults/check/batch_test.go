@@ -9,17 +9,17 @@ import (
 
 // batch adds a batch of that id that has ended as state, in that round, with a row of the type that tells so where tell
 // is given: in each round with those counts. Its rows' moves have to be there.
-func (m *maker) batch(id int64, state string, wish string, c history.Counts) {
+func (m *maker) batch(id int64, state string, request string, c history.Counts) {
 	m.Of.Made = append(m.Of.Made, history.MadeBatch{Name: "b", ID: id, Commit: history.Committed, At: s(0.1)})
 	b := history.Batch{ID: id, Name: "b", State: state, Sealed: true, Ended: true, FinishType: tells, Counts: c}
 	m.Of.Ended = append(m.Of.Ended, b)
-	m.endBatch(id, state, 0, wish, c)
+	m.endBatch(id, state, 0, request, c)
 }
 
 // endBatch adds the end of a batch's round, and the row that tells of it.
-func (m *maker) endBatch(id int64, state string, round int, wish string, c history.Counts) {
+func (m *maker) endBatch(id int64, state string, round int, request string, c history.Counts) {
 	m.Of.Moves = append(m.Of.Moves, history.BatchMove{
-		Serial: m.serial(), ID: id, Round: round, Sealed: true, Ended: true, Wish: wish, Stopping: wish != "",
+		Serial: m.serial(), ID: id, Round: round, Sealed: true, Ended: true, Requested: request, Stopping: request != "",
 	})
 	row := int64(100 + len(m.Of.Finishes))
 	m.row(row, tells, "succeeded", 2, 1)
@@ -64,7 +64,7 @@ func TestBatchEnds(t *testing.T) {
 			m.Of.Ended[0].Round, m.Of.Ended[0].State = 1, "succeeded"
 			c := history.Counts{Total: 2, Succeeded: 2}
 			m.Of.Ended[0].Counts = c
-			m.wish(3, "retry", 2)
+			m.request(3, "retry", 2)
 			m.Rows[1].State, m.Rows[1].Outcome, m.Rows[1].Fence, m.Rows[1].Round = "succeeded", "succeeded", 5, 1
 			m.settled(2, 1, 1, "rejected")
 			m.path(2, 1, "pending 3 0", "running 4 1", "succeeded 5 1")
@@ -153,7 +153,7 @@ func TestCancelHolds(t *testing.T) {
 			m.Rows[0].Fence = 5
 			b := &m.Of.Ended[0]
 			b.Round, b.State, b.Counts = 1, "succeeded", history.Counts{Total: 1, Succeeded: 1}
-			m.wish(3, "retry", 1)
+			m.request(3, "retry", 1)
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 			m.settled(1, 1, 1, "rejected")
 			m.Moves[2].Outcome = "rejected"

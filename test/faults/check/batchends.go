@@ -65,7 +65,7 @@ func (x *index) judgeEnd(g *group, f *found) {
 	if b.Ended {
 		if m := g.endOf(b.Round); m == nil {
 			f.addTo(BatchEnds, x, g, "has ended in round %d, and nobody ended it", b.Round)
-		} else if is := ended(&rows, m.Wish, m.ByFailure); is != b.State {
+		} else if is := ended(&rows, m.Requested, m.ByFailure); is != b.State {
 			f.addTo(BatchEnds, x, g, "is %s, and its rows are %+v: it should be %s", b.State, rows, is)
 		}
 	}
@@ -82,7 +82,7 @@ func (x *index) judgeTells(g *group, f *found) {
 			continue
 		}
 		c := g.counted(end.Serial)
-		is := ended(&c, end.Wish, end.ByFailure)
+		is := ended(&c, end.Requested, end.ByFailure)
 		if c.Live > 0 {
 			f.addTo(BatchEnds, x, g, "ended in round %d, and %d of its rows had not", row.Round, c.Live)
 		}

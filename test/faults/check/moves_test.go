@@ -8,20 +8,20 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// path adds the moves of a row in one round: each its state, fence, and attempts that count. It has been touched from its
+// path adds the moves of a row in one round: each its state, fence, and attempts that count. It has been everStarted from its
 // first claim on.
 func (m *maker) path(id int64, round int, steps ...string) {
-	touched := false
+	everStarted := false
 	for i := range m.Moves {
-		touched = touched || m.Moves[i].ID == id && m.Moves[i].Touched
+		everStarted = everStarted || m.Moves[i].ID == id && m.Moves[i].EverStarted
 	}
 	for _, step := range steps {
 		move := history.Move{Serial: m.serial(), ID: id, Round: round}
 		if _, err := fmt.Sscan(step, &move.State, &move.Fence, &move.Attempt); err != nil {
 			panic(err)
 		}
-		touched = touched || move.State == "running"
-		move.Touched, move.Archived = touched, task.State(move.State).Finished()
+		everStarted = everStarted || move.State == "running"
+		move.EverStarted, move.Archived = everStarted, task.State(move.State).Finished()
 		if move.Archived {
 			move.Outcome = strings.TrimSuffix(move.State, "_back")
 		}
@@ -59,8 +59,8 @@ func (m *maker) undone(id, fence, other int64) {
 	})
 }
 
-// wish adds what an operator asked for of a row.
-func (m *maker) wish(at float64, verb string, id int64) {
+// request adds what an operator asked for of a row.
+func (m *maker) request(at float64, verb string, id int64) {
 	m.Ops = append(m.Ops, history.Op{Asked: s(at), At: s(at + 0.01), Verb: verb, ID: id})
 }
 

@@ -49,8 +49,8 @@ func TestCancelledStays(t *testing.T) {
 			m.row(1, plain, "succeeded", 4, 1, inRound(1))
 			m.path(1, 0, "pending 0 0", "cancelled 1 0")
 			m.path(1, 1, "pending 2 0", "running 3 1", "succeeded 4 1")
-			m.wish(1, "cancel", 1)
-			m.wish(5, "retry", 1)
+			m.request(1, "cancel", 1)
+			m.request(5, "retry", 1)
 			m.Ops[0].Answer = "cancelled"
 			m.try(6, a1, 1, 3, 1).end(7, "succeeded")
 		}},
@@ -58,8 +58,8 @@ func TestCancelledStays(t *testing.T) {
 			m.row(1, plain, "succeeded", 4, 1, inRound(1))
 			m.path(1, 0, "pending 0 0", "cancelled 1 0")
 			m.path(1, 1, "pending 2 0", "running 3 1", "succeeded 4 1")
-			m.wish(1, "retry", 1)
-			m.wish(2, "cancel", 1)
+			m.request(1, "retry", 1)
+			m.request(2, "cancel", 1)
 			m.Ops[1].Answer = "cancelled"
 			m.try(6, a1, 1, 3, 1).end(7, "succeeded")
 		}},

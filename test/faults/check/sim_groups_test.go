@@ -63,7 +63,7 @@ func (g *sim) runAll(all []*life) {
 }
 
 // stop has a batch's rows wait for nothing any more, and looks at it.
-func (g *sim) stop(id int64, all []*life, wish string) {
+func (g *sim) stop(id int64, all []*life, request string) {
 	var at time.Duration
 	fences := map[int64]int64{}
 	for _, l := range all {
@@ -72,8 +72,8 @@ func (g *sim) stop(id int64, all []*life, wish string) {
 			fences[int64(l.row.ID)] = int64(l.row.Fence)
 		}
 	}
-	g.Of.Moves = append(g.Of.Moves, history.BatchMove{Serial: g.serial(), ID: id, Sealed: true, Stopping: true, Wish: wish})
-	g.Ops = append(g.Ops, history.Op{Asked: at, At: at + s(0.01), Verb: wish, Batch: id, Answer: "cancelling"})
+	g.Of.Moves = append(g.Of.Moves, history.BatchMove{Serial: g.serial(), ID: id, Sealed: true, Stopping: true, Requested: request})
+	g.Ops = append(g.Ops, history.Op{Asked: at, At: at + s(0.01), Verb: request, Batch: id, Answer: "cancelling"})
 	g.look(id, all, at+s(0.02), true)
 	g.Of.Samples[len(g.Of.Samples)-1].Fences = fences
 }
@@ -107,16 +107,16 @@ func countsOf(all []*life) (c history.Counts) {
 }
 
 // endGroup ends a round of a batch, and tells of it.
-func (g *sim) endGroup(id int64, all []*life, round int, wish string) {
+func (g *sim) endGroup(id int64, all []*life, round int, request string) {
 	c, name := countsOf(all), string(rune('a'+id))
 	var at time.Duration
 	for _, l := range all {
 		at = max(at, l.now)
 	}
-	g.look(id, all, at, wish != "")
-	state := stateOf(c, wish)
+	g.look(id, all, at, request != "")
+	state := stateOf(c, request)
 	g.Of.Moves = append(g.Of.Moves, history.BatchMove{
-		Serial: g.serial(), ID: id, Round: round, Sealed: true, Stopping: wish != "", Ended: true, Wish: wish,
+		Serial: g.serial(), ID: id, Round: round, Sealed: true, Stopping: request != "", Ended: true, Requested: request,
 	})
 	tell := g.begin(script{kind: tells, from: at + s(0.1)})
 	tell.proceed()
@@ -131,11 +131,11 @@ func (g *sim) endGroup(id int64, all []*life, round int, wish string) {
 	g.Of.Ended = append(g.Of.Ended, b)
 }
 
-func stateOf(c history.Counts, wish string) string {
+func stateOf(c history.Counts, request string) string {
 	switch {
 	case c.RollbackFailed > 0:
 		return "rollback_failed"
-	case wish == "rollback":
+	case request == "rollback":
 		return "rolled_back"
 	case c.Cancelled > 0:
 		return "cancelled"

@@ -65,7 +65,7 @@ func (l *life) move() {
 	r := &l.row
 	l.g.Moves = append(l.g.Moves, history.Move{
 		Serial: l.g.serial(), ID: int64(r.ID), Batch: l.script.batch, State: string(r.State), Fence: int64(r.Fence), Attempt: r.Attempt,
-		Round: r.Round, Touched: r.Touched, Outcome: string(l.outcome), Archived: r.State.Finished(),
+		Round: r.Round, EverStarted: r.EverStarted, Outcome: string(l.outcome), Archived: r.State.Finished(),
 	})
 }
 
@@ -94,7 +94,7 @@ func (l *life) proceed() {
 func (l *life) callOff() {
 	l.outcome, l.reason = task.Cancelled, "cancelled while it waited"
 	l.row.Fence++
-	if l.row.Touched && l.kind.Undo != nil {
+	if l.row.EverStarted && l.kind.Undo != nil {
 		l.toUndo()
 	} else {
 		l.row.State = task.StateCancelled
@@ -117,9 +117,9 @@ func (l *life) operate(verb string) {
 		l.row.Fence++
 		l.row.State, l.row.Attempt, l.row.Deferrals, l.ended = task.StatePending, 0, 0, 0
 		l.row.Round++
-		l.row.Touched = l.row.Touched && state != task.StateRolledBack
+		l.row.EverStarted = l.row.EverStarted && state != task.StateRolledBack
 		l.result = nil
-	case verb == "rollback" && l.kind.Undo != nil && l.row.Touched && state != task.StateRolledBack:
+	case verb == "rollback" && l.kind.Undo != nil && l.row.EverStarted && state != task.StateRolledBack:
 		l.row.Fence++
 		l.toUndo()
 	default:
@@ -142,7 +142,7 @@ func (l *life) over() {
 	l.g.row(int64(l.row.ID), sc.kind, string(l.row.State), int64(l.row.Fence), l.row.Attempt, func(e *enq, r *row) {
 		e.Expects.Limit, e.Expects.Guarded, e.At = 5, sc.guarded, sc.from
 		r.Outcome, r.Error, r.Result = string(l.outcome), l.reason, l.result
-		r.Round, r.Touched, r.Batch = l.row.Round, l.row.Touched, sc.batch
+		r.Round, r.EverStarted, r.Batch = l.row.Round, l.row.EverStarted, sc.batch
 		if sc.cancel > 0 {
 			e.Expects.CancelAsked, e.Expects.CancelAt = true, sc.cancel+s(0.05)
 		}
@@ -180,7 +180,7 @@ func (l *life) try(end task.Verdict) {
 	l.move()
 	fails, dies := who.fails(l.now)
 	if end == task.Undelivered || l.script.who == "" && g.one(20) {
-		l.settle(task.Outcome{Verdict: task.Undelivered, Untouched: true}, l.row.Fence, end == task.Undelivered)
+		l.settle(task.Outcome{Verdict: task.Undelivered, NeverStarted: true}, l.row.Fence, end == task.Undelivered)
 		return
 	}
 	began := l.now + g.between(0, s(0.3))
@@ -251,7 +251,7 @@ func (l *life) settle(o task.Outcome, ran task.Fence, tell bool) {
 	if phase == task.Run && next.State.Phase() == task.Rollback {
 		l.ended = 0
 	}
-	l.row.State, l.row.Attempt, l.row.Deferrals, l.row.Touched = next.State, next.Attempt, next.Deferrals, next.Touched
+	l.row.State, l.row.Attempt, l.row.Deferrals, l.row.EverStarted = next.State, next.Attempt, next.Deferrals, next.EverStarted
 	l.row.Fence++
 	l.outcome, l.reason = o.Verdict, next.Reason
 	l.now += next.Delay

@@ -212,11 +212,11 @@ func (g *sim) script() script {
 			task.Succeeded, task.Failed, task.Deferred, task.Drained, task.Stalled, task.Rejected,
 		}).Draw(g.t, "end of undoing"))
 	}
-	for range rapid.IntRange(0, 2).Draw(g.t, "wishes") {
+	for range rapid.IntRange(0, 2).Draw(g.t, "requests") {
 		if sc.cancel > 0 {
 			break // it would come whenever it comes
 		}
-		sc.ops = append(sc.ops, rapid.SampledFrom([]string{"retry", "rollback"}).Draw(g.t, "wish"))
+		sc.ops = append(sc.ops, rapid.SampledFrom([]string{"retry", "rollback"}).Draw(g.t, "request"))
 	}
 	return sc
 }

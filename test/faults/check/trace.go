@@ -89,7 +89,7 @@ func (t *tracer) attempts() {
 			}
 		}
 		for _, o := range slices.Concat(s.ops, t.x.batches.ops[s.batch()]) {
-			t.wish(s, o)
+			t.request(s, o)
 		}
 		for _, a := range s.inOrder() {
 			for _, e := range a.events {
@@ -105,8 +105,8 @@ func (t *tracer) attempts() {
 	}
 }
 
-// wish adds what an operator asked for.
-func (t *tracer) wish(s *story, o *history.Op) {
+// request adds what an operator asked for.
+func (t *tracer) request(s *story, o *history.Op) {
 	whose := "it"
 	if o.Batch != 0 {
 		whose = fmt.Sprintf("batch %d", o.Batch)

@@ -39,7 +39,7 @@ func (x *index) judgeLeft(s *story, f *found) {
 		return
 	}
 	for _, m := range s.moves {
-		if m.Archived && m.Touched && (m.State == string(task.StateFailed) || m.State == string(task.StateCancelled)) {
+		if m.Archived && m.EverStarted && (m.State == string(task.StateFailed) || m.State == string(task.StateCancelled)) {
 			f.add(RolledBackOnce, x.last(s), s.id, "it was started and is %s with fence %d, and nothing was undone", m.State, m.Fence)
 		}
 	}
@@ -47,7 +47,7 @@ func (x *index) judgeLeft(s *story, f *found) {
 
 // judgePromised looks whether a rollback came that the store had answered for. A task that was not started is cancelled.
 func (x *index) judgePromised(s *story, f *found) {
-	if !s.finished() || undoing(task.State(s.row.State)) || !s.row.Touched || x.asked(s, verbRetry, forever) {
+	if !s.finished() || undoing(task.State(s.row.State)) || !s.row.EverStarted || x.asked(s, verbRetry, forever) {
 		return
 	}
 	for _, o := range s.ops {

@@ -9,10 +9,10 @@ import (
 
 // booked is a row that made its effect with its first attempt and was rolled back by its second.
 func booked(m *maker, kind string, play func(m *maker)) {
-	m.row(1, kind, "rolled_back", 6, 1, guarded, func(_ *enq, r *row) { r.Touched, r.Outcome = true, "succeeded" })
+	m.row(1, kind, "rolled_back", 6, 1, guarded, func(_ *enq, r *row) { r.EverStarted, r.Outcome = true, "succeeded" })
 	m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1", "rollback_pending 3 0", "rollback_running 4 1", "rolled_back 5 1")
 	m.Rows[0].Fence = 5
-	m.wish(3, "rollback", 1)
+	m.request(3, "rollback", 1)
 	m.try(1, a1, 1, 1, 1).tell(1.4, history.Effect).end(1.5, "succeeded")
 	m.settled(1, 1, 1, "succeeded")
 	play(m)
@@ -49,8 +49,8 @@ func TestRolledBackOnce(t *testing.T) {
 		{"made and undone in each of two rounds", "", func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.Rows[0].Round, m.Rows[0].Fence = 1, 11
-				m.wish(5, "retry", 1)
-				m.wish(8, "rollback", 1)
+				m.request(5, "retry", 1)
+				m.request(8, "rollback", 1)
 				m.path(1, 1, "pending 6 0", "running 7 1", "succeeded 8 1", "rollback_pending 9 0", "rollback_running 10 1", "rolled_back 11 1")
 				undoing(m)
 				m.settled(1, 4, 1, "succeeded")
@@ -120,18 +120,18 @@ func TestRolledBackOnce(t *testing.T) {
 		{"promised, and it had not started", "", func(m *maker) {
 			m.row(1, book, "cancelled", 2, 0, func(e *enq, _ *row) { e.Expects.CancelAsked = true })
 			m.path(1, 0, "pending 0 0", "cancelled 1 0")
-			m.wish(0.5, "rollback", 1)
+			m.request(0.5, "rollback", 1)
 			m.Ops[0].Answer = "cancelling"
 		}},
 		{"promised, and it never came", check.RolledBackOnce, func(m *maker) {
-			m.row(1, book, "succeeded", 2, 1, func(_ *enq, r *row) { r.Touched = true })
+			m.row(1, book, "succeeded", 2, 1, func(_ *enq, r *row) { r.EverStarted = true })
 			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
 			m.try(1, a1, 1, 1, 1).end(2, "succeeded")
-			m.wish(1.5, "rollback", 1)
+			m.request(1.5, "rollback", 1)
 			m.Ops[0].Answer = "cancelling"
 		}},
 		{"started, failed, and left so", check.RolledBackOnce, func(m *maker) {
-			m.row(1, book, "failed", 2, 1, func(_ *enq, r *row) { r.Outcome, r.Touched = "rejected", true })
+			m.row(1, book, "failed", 2, 1, func(_ *enq, r *row) { r.Outcome, r.EverStarted = "rejected", true })
 			m.path(1, 0, "pending 0 0", "running 1 1", "failed 2 1")
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 		}},
@@ -143,7 +143,7 @@ func TestRollbackAfterEnd(t *testing.T) {
 	lost := func(m *maker, at float64) {
 		m.row(1, book, "rolled_back", 4, 1)
 		m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
-		m.wish(1.5, "cancel", 1)
+		m.request(1.5, "cancel", 1)
 		m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
 		m.sample(1.9, 1, 1, 3)
 		m.Samples[0].Present = s(10)
@@ -179,8 +179,8 @@ func TestRollbackAfterEnd(t *testing.T) {
 			m.row(1, web, "succeeded", 5, 1, inRound(1))
 			m.path(1, 0, "pending 0 0", "running 1 1", "cancelled 2 1")
 			m.path(1, 1, "pending 3 0", "running 4 1", "succeeded 5 1")
-			m.wish(1.5, "cancel", 1)
-			m.wish(3, "retry", 1)
+			m.request(1.5, "cancel", 1)
+			m.request(3, "retry", 1)
 			m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
 			m.sample(1.9, 1, 1, 3)
 			m.Samples[0].Present = s(10)
@@ -215,7 +215,7 @@ func TestFreshBudget(t *testing.T) {
 		m.row(1, web, "succeeded", 7, 1, inRound(1), func(e *enq, _ *row) { e.Expects.Limit = 2 })
 		m.path(1, 0, "pending 0 0", "running 1 1", "retry_pending 2 1", "running 3 2", "failed 4 2")
 		m.path(1, 1, second...)
-		m.wish(4, "retry", 1)
+		m.request(4, "retry", 1)
 		m.try(1, a1, 1, 1, 1).end(1.5, "failed")
 		m.try(2, a1, 1, 3, 2).end(2.5, "failed")
 		m.settled(1, 1, 1, "failed")
@@ -266,7 +266,7 @@ func TestFreshBudget(t *testing.T) {
 			m.row(1, web, "succeeded", 5, 1, inRound(1))
 			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
 			m.path(1, 1, "pending 3 0", "running 4 1", "succeeded 5 1")
-			m.wish(3, "retry", 1)
+			m.request(3, "retry", 1)
 			m.try(1, a1, 1, 1, 1).end(2, "succeeded")
 			m.settled(1, 1, 1, "succeeded")
 			m.try(4, a1, 1, 4, 1).end(5, "succeeded")

@@ -5,17 +5,17 @@ import "time"
 // Move is one step of a row through its states, as a trigger of the suite's own wrote it down in the transaction that
 // made it.
 type Move struct {
-	Serial   int64 // rises along each row's life, and along what has to wait for one another
-	ID       int64
-	Batch    int64 // 0: of none
-	State    string
-	Fence    int64
-	Attempt  int
-	Round    int
-	Touched  bool
-	Outcome  string
-	Cause    string
-	Archived bool // it went into the archive
+	Serial      int64 // rises along each row's life, and along what has to wait for one another
+	ID          int64
+	Batch       int64 // 0: of none
+	State       string
+	Fence       int64
+	Attempt     int
+	Round       int
+	EverStarted bool
+	Outcome     string
+	Cause       string
+	Archived    bool // it went into the archive
 }
 
 // Op is what an operator asked for, of a row or of a batch.
@@ -73,7 +73,7 @@ type BatchMove struct {
 	Sealed    bool
 	Stopping  bool
 	Ended     bool
-	Wish      string
+	Requested string
 	ByFailure bool
 }
 

@@ -113,7 +113,7 @@ type Row struct {
 	Outcome     string
 	Error       string
 	Result      json.RawMessage // {"fence": n}: the attempt that made it
-	Touched     bool
+	EverStarted bool
 	Round       int
 	Batch       int64 // 0: of none
 	Live        bool  // in the hot table

@@ -66,7 +66,7 @@ func (a *Application) Complete(ctx context.Context, id task.ID, f task.Fence, re
 }
 
 // Ping takes in one ping.
-func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.Pong, error) {
+func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
 	switch {
 	case len(p.Progress) > lease.MaxProgress:
 		return nil, errors.New("progress must be 1 KiB at most")
@@ -75,14 +75,14 @@ func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 	case p.NextWithin < 0:
 		return nil, errors.New("next_within_s must be positive")
 	}
-	pongs, err := a.s.takePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
-	if err == nil && pongs[0].Answer == lease.Lost {
+	replies, err := a.s.takePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
+	if err == nil && replies[0].Answer == lease.Lost {
 		err = errGone(id, f)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &pongs[0], nil
+	return &replies[0], nil
 }
 
 // Cancel calls a task off.

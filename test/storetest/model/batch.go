@@ -29,9 +29,9 @@ type Batch struct {
 	Round        int       // how often it was opened again
 	EndedAt      time.Time // zero: it has not
 	Stopping     bool      // nothing of it starts any more
-	Wish         string    // verbCancel, verbRollback or "", in this round
-	WishBy       string
-	ByFailure    bool  // the wish follows a failure
+	Requested    string    // verbCancel, verbRollback or "", in this round
+	RequestedBy  string
+	ByFailure    bool  // the request follows a failure
 	Attempts     int64 // that have ended, but silent ones
 	Failures     int64 // times that a task was given up as failed
 	FailuresSeen int64 // of these, what has been acted on
@@ -83,7 +83,7 @@ func (s *Store) survey(b *Batch) ops.BatchInfo {
 		Succeeded: in[task.StateSucceeded], Failed: in[task.StateFailed], Cancelled: in[task.StateCancelled],
 		RolledBack: in[task.StateRolledBack], RollbackFailed: in[task.StateRollbackFailed],
 		FinishType: b.FinishType, Labels: b.Labels, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt,
-		EndedAt: known(b.EndedAt), WishBy: b.WishBy, Failures: b.Failures,
+		EndedAt: known(b.EndedAt), RequestedBy: b.RequestedBy, Failures: b.Failures,
 	}
 	i.Live = i.Waiting + i.Running + i.Undoing
 	for _, n := range in {
@@ -111,7 +111,7 @@ func (b *Batch) state(i *ops.BatchInfo) ops.BatchState {
 		return b.end(i)
 	}
 	switch {
-	case b.Wish == verbRollback, i.Undoing > 0 && i.Live == i.Undoing:
+	case b.Requested == verbRollback, i.Undoing > 0 && i.Live == i.Undoing:
 		return ops.BatchRollingBack
 	case b.Attempts > 0, i.Running > 0, i.Undoing > 0, i.Live < i.Total:
 		return ops.BatchRunning
@@ -124,9 +124,9 @@ func (b *Batch) end(i *ops.BatchInfo) ops.BatchState {
 	switch {
 	case i.RollbackFailed > 0:
 		return ops.BatchRollbackFailed
-	case b.Wish == verbRollback:
+	case b.Requested == verbRollback:
 		return ops.BatchRolledBack
-	case b.Wish == verbCancel && !b.ByFailure && i.Cancelled > 0:
+	case b.Requested == verbCancel && !b.ByFailure && i.Cancelled > 0:
 		return ops.BatchCancelled
 	case i.Total > 0 && i.RolledBack == i.Total:
 		return ops.BatchRolledBack

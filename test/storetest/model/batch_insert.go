@@ -22,7 +22,7 @@ func (s *Store) admits(id task.BatchID) error {
 		return nil
 	case b == nil:
 		return bad("there is no batch %d", id)
-	case b.Stopping && b.Wish == verbRollback:
+	case b.Stopping && b.Requested == verbRollback:
 		return bad("batch %d was rolled back: create another", id)
 	case b.Stopping:
 		return bad("batch %d was cancelled: create another", id)

@@ -82,9 +82,9 @@ func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (st
 		switch {
 		case b.ended():
 			return string(s.survey(b).State), false, nil
-		case b.Wish == verbRollback:
+		case b.Requested == verbRollback:
 			return string(ops.BatchRollingBack), false, nil
-		case b.Wish == verbCancel:
+		case b.Requested == verbCancel:
 			return string(ops.Cancelling), false, nil
 		}
 		s.stop(b, verbCancel, by, now)
@@ -97,7 +97,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 	return s.operateBatch(ctx, verbRollback, id, by, func(b *Batch, now time.Time) (string, bool, error) {
 		total, there := s.survey(b).Total, int64(len(s.of(id)))
 		switch {
-		case !b.ended() && b.Wish == verbRollback:
+		case !b.ended() && b.Requested == verbRollback:
 			return string(ops.BatchRollingBack), false, nil
 		case total > there && !force:
 			return "", false, refused("%d of the %d tasks of batch %d are past their retention and cannot be rolled back: "+
@@ -115,7 +115,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 // was wanted before.
 func (s *Store) stop(b *Batch, verb, by string, now time.Time) {
 	b.Stopping, b.Sealed = true, true
-	b.Wish, b.WishBy, b.ByFailure = verb, by, by == onFailure
+	b.Requested, b.RequestedBy, b.ByFailure = verb, by, by == onFailure
 	s.supersede(b)
 	s.operations = append(s.operations, &Operation{Verb: verb, Batch: b.ID, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
 	s.tell(poll.Asked)
@@ -133,8 +133,8 @@ func (s *Store) supersede(b *Batch) {
 func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
 	return s.operateBatch(ctx, verbRetry, id, by, func(b *Batch, now time.Time) (string, bool, error) {
 		switch {
-		case !b.ended() && b.Wish != "":
-			return "", false, refused("a %s of batch %d is under way: wait until the batch has ended", b.Wish, id)
+		case !b.ended() && b.Requested != "":
+			return "", false, refused("a %s of batch %d is under way: wait until the batch has ended", b.Requested, id)
 		case s.unfinished(func(o *Operation) bool { return o.Batch == id }) != nil:
 			return ops.BatchRetrying, false, nil
 		case len(s.toRetry(b)) == 0:
@@ -154,7 +154,7 @@ func (s *Store) reopen(b *Batch) {
 	}
 	b.EndedAt = time.Time{}
 	b.Round++
-	b.Wish, b.WishBy, b.ByFailure, b.Stopping = "", "", false, false
+	b.Requested, b.RequestedBy, b.ByFailure, b.Stopping = "", "", false, false
 	b.FailuresSeen = b.Failures
 }
 

@@ -37,14 +37,14 @@ func (s *Store) ask(r *Row, by string, now time.Time) (changed bool) {
 // work any more.
 func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	r.Outcome, r.Error = task.Cancelled, "cancelled before it started"
-	if r.Touched {
+	if r.EverStarted {
 		r.Error = "cancelled while it waited"
 	}
 	if by != "" {
 		r.Error += ", by " + by
 	}
 	r.Fence++
-	if r.Touched && can {
+	if r.EverStarted && can {
 		r.State, r.Cause = task.StateRollbackPending, task.Cancelled
 		r.Attempt, r.Deferrals, r.RunAt = 0, 0, now
 		if r.LeaseEnd.After(now) {

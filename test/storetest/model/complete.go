@@ -36,7 +36,7 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	case s.kept[id] > 0:
 		return lease.Busy
 	}
-	next := task.Transition{State: task.StateSucceeded, Attempt: r.Attempt, Touched: true}
+	next := task.Transition{State: task.StateSucceeded, Attempt: r.Attempt, EverStarted: true}
 	if r.State.Phase() == task.Rollback {
 		next.State = task.StateRolledBack
 	}

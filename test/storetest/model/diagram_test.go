@@ -17,46 +17,46 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// wish is what an operator wants of one task, and which way that takes it.
-type wish struct {
+// request is what an operator wants of one task, and which way that takes it.
+type request struct {
 	from, to task.State
 	verb     string
 }
 
-// TestDiagramShowsWhatOperatorsCanDo: the diagram shows every step that an operator's wish takes a task, and no other.
+// TestDiagramShowsWhatOperatorsCanDo: the diagram shows every step that an operator's request takes a task, and no other.
 // (What the code decides by itself is looked after beside it, in internal/task.)
 func TestDiagramShowsWhatOperatorsCanDo(t *testing.T) {
-	drawn, done := drawnWishes(t), wishes(t)
+	drawn, done := drawnRequests(t), requests(t)
 	require.NotEmpty(t, drawn)
-	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(wish{})), "- is drawn and cannot happen, + can and is not drawn")
+	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(request{})), "- is drawn and cannot happen, + can and is not drawn")
 }
 
-// drawnWishes reads the steps that the diagram calls an operator's.
-func drawnWishes(t *testing.T) map[wish]bool {
+// drawnRequests reads the steps that the diagram calls an operator's.
+func drawnRequests(t *testing.T) map[request]bool {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/architecture.md")
 	require.NoError(t, err)
-	found := make(map[wish]bool)
+	found := make(map[request]bool)
 	for _, m := range regexp.MustCompile(`(?m)^\s+(\S+) --> (\S+): operator: (.+)$`).FindAllStringSubmatch(string(page), -1) {
 		for verb := range strings.SplitSeq(m[3], " or ") {
-			found[wish{task.State(m[1]), task.State(m[2]), verb}] = true
+			found[request{task.State(m[1]), task.State(m[2]), verb}] = true
 		}
 	}
 	return found
 }
 
-// wishes is what becomes of a task in every state, whatever operators want: one that was started or not, and that can be
+// requests is what becomes of a task in every state, whatever operators want: one that was started or not, and that can be
 // undone or not.
-func wishes(t *testing.T) map[wish]bool {
+func requests(t *testing.T) map[request]bool {
 	t.Helper()
-	found := make(map[wish]bool)
+	found := make(map[request]bool)
 	either := []bool{false, true}
 	for _, from := range task.States() {
 		for verb := range map[string]bool{"cancel": true, "retry": true, "rollback": true} {
-			for _, touched := range either {
+			for _, everStarted := range either {
 				for _, undoable := range either {
-					if to := wished(t, from, verb, touched, undoable); to != from {
-						found[wish{from, to, verb}] = true
+					if to := requested(t, from, verb, everStarted, undoable); to != from {
+						found[request{from, to, verb}] = true
 					}
 				}
 			}
@@ -65,8 +65,8 @@ func wishes(t *testing.T) map[wish]bool {
 	return found
 }
 
-// wished is where a task stands that stood there when somebody wanted that.
-func wished(t *testing.T, from task.State, verb string, touched, undoable bool) task.State {
+// requested is where a task stands that stood there when somebody wanted that.
+func requested(t *testing.T, from task.State, verb string, everStarted, undoable bool) task.State {
 	t.Helper()
 	ctx, s := t.Context(), model.New(time.Now)
 	policy := task.Policy{Timeout: time.Minute, Stop: time.Second}
@@ -81,7 +81,7 @@ func wished(t *testing.T, from task.State, verb string, touched, undoable bool) 
 	require.NoError(t, err)
 	s.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 		r := live[ids[0]]
-		r.State, r.Touched, r.Policy, r.Attempt = from, touched, policy.Hash("a"), 1
+		r.State, r.EverStarted, r.Policy, r.Attempt = from, everStarted, policy.Hash("a"), 1
 		if from.Finished() {
 			delete(live, r.ID)
 			archive[r.ID] = r

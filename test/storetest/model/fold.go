@@ -39,7 +39,7 @@ func (s *Store) Fold(ctx context.Context, limit int) (batch.Folded, error) {
 		if acted {
 			f.Acted++
 			sum := s.summary(b)
-			sum.State = b.Wish
+			sum.State = b.Requested
 			f.Acts = append(f.Acts, sum)
 		}
 		if acted || ended {
@@ -51,7 +51,7 @@ func (s *Store) Fold(ctx context.Context, limit int) (batch.Folded, error) {
 
 // act does what is to follow a failure.
 func (s *Store) act(b *Batch, now time.Time) bool {
-	if b.Failures <= b.FailuresSeen || b.Wish != "" {
+	if b.Failures <= b.FailuresSeen || b.Requested != "" {
 		return false
 	}
 	b.FailuresSeen = b.Failures

@@ -199,7 +199,7 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 	return nil
 }
 
-// Listen calls wake at its start, for what came while nobody listened, and after every insert and every wish to cancel
+// Listen calls wake at its start, for what came while nobody listened, and after every insert and every request to cancel
 // what runs, until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
 	s.mu.Lock()

@@ -73,7 +73,7 @@ func (s *Store) info(r *Row) ops.Info {
 	i := ops.Info{
 		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Key: r.Key,
 		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: r.Error, Outcome: r.Outcome,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, Touched: r.Touched,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
 		Fence: r.Fence, Session: r.Session, CreatedBy: r.CreatedBy, Traceparent: r.Traceparent,
 		CreatedAt: r.CreatedAt, RunAt: r.RunAt,
 		ClaimedAt: known(r.ClaimedAt), LeaseEnd: known(r.LeaseEnd), Deadline: known(r.Deadline),

@@ -65,21 +65,21 @@ type Row struct {
 	Batch       task.BatchID    // 0: none
 	UndoPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 
-	Attempt   int
-	Deferrals int
-	Touched   bool
-	Fence     task.Fence
-	Session   task.Session // the last holder, also once it holds the row no longer; the state tells that
-	Claim     int64        // 0 where no claim holds it
-	Policy    task.PolicyHash
-	LeaseEnd  time.Time // zero where nobody holds it, and nothing of an earlier hold may be at work
-	ClaimedAt time.Time // zero where nobody holds it
-	Deadline  time.Time // zero: none, or never claimed
-	Outcome   task.Verdict
-	Error     string
-	Result    json.RawMessage // of the run, in the rollback too
-	Cause     task.Verdict    // how its forward life ended, of a row that is or was undone
-	Round     int             // how often an operator has retried it
+	Attempt     int
+	Deferrals   int
+	EverStarted bool
+	Fence       task.Fence
+	Session     task.Session // the last holder, also once it holds the row no longer; the state tells that
+	Claim       int64        // 0 where no claim holds it
+	Policy      task.PolicyHash
+	LeaseEnd    time.Time // zero where nobody holds it, and nothing of an earlier hold may be at work
+	ClaimedAt   time.Time // zero where nobody holds it
+	Deadline    time.Time // zero: none, or never claimed
+	Outcome     task.Verdict
+	Error       string
+	Result      json.RawMessage // of the run, in the rollback too
+	Cause       task.Verdict    // how its forward life ended, of a row that is or was undone
+	Round       int             // how often an operator has retried it
 
 	// What the task said of itself; it stays until there is something new, also from attempt to attempt.
 	Progress   json.RawMessage
@@ -88,7 +88,7 @@ type Row struct {
 
 	Marks json.RawMessage // what the attempt with the fence in it has reported, where it has to advance; nil: nothing
 
-	CancelAsked time.Time // zero: nobody asked while it ran, or nobody whose wish still stands
+	CancelAsked time.Time // zero: nobody asked while it ran, or nobody whose request still stands
 	CancelBy    string
 	Detached    bool      // the hold depends on its window alone
 	PingDue     time.Time // zero, or when the next ping is due that comes by another way than the holder's session
@@ -183,11 +183,11 @@ func inOrder(rows []*Row) {
 	})
 }
 
-// task is the row as an attempt sees it. Of a wish to cancel it learns by its session's presence.
+// task is the row as an attempt sees it. Of a request to cancel it learns by its session's presence.
 func (r *Row) task() task.Task {
 	t := task.Task{
 		ID: r.ID, Type: r.Type, State: r.State, Fence: r.Fence,
-		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, Touched: r.Touched,
+		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,

@@ -27,7 +27,7 @@ type Audit struct {
 	Answer    string
 }
 
-// refused is the answer to a wish that must not be.
+// refused is the answer to a request that must not be.
 func refused(format string, a ...any) error {
 	return &ops.RefusedError{Text: fmt.Sprintf(format, a...)}
 }
@@ -69,8 +69,8 @@ func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, e
 		if o := s.unfinished(func(o *Operation) bool { return o.Task == id }); o != nil {
 			return "", false, refused("task %d is to be rolled back: wait for that", id)
 		}
-		if b != nil && !b.ended() && b.Wish != "" {
-			return "", false, refused("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", id, b.ID, b.Wish)
+		if b != nil && !b.ended() && b.Requested != "" {
+			return "", false, refused("task %d belongs to batch %d, of which a %s is under way: wait until the batch has ended", id, b.ID, b.Requested)
 		}
 		if err := s.keyTaken(r); err != nil {
 			return "", false, err
@@ -97,7 +97,7 @@ func (s *Store) keyTaken(r *Row) error {
 // revive lets a finished task run again, with a fresh budget. What it knows of how far it was it keeps.
 func (s *Store) revive(r *Row, now time.Time) {
 	s.bringBack(r)
-	r.Touched = r.Touched && r.State != task.StateRolledBack
+	r.EverStarted = r.EverStarted && r.State != task.StateRolledBack
 	r.State, r.RunAt, r.Deadline = task.StatePending, r.over(now), time.Time{}
 	r.Round++
 	r.Cause, r.Result, r.Progress, r.Message = "", nil, nil, ""
@@ -135,11 +135,11 @@ func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became
 		case !s.undoable(r):
 			return "", false, refused("the type %q has no rollback", r.Type)
 		case r.State == task.StateRunning:
-			return ops.Cancelling, s.wishFor(r, by, now), nil
+			return ops.Cancelling, s.rollBackOnce(r, by, now), nil
 		case r.State.Waiting():
 			s.callOff(r, by, now, true)
 			return ops.Became(r.State), true, nil
-		case !r.Touched:
+		case !r.EverStarted:
 			return ops.Became(r.State), false, nil
 		}
 		if err := s.keyTaken(r); err != nil {
@@ -151,8 +151,8 @@ func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became
 	})
 }
 
-// wishFor has a task that runs stopped, and undone once it has ended.
-func (s *Store) wishFor(r *Row, by string, now time.Time) (changed bool) {
+// rollBackOnce has a task that runs stopped, and undone once it has ended.
+func (s *Store) rollBackOnce(r *Row, by string, now time.Time) (changed bool) {
 	s.ask(r, by, now)
 	if s.unfinished(func(o *Operation) bool { return o.Task == r.ID }) != nil {
 		return false

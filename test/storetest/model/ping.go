@@ -15,24 +15,24 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 }
 
 // TakePings takes in pings that come by another way than the session that holds the row.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	return s.takePings(ctx, rows, false)
 }
 
 // takePings is TakePings; numbersOnly: no text and no checkpoint advances.
-func (s *Store) takePings(ctx context.Context, rows []lease.RemotePing, numbersOnly bool) ([]lease.Pong, error) {
+func (s *Store) takePings(ctx context.Context, rows []lease.RemotePing, numbersOnly bool) ([]lease.PingReply, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	pongs := make([]lease.Pong, len(rows))
+	replies := make([]lease.PingReply, len(rows))
 	for i, p := range rows {
 		if r := s.live[p.ID]; r.attempted(p.Fence) && now.Before(r.LeaseEnd) {
-			pongs[i] = s.takePing(r, p.Ping, numbersOnly, now)
+			replies[i] = s.takePing(r, p.Ping, numbersOnly, now)
 		}
 	}
-	return pongs, nil
+	return replies, nil
 }
 
 // attempted reports whether an attempt that was given the fence holds the row. One that is being judged does not.
@@ -56,9 +56,9 @@ func (r *Row) note(n lease.Notes) {
 	}
 }
 
-func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) lease.Pong {
+func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) lease.PingReply {
 	terms, known := s.terms(r)
-	pong := lease.Pong{Answer: lease.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
+	reply := lease.PingReply{Answer: lease.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
 	end := r.LeaseEnd
 	if known {
 		end = r.ClaimedAt.Add(task.StartWait + terms.check + terms.Timeout)
@@ -66,8 +66,8 @@ func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) 
 	if !r.Deadline.IsZero() && r.State == task.StateRunning && r.Deadline.Before(end) {
 		end = r.Deadline
 	}
-	pong.Remaining = max(end.Sub(now), 0)
-	if pong.Counted && terms.Heartbeat > 0 {
+	reply.Remaining = max(end.Sub(now), 0)
+	if reply.Counted && terms.Heartbeat > 0 {
 		// A longer window may be asked for, never a shorter one.
 		r.PingDue = now.Add(max(terms.Heartbeat, min(p.NextWithin, terms.MaxHeartbeat)))
 		if r.PingDue.After(end) {
@@ -80,14 +80,14 @@ func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) 
 	r.note(lease.Notes{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
 	switch {
 	case r.cancelAsked():
-		pong.Cancel, pong.Reason = true, "a cancellation was asked for"
+		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
 		if r.CancelBy != "" {
-			pong.Reason += " by " + r.CancelBy
+			reply.Reason += " by " + r.CancelBy
 		}
-	case !pong.Counted:
-		pong.Reason = "progress did not change"
+	case !reply.Counted:
+		reply.Reason = "progress did not change"
 	}
-	return pong
+	return reply
 }
 
 // terms are those of a row's policy for its phase.

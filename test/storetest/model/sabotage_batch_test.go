@@ -107,7 +107,7 @@ func bulkSabotages() []sabotage {
 			"batch_ops/on failure, cancel"},
 		{"ends before it acts", during("fold", func(b *model.Batch) { b.FailuresSeen = b.Failures }, nil),
 			"batch_ops/on failure of the last"},
-		{"acts whatever an operator wants", during("fold", func(b *model.Batch) { b.Wish = "" }, nil),
+		{"acts whatever an operator wants", during("fold", func(b *model.Batch) { b.Requested = "" }, nil),
 			"batch_ops/on failure, and an operator before"},
 		{"begins no round", during("retry batch", nil, func(b *model.Batch) { b.Round = 0 }), "batch_ops/retry revives what failed"},
 		{"retries what was called off", func(m *storetest.OnModel) storetest.Harness {
@@ -142,7 +142,7 @@ func raceSabotages() []sabotage {
 			}}
 		}, "batch_races/retry of a row whose retention is nearly over"},
 		{"opens it for each who asks", during("retry batch", nil, func(b *model.Batch) { b.Round++ }),
-			"batch_races/two operators with opposite wishes of what has ended"},
+			"batch_races/two operators with opposite requests of what has ended"},
 		{"cancels what succeeded", rowAfter("cancel", func(r *model.Row) {
 			if r.State == task.StateSucceeded {
 				r.State = task.StateCancelled

@@ -174,7 +174,7 @@ func cancelSabotages() []sabotage {
 				r.Fence = 0
 			}
 		}, nil), "cancel/before it started"},
-		{"undoes what never started", cancelling(func(r *model.Row) { r.Touched = true }, nil, nil), "cancel/while it waited"},
+		{"undoes what never started", cancelling(func(r *model.Row) { r.EverStarted = true }, nil, nil), "cancel/while it waited"},
 		{"undoes nothing", cancelling(func(r *model.Row) {
 			if r.State.Waiting() {
 				r.Policy = 0
@@ -202,9 +202,9 @@ func cancelSabotages() []sabotage {
 				}
 			}
 		}), "cancel/a decision that knew of it"},
-		{"remembers the wish", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+		{"remembers the request", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
 			m.Each(func(r *model.Row) { r.CancelAsked = r.CreatedAt })
-		}), "cancel/the wish ends with the attempt"},
+		}), "cancel/the request ends with the attempt"},
 		{"judges without telling", func(m *storetest.OnModel) storetest.Harness {
 			return wrongSweep{m, nil, func(_ *storetest.OnModel, swept []poll.Swept) {
 				for i := range swept {
@@ -218,7 +218,7 @@ func cancelSabotages() []sabotage {
 			}
 		}), "cancel/while it runs"},
 		{"wakes nobody for a cancellation", func(m *storetest.OnModel) storetest.Harness { return deafened{m} },
-			"cancel/a wish wakes who listens"},
+			"cancel/a request wakes who listens"},
 	}
 }
 
@@ -285,7 +285,7 @@ func adoptSabotages() []sabotage {
 		{"says lost for what is judged", adopted(instead(lease.Lost, lease.Ended)), "adopt/a repeat when it is judged"},
 		{"says lost for a judgement under way", adopted(instead(lease.Lost, lease.Busy)), "adopt/a repeat by another"},
 		{"says ended for lost", adopted(instead(lease.Ended, lease.Lost)), "adopt/a stale fence adopts nothing"},
-		{"adopts without telling of the wish", adopted(func(_ *storetest.OnModel, s *poll.Swept, _ *lease.Answer) {
+		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *poll.Swept, _ *lease.Answer) {
 			if s != nil {
 				s.CancelAsked = false
 			}

@@ -22,34 +22,34 @@ func liveSabotages() []sabotage {
 type wrongPing struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, p *lease.RemotePing)
-	after  func(r *model.Row, p lease.RemotePing, pong *lease.Pong)
+	after  func(r *model.Row, p lease.RemotePing, reply *lease.PingReply)
 }
 
-func (b wrongPing) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (b wrongPing) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		if b.before != nil {
 			b.before(b.OnModel, &rows[i])
 		}
 	}
-	pongs, err := b.OnModel.TakePings(ctx, rows)
+	replies, err := b.OnModel.TakePings(ctx, rows)
 	if b.after != nil {
 		b.Each(func(r *model.Row) {
-			for i := range pongs {
+			for i := range replies {
 				if rows[i].ID == r.ID {
-					b.after(r, rows[i], &pongs[i])
+					b.after(r, rows[i], &replies[i])
 				}
 			}
 		})
 	}
-	return pongs, err
+	return replies, err
 }
 
 func pinging(before func(*storetest.OnModel, *lease.RemotePing)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, before, nil} }
 }
 
-func pinged(after func(*model.Row, lease.RemotePing, *lease.Pong)) wrong {
+func pinged(after func(*model.Row, lease.RemotePing, *lease.PingReply)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, nil, after} }
 }
 
@@ -77,24 +77,24 @@ func pingSabotages() []sabotage {
 				}
 			})
 		}), "ping/a lease that has ended takes none"},
-		{"grants whatever is asked for", pinged(func(r *model.Row, p lease.RemotePing, pong *lease.Pong) {
-			if pong.Counted && p.NextWithin > 0 && !r.PingDue.IsZero() {
+		{"grants whatever is asked for", pinged(func(r *model.Row, p lease.RemotePing, reply *lease.PingReply) {
+			if reply.Counted && p.NextWithin > 0 && !r.PingDue.IsZero() {
 				r.LeaseEnd = r.LeaseEnd.Add(p.NextWithin)
 			}
 		}), "ping/a ping asks for longer"},
 		{"never grants what is asked for", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) {
 			p.NextWithin = 0
 		}), "ping/a ping asks for longer"},
-		{"renews past the attempt's end", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
-			if pong.Counted && pong.Remaining < 20*time.Minute {
+		{"renews past the attempt's end", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+			if reply.Counted && reply.Remaining < 20*time.Minute {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/never past the attempt's end"},
 		{"ignores the task's deadline", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { r.Deadline = time.Time{} })
 		}), "ping/never past the task's deadline"},
-		{"renews the quiet", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
-			if pong.Counted && r.PingDue.IsZero() {
+		{"renews the quiet", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+			if reply.Counted && r.PingDue.IsZero() {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/no heartbeat, no renewal"},
@@ -104,21 +104,21 @@ func pingSabotages() []sabotage {
 				p.Progress = json.RawMessage(`"anything"`)
 			}
 		}), "ping/only progress counts"},
-		{"renews what does not count", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
-			if pong.Answer == lease.Applied && !pong.Counted {
+		{"renews what does not count", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+			if reply.Answer == lease.Applied && !reply.Counted {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/only progress counts"},
-		{"shortens leases by pings", pinged(func(r *model.Row, _ lease.RemotePing, pong *lease.Pong) {
-			if pong.Counted && !r.PingDue.IsZero() {
+		{"shortens leases by pings", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+			if reply.Counted && !r.PingDue.IsZero() {
 				r.LeaseEnd = r.PingDue.Add(time.Minute)
 			}
 		}), "ping/a ping never shortens"},
-		{"keeps pings from its session", pinged(func(r *model.Row, _ lease.RemotePing, _ *lease.Pong) {
+		{"keeps pings from its session", pinged(func(r *model.Row, _ lease.RemotePing, _ *lease.PingReply) {
 			r.PingDue = time.Time{}
 		}), "ping/presence tells of it"},
-		{"tells nobody to stop", pinged(func(_ *model.Row, _ lease.RemotePing, pong *lease.Pong) {
-			pong.Cancel, pong.Reason = false, ""
+		{"tells nobody to stop", pinged(func(_ *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+			reply.Cancel, reply.Reason = false, ""
 		}), "ping/it is told of a cancellation"},
 		{"hears no message", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) { p.Message = "" }),
 			"ping/only progress counts"},
@@ -130,10 +130,10 @@ func pingSabotages() []sabotage {
 // shy takes no pings for rows that are kept.
 type shy struct{ *storetest.OnModel }
 
-func (b shy) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pong, error) {
+func (b shy) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	for _, r := range rows {
 		if b.Kept(r.ID) {
-			return make([]lease.Pong, len(rows)), nil
+			return make([]lease.PingReply, len(rows)), nil
 		}
 	}
 	return b.OnModel.TakePings(ctx, rows)

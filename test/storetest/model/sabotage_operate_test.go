@@ -136,9 +136,9 @@ func operateSabotages() []sabotage {
 			"retry/the attempt that ended leaves its history"},
 		{"doubles history", historyAfter("retry", func(a []model.Attempt) []model.Attempt { return append(a, a[len(a)-1]) }),
 			"retry/an attempt that has its history leaves no other"},
-		{"forgets that it was started", rowAfter("retry", func(r *model.Row) { r.Touched = false }),
+		{"forgets that it was started", rowAfter("retry", func(r *model.Row) { r.EverStarted = false }),
 			"retry/what was started is undone if it is called off"},
-		{"keeps what was undone for started", rowAfter("retry", func(r *model.Row) { r.Touched = true }),
+		{"keeps what was undone for started", rowAfter("retry", func(r *model.Row) { r.EverStarted = true }),
 			"retry/what was undone counts as never started"},
 		{"retries whatever the key", rowBefore("retry", func(r *model.Row) { r.Key = "" }), "retry/a live row with its key"},
 		{"retries what could not be undone", rowBefore("retry", func(r *model.Row) {
@@ -150,7 +150,7 @@ func operateSabotages() []sabotage {
 		{"notes what changed nothing", auditing(func(a []model.Audit) []model.Audit {
 			return append(a, model.Audit{Verb: "retry"})
 		}), "retry/in any other state"},
-		{"undoes what never started, when told to", rowBefore("rollback", func(r *model.Row) { r.Touched = true }), "rollback/in every state"},
+		{"undoes what never started, when told to", rowBefore("rollback", func(r *model.Row) { r.EverStarted = true }), "rollback/in every state"},
 		{"undoes what cannot be", func(m *storetest.OnModel) storetest.Harness { return bold{m} },
 			"rollback/in every state, of a type that cannot be undone"},
 		{"undoes on what is left of the budget", rowAfter("rollback", func(r *model.Row) { r.Attempt = 2 }), "rollback/in every state"},

@@ -93,7 +93,7 @@ func rowSabotages() []sabotage {
 			e.Next.Delay = max(e.Next.Delay, 1)
 		}), "settle/a row that was never started keeps its place"},
 		{"forgets that it was started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
-			e.Next.Touched = false
+			e.Next.EverStarted = false
 		}), "settle/a row that goes on is released"},
 		{"drops the reason", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
 			e.Next.Reason = ""

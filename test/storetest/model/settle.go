@@ -117,7 +117,7 @@ func (r *Row) end(e poll.Settlement) {
 	}
 	r.State = e.Next.State
 	r.Fence++
-	r.Attempt, r.Deferrals, r.Touched = e.Next.Attempt, e.Next.Deferrals, e.Next.Touched
+	r.Attempt, r.Deferrals, r.EverStarted = e.Next.Attempt, e.Next.Deferrals, e.Next.EverStarted
 	if verdict, why, keep := e.Tells(); !keep {
 		r.Outcome, r.Error = verdict, why
 	}

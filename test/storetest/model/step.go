@@ -139,7 +139,7 @@ func (s *step) bring(rows []*Row, do func(*Row)) (over bool) {
 // canUndo reports whether a finished task did anything that can be undone, and was not.
 func (s *Store) canUndo(r *Row) bool {
 	done := r.State == task.StateSucceeded || r.State == task.StateFailed || r.State == task.StateCancelled
-	return done && r.Touched && s.undoable(r)
+	return done && r.EverStarted && s.undoable(r)
 }
 
 // toUndo lists the rows of a batch that can be undone, started newest first.

@@ -26,7 +26,7 @@ CREATE TABLE {schema}.task (
                  CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
     priority     smallint NOT NULL DEFAULT 0
                  CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
-    touched      boolean NOT NULL DEFAULT false,
+    ever_started      boolean NOT NULL DEFAULT false,
     state        text NOT NULL DEFAULT 'pending'
                  CONSTRAINT "state must be that of a live task" CHECK (state IN
                      ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
@@ -101,7 +101,7 @@ CREATE TABLE {schema}.task_archive (
     deferrals   integer NOT NULL,
     max_attempts integer,
     priority     smallint NOT NULL,
-    touched      boolean NOT NULL,
+    ever_started      boolean NOT NULL,
     state        text NOT NULL,
     type         text NOT NULL,
     region       text,
@@ -302,13 +302,13 @@ REVOKE ALL ON FUNCTION {schema}.drop_partition(date) FROM PUBLIC;
 
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at
     FROM {schema}.task_archive;
 

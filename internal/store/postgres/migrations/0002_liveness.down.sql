@@ -21,12 +21,12 @@ ALTER TABLE {schema}.task
     DROP COLUMN progress, DROP COLUMN checkpoint, DROP COLUMN marks;
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at
     FROM {schema}.task_archive;

@@ -18,14 +18,14 @@ ALTER TABLE {schema}.task_archive
 
 CREATE OR REPLACE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
            coalesce(detached, false) AS detached
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
            cancel_by, false
     FROM {schema}.task_archive;
@@ -260,7 +260,7 @@ CREATE FUNCTION {schema}.ping(
 $leasehold$
 DECLARE
     said  jsonb;
-    pong  record;
+    reply  record;
     over  integer;
 BEGIN
     IF progress ~ '^(0(\.[0-9]{1,30})?|1(\.0{1,30})?|[1-9](\.[0-9]{1,30})?[eE]-[0-9]{1,2})$' THEN
@@ -293,13 +293,13 @@ BEGIN
     END LOOP;
     -- Whoever keeps the row is waited for.
     PERFORM FROM {schema}.task AS t WHERE t.id = ping.id AND t.fence = ping.fence FOR NO KEY UPDATE;
-    SELECT * INTO pong FROM {schema}.take_pings(ARRAY[id], ARRAY[fence], ARRAY[said::text], ARRAY[message],
+    SELECT * INTO reply FROM {schema}.take_pings(ARRAY[id], ARRAY[fence], ARRAY[said::text], ARRAY[message],
         ARRAY[checkpoint::text], ARRAY[next_within_s]);
-    IF pong.answer <> 'applied' THEN
+    IF reply.answer <> 'applied' THEN
         PERFORM {schema}.gone(id, fence);
     END IF;
-    RETURN jsonb_strip_nulls(jsonb_build_object('counted', pong.counted, 'cancel', pong.cancel, 'reason', pong.reason,
-        'remaining_s', round(pong.remaining_s::numeric, 3)));
+    RETURN jsonb_strip_nulls(jsonb_build_object('counted', reply.counted, 'cancel', reply.cancel, 'reason', reply.reason,
+        'remaining_s', round(reply.remaining_s::numeric, 3)));
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.ping(bigint, bigint, text, jsonb, text, double precision) FROM PUBLIC;
@@ -332,10 +332,10 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, touched, fence, session, policy, claimed_at, deadline, outcome, error, result,
+        created_at, attempt, deferrals, ever_started, fence, session, policy, claimed_at, deadline, outcome, error, result,
         started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.touched, t.fence, t.session, t.policy,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.ever_started, t.fence, t.session, t.policy,
         t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by, t.message,
         t.progress, t.checkpoint);
 END
@@ -381,7 +381,7 @@ BEGIN
     t.error := NULL;
     t.result := CASE WHEN t.state = 'succeeded' AND t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
     t.deferrals := 0;
-    t.touched := true;
+    t.ever_started := true;
     PERFORM {schema}.bury(t, t.claimed_at);
     RETURN 'applied';
 END
@@ -433,9 +433,9 @@ BEGIN
         RETURN t.state;
     END IF;
     t.outcome := 'cancelled';
-    t.error := CASE WHEN t.touched THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
+    t.error := CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
         || coalesce(', by ' || who, '');
-    IF t.touched AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
+    IF t.ever_started AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
         UPDATE {schema}.task AS r SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = clock_timestamp(), fence = r.fence + 1,
             outcome = t.outcome, error = t.error

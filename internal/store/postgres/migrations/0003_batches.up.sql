@@ -50,7 +50,7 @@ CREATE INDEX task_batch ON {schema}.task (batch_id, id)
 -- One more index, by id, would make lists quicker, and cost each settlement an entry.
 CREATE INDEX task_archive_batch ON {schema}.task_archive (
     batch_id,
-    (CASE WHEN touched AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
+    (CASE WHEN ever_started AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
     id
 ) WHERE batch_id IS NOT NULL;
 -- What a retry of the batch brings back, and what could not be undone.
@@ -60,14 +60,14 @@ CREATE INDEX task_archive_batch_unwell ON {schema}.task_archive (batch_id, id)
 
 CREATE OR REPLACE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
            cancel_by, false, batch_id, rollback_payload, cause, coalesce(round, 0)
     FROM {schema}.task_archive;
@@ -94,7 +94,7 @@ CREATE TABLE {schema}.batch (
     round           integer NOT NULL DEFAULT 0,
     sealed          boolean NOT NULL DEFAULT true,
     stopping        boolean NOT NULL DEFAULT false, -- nothing of it is claimed any more
-    by_failure      boolean NOT NULL DEFAULT false, -- the wish follows a failure
+    by_failure      boolean NOT NULL DEFAULT false, -- the request follows a failure
     thinned         boolean NOT NULL DEFAULT false, -- rows of it are past retention, or about to be
     look            boolean NOT NULL DEFAULT true,  -- a fold is to look at it, whether or not something was counted
     name            text NOT NULL DEFAULT ''
@@ -102,8 +102,8 @@ CREATE TABLE {schema}.batch (
     on_failure      text NOT NULL DEFAULT 'continue'
                     CONSTRAINT "on_failure must be continue, cancel or rollback" CHECK (
                         on_failure IN ('continue', 'cancel', 'rollback')),
-    wish            text CHECK (wish IN ('cancel', 'rollback')),
-    wish_by         text,
+    requested            text CHECK (requested IN ('cancel', 'rollback')),
+    requested_by         text,
     finish_type     text
                     CONSTRAINT "finish_type must not be empty: leave it out instead" CHECK (finish_type <> '')
                     CONSTRAINT "finish_type must be 255 bytes at most" CHECK (octet_length(finish_type) <= 255),
@@ -188,12 +188,12 @@ CREATE VIEW {schema}.batches AS
     SELECT b.id, b.name,
         CASE
             WHEN b.ended_at IS NULL THEN CASE
-                WHEN b.wish = 'rollback' OR n.undoing > 0 AND n.live = n.undoing THEN 'rolling_back'
+                WHEN b.requested = 'rollback' OR n.undoing > 0 AND n.live = n.undoing THEN 'rolling_back'
                 WHEN n.attempts > 0 OR n.running > 0 OR n.undoing > 0 OR n.live < n.total THEN 'running'
                 ELSE 'pending' END
             WHEN n.rollback_failed > 0 THEN 'rollback_failed'
-            WHEN b.wish = 'rollback' THEN 'rolled_back'
-            WHEN b.wish = 'cancel' AND NOT b.by_failure AND n.cancelled > 0 THEN 'cancelled'
+            WHEN b.requested = 'rollback' THEN 'rolled_back'
+            WHEN b.requested = 'cancel' AND NOT b.by_failure AND n.cancelled > 0 THEN 'cancelled'
             WHEN n.total > 0 AND n.rolled_back = n.total THEN 'rolled_back'
             WHEN n.failed + n.rolled_back > 0 THEN CASE WHEN n.succeeded > 0 THEN 'partially_failed' ELSE 'failed' END
             WHEN n.cancelled > 0 THEN 'cancelled'
@@ -202,7 +202,7 @@ CREATE VIEW {schema}.batches AS
         b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, n.live - n.undoing - n.running AS waiting,
         n.running, n.undoing, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
         CASE WHEN n.total > 0 THEN (n.total - n.live)::double precision / n.total END AS progress,
-        b.finish_type, b.labels, b.created_by, b.created_at, b.ended_at, o.verb AS operation, b.wish_by
+        b.finish_type, b.labels, b.created_by, b.created_at, b.ended_at, o.verb AS operation, b.requested_by
     FROM {schema}.batch AS b
     CROSS JOIN LATERAL (
         SELECT b.total + coalesce(sum(d.total), 0)::bigint AS total,
@@ -259,7 +259,7 @@ BEGIN
         refusal := format('there is no batch %s', batch);
     ELSIF b.stopping THEN
         refusal := format('batch %s was %s: create another', batch,
-            CASE b.wish WHEN 'rollback' THEN 'rolled back' ELSE 'cancelled' END);
+            CASE b.requested WHEN 'rollback' THEN 'rolled back' ELSE 'cancelled' END);
     ELSIF b.sealed AND b.born <> pg_current_xact_id() THEN
         refusal := format('batch %s is sealed: insert its rows in the transaction that creates it, or create it with '
             'sealed = false', batch);

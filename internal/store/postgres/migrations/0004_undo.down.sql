@@ -33,9 +33,9 @@ BEGIN
         RETURN t.state;
     END IF;
     t.outcome := 'cancelled';
-    t.error := CASE WHEN t.touched THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
+    t.error := CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
         || coalesce(', by ' || who, '');
-    IF t.touched AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
+    IF t.ever_started AND EXISTS (SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback') THEN
         UPDATE {schema}.task AS r SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = clock_timestamp(), fence = r.fence + 1,
             outcome = t.outcome, error = t.error
@@ -87,7 +87,7 @@ BEGIN
     t.error := NULL;
     t.result := CASE WHEN t.state = 'succeeded' AND t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
     t.deferrals := 0;
-    t.touched := true;
+    t.ever_started := true;
     PERFORM {schema}.bury(t, t.claimed_at);
     RETURN 'applied';
 END
@@ -102,10 +102,10 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, touched, fence, session, policy, claimed_at, deadline, outcome, error, result,
+        created_at, attempt, deferrals, ever_started, fence, session, policy, claimed_at, deadline, outcome, error, result,
         started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.touched, t.fence, t.session, t.policy,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.ever_started, t.fence, t.session, t.policy,
         t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by, t.message,
         t.progress, t.checkpoint);
 END

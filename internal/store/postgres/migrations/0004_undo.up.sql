@@ -14,7 +14,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.who_asks(text) FROM PUBLIC;
 
--- A wish that must not be: nothing has changed.
+-- A request that is refused: nothing has changed.
 CREATE FUNCTION {schema}.refuse(reason text) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $leasehold$
@@ -42,7 +42,7 @@ CREATE FUNCTION {schema}.reopen(batch bigint) RETURNS void
 $leasehold$
 BEGIN
     UPDATE {schema}.batch AS b SET
-        ended_at = NULL, round = b.round + 1, wish = NULL, wish_by = NULL, by_failure = false, stopping = false, look = true,
+        ended_at = NULL, round = b.round + 1, requested = NULL, requested_by = NULL, by_failure = false, stopping = false, look = true,
         failures_seen = b.failures + coalesce((
             SELECT sum(d.failures) FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id), 0)
     WHERE b.id = batch AND b.ended_at IS NOT NULL;
@@ -62,11 +62,11 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, touched, fence, session, policy, lease_until, claimed_at, deadline, outcome, error,
+        created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, claimed_at, deadline, outcome, error,
         result, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause,
         rollback_payload)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.touched, t.fence, t.session, t.policy,
+        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.ever_started, t.fence, t.session, t.policy,
         t.lease_until, t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by,
         t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload);
 END
@@ -117,7 +117,7 @@ BEGIN
     t.outcome := 'succeeded';
     t.error := NULL;
     t.deferrals := 0;
-    t.touched := true;
+    t.ever_started := true;
     t.lease_until := NULL;
     PERFORM {schema}.bury(t, t.claimed_at), {schema}.count_step(t.batch_id, was, t.state, false, true);
     RETURN 'applied';
@@ -133,9 +133,9 @@ DECLARE
     was text := t.state;
 BEGIN
     t.outcome := 'cancelled';
-    t.error := CASE WHEN t.touched THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
+    t.error := CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
         || coalesce(', by ' || who, '');
-    IF t.touched AND can THEN
+    IF t.ever_started AND can THEN
         UPDATE {schema}.task AS r SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(clock_timestamp(), r.lease_until),
             fence = r.fence + 1, outcome = t.outcome, error = t.error, cause = 'cancelled'
@@ -209,12 +209,12 @@ BEGIN
     ), back AS (
         INSERT INTO {schema}.task (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, touched, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
+            created_at, ever_started, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
             lease_until, batch_id, round, cause, rollback_payload)
         OVERRIDING SYSTEM VALUE
         SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
             greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
-            h.created_by, h.max_attempts, h.created_at, h.touched AND h.state <> 'rolled_back', h.fence + 1, h.session,
+            h.created_by, h.max_attempts, h.created_at, h.ever_started AND h.state <> 'rolled_back', h.fence + 1, h.session,
             h.policy, CASE WHEN NOT h.again THEN h.deadline END, h.outcome, h.error,
             CASE WHEN NOT h.again THEN h.result END, CASE WHEN NOT h.again THEN h.message END,
             CASE WHEN NOT h.again THEN h.progress END, h.checkpoint, h.lease_until, h.batch_id,
@@ -312,9 +312,9 @@ BEGIN
     END LOOP;
     IF EXISTS (SELECT FROM {schema}.operation AS o WHERE o.task_id = retry.id AND o.ended_at IS NULL) THEN
         PERFORM {schema}.refuse(format('task %s is to be rolled back: wait for that', id));
-    ELSIF b.wish IS NOT NULL AND b.ended_at IS NULL THEN
+    ELSIF b.requested IS NOT NULL AND b.ended_at IS NULL THEN
         PERFORM {schema}.refuse(format('task %s belongs to batch %s, of which a %s is under way: wait until the batch has '
-            'ended', id, b.id, b.wish));
+            'ended', id, b.id, b.requested));
     END IF;
     PERFORM {schema}.bring_back_one(a, 'retry');
     INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'retry', retry.id, 'pending');
@@ -323,7 +323,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.retry(bigint, text) FROM PUBLIC;
 
--- rollback for a row that is live, and locked by the caller. One that runs is told to stop, and the wish is kept.
+-- rollback for a row that is live, and locked by the caller. One that runs is told to stop, and the request is kept.
 CREATE FUNCTION {schema}.rollback_live(t {schema}.task, who text) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -383,7 +383,7 @@ BEGIN
         RETURN a.state;
     ELSIF NOT {schema}.can_undo(a.type, a.policy) THEN
         PERFORM {schema}.refuse(format('the type %s has no rollback', to_json(a.type)));
-    ELSIF NOT a.touched THEN
+    ELSIF NOT a.ever_started THEN
         RETURN a.state;
     END IF;
     PERFORM {schema}.bring_back_one(a, 'rollback');

@@ -46,7 +46,7 @@ BEGIN
     PERFORM {schema}.reopen(batch);
     IF with_verb <> 'retry' THEN
         UPDATE {schema}.batch AS b SET
-            stopping = true, sealed = true, wish = with_verb, wish_by = by, by_failure = by IS NOT DISTINCT FROM 'on_failure',
+            stopping = true, sealed = true, requested = with_verb, requested_by = by, by_failure = by IS NOT DISTINCT FROM 'on_failure',
             failures_seen = b.failures, look = true
         WHERE b.id = batch;
     END IF;
@@ -69,8 +69,8 @@ DECLARE
 BEGIN
     IF b.ended_at IS NOT NULL THEN
         RETURN (SELECT v.state FROM {schema}.batches AS v WHERE v.id = cancel_batch.id);
-    ELSIF b.wish IS NOT NULL THEN
-        RETURN CASE b.wish WHEN 'rollback' THEN 'rolling_back' ELSE 'cancelling' END;
+    ELSIF b.requested IS NOT NULL THEN
+        RETURN CASE b.requested WHEN 'rollback' THEN 'rolling_back' ELSE 'cancelling' END;
     END IF;
     RETURN {schema}.operate(id, 'cancel', who, false, 'cancelling');
 END
@@ -85,8 +85,8 @@ DECLARE
     who text := {schema}.who_asks(by);
     b   {schema}.batch := {schema}.lock_batch(id);
 BEGIN
-    IF b.wish IS NOT NULL AND b.ended_at IS NULL THEN
-        PERFORM {schema}.refuse(format('a %s of batch %s is under way: wait until the batch has ended', b.wish, id));
+    IF b.requested IS NOT NULL AND b.ended_at IS NULL THEN
+        PERFORM {schema}.refuse(format('a %s of batch %s is under way: wait until the batch has ended', b.requested, id));
     ELSIF EXISTS (SELECT FROM {schema}.operation AS o
                   WHERE o.batch_id = retry_batch.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
         RETURN 'retrying';
@@ -112,7 +112,7 @@ DECLARE
     v    record;
     here bigint;
 BEGIN
-    IF b.wish = 'rollback' AND b.ended_at IS NULL THEN
+    IF b.requested = 'rollback' AND b.ended_at IS NULL THEN
         RETURN 'rolling_back';
     END IF;
     SELECT r.state, r.total, r.live INTO v FROM {schema}.batches AS r WHERE r.id = rollback_batch.id;
@@ -126,7 +126,7 @@ BEGIN
     ELSIF b.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM {schema}.task_archive AS a, {schema}.undoable() AS u
         WHERE a.batch_id = rollback_batch.id
-          AND CASE WHEN a.touched AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END
+          AND CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END
               IS NOT NULL
           AND (a.policy = ANY (u.hashes) OR a.type = ANY (u.types))
     ) THEN
@@ -204,9 +204,9 @@ BEGIN
     SELECT * INTO can FROM {schema}.undoable();
     PERFORM {schema}.make_place(ended);
     WITH hit AS MATERIALIZED (
-        SELECT t.*, t.touched AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback' AND t.type = ANY (can.types)) IS TRUE
+        SELECT t.*, t.ever_started AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback' AND t.type = ANY (can.types)) IS TRUE
                 AS undo,
-            CASE WHEN t.touched THEN 'cancelled while it waited' ELSE 'cancelled before it started' END || ', by ' ||
+            CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END || ', by ' ||
                 format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.who), '') AS why
         FROM {schema}.task AS t
         WHERE t.batch_id IS NOT NULL AND (t.batch_id, t.id) > (o.batch_id, coalesce(o.after_id, 0))
@@ -217,10 +217,10 @@ BEGIN
     ), buried AS (
         INSERT INTO {schema}.task_archive (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, attempt, deferrals, touched, fence, session, policy, lease_until, deadline, outcome, error, result,
+            created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, deadline, outcome, error, result,
             finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause, rollback_payload)
         SELECT id, type, 'cancelled', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, attempt, deferrals, touched, fence + 1, session, policy, lease_until, deadline, 'cancelled', why,
+            created_at, attempt, deferrals, ever_started, fence + 1, session, policy, lease_until, deadline, 'cancelled', why,
             result, ended, ended, format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.who), ''),
             message, progress, checkpoint, batch_id, round, cause, rollback_payload
         FROM hit WHERE NOT hit.undo

@@ -100,7 +100,7 @@ BEGIN
     WITH page AS (
         SELECT f.id, f.began, f.policy, f.type
         FROM (SELECT a.batch_id, a.id, a.policy, a.type,
-                  CASE WHEN a.touched AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END AS began
+                  CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END AS began
               FROM {schema}.task_archive AS a) AS f
         WHERE f.batch_id IS NOT NULL
           AND (f.batch_id, f.began, f.id)
@@ -171,7 +171,7 @@ BEGIN
         RETURN;
     END IF;
     over := true;
-    IF a.touched AND a.state IN ('succeeded', 'failed', 'cancelled') AND {schema}.can_undo(a.type, a.policy) THEN
+    IF a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') AND {schema}.can_undo(a.type, a.policy) THEN
         SELECT * INTO s FROM {schema}.step_back(ARRAY[a.id], ARRAY[clock_timestamp()], 'rollback');
         changed := s.changed;
         o.refused := s.refused;

@@ -38,17 +38,17 @@ CREATE FUNCTION {schema}.follow_failure(b {schema}.batch) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 BEGIN
-    IF b.wish IS NULL AND b.failures > b.failures_seen THEN
+    IF b.requested IS NULL AND b.failures > b.failures_seen THEN
         IF b.on_failure <> 'continue' THEN
             PERFORM {schema}.operate(b.id, b.on_failure, 'on_failure', false,
                 CASE b.on_failure WHEN 'cancel' THEN 'cancelling' ELSE 'rolling_back' END);
             RETURN true;
         END IF;
         UPDATE {schema}.batch AS r SET failures_seen = r.failures WHERE r.id = b.id;
-    ELSIF b.wish IS NOT NULL AND b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed > b.undoing
+    ELSIF b.requested IS NOT NULL AND b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed > b.undoing
         AND NOT EXISTS (SELECT FROM {schema}.operation AS o
                         WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
-        INSERT INTO {schema}.operation (verb, batch_id, asked_at, who) VALUES (b.wish, b.id, clock_timestamp(), b.wish_by);
+        INSERT INTO {schema}.operation (verb, batch_id, asked_at, who) VALUES (b.requested, b.id, clock_timestamp(), b.requested_by);
     END IF;
     RETURN false;
 END
@@ -90,7 +90,7 @@ REVOKE ALL ON FUNCTION {schema}.end_batch({schema}.batch) FROM PUBLIC;
 -- Folds at most so many batches: of those of which something was counted, and those that are to be looked at anyway. They
 -- come in no order, lest some that cannot be ended yet keep all others from it. One row for each that was looked at.
 CREATE FUNCTION {schema}.fold(most bigint) RETURNS TABLE (
-    acted boolean, ended boolean, id bigint, name text, state text, wish text, round integer, total bigint, succeeded bigint,
+    acted boolean, ended boolean, id bigint, name text, state text, requested text, round integer, total bigint, succeeded bigint,
     failed bigint, cancelled bigint, rolled_back bigint, rollback_failed bigint
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
@@ -126,7 +126,7 @@ BEGIN
         CONTINUE WHEN b.ended_at IS NOT NULL;
         acts := {schema}.follow_failure(b);
         ends := all_of AND {schema}.end_batch(b);
-        RETURN QUERY SELECT acts, ends, v.id, v.name, v.state, r.wish, v.round, v.total, v.succeeded, v.failed, v.cancelled,
+        RETURN QUERY SELECT acts, ends, v.id, v.name, v.state, r.requested, v.round, v.total, v.succeeded, v.failed, v.cancelled,
             v.rolled_back, v.rollback_failed
         FROM (SELECT) AS anyway LEFT JOIN ({schema}.batches AS v JOIN {schema}.batch AS r ON r.id = v.id)
             ON v.id = one AND (acts OR ends);

@@ -42,7 +42,7 @@ CREATE TABLE task (
 
     attempt      INTEGER NOT NULL DEFAULT 0,
     deferrals   INTEGER NOT NULL DEFAULT 0,
-    touched      INTEGER NOT NULL DEFAULT 0,
+    ever_started      INTEGER NOT NULL DEFAULT 0,
     fence        INTEGER NOT NULL DEFAULT 0,
     session      INTEGER,
     claim        INTEGER,
@@ -92,7 +92,7 @@ CREATE TABLE task_archive (
     created_at   TEXT NOT NULL,
     attempt      INTEGER NOT NULL,
     deferrals   INTEGER NOT NULL,
-    touched      INTEGER NOT NULL,
+    ever_started      INTEGER NOT NULL,
     fence        INTEGER NOT NULL,
     session      INTEGER,
     claim        INTEGER,
@@ -178,12 +178,12 @@ END;
 
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at
     FROM task_archive;
 

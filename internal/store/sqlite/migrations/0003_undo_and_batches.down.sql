@@ -40,13 +40,13 @@ END;
 
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, 0
     FROM task_archive;
@@ -82,7 +82,7 @@ BEGIN
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-           state, fence, attempt, deferrals, touched, outcome, result, started_at, finished_at)
+           state, fence, attempt, deferrals, ever_started, outcome, result, started_at, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
@@ -109,18 +109,18 @@ BEGIN
     UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0,
         run_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || nullif(CAST(NEW.by AS TEXT), ''), '')
-    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND touched
+    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND ever_started
       AND EXISTS (SELECT 1 FROM policy WHERE hash = task.policy AND json_type(body, '$.rollback') = 'object');
     UPDATE sign SET n = n + 1 WHERE changes() > 0;
 
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           touched, result, state, fence, outcome, error, cancel_asked, cancel_by, finished_at)
+           ever_started, result, state, fence, outcome, error, cancel_asked, cancel_by, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           touched, result, 'cancelled', fence + 1, 'cancelled',
-           iif(touched, 'cancelled while it waited', 'cancelled before it started') ||
+           ever_started, result, 'cancelled', fence + 1, 'cancelled',
+           iif(ever_started, 'cancelled while it waited', 'cancelled before it started') ||
                ifnull(', by ' || nullif(CAST(NEW.by AS TEXT), ''), ''),
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), nullif(CAST(NEW.by AS TEXT), ''), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');

@@ -50,9 +50,9 @@ CREATE TABLE batch (
     round          INTEGER NOT NULL DEFAULT 0, -- how often it was opened again
     ended_at       TEXT,
     stopping       INTEGER NOT NULL DEFAULT 0, -- nothing of it is claimed any more, but to be undone
-    wish           TEXT CHECK (wish IN ('cancel', 'rollback')), -- of this round
-    wish_by        TEXT,
-    by_failure     INTEGER NOT NULL DEFAULT 0, -- the wish follows a failure
+    requested           TEXT CHECK (requested IN ('cancel', 'rollback')), -- of this round
+    requested_by        TEXT,
+    by_failure     INTEGER NOT NULL DEFAULT 0, -- the request follows a failure
     failures_seen  INTEGER NOT NULL DEFAULT 0, -- of failures, those that were acted on
 
     total           INTEGER NOT NULL DEFAULT 0,
@@ -136,7 +136,7 @@ BEGIN
     SELECT CASE
         WHEN NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id)
             THEN RAISE(ABORT, 'there is no batch with this batch_id')
-        WHEN EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id AND stopping AND wish = 'rollback')
+        WHEN EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id AND stopping AND requested = 'rollback')
             THEN RAISE(ABORT, 'the batch was rolled back: create another')
         WHEN EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id AND stopping)
             THEN RAISE(ABORT, 'the batch was cancelled: create another')
@@ -153,14 +153,14 @@ DROP VIEW tasks;
 
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-           created_at, attempt, deferrals, touched, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_asked, cancel_by, 0,
            batch_id, rollback_payload, cause, round
@@ -185,12 +185,12 @@ END;
 CREATE VIEW batches AS
     SELECT id, name,
            CASE
-               WHEN ended_at IS NULL AND (wish IS 'rollback' OR undoing > 0 AND live = undoing) THEN 'rolling_back'
+               WHEN ended_at IS NULL AND (requested IS 'rollback' OR undoing > 0 AND live = undoing) THEN 'rolling_back'
                WHEN ended_at IS NULL AND (attempts > 0 OR running > 0 OR undoing > 0 OR live < total) THEN 'running'
                WHEN ended_at IS NULL THEN 'pending'
                WHEN rollback_failed > 0 THEN 'rollback_failed'
-               WHEN wish IS 'rollback' THEN 'rolled_back'
-               WHEN wish IS 'cancel' AND NOT by_failure AND cancelled > 0 THEN 'cancelled'
+               WHEN requested IS 'rollback' THEN 'rolled_back'
+               WHEN requested IS 'cancel' AND NOT by_failure AND cancelled > 0 THEN 'cancelled'
                WHEN total > 0 AND rolled_back = total THEN 'rolled_back'
                WHEN failed + rolled_back > 0 THEN iif(succeeded > 0, 'partially_failed', 'failed')
                WHEN cancelled > 0 THEN 'cancelled'
@@ -200,7 +200,7 @@ CREATE VIEW batches AS
            succeeded, failed, cancelled, rolled_back, rollback_failed, failures,
            CASE WHEN total > 0 THEN (total - live) * 1.0 / total END AS progress,
            finish_type, labels, created_by, created_at, ended_at,
-           (SELECT verb FROM operation WHERE batch_id = counted.id AND ended_at IS NULL) AS operation, wish_by
+           (SELECT verb FROM operation WHERE batch_id = counted.id AND ended_at IS NULL) AS operation, requested_by
     FROM (SELECT batch.*, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
                  (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running
           FROM batch) AS counted;
@@ -229,7 +229,7 @@ BEGIN
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
-           state, fence, attempt, deferrals, touched, outcome, result, started_at, finished_at)
+           state, fence, attempt, deferrals, ever_started, outcome, result, started_at, finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
            batch_id, rollback_payload, cause, round,
@@ -259,7 +259,7 @@ BEGIN
     UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
         run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
-    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND touched
+    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND ever_started
       AND (EXISTS (SELECT 1 FROM policy WHERE hash = task.policy AND json_type(body, '$.rollback') = 'object')
            OR NEW.undo AND EXISTS (SELECT 1 FROM policy WHERE type = task.type AND json_type(body, '$.rollback') = 'object'));
     UPDATE sign SET n = n + 1 WHERE changes() > 0; -- rows that the statement before has changed
@@ -269,12 +269,12 @@ BEGIN
     INSERT INTO task_archive (
            id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           touched, result, batch_id, rollback_payload, round, state, fence, outcome, error, cancel_asked, cancel_by,
+           ever_started, result, batch_id, rollback_payload, round, state, fence, outcome, error, cancel_asked, cancel_by,
            finished_at)
     SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
            session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           touched, result, batch_id, rollback_payload, round, 'cancelled', fence + 1, 'cancelled',
-           iif(touched, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
+           ever_started, result, batch_id, rollback_payload, round, 'cancelled', fence + 1, 'cancelled',
+           iif(ever_started, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
     UPDATE batch SET cancelled = cancelled + 1
@@ -291,15 +291,15 @@ CREATE TRIGGER bring_back_insert INSTEAD OF INSERT ON bring_back
 BEGIN
     INSERT INTO task (id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
                       deferrals, attempt, fence, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-                      lease_until, run_at, state, touched, deadline, cause, round, result, progress, message)
+                      lease_until, run_at, state, ever_started, deadline, cause, round, result, progress, message)
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending', touched AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
+           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'pending', ever_started AND state <> 'rolled_back', NULL, NULL, round + 1, NULL, NULL, NULL
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'retry'
     UNION ALL
     SELECT id, type, priority, region, key, payload, labels, traceparent, created_by, max_attempts, created_at,
            0, 0, fence + 1, session, policy, outcome, error, checkpoint, batch_id, rollback_payload,
-           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'rollback_pending', touched, deadline,
+           lease_until, max(NEW.run_at, ifnull(lease_until, '')), 'rollback_pending', ever_started, deadline,
            CASE
                WHEN state = 'rollback_failed' THEN cause
                WHEN state = 'cancelled' THEN 'cancelled'
@@ -344,7 +344,7 @@ BEGIN
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id,
            CASE
                WHEN state = 'running' THEN 'cancelling'
-               WHEN touched AND EXISTS (SELECT 1 FROM policy
+               WHEN ever_started AND EXISTS (SELECT 1 FROM policy
                                         WHERE hash = task.policy AND json_type(body, '$.rollback') = 'object')
                    THEN 'rollback_pending'
                ELSE 'cancelled'
@@ -371,7 +371,7 @@ BEGIN
       AND EXISTS (SELECT 1 FROM operation WHERE task_id = NEW.id AND ended_at IS NULL);
     SELECT RAISE(ABORT, 'the batch of the task is being cancelled or rolled back: wait until the batch has ended')
     FROM task_archive WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back')
-      AND EXISTS (SELECT 1 FROM batch WHERE id = task_archive.batch_id AND wish IS NOT NULL AND ended_at IS NULL);
+      AND EXISTS (SELECT 1 FROM batch WHERE id = task_archive.batch_id AND requested IS NOT NULL AND ended_at IS NULL);
     SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
@@ -379,7 +379,7 @@ BEGIN
     INSERT INTO audit (who, verb, task_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', id, 'pending'
     FROM task_archive WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back');
-    UPDATE batch SET ended_at = NULL, round = round + 1, wish = NULL, wish_by = NULL, by_failure = 0, stopping = 0,
+    UPDATE batch SET ended_at = NULL, round = round + 1, requested = NULL, requested_by = NULL, by_failure = 0, stopping = 0,
         failures_seen = failures
     WHERE ended_at IS NOT NULL
       AND id = (SELECT batch_id FROM task_archive WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back'));
@@ -404,19 +404,19 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM policy WHERE type = tasks.type AND json_type(body, '$.rollback') = 'object');
     SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done
-    WHERE id = NEW.id AND touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
+    WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
 
     INSERT INTO audit (who, verb, task_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', id,
-           CASE WHEN state = 'running' THEN 'cancelling' WHEN touched THEN 'rollback_pending' ELSE 'cancelled' END
+           CASE WHEN state = 'running' THEN 'cancelling' WHEN ever_started THEN 'rollback_pending' ELSE 'cancelled' END
     FROM tasks
     WHERE id = NEW.id
       AND (state IN ('pending', 'retry_pending')
            OR state = 'running' AND NOT EXISTS (SELECT 1 FROM operation WHERE task_id = NEW.id AND ended_at IS NULL)
-           OR touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed'));
+           OR ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed'));
 
-    -- What runs: the wish is carried on once the attempt has ended.
+    -- What runs: the request is carried out once the attempt has ended.
     INSERT INTO operation (verb, task_id, who)
     SELECT 'rollback', id, nullif(CAST(NEW.by AS TEXT), '') FROM task
     WHERE id = NEW.id AND state = 'running'
@@ -426,15 +426,15 @@ BEGIN
     UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
     -- What waits, and what has finished: one of the two does nothing.
     INSERT INTO call_off (id, by, undo) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 1);
-    UPDATE batch SET ended_at = NULL, round = round + 1, wish = NULL, wish_by = NULL, by_failure = 0, stopping = 0,
+    UPDATE batch SET ended_at = NULL, round = round + 1, requested = NULL, requested_by = NULL, by_failure = 0, stopping = 0,
         failures_seen = failures
     WHERE ended_at IS NOT NULL
       AND id = (SELECT batch_id FROM task_archive
-                WHERE id = NEW.id AND touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed'));
+                WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed'));
     INSERT INTO bring_back (id, verb, run_at)
     SELECT id, 'rollback', strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task_archive
-    WHERE id = NEW.id AND touched AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');
+    WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');
 END;
 
 -- The next four are for agents to carry on, who are told as of a task that is to stop.
@@ -453,17 +453,17 @@ END;
 -- INSERT INTO cancel_batch (id, by): nothing of the batch is claimed any more, and agents stop what runs. SELECT answer FROM
 -- cancel_batch WHERE id = … is cancelling, or the state of the batch.
 CREATE VIEW cancel_batch AS
-    SELECT id, wish_by AS by,
-           iif(ended_at IS NULL AND (SELECT wish FROM batch WHERE id = batches.id) IS 'cancel', 'cancelling', state) AS answer
+    SELECT id, requested_by AS by,
+           iif(ended_at IS NULL AND (SELECT requested FROM batch WHERE id = batches.id) IS 'cancel', 'cancelling', state) AS answer
     FROM batches;
 
 CREATE TRIGGER cancel_batch_insert INSTEAD OF INSERT ON cancel_batch
 BEGIN
     SELECT RAISE(ABORT, 'there is no batch with this id') WHERE NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
-    UPDATE batch SET wish = 'cancel', wish_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
+    UPDATE batch SET requested = 'cancel', requested_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
         failures_seen = failures
-    WHERE id = NEW.id AND ended_at IS NULL AND wish IS NULL;
+    WHERE id = NEW.id AND ended_at IS NULL AND requested IS NULL;
     -- From here on: where the statement before changed a row.
     INSERT INTO audit (who, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', NEW.id, 'cancelling' WHERE changes() > 0;
@@ -476,14 +476,14 @@ END;
 
 -- INSERT INTO retry_batch (id, by) retries the failed tasks of a batch. SELECT answer FROM retry_batch WHERE id = … is
 -- retrying, or the state of the batch.
-CREATE VIEW retry_batch AS SELECT id, wish_by AS by, iif(operation IS 'retry', 'retrying', state) AS answer FROM batches;
+CREATE VIEW retry_batch AS SELECT id, requested_by AS by, iif(operation IS 'retry', 'retrying', state) AS answer FROM batches;
 
 CREATE TRIGGER retry_batch_insert INSTEAD OF INSERT ON retry_batch
 BEGIN
     SELECT RAISE(ABORT, 'there is no batch with this id') WHERE NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     SELECT RAISE(ABORT, 'the batch is being cancelled or rolled back: wait until it has ended')
-    FROM batch WHERE id = NEW.id AND wish IS NOT NULL AND ended_at IS NULL;
+    FROM batch WHERE id = NEW.id AND requested IS NOT NULL AND ended_at IS NULL;
     INSERT INTO operation (verb, batch_id, who)
     SELECT 'retry', NEW.id, nullif(CAST(NEW.by AS TEXT), '')
     WHERE NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = NEW.id AND ended_at IS NULL)
@@ -492,7 +492,7 @@ BEGIN
     INSERT INTO audit (who, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', NEW.id, 'retrying' WHERE changes() > 0;
     UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
-    UPDATE batch SET ended_at = NULL, round = round + 1, wish = NULL, wish_by = NULL, by_failure = 0, stopping = 0,
+    UPDATE batch SET ended_at = NULL, round = round + 1, requested = NULL, requested_by = NULL, by_failure = 0, stopping = 0,
         failures_seen = failures
     WHERE id = NEW.id AND ended_at IS NOT NULL
       AND EXISTS (SELECT 1 FROM operation WHERE batch_id = NEW.id AND ended_at IS NULL);
@@ -501,28 +501,28 @@ END;
 -- INSERT INTO rollback_batch (id, by, force) calls off what waits, stops what runs and undoes what was done. Where rows
 -- are past their retention it raises, unless force is 1: then what is left is undone. SELECT answer FROM rollback_batch
 -- WHERE id = … is rolling_back, or the state of the batch.
-CREATE VIEW rollback_batch AS SELECT id, wish_by AS by, 0 AS force, state AS answer FROM batches;
+CREATE VIEW rollback_batch AS SELECT id, requested_by AS by, 0 AS force, state AS answer FROM batches;
 
 CREATE TRIGGER rollback_batch_insert INSTEAD OF INSERT ON rollback_batch
 BEGIN
     SELECT RAISE(ABORT, 'there is no batch with this id') WHERE NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     SELECT RAISE(ABORT, 'some tasks of the batch are past their retention and cannot be rolled back: force = 1 rolls back what is left')
-    FROM batch WHERE id = NEW.id AND removed > 0 AND NOT ifnull(NEW.force, 0) AND NOT (ended_at IS NULL AND wish IS 'rollback');
+    FROM batch WHERE id = NEW.id AND removed > 0 AND NOT ifnull(NEW.force, 0) AND NOT (ended_at IS NULL AND requested IS 'rollback');
     INSERT INTO operation (verb, batch_id, who, force)
     SELECT 'rollback', id, nullif(CAST(NEW.by AS TEXT), ''), ifnull(NEW.force, 0) <> 0
     FROM batch
     WHERE id = NEW.id
-      AND (ended_at IS NULL AND wish IS NOT 'rollback'
+      AND (ended_at IS NULL AND requested IS NOT 'rollback'
            OR ended_at IS NOT NULL AND EXISTS (
                SELECT 1 FROM task_archive AS done
-               WHERE batch_id = NEW.id AND state IN ('succeeded', 'failed', 'cancelled') AND touched
+               WHERE batch_id = NEW.id AND state IN ('succeeded', 'failed', 'cancelled') AND ever_started
                  AND (EXISTS (SELECT 1 FROM policy WHERE hash = done.policy AND json_type(body, '$.rollback') = 'object')
                       OR EXISTS (SELECT 1 FROM policy WHERE type = done.type AND json_type(body, '$.rollback') = 'object'))));
     -- From here on: where the statement before changed a row.
     INSERT INTO audit (who, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', NEW.id, 'rolling_back' WHERE changes() > 0;
-    UPDATE batch SET wish = 'rollback', wish_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
+    UPDATE batch SET requested = 'rollback', requested_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
         failures_seen = failures, round = round + (ended_at IS NOT NULL), ended_at = NULL
     WHERE changes() > 0 AND id = NEW.id;
     UPDATE sign SET asked = asked + 1 WHERE changes() > 0;
