@@ -30,7 +30,8 @@ const (
 	catchWithin = 3 * time.Second
 	endWithin   = 10 * time.Second
 	catchEvery  = 5 * time.Millisecond
-	leastCaught = 4 // in a run: of fewer the checker may take all for the doing of a busy machine
+	leastCaught = 8               // in a run, however slow the machine: far more than the checker excuses
+	caughtIn    = 2 * time.Minute // after the run's time, at most
 
 	pauseBetween = 200 * time.Millisecond // between two of them, at most
 )
@@ -43,15 +44,18 @@ WHERE t.batch_id = $1 AND t.state = 'running' AND t.priority < 0 AND a.name = $3
   AND a.seen_at > clock_timestamp() - make_interval(secs => $4)`
 
 // catch makes a batch, cancels it once the first agent has claimed enough of it ahead, waits for its end, and begins again,
-// until ctx ends. There must be two agents: the last one may get no notifications.
+// until ctx ends and leastCaught of them were cancelled so. There must be two agents: the last one may get no notifications.
 func (w *world) catch(ctx context.Context) {
 	if !w.o.Caught {
 		return
 	}
 	r := rand.New(rand.NewPCG(w.o.Seed, 5))
 	enough, fresh := queued*cmp.Or(w.o.Workers, someWorkers), (Presence / 12).Seconds()
+	over := ctx
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.o.Lasts+caughtIn)
+	defer cancel()
 	caught, n := 0, 0
-	for ; ctx.Err() == nil; n++ {
+	for ; over.Err() == nil || caught < leastCaught && ctx.Err() == nil; n++ {
 		sleepUntil(ctx, time.Now().Add(50*time.Millisecond+upTo(r, pauseBetween)))
 		batch, made := w.makeNapping(ctx, r, fmt.Sprintf("caught-%d-%d", w.o.Seed, n))
 		if !made {
@@ -60,7 +64,7 @@ func (w *world) catch(ctx context.Context) {
 		if w.await(ctx, catchWithin, caughtSQL, batch, enough, w.agents[0].name, fresh) {
 			caught++
 		}
-		w.wish(context.WithoutCancel(ctx), history.Op{Verb: "cancel", Batch: batch})
+		w.wish(ctx, history.Op{Verb: "cancel", Batch: batch})
 		w.await(ctx, endWithin, `SELECT ended_at IS NOT NULL FROM leasehold.batch WHERE id = $1`, batch)
 	}
 	if caught < leastCaught {
