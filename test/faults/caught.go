@@ -64,7 +64,7 @@ func (w *world) catch(ctx context.Context) {
 		if w.await(ctx, catchWithin, caughtSQL, batch, enough, w.agents[0].name, fresh) {
 			caught++
 		}
-		w.wish(ctx, history.Op{Verb: "cancel", Batch: batch})
+		w.request(ctx, history.Op{Verb: "cancel", Batch: batch})
 		w.await(ctx, endWithin, `SELECT ended_at IS NOT NULL FROM leasehold.batch WHERE id = $1`, batch)
 	}
 	if caught < leastCaught {
