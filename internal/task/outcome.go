@@ -33,7 +33,7 @@ func Verdicts() []Verdict {
 	}
 }
 
-// GivesBack reports whether an attempt that ended so is given back rather than counted.
+// GivesBack reports whether an attempt with that verdict is released and need not count.
 func (v Verdict) GivesBack() bool {
 	switch v {
 	case Deferred, Superseded, Undelivered, Drained:
