@@ -64,7 +64,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	return nil
 }
 
-// adrift returns at most most of the leases that are not re-anchored yet, and what is to be written of them. It forgets those
+// adrift returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
 // that are settled, or have expired already.
 func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
 	k.mu.Lock()
