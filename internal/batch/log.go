@@ -2,7 +2,7 @@ package batch
 
 import "log/slog"
 
-// logFold tells of batches that ended, and of those that are called off or undone because one of their tasks failed.
+// logFold logs the batches that completed, and those that are cancelled or rolled back because one of their tasks failed.
 func (l *Loop) logFold(f *Folded) {
 	for i := range f.Acts {
 		b := &f.Acts[i]
@@ -52,7 +52,7 @@ func counts(b *Summary) []any {
 	return attrs
 }
 
-// logStep tells of an operation that is over.
+// logStep logs an operation that is over.
 func (l *Loop) logStep(s *Stepped) {
 	attrs := []any{slog.String("verb", s.Verb), slog.Int64("tasks", s.Done)}
 	if s.Batch != 0 {

@@ -12,7 +12,7 @@ import (
 // Options are the parts and the settings of a Loop.
 type Options struct {
 	Store   Store
-	Poll    time.Duration // how often to look, about, when nothing says that there is work; > 0
+	Poll    time.Duration // about how often to look for work without a notification; > 0
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 }
@@ -31,11 +31,11 @@ const (
 	foldGap     = 100 * time.Millisecond // between looks, however often something is noted
 	stepGap     = 250 * time.Millisecond
 	waitGap     = 100 * time.Millisecond // for operations that wait for attempts to end; longer each time
-	share       = 2                      // a look that found nothing is followed by a rest this many times as long, at the least
+	share       = 2                      // a look that found nothing is followed by a rest at least this many times as long
 )
 
-// Loop folds counters and carries on operations for one agent. Every agent that claims rows has one: what it does may be
-// done by any of them, and by several at once.
+// Loop folds counters and carries on operations for one agent. Every agent that claims rows has one. Any of them may do this
+// work, and several may at once.
 type Loop struct {
 	o    Options
 	fold *worker
@@ -43,7 +43,7 @@ type Loop struct {
 	rows int // of the next step
 }
 
-// New makes a loop; Run runs it.
+// New returns a loop; Run runs it.
 func New(o Options) *Loop {
 	l := &Loop{o: o, rows: maxRows}
 	l.fold = newWorker("fold", o, foldPace, foldGap, l.foldOnce)
@@ -51,8 +51,8 @@ func New(o Options) *Loop {
 	return l
 }
 
-// Note says that there may be work: tasks of a batch have been settled, or somebody asked for something. It never
-// blocks and may be called as often as one likes.
+// Note is called when there may be work: tasks of a batch have been settled, or an operation may have been requested. It
+// never blocks, and may be called as often as you like.
 func (l *Loop) Note() {
 	l.fold.note()
 	l.step.note()
@@ -76,7 +76,7 @@ func (l *Loop) foldOnce(ctx context.Context) (look, error) {
 	}
 	l.logFold(&f)
 	if f.Acted > 0 {
-		l.step.note() // what was requested for is an operation now
+		l.step.note() // there is a new operation
 	}
 	return look{busy: f.Batches >= foldLimit, found: f.Batches > 0}, nil
 }
@@ -100,7 +100,7 @@ func (l *Loop) stepOnce(ctx context.Context) (look, error) {
 		l.logStep(&s)
 	}
 	if s.Ended || s.Rows > 0 {
-		l.fold.note() // the batch may end by it
+		l.fold.note() // the batch may be done now
 	}
 	return look{busy: s.Ended || s.Rows > 0, found: s.Found, waits: s.Found}, nil
 }

@@ -8,17 +8,16 @@ import (
 
 // look is what one call found.
 type look struct {
-	busy  bool // there is more to do right now
-	found bool // there is something that may come to need work
-	waits bool // it waits for something that comes soon
+	busy  bool // there is more to do at once
+	found bool // there is something that may need work soon
+	waits bool // it waits for something that will happen soon
 }
 
-// worker makes one kind of call again and again: at once while there is work, soon after something was noted, and seldom
-// otherwise.
+// worker repeats one kind of call: at once while there is work, soon after a note, and rarely otherwise.
 type worker struct {
 	name   string
 	o      Options
-	pace   time.Duration // between calls that found work, at the least
+	pace   time.Duration // least time between calls that found work
 	gap    time.Duration // between calls that found nothing to do
 	call   func(context.Context) (look, error)
 	noted  chan struct{} // has an element when there may be work
@@ -38,7 +37,7 @@ func (w *worker) note() {
 	}
 }
 
-// run works until ctx ends. What was noted by then is looked at once more: this may be the last agent.
+// run works until ctx ends. If something was noted by then it makes one more call, because this may be the last agent.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		least, most := w.turn(ctx)
@@ -56,7 +55,7 @@ func (w *worker) run(ctx context.Context) {
 	w.turn(last)
 }
 
-// turn makes one call and tells how long to rest: least even where something is noted, most where nothing is.
+// turn makes one call and returns how long to rest: least even if something is noted, most if nothing is.
 func (w *worker) turn(ctx context.Context) (least, most time.Duration) {
 	select {
 	case <-w.noted: // this call sees it
@@ -92,7 +91,7 @@ func (w *worker) turn(ctx context.Context) (least, most time.Duration) {
 	return max(w.gap, share*took), max(2*w.o.Poll, share*took) // of two workers: one call for each poll
 }
 
-// failed notes a call that failed. It is tried again, later each time; the store may have been out of reach.
+// failed handles a call that failed. It is repeated, after a longer rest each time; the store may be out of reach.
 func (w *worker) failed(err error) (least, most time.Duration) {
 	const first, last = 100 * time.Millisecond, 5 * time.Second
 	w.o.Metrics.StoreErrors.WithLabelValues(w.name).Inc()
@@ -102,7 +101,7 @@ func (w *worker) failed(err error) (least, most time.Duration) {
 	return pause, pause
 }
 
-// rest waits as turn says, about; it is false where ctx ended first.
+// rest waits for about as long as turn returned. It returns false if ctx ended first.
 func (w *worker) rest(ctx context.Context, least, most time.Duration) bool {
 	if !pause(ctx, spread(least)) {
 		return false
@@ -119,7 +118,7 @@ func (w *worker) rest(ctx context.Context, least, most time.Duration) bool {
 	return true
 }
 
-// pause waits for d; it is false where ctx ended first.
+// pause waits for d. It returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -131,7 +130,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// spread gives d, or up to a fifth more or less: agents do not look all at once.
+// spread returns d with up to a fifth of jitter either way, so that agents do not all look at once.
 func spread(d time.Duration) time.Duration {
 	return d*4/5 + time.Duration(float64(d)*0.4*rand.Float64())
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// patience is how long the store gets to answer before an attempt is stopped for want of an answer. The stop's margin
-// beside the grace (task.StopMargin) pays for it: what is left still reaches from there to KillMargin.
+// patience is how long the store gets to answer before an attempt is stopped without its answer. It is taken from the margin
+// that a stop has beside the grace (task.StopMargin), so that KillMargin is still kept.
 const patience = 500 * time.Millisecond
 
-// alarm is when a lease has to be looked at, and for what.
+// alarm is when a lease has to be checked, and why.
 type alarm struct {
 	timer      *time.Timer
 	last       time.Duration // local time at which the attempt's time is over
 	byDeadline bool          // because of the task's own deadline
-	due        time.Duration // local time by which progress must have come, where there is a heartbeat
-	window     time.Duration // the silence that due allows
+	due        time.Duration // local time by which the next ping must come, if there is a heartbeat
+	window     time.Duration // the time between two pings that due allows
 
-	doubted time.Duration // local time since which the store is asked whether pings came elsewhere; 0: it is not
+	doubted time.Duration // local time since which the store is asked whether pings arrived elsewhere; 0: it is not
 	urged   time.Duration // local time since which a renewal is overdue; 0: it is not
 }
 
@@ -51,7 +51,7 @@ func (l *Lease) arm() {
 	}
 }
 
-// ring looks at the lease when the alarm goes off. It may go off early, and is set anew then.
+// ring checks the lease when the alarm goes off. The alarm may go off early, and is set again then.
 func (l *Lease) ring() {
 	l.mu.Lock()
 	if l.over || l.detached || l.ctx.Err() != nil {
@@ -74,7 +74,7 @@ func (l *Lease) ring() {
 	}
 }
 
-// asking is what a look at a lease makes its warden do.
+// asking is what a check of a lease asks of its warden.
 type asking int
 
 const (
@@ -83,7 +83,11 @@ const (
 	hurryUp         // with the renewal
 )
 
-// look says why the attempt must stop now, if it must. l.mu is held.
+// look returns why the attempt must stop now, or nil. l.mu is held.
+//
+// Two doubts come before a stop, each with the store's patience. If no ping has come in time, pings may have arrived at
+// another agent or by SQL: the store is asked before the attempt is called stalled. If pings have come but the store has not
+// confirmed the renewal, the write is hurried: an attempt with progress is then drained, not stalled.
 func (l *Lease) look(now time.Duration) (*Cause, asking) {
 	a := &l.alarm
 	_, heartbeat, stop := l.policy.Lengths(l.phase)
@@ -100,7 +104,7 @@ func (l *Lease) look(now time.Duration) (*Cause, asking) {
 		if l.warden == nil || now >= a.doubted+patience {
 			return l.stalled(), nothing
 		}
-	case now >= l.end-stop: // there was progress, and the store has not been told
+	case now >= l.end-stop: // there was progress, and the store has not confirmed it
 		if a.urged == 0 {
 			a.urged = now
 			return nil, hurryUp
@@ -128,7 +132,7 @@ func (l *Lease) stalled() *Cause {
 	return &Cause{Verdict: task.Stalled, Reason: fmt.Sprintf("%s for %s", what, l.alarm.window.Round(time.Millisecond))}
 }
 
-// settleDoubt ends the doubt in which the store was asked: it has told all that it knows (hear).
+// settleDoubt ends a doubt. The store has answered (see hear), or could not be reached.
 func (l *Lease) settleDoubt() {
 	l.mu.Lock()
 	if l.over || l.detached || l.ctx.Err() != nil || l.alarm.doubted == 0 {

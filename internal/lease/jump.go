@@ -7,23 +7,25 @@ import (
 )
 
 // JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock.
-// It is half of KillMargin: once for what no sign of life has noticed, once for what a sweep allows.
+// It is half of KillMargin, because two such errors may add up: one that no heartbeat has detected, and one that a sweep
+// allows.
 const JumpTolerance = KillMargin / 2
 
-// drift is how fast the two may move apart without end, a part of the time that passes: clocks are not all the same.
+// drift is the rate at which the two may move apart for ever without counting as a jump, because clocks differ.
 const drift = 100e-6
 
-// When the store's clock jumps ahead, everybody's leases look over. So whoever notices sweeps nothing for one presence,
-// and writes what is left of its own leases anew in that time. One who cannot must be gone by then: its presence lasts
-// no longer than it did before the jump until all is written, and it stops its work in time, as always.
+// When the store's clock jumps ahead, the leases of all agents look expired. So an agent that detects a jump runs no sweep for
+// one TTL, and re-anchors its own leases in that time: it writes what is left of them. An agent that cannot must have stopped
+// its attempts by then. So until all leases are written it does not count its session as extended, and it stops its work in
+// time, as always.
 
-// jump is the last jump of the store's clock, and what it has left to do.
+// jump is the last jump of the store's clock, and what is left to do about it.
 type jump struct {
-	noticed time.Duration       // local time; 0: there was none
-	adrift  map[*Lease]struct{} // whose ends are not written anew yet
+	noticed time.Duration       // local time of its detection; 0: there was none
+	adrift  map[*Lease]struct{} // leases that are not re-anchored yet
 }
 
-// leap notes that the store's clock was seen to have jumped at the local time noticed. k.mu is held.
+// leap records a jump of the store's clock that was detected at the local time noticed. k.mu is held.
 func (k *Keeper) leap(noticed time.Duration) {
 	k.noSweep = max(k.noSweep, noticed+k.agent.Presence)
 	k.jump.noticed, k.calm = noticed, noticed
@@ -39,8 +41,8 @@ func (k *Keeper) overtaken(sent time.Duration) bool {
 	return k.jump.noticed > 0 && sent <= k.jump.noticed
 }
 
-// reanchor writes what is left of leases that are adrift, and believes in the presence that was written at the local
-// time sent once that is done. Where it does not succeed, the next sign of life goes on with it.
+// reanchor writes what is left of the leases that are not re-anchored yet. Once that is done it counts the session as extended
+// by the heartbeat of the local time sent. If it fails, the next heartbeat continues.
 func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	for {
 		leases, rows := k.adrift(maxWrite)
@@ -53,7 +55,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 			return fmt.Errorf("write leases anew: %w", err)
 		}
 		if k.anchored(leases, answers) < len(leases) {
-			return nil // somebody keeps rows
+			return nil // other transactions have locked rows
 		}
 	}
 	k.mu.Lock()
@@ -62,8 +64,8 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	return nil
 }
 
-// adrift gives some of the leases that are adrift, and what is left of them, and forgets those that are settled, or dead
-// already.
+// adrift returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
+// that are settled, or have expired already.
 func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +84,7 @@ func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
 	return leases, rows
 }
 
-// anchored takes in what the store answered, and tells how many of the leases are adrift no more.
+// anchored takes the store's answers, and returns how many of the leases are done.
 func (k *Keeper) anchored(leases []*Lease, answers []Answer) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,9 +97,9 @@ func (k *Keeper) anchored(leases []*Lease, answers []Answer) (n int) {
 	return n
 }
 
-// offset is what is known of the store's clock: its distance from the local one lies between low and high, by all of
-// the readings since the last jump. Where small steps have led to a contradiction low is above high; more such steps add
-// up.
+// offset is what is known of the store's clock. Its distance from the local clock lies between low and high, by all readings
+// since the last jump: each reply gives an interval, as wide as its round trip, and they are intersected. Small steps of the
+// clock can make low larger than high. That is no jump yet, but further such steps add up to one.
 type offset struct {
 	low, high time.Duration
 	read      time.Duration // local time of the last reading
@@ -123,7 +125,7 @@ func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
 	return false
 }
 
-// at is the store's time at a local one, at the earliest; zero while nothing is known of it.
+// at returns the earliest time that the store's clock may show at a local time; zero while nothing is known of it.
 func (o *offset) at(local time.Duration) time.Time {
 	if o.base.IsZero() {
 		return time.Time{}

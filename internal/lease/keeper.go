@@ -11,8 +11,13 @@ import (
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
-// Keeper keeps all of an agent's leases: it opens them on what a claim took, says to the store that the session is
-// there, stops them when it has not been able to for too long, and notices which are its own no longer.
+// Keeper holds all leases of an agent. It opens them on the rows that a claim took, writes the session's heartbeats and the
+// renewals, stops every attempt if the store has been out of reach for so long that the session is about to expire, and
+// stops single attempts whose rows the session has lost.
+//
+// What it believes about the store is always the pessimistic side. The session lasts TTL from the moment before a heartbeat
+// was sent, so it ends here no later than in the store. A row counts as lost only if the store says so: an error or a
+// missing reply says nothing.
 type Keeper struct {
 	store   Store
 	remote  Remote
@@ -21,36 +26,36 @@ type Keeper struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
-	// strays gets rows that the session holds in the store without the agent's knowing: a claim that committed after
-	// its reply was given up. It gets them again with each sign of life until they are settled.
+	// strays gets rows that the session holds in the store although the agent has no lease on them: their claim committed
+	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.
 	strays func(context.Context, []Held)
-	pings  func(task.ID, task.Fence) string // where a task can ping; nil: nowhere
+	pings  func(task.ID, task.Fence) string // the ping URL of an attempt; nil: none
 	traces func(task.ID) string             // the trace context of a row without one; nil: none is known
-	lives  func(until time.Duration)        // told whenever presence is prolonged; nil: nobody
+	lives  func(until time.Duration)        // called whenever the session is extended; nil: never
 	halted func()                           // called after leases may have been stopped before their start; nil: never
 
 	writes  writes
-	writing sync.Mutex     // held by whoever writes
+	writing sync.Mutex     // held while renewals are written
 	aside   sync.WaitGroup // of batched
-	asks    chan struct{}  // has an element when the store is to be asked at once how the session stands
-	looks   chan struct{}  // has an element when the store is to be asked at once what is to stop
-	batched batched        // pings for what others hold
+	asks    chan struct{}  // has an element when a heartbeat is due at once, because a stall is in doubt
+	looks   chan struct{}  // has an element when the store is to be asked at once which attempts are to stop
+	batched batched        // pings for rows of other sessions
 
 	mu        sync.Mutex
 	session   task.Session
 	open      map[task.ID]*Lease
 	early     map[task.ID]Cancel // of rows of claims whose replies have not been read yet
 	through   int64              // claims up to this number are resolved: their rows are open, or released
-	until     time.Duration      // local time at which presence runs out, unless it is written again
-	noSweep   time.Duration      // local time before which nothing is swept
+	until     time.Duration      // local time at which the session expires, unless a heartbeat extends it
+	noSweep   time.Duration      // local time before which the session runs no sweep
 	offset    offset             // of the store's clock
-	calm      time.Duration      // local time since which that has not jumped, as far as the session can tell
-	jump      jump               // the last of the store's clock
+	calm      time.Duration      // local time since which that clock has not jumped, as far as the session knows
+	jump      jump               // the last jump of that clock
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
-	doubted   []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
-	stopper   *time.Timer // stops leases when presence is about to run out
+	doubted   []*Lease    // leases that wait for a heartbeat to find out whether pings arrived elsewhere
+	stopper   *time.Timer // stops leases when the session is about to expire
 }
 
 // KeeperOptions are the parts of a Keeper.
@@ -61,23 +66,24 @@ type KeeperOptions struct {
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 	Strays  func(context.Context, []Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
-	// Remote takes in what comes by another way; nil: nothing does.
+	// Remote handles pings and completions for rows of other sessions; nil: they are refused.
 	Remote Remote
-	// PingURL is where a task can ping; nil: nowhere.
+	// PingURL returns the ping URL of an attempt; nil: there is none.
 	PingURL func(task.ID, task.Fence) string
-	// Trace is the trace context of a row without one; nil: it has none.
+	// Trace returns the trace context of a row without one; nil: it has none.
 	Trace func(task.ID) string
-	// Present is told the local time at which presence runs out, whenever that moves; nil: nobody. It must not block.
+	// Present is called with the local time at which the session expires, whenever that moves; nil: no call. It must not
+	// block.
 	Present func(until time.Duration)
-	// Halted is called when leases may have been stopped before their attempts began: what waits for a slot is to be
-	// looked through. It must not block; nil: nothing is called.
+	// Halted is called when leases may have been stopped before their attempts began, so that those still in the queue can
+	// be released. It must not block; nil: no call.
 	Halted func()
 }
 
-// SettleIn is how long a session that is new, or back after an absence, leaves the dead alone and judges nobody.
+// SettleIn is how long a session that is new, or was expired, runs no sweep.
 const SettleIn = 3 * time.Second
 
-// NewKeeper makes a Keeper; Join opens its session.
+// NewKeeper returns a Keeper; Join opens its session.
 func NewKeeper(o KeeperOptions) *Keeper {
 	return &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
@@ -86,7 +92,7 @@ func NewKeeper(o KeeperOptions) *Keeper {
 	}
 }
 
-// Join opens the session, and reads the store's clock: a jump is noticed from then on.
+// Join opens the session and reads the store's clock, so that it detects a jump from then on.
 func (k *Keeper) Join(ctx context.Context) error {
 	sent := k.clock.Now()
 	s, err := k.store.Join(ctx, k.agent)
@@ -107,14 +113,18 @@ func (k *Keeper) Join(ctx context.Context) error {
 	return nil
 }
 
-// Session is the number that Join got.
+// Session returns the number of the session that Join opened.
 func (k *Keeper) Session() task.Session {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.session
 }
 
-// Open opens leases on the rows of a claim. sent is the local time from before the claim was sent.
+// Open opens leases on the rows of a claim. sent is the local time from before the claim was sent, and every window counts
+// from it: so no lease lasts longer here than in the store.
+//
+// A lease may be stopped when it is opened: a cancellation can be read before the claim's own reply (early), the reply can
+// come so late that the session is about to expire, and the store's clock can have jumped after the row was written.
 func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 	leases := make([]*Lease, len(rows))
 	k.mu.Lock()
@@ -138,7 +148,7 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 	k.through = max(k.through, claim)
 	var cause *Cause
 	switch {
-	case !k.fit(): // the reply took so long that presence is about to run out
+	case !k.fit(): // the reply took so long that the session is about to expire
 		cause = &Cause{Verdict: task.Drained, Reason: "the store was out of reach"}
 	case k.overtaken(sent):
 		cause = &Cause{Verdict: task.Drained, Reason: "the store's clock jumped while it was claimed"}
@@ -155,10 +165,10 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 type Row struct {
 	Task   *task.Task
 	Policy *task.Policy
-	Extra  time.Duration // how much longer than the policy's the window is that it was claimed with
+	Extra  time.Duration // how much longer its window is than the policy's
 }
 
-// Release forgets a lease whose row has been settled, or is another's.
+// Release forgets a lease whose row has been settled, or was lost.
 func (k *Keeper) Release(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,21 +178,21 @@ func (k *Keeper) Release(l *Lease) {
 	k.done++
 }
 
-// Fit reports whether new leases would have a future: the session's presence does not run out while they start.
+// Fit reports whether it makes sense to claim: the session is not draining, and does not expire while new attempts start.
 func (k *Keeper) Fit() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.draining && k.fit()
 }
 
-// fit reports whether stopping for want of presence is not due yet. k.mu is held.
+// fit reports whether the session lasts beyond the time at which attempts must be stopped. k.mu is held.
 func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
 
-// MaySweep reports whether the session may judge others: it has been there for long enough (SettleIn), is present, knows
-// the store's clock, and that has not jumped lately.
+// MaySweep reports whether the session may reap rows of others: it is older than SettleIn, has not expired, knows the
+// store's clock, and has seen no jump of it within one TTL.
 func (k *Keeper) MaySweep() bool { return !k.View().Now.IsZero() }
 
-// View is what the session goes by now when it judges others; zero while it may judge nobody.
+// View returns what a sweep sends along about the store's clock; zero while the session may run no sweep.
 func (k *Keeper) View() View {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -193,7 +203,7 @@ func (k *Keeper) View() View {
 	return View{Now: k.offset.at(now), Calm: now - k.calm}
 }
 
-// Drain marks the session as one that claims nothing more.
+// Drain marks the session as draining: Fit is false from now on.
 func (k *Keeper) Drain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -202,9 +212,9 @@ func (k *Keeper) Drain() {
 	}
 }
 
-// StopAll stops every open lease, because the agent stops: each is drained. What has been detached goes on. An attempt
-// that had just started when draining began is drained briefly (task.Outcome.Brief), however long it went on since: it may
-// have told its own agent to stop.
+// StopAll stops every open lease because the agent stops: each is drained. Detached ones continue. An attempt that had just
+// started when draining began is marked as brief (task.Outcome.Brief), however long it ran on: it may have told its own
+// agent to stop.
 func (k *Keeper) StopAll(reason string) {
 	k.Drain()
 	k.mu.Lock()
@@ -223,14 +233,14 @@ func (k *Keeper) StopAll(reason string) {
 	}
 }
 
-// Held is how many leases are open.
+// Held returns the number of open leases.
 func (k *Keeper) Held() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.open)
 }
 
-// held is the lease on that row with that fence; nil where the agent has none.
+// held returns the lease on that row with that fence; nil if the agent has none.
 func (k *Keeper) held(id task.ID, f task.Fence) *Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +256,7 @@ func (k *Keeper) snapshot() []*Lease {
 	return k.leases()
 }
 
-// leases lists those that are open. k.mu is held.
+// leases returns the open leases. k.mu is held.
 func (k *Keeper) leases() []*Lease {
 	all := make([]*Lease, 0, len(k.open))
 	for _, l := range k.open {
@@ -255,7 +265,7 @@ func (k *Keeper) leases() []*Lease {
 	return all
 }
 
-// presentUntil is the local time at which presence runs out. Leases ask for it without the Keeper's lock held.
+// presentUntil returns the local time at which the session expires. Leases call it without the Keeper's lock held.
 func (k *Keeper) presentUntil() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()

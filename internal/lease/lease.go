@@ -1,5 +1,9 @@
-// Package lease is an attempt's hold on its row: the handle that executors get (Lease), who keeps it (Keeper), and the
-// presence of the session that all of an agent's leases hang on.
+// Package lease contains an attempt's hold on its row. Lease is the handle that executors get, Keeper holds all leases of an
+// agent, and both depend on the agent's session, whose heartbeats the Keeper writes.
+//
+// Two ends limit a lease: its own window, which only the task's progress moves, and the end of the session, which heartbeats
+// move. Everything here measures local time with a clock that is monotonic and counts suspended time. The store compares
+// times by its own clock alone, so requests carry durations and ages, never times.
 package lease
 
 import (
@@ -12,10 +16,10 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Cause is why a lease's context ended before the attempt did. It is the context's cause.
+// Cause is the reason for which a lease's context ended before its attempt did. It is the context's cause.
 type Cause struct {
 	Verdict task.Verdict // Stalled, TimedOut, Cancelled, Lost or Drained
-	Reason  string       // for people
+	Reason  string       // human-readable
 	Brief   bool         // task.Outcome.Brief
 }
 
@@ -26,23 +30,27 @@ func (c *Cause) Error() string {
 	return fmt.Sprintf("%s: %s", c.Verdict, c.Reason)
 }
 
-// Outcome is the outcome of an attempt that was stopped for this cause.
+// Outcome returns the outcome of an attempt that was stopped for this cause.
 func (c *Cause) Outcome() task.Outcome {
 	return task.Outcome{Verdict: c.Verdict, Error: c.Reason, Brief: c.Brief}
 }
 
 // Lease is the handle that an executor gets. Its context ends, with a *Cause, when the attempt must stop; the
-// executor then has until KillIn runs out to see everything of the attempt dead.
+// executor then has until KillIn runs out to make sure that everything of the attempt is dead.
 //
-// A lease ends in the store at its window's end, or with the session's presence if that is earlier. With a heartbeat
+// In the store a lease ends at its window's end, or when the session expires if that is earlier. With a heartbeat
 // the window moves with each ping that counts; without one it is as long as the timeout.
+//
+// Memory knows two versions of the window. alarm.due is when the next ping must come, as the task has earned it by its
+// pings so far. end is the end that the store has confirmed, and it never runs ahead of the store: a renewal moves it only
+// once the reply is there. The attempt is stopped by the earlier of the two, so an agent that cannot write stops in time.
 type Lease struct {
 	task     *task.Task
 	policy   *task.Policy
 	phase    task.Phase
 	clock    Clock
-	warden   warden               // nil: nobody, so what the task says is known to all at once
-	presence func() time.Duration // local time at which the session's presence runs out
+	warden   warden               // nil: there is no store, so each report counts as written at once
+	presence func() time.Duration // local time at which the session expires
 	url      func() string        // of pings
 	trace    func() string        // of a row without one; nil: none is known
 
@@ -60,31 +68,31 @@ type Lease struct {
 	over    bool
 	alarm   alarm
 	said    said
-	moved   func()                // called when end has moved; nil: nobody minds
-	heard   func(Ping, PingReply) // called with each ping; nil: nobody minds
+	moved   func()                // called when end has moved; nil: no call
+	heard   func(Ping, PingReply) // called with each ping; nil: no call
 
 	detached  bool   // the attempt goes on without the agent
-	completed bool   // the task has ended itself in the store: there is nothing left to settle
-	asked     bool   // a cancellation was asked for
-	askedWhy  string // of that
-	askedBy   string // who asked, "" where that is not known
+	completed bool   // the task has completed itself in the store: there is nothing left to settle
+	asked     bool   // a cancellation was requested
+	askedWhy  string // the reason for it
+	askedBy   string // who requested it; "" if unknown
 }
 
-// warden is who keeps a lease. Its methods are called without the lease's lock and do not block.
+// warden is what a lease needs of its Keeper. Its methods are called without the lease's lock and do not block.
 type warden interface {
-	// write brings what the task said to the store by that local time.
+	// write writes the task's reports to the store by that local time.
 	write(l *Lease, by time.Duration)
 	// count counts a ping.
 	count(typ string, p PingReply)
-	// doubt asks the store whether pings came in elsewhere, and calls Lease.settleDoubt then.
+	// doubt asks the store whether pings arrived elsewhere, and then calls Lease.settleDoubt.
 	doubt(l *Lease)
 }
 
 // KillMargin is how long before the lease's end everything of a subprocess is dead.
 const KillMargin = time.Second
 
-// New makes a lease on a task claimed at the local time claimed. presence tells when, in local time, the session's
-// presence runs out; nil: never.
+// New returns a lease on a task claimed at the local time claimed. presence returns the local time at which the session
+// expires; nil: never.
 func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, claimed time.Duration, presence func() time.Duration) *Lease {
 	l := &Lease{task: t, policy: p, phase: t.Phase(), clock: clock, claimed: claimed, presence: presence}
 	l.said.marks.Fence = t.Fence
@@ -99,7 +107,7 @@ func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, clai
 // Task is the row; it is not to be changed.
 func (l *Lease) Task() *task.Task { return l.task }
 
-// Phase is what the lease is for: the row's phase, or task.Check.
+// Phase returns the phase of the attempt: the row's phase, or task.Check.
 func (l *Lease) Phase() task.Phase { return l.phase }
 
 // Policy is the policy that the attempt started with.
@@ -108,8 +116,8 @@ func (l *Lease) Policy() *task.Policy { return l.policy }
 // Context ends, with a *Cause, when the attempt must stop.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Start says that the process is about to start, or the request to be sent: the attempt's timeout and its first window
-// begin. Only the first call counts.
+// Start is called when the process is about to start, or the request about to be sent: the attempt's timeout and its first
+// window begin. Only the first call counts.
 func (l *Lease) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +128,8 @@ func (l *Lease) Start() {
 	timeout, heartbeat, stop := l.policy.Lengths(l.phase)
 	length := l.length()
 	l.alarm.byDeadline = length < timeout
-	// A start that the store or the agent delayed does not move the lease's end.
+	// The lease's end counts from the claim, not from here. If the store or the agent delayed the start, the attempt has
+	// less time: its window must still end a stop before the lease does.
 	whole := l.end - stop
 	if heartbeat == 0 {
 		length = min(length, whole-l.started)
@@ -144,7 +153,7 @@ func (l *Lease) Late() bool {
 	return l.end-stop-l.clock.Now() < length+l.ahead
 }
 
-// Started tells how long ago the attempt started, or its check where it got no further; ok is false where neither did.
+// Started returns how long ago the attempt started, or its check if it got no further; ok is false if neither did.
 func (l *Lease) Started() (ago time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +171,7 @@ func (l *Lease) beganJustBefore(at time.Duration) bool {
 	return l.isStart && just(l.started) || l.isCheck && just(l.checked)
 }
 
-// length is how long the attempt may take from its start: the timeout, or what is left until the task's deadline.
+// length returns how long the attempt may take from its start: the timeout, or the time until the task's deadline.
 func (l *Lease) length() time.Duration {
 	timeout, _, _ := l.policy.Lengths(l.phase)
 	if d := l.task.Deadline; !d.IsZero() && l.phase != task.Rollback {
@@ -182,7 +191,7 @@ func (l *Lease) Deadline() time.Time { return l.storeNow().Add(l.Remaining()) }
 // Now is the store's clock.
 func (l *Lease) Now() time.Time { return l.storeNow() }
 
-// Remaining is how long this attempt may still take.
+// Remaining returns how long this attempt may still take.
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,13 +208,13 @@ func (l *Lease) remaining() time.Duration {
 	return length
 }
 
-// Heartbeat is the longest silence that the attempt may keep; 0: no pings are due.
+// Heartbeat returns the longest time that may pass between two pings; 0: no pings are due.
 func (l *Lease) Heartbeat() time.Duration {
 	_, heartbeat, _ := l.policy.Lengths(l.phase)
 	return heartbeat
 }
 
-// PingURL is where the task can ping over HTTP; "" where there is no such place.
+// PingURL returns the URL at which the task can ping; "" if there is none.
 func (l *Lease) PingURL() string {
 	if l.url == nil {
 		return ""
@@ -213,8 +222,8 @@ func (l *Lease) PingURL() string {
 	return l.url()
 }
 
-// Trace is the trace context of a row that was inserted without one: the same for each of its attempts, whichever agent
-// runs it; "" where that is not known.
+// Trace returns the trace context of a row that was inserted without one: the same for each of its attempts, whichever agent
+// runs it; "" if it is unknown.
 func (l *Lease) Trace() string {
 	if l.trace == nil {
 		return ""
@@ -222,32 +231,32 @@ func (l *Lease) Trace() string {
 	return l.trace()
 }
 
-// SetPingURL says where the task can ping. It comes before the attempt starts.
+// SetPingURL sets the URL at which the task can ping. It must be called before the attempt starts.
 func (l *Lease) SetPingURL(url func() string) { l.url = url }
 
-// OnPing has f called with each ping and its answer. f must not block.
+// OnPing registers f to be called with each ping and its reply. f must not block.
 func (l *Lease) OnPing(f func(Ping, PingReply)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = f
 }
 
-// OnMove has f called whenever the lease's end has moved, until Close. f must not block.
+// OnMove registers f to be called whenever the lease's end has moved, until Close. f must not block.
 func (l *Lease) OnMove(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.moved = f
 }
 
-// Left is what remains until the task's own deadline, all attempts together; ok is false where it has none, as every
-// rollback.
+// Left returns the time until the task's own deadline, which is for all attempts together; ok is false if it has none. A
+// rollback has none.
 func (l *Lease) Left() (left time.Duration, ok bool) {
 	d := l.task.Deadline
 	return d.Sub(l.storeNow()), !d.IsZero() && l.phase != task.Rollback
 }
 
-// KillIn is how long from now everything of a subprocess must be dead: KillMargin before the lease's end, which is the
-// earlier of its window and the session's presence. It may be negative.
+// KillIn returns the time from now until everything of a subprocess must be dead: KillMargin before the lease's end, which
+// is the earlier of its window's end and the end of the session. It may be negative.
 func (l *Lease) KillIn() time.Duration {
 	l.mu.Lock()
 	end := l.end
@@ -258,27 +267,27 @@ func (l *Lease) KillIn() time.Duration {
 	return end - KillMargin - l.clock.Now()
 }
 
-// EndsIn is how long from now the lease's own window lasts, presence aside. It may be negative.
+// EndsIn returns how long the lease's own window still lasts, whatever the session does. It may be negative.
 func (l *Lease) EndsIn() time.Duration { return l.left() }
 
 // Stop ends the lease's context with the cause. Only the first cause counts.
 func (l *Lease) Stop(c *Cause) { l.cancel(c) }
 
-// Cause is why the lease was stopped; nil while it was not.
+// Cause returns the cause for which the lease was stopped; nil while it was not.
 func (l *Lease) Cause() *Cause {
 	var c *Cause
 	errors.As(context.Cause(l.ctx), &c)
 	return c
 }
 
-// left is how much of the lease's window is left.
+// left returns how much of the lease's window is left.
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end - l.clock.Now()
 }
 
-// longest is how long the window may be, whatever the task asks for.
+// longest returns the upper bound of the window, whatever the task asks for.
 func (l *Lease) longest() time.Duration {
 	_, _, stop := l.policy.Lengths(l.phase)
 	heartbeat, _, _ := l.policy.Liveness(l.phase)
@@ -292,8 +301,7 @@ func (l *Lease) Over() bool {
 	return l.over
 }
 
-// Close says that the attempt is over, and releases what the lease holds in memory. Its row is held until it has been
-// settled.
+// Close marks the attempt as over and stops its timers. The session holds its row until the row has been settled.
 func (l *Lease) Close() {
 	l.mu.Lock()
 	l.over = true
@@ -303,8 +311,8 @@ func (l *Lease) Close() {
 	l.cancel(nil)
 }
 
-// Detach says that the task goes on without a connection, which it was told (docs/protocol.md, 202): from now on the
-// lease depends on its own window alone. Being told so counts as a ping.
+// Detach lets the task continue without a connection (docs/protocol.md, 202): from now on the lease depends on its own window
+// alone. The 202 counts as a ping.
 func (l *Lease) Detach() {
 	l.Ping(Ping{})
 	l.mu.Lock()
@@ -324,28 +332,28 @@ func (l *Lease) Detached() bool {
 	return l.detached
 }
 
-// Completed reports whether the task has been ended in the store by itself, so that there is nothing left to settle.
+// Completed reports whether the task has completed itself in the store, so that there is nothing left to settle.
 func (l *Lease) Completed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.completed
 }
 
-// complete notes that. What still runs of the attempt may go on until it ends or its time is over.
+// complete records that. What still runs of the attempt may continue until it ends or its time is over.
 func (l *Lease) complete() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.completed = true
 }
 
-// CancelAsked reports whether somebody wants the task cancelled, as far as is known.
+// CancelAsked reports whether a cancellation of the task was requested, as far as the agent knows.
 func (l *Lease) CancelAsked() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked
 }
 
-// CancelledBy names who asked for the cancellation, as ", by alice"; "" where that is not known.
+// CancelledBy returns who requested the cancellation, as ", by alice"; "" if that is unknown.
 func (l *Lease) CancelledBy() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -355,7 +363,7 @@ func (l *Lease) CancelledBy() string {
 	return ", by " + l.askedBy
 }
 
-// askCancel stops the attempt because somebody wants the task cancelled. A rollback goes on.
+// askCancel stops the attempt because a cancellation was requested. A rollback continues.
 func (l *Lease) askCancel(why string) {
 	if l.phase == task.Rollback {
 		return
@@ -368,12 +376,12 @@ func (l *Lease) askCancel(why string) {
 	first, detached := !l.asked, l.detached
 	l.asked, l.askedWhy, l.askedBy = true, why, by
 	l.mu.Unlock()
-	if first && !detached { // one who goes on without us learns of it when it pings
+	if first && !detached { // a detached task learns of it when it pings
 		l.Stop(&Cause{Verdict: task.Cancelled, Reason: why})
 	}
 }
 
-// NoteCancel notes what somebody else learned: that a cancellation was asked for. It stops nothing.
+// NoteCancel records that a cancellation was requested, which the settlement found out. It stops nothing.
 func (l *Lease) NoteCancel() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

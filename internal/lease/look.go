@@ -8,9 +8,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// How often the store is asked what is to stop, however often something says that it may have to: a look is followed by a
-// rest of lookEvery, and of lookShare times as long as it took, so that a flood of cancellations costs each agent a fifth of
-// one connection's time at most. A look that failed is repeated after lookAgain.
+// How often the store is asked which attempts are to stop, however often the agent is notified: each look is followed by a
+// rest of lookEvery, or of lookShare times its duration if that is longer, so that a flood of cancellations costs each agent
+// a fifth of one connection's time at most. A look that failed is repeated after lookAgain.
 const (
 	lookEvery = 20 * time.Millisecond
 	lookShare = 4
@@ -18,8 +18,8 @@ const (
 	lookLimit = 2 * time.Second // of one look
 )
 
-// Look has the store asked at once what is to stop of what the session holds, or is about to hold: a cancellation may have
-// been committed. It does not block.
+// Look has the store asked at once which rows that the session holds, or is about to hold, are to stop: a cancellation may
+// have been committed. It does not block.
 func (k *Keeper) Look() {
 	select {
 	case k.looks <- struct{}{}:
@@ -54,8 +54,8 @@ func (k *Keeper) lookLoop(ctx context.Context) {
 	}
 }
 
-// seeCancels asks the store once what is to stop, and stops that: attempts that run where the row itself is marked, and
-// everything that has not started. What was claimed by a call whose reply has not been read yet stops when it is opened.
+// seeCancels asks the store once which rows are to stop, and stops them: running attempts if the row itself is marked, and
+// every row that has not started. A row of a claim whose reply has not been read yet is stopped when Open opens its lease.
 func (k *Keeper) seeCancels(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -85,14 +85,14 @@ func (k *Keeper) seeCancels(ctx context.Context) error {
 	return nil
 }
 
-// halt has what waits for a slot looked through for stopped leases.
+// halt has the queued rows searched for stopped leases.
 func (k *Keeper) halt() {
 	if k.halted != nil {
 		k.halted()
 	}
 }
 
-// cancelled takes in what Store.Cancels says of the row.
+// cancelled acts on what Store.Cancels returned for the row.
 func (l *Lease) cancelled(c Cancel) {
 	if fault.Off(fault.Hear) && !l.begun() {
 		return // a session heartbeat may still stop it

@@ -14,18 +14,17 @@ const (
 	MaxCheckpoint = 64 << 10 // bytes of JSON
 )
 
-// Ping is one sign of life of a task. The zero value is a bare ping.
+// Ping is one progress report of a task. The zero value is a bare ping.
 type Ping struct {
-	// Progress is where the task stands: JSON, a number from 0 to 1, an object of done and total, or a string that names
-	// a position; compact, at most MaxProgress bytes. nil: not said.
+	// Progress is JSON: a number from 0 to 1, an object of done and total, or a string that names a position; compact, at
+	// most MaxProgress bytes. nil: none.
 	Progress   json.RawMessage
-	Message    string          // for people; "": not said
-	Checkpoint json.RawMessage // compact JSON, at most MaxCheckpoint bytes, for the next attempt; nil: not said
-	NextWithin time.Duration   // asks for a longer window once; 0: not asked
+	Message    string          // human-readable; "": none
+	Checkpoint json.RawMessage // compact JSON, at most MaxCheckpoint bytes, for the next attempt; nil: none
+	NextWithin time.Duration   // asks for a longer window once; 0: no
 }
 
-// Notes is what a task has said of itself and the store does not know yet. A field that is empty leaves the row's as it
-// is.
+// Notes is what a task has reported and the store does not know yet. An empty field leaves the row's as it is.
 type Notes struct {
 	Progress   json.RawMessage
 	Message    string
@@ -35,16 +34,16 @@ type Notes struct {
 // Empty reports whether there is nothing to write.
 func (n Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
 
-// PingReply is what a task is told in answer to a ping.
+// PingReply is the reply to a ping.
 type PingReply struct {
-	Answer    Answer        // Applied: the attempt holds its row; Lost: it does not; Busy: it is not known now, repeat
+	Answer    Answer        // Applied: the attempt holds its row; Lost: it does not; Busy: unknown now, repeat the ping
 	Counted   bool          // the lease was renewed, or has no window to renew
-	Cancel    bool          // stop soon
-	Reason    string        // why it was not counted, or why to stop; "" for neither
+	Cancel    bool          // the task is to stop soon
+	Reason    string        // why the ping did not count, or why to stop; "" for neither
 	Remaining time.Duration // how long this attempt may still take
 }
 
-// RemotePing is a ping for a row that some other session holds, or held when it was detached.
+// RemotePing is a ping for a row that another session holds, or held when it was detached.
 type RemotePing struct {
 	ID    task.ID
 	Fence task.Fence

@@ -12,14 +12,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Period is how often a session of that presence says that it is there.
+// Period returns the interval between two heartbeats of a session with that TTL.
 func Period(presence time.Duration) time.Duration { return min(presence/4, 2*time.Second) }
 
-// askEvery is how soon after one question how the session stands the next may follow, in a Period.
+// askEvery is the share of a Period that must pass between two heartbeats that were asked for at once (Keeper.doubt).
 const askEvery = 4
 
-// Run says that the session is there until ctx ends, stops leases when it cannot, and writes what tasks say. It returns
-// when all of its own work is over; it does not leave (Leave does).
+// Run writes session heartbeats and renewals until ctx ends, and stops leases when it cannot. It returns when all of its own
+// work is over. It does not close the session; Leave does.
 func (k *Keeper) Run(ctx context.Context) {
 	var writing sync.WaitGroup
 	writing.Go(func() { k.writeLoop(ctx) })
@@ -46,7 +46,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// doubt is the warden's.
+// doubt implements warden.
 func (k *Keeper) doubt(l *Lease) {
 	k.mu.Lock()
 	k.doubted = append(k.doubted, l)
@@ -57,7 +57,7 @@ func (k *Keeper) doubt(l *Lease) {
 	}
 }
 
-// showUp is one sign of life, with all that follows from the store's answer. limit bounds it.
+// showUp writes one heartbeat, in limit at most, and acts on the reply.
 func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	k.mu.Lock()
 	doubted := k.doubted
@@ -69,7 +69,7 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	if len(strays) > 0 && k.strays != nil {
 		k.strays(ctx, strays)
 	}
-	for _, l := range doubted { // where the store did not answer, too
+	for _, l := range doubted { // also if the store did not answer: a stall may not wait for it
 		l.settleDoubt()
 	}
 	switch {
@@ -81,14 +81,14 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// failed counts a store call of that ctx which failed. One that was cut because its caller needs it no more has not.
+// failed counts a store call of that ctx that failed. A call that its caller has cancelled has not failed.
 func (k *Keeper) failed(ctx context.Context, op string) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		k.metrics.StoreErrors.WithLabelValues(op).Inc()
 	}
 }
 
-// Leave ends the session's presence at once. Pings that come later are refused.
+// Leave ends the session at once. Pings that arrive later are refused.
 func (k *Keeper) Leave(ctx context.Context) error {
 	k.batched.close(k)
 	k.mu.Lock()
@@ -102,10 +102,10 @@ func (k *Keeper) Leave(ctx context.Context) error {
 	return nil
 }
 
-// present writes one sign of life and compares what the store says with what the agent believes.
+// present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory.
 func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	k.mu.Lock()
-	// At one moment: a row of a claim that is resolved by then is open, or strays.
+	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is a stray.
 	open, through := k.leases(), k.through
 	p := Presence{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
 	k.mu.Unlock()
@@ -119,8 +119,8 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	received := k.clock.Now()
 
 	k.mu.Lock()
-	back := sent > k.until // it was out of reach for longer than its presence
-	if back {              // others may have been absent for the same reason: give them the time to be back, too
+	back := sent > k.until // the session had expired
+	if back {              // other sessions may have expired for the same reason: give them time to recover, too
 		k.noSweep = max(k.noSweep, received+SettleIn)
 	}
 	jumped := k.offset.jumped(standing.Now, sent, received)
@@ -147,9 +147,9 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	return strays, err
 }
 
-// compare tells leases what the store knows of them, and gives those whose rows are the session's no longer, and the
-// rows that it holds unknowingly. open and through are from before the store was asked, at the local time sent; sound:
-// its clock has not moved lately.
+// compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, and
+// the strays: rows that it holds without a lease. open and through are from before the store was asked, at the local time
+// sent. sound: the store's clock has not jumped since the leases were written, so its times can be used.
 func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Duration, sound bool) (strays []Held, gone []*Lease) {
 	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
@@ -174,7 +174,8 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 		k.halt()
 	}
 	for _, l := range open {
-		// An attempt that is over and waits for its settlement's answer is told by that answer.
+		// An attempt that is over learns from the reply to its settlement. That settlement may have been applied already, so
+		// the missing row would be a false report of a lost lease.
 		if kept[l.task.ID] != l.task.Fence && !l.Over() && !l.Completed() {
 			gone = append(gone, l)
 		}
@@ -182,7 +183,7 @@ func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Du
 	return strays, gone
 }
 
-// lose ends leases whose rows are the session's no longer: another has them, or the task has ended itself.
+// lose ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.
 func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	if len(gone) == 0 {
 		return
@@ -194,7 +195,7 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	completed := make([]bool, len(gone))
 	if k.remote != nil {
 		told, err := k.remote.Completed(ctx, rows)
-		if err != nil { // to stop one that has completed itself is the lesser evil
+		if err != nil { // stopping a task that has completed itself is the lesser evil
 			k.failed(ctx, "completed")
 			k.metrics.Outage.Failed(k.log, "completed", err, "tasks", len(gone))
 		} else {
@@ -217,7 +218,7 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	}
 }
 
-// setUntil notes the local time at which presence runs out. k.mu is held.
+// setUntil sets the local time at which the session expires. k.mu is held.
 func (k *Keeper) setUntil(until time.Duration) {
 	k.until = until
 	if k.lives != nil {
@@ -231,9 +232,9 @@ func (k *Keeper) setUntil(until time.Duration) {
 	}
 }
 
-// stopAhead is how long before presence runs out stopping begins: the longest stop of a declared policy, but never so
-// long that an agent which reaches its store would begin to stop. Where that cuts a stop short, KillIn tells the
-// executor. k.mu is held.
+// stopAhead returns how long before the session expires the agent begins to stop its attempts: the longest stop of a declared
+// policy, but never so long that an agent that reaches its store would begin to stop. Where that cuts a stop short, KillIn
+// gives the executor the time that is left. k.mu is held.
 func (k *Keeper) stopAhead() time.Duration {
 	var longest time.Duration
 	for _, p := range k.agent.Policies {
@@ -245,7 +246,7 @@ func (k *Keeper) stopAhead() time.Duration {
 	return min(longest, k.agent.Presence-2*Period(k.agent.Presence))
 }
 
-// stopUnreachable stops all work: the store has been out of reach for so long that presence runs out while it stops.
+// stopUnreachable stops all attempts: the store has been out of reach for so long that the session expires while they stop.
 func (k *Keeper) stopUnreachable() {
 	if fault.Off(fault.SelfStop) {
 		return

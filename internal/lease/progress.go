@@ -10,16 +10,16 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// How long a ping may wait for company before it is written: a quarter of its window, within these bounds. Until then
-// the lease stands in the store as the ping before left it, which is early rather than late.
+// How long a ping may wait for others before it is written: a quarter of its window, within these bounds. Until then
+// the lease in the store ends as the ping before set it, which is early rather than late.
 const (
 	writeSoon = 100 * time.Millisecond
 	writeLate = time.Second
 )
 
-// said is what a task has told of itself, and how much of it the store knows.
+// said is what a task has reported, and how much of it the store knows.
 type said struct {
-	progress, checkpoint json.RawMessage // what it told last
+	progress, checkpoint json.RawMessage // the last ones
 	ignored              bool            // the last ping did not count
 	marks                task.Marks      // what it has reported; only where its type requires progress
 
@@ -27,11 +27,12 @@ type said struct {
 	flying Notes         // on their way
 	renew  bool          // a ping counted that is not on its way yet
 	pinged time.Duration // local time of the last that counted
-	detach bool          // the store is to be told that the lease is detached
+	detach bool          // the store is to learn that the lease is detached
 	until  time.Duration // the window's end that is on its way; 0: none
 }
 
-// Ping takes in a sign of life. Where the policy requires progress, only one that advances counts (task.Marks).
+// Ping handles a ping and returns its reply. Where the policy requires progress, only a ping that advances counts
+// (task.Marks).
 func (l *Lease) Ping(p Ping) PingReply {
 	l.mu.Lock()
 	now := l.clock.Now()
@@ -56,7 +57,7 @@ func (l *Lease) Ping(p Ping) PingReply {
 	return reply
 }
 
-// take is Ping; by is the local time by which the store is to be told, 0: never. l.mu is held.
+// take is Ping; by is the local time by which the store is to learn of it, 0: never. l.mu is held.
 func (l *Lease) take(p *Ping, now time.Duration) (reply PingReply, by time.Duration) {
 	cause := l.Cause()
 	if l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
@@ -98,7 +99,7 @@ func (l *Lease) beat(next, now time.Duration) {
 	l.alarm.due = now + l.alarm.window
 	l.alarm.doubted = 0
 	l.said.renew, l.said.pinged = true, now
-	if l.alarm.due < before && !l.detached { // else the alarm finds out when it goes off
+	if l.alarm.due < before && !l.detached { // else the alarm is set again when it goes off: a ping costs no timer
 		l.arm()
 	}
 }
@@ -133,15 +134,18 @@ func (n Notes) over(older Notes) Notes {
 	return n
 }
 
-// Notes is what the task has said that the store is not known to have: for the settlement to bring along.
+// Notes returns the reports that the store is not known to have, for the settlement to write.
 func (l *Lease) Notes() Notes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said.notes.over(l.said.flying)
 }
 
-// outgoing is what is to be written now; ok is false where there is nothing. Its answer goes to answered, before the
-// next outgoing.
+// outgoing returns what is to be written now; ok is false if there is nothing. The store's answer goes to answered, before
+// the next outgoing.
+//
+// It sends how old the ping is, and not the time of the ping or of the lease's end: the store subtracts the age from its own
+// clock when it writes. So a write that is late does not extend the lease.
 func (l *Lease) outgoing() (r Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +161,7 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 		if fault.Off(fault.PingAge) {
 			r.Age = 0
 		}
-		r.Exact = s.until < l.end // a longer window was asked for, and is over
+		r.Exact = s.until < l.end // the task asked for a longer window before, and that one is over
 		if _, strict, _ := l.policy.Liveness(l.phase); strict {
 			marks := s.marks
 			r.Marks = &marks
@@ -169,8 +173,8 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 	return r, true
 }
 
-// answered takes in the store's answer to what outgoing gave, Busy also for an answer that never came. It reports whether
-// it has to be written again.
+// answered takes the store's answer to what outgoing returned; Busy also stands for an answer that never came. It reports
+// whether the renewal has to be written again.
 func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
 	l.mu.Lock()
 	s := &l.said
@@ -201,7 +205,8 @@ func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
 	return false
 }
 
-// hear takes in what the store says of the row, as of the local time sent.
+// hear takes what the store knows of the row, as of the local time sent: a requested cancellation, and pings that arrived
+// elsewhere.
 func (l *Lease) hear(h Held, sent time.Duration) {
 	if h.CancelAsked {
 		l.askCancel(h.CancelReason)

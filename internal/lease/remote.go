@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Ping takes in a ping for whatever row, by id and fence. What this session holds is answered from memory; for the rest
-// the store is asked, for many at a time. Answer is Busy where the store cannot tell now.
+// Ping handles a ping for any row, by id and fence. Pings for rows that this session holds are answered from memory; the
+// others go to the store, many at a time. Answer is Busy if the store cannot answer now.
 func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (PingReply, error) {
 	if l := k.held(id, f); l != nil && !l.lapsed() {
 		return l.Ping(p), nil
@@ -28,14 +28,14 @@ func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (Pi
 	return reply, nil
 }
 
-// count counts a ping; of a row that others hold the type is not known.
+// count counts a ping. The type of another session's row is not known.
 func (k *Keeper) count(typ string, p PingReply) {
 	if p.Answer == Applied {
 		k.metrics.Pings.WithLabelValues(typ, fmt.Sprint(p.Counted)).Inc()
 	}
 }
 
-// Complete ends a row as succeeded because its task says so: Applied, Ended where it has said so before, Lost or Busy.
+// Complete ends a row as succeeded at its task's request: Applied, Ended if the task has completed it before, Lost or Busy.
 func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (Answer, error) {
 	if k.remote == nil {
 		return Lost, nil
@@ -51,7 +51,7 @@ func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 	return a, nil
 }
 
-// Ended notes that a lease's task has been ended by itself: there is nothing left to settle.
+// Ended records that a lease's task has completed itself: there is nothing left to settle.
 func (k *Keeper) Ended(l *Lease) {
 	l.complete()
 	if l.Detached() {
@@ -59,10 +59,10 @@ func (k *Keeper) Ended(l *Lease) {
 	}
 }
 
-// HeldBy is the lease on that row with that fence; nil where the session has none.
+// HeldBy returns the lease on that row with that fence; nil if the session has none.
 func (k *Keeper) HeldBy(id task.ID, f task.Fence) *Lease { return k.held(id, f) }
 
-// lapsed reports whether the window of a detached lease is over as far as is known, so that only the store can tell.
+// lapsed reports whether the window of a detached lease is over as far as the agent knows, so that only the store can answer.
 func (l *Lease) lapsed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,11 +71,11 @@ func (l *Lease) lapsed() bool {
 
 // Limits of pings for what others hold.
 const (
-	remoteEvery = 100 * time.Millisecond // between two questions to the store
-	maxRemote   = 2000                   // pings that wait for an answer
+	remoteEvery = 100 * time.Millisecond // between two calls to the store
+	maxRemote   = 2000                   // pings that wait for a reply
 )
 
-// batched gathers pings for rows that others hold: one question to the store at a time, remoteEvery apart.
+// batched collects pings for rows of other sessions: one call to the store at a time, remoteEvery apart.
 type batched struct {
 	mu      sync.Mutex
 	waiting map[remoteKey]*remotePing
@@ -96,7 +96,7 @@ type remotePing struct {
 	err   error
 }
 
-// ping waits for the store's answer. Pings of the same attempt that wait at once are one.
+// ping waits for the store's reply. Pings of the same attempt that wait at the same time are merged.
 func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply, error) {
 	key := remoteKey{p.ID, p.Fence}
 	b.mu.Lock()

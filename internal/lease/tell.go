@@ -2,7 +2,7 @@ package lease
 
 import "github.com/leasehold/leasehold/internal/task"
 
-// Tell takes in a message that is no sign of life (as Ping does one that is).
+// Tell takes a message of the task that does not count as a ping.
 func (l *Lease) Tell(message string) {
 	l.mu.Lock()
 	cause := l.Cause()

@@ -10,13 +10,13 @@ import (
 // maxWrite is how many leases are written in one statement.
 const maxWrite = 5000
 
-// How long a write that failed, or met rows that somebody keeps, waits for its repetition: doubled, up to the last.
+// How long a write that failed, or met locked rows, waits before it is repeated: doubled each time, up to the last.
 const (
 	rewriteFirst = 50 * time.Millisecond
 	rewriteLast  = time.Second
 )
 
-// writes are the leases whose tasks have said something that the store does not know.
+// writes are the leases whose tasks have reported something that the store does not know.
 type writes struct {
 	mu    sync.Mutex
 	dirty map[*Lease]struct{}
@@ -28,7 +28,7 @@ func newWrites() writes {
 	return writes{dirty: make(map[*Lease]struct{}), more: make(chan struct{}, 1)}
 }
 
-// write is the warden's.
+// write implements warden.
 func (k *Keeper) write(l *Lease, by time.Duration) {
 	w := &k.writes
 	w.mu.Lock()
@@ -46,7 +46,7 @@ func (k *Keeper) write(l *Lease, by time.Duration) {
 	}
 }
 
-// next is how long it is until something is to be written; ok is false while there is nothing.
+// next returns the time until something is to be written; ok is false while there is nothing.
 func (w *writes) next(now time.Duration) (in time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *writes) take() []*Lease {
 	return all
 }
 
-// putBack has leases written again by that time. It does not hurry the loop, which asks next itself.
+// putBack has leases written again by that time. It does not wake the loop, which calls next itself.
 func (w *writes) putBack(leases []*Lease, by time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,8 @@ func (w *writes) putBack(leases []*Lease, by time.Duration) {
 	}
 }
 
-// writeLoop writes what tasks say, many at a time: once the first of them has waited for as long as it may, all go.
+// writeLoop writes what tasks report, many leases at a time: once the first of them has waited for as long as it may, all
+// are written.
 func (k *Keeper) writeLoop(ctx context.Context) {
 	wait := rewriteFirst
 	timer := time.NewTimer(0)
@@ -111,7 +112,7 @@ func (k *Keeper) writeLoop(ctx context.Context) {
 	}
 }
 
-// Flush writes what tasks have said and has not been written yet, once.
+// Flush writes, once, what tasks have reported and has not been written yet.
 func (k *Keeper) Flush(ctx context.Context) {
 	for {
 		if _, ok := k.writes.next(0); !ok || !k.writeSome(ctx, 0) {
@@ -120,10 +121,10 @@ func (k *Keeper) Flush(ctx context.Context) {
 	}
 }
 
-// writeSome writes one statement's worth. It is false where some of it has to be written again, which is so after about
+// writeSome writes one statement's worth. It returns false if some of it has to be written again, which happens after about
 // again.
 func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
-	k.writing.Lock() // an answer goes to its lease before the next question
+	k.writing.Lock() // a reply goes to its lease before the next request
 	defer k.writing.Unlock()
 	leases := k.writes.take()
 	rows := make([]Renewal, 0, len(leases))

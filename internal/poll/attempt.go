@@ -13,16 +13,16 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// start starts an attempt in a free slot, if there is one of each.
+// start starts a queued attempt in a free slot, if there are both.
 func (e *Engine) start() {
 	if a := e.slots.next(); a != nil {
 		e.workers.Go(func() { e.occupy(a) })
 	}
 }
 
-// occupy runs an attempt, and then whatever its slot is given next. First of all it starts the next one: so attempts
-// that wait for something start one after another without a pause, and those that wait for nothing are done by a few
-// goroutines, not by one for each slot.
+// occupy runs an attempt, and then those that its slot gets next. First of all it starts another one: so attempts that wait
+// for something start one after another without a pause, and for those that wait for nothing a few goroutines do, not one for
+// each slot.
 func (e *Engine) occupy(a *attempt) {
 	e.start()
 	for a != nil {
@@ -32,7 +32,8 @@ func (e *Engine) occupy(a *attempt) {
 	}
 }
 
-// attempt runs one attempt and hands in its outcome. It is false where it was not even tried.
+// attempt runs one attempt and queues its outcome. It returns false if the attempt was not even tried: it was stopped or too
+// late, its deadline has passed, or no agent can run its row.
 func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.lane.typ
 	row := l.Task()
@@ -67,7 +68,7 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	}
 	l.Close()
 	m.duration.Observe(took.Seconds())
-	if out.InCheck { // its breaker knows, and that of the target learned nothing
+	if out.InCheck { // the check's breaker knows it already, and the target's has learned nothing
 		m.ended[task.Check][out.Verdict].Inc()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
 	} else {
@@ -91,9 +92,9 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	return true
 }
 
-// accepted lets a task go on without the agent.
+// accepted detaches an attempt whose target has answered 202.
 func (e *Engine) accepted(l *lease.Lease) {
-	if l.Completed() { // it was quicker than its own answer
+	if l.Completed() { // the task has completed before its 202 was read
 		l.Close()
 		e.keeper.Release(l)
 		return
@@ -111,7 +112,7 @@ func (e *Engine) quarantine(gone <-chan struct{}) {
 	}
 }
 
-// run is the executor, with a panic in it made the attempt's failure rather than the agent's end.
+// run calls the executor. A panic in it becomes a failure of the attempt.
 func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -122,14 +123,14 @@ func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 	return e.o.Executor.Run(l, t)
 }
 
-// finish decides what the end of an attempt means and hands it to the settler.
+// finish decides what the outcome of an attempt means for its row and queues the settlement.
 func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
 	s := e.decide(l, out)
 	e.report(l.Task(), s)
 	e.settle.add(&unsettled{Settlement: s, lease: l})
 }
 
-// giveBack returns a claimed row that was never started. It costs no attempt and leaves no trace in the history.
+// giveBack releases a claimed row that was never started. That uses up no attempt and leaves no trace in the history.
 func (e *Engine) giveBack(a *attempt, why string) {
 	if c := a.lease.Cause(); c != nil && c.Reason != "" {
 		why = c.Reason
@@ -142,7 +143,7 @@ func (e *Engine) giveBack(a *attempt, why string) {
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
 }
 
-// decide makes the settlement of an attempt's end.
+// decide returns the settlement of an attempt with that outcome.
 func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 	row := l.Task()
 	asked := l.CancelAsked()
@@ -169,7 +170,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 	return s
 }
 
-// waited says when a row was cancelled that was claimed and not started, in the words of the store's own cancellations.
+// waited returns when a row was cancelled that was claimed and not started, in the words of the store's own cancellations.
 func waited(row *task.Task) string {
 	if row.EverStarted {
 		return "while it waited"
@@ -177,7 +178,7 @@ func waited(row *task.Task) string {
 	return "before it started"
 }
 
-// report logs the end of an attempt: what went well for those who look closely, the rest for everybody.
+// report logs the end of an attempt: a success at debug level, any other end above.
 func (e *Engine) report(row *task.Task, s Settlement) {
 	if e.o.Ended != nil {
 		e.o.Ended(row, s.Outcome, s.Next, s.Started)
@@ -213,7 +214,7 @@ func (e *Engine) report(row *task.Task, s Settlement) {
 	e.log.Log(ctx, level, "attempt ended", args...)
 }
 
-// clean makes an outcome something that every store can keep: bounded, valid UTF-8 without NUL.
+// clean returns an outcome that every store can keep: bounded, valid UTF-8 without NUL.
 func clean(o task.Outcome) task.Outcome {
 	o.Error = text(o.Error, task.MaxError)
 	o.Output = text(o.Output, 2*task.MaxOutputPart+256)

@@ -18,9 +18,9 @@ type Executor interface {
 	Run(l *lease.Lease, t *task.Type) task.Outcome
 }
 
-// Gate says how many attempts of a type may be started, for targets that may be out of reach.
+// Gate limits how many attempts of a type may start, for targets that may be out of reach.
 type Gate interface {
-	// Room is how many attempts may start beside those that run; negative: no bound; 0: none until wait is over.
+	// Room returns how many more attempts may start; negative: no bound; 0: none until wait is over.
 	Room(typ string, phase task.Phase) (n int, wait time.Duration)
 	// Done reports the end of an attempt.
 	Done(typ string, phase task.Phase, id task.ID, o task.Outcome)
@@ -40,23 +40,25 @@ type Options struct {
 	Poll     time.Duration
 	Drain    time.Duration // how long running attempts may go on once draining has begun
 	Clock    lease.Clock
-	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
+	// Remote and Adopter handle what tasks report for rows of other sessions; nil: such reports are refused.
 	Remote  lease.Remote
 	Adopter Adopter
-	// PingURL is where a task can ping; nil: nowhere. It is asked only after Secret was told the store's key for it.
+	// PingURL returns the ping URL of an attempt; nil: there is none. It is called only after Secret got the store's key for
+	// ping URLs.
 	PingURL func(task.ID, task.Fence) string
-	Secret  func([]byte) error // nil: not wanted
-	// Trace is the trace context of a row without one; nil: each attempt starts a trace. It is asked as PingURL is.
+	Secret  func([]byte) error // nil: no call
+	// Trace returns the trace context of a row without one; nil: each attempt starts a trace. It is called only after Secret,
+	// too.
 	Trace func(task.ID) string
-	// Present is told the local time at which the session's presence runs out, whenever that moves; nil: nobody.
+	// Present is called with the local time at which the session expires, whenever that moves; nil: no call.
 	Present func(until time.Duration)
 	// Joined is called once, when the session is open. It must not block; nil: no call.
 	Joined func()
-	// Batch is called when tasks of batches were settled, and when somebody may have asked for something: there may be work
-	// for batches. It must not block; nil: nobody wants to know.
+	// Batch is called when there may be work for batches: tasks of batches were settled, or an operation may have been
+	// requested. It must not block; nil: no call.
 	Batch func()
-	// Ended is told how each attempt ended, and what became of its row; took is negative where nothing was started. It must
-	// not block for long; nil: it is not called.
+	// Ended is called with the outcome of each attempt and the transition of its row; took is negative if nothing was
+	// started. It must not block for long; nil: no call.
 	Ended   func(row *task.Task, out task.Outcome, next task.Transition, took time.Duration)
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
@@ -67,21 +69,20 @@ const (
 	callTimeout  = 15 * time.Second     // one call to the store; its own statement timeout comes first
 	maxClaim     = 2000                 // rows of one claim
 	maxSettle    = 2000                 // rows of one settlement
-	gatherBelow  = 200                  // rows of a settlement that is small: what comes next may wait for company
-	gatherFor    = 5 * time.Millisecond // and for how long, at the most
+	gatherBelow  = 200                  // rows of a settlement that is small: the next one waits for more outcomes
+	gatherFor    = 5 * time.Millisecond // upper bound of that wait
 	maxUnsettled = 10_000               // outcomes in memory; claiming stops there
 	maxBytes     = 32 << 20             // of payloads claimed ahead, and of outcomes in memory; claiming stops there
 	claimBytes   = 8 << 20              // of one claim's documents, and one row more
-	maxSweep     = 500                  // rows judged at once
-	judgeFor     = 10 * time.Second     // how long a swept row is this session's to judge
+	maxSweep     = 500                  // rows reaped at once
+	judgeFor     = 10 * time.Second     // how long the session holds a row that it reaps
 	lastCall     = time.Second          // how long a claim or a sweep may still take once nothing more is claimed
 	lastTry      = 2 * time.Second      // how long reading back the last claim may take
 	settleFor    = 7 * time.Second      // how long shutdown waits for the last settlements
 	leaveFor     = 3 * time.Second      // and for closing the session
 )
 
-// Engine is the loop of one agent: it claims due tasks, runs them, settles what came of them and sweeps what others
-// left behind.
+// Engine is the main loop of one agent: it claims due tasks, runs them, settles their outcomes, and reaps expired rows.
 type Engine struct {
 	o      Options
 	log    *slog.Logger
@@ -100,18 +101,18 @@ type Engine struct {
 	policies policies
 
 	workers   sync.WaitGroup // attempts
-	aside     sync.WaitGroup // give-backs of late claims
+	aside     sync.WaitGroup // releases of strays
 	turned    atomic.Int64   // local time of the loop's last turn
 	pulse     atomic.Int64   // turned, when Pulse was called last
 	asking    atomic.Bool    // the loop waits for the store, or to ask it again
-	starving  atomic.Int64   // local time since which due rows are there and none can be claimed; 0: they are not
+	starving  atomic.Int64   // local time since which there are due rows and none can be claimed; 0: not the case
 	joined    atomic.Bool
 	drainOnce sync.Once
 	draining  chan struct{}
 	ending    chan struct{} // closed once nothing more is claimed
 }
 
-// New makes an engine; Run runs it.
+// New returns an engine; Run runs it.
 func New(o Options) *Engine {
 	if o.Gate == nil {
 		o.Gate = open{}
@@ -147,18 +148,17 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain, give back the rest, and
-// then Run return. It may be called at any time, and more than once.
+// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain and release the rest. Run returns
+// then. Drain may be called at any time, and more than once.
 func (e *Engine) Drain() {
 	e.drainOnce.Do(func() { close(e.draining) })
 }
 
 // Run joins and works until Drain or the end of ctx. ctx is the hard stop: it stops running attempts at once, with
-// their grace. Either way nothing is left running when it returns, outcomes are settled or their rows are up for
-// sweeping, and the session has left; a store that does not answer delays that by less than 15 s. Its error is that of
-// joining.
+// their grace. Either way nothing runs any more when it returns, outcomes are settled or another agent will reap their rows,
+// and the session is closed; a store that does not answer delays that by less than 15 s. Its error is that of joining.
 func (e *Engine) Run(ctx context.Context) error {
-	// Store calls outlive the hard stop: what the attempts did is still to be settled.
+	// Store calls outlive the hard stop, because the outcomes of the stopped attempts are still to be settled.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := e.join(ctx); err != nil || !e.joined.Load() {
@@ -172,7 +172,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.work(ctx, calls)
 	e.settle.flush(settleFor)
 	last, cancelLast := context.WithTimeout(calls, lastTry)
-	e.keeper.Flush(last) // of what goes on without us
+	e.keeper.Flush(last) // for detached attempts, which continue
 	cancelLast()
 	stopWork()
 	actors.Wait()
@@ -185,8 +185,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// join opens the session, again and again while the store is out of reach. It gives up only with ctx, or where the
-// store is not one that this binary can work with, or quietly with Drain.
+// join opens the session, and tries again while the store is out of reach. It gives up when ctx ends, if the store is not one
+// that this binary can work with, and on Drain, then without an error.
 func (e *Engine) join(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -213,7 +213,7 @@ func (e *Engine) join(ctx context.Context) error {
 	}
 }
 
-// open opens the session, once, and learns what else it needs of the store.
+// open opens the session, once, and reads the store's key for ping URLs.
 func (e *Engine) open(ctx context.Context) error {
 	if e.keeper.Session() == 0 {
 		if err := e.keeper.Join(ctx); err != nil {
@@ -230,12 +230,12 @@ func (e *Engine) open(ctx context.Context) error {
 	return e.o.Secret(secret)
 }
 
-// work claims, runs and sweeps until Drain or the end of hard, and returns when every attempt is over: what has not
-// started is given back then.
+// work claims, runs and sweeps until Drain or the end of hard. It returns when every attempt is over, and releases the rows that
+// have not started.
 func (e *Engine) work(hard, calls context.Context) {
 	stopped, stopClaims := context.WithCancel(hard)
 	defer stopClaims()
-	// Nobody waits for the store once nothing more is to be claimed. What a call that is cut took is read back once.
+	// Once draining begins, a claim or a sweep in flight is cut short. A claim that was cut is read back once.
 	asks, dropAsks := context.WithCancel(calls)
 	defer dropAsks()
 	over := make(chan struct{})
@@ -257,9 +257,9 @@ func (e *Engine) work(hard, calls context.Context) {
 	ending.Wait()
 }
 
-// windDown waits for Drain or the end of hard, and ends the work then, whatever the store does: nothing more starts,
-// and what runs may finish within Options.Drain and is stopped after that, or at once where hard has ended. It returns
-// when all attempts are stopped or over.
+// windDown waits for Drain or the end of hard, and then ends the work, whether the store answers or not: nothing more starts, and
+// running attempts may finish within Options.Drain. After that, or at once if hard has ended, they are stopped. It returns when
+// all attempts are stopped or over.
 func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), over <-chan struct{}) {
 	select {
 	case <-e.draining:

@@ -6,35 +6,35 @@ import (
 )
 
 const (
-	// nextDueEvery is how often, at the most, the store is asked when the next row is due.
+	// nextDueEvery is the least time between two calls that ask the store when the next row is due.
 	nextDueEvery = 50 * time.Millisecond
-	// busyFor is how long there must be no free slot, or no claim that came back short, before the session asks
+	// busyFor is how long there must have been no free slot, and no claim that came back short, before the session asks
 	// producers to stop notifying it.
 	busyFor = time.Second
-	// Where more than floodClaims small claims come in floodWithin, each of them answers a notification or two: the session
-	// says that it is busy then, and looks every floodPace by itself, which costs producers and store a fraction. It is
-	// idle again once floodOver looks in a row found nothing.
+	// If more than floodClaims small claims come within floodWithin, each of them answers a notification or two. The session
+	// then declares itself busy and polls every floodPace, which costs producers and store a fraction. It is idle again once
+	// floodOver polls in a row found nothing.
 	floodClaims = 20
 	floodWithin = 100 * time.Millisecond
 	floodPace   = 5 * time.Millisecond
 	floodOver   = 5
-	// sayEvery is how often it is said again that the session is idle, lest the store has forgotten: its row may have
-	// been removed and written anew.
+	// sayEvery is how often the session repeats that it is idle, in case the store has lost that: the session's row may have
+	// been removed and written again.
 	sayEvery = time.Minute
 )
 
-// standing is what the store thinks of the session, as far as is known.
+// standing is what the store knows of the session, as far as the agent can tell.
 type standing int
 
 const (
 	busy    standing = iota // producers do not notify it
 	waiting                 // they do
-	unknown                 // the store was told, and did not answer
+	unknown                 // the store did not answer the last call
 )
 
-// idleness is what the loop does when there is nothing to claim: it says that it is idle, looks once more, and then
+// idleness is what the loop does when there is nothing to claim: it declares the session idle, claims once more, and then
 // waits for a notification, for the next due time, or for the poll, whichever comes first. Each of the three works
-// without the others.
+// without the others. The claim after the declaration finds rows that were inserted just before producers saw it.
 type idleness struct {
 	e *Engine
 
@@ -51,8 +51,8 @@ type idleness struct {
 	dry     int           // looks in a row that found nothing, while flooded
 }
 
-// look takes in what ends a rest, also while the loop has no time to rest: types that had nothing due when they were
-// last asked for may have something now, however busy the others are.
+// look handles what ends a rest, also while the loop does not rest: types that had nothing due at the last claim may have
+// something now, however busy the others are.
 func (i *idleness) look() {
 	e := i.e
 	select {
@@ -67,7 +67,7 @@ func (i *idleness) look() {
 	}
 }
 
-// claimed notes a claim. full: it got all it asked for, so there may be more.
+// claimed records a claim. full: it got all it asked for, so there may be more.
 func (i *idleness) claimed(calls context.Context, got int, full bool) {
 	i.looked = false
 	if got > 0 {
@@ -82,7 +82,7 @@ func (i *idleness) claimed(calls context.Context, got int, full bool) {
 	i.sayBusy(calls, now)
 }
 
-// watchFlood tells from a claim whether rows come one by one in quick succession.
+// watchFlood detects rows that arrive one by one in quick succession.
 func (i *idleness) watchFlood(got int, now time.Duration) {
 	switch {
 	case i.flooded && got > 0:
@@ -122,7 +122,7 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	}
 	in, ok := e.wake.due(e.o.Clock.Now())
 	if !ok {
-		return // look says what follows
+		return // look continues from here
 	}
 	timer := time.NewTimer(in)
 	defer timer.Stop()
@@ -168,7 +168,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 		if in < e.o.Poll {
 			e.wake.by(e.o.Clock.Now() + in)
 		}
-	default: // due, and the claim before did not get it: a moment's race, or somebody keeps the rows locked
+	default: // due, and the claim before did not get it: a short race, or another transaction keeps the rows locked
 		if i.misses > 0 {
 			e.starving.CompareAndSwap(0, int64(now))
 		}
@@ -178,14 +178,14 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	}
 }
 
-// sayBusy spares producers their notifications once there has been no free slot for busyFor, or rows flood in.
+// sayBusy ends the notifications of producers once there has been no free slot for busyFor, or rows flood in.
 func (i *idleness) sayBusy(calls context.Context, now time.Duration) {
 	if i.said != busy && (i.flooded || now-i.free > busyFor) {
 		i.say(calls, false)
 	}
 }
 
-// say tells the store whether this session wants to be notified. It is false where it is not known to have heard it.
+// say sets in the store whether this session wants to be notified. It returns false if it is unknown whether the store did.
 func (i *idleness) say(calls context.Context, idle bool) bool {
 	err := i.e.ask(calls, "idle", func(ctx context.Context) error {
 		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)

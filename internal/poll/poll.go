@@ -11,14 +11,16 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// unread is a claim whose reply never came. It may have taken rows, so it is read back before the next one is sent.
+// unread is a claim whose reply never came. It may have taken rows, so it is read back before the next one is sent: the
+// session would otherwise hold rows that no attempt runs, until their leases expire.
 type unread struct {
 	number int64
 	sent   time.Duration
 	extra  time.Duration // of its windows
 }
 
-// loop claims until stopped ends. calls bounds what it asks of the store; a claim whose reply did not come may be left.
+// loop claims until stopped ends. calls bounds its calls to the store. A claim whose reply did not come may be left in
+// e.unread.
 func (e *Engine) loop(stopped, calls context.Context) {
 	idle := idleness{e: e}
 	for stopped.Err() == nil {
@@ -46,7 +48,11 @@ func (e *Engine) loop(stopped, calls context.Context) {
 	}
 }
 
-// claim takes what was asked for and starts what can start.
+// claim sends one claim and starts the rows that can start. got is the number of rows that it took; full reports whether
+// there may be more.
+//
+// It notes the time before the request is sent, because each lease counts from there. After an error it is unknown whether
+// the claim committed, so it stays in e.unread and no row of it starts.
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
 	cut := false
@@ -89,7 +95,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	return len(tasks), cut || len(tasks) == asked
 }
 
-// readBack asks what the unread claim took. It is false, after a pause, where the store did not say.
+// readBack asks which rows the unread claim took. It returns false, after a pause, if the store did not answer.
 func (e *Engine) readBack(stopped, calls context.Context) bool {
 	u := *e.unread
 	var tasks []task.Task
@@ -106,9 +112,9 @@ func (e *Engine) readBack(stopped, calls context.Context) bool {
 	return true
 }
 
-// extraWindow is how much longer than the policies say the windows of the next claim are, where the last one took so
-// long. A lease is counted from before its claim is sent: on a slow store it would be too late to start by the time that
-// the claim is read, each time anew.
+// extraWindow returns how much longer than in the policies the windows of the next claim are, if the last claim took so long.
+// A lease counts from before its claim is sent: on a slow store it would be too late to start by the time that the reply is
+// read, each time again.
 func extraWindow(took time.Duration) time.Duration {
 	if took < task.StartWait/2 {
 		return 0
@@ -137,12 +143,12 @@ func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration
 	e.start()
 }
 
-// documents is how long what a row carries is, in bytes.
+// documents returns the size of a row's documents, in bytes.
 func documents(t *task.Task) int {
 	return len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint)
 }
 
-// returnQueued gives back what must not start any more, and sees that the loop turns before the next must go back.
+// returnQueued releases the queued rows that must not start any more, and wakes the loop before the next one must be released.
 func (e *Engine) returnQueued() {
 	now := e.o.Clock.Now()
 	back, next := e.slots.takeBack(now, func(l *lane, phase task.Phase) bool { return e.room(l, phase) == 0 })
@@ -154,7 +160,7 @@ func (e *Engine) returnQueued() {
 	}
 }
 
-// room is how many more attempts of a lane's phase its target's breaker lets start, and that of the check before.
+// room returns how many more attempts of a lane's phase the breakers of its target and of its check let start.
 func (e *Engine) room(l *lane, phase task.Phase) int {
 	n, wait := e.o.Gate.Room(l.typ.Name, phase)
 	if phase == task.Run && l.typ.Check != nil {
@@ -168,7 +174,7 @@ func (e *Engine) room(l *lane, phase task.Phase) int {
 	return n
 }
 
-// ask is call for the loop itself: it stands still meanwhile, and that is no illness of its own.
+// ask is call for the loop itself. The loop makes no turn meanwhile, which health checks must not take for a hang.
 func (e *Engine) ask(calls context.Context, op string, f func(context.Context) error) error {
 	e.turned.Store(int64(e.o.Clock.Now()))
 	e.asking.Store(true)
@@ -184,7 +190,7 @@ func (e *Engine) waitToAsk(stopped context.Context) {
 	pause(stopped, nil, e.backoff.next())
 }
 
-// call makes one bounded call to the store, measured. What fails is logged by the outage's owner.
+// call makes one bounded, measured call to the store. Metrics.Outage logs failures, so that an outage is few lines.
 func (e *Engine) call(calls context.Context, op string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(calls, callTimeout)
 	defer cancel()
@@ -202,8 +208,8 @@ func (e *Engine) call(calls context.Context, op string, f func(context.Context) 
 	return err
 }
 
-// permanent reports whether another try to join cannot succeed. Once the session has joined nothing is: a password may
-// rotate, and a failover may lead to a server that is not ready yet.
+// permanent reports whether another try to join cannot succeed. It is asked only until the session has joined. After that no
+// error is permanent: a password may rotate, and a failover may lead to a server that is not ready yet.
 func permanent(err error) bool {
 	var schema *store.SchemaError
 	var access *store.AccessError

@@ -12,13 +12,13 @@ import (
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease  *lease.Lease // nil: of a row that is judged, or a stray
-	judged *Swept       // a row that is judged, or a stray; nil: it has a lease
+	lease  *lease.Lease // nil: of a row that is reaped, or a stray
+	judged *Swept       // a row that is reaped, or a stray; nil: it has a lease
 	stray  bool
-	done   chan lease.Answer // gets the last answer; nil: nobody waits for it
+	done   chan lease.Answer // gets the last answer; nil: nothing waits for it
 }
 
-// bytes is what the outcome keeps in memory: the row as it was claimed, too.
+// bytes returns how much memory the outcome keeps, with the row as it was claimed.
 func (u *unsettled) bytes() int {
 	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error) + len(u.Notes.Checkpoint) + len(u.Notes.Message)
 	if u.lease != nil {
@@ -28,18 +28,22 @@ func (u *unsettled) bytes() int {
 	return n
 }
 
-// settler gathers outcomes and settles them. While one settlement is under way, those that arrive wait and go together
-// in the next: an idle agent adds no delay, a busy one no statements.
+// settler collects outcomes and settles them. While one settlement is in flight, the outcomes that arrive wait and go
+// together in the next: an idle agent adds no delay, a busy one few statements.
+//
+// An outcome stays in memory until the store has answered for it, however long the store is out of reach. Repeating a
+// settlement is safe: what was applied before is answered as Ended. So after an error the whole batch is tried again, and
+// nothing has to be known about how far it came.
 type settler struct {
 	e *Engine
 
 	mu      sync.Mutex
 	queue   []*unsettled
 	waiting int // outcomes in memory, those under way included
-	judged  int // of these, of swept rows
+	judged  int // of these, of reaped rows
 	bytes   int
 	failing bool
-	strays  map[task.ID]task.Fence // that are being given back
+	strays  map[task.ID]task.Fence // that are being released
 	empty   chan struct{}          // closed when waiting is 0 after flush was called; nil before
 	hurry   bool                   // flush was called: retry sooner
 
@@ -50,7 +54,7 @@ func newSettler(e *Engine) *settler {
 	return &settler{e: e, strays: make(map[task.ID]task.Fence), more: make(chan struct{}, 1)}
 }
 
-// add hands in an outcome. It never blocks: what may be handed in is bounded by room.
+// add queues an outcome. It never blocks: room bounds how many there can be, because it bounds the claims.
 func (s *settler) add(u *unsettled) {
 	s.mu.Lock()
 	s.queue = append(s.queue, u)
@@ -67,7 +71,7 @@ func (s *settler) add(u *unsettled) {
 	}
 }
 
-// addStray is add for a stray, unless it is there already: each sign of life finds it anew.
+// addStray is add for a stray, unless it is queued already: each session heartbeat finds it again.
 func (s *settler) addStray(u *unsettled) (isNew bool) {
 	s.mu.Lock()
 	if s.strays[u.ID] == u.Fence {
@@ -80,14 +84,14 @@ func (s *settler) addStray(u *unsettled) (isNew bool) {
 	return true
 }
 
-// returns reports whether a stray is being given back.
+// returns reports whether a stray is being released.
 func (s *settler) returns(h lease.Held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.strays[h.ID] == h.Fence
 }
 
-// room is how many more rows may be claimed before too many outcomes could be in memory.
+// room returns how many more rows may be claimed before too many outcomes could be in memory.
 func (s *settler) room() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +101,7 @@ func (s *settler) room() int {
 	return max(maxUnsettled-s.waiting-s.e.slots.held(), 0)
 }
 
-// mayJudge is how many rows may be judged now, however many rows the agent has of its own: maxSweep at once, and none
+// mayJudge returns how many rows may be reaped now, however many rows the agent has of its own: maxSweep at once, and none
 // while settlements fail or the memory for outcomes is full.
 func (s *settler) mayJudge() int {
 	s.mu.Lock()
@@ -108,8 +112,8 @@ func (s *settler) mayJudge() int {
 	return max(maxSweep-s.judged, 0)
 }
 
-// run settles until ctx ends. Small settlements take half of its time at the most: behind one it waits for as long as
-// that took, so that batches grow with the load. An outcome that comes later than that is not kept waiting.
+// run settles until ctx ends. Small settlements take half of its time at most: after one it waits for as long as that took, so
+// that settlements grow with the load. An outcome that arrives after that wait is settled at once.
 func (s *settler) run(ctx context.Context) {
 	var b backoff
 	size := newStride(maxSettle)
@@ -150,7 +154,7 @@ func (s *settler) run(ctx context.Context) {
 	}
 }
 
-// take removes the next batch from the queue: not too many rows, nor bytes.
+// take removes the next settlement from the queue, bounded in rows and in bytes.
 func (s *settler) take(most int) []*unsettled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +180,7 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 		if failing && len(again) > 1 {
 			s.queue = append(again, s.queue...)
 		} else {
-			s.queue = append(s.queue, again...) // what is busy, or fails all by itself, makes way
+			s.queue = append(s.queue, again...) // a busy row, or one that fails alone, lets the others go first
 		}
 	}
 	if s.waiting == 0 && s.empty != nil {
@@ -186,7 +190,7 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 	s.e.slots.signal()
 }
 
-// try settles a batch and returns what is to be tried again.
+// try makes one settlement and returns the outcomes that are to be tried again.
 func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettled, err error) {
 	rows := make([]Settlement, len(batch))
 	for i, u := range batch {
@@ -213,7 +217,9 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	return again, nil
 }
 
-// answered takes in the store's answer; it is false where the row must be settled again.
+// answered acts on the store's answer for one row. It returns false if the row must be settled again: Busy, because another
+// transaction had locked it, and Unaware, because a cancellation was requested after the decision. A Lost outcome is dropped:
+// the attempt that holds the row now has the last word.
 func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 	switch a {
 	case lease.Busy:
@@ -223,7 +229,7 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 		return false
 	case lease.Lost:
 		if u.Silent || u.lease != nil && u.lease.Completed() {
-			break // a repeat of a give-back finds no trace of itself once the row has been claimed again
+			break // a repeated release leaves no trace in the history, so it cannot be recognized once the row was claimed again
 		}
 		s.e.o.Metrics.StaleSettlements.Inc()
 		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
@@ -242,7 +248,7 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 	return true
 }
 
-// rollbackFailed is loud: a task is half done and will not be undone by itself.
+// rollbackFailed logs an error: a task is half done, and stays so until an operator acts.
 func (s *settler) rollbackFailed(u *unsettled) {
 	row := u.row()
 	typ := row.Type
@@ -254,7 +260,7 @@ func (s *settler) rollbackFailed(u *unsettled) {
 		"task", u.ID, "type", row.Type, "fence", u.RanFence, "attempt", u.Attempt, "why", u.Next.Reason)
 }
 
-// row is the row as it was when it was claimed, for its attempt or to be judged.
+// row returns the row as it was when it was claimed, for its attempt or to be reaped.
 func (u *unsettled) row() *task.Task {
 	if u.lease != nil {
 		return u.lease.Task()
@@ -262,7 +268,7 @@ func (u *unsettled) row() *task.Task {
 	return &u.judged.Task
 }
 
-// decideAgain decides anew what becomes of a row that somebody wants cancelled.
+// decideAgain repeats the decision for a row whose cancellation was requested in the meantime.
 func (s *settler) decideAgain(u *unsettled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +313,7 @@ func (s *settler) hurried() bool {
 	return s.hurry
 }
 
-// flush waits until everything is settled, at most for limit. Nothing is handed in any more.
+// flush waits until everything is settled, for limit at most. No outcome may be added any more.
 func (s *settler) flush(limit time.Duration) {
 	s.mu.Lock()
 	s.hurry = true

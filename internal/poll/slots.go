@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
-// attempt is a claimed row on its way.
+// attempt is a claimed row, queued or running.
 type attempt struct {
 	lease *lease.Lease
 	lane  *lane
@@ -19,7 +19,7 @@ type attempt struct {
 
 func (a *attempt) phase() task.Phase { return a.lease.Task().Phase() }
 
-// lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot.
+// lane is one declared type inside the agent: how many of its rows run, and which ones were claimed ahead of a free slot.
 type lane struct {
 	typ     *task.Type
 	workers int // attempts at once
@@ -43,7 +43,8 @@ type source struct {
 	dry   bool // the last claim came back short: nothing more is due until something wakes the loop
 }
 
-// slots counts what runs and holds what was claimed ahead, so that a slot that falls free has its next row at hand.
+// slots counts the running attempts and queues the rows that were claimed ahead, so that a slot that becomes free has its next
+// row at hand.
 type slots struct {
 	clock   lease.Clock
 	workers int
@@ -127,8 +128,8 @@ func (s *slots) pop() *attempt {
 	return nil
 }
 
-// done frees the slot of an attempt that is over and hands out the next one for it; nil: there is none. One that was
-// not tried says nothing of how fast the lane is.
+// done frees the slot of an attempt that is over and returns the next attempt for it; nil: there is none. An attempt that was
+// not tried does not count for the rate of its lane.
 func (s *slots) done(l *lane, tried bool) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +185,9 @@ func (s *slots) halt() {
 	s.signal()
 }
 
-// takeBack removes from the queues what must not start any more: rows that have waited for longer than
-// task.StartWait, all of a lane's phase whose target is out of reach, and after halt those whose leases were stopped.
+// takeBack removes from the queues the rows that must not start any more: those that have waited for longer than
+// task.StartWait, all rows of a phase whose target is out of reach, and after halt those whose leases were stopped. next is the
+// time until it has to be called again.
 func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (back []*attempt, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +200,7 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 		for n < len(l.queue) && now-l.queue[n].got >= task.StartWait {
 			n++
 		}
-		if n > 0 { // it is not as fast as it was
+		if n > 0 { // the lane is slower than its rate: measure anew
 			l.rate, l.ahead = ewma{weight: rateWeight}, 0
 		}
 		back = append(back, l.queue[:n]...)
@@ -232,7 +234,7 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 	return back, next
 }
 
-// idle reports whether slots are free with nothing at hand for them: what is queued then belongs to types whose own slots
+// idle reports whether slots are free and no queued row can use them: rows that are queued then belong to types whose own slots
 // are all taken.
 func (s *slots) idle() bool {
 	s.mu.Lock()
@@ -241,14 +243,14 @@ func (s *slots) idle() bool {
 	return s.running < s.workers && !slices.ContainsFunc(s.lanes, startable)
 }
 
-// held is how many rows run or are queued.
+// held returns how many rows run or are queued.
 func (s *slots) held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.running + s.queued
 }
 
-// active is how many attempts run.
+// active returns how many attempts run.
 func (s *slots) active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

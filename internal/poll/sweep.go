@@ -11,13 +11,13 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// sweepEvery is how often a session looks for rows whose hold has ended: spread, not less than once a second.
+// sweepEvery returns how often a session looks for expired rows: with jitter, at least once a second.
 func sweepEvery(presence time.Duration) time.Duration {
 	return min(max(presence/8, 100*time.Millisecond), 600*time.Millisecond)
 }
 
-// sweepLoop judges what others left behind until stopped ends. An observer judges nobody, and nobody is judged by a
-// session whose own settlements fail.
+// sweepLoop reaps expired rows until stopped ends. An observer runs no sweep, and neither does a session whose own
+// settlements fail: it could not settle what it reaps.
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	if e.o.Workers == 0 {
 		return
@@ -36,8 +36,7 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	}
 }
 
-// sweep claims dead rows for judgement and hands in the verdict of each: the same Decide and settlement as for any
-// other end.
+// sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.
 func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	var rows []Swept
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
@@ -49,7 +48,7 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	}
 	e.o.Metrics.Sweeps.Add(float64(len(rows)))
 	if err := e.learn(calls, rows); err != nil {
-		return len(rows), err // judged again when judgeFor is over
+		return len(rows), err // another sweep takes them when judgeFor is over
 	}
 	for i := range rows {
 		r := &rows[i]
@@ -60,7 +59,7 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	return len(rows), nil
 }
 
-// learn reads the policies of rows that were claimed under a configuration which this agent does not have.
+// learn reads the policies of rows that were claimed under a configuration that this agent does not have.
 func (e *Engine) learn(calls context.Context, rows []Swept) error {
 	var missing []task.PolicyHash
 	for i := range rows {
@@ -80,7 +79,7 @@ func (e *Engine) learn(calls context.Context, rows []Swept) error {
 	})
 }
 
-// policies are those that this agent knows, for judging.
+// policies are those that this agent knows, to decide about the rows that it reaps.
 type policies struct {
 	mu    sync.Mutex
 	known map[task.PolicyHash]*task.Policy
@@ -99,12 +98,12 @@ func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
 	p.known[hash] = policy
 }
 
-// verdict is how the hold on a swept row ended.
+// verdict returns the outcome of the attempt of a reaped row.
 func verdict(r *Swept, p *task.Policy) task.Outcome {
 	switch {
 	case r.Detached:
 		timeout, heartbeat, stop := p.Lengths(r.Phase())
-		// The judgement's lease began when it was swept, which is not before the window's end.
+		// The reaping agent's lease began when it claimed the row, which was not before the window's end.
 		ran := r.LeaseEnd.Sub(r.ClaimedAt) - judgeFor - stop
 		if heartbeat > 0 && ran < timeout {
 			return task.Outcome{Verdict: task.Stalled, Error: fmt.Sprintf("no ping for %s", heartbeat)}
@@ -116,8 +115,7 @@ func verdict(r *Swept, p *task.Policy) task.Outcome {
 	return task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 }
 
-// judge hands in how the attempt ended that a row was claimed for judgement of. done gets the store's last answer; nil:
-// nobody waits for it.
+// judge queues the outcome of a reaped row's attempt. done gets the store's last answer; nil: nothing waits for it.
 func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	if out.Verdict == task.Stalled {
@@ -128,7 +126,7 @@ func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
 	e.settle.add(&unsettled{Settlement: s, judged: r, done: done})
 }
 
-// sentence makes the settlement of a row that has no lease here.
+// sentence returns the settlement of a row that has no lease here.
 func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
 	out = clean(out)
 	return Settlement{
@@ -137,8 +135,8 @@ func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
 	}
 }
 
-// policy is the policy that a row was claimed under. Where the store has lost it, the type's present one stands in,
-// and else the defaults: no row is stranded for want of its policy.
+// policy returns the policy that a row was claimed under. If the store has lost it, the type's present policy takes its place,
+// and else the defaults: no row is stuck because its policy is missing.
 func (e *Engine) policy(t *task.Task) *task.Policy {
 	if p, ok := e.policies.get(t.Policy); ok {
 		return p
@@ -153,8 +151,8 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 	}}
 }
 
-// strays gives back rows that the session holds without knowing: the claim that took them committed after the agent
-// had stopped waiting for it. They are read whole first, for what is to be written back.
+// strays releases rows that the session holds without a lease: the claim that took them committed after the agent had stopped
+// waiting for it. They are read first, because the decision needs the whole row.
 func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 	held = slices.DeleteFunc(held, e.settle.returns)
 	if len(held) == 0 {

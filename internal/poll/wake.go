@@ -20,7 +20,7 @@ func newWake() *wake {
 	return &wake{called: make(chan struct{}, 1), sooner: make(chan struct{}, 1)}
 }
 
-// call says that something may be new to claim. It never blocks.
+// call wakes the loop because there may be new rows to claim. It never blocks.
 func (w *wake) call() {
 	select {
 	case w.called <- struct{}{}:
@@ -28,7 +28,7 @@ func (w *wake) call() {
 	}
 }
 
-// turn has the loop turn, without a look at the store. It never blocks.
+// turn makes the loop turn once, without a call to the store. It never blocks.
 func (w *wake) turn() {
 	select {
 	case w.sooner <- struct{}{}:
@@ -47,7 +47,7 @@ func (w *wake) by(at time.Duration) {
 	w.turn()
 }
 
-// due takes the time of the next look; ok is false where it has come.
+// due returns the time until the next look; ok is false if it has come.
 func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
 	return w.look - now, true
 }
 
-// listenTo gives the function that keeps the store's notifications coming until its context ends.
+// listenTo returns the function that listens to the store's notifications until its context ends.
 func (w *wake) listenTo(e *Engine) func(context.Context) {
 	return func(ctx context.Context) {
 		var b backoff
@@ -82,7 +82,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 }
 
 // backoff grows from 50 ms to 2 s, jittered: below lease.SettleIn, so that after an outage outcomes are settled and
-// claims are read back before anybody judges their rows.
+// claims are read back before another agent reaps their rows.
 type backoff struct{ tries int }
 
 const backoffMin, backoffMax = 50 * time.Millisecond, 2 * time.Second
@@ -95,7 +95,7 @@ func (b *backoff) next() time.Duration {
 
 func (b *backoff) reset() { b.tries = 0 }
 
-// pause waits for d; it is false where ctx or stop ended first. stop may be nil.
+// pause waits for d. It returns false if ctx or stop ended first. stop may be nil.
 func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -109,8 +109,8 @@ func pause(ctx context.Context, stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// jitter is a random number in [0, 1).
+// jitter returns a random number in [0, 1).
 func jitter() float64 { return rand.Float64() }
 
-// spread gives d, or up to a fifth more or less.
+// spread returns d with up to a fifth of jitter either way.
 func spread(d time.Duration) time.Duration { return d*4/5 + time.Duration(float64(d)*0.4*jitter()) }

@@ -39,13 +39,13 @@ func (s *slots) plan(latency time.Duration) {
 	}
 }
 
-// within is how many rows of the size that was seen lately make so many bytes; at least one, and no more than maxClaim.
+// within returns how many rows of the recent average size have so many bytes; at least one, and no more than maxClaim.
 func (s *slots) within(bytes float64) int {
 	return min(max(int(bytes/max(s.size.value, 1)), 1), maxClaim)
 }
 
-// wants says what to claim now: nothing while enough is at hand, else a share for each type that may have due rows.
-// room tells how many of a lane's phase may start (negative: no bound); most bounds the whole.
+// wants returns what to claim now: nothing while enough is queued, else a share for each type that may have due rows.
+// room returns how many of a lane's phase may start (negative: no bound); most bounds the whole.
 func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Phase) int) []ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,13 +65,13 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	}
 	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2)), most, s.within(maxBytes))
 	asks = divide(asks, total)
-	for _, a := range slices.Backward(asks) { // who came first in a lane comes last in its next
+	for _, a := range slices.Backward(asks) { // the first source of a lane is the last one next time
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
 	}
 	return asks
 }
 
-// share shares what a lane needs among its sources that may have due rows: runs and rollbacks alike.
+// share divides what a lane needs among its sources that may have due rows, of runs and rollbacks alike.
 func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 	left := make(map[task.Phase]int, len(l.phases))
 	for _, phase := range l.phases {
@@ -99,7 +99,7 @@ func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 	return asks
 }
 
-// waiting is how many rows of a phase are queued.
+// waiting returns how many rows of a phase are queued.
 func (l *lane) waiting(phase task.Phase) (n int) {
 	for _, a := range l.queue {
 		if a.phase() == phase {
@@ -109,8 +109,8 @@ func (l *lane) waiting(phase task.Phase) (n int) {
 	return n
 }
 
-// divide shares total among the asks: equally, and what one does not need goes to the others. What is left over in the
-// end, less than one for each, goes to the first ones.
+// divide divides total among the asks: equally, and what one does not need goes to the others. A remainder of less than one
+// for each goes to the first ones.
 func divide(asks []ask, total int) []ask {
 	given := make([]int, len(asks))
 	for total > 0 {
@@ -136,14 +136,14 @@ func divide(asks []ask, total int) []ask {
 	return slices.DeleteFunc(asks, func(a ask) bool { return a.n == 0 })
 }
 
-// dry notes what a claim said about a source: short tells that it gave less than was asked for.
+// dry records whether a claim came back short for a source: the source is exhausted until something wakes the loop.
 func (s *slots) dry(src *source, short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	src.dry = short
 }
 
-// wet forgets that sources were dry: something may be due.
+// wet forgets that sources were exhausted: something may be due.
 func (s *slots) wet() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *slots) wet() {
 	}
 }
 
-// open is one of each source that could be claimed from now, for questions about what is due.
+// open returns a want of one row for each source that could be claimed from now, to ask the store what is due.
 func (s *slots) open(room func(*lane, task.Phase) int) []Want {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *slots) open(room func(*lane, task.Phase) int) []Want {
 	return wants
 }
 
-// want is how n rows of a source are asked for. No deadline is stamped on a rollback.
+// want returns the want for n rows of a source. A rollback gets no deadline.
 func (l *lane) want(src *source, n int) Want {
 	p := &l.typ.Policy
 	w := Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy}

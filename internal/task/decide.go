@@ -2,26 +2,27 @@ package task
 
 import "time"
 
-// Transition is what becomes of a row: what the store is to write if the lease still matches.
+// Transition is the next state of a row: what the store writes if the lease still matches.
 type Transition struct {
 	State State // the next one; never a running one
 	// Delay is when a waiting row is due, counted from the settlement by the store's clock.
 	Delay time.Duration
-	// AfterLease: due no earlier than the lease's end, however short Delay is. Of a row that is finished: whoever brings it
-	// back has it due no earlier.
+	// AfterLease: the row is due no earlier than the lease's end, however short Delay is, because something of the attempt may
+	// still be running until then. For a finished row: if it is revived, it is due no earlier.
 	AfterLease bool
 
 	Attempt     int    // attempts that count from now on
 	Deferrals   int    // deferrals in a row from now on
 	EverStarted bool   // the row was ever started
-	Reason      string // why, for people: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
+	Reason      string // human-readable: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
 }
 
-// Decide says what the end of an attempt means for its row. It is a pure function: left is what remains until the
-// task's own deadline (negative once it has passed; ignored where the task has none), jitter is a random number in
+// Decide returns the transition of a row whose attempt has ended with that outcome. It is a pure function: left is the time
+// until the task's own deadline (negative once it has passed; ignored if the task has none), jitter is a random number in
 // [0, 1).
 //
-// The rules are those of docs/architecture.md.
+// docs/architecture.md, Outcomes, describes the rules. No other code decides about retries, rollbacks or deadlines: stores
+// apply the transition, and every way in which an attempt ends leads here, reaping included.
 func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) Transition {
 	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), undo: p.Rollback != nil}
 	d.limit, d.stop = p.MaxAttempts(t.Phase(), t.MaxAttempts), p.Stop
@@ -45,12 +46,12 @@ type decision struct {
 	everStarted bool
 	attempt     int  // that count from now on
 	deferrals   int  // in a row from now on
-	counted     bool // this attempt was not given back
+	counted     bool // this attempt counts
 }
 
-// count reports whether the attempt counts. What was not the task's fault gives it back: without end where the target
-// was never reached or the agent stopped it, Retry.MaxDeferrals times in a row where the target sent it away, or where it
-// ended so soon that it may have brought that about itself (Outcome.Brief).
+// count decides whether the attempt counts. An attempt that did not reach its target, or that the agent stopped, never does.
+// A deferral does not count Retry.MaxDeferrals times in a row, and neither does an attempt that was drained so soon that the
+// task may have caused it itself (Outcome.Brief): without that limit such tasks would run for ever.
 func (d *decision) count() {
 	d.attempt, d.deferrals, d.counted = d.task.Attempt, 0, true
 	switch v := d.outcome.Verdict; {
@@ -65,7 +66,7 @@ func (d *decision) count() {
 	}
 }
 
-// run judges an attempt of the run phase.
+// run decides about an attempt of the run phase.
 func (d *decision) run(left time.Duration, jitter float64) Transition {
 	v := d.outcome.Verdict
 	switch {
@@ -90,15 +91,15 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 	if left <= 0 {
 		return d.giveUp(StateFailed, "its deadline has passed; "+d.story())
 	}
-	// An end that was renewed since the claim is later still; the attempt that comes then finds no time left.
+	// LeaseEnd is that of the claim. Renewals may have moved it further: the next attempt then starts too late, and fails.
 	if next.Delay >= left || next.AfterLease && !d.task.LeaseEnd.Before(d.task.Deadline) {
 		return d.giveUp(StateFailed, "the next attempt would come after its deadline; "+d.story())
 	}
 	return next
 }
 
-// rollback judges an attempt of the rollback phase. No cancellation and no deadline stops it, and it is tried again
-// whatever Retry.On says: half undone is worse than late.
+// rollback decides about an attempt of the rollback phase. No cancellation and no deadline stops it, and it is retried
+// whatever Retry.On contains: a task that is half rolled back is worse than a late one.
 func (d *decision) rollback(jitter float64) Transition {
 	switch {
 	case d.outcome.Verdict == Succeeded:
@@ -109,15 +110,15 @@ func (d *decision) rollback(jitter float64) Transition {
 	return d.wait(StateRollbackPending, jitter)
 }
 
-// spent reports whether this was the last attempt. One that was given back never is.
+// spent reports whether this was the last attempt. An attempt that does not count never is.
 func (d *decision) spent() bool { return d.counted && d.attempt >= d.limit }
 
-// end is the transition to a state that stays.
+// end returns the transition to that state, with nothing more to do.
 func (d *decision) end(s State, reason string) Transition {
 	return Transition{State: s, Attempt: d.attempt, Deferrals: d.deferrals, EverStarted: d.everStarted, Reason: cut(reason)}
 }
 
-// giveUp ends a phase without success: what a run has started is undone if that can be, and counts from nought then.
+// giveUp ends a phase without success. A run that was started is rolled back if its type can, with attempts counted from 0.
 func (d *decision) giveUp(s State, reason string) Transition {
 	next := d.end(s, reason)
 	if s != StateRollbackFailed && d.everStarted && d.undo {
@@ -130,7 +131,7 @@ func (d *decision) giveUp(s State, reason string) Transition {
 	return next
 }
 
-// wait is the transition to a further attempt.
+// wait returns the transition to another attempt.
 func (d *decision) wait(s State, jitter float64) Transition {
 	next := d.end(s, d.story())
 	switch d.outcome.Verdict {
@@ -151,13 +152,13 @@ func (d *decision) wait(s State, jitter float64) Transition {
 	return next
 }
 
-// briefPause bounds what a row waits that has ended briefly more than once: it must not take down one agent after another
-// without a pause, and is soon out of attempts if it goes on.
+// briefPause bounds the delay of a row that was drained briefly more than once in a row. The delay keeps a task from taking
+// down one agent after another without a pause, and it is short because such attempts count soon.
 const briefPause = 5 * time.Second
 
-// outlast has the row wait while something of this attempt, or of one that the target calls newer, may still be at work:
-// the lease's end is the first moment at which that is over. A check that was stopped is over once a stop is, of which
-// the lease knows nothing: it is as long as the attempt would have been that the check came before.
+// outlast makes the row wait while something of this attempt, or of the newer one that the target knows, may still be running:
+// the lease's end is the first moment at which that is over. After a check was stopped, the row waits only as long as a stop
+// takes. Its lease is no measure: it was made to last for the attempt that never started.
 func (d *decision) outlast(next *Transition) {
 	switch {
 	case d.outcome.Verdict == Superseded, d.outcome.EndUnknown && !d.outcome.InCheck:

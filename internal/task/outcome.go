@@ -9,20 +9,20 @@ import (
 // Verdict is how an attempt ended, in one word.
 type Verdict string
 
-// The verdicts. The last four give the attempt back: it does not count.
+// The verdicts. After the last four the row is released: the attempt does not count, deferrals up to a limit.
 const (
 	Succeeded Verdict = "succeeded"
 	Failed    Verdict = "failed"    // may be retried
 	Rejected  Verdict = "rejected"  // must not be retried
 	Stalled   Verdict = "stalled"   // no progress within its window
-	TimedOut  Verdict = "timed_out" // ran into its timeout
-	Lost      Verdict = "lost"      // its lease ran out, its session is gone
-	Cancelled Verdict = "cancelled" // stopped because somebody asked for it
+	TimedOut  Verdict = "timed_out" // ran longer than its timeout
+	Lost      Verdict = "lost"      // its lease or its session expired
+	Cancelled Verdict = "cancelled" // stopped by a cancellation
 
-	Deferred    Verdict = "deferred"    // the target asked to come later
+	Deferred    Verdict = "deferred"    // the target asked to run it later
 	Superseded  Verdict = "superseded"  // the target knows a newer attempt
 	Undelivered Verdict = "undelivered" // never reached the target, or could not start
-	Drained     Verdict = "drained"     // stopped by the agent for reasons of its own
+	Drained     Verdict = "drained"     // stopped by the agent for its own reasons
 )
 
 // Verdicts lists every verdict.
@@ -33,7 +33,7 @@ func Verdicts() []Verdict {
 	}
 }
 
-// GivesBack reports whether an attempt that ended so is given back rather than counted.
+// GivesBack reports whether an attempt with that verdict is released and need not count.
 func (v Verdict) GivesBack() bool {
 	switch v {
 	case Deferred, Superseded, Undelivered, Drained:
@@ -48,7 +48,7 @@ func (v Verdict) Known() bool { return slices.Contains(Verdicts(), v) }
 // Moments is how soon after an attempt's start its end is suspicious (Outcome.Brief).
 const Moments = time.Second
 
-// BriefNote says in the error of a brief outcome that it was one.
+// BriefNote is what the error of a brief outcome says about that.
 const BriefNote = "within moments of the attempt's start"
 
 // Limits on what is kept of an attempt.
@@ -58,31 +58,31 @@ const (
 	MaxOutputPart = 16 << 10 // bytes of a subprocess's output kept from each end
 )
 
-// Outcome is what an executor has to say about an attempt that is over.
+// Outcome is what an executor reports about an attempt that is over.
 type Outcome struct {
 	Verdict Verdict
-	Error   string          // why, for people; "" on success
+	Error   string          // human-readable; "" on success
 	Result  json.RawMessage // at most MaxResult bytes; nil: none
 	Output  string          // head and tail of what a subprocess printed
 	Note    string          // something worth showing beside a result, as "result not kept: 80 KiB"
 
 	// RetryAfter is what the target asked for with Deferred; 0: nothing, use the backoff.
 	RetryAfter time.Duration
-	// EndUnknown: the far side may still be at work (a request whose answer never came). The task is due again no
+	// EndUnknown: the target may still be at work (a request whose response never came). The task is due again no
 	// earlier than its lease's end.
 	EndUnknown bool
-	// Unavailable: the target said that it is not there at all (503); counts towards the breaker, as Undelivered does.
+	// Unavailable: the target answered that it is unavailable (503); counts towards the breaker, as Undelivered does.
 	Unavailable bool
 	// Brief, of Drained alone: within Moments of its start the attempt was killed for no reason that the agent knows, or the
 	// agent was told to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
 	Brief bool
-	// NeverStarted: nothing of the task was started, so there is nothing to undo.
+	// NeverStarted: nothing of the task was started, so there is nothing to roll back.
 	NeverStarted bool
-	// InCheck: this is what the check before the attempt came to. Its target was not asked, so it is NeverStarted, too.
+	// InCheck: the attempt ended in its check. Its target was not called, so it is NeverStarted, too.
 	InCheck bool
 
-	// Accepted: the target has taken the task and goes on without a connection (202): this is no end, and the rest of
-	// the outcome says nothing.
+	// Accepted: the target has accepted the task and continues without a connection (202). The attempt has not ended, and
+	// the rest of the outcome has no meaning.
 	Accepted bool
 	// Stuck is closed once a process that could not be killed is gone; nil: there is none. Until then its slot is not
 	// given to another task.

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Policy is what a type's declaration says about retrying, waiting and giving up. It is stored as JSON under its
-// PolicyHash, so any agent can judge any dead row; durations are nanoseconds there.
+// Policy is what a type's declaration sets for retries, delays and giving up. It is stored as JSON under its PolicyHash, so
+// that any agent can reap any row; durations are nanoseconds there.
 type Policy struct {
-	Timeout   time.Duration `json:"timeout"`             // one attempt, at the most; > 0
-	Heartbeat time.Duration `json:"heartbeat,omitempty"` // the longest silence; 0: no pings are due
+	Timeout   time.Duration `json:"timeout"`             // upper bound of one attempt; > 0
+	Heartbeat time.Duration `json:"heartbeat,omitempty"` // the longest time between two pings; 0: no pings are due
 	// MaxHeartbeat is the longest window that a ping may ask for.
 	MaxHeartbeat time.Duration `json:"max_heartbeat,omitempty"`
 	// RequireProgress: a ping counts only if it advances (Marks.Advance).
@@ -31,10 +31,10 @@ type Undo struct {
 	RequireProgress bool          `json:"require_progress,omitempty"`
 	Async           bool          `json:"async,omitempty"`
 	Stop            time.Duration `json:"stop"`
-	Retry           Retry         `json:"retry"` // On is not looked at: all but Rejected is tried again
+	Retry           Retry         `json:"retry"` // On is ignored: all but Rejected is retried
 }
 
-// Retry says how often and when a task is tried again.
+// Retry is how often and when a task is retried.
 type Retry struct {
 	Limit        int           `json:"limit"`         // attempts after the first; >= 0
 	Backoff      Backoff       `json:"backoff"`       // how Min grows
@@ -70,14 +70,14 @@ const (
 	StartWait  = time.Second     // how long a claimed task may wait inside the agent for its start
 )
 
-// DefaultOn lists what is retried unless a declaration says otherwise.
+// DefaultOn returns the verdicts that are retried by default.
 func DefaultOn() []Verdict { return []Verdict{Failed, Stalled, TimedOut, Lost} }
 
-// StopLength is how long stopping an attempt may take, for a target with that grace.
+// StopLength returns how long stopping an attempt may take, for a target with that grace.
 func StopLength(grace time.Duration) time.Duration { return grace + StopMargin }
 
-// Window is the length of the lease that a claim for the phase takes: the wait inside the agent, the check, the
-// longest silence and the stop.
+// Window returns the length of the lease that a claim for the phase sets: the wait inside the agent, the check, the heartbeat
+// (or the timeout) and the stop.
 func (p *Policy) Window(phase Phase) time.Duration {
 	timeout, heartbeat, stop := p.Lengths(phase)
 	if heartbeat == 0 {
@@ -89,8 +89,8 @@ func (p *Policy) Window(phase Phase) time.Duration {
 	return StartWait + p.Check + heartbeat + stop
 }
 
-// Lengths gives timeout, heartbeat (0: none) and stop of a phase. The rollback of a policy without one has the
-// lengths of its run. A check has a timeout only, and what of the window it leaves is for its attempt.
+// Lengths returns timeout, heartbeat (0: none) and stop of a phase. The rollback of a policy without one has the lengths of its
+// run. A check has a timeout only, and the rest of the window is for its attempt.
 func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
 	if phase == Check {
 		return p.Check, 0, p.Stop
@@ -101,8 +101,8 @@ func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
 	return p.Timeout, p.Heartbeat, p.Stop
 }
 
-// Liveness gives what pings of a phase may ask for and what counts: the longest window, whether only progress counts, and
-// whether a 202 detaches the lease. Of a check nothing of it is wanted.
+// Liveness returns the rules for pings of a phase: the longest window that they may ask for, whether only progress counts, and
+// whether a 202 detaches the lease. A check has none of these.
 func (p *Policy) Liveness(phase Phase) (longest time.Duration, progress, async bool) {
 	if phase == Check {
 		return 0, false, false
@@ -113,7 +113,7 @@ func (p *Policy) Liveness(phase Phase) (longest time.Duration, progress, async b
 	return p.MaxHeartbeat, p.RequireProgress, p.Async
 }
 
-// retries gives the retry rules of a phase.
+// retries returns the retry rules of a phase.
 func (p *Policy) retries(phase Phase) Retry {
 	if phase == Rollback && p.Rollback != nil {
 		return p.Rollback.Retry
@@ -121,8 +121,8 @@ func (p *Policy) retries(phase Phase) Retry {
 	return p.Retry
 }
 
-// MaxAttempts is how many attempts of a phase count before the task is given up: the row's own limit for the run
-// phase if it has one (own > 0), else the policy's.
+// MaxAttempts returns how many attempts of a phase count before the task fails for good: the row's own limit for the run phase
+// if it has one (own > 0), else the policy's.
 func (p *Policy) MaxAttempts(phase Phase, own int) int {
 	if phase != Rollback && own > 0 {
 		return own
@@ -130,5 +130,5 @@ func (p *Policy) MaxAttempts(phase Phase, own int) int {
 	return p.retries(phase).Limit + 1
 }
 
-// Retries reports whether the verdict is one of those that are tried again.
+// Retries reports whether an attempt with that verdict is retried.
 func (r Retry) Retries(v Verdict) bool { return slices.Contains(r.On, v) }

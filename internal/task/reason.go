@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// story tells people how the attempt ended: "attempt 2 of 3 timed out: ran longer than 20s".
+// story returns how the attempt ended, human-readable: "attempt 2 of 3 timed out: ran longer than 20s".
 func (d *decision) story() string {
 	var b strings.Builder
 	if d.task.Phase() == Rollback {

@@ -2,21 +2,21 @@ package task
 
 import "slices"
 
-// State is where a task stands. The names are what people read and query in the store.
+// State is the state of a task. The names are those in the store.
 type State string
 
 // The states of a task.
 const (
 	StatePending         State = "pending"          // waits for its first attempt that counts
 	StateRunning         State = "running"          // an attempt holds it
-	StateRetryPending    State = "retry_pending"    // waits for a further attempt
+	StateRetryPending    State = "retry_pending"    // waits for another attempt
 	StateSucceeded       State = "succeeded"        // done
-	StateFailed          State = "failed"           // given up
-	StateCancelled       State = "cancelled"        // called off
-	StateRollbackPending State = "rollback_pending" // waits to be undone
-	StateRollbackRunning State = "rollback_running" // an attempt is undoing it
-	StateRolledBack      State = "rolled_back"      // undone
-	StateRollbackFailed  State = "rollback_failed"  // could not be undone
+	StateFailed          State = "failed"           // failed for good
+	StateCancelled       State = "cancelled"        // cancelled
+	StateRollbackPending State = "rollback_pending" // waits to be rolled back
+	StateRollbackRunning State = "rollback_running" // an attempt is rolling it back
+	StateRolledBack      State = "rolled_back"      // rolled back
+	StateRollbackFailed  State = "rollback_failed"  // its rollback failed for good
 )
 
 // States lists every state, in the order of a task's life.
@@ -35,16 +35,16 @@ func (s State) Waiting() bool {
 // Running reports whether an attempt holds a task in this state.
 func (s State) Running() bool { return s == StateRunning || s == StateRollbackRunning }
 
-// Live reports whether a task in this state stands in the hot table.
+// Live reports whether a task in this state is in the hot table.
 func (s State) Live() bool { return s.Waiting() || s.Running() }
 
-// Finished reports whether a task in this state stands in the archive.
+// Finished reports whether a task in this state is in the archive.
 func (s State) Finished() bool { return s.Known() && !s.Live() }
 
 // Known reports whether s is one of States.
 func (s State) Known() bool { return slices.Contains(States(), s) }
 
-// Phase is what a task in this state is or would be claimed for.
+// Phase returns the phase that a task in this state is or would be claimed for.
 func (s State) Phase() Phase {
 	if s == StateRollbackPending || s == StateRollbackRunning {
 		return Rollback
@@ -52,7 +52,7 @@ func (s State) Phase() Phase {
 	return Run
 }
 
-// Claimed is the state that a claim gives a task waiting in s; s itself where it does not wait.
+// Claimed returns the state that a claim gives a task waiting in s; s itself if it does not wait.
 func (s State) Claimed() State {
 	switch s {
 	case StatePending, StateRetryPending:

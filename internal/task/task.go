@@ -1,5 +1,6 @@
-// Package task is the domain of Leasehold, pure: what a task, its type and its policy are, which states it passes
-// through, and what the end of an attempt means for it (Decide). It does no I/O, reads no clock and knows no SQL.
+// Package task is the domain of Leasehold: tasks, types, policies and states, the outcomes of attempts, and Decide, which
+// turns the outcome of an attempt into the next state of its row. The package is pure: it does no I/O, reads no clock and knows
+// no SQL, so that every rule about retries, rollbacks, cancellations and deadlines can be tested as a table.
 package task
 
 import (
@@ -24,7 +25,7 @@ type Session int64
 // PolicyHash identifies a stored Policy by its content.
 type PolicyHash int64
 
-// Phase says what an attempt is for.
+// Phase is the purpose of an attempt.
 type Phase string
 
 // The phases of a task.
@@ -43,10 +44,10 @@ type Task struct {
 
 	Attempt     int  // attempts of this phase that count, this one included; from 1
 	MaxAttempts int  // the row's own limit on attempts of the run phase; 0: the policy's
-	Deferrals   int  // how often in a row it has been released by deferred or superseded
-	Round       int  // how many operator's retries came before; 0 for most
-	EverStarted bool // some earlier attempt was started, whatever Attempt says
-	CancelAsked bool // a cancellation was asked for while it ran
+	Deferrals   int  // how often in a row it was deferred, superseded, or drained within moments of its start
+	Round       int  // how often an operator has retried it
+	EverStarted bool // an earlier attempt was started, whatever Attempt is
+	CancelAsked bool // a cancellation was requested while it ran
 
 	Payload     json.RawMessage // never nil; `{}` by default
 	Result      json.RawMessage // nil: none
@@ -60,20 +61,20 @@ type Task struct {
 	Batch       BatchID         // 0 for none
 	Previous    *Previous       // how the attempt before ended; nil on the first
 
-	// What a rollback is told. RollbackPayload is nil where the row has none of its own; Cause is how the forward life of the
-	// task ended, "" in a run.
+	// What a rollback is given. RollbackPayload is nil if the row has none; Cause is how the runs of the task ended, "" in a
+	// run.
 	RollbackPayload json.RawMessage
 	Cause           Verdict
 
-	// Unfit says why no agent can run a claimed row, as one whose payload is too large; "" for nearly all. Its payload, its
-	// result and the like are left out then.
+	// Unfit is the reason for which no agent can run the row, such as a payload that is too large; "" for nearly all rows. The
+	// row's documents are left out then.
 	Unfit string
 
 	Policy    PolicyHash // the policy this attempt started with
 	CreatedAt time.Time
 	RunAt     time.Time // when it was due
 	ClaimedAt time.Time // the store's clock when this claim was made
-	LeaseEnd  time.Time // when the lease of this claim runs out unless it is renewed
+	LeaseEnd  time.Time // when the lease of this claim expires unless it is renewed
 	Deadline  time.Time // when the task must be done, all attempts together; zero: never
 }
 
@@ -83,12 +84,12 @@ type Previous struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// Phase tells what a claimed task was claimed for: Rollback or Run.
+// Phase returns the phase that a claimed task was claimed for: Rollback or Run.
 func (t *Task) Phase() Phase { return t.State.Phase() }
 
-// Data is what an attempt works on, in the envelope and in templates: the payload. In a rollback it is the row's
-// RollbackPayload, the state before the change; else the object that the run's result has under "rollback"; else the
-// payload.
+// Data returns what an attempt works on, in the envelope and in templates: the payload. In a rollback that is the row's
+// RollbackPayload, the state before the change; if it has none, the object that the run's result has under "rollback"; and
+// else the payload.
 func (t *Task) Data() json.RawMessage {
 	if t.Phase() != Rollback {
 		return t.Payload

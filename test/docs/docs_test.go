@@ -1,0 +1,118 @@
+// Package docs_test checks what the documentation says of the repository: that its links resolve, and that the files and
+// functions it names exist.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// TestLinksResolve follows every relative link of every page, to the heading it names.
+func TestLinksResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	checked := 0
+	for _, page := range pages(t) {
+		text := prose(read(t, page))
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			checked++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			_, err := os.Stat(filepath.Join(root, target))
+			require.NoError(t, err, "%s links to %s", page, m[1])
+			if anchor != "" {
+				require.Contains(t, anchors(prose(read(t, target))), anchor, "%s links to %s", page, m[1])
+			}
+		}
+	}
+	require.Greater(t, checked, 100)
+}
+
+// TestWalksAreTrue reads the tables of "Follow a row": each file exists and declares the functions named with it.
+func TestWalksAreTrue(t *testing.T) {
+	_, rest, ok := strings.Cut(read(t, "docs/architecture.md"), "\n## Follow a row\n")
+	require.True(t, ok, "docs/architecture.md has no section Follow a row")
+	section, _, _ := strings.Cut(rest, "\n## ")
+	path := regexp.MustCompile("`([a-z]+/[a-z0-9_./]+\\.(?:go|sql))`")
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
+	name := regexp.MustCompile("`(\\w+)`")
+
+	for _, m := range path.FindAllStringSubmatch(section, -1) {
+		require.FileExists(t, filepath.Join(root, m[1]))
+	}
+	steps := row.FindAllStringSubmatch(section, -1)
+	require.Greater(t, len(steps), 20)
+	for _, m := range steps {
+		text := read(t, m[1])
+		for _, f := range name.FindAllStringSubmatch(m[2], -1) {
+			declared := regexp.MustCompile(`(?m)^(func (\(.*?\) )?|CREATE (OR REPLACE )?FUNCTION \{schema\}\.)` + f[1] + `\(`)
+			require.True(t, declared.MatchString(text), "%s declares no function %s", m[1], f[1])
+		}
+	}
+}
+
+// pages lists the Markdown files of the repository, as paths from its root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || name != root && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(name, ".md"):
+			page, err := filepath.Rel(root, name)
+			found = append(found, page)
+			return err
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return found
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, page))
+	require.NoError(t, err)
+	return string(text)
+}
+
+var fenced = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
+
+// prose is a page without its blocks of code. A link may be broken over two lines.
+func prose(page string) string { return fenced.ReplaceAllString(page, "") }
+
+var (
+	heading  = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
+	explicit = regexp.MustCompile(`<a (?:id|name)="([^"]+)">`)
+	linked   = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	dropped  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors lists the places in a page that a link can name, as GitHub makes them of headings; and explicit ones.
+func anchors(page string) []string {
+	var found []string
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		text := linked.ReplaceAllString(strings.ToLower(m[1]), "$1")
+		found = append(found, strings.ReplaceAll(dropped.ReplaceAllString(text, ""), " ", "-"))
+	}
+	for _, m := range explicit.FindAllStringSubmatch(page, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
