@@ -22,7 +22,7 @@ type Store interface {
 	Stats(ctx context.Context) (Stats, error)
 	// Takers counts the present agents that claim tasks, and those of them that claim tasks of a type.
 	Takers(ctx context.Context, typ string) (Takers, error)
-	// Ping checks that the store can be reached and has the binary's schema (*store.SchemaError otherwise).
+	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }
 

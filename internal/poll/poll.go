@@ -2,12 +2,10 @@ package poll
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -200,12 +198,4 @@ func (e *Engine) call(calls context.Context, op string, f func(context.Context) 
 		e.o.Metrics.Outage.Failed(e.log, op, err)
 	}
 	return err
-}
-
-// permanent reports whether another try to join cannot succeed. Once the session has joined nothing is: a password may
-// rotate, and a failover may lead to a server that is not ready yet.
-func permanent(err error) bool {
-	var schema *store.SchemaError
-	var access *store.AccessError
-	return errors.As(err, &schema) || errors.As(err, &access)
 }
