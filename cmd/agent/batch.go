@@ -108,7 +108,7 @@ func parseBatchStates(names []string) ([]ops.BatchState, error) {
 func (a *app) batchRow(b ops.BatchInfo) table.Row {
 	const most = 30
 	return table.Row{
-		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percent(b.Progress), b.Total, b.Failed + b.RollbackFailed,
+		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percentOf(b.Progress), b.Total, b.Failed + b.RollbackFailed,
 		b.CreatedAt.UTC().Format(time.RFC3339), ops.OneLine(b.CreatedBy, most),
 	}
 }
@@ -128,12 +128,12 @@ func (a *app) batchState(s ops.BatchState) string {
 	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
 }
 
-// percent is a share, for people; what is not all is never 100%.
-func percent(share *float64) string {
+// percentOf writes a share; "" where there is none.
+func percentOf(share *float64) string {
 	if share == nil {
 		return ""
 	}
-	return strconv.FormatFloat(float64(int(*share*1000+1e-9))/10, 'f', -1, 64) + "%"
+	return ops.Percent(*share)
 }
 
 type batchShowCmd struct {
@@ -175,16 +175,13 @@ func readBatch(ctx context.Context, s ops.Batches, id task.BatchID) (batchShown,
 		return batchShown{}, err
 	}
 	shown := batchShown{info, []ops.FailureGroup{}}
-	if troubles(info) > 0 {
+	if ops.BatchFaults(info) > 0 {
 		if shown.Failures, err = s.BatchFailures(call, id, failuresShown); err != nil {
 			return batchShown{}, err
 		}
 	}
 	return shown, nil
 }
-
-// troubles is how often something of a batch went wrong for good.
-func troubles(b *ops.BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
 
 // showBatch writes all that is known of a batch.
 func (a *app) showBatch(w io.Writer, s batchShown) error {
@@ -199,7 +196,7 @@ func (a *app) showBatch(w io.Writer, s batchShown) error {
 	line("batch", b.ID)
 	line("name", ops.OneLine(b.Name, most))
 	line("state", a.batchState(b.State))
-	line("progress", percent(b.Progress))
+	line("progress", percentOf(b.Progress))
 	line("on failure", b.OnFailure)
 	line("open", openWords(b))
 	line("operation", b.Operation)
@@ -212,8 +209,8 @@ func (a *app) showBatch(w io.Writer, s batchShown) error {
 	line("ended", timeOf(b.EndedAt))
 	line("failures", b.Failures)
 	t.AppendRow(table.Row{"tasks", b.Total})
-	for _, c := range tallies(b) {
-		line("  "+c.name, c.n)
+	for _, c := range ops.BatchCounts(b) {
+		line("  "+c.Name, c.N)
 	}
 	line("  left as they were", b.Refused)
 	if err := writeTable(w, t); err != nil {
@@ -228,20 +225,6 @@ func openWords(b *ops.BatchInfo) string {
 		return ""
 	}
 	return "for more tasks, until it is sealed"
-}
-
-// tally is how many tasks of a batch stand so.
-type tally struct {
-	name string
-	n    int64
-}
-
-// tallies are all tasks of a batch, by where they stand.
-func tallies(b *ops.BatchInfo) []tally {
-	return []tally{
-		{"waiting", b.Waiting}, {"running", b.Running}, {"undoing", b.Undoing}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
-		{"cancelled", b.Cancelled}, {"rolled back", b.RolledBack}, {"rollback failed", b.RollbackFailed},
-	}
 }
 
 func showFailures(w io.Writer, groups []ops.FailureGroup) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
@@ -135,12 +134,12 @@ func (a *app) changeMany(
 			n := affected(b)
 			if c.DryRun {
 				return a.print(batchChanged{Batch: b.ID, Tasks: &n, DryRun: true}, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "batch %d, %s: this %s %s at the most\n", b.ID, b.State, does, plural(n))
+					_, err := fmt.Fprintf(w, "batch %d, %s: this %s %s at the most\n", b.ID, b.State, does, ops.Tasks(n))
 					return err
 				})
 			}
 			if n > 1 {
-				return usagef("batch %d: this %s %s at the most: say --yes, or --dry-run to change nothing", b.ID, does, plural(n))
+				return usagef("batch %d: this %s %s at the most: say --yes, or --dry-run to change nothing", b.ID, does, ops.Tasks(n))
 			}
 		}
 		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) { return change(ctx, s, task.BatchID(c.ID)) })
@@ -162,25 +161,4 @@ func (a *app) changeBatch(ctx context.Context, id batchID, change func(context.C
 		_, err := fmt.Fprintf(w, "batch %d: %s\n", id, a.batchState(ops.BatchState(became)))
 		return err
 	})
-}
-
-// plural is "1 task" or "12 tasks".
-func plural(n int64) string {
-	if n == 1 {
-		return "1 task"
-	}
-	return thousands(n) + " tasks"
-}
-
-// thousands writes a number as people read it: 1,234,567.
-func thousands(n int64) string {
-	digits := fmt.Sprint(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
 }

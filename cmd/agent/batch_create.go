@@ -86,7 +86,7 @@ func (c batchCreateCmd) Run(a *app) error {
 		}
 		if !c.Watch || a.cli.Output == "table" { // as JSON, one document: what came of the batch
 			err := a.print(batchCreated{Batch: id, Tasks: n}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, plural(n))
+				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, ops.Tasks(n))
 				return err
 			})
 			if err != nil {
@@ -123,7 +123,7 @@ func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
 		n++
 	}
 	return a.print(batchCreated{Tasks: n, DryRun: true}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", plural(n))
+		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", ops.Tasks(n))
 		return err
 	})
 }
@@ -259,7 +259,7 @@ func (s *sending) show(n int64) {
 	}
 	s.shown = now
 	rate := float64(n) / now.Sub(s.began).Seconds()
-	line := fmt.Sprintf("%s sent, %s/s", plural(n), thousands(int64(rate)))
+	line := fmt.Sprintf("%s sent, %s/s", ops.Tasks(n), ops.Thousands(int64(rate)))
 	switch {
 	case s.out.width == 0:
 		line = "leasehold: " + line

@@ -92,7 +92,7 @@ type watching struct {
 	failed   int64     // tasks that had failed when failures were asked for
 	asked    time.Time // when that was
 	since    time.Time // since when the store fails; zero: it does not
-	pace     pace
+	pace     ops.Pace
 }
 
 // follow looks at the batch again and again until it has ended.
@@ -142,7 +142,7 @@ func (w *watching) look(ctx context.Context) (changed bool, err error) {
 	}
 	changed = w.last == nil || w.last.State != b.State || w.last.Operation != b.Operation
 	w.last = b
-	w.pace.add(b, time.Now())
+	w.pace.Add(b, time.Now())
 	if b.EndedAt != nil {
 		return changed, nil
 	}
@@ -168,7 +168,7 @@ func (w *watching) tell(ctx context.Context, changed bool) error {
 
 // learnFailures asks what went wrong, if more has since. What cannot be had is left out: it is only shown beside.
 func (w *watching) learnFailures(ctx context.Context, most int) {
-	n := troubles(w.last)
+	n := ops.BatchFaults(w.last)
 	if n == w.failed || time.Since(w.asked) < watchFailures && w.last.EndedAt == nil {
 		return
 	}

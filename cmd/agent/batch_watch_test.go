@@ -18,26 +18,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestThousands(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 999_999: "999,999", 1_000_000: "1,000,000",
-		-999: "-999", -1000: "-1,000", -123456: "-123,456",
-	} {
-		require.Equal(t, want, thousands(n))
-	}
-	require.Equal(t, "1 task", plural(1))
-	require.Equal(t, "0 tasks", plural(0))
-}
-
-func TestPercentIsNeverRoundedUp(t *testing.T) {
-	for share, want := range map[float64]string{
-		0: "0%", 0.1: "10%", 0.3: "30%", 0.3333: "33.3%", 0.9999: "99.9%", 0.99999: "99.9%", 1: "100%", 0.57: "57%",
-	} {
-		require.Equal(t, want, percent(&share))
-	}
-	require.Empty(t, percent(nil))
-}
-
 func TestBar(t *testing.T) {
 	require.Equal(t, "░░░░", bar(0, 4))
 	require.Equal(t, "░░░░", bar(-1, 4))
@@ -55,54 +35,19 @@ func half() *ops.BatchInfo {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestPaceWords(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	var p pace
+	var p ops.Pace
 	b := half()
-	p.add(b, start)
-	require.Empty(t, p.words(b), "one look tells nothing")
-	b.Live = 400
-	p.add(b, start.Add(500*time.Millisecond))
-	require.Empty(t, p.words(b), "nor does half a second")
+	p.Add(b, start)
+	require.Empty(t, paceWords(&p, b), "one look says nothing")
 	b.Live = 300
-	p.add(b, start.Add(2*time.Second))
-	require.Equal(t, []string{"100/s", "about 3.0 s left"}, p.words(b))
-	for range 100 {
-		start = start.Add(time.Second)
-		p.add(b, start)
-	}
-	require.Equal(t, []string{"0/s"}, p.words(b), "it stands still")
-	require.Less(t, len(p.seen), 40)
-	b.Live = 299
-	p.add(b, start.Add(time.Second))
-	require.Contains(t, p.words(b)[0], "/min")
+	p.Add(b, start.Add(2*time.Second))
+	require.Equal(t, []string{"100/s", "about 3.0 s left"}, paceWords(&p, b))
 	b.Sealed = false
-	require.Len(t, p.words(b), 1, "nobody knows how many come")
-	b.State, b.Live, b.RolledBack = ops.BatchRollingBack, 990, 10
-	p.add(b, start.Add(2*time.Second))
-	require.Len(t, p.seen, 1, "backward is another count")
-}
-
-func TestGone(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		b        ops.BatchInfo
-		done, of int64
-	}{
-		{"forward", ops.BatchInfo{State: ops.BatchRunning, Total: 10, Live: 4}, 6, 10},
-		{"just turned", ops.BatchInfo{State: ops.BatchRollingBack, Total: 10, Live: 4, Succeeded: 6, Operation: "rollback"}, 0, 10},
-		{"backward", ops.BatchInfo{
-			State: ops.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 2, Operation: "rollback",
-		}, 6, 10},
-		{"backward, all of it under way", ops.BatchInfo{
-			State: ops.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 1, RollbackFailed: 1,
-		}, 6, 9},
-	} {
-		done, of, back := gone(&c.b)
-		require.Equal(t, c.done, done, c.name)
-		require.Equal(t, c.of, of, c.name)
-		require.Equal(t, c.b.State == ops.BatchRollingBack, back, c.name)
-	}
+	require.Equal(t, []string{"100/s"}, paceWords(&p, b))
+	b.EndedAt = &start
+	require.Empty(t, paceWords(&p, b))
 }
 
 func TestPictureFitsTheTerminal(t *testing.T) {
