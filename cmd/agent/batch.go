@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -39,14 +38,6 @@ func (id *batchID) UnmarshalText(text []byte) error {
 	}
 	*id = batchID(n)
 	return nil
-}
-
-// noBatch says which batch it is that does not exist; any other error stays as it is.
-func noBatch(id batchID, err error) error {
-	if errors.Is(err, ops.ErrNoBatch) {
-		return fmt.Errorf("batch %d: %w (or its retention is over)", id, ops.ErrNoBatch)
-	}
-	return err
 }
 
 type batchListCmd struct {
@@ -145,46 +136,21 @@ func (batchShowCmd) Help() string {
 	return "Examples:\n\n    leasehold batch show 17\n    leasehold batch show 17 -o json"
 }
 
-// failuresShown is how many kinds of failures are shown.
-const failuresShown = 10
-
-// batchShown is a batch as JSON.
-type batchShown struct {
-	*ops.BatchInfo
-
-	Failures []ops.FailureGroup `json:"failures"` // the commonest kinds
-}
-
 // Run shows the batch.
 func (c batchShowCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		shown, err := readBatch(ctx, s, task.BatchID(c.ID))
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		shown, err := ops.ReadBatch(call, s, task.BatchID(c.ID))
 		if err != nil {
-			return noBatch(c.ID, err)
+			return err
 		}
 		return a.print(shown, func(w io.Writer) error { return a.showBatch(w, shown) })
 	})
 }
 
-// readBatch reads a batch, and what went wrong where something did.
-func readBatch(ctx context.Context, s ops.Batches, id task.BatchID) (batchShown, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	info, err := s.GetBatch(call, id)
-	if err != nil {
-		return batchShown{}, err
-	}
-	shown := batchShown{info, []ops.FailureGroup{}}
-	if ops.BatchFaults(info) > 0 {
-		if shown.Failures, err = s.BatchFailures(call, id, failuresShown); err != nil {
-			return batchShown{}, err
-		}
-	}
-	return shown, nil
-}
-
 // showBatch writes all that is known of a batch.
-func (a *app) showBatch(w io.Writer, s batchShown) error {
+func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 	const most = 400
 	b := s.BatchInfo
 	t := newTable(nil)

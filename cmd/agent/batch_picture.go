@@ -21,19 +21,17 @@ func paceWords(p *ops.Pace, b *ops.BatchInfo) []string {
 }
 
 // title names the batch and its state.
-func (w *watching) title() string {
+func (a *app) title(b *ops.BatchInfo) string {
 	const most = 40
-	b := w.last
 	name := ""
 	if b.Name != "" {
 		name = fmt.Sprintf(" %q", ops.OneLine(b.Name, most))
 	}
-	return fmt.Sprintf("batch %d%s: %s", b.ID, name, w.app.batchState(b.State))
+	return fmt.Sprintf("batch %d%s: %s", b.ID, name, a.batchState(b.State))
 }
 
 // notes are what else is to be said of where it stands.
-func (w *watching) notes() string {
-	b := w.last
+func notes(b *ops.BatchInfo) string {
 	var notes []string
 	if b.Operation != "" && b.EndedAt == nil {
 		note := b.Operation
@@ -53,18 +51,18 @@ func (w *watching) notes() string {
 }
 
 // picture is what a terminal shows.
-func (w *watching) picture() []string {
-	b := w.last
+func (w *watching) picture(v *ops.BatchView) []string {
+	b := v.BatchInfo
 	done, of, _ := ops.BatchDone(b)
 	share := ops.BatchShare(b)
 	progress := append([]string{
 		fmt.Sprintf("%s %6s", bar(share, w.screen.barWidth()), ops.Percent(share)), ops.Thousands(done) + " of " + ops.Thousands(of),
-	}, paceWords(&w.pace, b)...)
-	lines := []string{w.title() + w.notes(), strings.Join(progress, "  ")}
+	}, paceWords(&v.Pace, b)...)
+	lines := []string{w.app.title(b) + notes(b), strings.Join(progress, "  ")}
 	if parts := countWords(b); len(parts) > 0 {
 		lines = append(lines, wrapped(parts, w.screen.width-1)...)
 	}
-	return append(lines, failureLines(w.failures)...)
+	return append(lines, failureLines(v.Failures)...)
 }
 
 // wrapped puts parts on as few lines as they fit on.
@@ -81,13 +79,13 @@ func wrapped(parts []string, width int) []string {
 }
 
 // line is what is told of the batch now and then.
-func (w *watching) line() string {
-	b := w.last
+func (w *watching) line(v *ops.BatchView) string {
+	b := v.BatchInfo
 	far := "no tasks"
 	if done, of, _ := ops.BatchDone(b); of > 0 {
 		far = fmt.Sprintf("%s (%d of %d)", ops.Percent(ops.BatchShare(b)), done, of)
 	}
-	parts := append([]string{w.title() + w.notes(), far}, paceWords(&w.pace, b)...)
+	parts := append([]string{w.app.title(b) + notes(b), far}, paceWords(&v.Pace, b)...)
 	return strings.Join(append(parts, countWords(b)...), ", ")
 }
 

@@ -53,12 +53,13 @@ func TestPaceWords(t *testing.T) {
 func TestPictureFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{80, 40, 200} {
 		var out bytes.Buffer
-		w := &watching{
-			app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}, last: half(),
-			failures: []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
-		}
-		w.last.Operation, w.last.RequestedBy = "cancel", "alice\x1b[2J"
-		require.NoError(t, w.screen.draw(w.picture()))
+		w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}}
+		v := &ops.BatchView{BatchDetail: ops.BatchDetail{
+			BatchInfo: half(),
+			Failures:  []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
+		}}
+		v.Operation, v.RequestedBy = "cancel", "alice\x1b[2J"
+		require.NoError(t, w.screen.draw(w.picture(v)))
 		drawn := strings.TrimPrefix(out.String(), "\r\x1b[J")
 		require.NotContains(t, drawn, "\x1b", "what people write is made harmless, and there is no colour")
 		lines := strings.Split(strings.TrimSuffix(drawn, "\n"), "\n")
@@ -81,11 +82,13 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 
 func TestWithoutATerminalLinesAreWritten(t *testing.T) {
 	var out bytes.Buffer
-	w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out}, last: half()}
-	require.NoError(t, w.screen.draw([]string{w.line()}))
+	w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out}}
+	line := func(b *ops.BatchInfo) string {
+		return w.line(&ops.BatchView{BatchDetail: ops.BatchDetail{BatchInfo: b}})
+	}
+	require.NoError(t, w.screen.draw([]string{line(half())}))
 	require.NoError(t, w.screen.draw(nil))
-	w.last = &ops.BatchInfo{ID: 18, State: ops.BatchPending}
-	require.NoError(t, w.screen.draw([]string{w.line()}))
+	require.NoError(t, w.screen.draw([]string{line(&ops.BatchInfo{ID: 18, State: ops.BatchPending})}))
 	require.Equal(t, "batch 17 \"move to az2\": running, 50% (500 of 1000), 492 waiting, 8 running, 499 succeeded, 1 failed\n"+
 		"batch 18: pending (open for more tasks), no tasks\n", out.String())
 }
