@@ -47,7 +47,7 @@ type batchMany struct {
 }
 
 // change is the request that the flags make.
-func (c batchMany) change(verb ops.BatchVerb) ops.BatchChange {
+func (c batchMany) change(verb ops.Verb) ops.BatchChange {
 	return ops.BatchChange{Verb: verb, By: c.By}
 }
 

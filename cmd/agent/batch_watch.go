@@ -108,8 +108,9 @@ func (w *watching) show(v *ops.BatchView) error {
 
 // ended prints what came of the batch.
 func (w *watching) ended(v *ops.BatchView) error {
-	if w.app.cli.Output != "table" {
-		return w.app.print(v.BatchDetail, nil)
+	a := w.app
+	if a.cli.Output != "table" {
+		return a.print(v.BatchDetail, nil)
 	}
 	if w.screen.width > 0 {
 		return w.screen.draw(w.picture(v))

@@ -187,17 +187,6 @@ func TestSendingShowsHowFarItIs(t *testing.T) {
 	require.Equal(t, "\x1b[1A\r\x1b[J", out.String())
 }
 
-func TestLeftOver(t *testing.T) {
-	well, gone := ops.Report{ID: 1, Became: "pending"}, ops.Report{ID: 2, Error: "no such task", Missing: true}
-	refused := ops.Report{ID: 3, Error: "the type \"a\" has no rollback"}
-	require.NoError(t, leftOver([]ops.Report{well, well}))
-	require.EqualError(t, leftOver([]ops.Report{well, gone}), "task 2: no such task (or its retention is over)")
-	require.EqualError(t, leftOver([]ops.Report{gone, gone}), "2 of 2 tasks do not exist (or their retention is over)")
-	require.EqualError(t, leftOver([]ops.Report{well, refused}), `task 3: the type "a" has no rollback`)
-	require.EqualError(t, leftOver([]ops.Report{refused, refused, well}), "2 of 3 tasks stay as they are")
-	require.EqualError(t, leftOver([]ops.Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
-}
-
 func TestAnInterruptEndsReading(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

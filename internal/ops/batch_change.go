@@ -2,36 +2,19 @@ package ops
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// BatchVerb is what an operator may ask of a batch that changes many of its tasks.
-type BatchVerb string
-
-// The verbs.
-const (
-	VerbCancel   BatchVerb = "cancel"   // what waits never starts, what runs is stopped
-	VerbRetry    BatchVerb = "retry"    // failed tasks wait again
-	VerbRollback BatchVerb = "rollback" // and what was done is rolled back
-)
-
 // BatchChange is a request to change a batch as a whole.
 type BatchChange struct {
-	Verb  BatchVerb
+	Verb  Verb
 	By    string // who requests it, shown to people; "": not given
 	Force bool   // VerbRollback: also where rows are past their retention
 }
 
 // Check finds what no store would take, before any is asked; its error is an *InputError.
-func (c BatchChange) Check() error {
-	switch c.Verb {
-	case VerbCancel, VerbRetry, VerbRollback:
-		return CheckBy(c.By)
-	}
-	return &InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", c.Verb)}
-}
+func (c BatchChange) Check() error { return c.Verb.check(c.By) }
 
 // Affects returns how many tasks the change concerns, at most: some of them may be finished, or refuse, before their turn.
 func (c BatchChange) Affects(b *BatchInfo) int64 {

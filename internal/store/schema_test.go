@@ -49,7 +49,7 @@ func TestSchemaAdmits(t *testing.T) {
 			var refused *SchemaError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, c.schema.Version, refused.Have)
-			require.Equal(t, c.binary, refused.Want)
+			require.Equal(t, refused.Want, c.binary)
 			require.ErrorContains(t, err, c.remedy)
 			wrapped := fmt.Errorf("ping: %w", err)
 			require.Equal(t, c.remedy == migrate, IsOutdated(wrapped))
