@@ -63,24 +63,13 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 		if err := w.ended(last); err != nil {
 			return err
 		}
-		return batchVerdict(last.State)
+		return endCode(ops.EndOfBatch(last.State))
 	case ctx.Err() == nil:
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &failure{exitCancelled, fmt.Errorf("batch %d not ended after %s", id, timeout)}
 	}
 	return fmt.Errorf("watching was interrupted; batch %d goes on", id)
-}
-
-// batchVerdict is the exit code for what became of a batch.
-func batchVerdict(s ops.BatchState) error {
-	switch s {
-	case ops.BatchSucceeded:
-		return nil
-	case ops.BatchCancelled:
-		return &failure{code: exitCancelled}
-	}
-	return &failure{code: exitTask}
 }
 
 // watching prints a watch in progress.

@@ -93,20 +93,6 @@ func TestWithoutATerminalLinesAreWritten(t *testing.T) {
 		"batch 18: pending (open for more tasks), no tasks\n", out.String())
 }
 
-func TestBatchVerdict(t *testing.T) {
-	want := map[ops.BatchState]int{ops.BatchSucceeded: exitWell, ops.BatchCancelled: exitCancelled}
-	for _, s := range ops.BatchStates() {
-		if !s.Ended() {
-			continue
-		}
-		code, ok := want[s]
-		if !ok {
-			code = exitTask
-		}
-		require.Equal(t, code, (&app{}).fail(batchVerdict(s)), s)
-	}
-}
-
 // stages is a store whose batch moves on with each look.
 type stages struct {
 	ops.Batches
