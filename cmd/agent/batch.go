@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -60,9 +59,9 @@ func (c batchListCmd) Run(a *app) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return usagef("--limit %d: use 1 to 1000", c.Limit)
 	}
-	states, err := parseBatchStates(c.State)
+	states, err := ops.ParseBatchStates(c.State)
 	if err != nil {
-		return err
+		return usagef("--state %w", err)
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -74,25 +73,6 @@ func (c batchListCmd) Run(a *app) error {
 		header := table.Row{"ID", "NAME", "STATE", "DONE", "TOTAL", "FAILED", "CREATED", "BY"}
 		return printList(a, infos, header, a.batchRow)
 	})
-}
-
-// parseBatchStates reads the names of states of batches.
-func parseBatchStates(names []string) ([]ops.BatchState, error) {
-	var states []ops.BatchState
-	for _, name := range names {
-		s := ops.BatchState(name)
-		if !slices.Contains(ops.BatchStates(), s) {
-			all := make([]string, 0, len(ops.BatchStates()))
-			for _, known := range ops.BatchStates() {
-				all = append(all, string(known))
-			}
-			return nil, usagef("--state %s: there is no such state: use %s", name, strings.Join(all, ", "))
-		}
-		if !slices.Contains(states, s) {
-			states = append(states, s)
-		}
-	}
-	return states, nil
 }
 
 // batchRow is a batch in a table.
