@@ -1,5 +1,6 @@
-// Package ops is what an operator and a producer do: enqueue a task, look at tasks, wait for one. Commands, the HTTP
-// API and the dashboard share it.
+// Package ops is what an operator and a producer do: enqueue tasks, read them, wait for them, change them, and the same for
+// batches; with what they then want to know: how many tasks a change affects, how far a batch is, what became of each task.
+// Commands, the HTTP API and the dashboard share it; they parse and print.
 package ops
 
 import (
