@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -60,7 +61,7 @@ type agent struct {
 	joined, draining chan struct{} // closed once the session is open, and once a signal has come
 }
 
-// newAgent builds an agent on an open store that has the binary's schema. It listens from now on, but claims nothing
+// newAgent builds an agent on an open store whose schema admits the binary. It listens from now on, but claims nothing
 // before run.
 //
 // guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
@@ -107,7 +108,7 @@ func (a *agent) run() error {
 	case err == nil:
 		a.log.Info("agent ended")
 		return nil
-	case hasRemedy(err):
+	case store.NeedsOperator(err):
 		return err // it has its remedy in it: say it once more, in plain words
 	}
 	return &failure{code: exitFailed}
@@ -195,7 +196,7 @@ func untilCancelled(name string, work func(context.Context) error) part {
 	}
 }
 
-// reachable is what readiness asks: can the store be reached, is it ours, does it know of us.
+// reachable is what readiness asks: nil if the store answers, its schema admits the binary, and the session is present in it.
 func (a *agent) reachable(ctx context.Context) error {
 	if err := a.store.Ping(ctx); err != nil {
 		if !errors.Is(err, context.Canceled) {

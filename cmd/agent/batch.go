@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -41,14 +39,6 @@ func (id *batchID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// noBatch says which batch it is that does not exist; any other error stays as it is.
-func noBatch(id batchID, err error) error {
-	if errors.Is(err, ops.ErrNoBatch) {
-		return fmt.Errorf("batch %d: %w (or its retention is over)", id, ops.ErrNoBatch)
-	}
-	return err
-}
-
 type batchListCmd struct {
 	State []string `help:"Only in these states; may be repeated." placeholder:"STATE"`
 	Name  string   `help:"Only of this name." placeholder:"NAME"`
@@ -69,9 +59,9 @@ func (c batchListCmd) Run(a *app) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return usagef("--limit %d: use 1 to 1000", c.Limit)
 	}
-	states, err := parseBatchStates(c.State)
+	states, err := ops.ParseBatchStates(c.State)
 	if err != nil {
-		return err
+		return usagef("--state %w", err)
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -85,30 +75,11 @@ func (c batchListCmd) Run(a *app) error {
 	})
 }
 
-// parseBatchStates reads the names of states of batches.
-func parseBatchStates(names []string) ([]ops.BatchState, error) {
-	var states []ops.BatchState
-	for _, name := range names {
-		s := ops.BatchState(name)
-		if !slices.Contains(ops.BatchStates(), s) {
-			all := make([]string, 0, len(ops.BatchStates()))
-			for _, known := range ops.BatchStates() {
-				all = append(all, string(known))
-			}
-			return nil, usagef("--state %s: there is no such state: use %s", name, strings.Join(all, ", "))
-		}
-		if !slices.Contains(states, s) {
-			states = append(states, s)
-		}
-	}
-	return states, nil
-}
-
 // batchRow is a batch in a table.
 func (a *app) batchRow(b ops.BatchInfo) table.Row {
 	const most = 30
 	return table.Row{
-		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percent(b.Progress), b.Total, b.Failed + b.RollbackFailed,
+		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percentOf(b.Progress), b.Total, b.Failed + b.RollbackFailed,
 		b.CreatedAt.UTC().Format(time.RFC3339), ops.OneLine(b.CreatedBy, most),
 	}
 }
@@ -128,12 +99,12 @@ func (a *app) batchState(s ops.BatchState) string {
 	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
 }
 
-// percent is a share, for people; what is not all is never 100%.
-func percent(share *float64) string {
+// percentOf writes a share; "" where there is none.
+func percentOf(share *float64) string {
 	if share == nil {
 		return ""
 	}
-	return strconv.FormatFloat(float64(int(*share*1000+1e-9))/10, 'f', -1, 64) + "%"
+	return ops.Percent(*share)
 }
 
 type batchShowCmd struct {
@@ -145,49 +116,21 @@ func (batchShowCmd) Help() string {
 	return "Examples:\n\n    leasehold batch show 17\n    leasehold batch show 17 -o json"
 }
 
-// failuresShown is how many kinds of failures are shown.
-const failuresShown = 10
-
-// batchShown is a batch as JSON.
-type batchShown struct {
-	*ops.BatchInfo
-
-	Failures []ops.FailureGroup `json:"failures"` // the commonest kinds
-}
-
 // Run shows the batch.
 func (c batchShowCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		shown, err := readBatch(ctx, s, task.BatchID(c.ID))
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		shown, err := ops.ReadBatch(call, s, task.BatchID(c.ID))
 		if err != nil {
-			return noBatch(c.ID, err)
+			return err
 		}
 		return a.print(shown, func(w io.Writer) error { return a.showBatch(w, shown) })
 	})
 }
 
-// readBatch reads a batch, and what went wrong where something did.
-func readBatch(ctx context.Context, s ops.Batches, id task.BatchID) (batchShown, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	info, err := s.GetBatch(call, id)
-	if err != nil {
-		return batchShown{}, err
-	}
-	shown := batchShown{info, []ops.FailureGroup{}}
-	if troubles(info) > 0 {
-		if shown.Failures, err = s.BatchFailures(call, id, failuresShown); err != nil {
-			return batchShown{}, err
-		}
-	}
-	return shown, nil
-}
-
-// troubles is how often something of a batch went wrong for good.
-func troubles(b *ops.BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
-
 // showBatch writes all that is known of a batch.
-func (a *app) showBatch(w io.Writer, s batchShown) error {
+func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 	const most = 400
 	b := s.BatchInfo
 	t := newTable(nil)
@@ -199,7 +142,7 @@ func (a *app) showBatch(w io.Writer, s batchShown) error {
 	line("batch", b.ID)
 	line("name", ops.OneLine(b.Name, most))
 	line("state", a.batchState(b.State))
-	line("progress", percent(b.Progress))
+	line("progress", percentOf(b.Progress))
 	line("on failure", b.OnFailure)
 	line("open", openWords(b))
 	line("operation", b.Operation)
@@ -212,8 +155,8 @@ func (a *app) showBatch(w io.Writer, s batchShown) error {
 	line("ended", timeOf(b.EndedAt))
 	line("failures", b.Failures)
 	t.AppendRow(table.Row{"tasks", b.Total})
-	for _, c := range tallies(b) {
-		line("  "+c.name, c.n)
+	for _, c := range ops.BatchCounts(b) {
+		line("  "+c.Name, c.N)
 	}
 	line("  left as they were", b.Refused)
 	if err := writeTable(w, t); err != nil {
@@ -228,20 +171,6 @@ func openWords(b *ops.BatchInfo) string {
 		return ""
 	}
 	return "for more tasks, until it is sealed"
-}
-
-// tally is how many tasks of a batch stand so.
-type tally struct {
-	name string
-	n    int64
-}
-
-// tallies are all tasks of a batch, by where they stand.
-func tallies(b *ops.BatchInfo) []tally {
-	return []tally{
-		{"waiting", b.Waiting}, {"running", b.Running}, {"undoing", b.Undoing}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
-		{"cancelled", b.Cancelled}, {"rolled back", b.RolledBack}, {"rollback failed", b.RollbackFailed},
-	}
 }
 
 func showFailures(w io.Writer, groups []ops.FailureGroup) error {

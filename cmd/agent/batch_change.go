@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
@@ -35,7 +34,7 @@ Examples:
 // Run seals.
 func (c batchSealCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) { return s.SealBatch(ctx, task.BatchID(c.ID)) })
+		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) { return ops.SealBatch(ctx, s, task.BatchID(c.ID)) })
 	})
 }
 
@@ -45,6 +44,11 @@ type batchMany struct {
 	By     string  `help:"Who wants it, for those who look, and for the tasks." placeholder:"WHO"`
 	Yes    bool    `help:"Do it, however many tasks it changes."`
 	DryRun bool    `help:"Change nothing: print how many tasks it would change."`
+}
+
+// change is the request that the flags make.
+func (c batchMany) change(verb ops.Verb) ops.BatchChange {
+	return ops.BatchChange{Verb: verb, By: c.By}
 }
 
 type batchCancelCmd struct{ batchMany }
@@ -62,10 +66,7 @@ Examples:
 
 // Run cancels.
 func (c batchCancelCmd) Run(a *app) error {
-	affected := func(b *ops.BatchInfo) int64 { return b.Waiting + b.Running }
-	return a.changeMany(c.batchMany, "calls off", affected, func(ctx context.Context, s dataStore, id task.BatchID) (string, error) {
-		return s.CancelBatch(ctx, id, c.By)
-	})
+	return a.changeMany(c.batchMany, "calls off", c.change(ops.VerbCancel))
 }
 
 type batchRetryCmd struct{ batchMany }
@@ -83,10 +84,7 @@ Examples:
 
 // Run retries.
 func (c batchRetryCmd) Run(a *app) error {
-	affected := func(b *ops.BatchInfo) int64 { return b.Failed + b.RolledBack }
-	return a.changeMany(c.batchMany, "retries", affected, func(ctx context.Context, s dataStore, id task.BatchID) (string, error) {
-		return s.RetryBatch(ctx, id, c.By)
-	})
+	return a.changeMany(c.batchMany, "retries", c.change(ops.VerbRetry))
 }
 
 type batchRollbackCmd struct {
@@ -110,40 +108,37 @@ Examples:
 
 // Run rolls back.
 func (c batchRollbackCmd) Run(a *app) error {
-	affected := func(b *ops.BatchInfo) int64 { return b.Waiting + b.Running + b.Succeeded + b.Failed + b.Cancelled }
-	return a.changeMany(c.batchMany, "calls off or undoes", affected, func(ctx context.Context, s dataStore, id task.BatchID) (string, error) {
-		return s.RollbackBatch(ctx, id, c.By, c.Force)
-	})
+	change := c.change(ops.VerbRollback)
+	change.Force = c.Force
+	return a.changeMany(c.batchMany, "calls off or undoes", change)
 }
 
-// changeMany changes a batch as a whole: more than one task only if that was said to be meant. does says what it does, and
-// affected how many tasks that concerns, at the most.
-func (a *app) changeMany(
-	c batchMany, does string, affected func(*ops.BatchInfo) int64, change func(context.Context, dataStore, task.BatchID) (string, error),
-) error {
-	if err := ops.CheckBy(c.By); err != nil {
+// changeMany changes a batch as a whole. More than one task is changed only with --yes. does is the change as a verb.
+func (a *app) changeMany(c batchMany, does string, change ops.BatchChange) error {
+	if err := change.Check(); err != nil {
 		return err
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		if c.DryRun || !c.Yes {
 			call, cancel := context.WithTimeout(ctx, callTimeout)
 			defer cancel()
-			b, err := s.GetBatch(call, task.BatchID(c.ID))
+			b, n, err := ops.CountChange(call, s, task.BatchID(c.ID), change)
 			if err != nil {
-				return noBatch(c.ID, err)
+				return err
 			}
-			n := affected(b)
 			if c.DryRun {
 				return a.print(batchChanged{Batch: b.ID, Tasks: &n, DryRun: true}, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "batch %d, %s: this %s %s at the most\n", b.ID, b.State, does, plural(n))
+					_, err := fmt.Fprintf(w, "batch %d, %s: this %s %s at the most\n", b.ID, b.State, does, ops.Tasks(n))
 					return err
 				})
 			}
 			if n > 1 {
-				return usagef("batch %d: this %s %s at the most: say --yes, or --dry-run to change nothing", b.ID, does, plural(n))
+				return usagef("batch %d: this %s %s at the most: say --yes, or --dry-run to change nothing", b.ID, does, ops.Tasks(n))
 			}
 		}
-		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) { return change(ctx, s, task.BatchID(c.ID)) })
+		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) {
+			return ops.ChangeBatch(ctx, s, task.BatchID(c.ID), change)
+		})
 	})
 }
 
@@ -156,31 +151,10 @@ func (a *app) changeBatch(ctx context.Context, id batchID, change func(context.C
 		return refused // which says all
 	}
 	if err != nil {
-		return noBatch(id, err)
+		return err
 	}
 	return a.print(batchChanged{Batch: task.BatchID(id), Became: became}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "batch %d: %s\n", id, a.batchState(ops.BatchState(became)))
 		return err
 	})
-}
-
-// plural is "1 task" or "12 tasks".
-func plural(n int64) string {
-	if n == 1 {
-		return "1 task"
-	}
-	return thousands(n) + " tasks"
-}
-
-// thousands writes a number as people read it: 1,234,567.
-func thousands(n int64) string {
-	digits := fmt.Sprint(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
 }

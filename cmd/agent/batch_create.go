@@ -86,7 +86,7 @@ func (c batchCreateCmd) Run(a *app) error {
 		}
 		if !c.Watch || a.cli.Output == "table" { // as JSON, one document: what came of the batch
 			err := a.print(batchCreated{Batch: id, Tasks: n}, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, plural(n))
+				_, err := fmt.Fprintf(w, "batch %d created: %s\n", id, ops.Tasks(n))
 				return err
 			})
 			if err != nil {
@@ -115,15 +115,12 @@ func (c batchCreateCmd) request(stdin io.Reader) (ops.BatchRequest, error) {
 
 // countRows checks all lines.
 func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
-	n := int64(0)
-	for _, err := range rows {
-		if err != nil {
-			return err
-		}
-		n++
+	n, err := ops.CountRequests(rows)
+	if err != nil {
+		return err
 	}
 	return a.print(batchCreated{Tasks: n, DryRun: true}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", plural(n))
+		_, err := fmt.Fprintf(w, "this creates a batch of %s\n", ops.Tasks(n))
 		return err
 	})
 }
@@ -135,34 +132,14 @@ func (a *app) createBatch(
 ) (id task.BatchID, n int64, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	all := false // rows have been read
-	counted := func(yield func(ops.Request, error) bool) {
-		for r, err := range rows {
-			if err == nil {
-				n++
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-		all = true
-	}
 	defer from.until(ctx)()
 	bar := a.newSending(from)
-	id, err = s.CreateBatch(ctx, request, counted, bar.show)
-	bar.end()
-	input, mistaken := errors.AsType[*ops.InputError](err)
-	switch {
-	case err == nil:
-		return id, n, nil
-	case mistaken:
-		return 0, 0, input // which says where it is
-	case ctx.Err() == nil:
-		return 0, 0, err
-	case all:
-		return 0, 0, errors.New("interrupted at the last moment: `leasehold batch list` reports whether it was created")
+	defer bar.end()
+	id, n, err = ops.CreateBatch(ctx, s, request, rows, bar.show)
+	if errors.Is(err, ops.ErrMaybeCreated) {
+		err = errors.New("interrupted at the last moment: `leasehold batch list` reports whether it was created")
 	}
-	return 0, 0, errors.New("interrupted: nothing was created")
+	return id, n, err
 }
 
 // source is where lines come from. Its size is known where it is a file.
@@ -259,7 +236,7 @@ func (s *sending) show(n int64) {
 	}
 	s.shown = now
 	rate := float64(n) / now.Sub(s.began).Seconds()
-	line := fmt.Sprintf("%s sent, %s/s", plural(n), thousands(int64(rate)))
+	line := fmt.Sprintf("%s sent, %s/s", ops.Tasks(n), ops.Thousands(int64(rate)))
 	switch {
 	case s.out.width == 0:
 		line = "leasehold: " + line

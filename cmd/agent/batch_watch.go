@@ -32,19 +32,12 @@ Examples:
 // Run watches.
 func (c batchWatchCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
-		return noBatch(c.ID, a.watchBatch(ctx, s, task.BatchID(c.ID), time.Duration(c.Timeout)))
+		return a.watchBatch(ctx, s, task.BatchID(c.ID), time.Duration(c.Timeout))
 	})
 }
 
-// How often a batch is looked at.
-const (
-	watchFirst    = 50 * time.Millisecond // right after its state has changed
-	watchLongest  = time.Second
-	watchShare    = 4                // it rests at least this many times as long as a look took
-	watchFailures = 2 * time.Second  // between looks at what went wrong
-	watchTrouble  = 30 * time.Second // a store that fails for so long is an error
-	kindsWatched  = 3                // of failures
-)
+// kindsWatched is how many kinds of failures are drawn below a batch that goes on.
+const kindsWatched = 3
 
 // watchBatch follows a batch to its end. Its error carries the exit code of what became of it.
 func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID, timeout time.Duration) error {
@@ -55,11 +48,22 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	w := &watching{app: a, store: s, id: id, screen: a.newScreen(a.out, a.terminal && a.cli.Output == "table")}
-	err := w.follow(ctx)
+	w := &watching{app: a, screen: a.newScreen(a.out, a.terminal && a.cli.Output == "table")}
+	watch := ops.BatchWatch{
+		Seen:    w.show,
+		Trouble: func(err error) { a.log().Warn("the store is out of reach; watching on", "err", err) },
+		Unread:  func(err error) { a.log().Debug("what went wrong could not be read", "batch", id, "err", err) },
+	}
+	if w.screen.width > 0 { // elsewhere they are shown once it has ended
+		watch.Kinds = kindsWatched
+	}
+	last, err := ops.WatchBatch(ctx, s, id, watch)
 	switch {
 	case err == nil:
-		return batchVerdict(w.last.State)
+		if err := w.ended(last); err != nil {
+			return err
+		}
+		return endCode(ops.EndOfBatch(last.State))
 	case ctx.Err() == nil:
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -68,134 +72,37 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 	return fmt.Errorf("watching was interrupted; batch %d goes on", id)
 }
 
-// batchVerdict is the exit code for what became of a batch.
-func batchVerdict(s ops.BatchState) error {
-	switch s {
-	case ops.BatchSucceeded:
-		return nil
-	case ops.BatchCancelled:
-		return &failure{code: exitCancelled}
-	}
-	return &failure{code: exitTask}
-}
-
-// watching is a watch under way.
+// watching prints a watch in progress.
 type watching struct {
 	app    *app
-	store  ops.Batches
-	id     task.BatchID
 	screen *screen
-
-	last     *ops.BatchInfo // as last seen; nil: never
-	told     time.Time      // when it was last told of, where that is not drawn
-	failures []ops.FailureGroup
-	failed   int64     // tasks that had failed when failures were asked for
-	asked    time.Time // when that was
-	since    time.Time // since when the store fails; zero: it does not
-	pace     pace
+	told   time.Time // when the last line was written, where the batch is not drawn
 }
 
-// follow looks at the batch again and again until it has ended.
-func (w *watching) follow(ctx context.Context) error {
-	pause := watchFirst
-	for {
-		start := time.Now()
-		changed, err := w.look(ctx)
-		switch {
-		case err != nil:
-			return err
-		case w.last != nil && w.last.EndedAt != nil:
-			return w.ended(ctx)
-		case changed:
-			pause = watchFirst
-		default:
-			pause = min(2*pause, watchLongest)
-		}
-		rest := time.NewTimer(max(pause, watchShare*time.Since(start)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			return ctx.Err()
-		case <-rest.C:
-		}
-	}
-}
-
-// look asks for the batch, and tells of it; changed: its state is another.
-func (w *watching) look(ctx context.Context) (changed bool, err error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	b, err := w.store.GetBatch(call, w.id)
-	switch {
-	case err == nil:
-		w.since = time.Time{}
-	case errors.Is(err, ops.ErrNoBatch), ctx.Err() != nil:
-		return false, err
-	case w.since.IsZero():
-		w.since = time.Now()
-		w.app.log().Warn("the store is out of reach; watching on", "err", err)
-		return false, nil
-	case time.Since(w.since) > watchTrouble:
-		return false, err
-	default:
-		return false, nil
-	}
-	changed = w.last == nil || w.last.State != b.State || w.last.Operation != b.Operation
-	w.last = b
-	w.pace.add(b, time.Now())
-	if b.EndedAt != nil {
-		return changed, nil
-	}
-	return changed, w.tell(call, changed)
-}
-
-// tell shows how far the batch is.
-func (w *watching) tell(ctx context.Context, changed bool) error {
-	due := changed || time.Since(w.told) >= tellEvery
+// show prints how far the batch is.
+func (w *watching) show(v *ops.BatchView) error {
+	due := v.Changed || time.Since(w.told) >= tellEvery
 	switch {
 	case w.screen.width > 0:
-		w.learnFailures(ctx, kindsWatched)
-		return w.screen.draw(w.picture())
+		return w.screen.draw(w.picture(v))
 	case !due || w.app.cli.Output == "json":
 		return nil
 	}
 	w.told = time.Now()
 	if w.app.cli.Output == "jsonl" {
-		return w.app.writeJSON(w.last, "")
+		return w.app.writeJSON(v.BatchInfo, "")
 	}
-	return w.screen.draw([]string{w.line()})
+	return w.screen.draw([]string{w.line(v)})
 }
 
-// learnFailures asks what went wrong, if more has since. What cannot be had is left out: it is only shown beside.
-func (w *watching) learnFailures(ctx context.Context, most int) {
-	n := troubles(w.last)
-	if n == w.failed || time.Since(w.asked) < watchFailures && w.last.EndedAt == nil {
-		return
-	}
-	groups, err := w.store.BatchFailures(ctx, w.id, most)
-	if err != nil {
-		w.app.log().Debug("what went wrong could not be read", "batch", w.id, "err", err)
-		return
-	}
-	w.failures, w.failed, w.asked = groups, n, time.Now()
-}
-
-// ended tells what came of the batch.
-func (w *watching) ended(ctx context.Context) error {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	w.failed = 0 // ask anew, for more kinds
-	w.learnFailures(call, failuresShown)
-	if w.app.cli.Output != "table" {
-		if w.failures == nil {
-			w.failures = []ops.FailureGroup{}
-		}
-		a := w.app
-		return a.print(batchShown{w.last, w.failures}, nil)
+// ended prints what came of the batch.
+func (w *watching) ended(v *ops.BatchView) error {
+	a := w.app
+	if a.cli.Output != "table" {
+		return a.print(v.BatchDetail, nil)
 	}
 	if w.screen.width > 0 {
-		return w.screen.draw(w.picture())
+		return w.screen.draw(w.picture(v))
 	}
-	lines := append([]string{w.line()}, failureLines(w.failures)...)
-	return w.screen.draw(lines)
+	return w.screen.draw(append([]string{w.line(v)}, failureLines(v.Failures)...))
 }

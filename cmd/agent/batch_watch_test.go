@@ -18,26 +18,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestThousands(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 999_999: "999,999", 1_000_000: "1,000,000",
-		-999: "-999", -1000: "-1,000", -123456: "-123,456",
-	} {
-		require.Equal(t, want, thousands(n))
-	}
-	require.Equal(t, "1 task", plural(1))
-	require.Equal(t, "0 tasks", plural(0))
-}
-
-func TestPercentIsNeverRoundedUp(t *testing.T) {
-	for share, want := range map[float64]string{
-		0: "0%", 0.1: "10%", 0.3: "30%", 0.3333: "33.3%", 0.9999: "99.9%", 0.99999: "99.9%", 1: "100%", 0.57: "57%",
-	} {
-		require.Equal(t, want, percent(&share))
-	}
-	require.Empty(t, percent(nil))
-}
-
 func TestBar(t *testing.T) {
 	require.Equal(t, "░░░░", bar(0, 4))
 	require.Equal(t, "░░░░", bar(-1, 4))
@@ -55,65 +35,31 @@ func half() *ops.BatchInfo {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestPaceWords(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	var p pace
+	var p ops.Pace
 	b := half()
-	p.add(b, start)
-	require.Empty(t, p.words(b), "one look tells nothing")
-	b.Live = 400
-	p.add(b, start.Add(500*time.Millisecond))
-	require.Empty(t, p.words(b), "nor does half a second")
+	p.Add(b, start)
+	require.Empty(t, paceWords(&p, b), "one look says nothing")
 	b.Live = 300
-	p.add(b, start.Add(2*time.Second))
-	require.Equal(t, []string{"100/s", "about 3.0 s left"}, p.words(b))
-	for range 100 {
-		start = start.Add(time.Second)
-		p.add(b, start)
-	}
-	require.Equal(t, []string{"0/s"}, p.words(b), "it stands still")
-	require.Less(t, len(p.seen), 40)
-	b.Live = 299
-	p.add(b, start.Add(time.Second))
-	require.Contains(t, p.words(b)[0], "/min")
+	p.Add(b, start.Add(2*time.Second))
+	require.Equal(t, []string{"100/s", "about 3.0 s left"}, paceWords(&p, b))
 	b.Sealed = false
-	require.Len(t, p.words(b), 1, "nobody knows how many come")
-	b.State, b.Live, b.RolledBack = ops.BatchRollingBack, 990, 10
-	p.add(b, start.Add(2*time.Second))
-	require.Len(t, p.seen, 1, "backward is another count")
-}
-
-func TestGone(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		b        ops.BatchInfo
-		done, of int64
-	}{
-		{"forward", ops.BatchInfo{State: ops.BatchRunning, Total: 10, Live: 4}, 6, 10},
-		{"just turned", ops.BatchInfo{State: ops.BatchRollingBack, Total: 10, Live: 4, Succeeded: 6, Operation: "rollback"}, 0, 10},
-		{"backward", ops.BatchInfo{
-			State: ops.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 2, Operation: "rollback",
-		}, 6, 10},
-		{"backward, all of it under way", ops.BatchInfo{
-			State: ops.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 1, RollbackFailed: 1,
-		}, 6, 9},
-	} {
-		done, of, back := gone(&c.b)
-		require.Equal(t, c.done, done, c.name)
-		require.Equal(t, c.of, of, c.name)
-		require.Equal(t, c.b.State == ops.BatchRollingBack, back, c.name)
-	}
+	require.Equal(t, []string{"100/s"}, paceWords(&p, b))
+	b.EndedAt = &start
+	require.Empty(t, paceWords(&p, b))
 }
 
 func TestPictureFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{80, 40, 200} {
 		var out bytes.Buffer
-		w := &watching{
-			app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}, last: half(),
-			failures: []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
-		}
-		w.last.Operation, w.last.RequestedBy = "cancel", "alice\x1b[2J"
-		require.NoError(t, w.screen.draw(w.picture()))
+		w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}}
+		v := &ops.BatchView{BatchDetail: ops.BatchDetail{
+			BatchInfo: half(),
+			Failures:  []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
+		}}
+		v.Operation, v.RequestedBy = "cancel", "alice\x1b[2J"
+		require.NoError(t, w.screen.draw(w.picture(v)))
 		drawn := strings.TrimPrefix(out.String(), "\r\x1b[J")
 		require.NotContains(t, drawn, "\x1b", "what people write is made harmless, and there is no colour")
 		lines := strings.Split(strings.TrimSuffix(drawn, "\n"), "\n")
@@ -136,27 +82,15 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 
 func TestWithoutATerminalLinesAreWritten(t *testing.T) {
 	var out bytes.Buffer
-	w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out}, last: half()}
-	require.NoError(t, w.screen.draw([]string{w.line()}))
+	w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out}}
+	line := func(b *ops.BatchInfo) string {
+		return w.line(&ops.BatchView{BatchDetail: ops.BatchDetail{BatchInfo: b}})
+	}
+	require.NoError(t, w.screen.draw([]string{line(half())}))
 	require.NoError(t, w.screen.draw(nil))
-	w.last = &ops.BatchInfo{ID: 18, State: ops.BatchPending}
-	require.NoError(t, w.screen.draw([]string{w.line()}))
+	require.NoError(t, w.screen.draw([]string{line(&ops.BatchInfo{ID: 18, State: ops.BatchPending})}))
 	require.Equal(t, "batch 17 \"move to az2\": running, 50% (500 of 1000), 492 waiting, 8 running, 499 succeeded, 1 failed\n"+
 		"batch 18: pending (open for more tasks), no tasks\n", out.String())
-}
-
-func TestBatchVerdict(t *testing.T) {
-	want := map[ops.BatchState]int{ops.BatchSucceeded: exitWell, ops.BatchCancelled: exitCancelled}
-	for _, s := range ops.BatchStates() {
-		if !s.Ended() {
-			continue
-		}
-		code, ok := want[s]
-		if !ok {
-			code = exitTask
-		}
-		require.Equal(t, code, (&app{}).fail(batchVerdict(s)), s)
-	}
 }
 
 // stages is a store whose batch moves on with each look.
@@ -237,17 +171,6 @@ func TestSendingShowsHowFarItIs(t *testing.T) {
 	out.Reset()
 	s.end()
 	require.Equal(t, "\x1b[1A\r\x1b[J", out.String())
-}
-
-func TestLeftOver(t *testing.T) {
-	well, gone := ops.Report{ID: 1, Became: "pending"}, ops.Report{ID: 2, Error: "no such task", Missing: true}
-	refused := ops.Report{ID: 3, Error: "the type \"a\" has no rollback"}
-	require.NoError(t, leftOver([]ops.Report{well, well}))
-	require.EqualError(t, leftOver([]ops.Report{well, gone}), "task 2: no such task (or its retention is over)")
-	require.EqualError(t, leftOver([]ops.Report{gone, gone}), "2 of 2 tasks do not exist (or their retention is over)")
-	require.EqualError(t, leftOver([]ops.Report{well, refused}), `task 3: the type "a" has no rollback`)
-	require.EqualError(t, leftOver([]ops.Report{refused, refused, well}), "2 of 3 tasks stay as they are")
-	require.EqualError(t, leftOver([]ops.Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
 }
 
 func TestAnInterruptEndsReading(t *testing.T) {

@@ -68,7 +68,7 @@ func (c enqueueCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		why, err := untaken(call, s, c.Type)
+		why, err := ops.Untaken(call, s, c.Type)
 		switch {
 		case c.Strict && err != nil:
 			return err
@@ -105,18 +105,6 @@ func (a *app) printEnqueued(id task.ID, isNew bool) error {
 		_, err := fmt.Fprintf(w, text, id)
 		return err
 	})
-}
-
-// untaken is why no agent that is present takes tasks of a type; "" where one does.
-func untaken(ctx context.Context, s ops.Store, typ string) (string, error) {
-	takers, err := s.Takers(ctx, typ)
-	switch {
-	case err != nil || takers.OfType > 0:
-		return "", err
-	case takers.Agents == 0:
-		return "no agent runs now", nil
-	}
-	return fmt.Sprintf("no agent that runs now declares the type %q", typ), nil
 }
 
 // request is what the flags ask for.

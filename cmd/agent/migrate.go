@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -178,9 +177,9 @@ func (migrateStatusCmd) Run(a *app) error {
 		if err := printStatus(call, a, s, steps(all)); err != nil {
 			return err
 		}
-		// Steps of a later binary cannot be listed, but that they are there is what one came to see.
-		if other, ok := errors.AsType[*store.SchemaError](s.Ping(call)); ok && other.Have > other.Want {
-			return other
+		// The steps of a newer binary cannot be listed. Where they keep this binary out, the list alone would mislead.
+		if err := s.Ping(call); store.IsTooNew(err) {
+			return err
 		}
 		return nil
 	})

@@ -76,8 +76,8 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	return running.run()
 }
 
-// openReady opens the store and migrates it, if asked to or embedded. A store that has another schema, or
-// does not let the agent in, is an error now; one that is out of reach is not: the agent waits for it, unless it is to be
+// openReady opens the store and migrates it, if asked to or embedded. A store whose schema does not admit the binary, or
+// that does not let the agent in, is an error now; one that is out of reach is not: the agent waits for it, unless it is to be
 // migrated.
 func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (dataStore, error) {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
@@ -92,7 +92,7 @@ func openReady(ctx context.Context, p place, migrate bool, log *slog.Logger) (da
 		}
 	}
 	switch err := reach(ctx, s); {
-	case hasRemedy(err):
+	case store.NeedsOperator(err):
 		return nil, errors.Join(err, closeStore(s))
 	case err != nil:
 		p.outage.Failed(log, "ping", err) // the agent starts, and keeps trying
@@ -113,11 +113,11 @@ func migrateUp(ctx context.Context, s dataStore, outage *telemetry.Outage, log *
 	start := time.Now()
 	for {
 		err := reach(ctx, s)
-		if err == nil || isSchemaError(err) {
+		if err == nil || store.IsOutdated(err) {
 			outage.Worked(log, "ping")
 			break
 		}
-		if hasRemedy(err) {
+		if store.NeedsOperator(err) {
 			return err
 		}
 		if time.Since(start) > storePatience {
@@ -135,21 +135,9 @@ func migrateUp(ctx context.Context, s dataStore, outage *telemetry.Outage, log *
 	return err
 }
 
-// reach checks that the store can be reached and has the binary's schema.
+// reach checks that the store can be reached and that its schema admits the binary.
 func reach(ctx context.Context, s dataStore) error {
 	call, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	return s.Ping(call)
-}
-
-// hasRemedy reports whether the store is there and no further try makes it usable: the error says what is to be done.
-func hasRemedy(err error) bool {
-	var access *store.AccessError
-	return isSchemaError(err) || errors.As(err, &access)
-}
-
-// isSchemaError reports whether the store's schema is not the binary's; the error says what to do about it.
-func isSchemaError(err error) bool {
-	var other *store.SchemaError
-	return errors.As(err, &other)
 }

@@ -122,12 +122,13 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// withTables is withStore for commands that work with tasks: a store with another schema is refused, with the remedy.
+// withTables is withStore for commands that work with tasks: a store whose schema does not admit the binary is refused,
+// with the remedy.
 func (a *app) withTables(do func(ctx context.Context, s dataStore) error) error {
 	return a.withStore(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		if err := s.Ping(call); hasRemedy(err) {
+		if err := s.Ping(call); store.NeedsOperator(err) {
 			return err
 		} else if err != nil {
 			return fmt.Errorf("%w: check the store's URL (--store, LEASEHOLD_STORE or the store block)", err)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
@@ -46,9 +44,9 @@ func (c taskListCmd) Run(a *app) error {
 	if c.Limit < 1 || c.Limit > 1000 {
 		return usagef("--limit %d: use 1 to 1000", c.Limit)
 	}
-	states, err := parseStates(c.State)
+	states, err := ops.ParseStates(c.State)
 	if err != nil {
-		return err
+		return usagef("--state %w", err)
 	}
 	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit, Batch: task.BatchID(c.Batch)}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
@@ -63,23 +61,4 @@ func (c taskListCmd) Run(a *app) error {
 		}
 		return writeColumns(a.out, a.taskColumns(infos, time.Now()), a.tableWidth())
 	})
-}
-
-// parseStates reads the names of states.
-func parseStates(names []string) ([]task.State, error) {
-	var states []task.State
-	for _, name := range names {
-		s := task.State(name)
-		if !s.Known() {
-			all := make([]string, 0, len(task.States()))
-			for _, known := range task.States() {
-				all = append(all, string(known))
-			}
-			return nil, usagef("--state %s: there is no such state: use %s", name, strings.Join(all, ", "))
-		}
-		if !slices.Contains(states, s) {
-			states = append(states, s)
-		}
-	}
-	return states, nil
 }

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"context"
-
-	"github.com/leasehold/leasehold/internal/ops"
-)
+import "github.com/leasehold/leasehold/internal/ops"
 
 type taskCancelCmd struct {
 	ID []taskID `arg:"" help:"Numbers of the tasks."`
@@ -25,7 +21,5 @@ Examples:
 
 // Run cancels.
 func (c taskCancelCmd) Run(a *app) error {
-	return a.changeTasks(func(ctx context.Context, s ops.Operator) ([]ops.Report, error) {
-		return ops.CancelAll(ctx, s, numbers(c.ID), c.By)
-	})
+	return a.changeTasks(ops.VerbCancel, c.ID, c.By)
 }

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"context"
-
-	"github.com/leasehold/leasehold/internal/ops"
-)
+import "github.com/leasehold/leasehold/internal/ops"
 
 type taskRetryCmd struct {
 	ID []taskID `arg:"" help:"Numbers of the tasks."`
@@ -25,9 +21,7 @@ Examples:
 
 // Run retries.
 func (c taskRetryCmd) Run(a *app) error {
-	return a.changeTasks(func(ctx context.Context, s ops.Operator) ([]ops.Report, error) {
-		return ops.RetryAll(ctx, s, numbers(c.ID), c.By)
-	})
+	return a.changeTasks(ops.VerbRetry, c.ID, c.By)
 }
 
 type taskRollbackCmd struct {
@@ -49,7 +43,5 @@ Examples:
 
 // Run rolls back.
 func (c taskRollbackCmd) Run(a *app) error {
-	return a.changeTasks(func(ctx context.Context, s ops.Operator) ([]ops.Report, error) {
-		return ops.RollbackAll(ctx, s, numbers(c.ID), c.By)
-	})
+	return a.changeTasks(ops.VerbRollback, c.ID, c.By)
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +85,7 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 	line("story", ops.Story(i))
 	line("error", ops.OneLine(i.Error, most))
 	line("cause", i.Cause)
-	line("progress", progress(i.Progress))
+	line("progress", ops.Progress(i.Progress))
 	line("message", ops.OneLine(i.Message, most))
 	line("cancel asked", cancelAsked(i))
 	line("result", cut(compactJSON(i.Result), most))
@@ -99,7 +97,7 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 	line("region", ops.OneLine(i.Region, most))
 	line("batch", i.Batch)
 	line("priority", i.Priority)
-	line("attempt", attempts(i))
+	line("attempt", ops.Attempts(i))
 	line("round", i.Round)
 	line("fence", i.Fence)
 	line("traceparent", ops.OneLine(i.Traceparent, most))
@@ -118,35 +116,6 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 		return err
 	}
 	return showOutput(w, i)
-}
-
-// attempts is "2 of 3" where the row has a limit of its own.
-func attempts(i *ops.Info) string {
-	if i.MaxAttempts > 0 {
-		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
-	}
-	return strconv.Itoa(i.Attempt)
-}
-
-// progress is how far a task has come, for people: 40%, 40 of 100, or the position that it named.
-func progress(doc json.RawMessage) string {
-	const most = 100
-	var v any
-	if json.Unmarshal(doc, &v) != nil {
-		return ops.OneLine(string(doc), most)
-	}
-	switch v := v.(type) {
-	case float64:
-		return strconv.FormatFloat(math.Floor(v*1000+1e-9)/10, 'f', -1, 64) + "%" // 99.99% is not 100%
-	case string:
-		return ops.OneLine(v, most)
-	case map[string]any:
-		var count struct{ Done, Total json.Number }
-		if json.Unmarshal(doc, &count) == nil && count.Done != "" && count.Total != "" {
-			return fmt.Sprintf("%s of %s", count.Done, count.Total)
-		}
-	}
-	return ops.OneLine(string(doc), most)
 }
 
 // cancelAsked is when, and by whom, a task was to be cancelled.
@@ -187,10 +156,7 @@ func showHistory(w io.Writer, history []ops.Attempt) error {
 
 // showOutput writes what the attempts printed; the last one's is the task's own.
 func showOutput(w io.Writer, i *ops.Info) error {
-	for _, h := range i.History {
-		if h.Output == "" || h.Output == i.Output {
-			continue
-		}
+	for _, h := range ops.EarlierOutputs(i) {
 		if err := section(w, fmt.Sprintf("output of %s, attempt %d", h.Phase, h.Attempt), h.Output); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,18 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
-
-func TestProgressForPeople(t *testing.T) {
-	for doc, want := range map[string]string{
-		``: "", `0`: "0%", `0.4`: "40%", `0.123`: "12.3%", `0.29`: "29%", `0.9999`: "99.9%", `1`: "100%", `1e-9`: "0%",
-		`{"done":40,"total":100}`: "40 of 100", `{"done":0.5,"total":1e3}`: "0.5 of 1e3", `{"done":40}`: `{"done":40}`,
-		`{"done":null,"total":2}`: `{"done":null,"total":2}`,
-		`"page 40"`:               "page 40", `"\u001b[2J\n x"`: `\x1b[2J x`, `null`: "null", `[1]`: "[1]", `nonsense`: "nonsense",
-	} {
-		require.Equal(t, want, progress(json.RawMessage(doc)), doc)
-	}
-	require.LessOrEqual(t, len([]rune(progress(json.RawMessage(`"`+strings.Repeat("ü", 1000)+`"`)))), 100)
-}
 
 func TestShowTellsWhatATaskSays(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

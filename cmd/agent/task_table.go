@@ -40,41 +40,13 @@ func (a *app) taskColumns(infos []ops.Info, now time.Time) []*column {
 		}
 		for c, cell := range map[*column]string{
 			id: strconv.FormatInt(int64(i.ID), 10), typ: ops.OneLine(i.Type, most), state: a.state(i.State),
-			attempt: attempts(i), age: ops.Age(now.Sub(i.CreatedAt)), when: taskWhen(i, now), key: ops.OneLine(i.Key, most),
-			batch: batchID, detail: ops.OneLine(taskDetail(i), mostDetail),
+			attempt: ops.Attempts(i), age: ops.Age(now.Sub(i.CreatedAt)), when: ops.When(i, now), key: ops.OneLine(i.Key, most),
+			batch: batchID, detail: ops.OneLine(ops.Detail(i), mostDetail),
 		} {
 			c.cells = append(c.cells, cell)
 		}
 	}
 	return []*column{id, typ, state, attempt, age, when, key, batch, detail}
-}
-
-// taskWhen is when a task is due, since when it runs, or when it ended, as seen from now.
-func taskWhen(i *ops.Info, now time.Time) string {
-	switch {
-	case i.FinishedAt != nil:
-		return ops.Age(now.Sub(*i.FinishedAt)) + " ago"
-	case i.State.Running() && i.ClaimedAt != nil:
-		return "for " + ops.Age(now.Sub(*i.ClaimedAt))
-	case i.RunAt.After(now):
-		return "in " + ops.Age(i.RunAt.Sub(now))
-	}
-	return "due " + ops.Age(now.Sub(i.RunAt))
-}
-
-// taskDetail is how far a task that runs has come, and else why it stands where it does.
-func taskDetail(i *ops.Info) string {
-	if !i.State.Running() {
-		return ops.Cause(i.Error)
-	}
-	detail := ""
-	if len(i.Progress) > 0 {
-		detail = progress(i.Progress)
-	}
-	if i.Message != "" {
-		detail = strings.TrimSpace(detail + " " + i.Message)
-	}
-	return detail
 }
 
 // writeColumns writes a table of at most width columns of characters; 0: as wide as it is. Where there is a width, a column

@@ -74,7 +74,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	if err := a.showEnds(infos); err != nil {
 		return err
 	}
-	return verdict(infos)
+	return endCode(ops.EndOf(infos))
 }
 
 // storyLine is how a task stands, and in short what came before, with its number in front.
@@ -107,29 +107,20 @@ func (a *app) showEnds(infos []*ops.Info) error {
 
 // unfinished names the tasks that have not ended.
 func unfinished(ids []task.ID, infos []*ops.Info) string {
-	var left []task.ID
-	for n, id := range ids {
-		if infos[n] == nil || !infos[n].State.Finished() {
-			left = append(left, id)
-		}
-	}
+	left := ops.Unfinished(ids, infos)
 	if len(left) == 1 {
 		return fmt.Sprintf("task %d", left[0])
 	}
 	return fmt.Sprintf("%d of %d tasks (first %d)", len(left), len(ids), left[0])
 }
 
-// verdict is the exit code for what became of the tasks; a failure outweighs a cancellation.
-func verdict(infos []*ops.Info) error {
-	var err error
-	for _, i := range infos {
-		switch i.State {
-		case task.StateSucceeded:
-		case task.StateCancelled:
-			err = &failure{code: exitCancelled}
-		default:
-			return &failure{code: exitTask}
-		}
+// endCode carries the exit code for what became of tasks or of a batch; nil: all is well.
+func endCode(e ops.End) error {
+	switch e {
+	case ops.EndSucceeded:
+		return nil
+	case ops.EndCancelled:
+		return &failure{code: exitCancelled}
 	}
-	return err
+	return &failure{code: exitTask}
 }

@@ -9,31 +9,18 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestVerdictOfAWait(t *testing.T) {
-	for _, c := range []struct {
-		code   int
-		states []task.State
-	}{
-		{exitWell, nil},
-		{exitWell, []task.State{task.StateSucceeded, task.StateSucceeded}},
-		{exitTask, []task.State{task.StateSucceeded, task.StateFailed}},
-		{exitTask, []task.State{task.StateCancelled, task.StateFailed}},
-		{exitTask, []task.State{task.StateRolledBack}},
-		{exitTask, []task.State{task.StateRollbackFailed, task.StateCancelled}},
-		{exitCancelled, []task.State{task.StateSucceeded, task.StateCancelled, task.StateSucceeded}},
+func TestEndCode(t *testing.T) {
+	for end, code := range map[ops.End]int{
+		ops.EndSucceeded: exitWell, ops.EndCancelled: exitCancelled, ops.EndFailed: exitTask,
 	} {
-		var infos []*ops.Info
-		for _, s := range c.states {
-			infos = append(infos, &ops.Info{State: s})
-		}
-		err := verdict(infos)
-		if c.code == exitWell {
+		err := endCode(end)
+		require.Equal(t, code, (&app{}).fail(err))
+		if code == exitWell {
 			require.NoError(t, err)
 			continue
 		}
 		var f *failure
-		require.ErrorAs(t, err, &f, "%v", c.states)
-		require.Equal(t, c.code, f.code, "%v", c.states)
+		require.ErrorAs(t, err, &f)
 		require.NoError(t, f.err, "it has been said already")
 	}
 }

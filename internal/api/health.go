@@ -13,7 +13,7 @@ import (
 type Probes struct {
 	// Healthy fails where the loop is stuck, so that only a new start can help.
 	Healthy func() error
-	// Store fails where the store is out of reach or not migrated.
+	// Store fails where the store is out of reach or its schema does not admit the binary.
 	Store func(context.Context) error
 	// Draining reports whether the agent is about to end.
 	Draining func() bool

@@ -24,8 +24,3 @@ const Cancelling Cancelled = "cancelling"
 func (c Cancelled) Called() bool {
 	return c == Cancelling || c == Cancelled(task.StateCancelled) || c == Cancelled(task.StateRollbackPending)
 }
-
-// CancelAll calls tasks off one by one, as changeAll does.
-func CancelAll(ctx context.Context, s Canceller, ids []task.ID, by string) ([]Report, error) {
-	return changeAll(ctx, ids, by, s.Cancel)
-}

@@ -25,32 +25,38 @@ func (c cancels) Cancel(_ context.Context, id task.ID, _ string) (Cancelled, err
 	return "", fmt.Errorf("cancel task: %d: %w", id, ErrNoTask)
 }
 
-func TestCancelAllTellsOfEach(t *testing.T) {
+// cancelAll cancels tasks of a store that can do nothing else.
+func cancelAll(t *testing.T, s cancels, ids []task.ID, by string) ([]Report, error) {
+	t.Helper()
+	return ChangeTasks(t.Context(), verbs{cancels: s}, ids, TaskChange{Verb: VerbCancel, By: by})
+}
+
+func TestCancelTellsOfEach(t *testing.T) {
 	s := cancels{1: Cancelling, 3: Cancelled(task.StateSucceeded)}
-	got, err := CancelAll(t.Context(), s, []task.ID{3, 2, 1, 1}, "")
+	got, err := cancelAll(t, s, []task.ID{3, 2, 1, 1}, "")
 	require.NoError(t, err)
 	require.Equal(t, []Report{
 		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task", Missing: true}, {ID: 1, Became: Cancelling}, {ID: 1, Became: Cancelling},
 	}, got)
-	got, err = CancelAll(t.Context(), s, nil, "")
+	got, err = cancelAll(t, s, nil, "")
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
 
-func TestCancelAllStopsWhereTheStoreFails(t *testing.T) {
+func TestCancelStopsWhereTheStoreFails(t *testing.T) {
 	dead := errors.New("connection refused")
-	got, err := CancelAll(t.Context(), cancels{1: Cancelling, 2: dead, 3: Cancelling}, []task.ID{1, 2, 3}, "alice")
+	got, err := cancelAll(t, cancels{1: Cancelling, 2: dead, 3: Cancelling}, []task.ID{1, 2, 3}, "alice")
 	require.ErrorIs(t, err, dead)
 	require.ErrorContains(t, err, "task 2")
 	require.Equal(t, []Report{{ID: 1, Became: Cancelling}}, got)
 }
 
-func TestCancelAllRefusesWhatNoStoreKeeps(t *testing.T) {
+func TestCancelRefusesWhatNoStoreKeeps(t *testing.T) {
 	for _, by := range []string{"a\x00b", "\xff", strings.Repeat("x", MaxBy+1)} {
-		_, err := CancelAll(t.Context(), cancels{1: Cancelling}, []task.ID{1}, by)
+		_, err := cancelAll(t, cancels{1: Cancelling}, []task.ID{1}, by)
 		require.ErrorAs(t, err, new(*InputError), "%.20q", by)
 	}
-	_, err := CancelAll(t.Context(), cancels{1: Cancelling}, []task.ID{1}, strings.Repeat("x", MaxBy))
+	_, err := cancelAll(t, cancels{1: Cancelling}, []task.ID{1}, strings.Repeat("x", MaxBy))
 	require.NoError(t, err)
 }
 

@@ -30,6 +30,18 @@ func Enqueue(ctx context.Context, s Store, r Request) (id task.ID, isNew bool, e
 	return s.Enqueue(ctx, r)
 }
 
+// Untaken returns why no present agent takes tasks of a type; "" where one does.
+func Untaken(ctx context.Context, s Store, typ string) (string, error) {
+	takers, err := s.Takers(ctx, typ)
+	switch {
+	case err != nil || takers.OfType > 0:
+		return "", err
+	case takers.Agents == 0:
+		return "no agent runs now", nil
+	}
+	return fmt.Sprintf("no agent that runs now declares the type %q", typ), nil
+}
+
 // Check finds what no store would take, and says it better than a database does; its errors are *InputError.
 func (r *Request) Check() error {
 	wrong := func(format string, args ...any) error { return &InputError{Text: fmt.Sprintf(format, args...)} }

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -68,4 +69,26 @@ type enqueues struct {
 func (s *enqueues) Enqueue(context.Context, Request) (task.ID, bool, error) {
 	s.n++
 	return 1, true, nil
+}
+
+// takers is a store that knows only who is present.
+type takers struct {
+	Store
+	present Takers
+	err     error
+}
+
+func (s takers) Takers(context.Context, string) (Takers, error) { return s.present, s.err }
+
+func TestUntaken(t *testing.T) {
+	for want, there := range map[string]Takers{
+		"": {Agents: 2, OfType: 1}, "no agent runs now": {}, `no agent that runs now declares the type "x"`: {Agents: 2},
+	} {
+		why, err := Untaken(t.Context(), takers{present: there}, "x")
+		require.NoError(t, err)
+		require.Equal(t, want, why)
+	}
+	away := errors.New("connection refused")
+	_, err := Untaken(t.Context(), takers{err: away}, "x")
+	require.ErrorIs(t, err, away)
 }

@@ -16,12 +16,20 @@ import (
 // verbs is a store that answers each verb as it answers a cancellation, with the verb before it.
 type verbs struct {
 	cancels
-	asked *[]string
+	asked  *[]string
+	before map[task.ID]task.State
 }
 
 func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (Became, error) {
 	*v.asked = append(*v.asked, fmt.Sprintf("%s %d by %s", name, id, by))
 	return v.Cancel(ctx, id, by)
+}
+
+func (v verbs) Get(_ context.Context, id task.ID) (*Info, error) {
+	if s, ok := v.before[id]; ok {
+		return &Info{ID: id, State: s}, nil
+	}
+	return nil, ErrNoTask
 }
 
 func (v verbs) Retry(ctx context.Context, id task.ID, by string) (Became, error) {
@@ -35,12 +43,11 @@ func (v verbs) Rollback(ctx context.Context, id task.ID, by string) (Became, err
 func TestWhatIsRefusedKeepsNoneOfTheOthers(t *testing.T) {
 	busy := fmt.Errorf("retry task: %w", &RefusedError{Text: `task 4212 is live with the key "invoice-7": wait for it or cancel it`})
 	dead := errors.New("connection refused")
-	for name, all := range map[string]func(context.Context, Operator, []task.ID, string) ([]Report, error){
-		"retry": RetryAll, "rollback": RollbackAll,
-	} {
+	for _, verb := range []Verb{VerbRetry, VerbRollback} {
+		name := string(verb)
 		var asked []string
-		s := verbs{cancels{1: busy, 3: Became("pending"), 4: dead}, &asked}
-		got, err := all(t.Context(), s, []task.ID{1, 2, 3, 4, 3}, "alice")
+		s := verbs{cancels{1: busy, 3: Became("pending"), 4: dead}, &asked, nil}
+		got, err := ChangeTasks(t.Context(), s, []task.ID{1, 2, 3, 4, 3}, TaskChange{Verb: verb, By: "alice"})
 		require.ErrorIs(t, err, dead)
 		require.ErrorContains(t, err, "task 4")
 		require.Equal(t, []Report{
@@ -48,10 +55,46 @@ func TestWhatIsRefusedKeepsNoneOfTheOthers(t *testing.T) {
 			{ID: 2, Error: "no such task", Missing: true}, {ID: 3, Became: "pending"},
 		}, got)
 		require.Equal(t, []string{name + " 1 by alice", name + " 2 by alice", name + " 3 by alice", name + " 4 by alice"}, asked)
-		_, err = all(t.Context(), s, []task.ID{3}, strings.Repeat("x", MaxBy+1))
+		_, err = ChangeTasks(t.Context(), s, []task.ID{3}, TaskChange{Verb: verb, By: strings.Repeat("x", MaxBy+1)})
 		require.ErrorAs(t, err, new(*InputError))
 		require.Len(t, asked, 4, "nothing was asked for")
+		_, err = ChangeTasks(t.Context(), s, []task.ID{3}, TaskChange{Verb: "explode"})
+		require.ErrorAs(t, err, new(*InputError))
 	}
+}
+
+func TestReportsOfWhatWasSoBefore(t *testing.T) {
+	s := verbs{cancels: cancels{1: Cancelling, 2: Became(task.StateSucceeded), 3: &RefusedError{Text: "no"}, 4: Became(task.StateCancelled)},
+		before: map[task.ID]task.State{1: task.StateRunning, 2: task.StateSucceeded, 3: task.StateSucceeded}}
+	for _, before := range []bool{false, true} {
+		got, err := ChangeTasks(t.Context(), s, []task.ID{1, 2, 3, 4, 5}, TaskChange{Verb: VerbCancel, Before: before})
+		require.NoError(t, err)
+		var unchanged []task.ID
+		for _, r := range got {
+			if r.Unchanged() {
+				unchanged = append(unchanged, r.ID)
+			}
+			if !before {
+				require.Empty(t, r.Before)
+			}
+		}
+		if before {
+			require.Equal(t, []task.ID{2}, unchanged)
+		} else {
+			require.Empty(t, unchanged)
+		}
+	}
+}
+
+func TestReportsError(t *testing.T) {
+	well, gone := Report{ID: 1, Became: "pending"}, Report{ID: 2, Error: "no such task", Missing: true}
+	refused := Report{ID: 3, Error: "the type \"a\" has no rollback"}
+	require.NoError(t, ReportsError([]Report{well, well}))
+	require.EqualError(t, ReportsError([]Report{well, gone}), "task 2: no such task (or its retention is over)")
+	require.EqualError(t, ReportsError([]Report{gone, gone}), "2 of 2 tasks do not exist (or their retention is over)")
+	require.EqualError(t, ReportsError([]Report{well, refused}), `task 3: the type "a" has no rollback`)
+	require.EqualError(t, ReportsError([]Report{refused, refused, well}), "2 of 3 tasks stay as they are")
+	require.EqualError(t, ReportsError([]Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
 }
 
 func TestBatchRequestCheck(t *testing.T) {

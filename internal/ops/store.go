@@ -1,5 +1,6 @@
-// Package ops is what an operator and a producer do: enqueue a task, look at tasks, wait for one. Commands, the HTTP
-// API and the dashboard share it.
+// Package ops is what an operator and a producer do: enqueue tasks, read them, wait for them, change them, and the same for
+// batches; with what they then want to know: how many tasks a change affects, how far a batch is, what became of each task.
+// Commands, the HTTP API and the dashboard share it; they parse and print.
 package ops
 
 import (
@@ -22,7 +23,7 @@ type Store interface {
 	Stats(ctx context.Context) (Stats, error)
 	// Takers counts the present agents that claim tasks, and those of them that claim tasks of a type.
 	Takers(ctx context.Context, typ string) (Takers, error)
-	// Ping checks that the store can be reached and has the binary's schema (*store.SchemaError otherwise).
+	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
 }
 

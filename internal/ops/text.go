@@ -41,6 +41,41 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
+// Thousands writes a number with separators: 1,234,567.
+func Thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// Tasks writes a number of tasks: "1 task" or "12 tasks".
+func Tasks(n int64) string {
+	if n == 1 {
+		return "1 task"
+	}
+	return Thousands(n) + " tasks"
+}
+
+// Percent writes a share, 0 to 1, with one decimal at most, rounded down: what is not all is never 100%.
+func Percent(share float64) string {
+	return strconv.FormatFloat(float64(int(share*1000+1e-9))/10, 'f', -1, 64) + "%"
+}
+
+// Speed writes tasks per second; below one a second, per minute.
+func Speed(perSecond float64) string {
+	const few, minute = 1, 60
+	if perSecond > 0 && perSecond < few {
+		return fmt.Sprintf("%.1f/min", perSecond*minute)
+	}
+	return Thousands(int64(perSecond)) + "/s"
+}
+
 // Time writes a time as RFC 3339 in UTC, with milliseconds; "" for none.
 func Time(t time.Time) string {
 	if t.IsZero() {

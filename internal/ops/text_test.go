@@ -21,6 +21,32 @@ func TestTime(t *testing.T) {
 	require.Equal(t, "1970-01-01T00:00:00.001Z", Time(time.UnixMilli(1).In(time.FixedZone("x", 3600))))
 }
 
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 999_999: "999,999", 1_000_000: "1,000,000",
+		-999: "-999", -1000: "-1,000", -123456: "-123,456",
+	} {
+		require.Equal(t, want, Thousands(n))
+	}
+	require.Equal(t, "1 task", Tasks(1))
+	require.Equal(t, "0 tasks", Tasks(0))
+	require.Equal(t, "1,200 tasks", Tasks(1200))
+}
+
+func TestPercentIsNeverRoundedUp(t *testing.T) {
+	for share, want := range map[float64]string{
+		0: "0%", 0.1: "10%", 0.3: "30%", 0.3333: "33.3%", 0.9999: "99.9%", 0.99999: "99.9%", 1: "100%", 0.57: "57%",
+	} {
+		require.Equal(t, want, Percent(share))
+	}
+}
+
+func TestSpeed(t *testing.T) {
+	for rate, want := range map[float64]string{0: "0/s", 0.5: "30.0/min", 1: "1/s", 1204.7: "1,204/s"} {
+		require.Equal(t, want, Speed(rate))
+	}
+}
+
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"grüße\n\tok":          "grüße\n\tok",

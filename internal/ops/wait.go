@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -13,8 +12,6 @@ import (
 const (
 	waitFirst   = 5 * time.Millisecond   // between looks right after a change
 	waitLongest = 250 * time.Millisecond // between looks at tasks that do not change
-	waitShare   = 4                      // it rests at least this many times as long as a look took
-	waitTrouble = 30 * time.Second       // a store that fails for so long is an error
 	waitLook    = 10 * time.Second       // for one look at one task
 )
 
@@ -34,37 +31,20 @@ type Watch struct {
 // when the store has failed for 30 s on end.
 func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error) {
 	wait := waiting{store: s, watch: w, ids: ids, seen: make([]*Info, len(ids))}
-	pause := waitFirst
-	for {
-		start := time.Now()
+	err := follow(ctx, waitFirst, waitLongest, func() (changed, done bool, err error) {
 		changed, left, err := wait.look(ctx)
-		switch {
-		case err != nil:
-			return wait.seen, err
-		case left == 0:
-			return wait.seen, nil
-		case changed:
-			pause = waitFirst
-		default:
-			pause = min(2*pause, waitLongest)
-		}
-		rest := time.NewTimer(max(pause, waitShare*time.Since(start)))
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			return wait.seen, ctx.Err()
-		case <-rest.C:
-		}
-	}
+		return changed, left == 0, err
+	})
+	return wait.seen, err
 }
 
 // waiting is a Wait under way.
 type waiting struct {
-	store Store
-	watch Watch
-	ids   []task.ID
-	seen  []*Info
-	since time.Time // when the store began to fail; zero: it does not
+	store    Store
+	watch    Watch
+	ids      []task.ID
+	seen     []*Info
+	patience patience
 }
 
 // look asks for each task that has not finished, and reports whether one changed and how many are left.
@@ -106,19 +86,12 @@ func (w *waiting) get(ctx context.Context, id task.ID) (*Info, error) {
 	info, err := w.store.Get(timed, id)
 	switch {
 	case err == nil:
-		w.since = time.Time{}
+		w.patience.worked()
 		return info, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, ErrNoTask):
-		return nil, fmt.Errorf("task %d: %w (or its retention is over)", id, ErrNoTask)
-	case w.since.IsZero():
-		w.since = time.Now()
-		if w.watch.Trouble != nil {
-			w.watch.Trouble(err)
-		}
-	case time.Since(w.since) > waitTrouble:
-		return nil, err
+		return nil, taskError(id, err)
 	}
-	return nil, nil //nolint:nilnil // said above
+	return nil, w.patience.failed(err, w.watch.Trouble)
 }

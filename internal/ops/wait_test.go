@@ -131,7 +131,7 @@ func TestWaitGivesUpOnADeadStore(t *testing.T) {
 		infos, err := Wait(t.Context(), s, []task.ID{1}, Watch{})
 		require.ErrorIs(t, err, dead)
 		require.Nil(t, infos[0])
-		require.InDelta(t, waitTrouble, time.Since(s.began), float64(time.Second))
+		require.InDelta(t, followPatience, time.Since(s.began), float64(time.Second))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -185,8 +186,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// join opens the session, and tries again while the store is out of reach. It gives up when ctx ends, if the store is not one
-// that this binary can work with, and on Drain, then without an error.
+// join opens the session, and tries again while the store is out of reach. It gives up when ctx ends, if only an operator can make
+// the store usable (store.NeedsOperator), and on Drain, then without an error.
 func (e *Engine) join(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -201,7 +202,9 @@ func (e *Engine) join(ctx context.Context) error {
 			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(e.o.Types), "workers", e.o.Workers)
 			return nil
 		}
-		if permanent(err) || ctx.Err() != nil {
+		// Only joining gives up. Once the session has joined every error may pass: a password may rotate, and a failover may
+		// lead to a server that is not ready yet.
+		if store.NeedsOperator(err) || ctx.Err() != nil {
 			return err
 		}
 		if e.Draining() {

@@ -2,12 +2,10 @@ package poll
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -206,12 +204,4 @@ func (e *Engine) call(calls context.Context, op string, f func(context.Context) 
 		e.o.Metrics.Outage.Failed(e.log, op, err)
 	}
 	return err
-}
-
-// permanent reports whether another try to join cannot succeed. It is asked only until the session has joined. After that no
-// error is permanent: a password may rotate, and a failover may lead to a server that is not ready yet.
-func permanent(err error) bool {
-	var schema *store.SchemaError
-	var access *store.AccessError
-	return errors.As(err, &schema) || errors.As(err, &access)
 }

@@ -1,28 +1,10 @@
-// Package store holds what the stores have in common: the errors that callers decide on.
+// Package store holds what the stores have in common: the errors that callers decide on, and which binaries a schema admits.
 package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
-
-// SchemaError says that the store's schema is not the one this binary works with.
-type SchemaError struct {
-	Have int // version in the store; 0: none
-	Want int // version of this binary
-}
-
-func (e *SchemaError) Error() string {
-	switch {
-	case e.Have == 0:
-		return "the store has no Leasehold schema: run `leasehold migrate up` (or `leasehold run --migrate`)"
-	case e.Have < e.Want:
-		return fmt.Sprintf("the store's schema is version %d and this binary needs %d: run `leasehold migrate up`", e.Have, e.Want)
-	}
-	return fmt.Sprintf("the store's schema is version %d and this binary knows only %d: "+
-		"use a newer leasehold, or `leasehold migrate down` with the newer one", e.Have, e.Want)
-}
 
 // Migration is one numbered step of the schema.
 type Migration struct {

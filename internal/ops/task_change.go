@@ -1,0 +1,117 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// changeWithin bounds the change of one task, however many there are.
+const changeWithin = 30 * time.Second
+
+// TaskChange is a request to change tasks one by one.
+type TaskChange struct {
+	Verb Verb
+	By   string // who requests it, shown to people; "": not given
+	// Before reads each task before it is changed, a call more for each, so that its Report knows whether it is Unchanged.
+	Before bool
+}
+
+// ChangedTasks is what ChangeTasks needs of the store.
+type ChangedTasks interface {
+	Operator
+	// Get is Store.Get.
+	Get(ctx context.Context, id task.ID) (*Info, error)
+}
+
+// Report is what became of one task that was to be changed.
+type Report struct {
+	ID     task.ID `json:"id"`
+	Became Became  `json:"became,omitempty"` // "": there is no such task, or it must not be
+	Error  string  `json:"error,omitempty"`
+	// Missing: there is no such task; else, where Error is set, the request was refused.
+	Missing bool `json:"-"`
+	// Before is the task's state before the change; "": not known.
+	Before task.State `json:"-"`
+}
+
+// Unchanged reports whether the task is known to have been in this state before.
+func (r Report) Unchanged() bool {
+	return r.Error == "" && r.Before != "" && task.State(r.Became) == r.Before
+}
+
+// ChangeTasks changes tasks one by one, in their order, and returns what became of each. A task that does not exist or refuses
+// the change does not keep the others from theirs. At the first other error it stops: the reports are then of the tasks before.
+func ChangeTasks(ctx context.Context, s ChangedTasks, ids []task.ID, c TaskChange) ([]Report, error) {
+	if err := c.Verb.check(c.By); err != nil {
+		return nil, err
+	}
+	reports := make([]Report, 0, len(ids))
+	for _, id := range ids {
+		r, err := c.one(ctx, s, id)
+		if err != nil {
+			return reports, fmt.Errorf("task %d: %w", id, err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// one changes one task. Only errors that concern the others too are returned.
+func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Report, err error) {
+	call, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	r.ID = id
+	if c.Before {
+		if info, err := s.Get(call, id); err == nil { // otherwise the change itself reports what is wrong with the store
+			r.Before = info.State
+		}
+	}
+	switch c.Verb {
+	case VerbCancel:
+		r.Became, err = s.Cancel(call, id, c.By)
+	case VerbRetry:
+		r.Became, err = s.Retry(call, id, c.By)
+	case VerbRollback:
+		r.Became, err = s.Rollback(call, id, c.By)
+	}
+	refused, isRefused := errors.AsType[*RefusedError](err)
+	switch {
+	case errors.Is(err, ErrNoTask):
+		r.Error, r.Missing = ErrNoTask.Error(), true
+	case isRefused:
+		r.Error = refused.Text
+	default:
+		return r, err
+	}
+	return r, nil
+}
+
+// ReportsError sums up the tasks that do not exist or refused their change; nil: there are none.
+func ReportsError(reports []Report) error {
+	var missing, refused []Report
+	for _, r := range reports {
+		switch {
+		case r.Missing:
+			missing = append(missing, r)
+		case r.Error != "":
+			refused = append(refused, r)
+		}
+	}
+	switch {
+	case len(missing)+len(refused) == 0:
+		return nil
+	case len(missing) == 1 && len(refused) == 0:
+		return taskError(missing[0].ID, ErrNoTask)
+	case len(refused) == 0:
+		return fmt.Errorf("%d of %d tasks do not exist (or their retention is over)", len(missing), len(reports))
+	case len(refused) == 1 && len(missing) == 0:
+		return fmt.Errorf("task %d: %s", refused[0].ID, refused[0].Error)
+	case len(missing) == 0:
+		return fmt.Errorf("%d of %d tasks stay as they are", len(refused), len(reports))
+	}
+	return fmt.Errorf("%d of %d tasks stay as they are, and %d do not exist", len(refused), len(reports), len(missing))
+}

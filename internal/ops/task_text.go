@@ -1,0 +1,80 @@
+package ops
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Attempts writes the number of a task's attempts: "2 of 3" where the row has a limit of its own.
+func Attempts(i *Info) string {
+	if i.MaxAttempts > 0 {
+		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
+	}
+	return strconv.Itoa(i.Attempt)
+}
+
+// When writes when a task is due, for how long it has been running, or when it ended, as seen from now.
+func When(i *Info, now time.Time) string {
+	switch {
+	case i.FinishedAt != nil:
+		return Age(now.Sub(*i.FinishedAt)) + " ago"
+	case i.State.Running() && i.ClaimedAt != nil:
+		return "for " + Age(now.Sub(*i.ClaimedAt))
+	case i.RunAt.After(now):
+		return "in " + Age(i.RunAt.Sub(now))
+	}
+	return "due " + Age(now.Sub(i.RunAt))
+}
+
+// Detail writes the progress of a task that runs, and otherwise the reason for its state. It may be long and may hold what does
+// not print.
+func Detail(i *Info) string {
+	if !i.State.Running() {
+		return Cause(i.Error)
+	}
+	detail := ""
+	if len(i.Progress) > 0 {
+		detail = Progress(i.Progress)
+	}
+	if i.Message != "" {
+		detail = strings.TrimSpace(detail + " " + i.Message)
+	}
+	return detail
+}
+
+// Progress writes the progress that a task reported: 40%, 40 of 100, or the position that it named.
+func Progress(doc json.RawMessage) string {
+	const most = 100
+	var v any
+	if json.Unmarshal(doc, &v) != nil {
+		return OneLine(string(doc), most)
+	}
+	switch v := v.(type) {
+	case float64:
+		return strconv.FormatFloat(math.Floor(v*1000+1e-9)/10, 'f', -1, 64) + "%" // 99.99% is not 100%
+	case string:
+		return OneLine(v, most)
+	case map[string]any:
+		var count struct{ Done, Total json.Number }
+		if json.Unmarshal(doc, &count) == nil && count.Done != "" && count.Total != "" {
+			return fmt.Sprintf("%s of %s", count.Done, count.Total)
+		}
+	}
+	return OneLine(string(doc), most)
+}
+
+// EarlierOutputs returns the attempts of the history whose output is worth showing beside the task's own: it is not empty, and
+// not the same.
+func EarlierOutputs(i *Info) []Attempt {
+	var earlier []Attempt
+	for _, h := range i.History {
+		if h.Output != "" && h.Output != i.Output {
+			earlier = append(earlier, h)
+		}
+	}
+	return earlier
+}
