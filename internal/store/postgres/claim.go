@@ -29,7 +29,7 @@ const (
 // would take too many. The update then goes by primary key.
 //
 // Nothing of a batch that is being stopped starts. The ranges pass over what they know of; that is looked up once, and only
-// if a row of a batch comes by. What was committed since this statement began only may_start can see: it is asked once for
+// if a row of a batch comes by. What was committed since this statement began only reserve_start can see: it is asked once for
 // each batch, when its rows are locked, and counts them.
 //
 // Nor does it take more than so many bytes ($11), of runs and of rollbacks each: in the order of the wants, rows are taken
@@ -69,7 +69,7 @@ WITH want AS MATERIALIZED (
     SELECT each.batch_id FROM (
         SELECT p.batch_id, count(*) AS n FROM picked AS p WHERE p.batch_id IS NOT NULL GROUP BY p.batch_id
     ) AS each
-    WHERE NOT {schema}.may_start(each.batch_id, each.n)
+    WHERE NOT {schema}.reserve_start(each.batch_id, each.n)
 )
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,

@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
+	"maps"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -127,4 +130,24 @@ func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err e
 // ShortenWaits shortens the waits for locks of changes of the schema, and until it is looked up who holds one.
 func (s *Store) ShortenWaits(lock, look time.Duration) {
 	s.waits = waits{schema: lock, step: lock, look: look}
+}
+
+// WithFiles adds files to the schema's, as a later version of the program has them.
+func (s *Store) WithFiles(more fstest.MapFS) {
+	all := fstest.MapFS{}
+	for _, pattern := range []string{"*.sql", "functions/*.sql", "migrations/*.sql"} {
+		names, _ := fs.Glob(schemaFiles, pattern) // the patterns are well-formed
+		for _, name := range names {
+			text, _ := schemaFiles.ReadFile(name) // it is there
+			all[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	maps.Copy(all, more)
+	s.files = all
+}
+
+// File reads one of the schema's files.
+func File(name string) string {
+	text, _ := schemaFiles.ReadFile(name) // "" where it is not there, which tests notice
+	return string(text)
 }

@@ -24,7 +24,7 @@ WHERE NOT EXISTS (
     WHERE i.inhparent = to_regclass($1) AND c.relname = 'task_archive_' || to_char(day, 'YYYYMMDD'))
 ORDER BY day`
 
-const makePlaceSQL = `SELECT {schema}.make_place($1::timestamptz)`
+const makePlaceSQL = `SELECT {schema}.ensure_partition($1::timestamptz)`
 
 // makePartitions makes the archive's partitions for the days around today that lack one, by a function with the rights of the
 // schema's owner.

@@ -230,12 +230,12 @@ func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	all, err := steps(s.schema)
+	want, err := newest(s.files)
 	if err != nil {
 		return err
 	}
-	if have != len(all) {
-		return &store.SchemaError{Have: have, Want: len(all)}
+	if have != want {
+		return &store.SchemaError{Have: have, Want: want}
 	}
 	return nil
 }

@@ -1,46 +1,15 @@
--- Sums what was counted of batches, acts on failures, ends what is done: once a second or so, by any agent. Batches that
--- somebody has locked are left for another time.
+-- A fold sums the deltas of batches, acts on failures and ends what is done: once a second or so, by any agent. A batch that is
+-- locked is left for another time.
 
--- Takes what was counted of a batch, which the caller has locked, into its row: at most so many deltas. Tells whether that
--- is all there was.
-CREATE FUNCTION {schema}.sum_up(batch bigint, most bigint) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
-$leasehold$
-DECLARE
-    n bigint;
-BEGIN
-    WITH gone AS (
-        DELETE FROM {schema}.batch_delta AS d WHERE d.ctid = ANY (ARRAY(
-            SELECT e.ctid FROM {schema}.batch_delta AS e WHERE e.batch_id = batch LIMIT most))
-        RETURNING d.*
-    ), s AS (
-        SELECT count(*) AS n, sum(g.total) AS total, sum(g.running) AS running, sum(g.succeeded) AS succeeded, sum(g.failed) AS failed,
-            sum(g.cancelled) AS cancelled, sum(g.undoing) AS undoing, sum(g.rolled_back) AS rolled_back,
-            sum(g.rollback_failed) AS rollback_failed, sum(g.failures) AS failures, sum(g.attempts) AS attempts
-        FROM gone AS g
-    ), summed AS (
-        UPDATE {schema}.batch AS b SET
-            total = b.total + s.total, running = b.running + s.running, succeeded = b.succeeded + s.succeeded, failed = b.failed + s.failed,
-            cancelled = b.cancelled + s.cancelled, undoing = b.undoing + s.undoing,
-            rolled_back = b.rolled_back + s.rolled_back, rollback_failed = b.rollback_failed + s.rollback_failed,
-            failures = b.failures + s.failures, attempts = b.attempts + s.attempts
-        FROM s WHERE b.id = batch AND s.n > 0
-    )
-    SELECT s.n INTO n FROM s;
-    RETURN n < most;
-END
-$leasehold$;
-REVOKE ALL ON FUNCTION {schema}.sum_up(bigint, bigint) FROM PUBLIC;
-
--- Does what is to follow a failure, and reports whether that is something. A batch that is being stopped gets its operation
--- again where rows have come that its transaction could not see: from one with an older snapshot.
-CREATE FUNCTION {schema}.follow_failure(b {schema}.batch) RETURNS boolean
+-- Does what has to follow a failure, and reports whether anything does. A batch that is being stopped gets another operation
+-- where rows have come that its transaction could not see: from one with an older snapshot.
+CREATE OR REPLACE FUNCTION {schema}.follow_failure(b {schema}.batch) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 BEGIN
     IF b.requested IS NULL AND b.failures > b.failures_seen THEN
         IF b.on_failure <> 'continue' THEN
-            PERFORM {schema}.operate(b.id, b.on_failure, 'on_failure', false,
+            PERFORM {schema}.start_operation(b.id, b.on_failure, 'on_failure', false,
                 CASE b.on_failure WHEN 'cancel' THEN 'cancelling' ELSE 'rolling_back' END);
             RETURN true;
         END IF;
@@ -48,16 +17,16 @@ BEGIN
     ELSIF b.requested IS NOT NULL AND b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed > b.undoing
         AND NOT EXISTS (SELECT FROM {schema}.operation AS o
                         WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
-        INSERT INTO {schema}.operation (verb, batch_id, asked_at, who) VALUES (b.requested, b.id, clock_timestamp(), b.requested_by);
+        INSERT INTO {schema}.operation (verb, batch_id, requested_at, requested_by) VALUES (b.requested, b.id, clock_timestamp(), b.requested_by);
     END IF;
     RETURN false;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.follow_failure({schema}.batch) FROM PUBLIC;
 
--- Ends a batch, which the caller has locked, if nothing of it is left to do and nothing can come, and reports whether it did.
--- The row that tells of the end comes in the same transaction.
-CREATE FUNCTION {schema}.end_batch(b {schema}.batch) RETURNS boolean
+-- Ends a batch, which the caller has locked, if nothing of it is left to do and nothing can come, and reports whether it did. The
+-- row of finish_type is inserted in the same transaction.
+CREATE OR REPLACE FUNCTION {schema}.end_batch(b {schema}.batch) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 DECLARE
@@ -67,7 +36,8 @@ BEGIN
         OR EXISTS (SELECT FROM {schema}.operation AS o WHERE o.batch_id = b.id AND o.ended_at IS NULL) THEN
         RETURN false;
     END IF;
-    -- Whoever has inserted a row and not committed keeps the batch (FOR KEY SHARE). The next look sees what came before.
+    -- A transaction that has inserted a row and not committed holds the batch FOR KEY SHARE. What has committed by now, the
+    -- next statement sees.
     PERFORM FROM {schema}.batch AS r WHERE r.id = b.id FOR UPDATE SKIP LOCKED;
     IF NOT FOUND OR EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id) THEN
         UPDATE {schema}.batch AS r SET look = true WHERE r.id = b.id;
@@ -87,9 +57,9 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.end_batch({schema}.batch) FROM PUBLIC;
 
--- Folds at most so many batches: of those of which something was counted, and those that are to be looked at anyway. They
--- come in no order, lest some that cannot be ended yet keep all others from it. One row for each that was looked at.
-CREATE FUNCTION {schema}.fold(most bigint) RETURNS TABLE (
+-- Folds so many batches at most: of those with deltas, and of those that need a look anyway. They come in random order, so that
+-- some that cannot be ended yet do not keep the others from it. Returns one row for each batch that was looked at.
+CREATE OR REPLACE FUNCTION {schema}.fold(most bigint) RETURNS TABLE (
     acted boolean, ended boolean, id bigint, name text, state text, requested text, round integer, total bigint, succeeded bigint,
     failed bigint, cancelled bigint, rolled_back bigint, rollback_failed bigint
 )
@@ -121,7 +91,7 @@ BEGIN
         IF b.look THEN
             UPDATE {schema}.batch AS r SET look = false WHERE r.id = one;
         END IF;
-        all_of := {schema}.sum_up(one, 20000);
+        all_of := {schema}.sum_deltas(one, 20000);
         SELECT r.* INTO b FROM {schema}.batch AS r WHERE r.id = one;
         CONTINUE WHEN b.ended_at IS NOT NULL;
         acts := {schema}.follow_failure(b);
