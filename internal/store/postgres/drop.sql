@@ -1,5 +1,5 @@
--- Takes back schema.sql, functions/ and triggers.sql: all that is the store's own. schema_version stays, and so does whatever
--- else was put into the schema.
+-- Takes back schema.sql, functions/ and triggers.sql: all that is the store's own. schema_version stays, and so does
+-- whatever else was put into the schema.
 DROP TRIGGER task_inserted ON {schema}.task;
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP FUNCTION {schema}.admit_to_batch, {schema}.advance, {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back,

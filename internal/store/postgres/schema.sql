@@ -3,17 +3,17 @@
 -- migrator creates it first, and locks it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id and rollback_payload; the other columns belong to the agents. The name of a constraint is the message
--- that an application gets. Columns of a fixed width come first: a row is written three times in its life, and this order
--- wastes nothing on alignment. A column that is NULL takes no room.
+-- created_by, batch_id and rollback_payload; the other columns belong to the agents. The name of a constraint is the
+-- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
+-- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_at           timestamptz NOT NULL DEFAULT now()
                      CONSTRAINT "run_at must be within the years 1 to 9999" CHECK (
                          run_at >= '0001-01-02 00:00:00+00' AND run_at < '9999-12-31 00:00:00+00'),
     created_at       timestamptz NOT NULL DEFAULT now(),
-    -- A fence is 0 until the row is first claimed, and applications cannot set it. So a CHECK that applies only where it is
-    -- 0 is evaluated once, when the row is inserted, and costs claims, renewals and revived rows nothing.
+    -- A fence is 0 until the row is first claimed, and applications cannot set it. So a CHECK that applies only where it
+    -- is 0 is evaluated once, when the row is inserted, and costs claims, renewals and revived rows nothing.
     fence            bigint NOT NULL DEFAULT 0
                      CONSTRAINT "fence must be between 0 and 2^62" CHECK (fence BETWEEN 0 AND 4611686018427387904),
     session          bigint,
@@ -263,11 +263,11 @@ CREATE TABLE {schema}.batch_delta (
 CREATE INDEX batch_delta_batch ON {schema}.batch_delta (batch_id);
 
 -- Claims in flight and a transaction that stops a batch. A claim locks the batch's gate (its id modulo 8), shared, from
--- before its last look at the batch until its end (reserve_start). A transaction that stops the batch locks it exclusively
--- just before its commit (batch_stops). So once that has committed nothing of the batch starts, and until then an open
--- transaction blocks no claim. A lock on a table is fair (later claims do not overtake one that waits), writes nothing, and
--- takes a privilege on the table, which no application has. There are eight gates so that batches seldom share one: a batch
--- that does is skipped by the claims that come while another is being stopped.
+-- before its last look at the batch until its end (reserve_start). A transaction that stops the batch locks it
+-- exclusively just before its commit (batch_stops). So once that has committed nothing of the batch starts, and until
+-- then an open transaction blocks no claim. A lock on a table is fair (later claims do not overtake one that waits),
+-- writes nothing, and takes a privilege on the table, which no application has. There are eight gates so that batches
+-- seldom share one: a batch that does is skipped by the claims that come while another is being stopped.
 CREATE TABLE {schema}.batch_gate_0 ();
 CREATE TABLE {schema}.batch_gate_1 ();
 CREATE TABLE {schema}.batch_gate_2 ();
@@ -299,8 +299,8 @@ CREATE INDEX operation_open ON {schema}.operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON {schema}.operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON {schema}.operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who requested each change. A row stays as long as the task or the batch. who is what the caller says; role is the role that
--- the session logged in with, which no caller chooses.
+-- Who requested each change. A row stays as long as the task or the batch. who is what the caller says; role is the role
+-- that the session logged in with, which no caller chooses.
 CREATE TABLE {schema}.audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),

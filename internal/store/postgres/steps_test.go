@@ -51,7 +51,7 @@ func TestStepsLeadToTheSchema(t *testing.T) {
 	s.WithFiles(nextVersion())
 	script, err := s.Migrator().SQL(1)
 	require.NoError(t, err)
-	require.False(t, strings.Contains(script, "CREATE VIEW"), "the schema is not made anew")
+	require.NotContains(t, strings.SplitAfter(script, "-- functions")[0], "CREATE TABLE", "the schema is not made anew")
 	pgtest.Exec(t, script)
 
 	s = openStore(t, postgres.Options{Schema: fresh})

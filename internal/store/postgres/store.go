@@ -64,7 +64,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	heart   *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
 	connect *connector
-	sql     statements
+	sql     *statements
 	floors  *floors
 	kept    recent  // rows of ours were kept
 	batched recent  // rows of batches were claimed
@@ -94,8 +94,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s.sql = newStatements(s.schema)
 	var err error
+	if s.sql, err = newStatements(s.schema); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	if s.connect, err = newConnector(o.URL, o.Log); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

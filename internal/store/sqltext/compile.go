@@ -56,14 +56,15 @@ func Compile(name, text string, d Dialect) (Query, error) {
 }
 
 // Map returns the query with f applied to its text. f fills in names, as that of a schema, and adds no arguments.
-func (q Query) Map(f func(text string) string) Query {
-	q.Text, q.source = f(q.Text), f(q.source)
-	return q
+func (q *Query) Map(f func(text string) string) Query {
+	mapped := *q
+	mapped.Text, mapped.source = f(q.Text), f(q.source)
+	return mapped
 }
 
 // Fill returns the query with a placeholder replaced, compiled anew: what replaces it may have arguments. It is for
 // statements that are put together at each call, as those that list what matches a filter.
-func (q Query) Fill(placeholder, text string) (Query, error) {
+func (q *Query) Fill(placeholder, text string) (Query, error) {
 	return Compile(q.Name, strings.ReplaceAll(q.source, placeholder, text), q.dialect)
 }
 

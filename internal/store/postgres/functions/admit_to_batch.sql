@@ -1,5 +1,5 @@
--- Raises unless the batch accepts new rows. The lock keeps the batch from ending until the caller's transaction ends, and blocks
--- nothing else.
+-- Raises unless the batch accepts new rows. The lock keeps the batch from ending until the caller's transaction ends, and
+-- blocks nothing else.
 CREATE OR REPLACE FUNCTION {schema}.admit_to_batch(batch bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

@@ -1,5 +1,5 @@
--- Moves a live row, as the caller has changed it, to the archive. Agents create the archive's partitions ahead; where no agent
--- has run for days, today's is created here.
+-- Moves a live row, as the caller has changed it, to the archive. Agents create the archive's partitions ahead; where no
+-- agent has run for days, today's is created here.
 CREATE OR REPLACE FUNCTION {schema}.archive(t {schema}.task, began timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -10,7 +10,8 @@ BEGIN
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
     INSERT INTO {schema}.task_archive (
         id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, claimed_at, deadline, outcome, error,
+        created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, claimed_at, deadline, outcome,
+            error,
         result, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause,
         rollback_payload)
     VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,

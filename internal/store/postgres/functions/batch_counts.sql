@@ -1,7 +1,8 @@
 -- Counters of batches: whatever moves a row of a batch adds a delta, and a fold sums them.
 
 -- Counts one row's transition between two states. gave_up: the row has failed by it. tried: an attempt has ended.
-CREATE OR REPLACE FUNCTION {schema}.count_transition(batch bigint, was text, became text, gave_up boolean, tried boolean) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.count_transition(batch bigint, was text, became text, gave_up boolean, tried boolean)
+    RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $leasehold$
 BEGIN
@@ -32,13 +33,15 @@ BEGIN
             SELECT e.ctid FROM {schema}.batch_delta AS e WHERE e.batch_id = batch LIMIT most))
         RETURNING d.*
     ), s AS (
-        SELECT count(*) AS n, sum(g.total) AS total, sum(g.running) AS running, sum(g.succeeded) AS succeeded, sum(g.failed) AS failed,
+        SELECT count(*) AS n, sum(g.total) AS total, sum(g.running) AS running, sum(g.succeeded) AS succeeded,
+            sum(g.failed) AS failed,
             sum(g.cancelled) AS cancelled, sum(g.undoing) AS undoing, sum(g.rolled_back) AS rolled_back,
             sum(g.rollback_failed) AS rollback_failed, sum(g.failures) AS failures, sum(g.attempts) AS attempts
         FROM deleted AS g
     ), summed AS (
         UPDATE {schema}.batch AS b SET
-            total = b.total + s.total, running = b.running + s.running, succeeded = b.succeeded + s.succeeded, failed = b.failed + s.failed,
+            total = b.total + s.total, running = b.running + s.running, succeeded = b.succeeded + s.succeeded,
+                failed = b.failed + s.failed,
             cancelled = b.cancelled + s.cancelled, undoing = b.undoing + s.undoing,
             rolled_back = b.rolled_back + s.rolled_back, rollback_failed = b.rollback_failed + s.rollback_failed,
             failures = b.failures + s.failures, attempts = b.attempts + s.attempts

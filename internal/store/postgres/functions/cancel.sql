@@ -1,5 +1,5 @@
--- Cancels a waiting row, which the caller has locked, and returns its new state: cancelled, or, where it was ever started and can
--- be rolled back, rollback_pending; due once no earlier attempt can still be at work.
+-- Cancels a waiting row, which the caller has locked, and returns its new state: cancelled, or, where it was ever started
+-- and can be rolled back, rollback_pending; due once no earlier attempt can still be at work.
 CREATE OR REPLACE FUNCTION {schema}.cancel_waiting(t {schema}.task, who text, can boolean) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -28,8 +28,8 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.cancel_waiting({schema}.task, text, boolean) FROM PUBLIC;
 
--- Cancels a task and returns its new state, or 'cancelling' where it runs and is asked to stop. A repeat changes nothing. by is
--- for the audit; NULL is the role that calls, and '' is none.
+-- Cancels a task and returns its new state, or 'cancelling' where it runs and is asked to stop. A repeat changes nothing.
+-- by is for the audit; NULL is the role that calls, and '' is none.
 CREATE OR REPLACE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

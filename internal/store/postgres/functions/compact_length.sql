@@ -1,5 +1,5 @@
--- Returns about how many bytes a document takes without the spaces that jsonb writes. No search_path is set, so that the planner
--- can inline the function: everything is qualified with its schema.
+-- Returns about how many bytes a document takes without the spaces that jsonb writes. No search_path is set, so that the
+-- planner can inline the function: everything is qualified with its schema.
 CREATE OR REPLACE FUNCTION {schema}.compact_length(document jsonb) RETURNS integer
     LANGUAGE sql IMMUTABLE AS
 $leasehold$

@@ -1,6 +1,6 @@
--- Ends the attempt with the fence as succeeded. Returns applied, ended (it has ended so before), lost, or busy where another
--- transaction has the row locked and wait is false. The start of the attempt itself is not known here: the time of the claim
--- stands for it.
+-- Ends the attempt with the fence as succeeded. Returns applied, ended (it has ended so before), lost, or busy where
+-- another transaction has the row locked and wait is false. The start of the attempt itself is not known here: the time
+-- of the claim stands for it.
 CREATE OR REPLACE FUNCTION {schema}.take_complete(of bigint, with_fence bigint, wait boolean, new_result jsonb)
     RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS

@@ -1,5 +1,5 @@
--- Inserts a task and returns its id, or the id of the live task with the same type and key. That one may finish between the two
--- statements, hence the loop: ten tries fail only if that happens ten times in a row.
+-- Inserts a task and returns its id, or the id of the live task with the same type and key. That one may finish between
+-- the two statements, hence the loop: ten tries fail only if that happens ten times in a row.
 CREATE OR REPLACE FUNCTION {schema}.enqueue(
     type text, payload jsonb DEFAULT '{}', key text DEFAULT NULL, run_at timestamptz DEFAULT NULL,
     priority integer DEFAULT 0, region text DEFAULT NULL, max_attempts integer DEFAULT NULL, labels jsonb DEFAULT NULL,
@@ -32,5 +32,6 @@ BEGIN
         USING ERRCODE = 'serialization_failure';
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint, jsonb)
+REVOKE ALL ON FUNCTION {schema}.enqueue(text, jsonb, text, timestamptz, integer, text, integer, jsonb, text, text, bigint,
+    jsonb)
     FROM PUBLIC;

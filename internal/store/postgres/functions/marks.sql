@@ -1,8 +1,9 @@
--- What an attempt of a type with require_progress has reported. The rules are those of Go's task.Marks, and a check compares them.
+-- What an attempt of a type with require_progress has reported. The rules are those of Go's task.Marks, and a check
+-- compares them.
 
--- Returns 16 hexadecimal digits that name a JSON value of a kind: the same for equal values, whatever the order of their members
--- and the notation of their numbers. A value is the set of its nodes, each with an id that says where it stands; the digest is
--- the hash of the sorted hashes of all nodes. Go's task.digest returns the same.
+-- Returns 16 hexadecimal digits that name a JSON value of a kind: the same for equal values, whatever the order of their
+-- members and the notation of their numbers. A value is the set of its nodes, each with an id that says where it stands;
+-- the digest is the hash of the sorted hashes of all nodes. Go's task.digest returns the same.
 CREATE OR REPLACE FUNCTION {schema}.digest_of(kind text, document jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET jit = off AS
 $leasehold$
@@ -36,8 +37,8 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.digest_of(text, jsonb) FROM PUBLIC;
 
--- Returns the marks of the attempt with the fence together with more of them: the highest numbers, and the last 8 digests. Marks
--- with another fence belong to another attempt and are dropped. Go: task.Marks.Merge.
+-- Returns the marks of the attempt with the fence together with more of them: the highest numbers, and the last 8
+-- digests. Marks with another fence belong to another attempt and are dropped. Go: task.Marks.Merge.
 CREATE OR REPLACE FUNCTION {schema}.merge_marks(marks jsonb, with_fence bigint, more jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS
 $leasehold$

@@ -1,7 +1,7 @@
--- Creates the archive's partition for a day unless it exists. An agent need not own the schema, so this runs with the owner's
--- rights, and only for days around today; each role with a privilege on the archive gets the same on the new table.
--- CREATE TABLE … PARTITION OF would lock the whole archive against every reader and writer. Attaching a table that was created
--- apart locks it only against others that attach.
+-- Creates the archive's partition for a day unless it exists. An agent need not own the schema, so this runs with the
+-- owner's rights, and only for days around today; each role with a privilege on the archive gets the same on the new
+-- table. CREATE TABLE … PARTITION OF would lock the whole archive against every reader and writer. Attaching a table that
+-- was created apart locks it only against others that attach.
 CREATE OR REPLACE FUNCTION {schema}.ensure_partition(at timestamptz) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS
 $leasehold$
@@ -19,7 +19,8 @@ BEGIN
     BEGIN
         LOCK TABLE {schema}.schema_version IN SHARE ROW EXCLUSIVE MODE;
     EXCEPTION WHEN lock_not_available THEN
-        RAISE EXCEPTION 'the schema is being changed by %: try again', {schema}.lock_holders(({schema_literal} || '.schema_version')::regclass)
+        RAISE EXCEPTION 'the schema is being changed by %: try again',
+            {schema}.lock_holders(({schema_literal} || '.schema_version')::regclass)
             USING ERRCODE = 'lock_not_available';
     END;
     IF to_regclass(part) IS NOT NULL THEN
@@ -34,13 +35,14 @@ BEGIN
             CASE given.grantee WHEN 0 THEN 'PUBLIC' ELSE given.grantee::regrole::text END);
     END LOOP;
     EXECUTE format('ALTER TABLE %s.task_archive ATTACH PARTITION %s FOR VALUES FROM (%L) TO (%L)',
-        {schema_literal}, part, to_char(today, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(today + 1, 'YYYY-MM-DD') || ' 00:00:00+00');
+        {schema_literal}, part, to_char(today, 'YYYY-MM-DD') || ' 00:00:00+00', to_char(today + 1,
+            'YYYY-MM-DD') || ' 00:00:00+00');
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.ensure_partition(timestamptz) FROM PUBLIC;
 
--- Detaches the partition of a day that is over, for agents that do not own the schema: an owner detaches CONCURRENTLY, which
--- no function can. It locks the archive exclusively for a moment, and waits for that lock half a second at most.
+-- Detaches the partition of a day that is over, for agents that do not own the schema: an owner detaches CONCURRENTLY,
+-- which no function can. It locks the archive exclusively for a moment, and waits for that lock half a second at most.
 CREATE OR REPLACE FUNCTION {schema}.detach_partition(day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' AS
 $leasehold$

@@ -1,5 +1,5 @@
--- Records a ping by SQL. progress is a number from 0 to 1, an object of done and total, or any other text, which names a position.
--- Call it in a transaction of its own: nothing is known of the ping until that commits.
+-- Records a ping by SQL. progress is a number from 0 to 1, an object of done and total, or any other text, which names a
+-- position. Call it in a transaction of its own: nothing is known of the ping until that commits.
 CREATE OR REPLACE FUNCTION {schema}.ping(
     id bigint, fence bigint, progress text DEFAULT NULL, checkpoint jsonb DEFAULT NULL, message text DEFAULT NULL,
     next_within_s double precision DEFAULT NULL

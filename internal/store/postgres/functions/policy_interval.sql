@@ -1,5 +1,5 @@
--- Returns a duration of a policy, which has it in nanoseconds, or NULL where it is absent or 0. No search_path is set, so that
--- the planner can inline the function: everything is qualified with its schema.
+-- Returns a duration of a policy, which has it in nanoseconds, or NULL where it is absent or 0. No search_path is set, so
+-- that the planner can inline the function: everything is qualified with its schema.
 CREATE OR REPLACE FUNCTION {schema}.policy_interval(policy jsonb, name text) RETURNS interval
     LANGUAGE sql IMMUTABLE AS
 $leasehold$

@@ -21,9 +21,10 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.raise_conflict(text) FROM PUBLIC;
 
--- Raises "there is no task" from the tenth try on. An archived row that another transaction moves is found at the second try.
--- One that is past its retention may never be: while its partition is being detached, a statement that was planned before sees
--- it, and one that is planned later does not, as long as the transaction lasts; and the detaching waits for that transaction.
+-- Raises "there is no task" from the tenth try on. An archived row that another transaction moves is found at the second
+-- try. One that is past its retention may never be: while its partition is being detached, a statement that was planned
+-- before sees it, and one that is planned later does not, as long as the transaction lasts; and the detaching waits for
+-- that transaction.
 CREATE OR REPLACE FUNCTION {schema}.limit_tries(id bigint, try integer) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $leasehold$

@@ -1,4 +1,5 @@
--- Returns who requests an operation, for the audit: the argument, by default the role that calls, and NULL for an empty one.
+-- Returns who requests an operation, for the audit: the argument, by default the role that calls, and NULL for an empty
+-- one.
 CREATE OR REPLACE FUNCTION {schema}.requester(by text) RETURNS text
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
 $leasehold$

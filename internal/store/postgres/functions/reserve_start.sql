@@ -1,6 +1,6 @@
 -- Reports whether a claim may start so many rows of the batch, and counts them if so. It is volatile, so it sees what has
--- committed by now, which the statement that calls it does not. Agents call it for each batch of a claim: like task_inserted it
--- has no search_path of its own and qualifies all names. It never waits.
+-- committed by now, which the statement that calls it does not. Agents call it for each batch of a claim: like
+-- task_inserted it has no search_path of its own and qualifies all names. It never waits.
 CREATE OR REPLACE FUNCTION {schema}.reserve_start(batch bigint, n bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS
 $leasehold$

@@ -7,7 +7,8 @@ DECLARE
     b   {schema}.batch := {schema}.lock_batch(id);
 BEGIN
     IF b.requested IS NOT NULL AND b.ended_at IS NULL THEN
-        PERFORM {schema}.raise_conflict(format('a %s of batch %s is under way: wait until the batch has ended', b.requested, id));
+        PERFORM {schema}.raise_conflict(format('a %s of batch %s is under way: wait until the batch has ended',
+            b.requested, id));
     ELSIF EXISTS (SELECT FROM {schema}.operation AS o
                   WHERE o.batch_id = retry_batch.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
         RETURN 'retrying';

@@ -1,9 +1,10 @@
--- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their ids,
--- sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are skipped, and rows
--- whose key another live row has. A run that succeeded at its first try gets its row of the history now; all others got theirs
--- when they were settled.
+-- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their
+-- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
+-- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
+-- now; all others got theirs when they were settled.
 CREATE OR REPLACE FUNCTION {schema}.revive(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 BEGIN
     RETURN QUERY

@@ -1,5 +1,5 @@
--- Does what rollback does, for a row that is live and locked by the caller. A running one is asked to stop, and the request is
--- kept as an operation.
+-- Does what rollback does, for a row that is live and locked by the caller. A running one is asked to stop, and the
+-- request is kept as an operation.
 CREATE OR REPLACE FUNCTION {schema}.rollback_live(t {schema}.task, who text) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -30,7 +30,8 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.rollback_live({schema}.task, text) FROM PUBLIC;
 
--- Rolls a task back if its type has a rollback, and returns its new state, or 'cancelling' where it runs and is asked to stop.
+-- Rolls a task back if its type has a rollback, and returns its new state, or 'cancelling' where it runs and is asked to
+-- stop.
 CREATE OR REPLACE FUNCTION {schema}.rollback(id bigint, by text DEFAULT NULL) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

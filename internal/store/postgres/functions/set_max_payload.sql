@@ -1,10 +1,11 @@
--- Sets the bound on payloads and rollback payloads of new rows, in bytes. Existing rows are not checked, so it takes no longer
--- than the lock does, for which it waits 3 s at most. Only the table's owner may.
+-- Sets the bound on payloads and rollback payloads of new rows, in bytes. Existing rows are not checked, so it takes no
+-- longer than the lock does, for which it waits 3 s at most. Only the table's owner may.
 CREATE OR REPLACE FUNCTION {schema}.set_max_payload(bytes bigint) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
 $leasehold$
 DECLARE
-    size text := CASE WHEN bytes % 1048576 = 0 THEN bytes / 1048576 || ' MiB' WHEN bytes % 1024 = 0 THEN bytes / 1024 || ' KiB'
+    size text := CASE WHEN bytes % 1048576 = 0 THEN bytes / 1048576 || ' MiB' WHEN bytes % 1024 = 0
+        THEN bytes / 1024 || ' KiB'
         ELSE bytes || ' bytes' END;
     names text[] := ARRAY[format('payload must be %s at most: see migrate --max-payload', size),
         format('rollback_payload must be %s at most: see --max-payload', size)];

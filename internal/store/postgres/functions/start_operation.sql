@@ -1,6 +1,7 @@
--- Starts an operation on a batch that the caller has locked, in place of any other. A batch that is cancelled or rolled back
--- accepts no rows any more, and nothing of it starts.
-CREATE OR REPLACE FUNCTION {schema}.start_operation(batch bigint, with_verb text, by text, with_force boolean, with_answer text) RETURNS text
+-- Starts an operation on a batch that the caller has locked, in place of any other. A batch that is cancelled or rolled
+-- back accepts no rows any more, and nothing of it starts.
+CREATE OR REPLACE FUNCTION {schema}.start_operation(batch bigint, with_verb text, by text, with_force boolean,
+    with_answer text) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 BEGIN
@@ -9,7 +10,8 @@ BEGIN
     PERFORM {schema}.reopen_batch(batch);
     IF with_verb <> 'retry' THEN
         UPDATE {schema}.batch AS b SET
-            stopping = true, sealed = true, requested = with_verb, requested_by = by, by_failure = by IS NOT DISTINCT FROM 'on_failure',
+            stopping = true, sealed = true, requested = with_verb, requested_by = by,
+                by_failure = by IS NOT DISTINCT FROM 'on_failure',
             failures_seen = b.failures, look = true
         WHERE b.id = batch;
     END IF;

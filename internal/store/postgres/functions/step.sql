@@ -1,12 +1,13 @@
--- Operations are carried out in steps of some thousand rows. The order of locks is: the batch, its operation, the tasks; where
--- it is another, nothing is waited for.
+-- Operations are carried out in steps of some thousand rows. The order of locks is: the batch, its operation, the tasks;
+-- where it is another, nothing is waited for.
 
 -- Carries on the oldest operation that no other agent carries on and that can go on, by so many rows at most.
 CREATE OR REPLACE FUNCTION {schema}.step(
     most bigint, OUT there_are boolean, OUT changed bigint, OUT over boolean, OUT of_verb text, OUT of_batch bigint,
     OUT of_task bigint, OUT all_done bigint, OUT all_refused bigint
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     o    {schema}.operation;
@@ -46,7 +47,8 @@ BEGIN
         of_verb := o.verb;
         of_batch := CASE WHEN o.task_id IS NULL THEN o.batch_id END;
         of_task := o.task_id;
-        IF o.batch_id IS NOT NULL THEN -- a fold has to look at it; its row may be locked by a transaction that waits for the operation
+        -- A fold has to look at the batch, whose row may be locked by a transaction that waits for the operation.
+        IF o.batch_id IS NOT NULL THEN
             INSERT INTO {schema}.batch_delta (batch_id) VALUES (o.batch_id);
         END IF;
     END IF;

@@ -1,4 +1,5 @@
--- Rolls back a task that ran when that was requested, once it has ended. Locks of others on it or its batch are not waited for.
+-- Rolls back a task that ran when that was requested, once it has ended. Locks of others on it or its batch are not
+-- waited for.
 CREATE OR REPLACE FUNCTION {schema}.step_one(
     INOUT o {schema}.operation, OUT changed bigint, OUT over boolean
 )

@@ -2,7 +2,8 @@
 CREATE OR REPLACE FUNCTION {schema}.step_retry(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     ids bigint[];

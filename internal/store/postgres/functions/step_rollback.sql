@@ -1,9 +1,11 @@
--- Rolls a batch back: first all of it stops, then the finished rows that can be are rolled back, started newest first: of the
--- next so many rows. They are due within the second before the request, a microsecond apart, so that claims keep to the order.
+-- Rolls a batch back: first all of it stops, then the finished rows that can be are rolled back, started newest first: of
+-- the next so many rows. They are due within the second before the request, a microsecond apart, so that claims keep to
+-- the order.
 CREATE OR REPLACE FUNCTION {schema}.step_rollback(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     s      record;
@@ -31,7 +33,8 @@ BEGIN
     WITH page AS (
         SELECT f.id, f.began, f.policy, f.type
         FROM (SELECT a.batch_id, a.id, a.policy, a.type,
-                  CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at, a.finished_at) END AS began
+                  CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at,
+                      a.finished_at) END AS began
               FROM {schema}.task_archive AS a) AS f
         WHERE f.batch_id IS NOT NULL
           AND (f.batch_id, f.began, f.id)

@@ -1,14 +1,17 @@
--- Asks running rows of a batch to stop, and cancels waiting ones: so many at most, locked ones another time. It is over when no
--- row of the batch runs or waits to run, and no open transaction inserts one.
+-- Asks running rows of a batch to stop, and cancels waiting ones: so many at most, locked ones another time. It is over
+-- when no row of the batch runs or waits to run, and no open transaction inserts one.
 CREATE OR REPLACE FUNCTION {schema}.step_stop(
     INOUT o {schema}.operation, most bigint, OUT changed bigint, OUT over boolean
 )
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     n        bigint;
     from_top boolean;
 BEGIN
+    -- By the index task_running, whose condition the first one on the state is: "+ 0" keeps the planner from that of
+    -- batches, which has a million waiting rows and none that runs.
     WITH hit AS MATERIALIZED (
         SELECT t.id FROM {schema}.task AS t
         WHERE t.state IN ('running', 'rollback_running') AND t.state = 'running' AND t.batch_id + 0 = o.batch_id
@@ -32,8 +35,8 @@ BEGIN
     END LOOP;
     over := false;
     IF (SELECT v.live = v.undoing FROM {schema}.batches AS v WHERE v.id = o.batch_id) THEN
-        -- A transaction that has inserted a row and not committed holds the batch FOR KEY SHARE. What has committed by now,
-        -- the next statement sees.
+        -- A transaction that has inserted a row and not committed holds the batch FOR KEY SHARE. What has committed by
+        -- now, the next statement sees.
         PERFORM FROM {schema}.batch AS b WHERE b.id = o.batch_id FOR UPDATE SKIP LOCKED;
         over := FOUND AND (SELECT v.live = v.undoing FROM {schema}.batches AS v WHERE v.id = o.batch_id);
     END IF;
@@ -41,11 +44,12 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.step_stop({schema}.operation, bigint) FROM PUBLIC;
 
--- Cancels so many waiting rows of a batch at most, from the cursor on. last is the new cursor, or NULL where nothing is left
--- behind it. A cancel goes by the policy that a row's last attempt started with, as everywhere; a rollback by all policies of
--- the type.
+-- Cancels so many waiting rows of a batch at most, from the cursor on. last is the new cursor, or NULL where nothing is
+-- left behind it. A cancel goes by the policy that a row's last attempt started with, as everywhere; a rollback by all
+-- policies of the type.
 CREATE OR REPLACE FUNCTION {schema}.cancel_waiting_some(o {schema}.operation, most bigint, OUT called bigint, OUT last bigint)
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();
@@ -55,7 +59,8 @@ BEGIN
     SELECT * INTO can FROM {schema}.with_rollback();
     PERFORM {schema}.ensure_partition(ended);
     WITH hit AS MATERIALIZED (
-        SELECT t.*, t.ever_started AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback' AND t.type = ANY (can.types)) IS TRUE
+        SELECT t.*, t.ever_started AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback'
+            AND t.type = ANY (can.types)) IS TRUE
                 AS undo,
             CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END || ', by ' ||
                 format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.requested_by), '') AS why
@@ -68,11 +73,13 @@ BEGIN
     ), archived AS (
         INSERT INTO {schema}.task_archive (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-            created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, deadline, outcome, error, result,
+            created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, deadline, outcome, error,
+                result,
             finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause, rollback_payload)
         SELECT id, type, 'cancelled', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
             created_at, attempt, deferrals, ever_started, fence + 1, session, policy, lease_until, deadline, 'cancelled', why,
-            result, ended, ended, format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.requested_by), ''),
+            result, ended, ended, format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb,
+                o.requested_by), ''),
             message, progress, checkpoint, batch_id, round, cause, rollback_payload
         FROM hit WHERE NOT hit.undo
     ), rolled_back AS (

@@ -1,7 +1,7 @@
--- Records pings of attempts that are known by id and fence, each of which is listed once. An array that is NULL stands for one of
--- NULLs. answer: applied, lost, or busy where another transaction has the row locked. Only a row that a claim holds can be
--- pinged: one that is being reaped (claim 0) has no holder. However few pings the planner expects, rows have to be found by the
--- primary key, and the joins of the intermediate results must not be nested loops: hence the settings.
+-- Records pings of attempts that are known by id and fence, each of which is listed once. An array that is NULL stands
+-- for one of NULLs. answer: applied, lost, or busy where another transaction has the row locked. Only a row that a claim
+-- holds can be pinged: one that is being reaped (claim 0) has no holder. However few pings the planner expects, rows have
+-- to be found by the primary key, and the joins of the intermediate results must not be nested loops: hence the settings.
 CREATE OR REPLACE FUNCTION {schema}.take_pings(
     ids bigint[], fences bigint[], progresses text[], messages text[], checkpoints text[], withins double precision[]
 ) RETURNS TABLE (
@@ -20,7 +20,8 @@ BEGIN
             WITH ORDINALITY AS u (id, fence, progress, message, checkpoint, within, place)
     ), hit AS MATERIALIZED (
         SELECT i.*, t.* FROM said AS i LEFT JOIN LATERAL (
-            SELECT r.id AS held, r.state, r.policy, r.claimed_at, r.lease_until, r.deadline, r.cancel_by, r.progress, r.checkpoint,
+            SELECT r.id AS held, r.state, r.policy, r.claimed_at, r.lease_until, r.deadline, r.cancel_by, r.progress,
+                r.checkpoint,
                 r.marks, r.state = 'running' AND r.cancel_asked IS NOT NULL AS asked, clock_timestamp() AS heard
             FROM {schema}.task AS r
             WHERE r.id = i.id AND r.fence = i.fence AND r.claim > 0 AND r.lease_until > clock_timestamp()

@@ -1,7 +1,7 @@
--- Returns the length of a document in bytes, as far as it is known without reading it: a large one is stored out of line, and
--- its size as pg_column_size gives it stands in the row. An agent gets the document's text, which may be several times as
--- long, and a hundred times where the document is compressed. So a compressed document counts 32 times while it is small, and
--- is read where it is not; so is every document beyond 1 MiB, up to the size that no agent takes anyway.
+-- Returns the length of a document in bytes, as far as it is known without reading it: a large one is stored out of line,
+-- and its size as pg_column_size gives it stands in the row. An agent gets the document's text, which may be several
+-- times as long, and a hundred times where the document is compressed. So a compressed document counts 32 times while it
+-- is small, and is read where it is not; so is every document beyond 1 MiB, up to the size that no agent takes anyway.
 CREATE OR REPLACE FUNCTION {schema}.weight(document jsonb) RETURNS double precision
     LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
 $leasehold$
