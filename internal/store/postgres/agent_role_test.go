@@ -60,8 +60,8 @@ func TestAnAgentsRole(t *testing.T) {
 		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date)`:           "is not over",
 		`SELECT SCHEMA.detach_partition(NULL)`:                                       "is not over",
 		`SELECT SCHEMA.drop_partition((now() AT TIME ZONE 'UTC')::date)`:             "still part of the archive",
-		`SELECT SCHEMA.make_place(now() + '1 year')`:                                 "days around today",
-		`SELECT SCHEMA.make_place('infinity')`:                                       "days around today",
+		`SELECT SCHEMA.ensure_partition(now() + '1 year')`:                           "days around today",
+		`SELECT SCHEMA.ensure_partition('infinity')`:                                 "days around today",
 		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date + 1)`:       "is not over",
 		`INSERT INTO SCHEMA.schema_version (version, name) VALUES (999, 'takeover')`: "42501",
 	} {

@@ -72,7 +72,9 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 			check()
 		}
 	}
-	for name, text := range h.BatchStatements() {
+	statements, err := h.BatchStatements()
+	require.NoError(t, err)
+	for name, text := range statements {
 		tables := `task|task_archive_\d+|attempt`
 		if name == "list tasks" {
 			tables = `task` // it reads all that is finished of a batch, which can be most of the archive

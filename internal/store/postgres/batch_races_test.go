@@ -79,9 +79,9 @@ func (h *harness) carryOut(t *testing.T) {
 // looked at the batch once more.
 func TestAClaimThatBeganBeforeTheCancel(t *testing.T) {
 	a := joined(t, newHarness(t))
-	a.exec(t, fmt.Sprintf(`ALTER FUNCTION SCHEMA.may_start(bigint, bigint) RENAME TO may_really_start;
-		CREATE FUNCTION SCHEMA.may_start(batch bigint, n bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
-			PERFORM pg_advisory_xact_lock_shared(%d); RETURN SCHEMA.may_really_start(batch, n); END $$`, gate))
+	a.exec(t, fmt.Sprintf(`ALTER FUNCTION SCHEMA.reserve_start(bigint, bigint) RENAME TO really_reserve_start;
+		CREATE FUNCTION SCHEMA.reserve_start(batch bigint, n bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+			PERFORM pg_advisory_xact_lock_shared(%d); RETURN SCHEMA.really_reserve_start(batch, n); END $$`, gate))
 	id, _ := a.batchOf(t, 3, ops.BatchRequest{})
 	free := a.Insert(t, ops.Request{Type: "a"})[0]
 	open := shutGate(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// undoable has the type of the tests' rows be one that can be rolled back.
-func (h *harness) undoable(t *testing.T) {
+// rollbackable has the type of the tests' rows be one that can be rolled back.
+func (h *harness) rollbackable(t *testing.T) {
 	t.Helper()
 	h.exec(t, `INSERT INTO SCHEMA.policy (hash, type, body) VALUES (4711, 'a', '{"rollback": {"timeout": 1000000000}}')`)
 }
@@ -21,7 +21,7 @@ func (h *harness) undoable(t *testing.T) {
 // oldBatch ends a batch of two tasks, of which the first ended so long before the second, and that so long ago.
 func (a *agentOn) oldBatch(t *testing.T, between, ago time.Duration) (id task.BatchID, ids []task.ID) {
 	t.Helper()
-	a.undoable(t)
+	a.rollbackable(t)
 	id, ids = a.batchOf(t, 2, ops.BatchRequest{})
 	rows := a.claim(t, 2)
 	require.Equal(t, all(1, lease.Applied), a.settle(t, done(rows[0])))

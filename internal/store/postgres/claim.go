@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -21,111 +21,6 @@ const (
 	highest    = 10
 	priorities = 2*highest + 1
 )
-
-// A claim, for each want: the priorities from high to low, in each the due rows in order, until n are found. Every
-// range is one walk along the index, and nothing is looked at beyond the row that ends it.
-//
-// The rows are found and locked in a CTE that is computed once; a LIMIT in a subquery that the planner may run again
-// would take too many. The update then goes by primary key.
-//
-// Nothing of a batch that is being stopped starts. The ranges pass over what they know of; that is looked up once, and only
-// if a row of a batch comes by. What was committed since this statement began only may_start can see: it is asked once for
-// each batch, when its rows are locked, and counts them.
-//
-// Nor does it take more than so many bytes ($11), of runs and of rollbacks each: in the order of the wants, rows are taken
-// until those before come to that. Only where all of them together are more (large) is that counted row by row, which costs
-// a microsecond each; the window has no order of its own, so it goes by that of the loops. What is too large for any agent
-// is taken without its documents, to be rejected.
-//
-// $8 and $9 are the floors (see floors.go), one for each place in (want, region, priority); empty arrays: none.
-const claimText = `
-WITH want AS MATERIALIZED (
-    SELECT w.*, now() + length * interval '1 microsecond' AS lease_until,
-        nullif(deadline, 0) * interval '1 microsecond' AS time_left
-    FROM unnest($3::text[], $4::boolean[], $5::integer[], $6::bigint[], $7::bigint[], $10::bigint[])
-        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
-), due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.batch_id, r.bytes
-        FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({due}) AS r LIMIT w.n
-    ) AS found WHERE NOT w.rollback
-    UNION ALL
-    SELECT found.id, NULL, found.bytes, true FROM want AS w CROSS JOIN LATERAL (
-        SELECT r.id, r.bytes
-        FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL ({undo}) AS r LIMIT w.n
-    ) AS found WHERE w.rollback
-), large AS MATERIALIZED (
-    SELECT coalesce(sum(d.bytes) > $11::float8, false) AS yes FROM due AS d
-), picked AS MATERIALIZED (
-    SELECT d.id, d.batch_id FROM due AS d WHERE NOT (SELECT yes FROM large)
-    UNION ALL
-    SELECT f.id, f.batch_id FROM (
-        SELECT d.id, d.batch_id, CASE WHEN d.rollback
-            THEN sum(CASE WHEN d.rollback THEN d.bytes END) OVER (ROWS UNBOUNDED PRECEDING)
-            ELSE sum(CASE WHEN NOT d.rollback THEN d.bytes END) OVER (ROWS UNBOUNDED PRECEDING) END - d.bytes AS before
-        FROM due AS d WHERE (SELECT yes FROM large)
-    ) AS f WHERE f.before < $11::float8
-), barred AS MATERIALIZED (
-    SELECT each.batch_id FROM (
-        SELECT p.batch_id, count(*) AS n FROM picked AS p WHERE p.batch_id IS NOT NULL GROUP BY p.batch_id
-    ) AS each
-    WHERE NOT {schema}.may_start(each.batch_id, each.n)
-)
-UPDATE {schema}.task AS t SET
-    state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
-    session = $1, claim = $2, fence = ` + nextFence + `, attempt = greatest(least(t.attempt, 1000000), 0) + 1, policy = w.policy,
-    claimed_at = now(), lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
-FROM want AS w
-WHERE t.id = ANY (ARRAY(
-      SELECT p.id FROM picked AS p
-      WHERE p.batch_id IS NULL OR p.batch_id <> ALL (ARRAY(SELECT b.batch_id FROM barred AS b))))
-  AND w.type = t.type AND w.rollback = (t.state = 'rollback_pending')
-RETURNING {columns}, {unfit}, nullif((SELECT yes FROM large), false)`
-
-// One region: the range itself.
-const rangeText = `
-            SELECT t.id, t.run_at, t.batch_id, {bytes} AS bytes FROM {schema}.task AS t
-            WHERE t.state {states} AND t.type = w.type AND coalesce(t.region, '') = {region} AND t.priority = p.priority
-              AND t.run_at <= now()
-              AND (t.run_at, t.id) > (coalesce(($8::timestamptz[])[{place}], '-infinity'),
-                                      coalesce(($9::bigint[])[{place}], 0))
-            ORDER BY t.run_at, t.id LIMIT w.n
-            FOR UPDATE OF t SKIP LOCKED
-        `
-
-// Several regions ($12): their ranges, merged by due time. This may lock rows that are not taken, n a region at most,
-// for the length of the statement: other claims pass over them meanwhile.
-const mergeText = `
-            SELECT each.id, each.batch_id, each.bytes FROM unnest($12::text[]) WITH ORDINALITY AS g (region, place)
-            CROSS JOIN LATERAL ({range}) AS each
-            ORDER BY each.run_at, each.id LIMIT w.n
-        `
-
-// Rows that may start.
-const startable = `IN ('pending', 'retry_pending')
-              AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
-                  SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))`
-
-const (
-	oneRegion   = false
-	manyRegions = true
-)
-
-// claimSQL puts the statement together for agents of no region (oneRegion), or for those of one (manyRegions: its
-// rows, and rows of none).
-func claimSQL(merge bool) string {
-	one, region, place := rangeText, "''", "(w.place - 1) * 21 + 11 - p.priority"
-	if merge {
-		one = strings.Replace(mergeText, "{range}", rangeText, 1)
-		region, place = "g.region", "((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority"
-	}
-	one = strings.NewReplacer("{region}", region, "{place}", place, "{bytes}", rowBytes).Replace(one)
-	return strings.NewReplacer(
-		"{due}", strings.Replace(one, "{states}", startable, 1),
-		"{undo}", strings.Replace(one, "{states}", "= 'rollback_pending'", 1),
-		"{columns}", fitDocuments(), "{unfit}", unfit,
-	).Replace(claimText)
-}
 
 // regions lists those whose rows an agent of the region claims.
 func regions(region string) []string {
@@ -179,11 +74,11 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) (tasks []task.Task, cut bool, err error) {
-	text := s.sql.claim
+	q := &s.sql.claim
 	if c.Region != "" {
-		text = s.sql.claimRegion
+		q = &s.sql.claimRegion
 	}
-	rows, err := conn.Query(ctx, text, claimArgs(c, l)...)
+	rows, err := conn.Query(ctx, q.Text, claimArgs(q, c, l)...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -195,7 +90,8 @@ func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look
 	return tasks, cut, err
 }
 
-func claimArgs(c poll.Claim, l *look) []any {
+// claimArgs are the arguments of a claim, which for a region has one more.
+func claimArgs(q *sqltext.Query, c poll.Claim, l *look) []any {
 	n := len(c.Wants)
 	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
 	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -203,14 +99,19 @@ func claimArgs(c poll.Claim, l *look) []any {
 		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30))
 		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
 	}
-	args := []any{int64(c.Session), c.Number, types, undo, most, length, policy, l.at, l.id, deadline, math.Inf(1)}
+	bytes := math.Inf(1)
 	if c.Bytes > 0 {
-		args[len(args)-1] = float64(c.Bytes)
+		bytes = float64(c.Bytes)
 	}
+	args := append(make([]sqltext.Arg, 0, 12),
+		arg("types", types), arg("rollbacks", undo), arg("limits", most), arg("lengths", length), arg("policies", policy),
+		arg("deadlines", deadline))
 	if c.Region != "" {
-		args = append(args, regions(c.Region))
+		args = append(args, arg("regions", regions(c.Region)))
 	}
-	return args
+	args = append(args, arg("floor_times", l.at), arg("floor_ids", l.id), arg("bytes", bytes),
+		arg("session", int64(c.Session)), arg("number", c.Number))
+	return q.Args(args...)
 }
 
 // inOrder sorts claimed rows as they are handed out: want by want, then priority, due time, id.
@@ -226,26 +127,29 @@ func inOrder(rows []task.Task, wants []poll.Want) {
 	})
 }
 
-func claimedSQL() string {
-	return `SELECT ` + fitDocuments() + `, ` + unfit + ` FROM {schema}.task AS t
-WHERE t.session = $1 AND t.claim = $2 AND t.state IN ('running', 'rollback_running')
-ORDER BY t.priority DESC, t.run_at, t.id`
-}
-
 // Claimed reads back what a claim took and the session still holds.
 func (s *Store) Claimed(ctx context.Context, session task.Session, number int64) (tasks []task.Task, err error) {
 	err = s.do(ctx, "read back a claim", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.claimed, int64(session), number)
-		if err != nil {
+		if fault.Off(fault.Session) {
+			tasks, err = s.claimedByAny(ctx, conn, number)
 			return err
 		}
-		tasks, err = scanClaimed(rows, 0, func(*taskRow) {})
+		tasks, err = s.claimed(ctx, conn, int64(session), number)
 		return err
 	})
 	return tasks, err
 }
 
-// scanClaimed reads rows of rowColumns, and why each is unfit, to the end and closes them: with no error, the statement is
+func (s *Store) claimed(ctx context.Context, conn *pgx.Conn, session, number int64) ([]task.Task, error) {
+	q := &s.sql.claimed
+	rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", session), arg("number", number))...)
+	if err != nil {
+		return nil, err
+	}
+	return scanClaimed(rows, 0, func(*taskRow) {})
+}
+
+// scanClaimed reads the rows of a claim, and why each is unfit, to the end and closes them: with no error, the statement is
 // committed. rest reads what else a row has.
 func scanClaimed(rows pgx.Rows, room int, rest func(*taskRow)) ([]task.Task, error) {
 	defer rows.Close()

@@ -10,23 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// What a completion does stands in one place, the function that SQL's complete calls too.
-const completeSQL = `SELECT {schema}.take_complete($1, $2, false, nullif($3::text, '')::jsonb)`
-
-// What was completed may be back from the archive, to be undone: then its history tells. Each lookup ends at its first
-// row: an EXISTS could be turned into a scan of the archive.
-const completedSQL = `
-SELECT done.id IS NOT NULL OR undone.task_id IS NOT NULL
-FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS i (id, fence, place)
-LEFT JOIN LATERAL (
-    SELECT a.id FROM {schema}.task_archive AS a
-    WHERE a.id = i.id AND a.fence = i.fence + 1 AND a.outcome = 'succeeded' LIMIT 1) AS done ON true
-LEFT JOIN LATERAL (
-    SELECT h.task_id FROM {schema}.attempt AS h
-    WHERE h.task_id = i.id AND h.fence = i.fence AND h.outcome = 'succeeded' LIMIT 1) AS undone ON true
-ORDER BY i.place`
-
-// Complete ends an attempt well, whoever holds its row.
+// Complete ends an attempt as succeeded, whichever session holds its row.
 func (s *Store) Complete(
 	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
 ) (answer lease.Answer, err error) {
@@ -53,7 +37,9 @@ func (s *Store) completeOnce(
 	}
 	var text string
 	err = s.committed(ctx, conn, func(q rowsQuerier) error {
-		return scanOne(ctx, q, s.sql.complete, []any{int64(id), int64(f), result}, &text)
+		c := &s.sql.complete
+		args := c.Args(arg("id", int64(id)), arg("fence", int64(f)), arg("result", result))
+		return scanOne(ctx, q, c.Text, args, &text)
 	})
 	if err != nil {
 		return lease.Lost, err
@@ -74,7 +60,7 @@ func scanOne(ctx context.Context, q rowsQuerier, text string, args []any, into .
 	return err
 }
 
-// Completed tells which attempts have ended well.
+// Completed reports which attempts have succeeded.
 func (s *Store) Completed(ctx context.Context, rows []lease.Held) (done []bool, err error) {
 	if len(rows) == 0 {
 		return nil, ctx.Err()
@@ -84,7 +70,8 @@ func (s *Store) Completed(ctx context.Context, rows []lease.Held) (done []bool, 
 		ids[i], fences[i] = int64(h.ID), int64(h.Fence)
 	}
 	err = s.do(ctx, "look for completions", func(ctx context.Context, conn *pgx.Conn) error {
-		found, err := conn.Query(ctx, s.sql.completed, ids, fences)
+		q := &s.sql.completed
+		found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences))...)
 		if err != nil {
 			return err
 		}

@@ -21,12 +21,6 @@ const createTimeout = 6 * time.Hour
 // createTold is after how many rows it is told how many were sent.
 const createTold = 1000
 
-const createBatchSQL = `
-INSERT INTO {schema}.batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed)
-VALUES ($1, coalesce(nullif($2::text, ''), 'continue'), nullif($3::text, ''), coalesce(nullif($4::text, '')::jsonb, '{}'),
-    nullif($5::text, '')::jsonb, nullif($6::text, ''), $7)
-RETURNING id, now()`
-
 // CreateBatch inserts a batch and its rows, all of it or nothing.
 func (s *Store) CreateBatch(
 	ctx context.Context, b ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(n int64),
@@ -35,13 +29,13 @@ func (s *Store) CreateBatch(
 	if err != nil {
 		return 0, fmt.Errorf("create a batch: %w", err)
 	}
-	args := []any{
-		b.Name, string(b.OnFailure), b.FinishType, string(b.FinishPayload), labels, b.CreatedBy, !b.Open,
-	}
+	args := s.sql.createBatch.Args(arg("name", b.Name), arg("on_failure", string(b.OnFailure)),
+		arg("finish_type", b.FinishType), arg("finish_payload", string(b.FinishPayload)), arg("labels", labels),
+		arg("created_by", b.CreatedBy), arg("sealed", !b.Open))
 	err = s.with(ctx, s.pool, "create a batch", createTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			var now time.Time
-			if err := tx.QueryRow(ctx, s.sql.createBatch, args...).Scan((*int64)(&id), &now); err != nil {
+			if err := tx.QueryRow(ctx, s.sql.createBatch.Text, args...).Scan((*int64)(&id), &now); err != nil {
 				return inputError(err)
 			}
 			// As long as the rows take to come, but not for ever: the caller's context ends it.

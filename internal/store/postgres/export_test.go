@@ -3,36 +3,77 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"io/fs"
+	"maps"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Statements are the hot calls' texts.
 func (s *Store) Statements() map[string]string {
-	return map[string]string{
-		"claim": s.sql.claim, "claim in a region": s.sql.claimRegion, "claimed": s.sql.claimed, "next due": s.sql.nextDue,
-		"settle": s.sql.settle, "settle: told": s.sql.told, "settle: kept": s.sql.kept, "renew": s.sql.renew,
-		"renew: told": s.sql.renewTold, "sweep": s.sql.sweep, "present": s.sql.present, "cancels": s.sql.cancels, "get": s.sql.get,
-		"done": s.sql.done, "done, of batches": s.sql.doneCounted, "renew, and more": s.sql.renewMore, "adopt": s.sql.adopt, "adopt: judged": s.sql.judged,
-		"completed": s.sql.completed,
+	texts := map[string]string{}
+	for _, name := range []string{
+		"claim", "claim_region", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
+		"settle_done_counted", "renew", "renew_more", "renew_missed", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
+		"completed",
+	} {
+		texts[name] = s.sql.byName()[name].Text
 	}
+	return texts
 }
 
 // BatchStatements are the texts of what is looked up about batches.
-func (s *Store) BatchStatements() map[string]string {
-	list := func(where string) string {
-		return strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(s.sql.listOfBatch)
+func (s *Store) BatchStatements() (map[string]string, error) {
+	texts := map[string]string{
+		"failures": s.sql.batchFailures.Text, "tasks": s.sql.batchTasks.Text,
+		"forget": s.sql.forgetBatches.Text,
 	}
+	for name, where := range map[string]string{"list tasks": "batch_id = @batch", "list failed tasks": "batch_id = @batch AND " + failedOnly} {
+		q, err := s.sql.listOfBatch.Fill("{where}", where)
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = q.Text
+	}
+	q, err := s.sql.batches.Fill("{where}", "b.id = @id")
+	texts["get"] = q.Text
+	return texts, err
+}
+
+// RemovalStatements are the texts of what removes a day of the archive, or rows of it.
+func (s *Store) RemovalStatements(day time.Time) map[string]string {
+	t := dayTable{name: day.UTC().Format("task_archive_20060102")}
 	return map[string]string{
-		"get": strings.Replace(s.sql.batches, "{where}", "b.id = $2", 1), "failures": s.sql.batchFailures,
-		"tasks": s.sql.batchTasks + " WHERE $1::bigint IS NOT NULL", "forget": s.schema.fill(forgetBatchesSQL),
-		"list tasks": list("batch_id = $2"), "list failed tasks": list("batch_id = $2 AND " + failedOnly),
+		"batches of a day": t.of(&s.sql.dayBatches).Text, "expire rows": t.of(&s.sql.expireRows).Text,
+		"forget history": t.of(&s.sql.forgetHistory).Text, "forget agents": s.sql.forgetAgents.Text,
 	}
+}
+
+// ListStatements are the texts that list tasks of no batch in particular, newest first.
+func (s *Store) ListStatements() (map[string]string, error) {
+	texts := map[string]string{}
+	for name, f := range map[string]ops.Filter{
+		"list all": {}, "list a type": {Type: "type1"}, "list before": {Before: 1000},
+		"list failed": {States: []task.State{task.StateFailed}},
+	} {
+		where, _, err := filterSQL(f)
+		if err != nil {
+			return nil, err
+		}
+		q, err := s.sql.list.Fill("{where}", where)
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = q.Text
+	}
+	return texts, nil
 }
 
 // Show reads a setting of the store's connections.
@@ -103,8 +144,8 @@ func (s *Store) ForgetFloors() { s.floors = newFloors() }
 // Touched makes a claim and tells how many buffers its statement touched.
 func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
-		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim
-		args := claimArgs(c, s.floors.look(c))
+		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim.Text
+		args := claimArgs(&s.sql.claim, c, s.floors.look(c))
 		var plan []struct {
 			Plan struct {
 				Hit  int64 `json:"Shared Hit Blocks"`
@@ -127,4 +168,24 @@ func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err e
 // ShortenWaits shortens the waits for locks of changes of the schema, and until it is looked up who holds one.
 func (s *Store) ShortenWaits(lock, look time.Duration) {
 	s.waits = waits{schema: lock, step: lock, look: look}
+}
+
+// WithFiles adds files to the schema's, as a later version of the program has them.
+func (s *Store) WithFiles(more fstest.MapFS) {
+	all := fstest.MapFS{}
+	for _, pattern := range []string{"*.sql", "functions/*.sql", "migrations/*.sql"} {
+		names, _ := fs.Glob(schemaFiles, pattern) // the patterns are well-formed
+		for _, name := range names {
+			text, _ := schemaFiles.ReadFile(name) // it is there
+			all[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	maps.Copy(all, more)
+	s.files = all
+}
+
+// File reads one of the schema's files.
+func File(name string) string {
+	text, _ := schemaFiles.ReadFile(name) // "" where it is not there, which tests notice
+	return string(text)
 }

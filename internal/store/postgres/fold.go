@@ -6,20 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
-)
-
-// What a fold and a step do stands in functions: their parts have to see what was committed since they began.
-const (
-	foldSQL = `
-SELECT acted, ended, coalesce(id, 0), coalesce(name, ''), coalesce(state, ''), coalesce(requested, ''), coalesce(round, 0),
-    coalesce(total, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(cancelled, 0), coalesce(rolled_back, 0),
-    coalesce(rollback_failed, 0)
-FROM {schema}.fold($1)`
-	stepSQL = `
-SELECT there_are, changed, over, coalesce(of_verb, ''), coalesce(of_batch, 0), coalesce(of_task, 0), coalesce(all_done, 0),
-    coalesce(all_refused, 0)
-FROM {schema}.step($1)`
 )
 
 // Fold sums what was counted of batches, acts on failures, and ends what is done.
@@ -32,7 +20,7 @@ func (s *Store) Fold(ctx context.Context, limit int) (f batch.Folded, err error)
 			return err
 		}
 		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			f, err = foldOnce(ctx, q, s.sql.fold, limit)
+			f, err = foldOnce(ctx, q, &s.sql.fold, limit)
 			return err
 		})
 		if err != nil {
@@ -43,8 +31,8 @@ func (s *Store) Fold(ctx context.Context, limit int) (f batch.Folded, err error)
 	return f, err
 }
 
-func foldOnce(ctx context.Context, q rowsQuerier, text string, limit int) (f batch.Folded, err error) {
-	rows, err := q.Query(ctx, text, int64(limit))
+func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int) (f batch.Folded, err error) {
+	rows, err := q.Query(ctx, fold.Text, fold.Args(arg("limit", int64(limit)))...)
 	if err != nil {
 		return f, err
 	}
@@ -82,7 +70,8 @@ func (s *Store) Step(ctx context.Context, rows int) (d batch.Stepped, err error)
 			return err
 		}
 		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			return scanOne(ctx, q, s.sql.step, []any{int64(rows)}, &d.Found, &d.Rows, &d.Ended, &d.Verb, (*int64)(&d.Batch),
+			args := s.sql.step.Args(arg("limit", int64(rows)))
+			return scanOne(ctx, q, s.sql.step.Text, args, &d.Found, &d.Rows, &d.Ended, &d.Verb, (*int64)(&d.Batch),
 				(*int64)(&d.Task), &d.Done, &d.Refused)
 		})
 		if err != nil {

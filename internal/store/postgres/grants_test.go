@@ -59,11 +59,11 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT * FROM SCHEMA.secret`,
 		`SELECT SCHEMA.take_pings('{1}', '{1}', '{}', '{}', '{}', '{}')`,
 		`SELECT SCHEMA.take_complete(1, 1, true, NULL)`,
-		`SELECT SCHEMA.bury(t, now()) FROM SCHEMA.task AS t`,
-		`SELECT SCHEMA.bury(NULL, now())`,
-		`SELECT SCHEMA.gone(1, 1)`,
-		`SELECT SCHEMA.length_of('{}')`,
-		`SELECT SCHEMA.length_in('{}', 'a')`,
+		`SELECT SCHEMA.archive(t, now()) FROM SCHEMA.task AS t`,
+		`SELECT SCHEMA.archive(NULL, now())`,
+		`SELECT SCHEMA.raise_lease_lost(1, 1)`,
+		`SELECT SCHEMA.compact_length('{}')`,
+		`SELECT SCHEMA.policy_interval('{}', 'a')`,
 		`INSERT INTO SCHEMA.task (type, round) VALUES ('a', 1)`,
 		`INSERT INTO SCHEMA.task (type, cause) VALUES ('a', 'failed')`,
 		`INSERT INTO SCHEMA.batch (total) VALUES (1)`,
@@ -78,31 +78,32 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.cancel_batch(1)`,
 		`SELECT SCHEMA.retry_batch(1)`,
 		`SELECT SCHEMA.rollback_batch(1)`,
-		`SELECT SCHEMA.who_asks('a')`,
-		`SELECT SCHEMA.refuse('a')`,
-		`SELECT SCHEMA.can_undo('a', 1)`,
-		`SELECT SCHEMA.undoable()`,
-		`SELECT SCHEMA.reopen(1)`,
-		`SELECT SCHEMA.make_place(now())`,
-		`SELECT SCHEMA.call_off(t, '', true) FROM SCHEMA.task AS t`,
-		`SELECT SCHEMA.call_off(NULL, '', true)`,
-		`SELECT SCHEMA.bring_back('{1}', '{now}', 'retry')`,
-		`SELECT SCHEMA.bring_back_one(NULL, 'retry')`,
+		`SELECT SCHEMA.requester('a')`,
+		`SELECT SCHEMA.raise_conflict('a')`,
+		`SELECT SCHEMA.can_roll_back('a', 1)`,
+		`SELECT SCHEMA.with_rollback()`,
+		`SELECT SCHEMA.reopen_batch(1)`,
+		`SELECT SCHEMA.ensure_partition(now())`,
+		`SELECT SCHEMA.cancel_waiting(t, '', true) FROM SCHEMA.task AS t`,
+		`SELECT SCHEMA.cancel_waiting(NULL, '', true)`,
+		`SELECT SCHEMA.revive('{1}', '{now}', 'retry')`,
+		`SELECT SCHEMA.revive_one(NULL, 'retry')`,
 		`SELECT SCHEMA.rollback_live(NULL, '')`,
 		`SELECT SCHEMA.lock_batch(1)`,
-		`SELECT SCHEMA.operate(1, 'cancel', '', false, '')`,
-		`SELECT SCHEMA.admit(1)`,
-		`SELECT SCHEMA.may_start(1, 1)`,
-		`SELECT SCHEMA.count_step(1, 'running', 'failed', true, true)`,
+		`SELECT SCHEMA.start_operation(1, 'cancel', '', false, '')`,
+		`SELECT SCHEMA.admit_to_batch(1)`,
+		`SELECT SCHEMA.reserve_start(1, 1)`,
+		`SELECT SCHEMA.count_transition(1, 'running', 'failed', true, true)`,
 		`SELECT SCHEMA.step(1)`,
 		`SELECT SCHEMA.step_one(NULL)`,
-		`SELECT SCHEMA.step_off(NULL, 1)`,
-		`SELECT SCHEMA.step_back('{1}', '{now}', 'retry')`,
+		`SELECT SCHEMA.step_stop(NULL, 1)`,
+		`SELECT SCHEMA.step_revive('{1}', '{now}', 'retry')`,
 		`SELECT SCHEMA.step_retry(NULL, 1)`,
 		`SELECT SCHEMA.step_rollback(NULL, 1)`,
-		`SELECT SCHEMA.call_off_some(NULL, 1)`,
+		`SELECT SCHEMA.cancel_waiting_some(NULL, 1)`,
 		`SELECT SCHEMA.fold(1)`,
-		`SELECT SCHEMA.sum_up(1, 1)`,
+		`SELECT SCHEMA.sum_deltas(1, 1)`,
+		`SELECT SCHEMA.limit_tries(1, 10)`,
 		`SELECT SCHEMA.follow_failure(NULL)`,
 		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
@@ -160,26 +161,6 @@ func TestAnOperatorsRights(t *testing.T) {
 		_, err := operator.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
-}
-
-// TestAnUpgradeKeepsTheRightToEnqueue: the function has got new parameters, and is another one to Postgres.
-func TestAnUpgradeKeepsTheRightToEnqueue(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	for {
-		gone, err := h.Migrator().Down(t.Context())
-		require.NoError(t, err)
-		if gone.Version == 3 {
-			break
-		}
-	}
-	asRole := pgtest.Role(t, func(role string) string {
-		return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role + `; GRANT EXECUTE ON FUNCTION ` + h.schema + `.enqueue TO ` + role
-	})
-	_, err := h.Migrator().Up(t.Context())
-	require.NoError(t, err)
-	_, err = pgtest.ConnectTo(t, asRole).Exec(t.Context(), h.q(`SELECT SCHEMA.enqueue('a')`))
-	require.NoError(t, err)
 }
 
 // TestFunctionsKeepToThemselves has an application put its own functions and tables where a name might lead.

@@ -245,7 +245,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"attempt":   {"started_at", "ended_at"},
 			"agent":     {"started_at", "seen_at", "present_until"},
 			"batch":     {"created_at", "ended_at"},
-			"operation": {"asked_at", "ended_at", "after_at"},
+			"operation": {"requested_at", "ended_at", "after_at"},
 			"audit":     {"at"},
 		} {
 			sets := make([]string, len(columns))

@@ -225,7 +225,7 @@ func TestPoliciesAreReadAsTheyAreWritten(t *testing.T) {
 	body, err := json.Marshal(p)
 	require.NoError(t, err)
 	length := func(path, name string) (us int64) {
-		return h.number(t, `SELECT coalesce((extract(epoch FROM SCHEMA.length_in($1::text::jsonb #> $2::text[], $3)) * 1000000)::bigint, -1)`,
+		return h.number(t, `SELECT coalesce((extract(epoch FROM SCHEMA.policy_interval($1::text::jsonb #> $2::text[], $3)) * 1000000)::bigint, -1)`,
 			string(body), path, name)
 	}
 	require.Equal(t, int64(1500), length(`{}`, "heartbeat"))

@@ -12,69 +12,22 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
-
-// infoColumns is a task as scanInfo reads it, without output.
-const infoColumns = `t.id, t.type, t.state, t.priority, coalesce(t.region, ''), coalesce(t.key, ''), t.labels,
-    t.payload, t.result, coalesce(t.error, ''), coalesce(t.outcome, ''), t.attempt,
-    coalesce(t.max_attempts, 0), t.deferrals, t.ever_started, t.fence, coalesce(t.session, 0), coalesce(a.name, ''), coalesce(t.created_by, ''),
-    coalesce(t.traceparent, ''), t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline, t.finished_at, t.progress,
-    coalesce(t.message, ''), t.checkpoint, t.cancel_asked, coalesce(t.cancel_by, ''), t.detached, coalesce(t.batch_id, 0),
-    coalesce(t.round, 0), t.rollback_payload, coalesce(t.cause, '')`
-
-const getSQL = `SELECT ` + infoColumns + `, coalesce(t.output, '')
-FROM {schema}.tasks AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
-WHERE t.id = $1`
-
-const historySQL = `
-SELECT ran_fence, session, phase, attempt, outcome, coalesce(error, ''), coalesce(output, ''), result, state,
-       started_at, ended_at
-FROM {schema}.attempt WHERE task_id = $1 ORDER BY fence`
-
-// The newest of each table ($1 at most) are found by an index, then the two are one list. {where} is written for each
-// combination of filters: a statement that has them all, half of them switched off, finds no index. {live} is liveSQL.
-const listSQL = `
-SELECT ` + infoColumns + ` FROM (
-    SELECT * FROM (
-        {live}
-        UNION ALL
-        (SELECT {columns}, finished_at, false
-         FROM {schema}.task_archive WHERE {where} ORDER BY {order} DESC LIMIT $1)
-    ) AS both_tables ORDER BY id DESC LIMIT $1
-) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session
-ORDER BY t.id DESC`
-
-// Of a batch, an index knows rows that wait by their ids. Those that run, which are few, and those that are finished are
-// sorted ("+ 0"): to look for them by id could take the planner through the whole table.
-const (
-	liveSQL = `(SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
-         FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT $1)`
-	liveOfBatchSQL = `(SELECT {columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached
-         FROM {schema}.task WHERE {where} AND state IN ('pending', 'retry_pending', 'rollback_pending')
-         ORDER BY id DESC LIMIT $1)
-        UNION ALL
-        (SELECT {columns}, NULL, coalesce(detached, false)
-         FROM {schema}.task WHERE {where} AND state IN ('running', 'rollback_running') ORDER BY id + 0 DESC LIMIT $1)`
-)
-
-const listColumns = `id, type, state, priority, region, key, labels, payload, result, error, outcome, attempt,
-    max_attempts, deferrals, ever_started, fence, session, created_by, traceparent, created_at, run_at, claimed_at,
-    lease_until, deadline, progress, message, checkpoint, cancel_asked, cancel_by, batch_id, round,
-    rollback_payload, cause`
 
 // Get returns a task with its history.
 func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
 	var info ops.Info
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
-		row := conn.QueryRow(ctx, s.sql.get, int64(id))
+		row := conn.QueryRow(ctx, s.sql.get.Text, s.sql.get.Args(arg("id", int64(id)))...)
 		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return ops.ErrNoTask
 			}
 			return err
 		}
-		rows, err := conn.Query(ctx, s.sql.history, int64(id))
+		rows, err := conn.Query(ctx, s.sql.history.Text, s.sql.history.Args(arg("id", int64(id)))...)
 		if err != nil {
 			return err
 		}
@@ -113,14 +66,16 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	text := s.sql.list
+	q := s.sql.list
 	if f.Batch != 0 {
-		text = s.sql.listOfBatch
+		q = s.sql.listOfBatch
 	}
-	text = strings.NewReplacer("{where}", where, "{columns}", listColumns).Replace(text)
+	if q, err = q.Fill("{where}", where); err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
 	var list []ops.Info
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, text, args...)
+		rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
 		if err != nil {
 			return err
 		}
@@ -136,32 +91,31 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 // failedOnly implies the condition of the index of what went wrong of batches.
 const failedOnly = "state IN ('failed', 'rollback_failed')"
 
-// filterSQL is the condition and the parameters of a List.
-func filterSQL(f ops.Filter) (where string, args []any, err error) {
+// filterSQL returns the condition and the arguments of a List.
+func filterSQL(f ops.Filter) (where string, args []sqltext.Arg, err error) {
 	terms := []string{"true"}
-	args = []any{min(cmp.Or(f.Limit, 50), 1000)}
-	term := func(format string, arg any) {
-		args = append(args, arg)
-		terms = append(terms, fmt.Sprintf(format, len(args)))
+	args = []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
+	term := func(text, name string, value any) {
+		terms, args = append(terms, text), append(args, arg(name, value))
 	}
 	if f.Type != "" {
-		term("type = $%d", f.Type)
+		term("type = @type", "type", f.Type)
 	}
 	if f.Key != "" {
-		term("key = $%d", f.Key)
+		term("key = @key", "key", f.Key)
 	}
 	if f.Batch != 0 {
-		term("batch_id = $%d", int64(f.Batch))
+		term("batch_id = @batch", "batch", int64(f.Batch))
 	}
 	if f.Before != 0 {
-		term("id < $%d", int64(f.Before))
+		term("id < @before", "before", int64(f.Before))
 	}
 	if len(f.Labels) > 0 {
 		labels, err := json.Marshal(f.Labels)
 		if err != nil {
 			return "", nil, err
 		}
-		term("labels @> $%d::text::jsonb", string(labels))
+		term("labels @> @labels::text::jsonb", "labels", string(labels))
 	}
 	if len(f.States) > 0 {
 		names := make([]string, len(f.States))
@@ -170,7 +124,7 @@ func filterSQL(f ops.Filter) (where string, args []any, err error) {
 			names[i] = string(st)
 			well = well || st == task.StateSucceeded
 		}
-		term("state = ANY ($%d::text[])", names)
+		term("state = ANY (@states::text[])", "states", names)
 		if !well { // the archive's index of what did not succeed
 			terms = append(terms, "state <> 'succeeded'")
 		}

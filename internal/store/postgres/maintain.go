@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
 
 // agentsKept is how long the row of a session that is not seen any more stays.
@@ -14,46 +17,6 @@ const agentsKept = 7 * 24 * time.Hour
 
 // forgetStep is how many archived tasks lose their history in one statement.
 const forgetStep = 5000
-
-// Day tables of the archive, attached or not. A table that is not attached was being removed when somebody's agent
-// ended: removal goes on from there.
-const dayTablesSQL = `
-SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false), c.reltuples,
-    pg_catalog.pg_has_role(c.relowner, 'USAGE'), now()
-FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-LEFT JOIN pg_catalog.pg_inherits AS i ON i.inhrelid = c.oid
-WHERE n.nspname = $1 AND c.relkind = 'r' AND c.relname ~ '^task_archive_[0-9]{8}$'
-ORDER BY c.relname`
-
-// removalSQL takes the lock under which days are removed; partitions can be made meanwhile.
-const removalSQL = `LOCK TABLE {schema}.removal IN SHARE ROW EXCLUSIVE MODE NOWAIT`
-
-const (
-	// Nobody waits for a detach, and it waits for everybody: where that takes longer than a statement may, it stays
-	// pending, and the next call finishes it.
-	detachSQL   = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s CONCURRENTLY`
-	finalizeSQL = `ALTER TABLE {schema}.task_archive DETACH PARTITION {schema}.%s FINALIZE`
-	dropSQL     = `DROP TABLE IF EXISTS {schema}.%s`
-	// For agents that do not own the schema.
-	detachAsOwnerSQL = `SELECT {schema}.detach_partition($1::date)`
-	dropAsOwnerSQL   = `SELECT {schema}.drop_partition($1::date)`
-	countSQL         = `SELECT count(*) FROM {schema}.%s`
-	forgetSQL        = `
-WITH step AS MATERIALIZED (
-    SELECT id FROM {schema}.%s WHERE id > $1 ORDER BY id LIMIT $2
-), gone AS (
-    DELETE FROM {schema}.attempt WHERE task_id = ANY (ARRAY(SELECT id FROM step))
-), asked AS (
-    DELETE FROM {schema}.operation WHERE task_id = ANY (ARRAY(SELECT id FROM step))
-), noted AS (
-    DELETE FROM {schema}.audit WHERE task_id = ANY (ARRAY(SELECT id FROM step))
-)
-SELECT max(id) FROM step`
-	// A session that holds something may be alive, whatever the clock says: a sweep has to know its presence.
-	forgetAgentsSQL = `DELETE FROM {schema}.agent AS a
-WHERE a.seen_at < now() - $1::bigint * interval '1 microsecond' AND a.present_until < now()
-  AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.session = a.session AND t.state IN ('running', 'rollback_running'))`
-)
 
 // dayTable is a table of the archive's.
 type dayTable struct {
@@ -64,6 +27,11 @@ type dayTable struct {
 	owned             bool    // by the agent's role
 }
 
+// of fills the table's name into a statement.
+func (t dayTable) of(q *sqltext.Query) sqltext.Query {
+	return q.Map(strings.NewReplacer("{table}", quoteIdentifier(t.name)).Replace)
+}
+
 // Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
 // today's. Where several agents do it at once, one removes; the others leave it to that one.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
@@ -72,10 +40,12 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := s.makePartitions(ctx, conn); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, s.schema.fill(forgetAgentsSQL), agentsKept.Microseconds()); err != nil {
+		q := &s.sql.forgetAgents
+		if _, err := conn.Exec(ctx, q.Text, q.Args(arg("age", agentsKept.Microseconds()))...); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, s.schema.fill(forgetBatchesSQL), retention.Microseconds()); err != nil {
+		q = &s.sql.forgetBatches
+		if _, err := conn.Exec(ctx, q.Text, q.Args(arg("age", retention.Microseconds()))...); err != nil {
 			return err
 		}
 		old, err = s.oldDays(ctx, conn, retention)
@@ -131,7 +101,7 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 			return err
 		}
 		// This takes neither a snapshot, for which FINALIZE would wait, nor a transaction id, for which vacuum would.
-		_, err := tx.Exec(ctx, s.schema.fill(removalSQL))
+		_, err := tx.Exec(ctx, s.sql.lockRemoval.Text)
 		if code(err) == codeNoLock {
 			another = true
 			return err
@@ -148,7 +118,7 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 }
 
 func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Duration) ([]dayTable, error) {
-	rows, err := conn.Query(ctx, dayTablesSQL, string(s.schema))
+	rows, err := conn.Query(ctx, s.sql.dayTables.Text, s.sql.dayTables.Args(arg("schema", string(s.schema)))...)
 	if err != nil {
 		return nil, err
 	}
@@ -173,12 +143,12 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 // retire takes a day out of the archive, with the history of its tasks; where a batch needs it, only the tasks that belong to
 // none. Each step is a call of its own.
 func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
-	exec := func(what, owned, asOwner string) error {
+	exec := func(what string, owned, asOwner *sqltext.Query) error {
 		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
 			if t.owned {
-				_, err = conn.Exec(ctx, fmt.Sprintf(s.schema.fill(owned), t.name))
+				_, err = conn.Exec(ctx, t.of(owned).Text)
 			} else {
-				_, err = conn.Exec(ctx, s.schema.fill(asOwner), t.day)
+				_, err = conn.Exec(ctx, asOwner.Text, asOwner.Args(arg("day", t.day))...)
 			}
 			return err
 		})
@@ -195,9 +165,9 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	}
 	switch {
 	case t.pending:
-		err = exec("finish detaching", finalizeSQL, detachAsOwnerSQL)
+		err = exec("finish detaching", &s.sql.finalize, &s.sql.detachAsOwner)
 	case t.attached:
-		err = exec("detach", detachSQL, detachAsOwnerSQL)
+		err = exec("detach", &s.sql.detach, &s.sql.detachAsOwner)
 	}
 	if err != nil {
 		return 0, err
@@ -205,7 +175,7 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	if err := s.forget(ctx, t); err != nil {
 		return 0, err
 	}
-	if err := exec("drop", dropSQL, dropAsOwnerSQL); err != nil {
+	if err := exec("drop", &s.sql.drop, &s.sql.dropAsOwner); err != nil {
 		return 0, err
 	}
 	return removed, nil
@@ -217,18 +187,18 @@ func (s *Store) rowsOf(ctx context.Context, t dayTable) (n int64, err error) {
 		return int64(t.rows), nil
 	}
 	err = s.do(ctx, "count", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, fmt.Sprintf(s.schema.fill(countSQL), t.name)).Scan(&n)
+		return conn.QueryRow(ctx, t.of(&s.sql.countDay).Text).Scan(&n)
 	})
 	return n, err
 }
 
 // forget removes the history of a day's tasks, step by step along their ids.
 func (s *Store) forget(ctx context.Context, t dayTable) error {
-	text := fmt.Sprintf(s.schema.fill(forgetSQL), t.name)
+	q := t.of(&s.sql.forgetHistory)
 	last := new(int64)
 	for last != nil {
 		err := s.do(ctx, "forget attempts", func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, text, *last, forgetStep).Scan(&last)
+			return conn.QueryRow(ctx, q.Text, q.Args(arg("after", *last), arg("limit", forgetStep))...).Scan(&last)
 		})
 		if err != nil {
 			return err

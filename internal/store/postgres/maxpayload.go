@@ -11,8 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-const maxPayloadSQL = `SELECT max_payload FROM {schema}.setting`
-
 // keepMaxPayload has the table's bound be what is set, whatever the steps just applied have made of it.
 func (m migrator) keepMaxPayload(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, m.s.schema.fill(`SELECT {schema}.set_max_payload(s.max_payload) FROM {schema}.setting AS s`))
@@ -25,7 +23,7 @@ func (m migrator) keepMaxPayload(ctx context.Context, tx pgx.Tx) error {
 // MaxPayload reads the bound.
 func (m migrator) MaxPayload(ctx context.Context) (bytes int64, err error) {
 	err = m.s.do(ctx, "read the bound on payloads", func(ctx context.Context, c *pgx.Conn) error {
-		err := c.QueryRow(ctx, m.s.schema.fill(maxPayloadSQL)).Scan(&bytes)
+		err := c.QueryRow(ctx, m.s.sql.maxPayload.Text).Scan(&bytes)
 		if errors.Is(err, pgx.ErrNoRows) || missing(err) {
 			return nil
 		}

@@ -2,11 +2,8 @@ package postgres
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,18 +12,12 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
-
 // migrator is our own rather than goose: the schema's name is a parameter of every file, the book of versions stands
 // inside that schema, the steps are printed as one script, and the lock belongs to the transaction, so that it works
 // through a pooler where goose's session lock would stay behind on some connection. All steps of an Up commit at once.
 type migrator struct{ s *Store }
 
-type step struct {
-	store.Migration
-	up, down string
-}
+func (m migrator) layout() (*layout, error) { return readLayout(m.s.files, m.s.schema) }
 
 // oldest is the least server version that the statements need, as server_version_num gives it.
 const oldest = 140000
@@ -43,32 +34,6 @@ const (
 	recordStep = `INSERT INTO {schema}.schema_version (version, name) VALUES (%d, %s)`
 )
 
-// steps reads the embedded steps, from version 1 on without gaps.
-func steps(sc schema) ([]step, error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.up.sql") // sorted by name, and so by number
-	if err != nil {
-		return nil, err
-	}
-	all := make([]step, len(files))
-	for i, file := range files {
-		base := strings.TrimSuffix(file, ".up.sql")
-		number, name, _ := strings.Cut(strings.TrimPrefix(base, "migrations/"), "_")
-		if v, err := strconv.Atoi(number); err != nil || v != i+1 {
-			return nil, fmt.Errorf("migration %s: the number should be %04d", file, i+1)
-		}
-		up, err := migrationFiles.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		down, err := migrationFiles.ReadFile(base + ".down.sql")
-		if err != nil {
-			return nil, err
-		}
-		all[i] = step{store.Migration{Version: i + 1, Name: name}, sc.fill(string(up)), sc.fill(string(down))}
-	}
-	return all, nil
-}
-
 // Up brings the schema to the binary's version in one transaction. It takes no lock where there is nothing to do. Others that
 // do the same wait for it, and find it done.
 func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
@@ -84,25 +49,27 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 
 func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 	var applied []store.Migration
-	look := func(ctx context.Context, q querier, all []step) (bool, error) {
+	look := func(ctx context.Context, q querier, l *layout) (bool, error) {
 		have, _, err := version(ctx, q, m.s.schema)
-		if err == nil && have > len(all) {
-			err = &store.SchemaError{Have: have, Want: len(all)}
+		if err == nil && have > len(l.steps) {
+			err = &store.SchemaError{Have: have, Want: len(l.steps)}
 		}
-		return have < len(all), err
+		return have < len(l.steps), err
 	}
-	err := m.change(ctx, "migrate up", look, func(tx pgx.Tx, all []step) error {
+	err := m.change(ctx, "migrate up", look, func(tx pgx.Tx, l *layout) error {
 		have, _, err := version(ctx, tx, m.s.schema)
 		if err != nil {
 			return err
 		}
-		if have > len(all) {
-			return &store.SchemaError{Have: have, Want: len(all)}
+		if have > len(l.steps) {
+			return &store.SchemaError{Have: have, Want: len(l.steps)}
 		}
-		for _, st := range all[have:] {
-			if _, err := tx.Exec(ctx, st.up); err != nil {
-				return fmt.Errorf("step %d (%s): %w", st.Version, st.Name, err)
+		for _, one := range l.from(have) {
+			if _, err := tx.Exec(ctx, one.text); err != nil {
+				return fmt.Errorf("%s: %w", one.name, err)
 			}
+		}
+		for _, st := range l.steps[have:] {
 			if _, err := tx.Exec(ctx, m.record(st)); err != nil {
 				return err
 			}
@@ -125,23 +92,23 @@ var errNothing = errors.New("there is nothing to take back")
 
 // Down takes back the newest step, unless a session is present.
 func (m migrator) Down(ctx context.Context) (store.Migration, error) {
-	var gone store.Migration
-	look := func(ctx context.Context, q querier, _ []step) (bool, error) {
+	var taken store.Migration
+	look := func(ctx context.Context, q querier, _ *layout) (bool, error) {
 		have, _, err := version(ctx, q, m.s.schema)
 		if err == nil && have == 0 {
 			err = errNothing
 		}
 		return true, err
 	}
-	err := m.change(ctx, "migrate down", look, func(tx pgx.Tx, all []step) error {
+	err := m.change(ctx, "migrate down", look, func(tx pgx.Tx, l *layout) error {
 		have, at, err := version(ctx, tx, m.s.schema)
 		switch {
 		case err != nil:
 			return err
 		case have == 0:
 			return errNothing
-		case have > len(all):
-			return &store.SchemaError{Have: have, Want: len(all)}
+		case have > len(l.steps):
+			return &store.SchemaError{Have: have, Want: len(l.steps)}
 		}
 		var present int
 		// The lock keeps sessions from joining until this has committed.
@@ -156,20 +123,21 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 		if present > 0 {
 			return fmt.Errorf("%d agents are present: stop them first", present)
 		}
-		gone = all[have-1].Migration
-		gone.Applied = &at
-		if _, err := tx.Exec(ctx, all[have-1].down); err != nil {
-			return fmt.Errorf("step %d (%s): %w", gone.Version, gone.Name, err)
+		newest := l.steps[have-1]
+		taken = newest.Migration
+		taken.Applied = &at
+		if _, err := tx.Exec(ctx, newest.down); err != nil {
+			return fmt.Errorf("version %d (%s): %w", taken.Version, taken.Name, err)
 		}
 		_, err = tx.Exec(ctx, m.s.schema.fill(`DELETE FROM {schema}.schema_version WHERE version = $1`), have)
 		return err
 	})
-	return gone, err
+	return taken, err
 }
 
 // Status lists all steps that the binary knows.
 func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
-	all, err := steps(m.s.schema)
+	l, err := m.layout()
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +155,8 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 	if err != nil && !missing(err) {
 		return nil, err
 	}
-	list := make([]store.Migration, len(all))
-	for i, st := range all {
+	list := make([]store.Migration, len(l.steps))
+	for i, st := range l.steps {
 		list[i] = st.Migration
 		if t, there := at[st.Version]; there {
 			list[i].Applied = &t
@@ -199,12 +167,12 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 
 // SQL is the text of the steps after version from, as one transaction.
 func (m migrator) SQL(from int) (string, error) {
-	all, err := steps(m.s.schema)
+	l, err := m.layout()
 	if err != nil {
 		return "", err
 	}
-	if from < 0 || from > len(all) {
-		return "", fmt.Errorf("version %d is not within 0..%d", from, len(all))
+	if from < 0 || from > len(l.steps) {
+		return "", fmt.Errorf("version %d is not within 0..%d", from, len(l.steps))
 	}
 	var b strings.Builder
 	b.WriteString("BEGIN;\n" + pinPath + ";\n" + lockTimeout(m.s.waits.step) + ";\n")
@@ -212,8 +180,11 @@ func (m migrator) SQL(from int) (string, error) {
 		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n" + createBook + ";\n"))
 	}
 	b.WriteString(m.s.schema.fill(lockBook + ";\n"))
-	for _, st := range all[from:] {
-		fmt.Fprintf(&b, "\n-- version %d: %s\n%s\n%s;\n", st.Version, st.Name, strings.TrimSpace(st.up), m.record(st))
+	for _, one := range l.from(from) {
+		fmt.Fprintf(&b, "\n-- %s\n%s", one.name, one.text)
+	}
+	for _, st := range l.steps[from:] {
+		b.WriteString("\n" + m.record(st) + ";\n")
 	}
 	b.WriteString("COMMIT;\n")
 	return b.String(), nil
@@ -226,14 +197,14 @@ func (m migrator) record(st step) string {
 // change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
 // that there is nothing to do. Each wait for a lock has a bound, and its error says who held it.
 func (m migrator) change(
-	ctx context.Context, what string, look func(context.Context, querier, []step) (bool, error), f func(pgx.Tx, []step) error,
+	ctx context.Context, what string, look func(context.Context, querier, *layout) (bool, error), f func(pgx.Tx, *layout) error,
 ) error {
-	all, err := steps(m.s.schema)
+	l, err := m.layout()
 	if err != nil {
 		return err
 	}
 	err = m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
-		if need, err := look(ctx, c, all); err != nil || !need {
+		if need, err := look(ctx, c, l); err != nil || !need {
 			return err
 		}
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
@@ -245,7 +216,7 @@ func (m migrator) change(
 				if err := m.alone(ctx, tx); err != nil {
 					return err
 				}
-				return f(tx, all)
+				return f(tx, l)
 			})
 		})
 	})

@@ -129,7 +129,7 @@ func catalog(t *testing.T, schema string) []string {
 		SELECT c.relname || ' ' || c.relkind::text || ' '
 			|| coalesce(string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum), '')
 			|| coalesce(' ' || pg_get_indexdef(i.indexrelid), '') || coalesce(' ' || array_to_string(c.reloptions, ' '), '')
-		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+		FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		LEFT JOIN pg_index i ON i.indexrelid = c.oid
 		WHERE c.relnamespace = $1::regnamespace AND c.relkind <> 't' GROUP BY c.oid, i.indexrelid
 		UNION ALL SELECT p.proname || pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.pronamespace = $1::regnamespace

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,33 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The first row of each index range that the wants could claim from; $1 types, $2 whether they are rollbacks, $3
-// regions. In microseconds from now.
-const nextDueText = `
-SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
-    SELECT r.run_at FROM {ranges} CROSS JOIN LATERAL ({due}) AS r WHERE NOT w.rollback
-    UNION ALL
-    SELECT r.run_at FROM {ranges} CROSS JOIN LATERAL ({undo}) AS r WHERE w.rollback
-) AS first`
-
-const (
-	nextRanges = `unnest($1::text[], $2::boolean[]) AS w (type, rollback)
-    CROSS JOIN unnest($3::text[]) AS g (region) CROSS JOIN generate_series(10, -10, -1) AS p (priority)`
-	nextRange = `
-        SELECT t.run_at FROM {schema}.task AS t
-        WHERE t.state {states} AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
-        ORDER BY t.run_at, t.id LIMIT 1`
-)
-
-func nextDueSQL() string {
-	return strings.NewReplacer(
-		"{ranges}", nextRanges,
-		"{due}", strings.Replace(nextRange, "{states}", startable, 1),
-		"{undo}", strings.Replace(nextRange, "{states}", "= 'rollback_pending'", 1),
-	).Replace(nextDueText)
-}
-
-// NextDue tells how long it is until the next row is due that one of the wants could claim.
+// NextDue returns how long it is until the next row is due that one of the wants could claim.
 func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
 	types, undo := make([]string, len(c.Wants)), make([]bool, len(c.Wants))
 	for i, w := range c.Wants {
@@ -45,7 +18,9 @@ func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok
 	}
 	var us *int64
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.nextDue, types, undo, regions(c.Region)).Scan(&us)
+		q := &s.sql.nextDue
+		args := q.Args(arg("types", types), arg("rollbacks", undo), arg("regions", regions(c.Region)))
+		return conn.QueryRow(ctx, q.Text, args...).Scan(&us)
 	})
 	switch {
 	case err != nil:

@@ -9,69 +9,67 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// What operators do stands in functions, which SQL calls too.
-const (
-	cancelSQL        = `SELECT {schema}.cancel($1, $2)`
-	retrySQL         = `SELECT {schema}.retry($1, $2)`
-	rollbackSQL      = `SELECT {schema}.rollback($1, $2)`
-	sealBatchSQL     = `SELECT {schema}.seal_batch($1)`
-	cancelBatchSQL   = `SELECT {schema}.cancel_batch($1, $2)`
-	retryBatchSQL    = `SELECT {schema}.retry_batch($1, $2)`
-	rollbackBatchSQL = `SELECT {schema}.rollback_batch($1, $2, $3)`
-)
-
-// Cancel calls a task off.
+// Cancel cancels a task.
 func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("cancel task %d", id), ops.ErrNoTask, s.sql.cancel, int64(id), storable(by))
+	answer, err := s.operate(ctx, fmt.Sprintf("cancel task %d", id), ops.ErrNoTask, &s.sql.cancel,
+		arg("id", int64(id)), arg("by", storable(by)))
 	return ops.Cancelled(answer), err
 }
 
 // Retry revives a task that has failed, was cancelled or rolled back.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), ops.ErrNoTask, s.sql.retry, int64(id), storable(by))
+	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), ops.ErrNoTask, &s.sql.retry,
+		arg("id", int64(id)), arg("by", storable(by)))
 	return ops.Became(answer), err
 }
 
-// Rollback undoes what a task has done.
+// Rollback rolls a task back.
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("roll back task %d", id), ops.ErrNoTask, s.sql.rollback, int64(id), storable(by))
+	answer, err := s.operate(ctx, fmt.Sprintf("roll back task %d", id), ops.ErrNoTask, &s.sql.rollback,
+		arg("id", int64(id)), arg("by", storable(by)))
 	return ops.Became(answer), err
 }
 
 // SealBatch lets no further row into a batch.
 func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("seal batch %d", id), ops.ErrNoBatch, s.sql.sealBatch, int64(id))
+	return s.operate(ctx, fmt.Sprintf("seal batch %d", id), ops.ErrNoBatch, &s.sql.sealBatch, arg("id", int64(id)))
 }
 
-// CancelBatch calls off what waits of a batch, and stops what runs.
+// CancelBatch cancels the waiting tasks of a batch, and stops the running ones.
 func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("cancel batch %d", id), ops.ErrNoBatch, s.sql.cancelBatch, int64(id), storable(by))
+	return s.operate(ctx, fmt.Sprintf("cancel batch %d", id), ops.ErrNoBatch, &s.sql.cancelBatch,
+		arg("id", int64(id)), arg("by", storable(by)))
 }
 
 // RetryBatch retries the failed tasks of a batch.
 func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("retry batch %d", id), ops.ErrNoBatch, s.sql.retryBatch, int64(id), storable(by))
+	return s.operate(ctx, fmt.Sprintf("retry batch %d", id), ops.ErrNoBatch, &s.sql.retryBatch,
+		arg("id", int64(id)), arg("by", storable(by)))
 }
 
-// RollbackBatch undoes a batch.
+// RollbackBatch rolls a batch back.
 func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("roll back batch %d", id), ops.ErrNoBatch, s.sql.rollbackBatch, int64(id), storable(by),
-		force)
+	return s.operate(ctx, fmt.Sprintf("roll back batch %d", id), ops.ErrNoBatch, &s.sql.rollbackBatch,
+		arg("id", int64(id)), arg("by", storable(by)), arg("force", force))
 }
 
 // operate calls one of the functions. A repeat changes nothing, so it is called again where others were in its way: two
 // that wait for each other are told apart by the server, which ends one of them.
-func (s *Store) operate(ctx context.Context, what string, missing error, text string, args ...any) (answer string, err error) {
+func (s *Store) operate(
+	ctx context.Context, what string, missing error, call *sqltext.Query, args ...sqltext.Arg,
+) (answer string, err error) {
+	values := call.Args(args...)
 	err = s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
 		if err := s.failAt(failBefore); err != nil {
 			return err
 		}
 		for wait := lockFirst; ; wait *= 2 {
 			err := s.naming(ctx, conn.PgConn().PID(), func() error {
-				return s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, text, args, &answer) })
+				return s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, call.Text, values, &answer) })
 			})
 			if c := code(err); (c != codeDeadlock && c != codeSerialize) || wait > lockLast || !pause(ctx, wait) {
 				if err != nil {

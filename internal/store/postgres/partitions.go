@@ -15,17 +15,6 @@ const (
 	daysAhead = 3
 )
 
-// The days that lack a partition. $1 is the archive's name, qualified and quoted.
-const partitionsSQL = `
-SELECT day::timestamp AT TIME ZONE 'UTC'
-FROM (SELECT (now() AT TIME ZONE 'UTC')::date + n AS day FROM generate_series($2::integer, $3::integer) AS n) AS days
-WHERE NOT EXISTS (
-    SELECT FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
-    WHERE i.inhparent = to_regclass($1) AND c.relname = 'task_archive_' || to_char(day, 'YYYYMMDD'))
-ORDER BY day`
-
-const makePlaceSQL = `SELECT {schema}.make_place($1::timestamptz)`
-
 // makePartitions makes the archive's partitions for the days around today that lack one, by a function with the rights of the
 // schema's owner.
 func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
@@ -35,7 +24,8 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err = s.naming(ctx, conn.PgConn().PID(), func() error {
 		for _, day := range lacking {
-			if _, err := conn.Exec(ctx, s.sql.makePlace, day); err != nil {
+			q := &s.sql.ensurePartition
+			if _, err := conn.Exec(ctx, q.Text, q.Args(arg("at", day))...); err != nil {
 				return fmt.Errorf("%s: %w", day.Format(time.DateOnly), err)
 			}
 		}
@@ -53,7 +43,9 @@ type rowsQuerier interface {
 }
 
 func (s *Store) lackingDays(ctx context.Context, q rowsQuerier) ([]time.Time, error) {
-	rows, err := q.Query(ctx, s.sql.partitions, s.schema.fill("{schema}.task_archive"), -daysBack, daysAhead)
+	days := &s.sql.missingDays
+	rows, err := q.Query(ctx, days.Text, days.Args(arg("back", -daysBack), arg("ahead", daysAhead),
+		arg("archive", s.schema.fill("{schema}.task_archive")))...)
 	if err != nil {
 		return nil, err
 	}

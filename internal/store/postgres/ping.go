@@ -11,16 +11,10 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 )
 
-const storeKeySQL = `SELECT key FROM {schema}.secret`
-
-// What a ping does stands in one place, the function that SQL's ping calls too.
-const pingSQL = `
-SELECT place, answer, counted, cancel, coalesce(reason, ''), remaining_s FROM {schema}.take_pings($1, $2, $3, $4, $5, $6)`
-
 // Secret is the store's own key for ping URLs.
 func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 	err = s.do(ctx, "read the secret", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.secret).Scan(&key)
+		return conn.QueryRow(ctx, s.sql.secret.Text).Scan(&key)
 	})
 	return key, err
 }
@@ -97,7 +91,9 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.Remot
 		}
 		notes.set(i, n, &lease.Notes{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
 	}
-	found, err := conn.Query(ctx, s.sql.ping, ids, fences, notes.progress, notes.message, notes.checkpoint, within)
+	q := &s.sql.takePings
+	found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("progress", notes.progress),
+		arg("messages", notes.message), arg("checkpoints", notes.checkpoint), arg("within", within))...)
 	if err != nil {
 		return nil, err
 	}

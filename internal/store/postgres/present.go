@@ -15,50 +15,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const joinSQL = `
-INSERT INTO {schema}.agent (name, region, version, config, workers, types, present_until)
-VALUES ($1, nullif($2, ''), $3, $4, $5, $6, now() + $7::bigint * interval '1 microsecond')
-RETURNING session`
-
-// A sign of life, and what the session holds. A session whose row is gone gets it back under its number; fresh
-// tells that.
-const presentSQL = `
-WITH seen AS (
-    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
-                                running, done)
-    VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, now() + $8::bigint * interval '1 microsecond', $9, $10, $11)
-    ON CONFLICT (session) DO UPDATE SET
-        name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
-        workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
-        draining = excluded.draining, running = excluded.running, done = excluded.done
-    RETURNING xmax = 0 AS fresh
-)
-SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS NOT NULL AND t.state = 'running',
-    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now(),
-    CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
-FROM seen LEFT JOIN {schema}.task AS t
-    ON t.session = $1 AND t.state IN ('running', 'rollback_running')`
-
-// What a session is to stop. The batches are few, and are looked up once.
-const cancelsSQL = `
-SELECT t.id, t.fence, coalesce(t.claim, 0), t.cancel_asked IS NOT NULL, coalesce(t.cancel_by, '')
-FROM {schema}.task AS t
-WHERE t.session = $1 AND t.state IN ('running', 'rollback_running') AND t.state = 'running'
-  AND (t.cancel_asked IS NOT NULL
-       OR t.batch_id = ANY (ARRAY(SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))`
-
-const leaveSQL = `
-UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = $1`
-
-const idleSQL = `UPDATE {schema}.agent SET idle = $2 WHERE session = $1`
-
-const putPolicySQL = `
-INSERT INTO {schema}.policy (hash, type, body)
-SELECT p.hash, p.type, p.body::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[]) AS p (hash, type, body)
-ON CONFLICT (hash) DO NOTHING`
-
-const policiesSQL = `SELECT hash, body FROM {schema}.policy WHERE hash = ANY ($1::bigint[])`
-
 // Join opens a session, on a schema that is the binary's, with policies stored and partitions made.
 func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
 	err = s.do(ctx, "join", func(ctx context.Context, conn *pgx.Conn) error {
@@ -72,8 +28,10 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, 
 		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
 			return err
 		}
-		return conn.QueryRow(ctx, s.sql.join, storable(a.Name), storable(a.Region), a.Version, a.Config,
-			a.Workers, types(a), a.Presence.Microseconds()).Scan((*int64)(&session))
+		q := &s.sql.join
+		return conn.QueryRow(ctx, q.Text, q.Args(arg("name", storable(a.Name)), arg("region", storable(a.Region)),
+			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
+			arg("presence", a.Presence.Microseconds()))...).Scan((*int64)(&session))
 	})
 	return session, err
 }
@@ -85,8 +43,11 @@ func types(a lease.Agent) []string { return append([]string{}, a.Types...) }
 func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.Standing, err error) {
 	err = s.live(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
 		a := p.Agent
-		rows, err := conn.Query(ctx, s.sql.present, int64(p.Session), storable(a.Name), storable(a.Region), a.Version,
-			a.Config, a.Workers, types(a), a.Presence.Microseconds(), p.Draining, p.Running, p.Done)
+		q := &s.sql.present
+		rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", int64(p.Session)), arg("name", storable(a.Name)),
+			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
+			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
+			arg("running", p.Running), arg("done", p.Done))...)
 		if err != nil {
 			return err
 		}
@@ -113,7 +74,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 // Cancels lists what the session holds that is to stop.
 func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
 	err = s.live(ctx, "look for cancellations", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.cancels, int64(session))
+		rows, err := conn.Query(ctx, s.sql.cancels.Text, s.sql.cancels.Args(arg("session", int64(session)))...)
 		if err != nil {
 			return err
 		}
@@ -128,7 +89,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease
 	return list, err
 }
 
-// heldRow is what presentSQL says of a row; all of it is NULL where the session holds none.
+// heldRow is what present.sql returns of a row; all of it is NULL where the session holds none.
 type heldRow struct {
 	id, fence, claim *int64
 	detached, asked  *bool
@@ -172,7 +133,9 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 		}
 		hashes[i], names[i], bodies[i] = int64(h), policies[h].Type, string(body)
 	}
-	if _, err := conn.Exec(ctx, s.sql.putPolicy, hashes, names, bodies); err != nil {
+	q := &s.sql.putPolicies
+	args := q.Args(arg("hashes", hashes), arg("types", names), arg("bodies", bodies))
+	if _, err := conn.Exec(ctx, q.Text, args...); err != nil {
 		return fmt.Errorf("store policies: %w", err)
 	}
 	s.stored.add(lacks)
@@ -182,7 +145,7 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 // Leave ends a session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.do(ctx, "leave", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, s.sql.leave, int64(session))
+		_, err := conn.Exec(ctx, s.sql.leave.Text, s.sql.leave.Args(arg("session", int64(session)))...)
 		return err
 	})
 }
@@ -190,7 +153,8 @@ func (s *Store) Leave(ctx context.Context, session task.Session) error {
 // Idle says whether a session wants to be notified of inserts.
 func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
 	return s.do(ctx, "say whether idle", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, s.sql.idle, int64(session), idle)
+		q := &s.sql.idle
+		_, err := conn.Exec(ctx, q.Text, q.Args(arg("idle", idle), arg("session", int64(session)))...)
 		return err
 	})
 }
@@ -203,7 +167,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 		ids[i] = int64(h)
 	}
 	err := s.do(ctx, "read policies", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.policies, ids)
+		rows, err := conn.Query(ctx, s.sql.policies.Text, s.sql.policies.Args(arg("hashes", ids))...)
 		if err != nil {
 			return err
 		}
@@ -230,12 +194,12 @@ func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	all, err := steps(s.schema)
+	want, err := newest(s.files)
 	if err != nil {
 		return err
 	}
-	if have != len(all) {
-		return &store.SchemaError{Have: have, Want: len(all)}
+	if have != want {
+		return &store.SchemaError{Have: have, Want: want}
 	}
 	return nil
 }

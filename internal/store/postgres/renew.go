@@ -3,50 +3,14 @@ package postgres
 import (
 	"context"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
-
-// A renewal writes lease_until and nothing else, unless its task has said something, so it stays a heap-only update. FOR
-// NO KEY UPDATE passes an application that keeps the row with FOR KEY SHARE. There is no predicate on the state, so the
-// primary key is the only way to go; a row without claim is held by nobody. The ids ($2) are sorted; width_bucket
-// bisects them.
-const renewText = `
-WITH held AS MATERIALIZED (
-    SELECT t.id FROM {schema}.task AS t
-    WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.claim IS NOT NULL
-      AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]
-    FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE {schema}.task AS t SET {more}lease_until = least(
-    greatest(t.lease_until, now() + ($4::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond'),
-    now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond')
-WHERE t.id = ANY (ARRAY(SELECT id FROM held))
-RETURNING t.id`
-
-// What a renewal writes beside lease_until where any of its rows has something to say, has to advance, or goes on without the
-// session.
-const renewMore = `
-    detached = nullif(coalesce(($6::boolean[])[width_bucket(t.id, $2::bigint[])] OR t.detached, t.detached), false),
-    progress = coalesce(nullif(($7::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
-    message = coalesce(nullif(($8::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
-    checkpoint = coalesce(nullif(($9::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
-    marks = CASE WHEN nullif(($10::text[])[width_bucket(t.id, $2::bigint[])], '') IS NULL THEN t.marks
-        ELSE {schema}.merge_marks(t.marks, t.fence, ($10::text[])[width_bucket(t.id, $2::bigint[])]::jsonb) END,
-    `
-
-func renewSQL(more string) string { return strings.Replace(renewText, "{more}", more, 1) }
-
-// The rows of those passed over that are still ours: somebody keeps them.
-const renewToldSQL = `
-SELECT t.id FROM {schema}.task AS t
-WHERE t.id = ANY ($2::bigint[]) AND t.session = $1 AND t.claim IS NOT NULL
-  AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]`
 
 // Renew moves the ends of leases.
 func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
@@ -87,7 +51,9 @@ func (s *Store) renewRound(
 		}
 		var ours map[task.ID]bool
 		if len(applied) < len(places) {
-			if ours, err = idSet(conn.Query(ctx, s.sql.renewTold, int64(session), ids, fences)); err != nil {
+			q := &s.sql.renewMissed
+			args := q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences))
+			if ours, err = idSet(conn.Query(ctx, q.Text, args...)); err != nil {
 				return err
 			}
 		}
@@ -110,7 +76,7 @@ func (s *Store) renewRound(
 	}
 }
 
-// renewSome renews rows that are sorted by id, and tells which were applied. A note that the server refuses must not
+// renewSome renews rows that are sorted by id, and returns those that were applied. A note that the server refuses must not
 // keep the batch from being renewed: it is found by halving the batch, and kept in another form.
 func (s *Store) renewSome(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
@@ -154,10 +120,18 @@ func (s *Store) renewOnce(
 		}
 		more = more || r.Detach || !r.Notes.Empty() || r.Marks != nil
 	}
-	args := []any{int64(session), ids, fences, least, most}
-	if !more {
-		return idSet(conn.Query(ctx, s.sql.renew, args...))
+	if fault.Off(fault.Fence) {
+		if err := s.takeAnyFence(ctx, conn, ids, fences); err != nil {
+			return nil, err
+		}
 	}
-	return idSet(conn.Query(ctx, s.sql.renewMore,
-		append(args, detach, notes.progress, notes.message, notes.checkpoint, marks)...))
+	if !more {
+		q := &s.sql.renew
+		return idSet(conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+			arg("least", least), arg("most", most))...))
+	}
+	q := &s.sql.renewMore
+	return idSet(conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+		arg("detach", detach), arg("progress", notes.progress), arg("messages", notes.message),
+		arg("checkpoints", notes.checkpoint), arg("marks", marks), arg("least", least), arg("most", most))...))
 }

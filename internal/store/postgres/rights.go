@@ -7,10 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const rightsSQL = `
-SELECT current_user, current_database(), coalesce((
-    SELECT pg_get_userbyid(n.nspowner) FROM pg_catalog.pg_namespace AS n WHERE n.nspname = $1), '')`
-
 // explain adds to the error of a change of the schema which right is missing, and the statement that gives it. Other errors
 // are returned as they are.
 func (m migrator) explain(ctx context.Context, err error) error {
@@ -19,7 +15,7 @@ func (m migrator) explain(ctx context.Context, err error) error {
 	}
 	var role, database, owner string
 	looked := m.s.do(ctx, "look up rights", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, rightsSQL, string(m.s.schema)).Scan(&role, &database, &owner)
+		return c.QueryRow(ctx, m.s.sql.rights.Text, m.s.sql.rights.Args(arg("schema", string(m.s.schema)))...).Scan(&role, &database, &owner)
 	})
 	if looked != nil {
 		return err

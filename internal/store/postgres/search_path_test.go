@@ -40,7 +40,7 @@ func TestAnApplicationCannotBecomeTheOwner(t *testing.T) {
 // fullyQualified are the functions that go without a search_path of their own, because to set one costs more than all else
 // that they do, and the variables that may make them so. Each name in them stands with its schema: what is not on this list
 // must pin its path, and what is on it is tried against impostors by TestImpostorsAreNeverCalled.
-var fullyQualified = map[string]bool{"task_inserted": true, "may_start": true, "length_of": true, "length_in": true}
+var fullyQualified = map[string]bool{"task_inserted": true, "reserve_start": true, "compact_length": true, "policy_interval": true}
 
 // TestEveryFunctionPinsItsSearchPath goes through all that the schema has, also functions with the caller's rights: agents,
 // and functions with the owner's, call those.
@@ -233,8 +233,8 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 	_, err := owner.Exec(t.Context(), `SET search_path = `+evil+`, pg_catalog`)
 	require.NoError(t, err)
 	for _, text := range []string{
-		`SELECT SCHEMA.length_of('{"a": 1, "b": 2}')`, `SELECT SCHEMA.length_in('{"a": 1000}', 'a')`,
-		`SELECT SCHEMA.may_start(4711, 1)`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`,
+		`SELECT SCHEMA.compact_length('{"a": 1, "b": 2}')`, `SELECT SCHEMA.policy_interval('{"a": 1000}', 'a')`,
+		`SELECT SCHEMA.reserve_start(4711, 1)`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`,
 	} {
 		_, err := owner.Exec(t.Context(), h.q(text))
 		require.NoError(t, err, text)

@@ -14,128 +14,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// A settlement: rows that still match are locked, those that somebody else's transaction keeps are passed over, and
-// what was locked moves to the archive or is released, with its history, all in one statement.
-//
-// The parameters are the columns of a table sorted by id. Finding the rows is a loop over primary key lookups, since a
-// LATERAL with FOR UPDATE can be nothing else. Released rows find their values by width_bucket, a bisection of the ids.
-// So there is no join, and nothing that the planner could do differently on a bad day. A row without claim is held by
-// nobody; its state is not asked, lest the planner take another index than the primary key's. A row that is released
-// keeps lease_until where something of the attempt may be at work until then. A first try that succeeded has no row of the
-// history, so the archived row must say exactly what it resulted in: no result that an earlier, released attempt left.
-const settleSQL = `
-WITH hit AS MATERIALIZED (
-    SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
-    FROM unnest($2::bigint[], $3::bigint[], $4::text[], $8::integer[], $9::integer[], $10::boolean[], $11::text[],
-                $12::text[], $13::text[], $14::text[], $15::bigint[], $16::boolean[], $17::text[], $18::integer[],
-                $19::bigint[], $20::text[], $21::boolean[], $22::text[], $23::text[], $24::text[], $25::boolean[])
-        AS i (i_id, i_fence, next, next_attempt, next_deferrals, next_touched, verdict,
-              next_error, next_result, next_output, started, keep, phase, ran_attempt,
-              ran_fence, ran_error, heedless, new_progress, new_message, new_checkpoint, silent)
-    CROSS JOIN LATERAL (
-        SELECT * FROM {schema}.task AS held
-        WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = $1 AND held.claim IS NOT NULL
-          AND NOT (i.heedless AND held.cancel_asked IS NOT NULL)
-        FOR UPDATE SKIP LOCKED
-    ) AS t
-), archived AS (
-    INSERT INTO {schema}.task_archive (
-        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
-        batch_id, round, cause, rollback_payload)
-    SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_deferrals, next_touched, fence + 1, session, NULL, policy,
-        CASE WHEN ($6::boolean[])[width_bucket(id, $2::bigint[])] THEN lease_until END,
-        claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        CASE WHEN state = 'rollback_running' THEN result WHEN keep OR silent THEN coalesce(nullif(next_result, '')::jsonb, result)
-            ELSE nullif(next_result, '')::jsonb END,
-        nullif(next_output, ''),
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
-        coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
-        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint), batch_id, round, cause, rollback_payload
-    FROM hit WHERE finished
-), gone AS (
-    DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
-), released AS (
-    UPDATE {schema}.task AS t SET
-        state = ($4::text[])[width_bucket(t.id, $2::bigint[])],
-        run_at = CASE
-            WHEN ($7::boolean[])[width_bucket(t.id, $2::bigint[])] THEN t.run_at
-            WHEN ($6::boolean[])[width_bucket(t.id, $2::bigint[])] THEN greatest(t.lease_until,
-                now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond')
-            ELSE now() + ($5::bigint[])[width_bucket(t.id, $2::bigint[])] * interval '1 microsecond' END,
-        attempt = ($8::integer[])[width_bucket(t.id, $2::bigint[])],
-        deferrals = ($9::integer[])[width_bucket(t.id, $2::bigint[])],
-        ever_started = ($10::boolean[])[width_bucket(t.id, $2::bigint[])],
-        outcome = coalesce(($11::text[])[width_bucket(t.id, $2::bigint[])], t.outcome),
-        error = CASE WHEN ($11::text[])[width_bucket(t.id, $2::bigint[])] IS NULL THEN t.error
-            ELSE nullif(($12::text[])[width_bucket(t.id, $2::bigint[])], '') END,
-        result = CASE WHEN t.state = 'rollback_running' THEN t.result
-            ELSE coalesce(nullif(($13::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.result) END,
-        cause = CASE
-            WHEN t.state = 'rollback_running' OR ($4::text[])[width_bucket(t.id, $2::bigint[])] <> 'rollback_pending'
-                THEN t.cause
-            WHEN t.cancel_asked IS NOT NULL THEN 'cancelled'
-            ELSE ($26::text[])[width_bucket(t.id, $2::bigint[])] END,
-        progress = coalesce(nullif(($22::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.progress),
-        message = coalesce(nullif(($23::text[])[width_bucket(t.id, $2::bigint[])], ''), t.message),
-        checkpoint = coalesce(nullif(($24::text[])[width_bucket(t.id, $2::bigint[])], '')::jsonb, t.checkpoint),
-        lease_until = CASE WHEN ($6::boolean[])[width_bucket(t.id, $2::bigint[])] THEN t.lease_until END,
-        fence = t.fence + 1, claim = NULL, claimed_at = NULL, cancel_asked = NULL, cancel_by = NULL, ping_due = NULL,
-        detached = NULL
-    WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
-), history AS (
-    INSERT INTO {schema}.attempt (
-        task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
-    SELECT id, fence, ran_fence, session, phase, ran_attempt, verdict, nullif(ran_error, ''), nullif(next_output, ''),
-        nullif(next_result, '')::jsonb, next,
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now()
-    FROM hit WHERE keep
-), counted AS (
-    INSERT INTO {schema}.batch_delta (
-        batch_id, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
-    SELECT batch_id, -count(*) FILTER (WHERE state = 'running'),
-        count(*) FILTER (WHERE next = 'succeeded'), count(*) FILTER (WHERE next = 'failed'),
-        count(*) FILTER (WHERE next = 'cancelled'),
-        count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
-        count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),
-        count(*) FILTER (WHERE next = 'failed'
-            OR next = 'rollback_pending' AND state = 'running' AND cancel_asked IS NULL AND verdict <> 'cancelled'),
-        count(*) FILTER (WHERE NOT silent)
-    FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
-)
-SELECT id FROM hit`
-
-// What became of rows that a settlement passed over: still ours, so somebody keeps them (busy) or wants them cancelled
-// although whoever decided that they go on ($4) did not know; settled before by the same hold (ended); or neither. Each
-// lookup ends at its first row: an EXISTS could be turned into a scan of the table.
-const settleToldSQL = `
-SELECT ours.id IS NOT NULL, ours.cancel_asked IS NOT NULL AND i.heedless,
-       archived.id IS NOT NULL OR released.id IS NOT NULL OR history.task_id IS NOT NULL
-FROM unnest($2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY AS i (id, fence, heedless, place)
-LEFT JOIN LATERAL (
-    SELECT t.id, t.cancel_asked FROM {schema}.task AS t
-    WHERE t.id = i.id AND t.fence = i.fence AND t.session = $1 AND t.claim IS NOT NULL LIMIT 1) AS ours ON true
-LEFT JOIN LATERAL (
-    SELECT t.id FROM {schema}.task AS t
-    WHERE t.id = i.id AND t.fence = i.fence + 1 AND t.session = $1
-      AND t.state IN ('pending', 'retry_pending', 'rollback_pending') LIMIT 1) AS released ON true
-LEFT JOIN LATERAL (
-    SELECT a.task_id FROM {schema}.attempt AS a
-    WHERE a.task_id = i.id AND a.fence = i.fence AND a.session = $1 LIMIT 1) AS history ON true
-LEFT JOIN LATERAL (
-    SELECT a.id FROM {schema}.task_archive AS a
-    WHERE a.id = i.id AND a.fence = i.fence + 1 AND a.session = $1 LIMIT 1) AS archived ON true
-ORDER BY i.place`
-
-// Of rows that are kept from us, those that only an application keeps (FOR KEY SHARE lets this pass), or that have
-// become free.
-const settleKeptSQL = `
-SELECT t.id FROM {schema}.task AS t
-WHERE t.id = ANY ($1::bigint[])
-FOR NO KEY UPDATE SKIP LOCKED`
-
 // The points of Settle at which a store can crash.
 const (
 	failBefore    = "before the statement"       // nothing has happened
@@ -230,11 +108,12 @@ func (r *settling) run(ctx context.Context, places []int) error {
 		if err != nil || len(missed) == 0 {
 			return err
 		}
-		busy, err := r.told(ctx, missed)
+		busy, err := r.explain(ctx, missed)
 		if err != nil || len(busy) == 0 || wait > lockLast {
 			return err
 		}
-		kept, err := idSet(r.conn.Query(ctx, r.s.sql.kept, r.ids(busy)))
+		q := &r.s.sql.settleLocked
+		kept, err := idSet(r.conn.Query(ctx, q.Text, q.Args(arg("ids", r.ids(busy)))...))
 		if err != nil {
 			return err
 		}
@@ -324,13 +203,15 @@ func split(some []*poll.Settlement) (done, others []*poll.Settlement) {
 	return done, others
 }
 
-// told fills in the answers of rows that were passed over, and gives the places of the busy ones.
-func (r *settling) told(ctx context.Context, missed []int) (busy []int, err error) {
-	fences, unaware := make([]int64, len(missed)), make([]bool, len(missed))
+// explain fills in the answers of rows that were skipped, and returns the places of the busy ones.
+func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err error) {
+	fences, unseen := make([]int64, len(missed)), make([]bool, len(missed))
 	for i, p := range missed {
-		fences[i], unaware[i] = int64(r.rows[p].Fence), heedless(&r.rows[p])
+		fences[i], unseen[i] = int64(r.rows[p].Fence), cancelUnseen(&r.rows[p])
 	}
-	found, err := r.conn.Query(ctx, r.s.sql.told, int64(r.session), r.ids(missed), fences, unaware)
+	q := &r.s.sql.settleMissed
+	found, err := r.conn.Query(ctx, q.Text, q.Args(arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
+		arg("session", int64(r.session)))...)
 	if err != nil {
 		return nil, err
 	}

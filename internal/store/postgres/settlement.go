@@ -11,7 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -73,7 +75,17 @@ func badValue(err error) bool {
 func (s *Store) settleOnce(
 	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
 ) (applied []int64, err error) {
-	return s.collectSettled(ctx, conn, s.sql.settle, settleArgs(session, rows)...)
+	var c settleColumns
+	for i, row := range rows {
+		c.add(row)
+		c.notes.set(i, len(rows), &row.Notes)
+	}
+	if fault.Off(fault.Fence) {
+		if err := s.takeAnyFence(ctx, conn, c.id, c.fence); err != nil {
+			return nil, err
+		}
+	}
+	return s.collectSettled(ctx, conn, s.sql.settle.Text, c.args(&s.sql.settle, session)...)
 }
 
 // collectSettled runs a statement that settles to its end, commit included, and collects the ids that it gives.
@@ -128,7 +140,7 @@ func idSet(rows pgx.Rows, err error) (map[task.ID]bool, error) {
 	return set, nil
 }
 
-// settleColumns are the parameters of settleSQL after the session.
+// settleColumns are the arguments of settle.sql, but the session.
 type settleColumns struct {
 	id, fence           []int64
 	state               []string
@@ -145,23 +157,23 @@ type settleColumns struct {
 	ranAttempt          []int32
 	ranFence            []int64
 	ranError            []string
-	heedless            []bool
+	cancelUnseen        []bool
 	silent              []bool
 	cause               []string // why the row is to be rolled back, if it is
 	notes               noteColumns
 }
 
-func settleArgs(session task.Session, rows []*poll.Settlement) []any {
-	var c settleColumns
-	for i, row := range rows {
-		c.add(row)
-		c.notes.set(i, len(rows), &row.Notes)
-	}
-	return []any{
-		int64(session), c.id, c.fence, c.state, c.delay, c.afterLease, c.keepDue, c.attempt, c.deferrals, c.everStarted,
-		c.outcome, c.err, c.result, c.output, c.started, c.keep, c.phase, c.ranAttempt, c.ranFence, c.ranError,
-		c.heedless, c.notes.progress, c.notes.message, c.notes.checkpoint, c.silent, c.cause,
-	}
+func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
+	return q.Args(
+		arg("ids", c.id), arg("fences", c.fence), arg("states", c.state), arg("attempts", c.attempt),
+		arg("deferrals", c.deferrals), arg("ever_started", c.everStarted), arg("outcomes", c.outcome),
+		arg("errors", c.err), arg("results", c.result), arg("outputs", c.output), arg("started", c.started),
+		arg("keep", c.keep), arg("phases", c.phase), arg("ran_attempts", c.ranAttempt), arg("ran_fences", c.ranFence),
+		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.notes.progress),
+		arg("messages", c.notes.message), arg("checkpoints", c.notes.checkpoint), arg("silent", c.silent),
+		arg("session", int64(session)), arg("after_lease", c.afterLease), arg("keep_due", c.keepDue),
+		arg("delays", c.delay), arg("causes", c.cause),
+	)
 }
 
 func (c *settleColumns) add(r *poll.Settlement) {
@@ -193,7 +205,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt))
 	c.ranFence = append(c.ranFence, int64(r.RanFence))
 	c.ranError = append(c.ranError, storable(o.Error))
-	c.heedless = append(c.heedless, heedless(r))
+	c.cancelUnseen = append(c.cancelUnseen, cancelUnseen(r))
 	c.silent = append(c.silent, r.Silent)
 	c.cause = append(c.cause, string(cause(o.Verdict)))
 }
@@ -207,9 +219,9 @@ func cause(v task.Verdict) task.Verdict {
 	return v
 }
 
-// heedless reports whether a row is to wait for another attempt by the word of one who did not know whether a
-// cancellation was asked for.
-func heedless(r *poll.Settlement) bool {
+// cancelUnseen reports whether a row is to wait for another attempt by a decision that did not know whether a cancel is
+// pending.
+func cancelUnseen(r *poll.Settlement) bool {
 	return !r.CancelKnown && r.Next.State.Waiting() && r.Next.State.Phase() == task.Run
 }
 

@@ -1,80 +1,82 @@
 package postgres
 
 import (
+	"embed"
+	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// statements are the texts with the schema's name filled in: made once, since pgx prepares a statement once for each
-// text and connection.
+//go:embed queries/*.sql
+var queryFiles embed.FS
+
+// statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
+// once for each text and connection.
 type statements struct {
-	claim, claimRegion, claimed                       string
-	nextDue                                           string
-	settle, done, doneCounted                         string
-	told, kept                                        string
-	renew, renewMore, renewTold                       string
-	sweep, adopt, judged                              string
-	secret, ping, complete, completed                 string
-	cancel, retry, rollback                           string
-	sealBatch, cancelBatch, retryBatch                string
-	rollbackBatch, createBatch, isBatch               string
-	batches, batchFailures, batchTasks                string
-	fold, step                                        string
-	join, present, cancels, leave, idle               string
-	putPolicy, policies                               string
-	enqueue, findKey, get, history, list, listOfBatch string
-	stats, agents, archived, takers                   string
-	partitions, makePlace                             string
+	claim, claimRegion, claimed, nextDue                                           sqltext.Query
+	settle, settleDone, settleDoneCounted, settleMissed, settleLocked              sqltext.Query
+	renew, renewMore, renewMissed, sweep, adopt, adoptMissed                       sqltext.Query
+	join, present, leave, idle, cancels, agentTypes, takers, putPolicies, policies sqltext.Query
+	enqueue, findKey, get, history, list, listOfBatch, stats, archived             sqltext.Query
+	cancel, retry, rollback, complete, completed, secret, takePings                sqltext.Query
+	createBatch, sealBatch, cancelBatch, retryBatch, rollbackBatch, batches, isBatch, batchFailures, batchTasks,
+	fold, step sqltext.Query
+	missingDays, ensurePartition, dayTables, lockRemoval, detach, finalize, drop, detachAsOwner, dropAsOwner,
+	countDay sqltext.Query
+	dayBatches, lockEnded, countBatches, markThinned, forgetHistory, expireRows, forgetAgents,
+	forgetBatches sqltext.Query
+	blockers, rights, maxPayload, anyFences, anySessions sqltext.Query
 }
 
-func newStatements(sc schema) statements {
-	s := allStatements(sc)
-	if fault.Off(fault.Fence) {
-		for _, text := range []*string{&s.settle, &s.done, &s.doneCounted, &s.renew, &s.renewMore} {
-			*text = unfenced(*text)
-		}
+func newStatements(sc schema) (*statements, error) {
+	queries, err := sqltext.Load(queryFiles, "queries/*.sql", sqltext.Postgres)
+	if err != nil {
+		return nil, err
 	}
-	if fault.Off(fault.Session) {
-		s.claimed = strings.Replace(s.claimed, "t.session = $1", "$1::bigint IS NOT NULL", 1)
+	s := &statements{}
+	for name, q := range s.byName() {
+		*q = queries.Take(name).Map(sc.fill)
 	}
-	return s
+	if unused := queries.Untaken(); len(unused) > 0 {
+		return nil, fmt.Errorf("no code runs the queries %v", unused)
+	}
+	return s, nil
 }
 
-// unfenced takes the fence out of a statement.
-func unfenced(text string) string {
-	return strings.NewReplacer(
-		"AND held.fence = i.i_fence", "",
-		"AND t.fence = ($3::bigint[])[width_bucket(t.id, $2::bigint[])]", "AND $3::bigint[] IS NOT NULL",
-	).Replace(text)
-}
-
-func allStatements(sc schema) statements {
-	return statements{
-		claim: sc.fill(claimSQL(oneRegion)), claimRegion: sc.fill(claimSQL(manyRegions)),
-		claimed: sc.fill(claimedSQL()), nextDue: sc.fill(nextDueSQL()),
-		settle: sc.fill(settleSQL), done: sc.fill(doneSQL(donePlain, "")),
-		doneCounted: sc.fill(doneSQL("", doneCounted)), told: sc.fill(settleToldSQL), kept: sc.fill(settleKeptSQL),
-		renew: sc.fill(renewSQL("")), renewMore: sc.fill(renewSQL(renewMore)), renewTold: sc.fill(renewToldSQL),
-		sweep: sc.fill(judging(sweepSQL, nextFence)), adopt: sc.fill(judging(adoptSQL, "$4 + 1")), judged: sc.fill(judgedSQL),
-		secret: sc.fill(storeKeySQL), ping: sc.fill(pingSQL), complete: sc.fill(completeSQL),
-		completed: sc.fill(completedSQL), cancel: sc.fill(cancelSQL),
-		retry: sc.fill(retrySQL), rollback: sc.fill(rollbackSQL), sealBatch: sc.fill(sealBatchSQL),
-		cancelBatch: sc.fill(cancelBatchSQL), retryBatch: sc.fill(retryBatchSQL), rollbackBatch: sc.fill(rollbackBatchSQL),
-		createBatch: sc.fill(createBatchSQL), isBatch: sc.fill(isBatchSQL), batches: sc.fill(batchesSQL),
-		batchFailures: sc.fill(batchFailuresSQL), batchTasks: sc.fill(batchTasksSQL), fold: sc.fill(foldSQL), step: sc.fill(stepSQL),
-		join: sc.fill(joinSQL), present: sc.fill(presentSQL), cancels: sc.fill(cancelsSQL), leave: sc.fill(leaveSQL), idle: sc.fill(idleSQL),
-		putPolicy: sc.fill(putPolicySQL), policies: sc.fill(policiesSQL),
-		enqueue: sc.fill(enqueueSQL), findKey: sc.fill(findKeySQL),
-		get: sc.fill(getSQL), history: sc.fill(historySQL), list: sc.fill(strings.NewReplacer("{live}", liveSQL, "{order}", "id").Replace(listSQL)),
-		listOfBatch: sc.fill(strings.NewReplacer("{live}", liveOfBatchSQL, "{order}", "id + 0").Replace(listSQL)),
-		stats:       sc.fill(statsSQL), agents: sc.fill(agentsSQL), archived: sc.fill(archivedSQL), takers: sc.fill(takersSQL),
-		partitions: sc.fill(partitionsSQL), makePlace: sc.fill(makePlaceSQL),
+// byName lists the queries by the names that they have in queries/.
+func (s *statements) byName() map[string]*sqltext.Query {
+	return map[string]*sqltext.Query{
+		"claim": &s.claim, "claim_region": &s.claimRegion, "claimed": &s.claimed, "next_due": &s.nextDue,
+		"settle": &s.settle, "settle_done": &s.settleDone, "settle_done_counted": &s.settleDoneCounted,
+		"settle_missed": &s.settleMissed, "settle_locked": &s.settleLocked,
+		"renew": &s.renew, "renew_more": &s.renewMore, "renew_missed": &s.renewMissed, "sweep": &s.sweep,
+		"adopt": &s.adopt, "adopt_missed": &s.adoptMissed,
+		"join": &s.join, "present": &s.present, "leave": &s.leave, "idle": &s.idle, "cancels": &s.cancels,
+		"agent_types": &s.agentTypes, "takers": &s.takers, "put_policies": &s.putPolicies, "policies": &s.policies,
+		"enqueue": &s.enqueue, "find_key": &s.findKey, "get": &s.get, "history": &s.history, "list": &s.list,
+		"list_of_batch": &s.listOfBatch, "stats": &s.stats, "archived": &s.archived,
+		"cancel": &s.cancel, "retry": &s.retry, "rollback": &s.rollback, "complete": &s.complete,
+		"completed": &s.completed, "secret": &s.secret, "take_pings": &s.takePings,
+		"create_batch": &s.createBatch, "seal_batch": &s.sealBatch, "cancel_batch": &s.cancelBatch,
+		"retry_batch": &s.retryBatch, "rollback_batch": &s.rollbackBatch, "batches": &s.batches,
+		"is_batch": &s.isBatch, "batch_failures": &s.batchFailures, "batch_tasks": &s.batchTasks, "fold": &s.fold,
+		"step":         &s.step,
+		"missing_days": &s.missingDays, "ensure_partition": &s.ensurePartition, "day_tables": &s.dayTables,
+		"lock_removal": &s.lockRemoval, "detach": &s.detach, "finalize": &s.finalize, "drop": &s.drop,
+		"detach_as_owner": &s.detachAsOwner, "drop_as_owner": &s.dropAsOwner, "count_day": &s.countDay,
+		"day_batches": &s.dayBatches, "lock_ended": &s.lockEnded, "count_batches": &s.countBatches,
+		"mark_thinned": &s.markThinned, "forget_history": &s.forgetHistory, "expire_rows": &s.expireRows,
+		"forget_agents": &s.forgetAgents, "forget_batches": &s.forgetBatches,
+		"blockers": &s.blockers, "rights": &s.rights, "max_payload": &s.maxPayload, "any_fences": &s.anyFences,
+		"any_sessions": &s.anySessions,
 	}
 }
+
+// arg names an argument of a query.
+func arg(name string, value any) sqltext.Arg { return sqltext.A(name, value) }
 
 // hashes is a set of policy hashes for several goroutines.
 type hashes struct {

@@ -1,12 +1,13 @@
 // Package postgres is the store on PostgreSQL, 14 and later. Each of the calls that agents live on is one statement
-// over many rows, in a file of its own: claim.go, settle.go, renew.go, sweep.go, present.go. The tables are in
-// migrations/.
+// over many rows, in a file of its own: claim.go, settle.go, renew.go, sweep.go, present.go. The tables are in schema.sql,
+// the functions in functions/, the statements in queries/.
 package postgres
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -54,6 +55,7 @@ const (
 // Store implements lease.Store, poll.Store, batch.Store, and what ops asks of a store. It is made by Open.
 type Store struct {
 	schema schema
+	files  fs.FS // the schema's
 	log    *slog.Logger
 	notify bool
 	report func(error)
@@ -62,7 +64,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	heart   *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
 	connect *connector
-	sql     statements
+	sql     *statements
 	floors  *floors
 	kept    recent  // rows of ours were kept
 	batched recent  // rows of batches were claimed
@@ -82,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Log = slog.Default()
 	}
 	s := &Store{
-		schema: schema(o.Schema), log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
+		schema: schema(o.Schema), files: schemaFiles, log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
 		waits: defaultWaits(),
 	}
 	s.report = o.Report
@@ -92,8 +94,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.schema.check(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s.sql = newStatements(s.schema)
 	var err error
+	if s.sql, err = newStatements(s.schema); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
 	if s.connect, err = newConnector(o.URL, o.Log); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

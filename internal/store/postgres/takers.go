@@ -8,14 +8,11 @@ import (
 	"github.com/leasehold/leasehold/internal/ops"
 )
 
-const takersSQL = `SELECT count(*), count(*) FILTER (WHERE $1 = ANY (types)) FROM {schema}.agent
-WHERE present_until > now() AND workers > 0`
-
 // Takers counts the agents that claim tasks, and those of them that claim tasks of a type.
 func (s *Store) Takers(ctx context.Context, typ string) (ops.Takers, error) {
 	var t ops.Takers
 	err := s.do(ctx, "look for agents", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.takers, typ).Scan(&t.Agents, &t.OfType)
+		return conn.QueryRow(ctx, s.sql.takers.Text, s.sql.takers.Args(arg("type", typ))...).Scan(&t.Agents, &t.OfType)
 	})
 	return t, err
 }

@@ -25,13 +25,6 @@ func lockTimeout(d time.Duration) string {
 	return fmt.Sprintf("SET LOCAL lock_timeout = '%dms'", d.Milliseconds())
 }
 
-// blockersSQL names those that keep a server process ($1) waiting; pid 0 is a transaction that is prepared. Role and
-// application are shown to every role.
-const blockersSQL = `
-SELECT coalesce(string_agg(DISTINCT CASE WHEN a.pid IS NULL THEN 'a prepared transaction' ELSE format('pid %s (role %s, application %s)',
-    a.pid, a.usename, coalesce(nullif(a.application_name, ''), 'unknown')) END, ', '), '')
-FROM unnest(pg_blocking_pids($1)) AS p (pid) LEFT JOIN pg_stat_activity AS a ON a.pid = p.pid`
-
 // naming runs f, which may wait for locks on the connection of the server process pid. Where f fails because it waited too
 // long, the error says for whom: that is looked up, on a connection of its own, while it waits. naming returns once
 // that look is over, which takes 2 s at most.
@@ -72,7 +65,7 @@ func (s *Store) blockers(ctx context.Context, pid uint32, over <-chan struct{}) 
 		}
 		var by string
 		if err == nil {
-			err = conn.QueryRow(look, blockersSQL, int64(pid)).Scan(&by)
+			err = conn.QueryRow(look, s.sql.blockers.Text, s.sql.blockers.Args(arg("pid", int64(pid)))...).Scan(&by)
 		}
 		done()
 		if err != nil {

@@ -1,0 +1,81 @@
+-- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their
+-- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
+-- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
+-- now; all others got theirs when they were settled.
+CREATE OR REPLACE FUNCTION {schema}.revive(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+BEGIN
+    RETURN QUERY
+    WITH hit AS MATERIALIZED (
+        SELECT a.*, g.due, verb = 'retry' AS again FROM unnest(ids, dues) AS g (id, due)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.task_archive AS r WHERE r.id = g.id FOR UPDATE SKIP LOCKED
+        ) AS a
+    ), back AS (
+        INSERT INTO {schema}.task (
+            id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+            created_at, ever_started, fence, session, policy, deadline, outcome, error, result, message, progress, checkpoint,
+            lease_until, batch_id, round, cause, rollback_payload)
+        OVERRIDING SYSTEM VALUE
+        SELECT h.id, h.type, CASE WHEN h.again THEN 'pending' ELSE 'rollback_pending' END, h.priority, h.region, h.key,
+            greatest(h.due, h.lease_until), h.payload, h.labels, h.traceparent,
+            h.created_by, h.max_attempts, h.created_at, h.ever_started AND h.state <> 'rolled_back', h.fence + 1, h.session,
+            h.policy, CASE WHEN NOT h.again THEN h.deadline END, h.outcome, h.error,
+            CASE WHEN NOT h.again THEN h.result END, CASE WHEN NOT h.again THEN h.message END,
+            CASE WHEN NOT h.again THEN h.progress END, h.checkpoint, h.lease_until, h.batch_id,
+            CASE WHEN h.again THEN coalesce(h.round, 0) + 1 ELSE h.round END,
+            CASE WHEN h.again THEN NULL WHEN h.state = 'rollback_failed' THEN h.cause WHEN h.state = 'cancelled' THEN h.state
+                 WHEN h.outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
+                 ELSE coalesce(h.outcome, h.state) END,
+            h.rollback_payload
+        FROM hit AS h
+        ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
+        RETURNING id
+    ), deleted AS (
+        DELETE FROM {schema}.task_archive AS r WHERE r.id = ANY (ARRAY(SELECT b.id FROM back AS b))
+    ), remembered AS (
+        INSERT INTO {schema}.attempt (
+            task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+        SELECT h.id, h.fence - 1, h.fence - 1, h.session, 'run', 1, 'succeeded', NULL, h.output, h.result, 'succeeded',
+            h.started_at, h.finished_at
+        FROM hit AS h
+        WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND h.state = 'succeeded' AND h.attempt = 1
+        ON CONFLICT (task_id, fence) DO NOTHING
+    ), counted AS (
+        INSERT INTO {schema}.batch_delta (batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed)
+        SELECT h.batch_id, -count(*) FILTER (WHERE h.state = 'succeeded'), -count(*) FILTER (WHERE h.state = 'failed'),
+            -count(*) FILTER (WHERE h.state = 'cancelled'), count(*) FILTER (WHERE NOT h.again),
+            -count(*) FILTER (WHERE h.state = 'rolled_back'), -count(*) FILTER (WHERE h.state = 'rollback_failed')
+        FROM hit AS h
+        WHERE h.batch_id IS NOT NULL AND h.id = ANY (ARRAY(SELECT b.id FROM back AS b))
+        GROUP BY h.batch_id
+    )
+    SELECT b.id FROM back AS b;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.revive(bigint[], timestamptz[], text) FROM PUBLIC;
+
+-- Revives one row, which the caller has locked together with its batch. A batch that had ended is reopened.
+CREATE OR REPLACE FUNCTION {schema}.revive_one(a {schema}.task_archive, verb text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+$leasehold$
+DECLARE
+    live bigint;
+BEGIN
+    FOR try IN 1..10 LOOP
+        SELECT r.id INTO live FROM {schema}.task AS r WHERE r.type = a.type AND r.key = a.key;
+        IF live IS NOT NULL THEN
+            PERFORM {schema}.raise_conflict(format('task %s is live with the key %s: wait for it or cancel it', live,
+                to_json(a.key)));
+        END IF;
+        PERFORM FROM {schema}.revive(ARRAY[a.id], ARRAY[clock_timestamp()], verb);
+        EXIT WHEN FOUND; -- else the key was another's for a moment, or the row goes
+        PERFORM {schema}.limit_tries(a.id, try);
+    END LOOP;
+    PERFORM {schema}.reopen_batch(a.batch_id);
+    PERFORM pg_notify({channel_literal}, '');
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.revive_one({schema}.task_archive, text) FROM PUBLIC;

@@ -1,0 +1,36 @@
+-- Wakes idle agents, and counts new rows of batches; rows that are revived from the archive (fence > 0) are counted where
+-- that happens. NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while an
+-- agent is idle.
+--
+-- The function has no search_path of its own: to set one costs each insert a good part of its time. So everything that
+-- could be looked up in a path is qualified with its schema: tables, functions, operators, and types, which are looked up
+-- in the caller's pg_temp first. A type that is a keyword (boolean, bigint) is always that of pg_catalog.
+CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER AS
+$leasehold$
+DECLARE
+    idle    boolean;
+    batched boolean;
+    one     bigint;
+    n       bigint;
+BEGIN
+    SELECT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.idle AND a.present_until OPERATOR(pg_catalog.>) pg_catalog.now()),
+        EXISTS (SELECT FROM inserted AS i WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0)
+    INTO idle, batched;
+    IF idle THEN
+        PERFORM pg_catalog.pg_notify({channel_literal}, '');
+    END IF;
+    IF batched THEN
+        FOR one, n IN
+            SELECT i.batch_id, pg_catalog.count(*) FROM inserted AS i
+            WHERE i.batch_id IS NOT NULL AND i.fence OPERATOR(pg_catalog.=) 0
+            GROUP BY i.batch_id ORDER BY i.batch_id
+        LOOP
+            PERFORM {schema}.admit_to_batch(one);
+            INSERT INTO {schema}.batch_delta (batch_id, total) VALUES (one, n);
+        END LOOP;
+    END IF;
+    RETURN NULL;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.task_inserted() FROM PUBLIC;

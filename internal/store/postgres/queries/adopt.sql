@@ -1,0 +1,27 @@
+-- Claims one row to be reaped, of an attempt that says itself that it is over, whatever its window says: a detached row,
+-- or one of this session. The session that reaps the row already (claim 0, and the next fence) gets it again, with the
+-- fence that it has: its first reply may have been lost. Otherwise as sweep.sql.
+WITH mine AS MATERIALIZED (
+    SELECT t.id, t.session, t.detached FROM {schema}.task AS t
+    WHERE t.id = @id AND (t.fence = @fence AND t.claim > 0 AND (t.detached OR t.session = @session)
+                         OR t.fence = @fence + 1 AND t.claim = 0 AND t.session = @session)
+    FOR UPDATE OF t SKIP LOCKED
+), dead AS MATERIALIZED (
+    SELECT m.id, m.detached, EXISTS (
+        SELECT FROM {schema}.agent AS a WHERE a.session = m.session AND a.present_until > now()
+          AND a.seen_at <= now() + interval '1 second') AS present
+    FROM mine AS m
+)
+UPDATE {schema}.task AS t SET
+    fence = @fence + 1, session = @session, claim = 0,
+    lease_until = now() + @length::bigint * interval '1 microsecond',
+    detached = NULL, ping_due = NULL
+WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
+RETURNING t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1), t.max_attempts, nullif(t.deferrals, 0),
+    nullif(t.ever_started, false), NULL::jsonb, NULL::jsonb, NULL::jsonb, t.key, t.region, nullif(t.priority, 0),
+        t.traceparent,
+    t.created_by, t.outcome, t.error, t.policy, nullif(t.created_at, t.run_at), t.run_at, t.claimed_at, t.lease_until,
+    t.deadline, NULL::jsonb, t.batch_id, t.round, NULL::jsonb, t.cause,
+    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
+    t.cancel_asked IS NOT NULL AND t.state = 'running',
+    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)

@@ -1,0 +1,24 @@
+-- Finds the newest rows of a batch that failed, and why: of a row that is or was rolled back for it, what its last run
+-- said. Rows that are being rolled back are found by the indexes of what waits for that and of what runs: "+ 0" keeps the
+-- planner from the index of batches, where a million rows can wait. The first condition on the state of what runs is that
+-- of task_running, which the planner does not infer from the second.
+SELECT f.id, left(CASE WHEN f.undone THEN h.error ELSE f.error END, 1024) FROM (
+    (SELECT a.id, a.error, a.state = 'rolled_back' AS undone FROM {schema}.task_archive AS a
+     WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (@id::bigint, 0) AND (a.batch_id, a.id) < (@id::bigint + 1, 0)
+       AND (a.state IN ('failed', 'rollback_failed')
+            OR a.state = 'rolled_back' AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+     ORDER BY a.batch_id DESC, a.id DESC LIMIT 10000)
+    UNION ALL
+    (SELECT t.id, t.error, true FROM {schema}.task AS t
+     WHERE t.state = 'rollback_pending' AND t.batch_id + 0 = @id AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     ORDER BY t.id DESC LIMIT 10000)
+    UNION ALL
+    (SELECT t.id, t.error, true FROM {schema}.task AS t
+     WHERE t.state IN ('running', 'rollback_running') AND t.state = 'rollback_running' AND t.batch_id + 0 = @id
+       AND coalesce(t.cause, '') NOT IN ('succeeded', 'cancelled')
+     ORDER BY t.id DESC LIMIT 10000)
+) AS f LEFT JOIN LATERAL (
+    SELECT r.error FROM {schema}.attempt AS r
+    WHERE f.undone AND r.task_id = f.id AND r.phase = 'run' ORDER BY r.fence DESC LIMIT 1
+) AS h ON true
+ORDER BY f.id DESC LIMIT 10000

@@ -1,0 +1,18 @@
+-- Writes a session's heartbeat and returns what it holds. A session whose row has been removed gets it back under its
+-- number; fresh says so.
+WITH seen AS (
+    INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
+                                running, done)
+    VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types,
+        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done)
+    ON CONFLICT (session) DO UPDATE SET
+        name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
+        workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
+        draining = excluded.draining, running = excluded.running, done = excluded.done
+    RETURNING xmax = 0 AS fresh
+)
+SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS NOT NULL AND t.state = 'running',
+    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now(),
+    CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
+FROM seen LEFT JOIN {schema}.task AS t
+    ON t.session = @session AND t.state IN ('running', 'rollback_running')

@@ -1,0 +1,40 @@
+-- Claims, to be reaped, rows whose lease has expired or whose session is not present; a detached row depends on no
+-- session.
+--
+-- A session that is not present itself takes none, nor one whose idea of the time (@now) differs: the clock may have
+-- jumped, and then every session looks dead. Nor does it take rows of another session whose TTL is longer than the time
+-- since the last jump (@calm): that one may be alive. A session that was seen in the future was seen before the clock was
+-- set back: it is present once it has been seen again. Only running rows are looked at, all of them: there are as many as
+-- there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and a row that an application has
+-- locked is left for later.
+--
+-- The hold lasts @length (microseconds), and depends on the session's presence as any other does. No documents are
+-- needed.
+WITH present AS MATERIALIZED (
+    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now() AND a.seen_at <= now() + interval '1 second'
+), spared AS MATERIALIZED (
+    SELECT a.session FROM {schema}.agent AS a
+    WHERE a.session <> @session AND a.present_until - a.seen_at > @calm::bigint * interval '1 microsecond'
+), dead AS MATERIALIZED (
+    SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present, t.detached FROM {schema}.task AS t
+    WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = @session)
+      AND now() BETWEEN @now::timestamptz - interval '0.5 second' AND @now::timestamptz + interval '0.5 second'
+      AND (t.session = ANY (ARRAY(SELECT session FROM spared))) IS NOT TRUE
+      AND (t.lease_until <= now() OR t.lease_until IS NULL
+           OR t.detached IS NOT TRUE AND (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)
+    LIMIT @limit::bigint
+    FOR UPDATE OF t SKIP LOCKED
+)
+UPDATE {schema}.task AS t SET
+    fence = greatest(least(t.fence, 4611686018426339328), 0) + 1, session = @session, claim = 0,
+    lease_until = now() + @length::bigint * interval '1 microsecond',
+    detached = NULL, ping_due = NULL
+WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
+RETURNING t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1), t.max_attempts, nullif(t.deferrals, 0),
+    nullif(t.ever_started, false), NULL::jsonb, NULL::jsonb, NULL::jsonb, t.key, t.region, nullif(t.priority, 0),
+        t.traceparent,
+    t.created_by, t.outcome, t.error, t.policy, nullif(t.created_at, t.run_at), t.run_at, t.claimed_at, t.lease_until,
+    t.deadline, NULL::jsonb, t.batch_id, t.round, NULL::jsonb, t.cause,
+    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
+    t.cancel_asked IS NOT NULL AND t.state = 'running',
+    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)

@@ -1,0 +1,404 @@
+-- The schema as it is. Functions are in functions/, triggers in triggers.sql; how an older schema becomes this one is in
+-- migrations/. {schema} and {channel_literal} are filled in, quoted, before this runs. schema_version is not here: the
+-- migrator creates it first, and locks it.
+
+-- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
+-- created_by, batch_id and rollback_payload; the other columns belong to the agents. The name of a constraint is the
+-- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
+-- this order wastes nothing on alignment. A column that is NULL takes no room.
+CREATE TABLE {schema}.task (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_at           timestamptz NOT NULL DEFAULT now()
+                     CONSTRAINT "run_at must be within the years 1 to 9999" CHECK (
+                         run_at >= '0001-01-02 00:00:00+00' AND run_at < '9999-12-31 00:00:00+00'),
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    -- A fence is 0 until the row is first claimed, and applications cannot set it. So a CHECK that applies only where it
+    -- is 0 is evaluated once, when the row is inserted, and costs claims, renewals and revived rows nothing.
+    fence            bigint NOT NULL DEFAULT 0
+                     CONSTRAINT "fence must be between 0 and 2^62" CHECK (fence BETWEEN 0 AND 4611686018427387904),
+    session          bigint,
+    claim            bigint,      -- which claim of the session took the row; 0: it is being reaped
+    policy           bigint,
+    lease_until      timestamptz,
+    claimed_at       timestamptz,
+    deadline         timestamptz,
+    cancel_asked     timestamptz, -- never on a row that waits
+    ping_due         timestamptz, -- when the next ping is due, after one that came by another way than the holder
+    batch_id         bigint,
+    attempt          integer NOT NULL DEFAULT 0,
+    deferrals        integer NOT NULL DEFAULT 0,
+    max_attempts     integer
+                     CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
+    round            integer,     -- how often an operator has retried it; NULL: never
+    priority         smallint NOT NULL DEFAULT 0
+                     CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
+    ever_started     boolean NOT NULL DEFAULT false,
+    detached         boolean,     -- the lease depends on lease_until alone; NULL: also on its session's presence
+    state            text NOT NULL DEFAULT 'pending'
+                     CONSTRAINT "state must be that of a live task" CHECK (state IN
+                         ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
+    type             text NOT NULL
+                     CONSTRAINT "type must not be empty" CHECK (type <> '')
+                     CONSTRAINT "type must be 255 bytes at most" CHECK (octet_length(type) <= 255),
+    region           text
+                     CONSTRAINT "region must be 255 bytes at most" CHECK (octet_length(region) <= 255),
+    key              text
+                     CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
+                     CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
+    payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
+                     CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
+                         CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
+    rollback_payload jsonb
+                     CONSTRAINT "rollback_payload must be 1 MiB at most: see --max-payload"
+                         CHECK (fence > 0 OR pg_column_size(rollback_payload) <= 1048576),
+    labels           jsonb
+                     -- strict: the lax mode looks into lists, and would accept one of strings as a string
+                     CONSTRAINT "labels must be a JSON object of strings" CHECK (fence > 0 OR jsonb_typeof(labels) = 'object'
+                         AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))
+                     CONSTRAINT "labels must be 4 KiB at most" CHECK (fence > 0 OR octet_length(labels::text) <= 4096),
+    traceparent      text
+                     CONSTRAINT "traceparent must be 512 bytes at most" CHECK (octet_length(traceparent) <= 512),
+    created_by       text
+                     CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
+    cancel_by        text,
+    cause            text,        -- how the forward life ended of a row that is to be rolled back
+    outcome          text,
+    error            text,
+    result           jsonb,
+    progress         jsonb,
+    message          text,
+    checkpoint       jsonb,
+    marks            jsonb        -- of a type with require_progress: what the attempt with the fence in it has reported
+) WITH (
+    -- Room on the page for the versions of a row that its claim and its renewals write: renewals stay heap-only updates,
+    -- and a claim that finds no room costs an extra record in the log.
+    fillfactor = 40,
+    -- The table turns over many times an hour whatever its size, so its size decides nothing.
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    toast.autovacuum_vacuum_scale_factor = 0, toast.autovacuum_vacuum_threshold = 5000,
+    toast.autovacuum_vacuum_cost_delay = 0
+);
+
+-- A claim walks one (type, region, priority) of these in order.
+CREATE INDEX task_due ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
+    WHERE state IN ('pending', 'retry_pending');
+CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
+    WHERE state = 'rollback_pending';
+-- lease_until is in no index and no predicate: a renewal writes nothing but its row.
+CREATE INDEX task_running ON {schema}.task (session)
+    WHERE state IN ('running', 'rollback_running');
+CREATE UNIQUE INDEX task_key ON {schema}.task (type, key) WHERE key IS NOT NULL;
+-- Running rows are not in it: each claim would have to enter them.
+CREATE INDEX task_batch ON {schema}.task (batch_id, id)
+    WHERE batch_id IS NOT NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
+
+-- Finished tasks: the row as it was, and how it ended. One partition for each day (UTC), created ahead by the agents.
+CREATE TABLE {schema}.task_archive (
+    id               bigint NOT NULL,
+    run_at           timestamptz NOT NULL,
+    created_at       timestamptz NOT NULL,
+    finished_at      timestamptz NOT NULL,
+    fence            bigint NOT NULL,
+    session          bigint,
+    claim            bigint,
+    policy           bigint,
+    lease_until      timestamptz,
+    claimed_at       timestamptz,
+    started_at       timestamptz,
+    deadline         timestamptz,
+    cancel_asked     timestamptz,
+    batch_id         bigint,
+    attempt          integer NOT NULL,
+    deferrals        integer NOT NULL,
+    max_attempts     integer,
+    round            integer,
+    priority         smallint NOT NULL,
+    ever_started     boolean NOT NULL,
+    state            text NOT NULL,
+    type             text NOT NULL,
+    region           text,
+    key              text,
+    payload          jsonb NOT NULL,
+    rollback_payload jsonb,
+    labels           jsonb,
+    traceparent      text,
+    created_by       text,
+    cancel_by        text,
+    cause            text,
+    outcome          text,
+    error            text,
+    result           jsonb,
+    output           text,
+    progress         jsonb,
+    message          text,
+    checkpoint       jsonb
+) PARTITION BY RANGE (finished_at);
+
+CREATE INDEX task_archive_id ON {schema}.task_archive (id);
+CREATE INDEX task_archive_type ON {schema}.task_archive (type, id);
+-- Nearly every row succeeds: only the others pay for being found.
+CREATE INDEX task_archive_unsuccessful ON {schema}.task_archive (id) WHERE state <> 'succeeded';
+CREATE INDEX task_archive_key ON {schema}.task_archive (key) WHERE key IS NOT NULL;
+-- All finished rows of a batch: first those that a rollback may revive, in the order in which it does (read backwards).
+-- Another index, by id, would make lists quicker, and cost each settlement an entry.
+CREATE INDEX task_archive_batch ON {schema}.task_archive (
+    batch_id,
+    (CASE WHEN ever_started AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
+    id
+) WHERE batch_id IS NOT NULL;
+-- What a retry of the batch revives, and what could not be rolled back.
+CREATE INDEX task_archive_batch_failed ON {schema}.task_archive (batch_id, id)
+    WHERE batch_id IS NOT NULL AND (state IN ('failed', 'rollback_failed')
+        OR state = 'rolled_back' AND coalesce(cause, '') NOT IN ('succeeded', 'cancelled'));
+
+-- Live and finished tasks.
+CREATE VIEW {schema}.tasks AS
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
+           NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
+           coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round
+    FROM {schema}.task
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
+           cancel_by, false, batch_id, rollback_payload, cause, coalesce(round, 0)
+    FROM {schema}.task_archive;
+
+-- The history: one row for each attempt that was settled, except where a task was done at its first try.
+CREATE TABLE {schema}.attempt (
+    task_id    bigint NOT NULL,
+    fence      bigint NOT NULL, -- of the settlement
+    ran_fence  bigint NOT NULL, -- that the task was given
+    session    bigint NOT NULL,
+    started_at timestamptz,
+    ended_at   timestamptz NOT NULL,
+    attempt    integer NOT NULL,
+    phase      text NOT NULL,
+    outcome    text NOT NULL,
+    state      text NOT NULL,   -- of the task, after it
+    error      text,
+    output     text,
+    result     jsonb,
+    PRIMARY KEY (task_id, fence)
+);
+
+-- Batches. Applications insert name, on_failure, finish_type, finish_payload, labels, created_by and sealed; the other
+-- columns belong to the agents. The counters are the sum of the deltas that folds have found; batch_delta has the others.
+CREATE TABLE {schema}.batch (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    ended_at        timestamptz,
+    born            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- the transaction that may insert rows although it is sealed
+    total           bigint NOT NULL DEFAULT 0,
+    running         bigint NOT NULL DEFAULT 0,
+    succeeded       bigint NOT NULL DEFAULT 0,
+    failed          bigint NOT NULL DEFAULT 0,
+    cancelled       bigint NOT NULL DEFAULT 0,
+    undoing         bigint NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
+    rolled_back     bigint NOT NULL DEFAULT 0,
+    rollback_failed bigint NOT NULL DEFAULT 0,
+    failures        bigint NOT NULL DEFAULT 0, -- how often a row has failed
+    attempts        bigint NOT NULL DEFAULT 0, -- that have ended
+    failures_seen   bigint NOT NULL DEFAULT 0, -- of failures, those that were acted on
+    round           integer NOT NULL DEFAULT 0,
+    sealed          boolean NOT NULL DEFAULT true,
+    stopping        boolean NOT NULL DEFAULT false, -- nothing of it is claimed any more
+    by_failure      boolean NOT NULL DEFAULT false, -- the request follows a failure
+    thinned         boolean NOT NULL DEFAULT false, -- rows of it are past retention, or about to be
+    look            boolean NOT NULL DEFAULT true,  -- a fold has to look at it even if there are no deltas
+    name            text NOT NULL DEFAULT ''
+                    CONSTRAINT "name must be 255 bytes at most" CHECK (octet_length(name) <= 255),
+    on_failure      text NOT NULL DEFAULT 'continue'
+                    CONSTRAINT "on_failure must be continue, cancel or rollback" CHECK (
+                        on_failure IN ('continue', 'cancel', 'rollback')),
+    requested       text CHECK (requested IN ('cancel', 'rollback')), -- in this round
+    requested_by    text,
+    finish_type     text
+                    CONSTRAINT "finish_type must not be empty: leave it out instead" CHECK (finish_type <> '')
+                    CONSTRAINT "finish_type must be 255 bytes at most" CHECK (octet_length(finish_type) <= 255),
+    finish_payload  jsonb NOT NULL DEFAULT '{}'
+                    CONSTRAINT "finish_payload must be a JSON object" CHECK (jsonb_typeof(finish_payload) = 'object')
+                    -- with what is added to it when the batch ends it is below the least bound on payloads
+                    CONSTRAINT "finish_payload must be 64 KiB at most" CHECK (pg_column_size(finish_payload) <= 65536),
+    created_by      text
+                    CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
+    labels          jsonb
+                    CONSTRAINT "labels must be a JSON object of strings" CHECK (jsonb_typeof(labels) = 'object'
+                        AND NOT jsonb_path_exists(labels, 'strict $.* ? (@.type() != "string")', '{}', true))
+                    CONSTRAINT "labels must be 4 KiB at most" CHECK (octet_length(labels::text) <= 4096)
+) WITH (
+    -- Few rows, written every second while their tasks run.
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500
+);
+-- This makes ended_at a part of the row's key. So only a transaction that ends a batch or reopens it conflicts with those
+-- that have inserted rows into it (FOR KEY SHARE), even with one whose snapshot is too old to see it.
+CREATE UNIQUE INDEX batch_ended ON {schema}.batch (id, ended_at);
+CREATE INDEX batch_open ON {schema}.batch (id) WHERE ended_at IS NULL;
+CREATE INDEX batch_look ON {schema}.batch (id) WHERE look;
+CREATE INDEX batch_stopping ON {schema}.batch (id) WHERE stopping AND ended_at IS NULL;
+
+-- What was counted and not summed yet: one row for each statement and batch, in the transaction that moved the tasks.
+CREATE TABLE {schema}.batch_delta (
+    batch_id        bigint NOT NULL,
+    total           bigint NOT NULL DEFAULT 0,
+    running         bigint NOT NULL DEFAULT 0,
+    succeeded       bigint NOT NULL DEFAULT 0,
+    failed          bigint NOT NULL DEFAULT 0,
+    cancelled       bigint NOT NULL DEFAULT 0,
+    undoing         bigint NOT NULL DEFAULT 0,
+    rolled_back     bigint NOT NULL DEFAULT 0,
+    rollback_failed bigint NOT NULL DEFAULT 0,
+    failures        bigint NOT NULL DEFAULT 0,
+    attempts        bigint NOT NULL DEFAULT 0
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
+);
+CREATE INDEX batch_delta_batch ON {schema}.batch_delta (batch_id);
+
+-- Claims in flight and a transaction that stops a batch. A claim locks the batch's gate (its id modulo 8), shared, from
+-- before its last look at the batch until its end (reserve_start). A transaction that stops the batch locks it
+-- exclusively just before its commit (batch_stops). So once that has committed nothing of the batch starts, and until
+-- then an open transaction blocks no claim. A lock on a table is fair (later claims do not overtake one that waits),
+-- writes nothing, and takes a privilege on the table, which no application has. There are eight gates so that batches
+-- seldom share one: a batch that does is skipped by the claims that come while another is being stopped.
+CREATE TABLE {schema}.batch_gate_0 ();
+CREATE TABLE {schema}.batch_gate_1 ();
+CREATE TABLE {schema}.batch_gate_2 ();
+CREATE TABLE {schema}.batch_gate_3 ();
+CREATE TABLE {schema}.batch_gate_4 ();
+CREATE TABLE {schema}.batch_gate_5 ();
+CREATE TABLE {schema}.batch_gate_6 ();
+CREATE TABLE {schema}.batch_gate_7 ();
+
+-- What operators request of a batch, or of a task that runs. Agents carry it out in steps.
+CREATE TABLE {schema}.operation (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    verb         text NOT NULL CHECK (verb IN ('cancel', 'retry', 'rollback')),
+    batch_id     bigint,
+    task_id      bigint,                         -- not NULL: it is about this task; batch_id is then the task's
+    requested_at timestamptz NOT NULL,
+    requested_by text,
+    force        boolean NOT NULL DEFAULT false,
+    stopped      boolean NOT NULL DEFAULT false, -- of a rollback: everything has stopped, finished rows come next
+    missed       boolean NOT NULL DEFAULT false, -- a row behind the cursor was locked: another pass is needed
+    after_at     timestamptz,                    -- the cursor: the row that was looked at last
+    after_id     bigint,
+    done         bigint NOT NULL DEFAULT 0,      -- rows that it changed
+    refused      bigint NOT NULL DEFAULT 0,      -- rows that it had to leave as they were
+    superseded   boolean NOT NULL DEFAULT false, -- another took its place
+    ended_at     timestamptz
+);
+CREATE INDEX operation_open ON {schema}.operation (id) WHERE ended_at IS NULL;
+CREATE INDEX operation_batch ON {schema}.operation (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX operation_task ON {schema}.operation (task_id) WHERE task_id IS NOT NULL;
+
+-- Who requested each change. A row stays as long as the task or the batch. who is what the caller says; role is the role
+-- that the session logged in with, which no caller chooses.
+CREATE TABLE {schema}.audit (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    who      text,
+    role     text NOT NULL DEFAULT session_user,
+    verb     text NOT NULL,
+    task_id  bigint,
+    batch_id bigint,
+    answer   text NOT NULL
+);
+CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX audit_batch ON {schema}.audit (batch_id) WHERE batch_id IS NOT NULL;
+
+-- Batches with their state and all counts, those of batch_delta included.
+CREATE VIEW {schema}.batches AS
+    SELECT b.id, b.name,
+        CASE
+            WHEN b.ended_at IS NULL THEN CASE
+                WHEN b.requested = 'rollback' OR n.undoing > 0 AND n.live = n.undoing THEN 'rolling_back'
+                WHEN n.attempts > 0 OR n.running > 0 OR n.undoing > 0 OR n.live < n.total THEN 'running'
+                ELSE 'pending' END
+            WHEN n.rollback_failed > 0 THEN 'rollback_failed'
+            WHEN b.requested = 'rollback' THEN 'rolled_back'
+            WHEN b.requested = 'cancel' AND NOT b.by_failure AND n.cancelled > 0 THEN 'cancelled'
+            WHEN n.total > 0 AND n.rolled_back = n.total THEN 'rolled_back'
+            WHEN n.failed + n.rolled_back > 0 THEN CASE WHEN n.succeeded > 0 THEN 'partially_failed' ELSE 'failed' END
+            WHEN n.cancelled > 0 THEN 'cancelled'
+            ELSE 'succeeded'
+        END AS state,
+        b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, n.live - n.undoing - n.running AS waiting,
+        n.running, n.undoing, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
+        CASE WHEN n.total > 0 THEN (n.total - n.live)::double precision / n.total END AS progress,
+        b.finish_type, b.labels, b.created_by, b.created_at, b.ended_at, o.verb AS operation, b.requested_by
+    FROM {schema}.batch AS b
+    CROSS JOIN LATERAL (
+        SELECT b.total + coalesce(sum(d.total), 0)::bigint AS total,
+            b.running + coalesce(sum(d.running), 0)::bigint AS running,
+            b.succeeded + coalesce(sum(d.succeeded), 0)::bigint AS succeeded,
+            b.failed + coalesce(sum(d.failed), 0)::bigint AS failed,
+            b.cancelled + coalesce(sum(d.cancelled), 0)::bigint AS cancelled,
+            b.undoing + coalesce(sum(d.undoing), 0)::bigint AS undoing,
+            b.rolled_back + coalesce(sum(d.rolled_back), 0)::bigint AS rolled_back,
+            b.rollback_failed + coalesce(sum(d.rollback_failed), 0)::bigint AS rollback_failed,
+            b.failures + coalesce(sum(d.failures), 0)::bigint AS failures,
+            b.attempts + coalesce(sum(d.attempts), 0)::bigint AS attempts
+        FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT s.*, s.total - s.succeeded - s.failed - s.cancelled - s.rolled_back - s.rollback_failed AS live
+    ) AS n
+    LEFT JOIN LATERAL (
+        SELECT o.verb FROM {schema}.operation AS o
+        WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL ORDER BY o.id DESC LIMIT 1
+    ) AS o ON true;
+
+-- Sessions: one row for each start of an agent. A number is never used again.
+CREATE TABLE {schema}.agent (
+    session       bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    name          text NOT NULL,
+    region        text,
+    version       text NOT NULL,
+    config        text NOT NULL,
+    workers       integer NOT NULL,
+    types         text[] NOT NULL,
+    started_at    timestamptz NOT NULL DEFAULT now(),
+    seen_at       timestamptz NOT NULL DEFAULT now(),
+    present_until timestamptz NOT NULL,
+    idle          boolean NOT NULL DEFAULT false, -- it waits for a notification of new rows
+    draining      boolean NOT NULL DEFAULT false,
+    running       integer NOT NULL DEFAULT 0,
+    done          bigint NOT NULL DEFAULT 0
+) WITH (
+    -- Few rows, written every few seconds: heap-only updates, and a page or two at most for the trigger to read.
+    fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+
+-- The policies of all configurations that agents have had: any agent can decide what becomes of a dead agent's row.
+CREATE TABLE {schema}.policy (
+    hash bigint PRIMARY KEY,
+    type text NOT NULL,
+    body jsonb NOT NULL
+);
+
+-- Settings of the whole store.
+CREATE TABLE {schema}.setting (
+    only_one    boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    max_payload bigint NOT NULL DEFAULT 1048576 -- bytes of a payload, and of a rollback payload, when it is inserted
+);
+INSERT INTO {schema}.setting DEFAULT VALUES;
+
+-- The store's own key for ping URLs. It is granted to no application.
+CREATE TABLE {schema}.secret (
+    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    key      bytea NOT NULL
+);
+INSERT INTO {schema}.secret (key)
+    SELECT sha256(convert_to(string_agg(gen_random_uuid()::text, ''), 'UTF8')) FROM generate_series(1, 4);
+
+-- A removal of old days locks this table, so that one agent at a time does it. Locks are those of private tables, never
+-- advisory ones: any role that may connect could hold an advisory lock, but to lock a table takes a privilege on it.
+CREATE TABLE {schema}.removal ();
