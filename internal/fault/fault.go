@@ -25,9 +25,11 @@ const (
 	ReadToEnd Safeguard = "read-to-end"
 	// Repeat: a settlement that is repeated finds itself done.
 	Repeat Safeguard = "repeat"
+	// Hear: a notification of a cancel has the agent release the rows of it that it has claimed ahead.
+	Hear Safeguard = "hear"
 )
 
 // Safeguards lists all of them.
 func Safeguards() []Safeguard {
-	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat}
+	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat, Hear}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -93,6 +94,9 @@ func (k *Keeper) halt() {
 
 // cancelled takes in what Store.Cancels says of the row.
 func (l *Lease) cancelled(c Cancel) {
+	if fault.Off(fault.Hear) && !l.begun() {
+		return // a session heartbeat may still stop it
+	}
 	if c.Asked {
 		l.askCancel(c.Reason)
 		return

@@ -23,6 +23,8 @@ const (
 	deferrals = 6                      // how often in a row being asked to come later is free
 	backoff   = 300 * time.Millisecond // the longest
 	checkTime = time.Second
+	// someWorkers is how many rows of a type an agent runs at once, where a run does not say.
+	someWorkers = 4
 )
 
 // Types that mean something to who makes rows and runs them.
@@ -93,7 +95,7 @@ func (a *agent) declaration(who string) string {
 }
 
 func (a *agent) declareTask(k history.Kind, who string) string {
-	workers := cmp.Or(a.w.o.Workers, 4)
+	workers := cmp.Or(a.w.o.Workers, someWorkers)
 	if k.Ordered {
 		workers = 1
 	}

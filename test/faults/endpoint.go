@@ -214,6 +214,10 @@ func (c *call) run() {
 		if c.wait(rest) {
 			c.finish()
 		}
+	case script.Nap:
+		if c.wait(script.Doze) {
+			c.finish()
+		}
 	case script.Flood:
 		c.flood()
 		c.finish()

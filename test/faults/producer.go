@@ -20,6 +20,9 @@ import (
 // produce inserts rows until ctx ends: in transactions of some rows each, some of which are rolled back, some committed
 // without waiting for the disk.
 func (w *world) produce(ctx context.Context) {
+	if w.o.Rate == 0 {
+		return
+	}
 	r := rand.New(rand.NewPCG(w.o.Seed, 1))
 	tick := time.NewTicker(time.Second / time.Duration(w.o.Rate))
 	defer tick.Stop()

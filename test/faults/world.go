@@ -30,7 +30,7 @@ type Options struct {
 	Seed     uint64
 	Lasts    time.Duration // of the faults; what is left to do is done afterwards
 	Agents   int
-	Rate     int           // transactions of the producer a second
+	Rate     int           // transactions of the producer a second; 0: there are none
 	Faults   []Fault       // what may happen; empty: nothing does
 	Schedule []Planned     // what happens, in the place of a schedule from the seed
 	Env      []string      // of the agents
@@ -41,6 +41,7 @@ type Options struct {
 
 	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
 	Operators int           // how many people ask for this and that
+	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 }
 
 // How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
@@ -103,6 +104,7 @@ func Run(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *
 	defer cancel()
 	w.load.Go(func() { w.produce(ctx) })
 	w.load.Go(func() { w.produceGroups(ctx) })
+	w.load.Go(func() { w.catch(ctx) })
 	w.load.Go(func() { w.sample(ctx) })
 	w.load.Go(func() { w.look(ctx) })
 	for who := range o.Operators {

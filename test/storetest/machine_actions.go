@@ -283,10 +283,10 @@ func (m *machine) sweep(t *rapid.T) {
 	i, s := m.pick(t)
 	length := length(t, "judge", 3)
 	off, calm := time.Duration(0), 9*step
-	switch rapid.IntRange(0, 15).Draw(t, "view") {
-	case 14:
+	switch rapid.IntRange(0, 7).Draw(t, "view") {
+	case 6:
 		off = later
-	case 15:
+	case 7:
 		calm = 0
 	}
 	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, seeing(m.ideal, off, calm))

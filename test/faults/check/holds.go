@@ -21,6 +21,10 @@ import (
 // batches of which something started later than that are too many. An agent without notifications may start what it has
 // claimed for as long as a claimed row may wait inside it.
 //
+// So an agent that does not listen is noticed only where the rows that it has claimed ahead wait long, as behind slow ones
+// (faults.Options.Caught, which the sabotage `hear` runs with): what its workers do in 50 ms has else started before busyMostly
+// is over.
+//
 // Exempt says: a crash of the server just after the look, or the answer, which may lose what was seen of a transaction that
 // was not flushed; of starts what was broken between the agent and the store, or the endpoint, a moment before, and an agent
 // that stood still; what an operator had retried meanwhile; rows with a check, which comes before the start.

@@ -16,6 +16,7 @@ const (
 	Work  Deed = "work"  // pings for a while and ends well
 	Flood Deed = "flood" // pings far too often and ends well
 	Pause Deed = "pause" // pings once, is silent for a while, and ends well
+	Nap   Deed = "nap"   // ends well a little later; endpoints only
 
 	Fail   Deed = "fail"
 	Reject Deed = "reject"
@@ -36,6 +37,7 @@ const (
 const (
 	Step = 250 * time.Millisecond // between two pings
 	Rest = 4 * time.Second        // what pauses
+	Doze = 200 * time.Millisecond // what naps
 	Long = 5 * time.Minute        // what hangs
 )
 
