@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -44,10 +43,8 @@ func (c taskShowCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		info, err := s.Get(call, task.ID(c.ID))
-		if errors.Is(err, ops.ErrNoTask) {
-			return fmt.Errorf("task %d: %w (or its retention is over)", c.ID, ops.ErrNoTask)
-		} else if err != nil {
+		info, err := ops.ReadTask(call, s, task.ID(c.ID))
+		if err != nil {
 			return err
 		}
 		a.trace(call, s, info)

@@ -59,10 +59,3 @@ func TestCancelRefusesWhatNoStoreKeeps(t *testing.T) {
 	_, err := cancelAll(t, cancels{1: Cancelling}, []task.ID{1}, strings.Repeat("x", MaxBy))
 	require.NoError(t, err)
 }
-
-func TestCalled(t *testing.T) {
-	for _, s := range task.States() {
-		require.Equal(t, s == task.StateCancelled || s == task.StateRollbackPending, Cancelled(s).Called(), s)
-	}
-	require.True(t, Cancelling.Called())
-}

@@ -17,7 +17,7 @@ const (
 	VerbRollback Verb = "rollback" // what was done is rolled back
 )
 
-// check finds a verb that does not exist, and what no store would take as who requests it; its error is an *InputError.
+// check rejects a verb that does not exist, and a name of who requests it that no store would take, as *InputError.
 func (v Verb) check(by string) error {
 	switch v {
 	case VerbCancel, VerbRetry, VerbRollback:
@@ -26,30 +26,29 @@ func (v Verb) check(by string) error {
 	return &InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
 }
 
-// Operator is a store in which an operator can change one task's life. Each call tells what became of the task, leaves
-// it alone where there is nothing to do, and may be repeated; by, for people, says who wants it ("": not said). ErrNoTask
-// where there is no such task, *RefusedError where it must not be.
+// Operator is a store in which an operator can change one task. Each call returns what became of the task, changes nothing
+// where there is nothing to do, and may be repeated. by names who requests it, for display ("": not given). A call fails with
+// ErrNoTask if there is no such task, and with *RefusedError if the change is not allowed.
 type Operator interface {
 	Canceller
 	// Retry revives a task that has failed, was cancelled or rolled back: it waits again, with a fresh budget.
 	Retry(ctx context.Context, id task.ID, by string) (Became, error)
-	// Rollback undoes what a task has done, if its type can. One that runs is told to stop first ("cancelling").
+	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
 	Rollback(ctx context.Context, id task.ID, by string) (Became, error)
 }
 
-// Became is what an operator's request met: the state in which the task stands now, or Cancelling.
+// Became is the result of an operator's request: the state that the task is in now, or Cancelling.
 type Became = Cancelled
 
-// RefusedError says why an operator's request must not be: the text names what stands in the way, and the remedy. Nothing has
-// changed.
+// RefusedError says why an operator's request is not allowed: the text names the obstacle and the remedy. Nothing has changed.
 type RefusedError struct{ Text string }
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// MaxBy bounds who wants a change, in bytes.
+// MaxBy bounds the name of who requests a change, in bytes.
 const MaxBy = 512
 
-// CheckBy finds what no store would take as who wants a change; its error is an *InputError.
+// CheckBy rejects a name of who requests a change that no store would take, as *InputError.
 func CheckBy(by string) error {
 	if !storable(by) || len(by) > MaxBy {
 		return &InputError{Text: fmt.Sprintf("who wants it must be UTF-8 without NUL, %d bytes at most", MaxBy)}

@@ -15,7 +15,7 @@ const (
 	waitLook    = 10 * time.Second       // for one look at one task
 )
 
-// Watch is what a Wait tells while it waits. Its functions may be nil.
+// Watch is what a Wait reports while it goes on. Its functions may be nil.
 type Watch struct {
 	// Changed is called with each task as it is first seen, and whenever its state or fence is another.
 	Changed func(Info)
@@ -28,7 +28,7 @@ type Watch struct {
 // Wait looks at the tasks until each has finished, and returns them in the order of ids. It looks often right after a
 // change and seldom later, and never takes more than a fifth of the time for looking. It fails with ErrNoTask where
 // one does not exist, with ctx's error when ctx ends (the tasks as last seen come with it, nil where never seen), and
-// when the store has failed for 30 s on end.
+// when the store has failed for 30 s without a break.
 func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error) {
 	wait := waiting{store: s, watch: w, ids: ids, seen: make([]*Info, len(ids))}
 	err := follow(ctx, waitFirst, waitLongest, func() (changed, done bool, err error) {
@@ -38,7 +38,13 @@ func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error)
 	return wait.seen, err
 }
 
-// waiting is a Wait under way.
+// ReadTask returns a task with its history. It names a task that does not exist.
+func ReadTask(ctx context.Context, s Store, id task.ID) (*Info, error) {
+	info, err := s.Get(ctx, id)
+	return info, taskError(id, err)
+}
+
+// waiting is a Wait in progress.
 type waiting struct {
 	store    Store
 	watch    Watch
