@@ -191,12 +191,16 @@ func (c *connection) begin() (crowded, ok bool) {
 	return b.open >= b.limit*3/4 || c.peer.open >= c.peer.share*3/4, true
 }
 
-// end notes that the answer is given.
-func (c *connection) end() {
+// idle notes that the response is written, and that the connection waits for its next request.
+func (c *connection) idle() {
 	b := c.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !c.gone {
+	switch {
+	case c.gone:
+	case c.at != nil: // the server has answered on its own, without the handler
+		c.peer.waiting.MoveToBack(c.at)
+	default:
 		c.at = c.peer.waiting.PushBack(c)
 		b.freed.Signal()
 	}
@@ -232,6 +236,14 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
+// connState is http.Server's ConnState. A handler returns before its response is written, so that only the server knows when
+// a connection may be closed for another one.
+func connState(c net.Conn, state http.ConnState) {
+	if c, ok := c.(*connection); ok && state == http.StateIdle {
+		c.idle()
+	}
+}
+
 // booked keeps the book of the connections whose requests next answers.
 func booked(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -244,7 +256,6 @@ func booked(next http.Handler) http.HandlerFunc {
 		if !ok {
 			panic(http.ErrAbortHandler) // nothing has been done yet, and no reply can be sent
 		}
-		defer c.end()
 		if crowded {
 			w.Header().Set("Connection", "close")
 		}

@@ -42,8 +42,8 @@ func (l from) Accept() (net.Conn, error) {
 	return remoteConn{c, <-l.remote}, nil
 }
 
-// bounded starts a server that keeps so many connections, and gives a function that connects.
-func bounded(t *testing.T, limit int, handler http.Handler, remote bool) (connect func(addr string) net.Conn) {
+// bounded starts a server that keeps so many connections, and returns a function that connects, and the server's book.
+func bounded(t *testing.T, limit int, handler http.Handler, remote bool) (connect func(addr string) net.Conn, book *connections) {
 	t.Helper()
 	l := from{Listener: listen(t, "127.0.0.1:0")}
 	if remote {
@@ -66,7 +66,22 @@ func bounded(t *testing.T, limit int, handler http.Handler, remote bool) (connec
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
-	}
+	}, s.listener.book
+}
+
+// settled waits until so many connections wait for a request, and none is being answered or closed: a client has its
+// response a little earlier than that.
+func (b *connections) settled(t *testing.T, waiting int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n := 0
+		for _, p := range b.peers {
+			n += p.waiting.Len()
+		}
+		return n == waiting && b.open == waiting
+	}, 20*time.Second, time.Millisecond)
 }
 
 // get asks on a connection and returns the answer; nil where the connection is closed.
@@ -92,13 +107,14 @@ func alive(c net.Conn) bool {
 }
 
 func TestTheConnectionThatIsIdleForLongestMakesRoom(t *testing.T) {
-	connect := bounded(t, 8, nil, false)
+	connect, book := bounded(t, 8, nil, false)
 	var conns []net.Conn
-	for range 5 {
+	for i := range 5 {
 		c := connect("")
 		resp := get(c, "/-/healthy")
 		require.NotNil(t, resp)
 		require.False(t, resp.Close, "there is room")
+		book.settled(t, i+1)
 		conns = append(conns, c)
 	}
 	for range 3 {
@@ -106,9 +122,11 @@ func TestTheConnectionThatIsIdleForLongestMakesRoom(t *testing.T) {
 		resp := get(c, "/-/healthy")
 		require.NotNil(t, resp)
 		require.True(t, resp.Close, "it is crowded: Connection: close")
+		book.settled(t, 5)
 	}
 	for range 3 { // silent; the first five have answers behind them, the three of before were closed
 		conns = append(conns, connect(""))
+		book.settled(t, len(conns))
 	}
 	require.NotNil(t, get(connect(""), "/-/healthy"))
 	require.Nil(t, get(conns[0], "/-/healthy"), "idle for longest")
@@ -116,7 +134,7 @@ func TestTheConnectionThatIsIdleForLongestMakesRoom(t *testing.T) {
 }
 
 func TestFloodDoesNotKeepOthersOut(t *testing.T) {
-	connect := bounded(t, 32, nil, true)
+	connect, _ := bounded(t, 32, nil, true)
 	kept := connect("192.0.2.7:1000")
 	require.NotNil(t, get(kept, "/-/healthy"))
 	for i := range 200 {
@@ -141,7 +159,7 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 		enter <- struct{}{}
 		<-leave
 	})
-	connect := bounded(t, 16, handler, true)
+	connect, _ := bounded(t, 16, handler, true)
 	answers := make(chan *http.Response, 100)
 	var asking sync.WaitGroup
 	ask := func(addr string) {
@@ -173,7 +191,7 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 
 func TestSlowRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
-	connect := bounded(t, 8, nil, false)
+	connect, _ := bounded(t, 8, nil, false)
 	began := time.Now()
 	c, silent := connect(""), connect("")
 	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nX-Slow: ")

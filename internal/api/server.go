@@ -35,7 +35,7 @@ type Options struct {
 
 // Server answers on the agent's listener.
 type Server struct {
-	listener net.Listener
+	listener *listener
 	server   *http.Server
 	stop     context.CancelFunc // ends what answers have under way
 }
@@ -80,6 +80,7 @@ func New(l net.Listener, o Options) *Server {
 		server: &http.Server{
 			Handler:           booked(gate),
 			ConnContext:       withConnection,
+			ConnState:         connState,
 			ReadHeaderTimeout: headerTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
