@@ -185,8 +185,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// join opens the session, and tries again while the store is out of reach. It gives up when ctx ends, if the store is not one
-// that this binary can work with, and on Drain, then without an error.
+// join opens the session, again and again while the store is out of reach. It gives up only with ctx, or where the
+// store is not one that this binary can work with, or quietly with Drain.
 func (e *Engine) join(ctx context.Context) error {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)

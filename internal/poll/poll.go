@@ -208,8 +208,8 @@ func (e *Engine) call(calls context.Context, op string, f func(context.Context) 
 	return err
 }
 
-// permanent reports whether another try to join cannot succeed. It is asked only until the session has joined. After that no
-// error is permanent: a password may rotate, and a failover may lead to a server that is not ready yet.
+// permanent reports whether another try to join cannot succeed. Once the session has joined nothing is: a password may
+// rotate, and a failover may lead to a server that is not ready yet.
 func permanent(err error) bool {
 	var schema *store.SchemaError
 	var access *store.AccessError
