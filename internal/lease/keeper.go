@@ -54,8 +54,8 @@ type Keeper struct {
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
-	doubted   []*Lease    // leases that wait for a heartbeat to find out whether pings arrived elsewhere
-	stopper   *time.Timer // stops leases when the session is about to expire
+	doubted   []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
+	stopper   *time.Timer // stops leases when presence is about to run out
 }
 
 // KeeperOptions are the parts of a Keeper.

@@ -41,7 +41,7 @@ type Options struct {
 	Poll     time.Duration
 	Drain    time.Duration // how long running attempts may go on once draining has begun
 	Clock    lease.Clock
-	// Remote and Adopter handle what tasks report for rows of other sessions; nil: such reports are refused.
+	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
 	Remote  lease.Remote
 	Adopter Adopter
 	// PingURL returns the ping URL of an attempt; nil: there is none. It is called only after Secret got the store's key for
@@ -149,8 +149,8 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain and release the rest. Run returns
-// then. Drain may be called at any time, and more than once.
+// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain, give back the rest, and
+// then Run return. It may be called at any time, and more than once.
 func (e *Engine) Drain() {
 	e.drainOnce.Do(func() { close(e.draining) })
 }
@@ -260,9 +260,9 @@ func (e *Engine) work(hard, calls context.Context) {
 	ending.Wait()
 }
 
-// windDown waits for Drain or the end of hard, and then ends the work, whether the store answers or not: nothing more starts, and
-// running attempts may finish within Options.Drain. After that, or at once if hard has ended, they are stopped. It returns when
-// all attempts are stopped or over.
+// windDown waits for Drain or the end of hard, and ends the work then, whatever the store does: nothing more starts,
+// and what runs may finish within Options.Drain and is stopped after that, or at once where hard has ended. It returns
+// when all attempts are stopped or over.
 func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), over <-chan struct{}) {
 	select {
 	case <-e.draining:

@@ -12,8 +12,8 @@ import (
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	Settlement
-	lease  *lease.Lease // nil: of a row that is reaped, or a stray
-	judged *Swept       // a row that is reaped, or a stray; nil: it has a lease
+	lease  *lease.Lease // nil: of a row that is judged, or a stray
+	judged *Swept       // a row that is judged, or a stray; nil: it has a lease
 	stray  bool
 	done   chan lease.Answer // gets the last answer; nil: nothing waits for it
 }

@@ -19,7 +19,7 @@ type attempt struct {
 
 func (a *attempt) phase() task.Phase { return a.lease.Task().Phase() }
 
-// lane is one declared type inside the agent: how many of its rows run, and which ones were claimed ahead of a free slot.
+// lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot.
 type lane struct {
 	typ     *task.Type
 	workers int // attempts at once

@@ -115,7 +115,8 @@ func verdict(r *Swept, p *task.Policy) task.Outcome {
 	return task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 }
 
-// judge queues the outcome of a reaped row's attempt. done gets the store's last answer; nil: nothing waits for it.
+// judge hands in how the attempt ended that a row was claimed for judgement of. done gets the store's last answer; nil:
+// nobody waits for it.
 func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	if out.Verdict == task.Stalled {
@@ -126,7 +127,7 @@ func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
 	e.settle.add(&unsettled{Settlement: s, judged: r, done: done})
 }
 
-// sentence returns the settlement of a row that has no lease here.
+// sentence makes the settlement of a row that has no lease here.
 func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
 	out = clean(out)
 	return Settlement{
