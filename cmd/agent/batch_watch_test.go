@@ -246,8 +246,8 @@ func TestLeftOver(t *testing.T) {
 	require.EqualError(t, leftOver([]ops.Report{well, gone}), "task 2: no such task (or its retention is over)")
 	require.EqualError(t, leftOver([]ops.Report{gone, gone}), "2 of 2 tasks do not exist (or their retention is over)")
 	require.EqualError(t, leftOver([]ops.Report{well, refused}), `task 3: the type "a" has no rollback`)
-	require.EqualError(t, leftOver([]ops.Report{refused, refused, well}), "2 of 3 tasks stay as they are")
-	require.EqualError(t, leftOver([]ops.Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
+	require.EqualError(t, leftOver([]ops.Report{refused, refused, well}), "2 of 3 tasks were not changed")
+	require.EqualError(t, leftOver([]ops.Report{refused, gone, well}), "1 of 3 tasks were not changed, and 1 do not exist")
 }
 
 func TestAnInterruptEndsReading(t *testing.T) {
