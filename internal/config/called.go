@@ -19,7 +19,7 @@ func calledInTask() map[string]string {
 	return synonyms(map[string]string{
 		"max_retries retries retry_limit max_retry":                             "set the number of retries with retry { limit = 2 }",
 		"attempts max_attempts tries":                                           "use retry { limit = 2 }, which counts the attempts after the first",
-		"backoff delay retry_delay retry_backoff":                               `set the delay between attempts with backoff, min and max in a retry block`,
+		"backoff delay retry_delay retry_backoff":                               `set the delay with backoff, min and max in a retry block`,
 		"concurrency max_concurrency parallelism max_workers threads processes": "limit the concurrent attempts on this agent with workers = 8",
 		"schedule cron every interval crontab": `recurring tasks use a separate block beside the task, schedule "name" { … }, ` +
 			"which is not in this version; until then, run `leasehold enqueue` from cron",

@@ -75,7 +75,7 @@ func TestParseRefuses(t *testing.T) {
 		body, says string
 		large      bool
 	}{
-		"not valid JSON":              {"progress=0.4", "not valid JSON", false},
+		"not valid JSON":       {"progress=0.4", "not valid JSON", false},
 		"half of it":           {`{"progress": 0.4`, "not valid JSON", false},
 		"two of them":          {`{"progress": 0.4} {}`, "not valid JSON", false},
 		"a number":             {"0.4", "not a JSON object", false},
