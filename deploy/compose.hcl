@@ -1,8 +1,8 @@
-# The configuration of the agents of compose.yaml.
+# The configuration of the agents in compose.yaml.
 
 agent {
   listen    = "0.0.0.0:7070"
-  advertise = "http://${env("HOSTNAME")}:7070" # the container's name, which the others of the network know
+  advertise = "http://${env("HOSTNAME")}:7070" # the container's host name, which resolves in this network
 }
 
 store {

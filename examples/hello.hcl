@@ -1,4 +1,4 @@
-# The smallest file that does something: the task is what comes in, and what goes out is its result.
+# The smallest complete file: the command reads the envelope and writes a result.
 
 task "hello" {
   command {

@@ -1,4 +1,4 @@
-# Callbacks, with a signature and with retries.
+# Callbacks with a signature and retries.
 
 task "invoice.send" {
   timeout  = "30s" # one attempt
@@ -12,8 +12,8 @@ task "invoice.send" {
     max     = "5m"
   }
 
-  # What timed out may have been sent. So before each attempt the application is asked whether it was: {"done": true}, and
-  # the task has succeeded without being run.
+  # An attempt that timed out may have sent the invoice. So before each attempt the agent asks the application: if it responds
+  # {"done": true}, the task has succeeded and is not run.
   check {
     timeout = "5s"
     webhook {
@@ -22,22 +22,22 @@ task "invoice.send" {
   }
 
   webhook {
-    # A row's own data may fill path and query, escaped.
+    # Row data may fill the path and the query; it is escaped.
     url = "http://127.0.0.1:8080/tasks/${task.type}/${task.data.invoice}"
 
     headers = { X-Team = "billing" }
 
-    # Signed as https://www.standardwebhooks.com says. During a rotation both sign: the new one, then the old one.
+    # Requests are signed as https://www.standardwebhooks.com describes. During a rotation both keys sign, the new one first.
     secret = [
       env("WEBHOOK_SECRET", "whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA=="),
       env("WEBHOOK_SECRET_OLD", "whsec_dGhlIG9sZCBleGFtcGxlLCBub3QgYSBzZWNyZXQ="),
     ]
 
-    permanent = [400] # beside 410 and 422: trying again would not help
+    permanent = [400] # in addition to 410 and 422: a retry would not help
   }
 }
 
-# An endpoint that was there before, and expects its own JSON and nothing else.
+# An existing endpoint that expects its own JSON.
 task "crm.update" {
   webhook {
     url             = "http://127.0.0.1:8080/crm"
@@ -46,8 +46,8 @@ task "crm.update" {
     idempotency_key = true
   }
 
-  # Where that fails for good, is cancelled part-way, or is rolled back by somebody, the endpoint gets what stood there
-  # before: the row's rollback_payload.
+  # If the task fails for good, is cancelled part-way, or is rolled back by an operator, the endpoint receives the row's
+  # rollback_payload, which contains the state before the change.
   rollback {
     retry {
       limit = 5

@@ -75,7 +75,7 @@ func bounded(f func() error, stop <-chan time.Duration) error {
 	case err := <-ended:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("did not end within %s and was left behind", within)
+		return fmt.Errorf("did not end within %s and was abandoned", within)
 	}
 }
 

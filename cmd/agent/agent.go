@@ -250,7 +250,7 @@ func (a *agent) maintain(ctx context.Context) error {
 			a.metrics.StoreErrors.WithLabelValues("maintain").Inc()
 			a.metrics.Outage.Failed(a.log, "maintain", err)
 		case removed > 0:
-			a.log.Info("finished tasks past their retention removed", "removed", removed, "retention", a.cfg.Store.Retention)
+			a.log.Info("removed finished tasks past their retention", "removed", removed, "retention", a.cfg.Store.Retention)
 		}
 		if err == nil {
 			a.metrics.Outage.Worked(a.log, "maintain")
@@ -278,8 +278,8 @@ func (a *agent) started(p place) {
 	a.log.Info("agent starting", "agent", a.cfg.Agent.Name, "listen", api.Address(a.listener), "store", p.String(),
 		"types", names, "workers", a.cfg.Agent.Workers, "config", a.cfg.Hash, "version", readBuild().Version)
 	if asRoot := runAsRoot(a.cfg.Tasks, os.Geteuid()); len(asRoot) > 0 {
-		a.log.Warn("the agent is root, and so are the commands of these types: name another user in `command { user = … }`, "+
-			"or start the agent as one", "types", asRoot)
+		a.log.Warn("the agent runs as root, and so do the commands of these types: set another user in `command { user = … }`, "+
+			"or run the agent as another user", "types", asRoot)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestAgentDrainsOnASignal(t *testing.T) {
 	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
 
 	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	r.becomes(t, "/-/ready", http.StatusServiceUnavailable, "the agent drains")
+	r.becomes(t, "/-/ready", http.StatusServiceUnavailable, "the agent is draining")
 	r.eventually(t, "/-/healthy", "ok")
 	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
 	require.NoError(t, os.WriteFile(finish, nil, 0o600))

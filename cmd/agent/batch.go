@@ -15,15 +15,15 @@ import (
 )
 
 type batchCmd struct {
-	Create batchCreateCmd `cmd:"" help:"Create a batch and its tasks from NDJSON, all of it or nothing."`
+	Create batchCreateCmd `cmd:"" help:"Create a batch and its tasks from NDJSON, all or nothing."`
 	List   batchListCmd   `cmd:"" help:"List batches, newest first."`
-	Show   batchShowCmd   `cmd:"" help:"Show a batch with its counts, and what went wrong."`
-	Watch  batchWatchCmd  `cmd:"" help:"Follow a batch to its end."`
+	Show   batchShowCmd   `cmd:"" help:"Show a batch with its counts and failures."`
+	Watch  batchWatchCmd  `cmd:"" help:"Follow a batch until it ends."`
 
-	Seal     batchSealCmd     `cmd:"" help:"Let no further tasks into an open batch."`
-	Cancel   batchCancelCmd   `cmd:"" help:"Call off what waits, and stop what runs."`
-	Retry    batchRetryCmd    `cmd:"" help:"Try the failed tasks of a batch again."`
-	Rollback batchRollbackCmd `cmd:"" help:"Call the rest off, and undo what was done."`
+	Seal     batchSealCmd     `cmd:"" help:"Close an open batch to further tasks."`
+	Cancel   batchCancelCmd   `cmd:"" help:"Cancel the waiting tasks of a batch, and stop the running ones."`
+	Retry    batchRetryCmd    `cmd:"" help:"Retry the failed tasks of a batch."`
+	Rollback batchRollbackCmd `cmd:"" help:"Cancel the rest of a batch, and roll back the tasks that were started."`
 }
 
 // batchID is a batch's number on the command line.
@@ -33,16 +33,16 @@ type batchID task.BatchID
 func (id *batchID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no batch's number", text)
+		return fmt.Errorf("invalid batch id %q", text)
 	}
 	*id = batchID(n)
 	return nil
 }
 
 type batchListCmd struct {
-	State []string `help:"Only in these states; may be repeated." placeholder:"STATE"`
-	Name  string   `help:"Only of this name." placeholder:"NAME"`
-	Limit int      `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
+	State []string `help:"Only in this state; may be repeated." placeholder:"STATE"`
+	Name  string   `help:"Only batches with this name." placeholder:"NAME"`
+	Limit int      `help:"Maximum number of rows, 1 to 1000." default:"50" placeholder:"N"`
 }
 
 // Help gives examples.
@@ -108,7 +108,7 @@ func percentOf(share *float64) string {
 }
 
 type batchShowCmd struct {
-	ID batchID `arg:"" help:"Number of the batch."`
+	ID batchID `arg:"" help:"Id of the batch."`
 }
 
 // Help gives examples.

@@ -19,12 +19,12 @@ type batchChanged struct {
 }
 
 type batchSealCmd struct {
-	ID batchID `arg:"" help:"Number of the batch."`
+	ID batchID `arg:"" help:"Id of the batch."`
 }
 
 // Help gives examples.
 func (batchSealCmd) Help() string {
-	return `A batch that was created open ends only once it is sealed.
+	return `An open batch can end only after it is sealed.
 
 Examples:
 
@@ -40,10 +40,10 @@ func (c batchSealCmd) Run(a *app) error {
 
 // batchMany is what verbs share that change many tasks.
 type batchMany struct {
-	ID     batchID `arg:"" help:"Number of the batch."`
-	By     string  `help:"Who wants it, for those who look, and for the tasks." placeholder:"WHO"`
-	Yes    bool    `help:"Do it, however many tasks it changes."`
-	DryRun bool    `help:"Change nothing: print how many tasks it would change."`
+	ID     batchID `arg:"" help:"Id of the batch."`
+	By     string  `help:"Who requests it; recorded, and passed to running tasks." placeholder:"WHO"`
+	Yes    bool    `help:"Confirm a change of more than one task."`
+	DryRun bool    `help:"Change nothing; print the maximum number of tasks that would change."`
 }
 
 // change is the request that the flags make.
@@ -55,8 +55,8 @@ type batchCancelCmd struct{ batchMany }
 
 // Help gives examples.
 func (batchCancelCmd) Help() string {
-	return `From the moment that this returns nothing of the batch starts any more. What runs is told to stop, and may still
-finish; what was started and has a rollback is rolled back. Agents carry that out, step by step.
+	return `Once this command has returned, no task of the batch starts. Running tasks are asked to stop, and may still finish; tasks that
+were started and have a rollback are rolled back. Agents carry this out in steps.
 
 Examples:
 
@@ -66,15 +66,15 @@ Examples:
 
 // Run cancels.
 func (c batchCancelCmd) Run(a *app) error {
-	return a.changeMany(c.batchMany, "calls off", c.change(ops.VerbCancel))
+	return a.changeMany(c.batchMany, "cancels", c.change(ops.VerbCancel))
 }
 
 type batchRetryCmd struct{ batchMany }
 
 // Help gives examples.
 func (batchRetryCmd) Help() string {
-	return `Tasks that have failed wait again, also those that were rolled back because they had failed. A batch that has ended is
-opened again: it ends anew, with another finish task. What has succeeded, and what was called off, stays as it is.
+	return `Failed tasks return to waiting, including those that were rolled back because they had failed. A batch that has ended is
+reopened: when it ends again, it inserts another finish task. Succeeded and cancelled tasks do not change.
 
 Examples:
 
@@ -90,14 +90,14 @@ func (c batchRetryCmd) Run(a *app) error {
 type batchRollbackCmd struct {
 	batchMany
 
-	Force bool `help:"Undo what is left, where tasks of it are past their retention."`
+	Force bool `help:"Roll back the remaining tasks even if some are past their retention."`
 }
 
 // Help gives examples.
 func (batchRollbackCmd) Help() string {
-	return `Nothing of the batch starts any more, what runs is told to stop, and then all that was done is undone by the rollback of
-its type, what was started last first. It is refused where tasks are past their retention, since those cannot be undone any
-more; --force undoes the others.
+	return `No task of the batch starts any more. Running tasks are asked to stop. Then every task that was started is rolled back, the
+newest first. The command is refused if tasks are past their retention, because those can no longer be rolled back; with
+--force it rolls back the others.
 
 Examples:
 
@@ -110,7 +110,7 @@ Examples:
 func (c batchRollbackCmd) Run(a *app) error {
 	change := c.change(ops.VerbRollback)
 	change.Force = c.Force
-	return a.changeMany(c.batchMany, "calls off or undoes", change)
+	return a.changeMany(c.batchMany, "cancels or rolls back", change)
 }
 
 // changeMany changes a batch as a whole. More than one task is changed only with --yes. does is the change as a verb.
@@ -128,12 +128,12 @@ func (a *app) changeMany(c batchMany, does string, change ops.BatchChange) error
 			}
 			if c.DryRun {
 				return a.print(batchChanged{Batch: b.ID, Tasks: &n, DryRun: true}, func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "batch %d, %s: this %s %s at the most\n", b.ID, b.State, does, ops.Tasks(n))
+					_, err := fmt.Fprintf(w, "batch %d, %s: this %s at most %s\n", b.ID, b.State, does, ops.Tasks(n))
 					return err
 				})
 			}
 			if n > 1 {
-				return usagef("batch %d: this %s %s at the most: say --yes, or --dry-run to change nothing", b.ID, does, ops.Tasks(n))
+				return usagef("batch %d: this %s at most %s: confirm with --yes, or use --dry-run to change nothing", b.ID, does, ops.Tasks(n))
 			}
 		}
 		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) {

@@ -17,25 +17,25 @@ import (
 )
 
 type batchCreateCmd struct {
-	Type          string            `help:"Type of the tasks whose lines do not name one." placeholder:"TYPE"`
-	From          string            `required:"" help:"NDJSON with a task a line: a file, or - for standard input." placeholder:"FILE"`
-	Name          string            `help:"For those who look." placeholder:"NAME"`
-	OnFailure     string            `help:"When a task has failed for good: ${enum}." enum:"continue,cancel,rollback" default:"continue"`
+	Type          string            `help:"Task type for lines without a type." placeholder:"TYPE"`
+	From          string            `required:"" help:"NDJSON, one task per line: a file, or - for standard input." placeholder:"FILE"`
+	Name          string            `help:"Name of the batch, for display." placeholder:"NAME"`
+	OnFailure     string            `help:"What to do when a task fails for good: ${enum}." enum:"continue,cancel,rollback" default:"continue"`
 	FinishType    string            `help:"Enqueue a task of this type when the batch ends, with the counts." placeholder:"TYPE"`
-	FinishPayload *string           `help:"What else that task is given: a JSON object, or @FILE." placeholder:"JSON"`
+	FinishPayload *string           `help:"Additional payload of that task: a JSON object, or @FILE." placeholder:"JSON"`
 	Label         map[string]string `help:"A label of the batch; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
-	By            string            `help:"Who creates it, for those who look." placeholder:"WHO"`
-	Open          bool              `help:"Let more tasks in until it is sealed."`
-	DryRun        bool              `help:"Create nothing: check the file, and print how many tasks it has."`
-	Watch         bool              `help:"Follow it to its end: exit 0 only if all succeeded; see batch watch."`
-	Timeout       span              `help:"With --watch: give up after this (exit 5). Default: never." placeholder:"TIME"`
+	By            string            `help:"Who creates it; recorded." placeholder:"WHO"`
+	Open          bool              `help:"Accept further tasks until the batch is sealed."`
+	DryRun        bool              `help:"Create nothing; check the file, and print the number of its tasks."`
+	Watch         bool              `help:"Follow the batch until it ends: exit 0 only if all tasks succeeded; see batch watch."`
+	Timeout       span              `help:"With --watch: stop waiting after this time (exit 5). Default: never." placeholder:"TIME"`
 }
 
 // Help gives examples.
 func (batchCreateCmd) Help() string {
-	return `Each line is an object; its members are columns of a task, and may all be missing: type, payload, run_at, priority, key,
-region, labels, rollback_payload, max_attempts, traceparent. What is the task's own goes into payload. The batch and all of
-its tasks are there at once, or, where a line is wrong, nothing is.
+	return `Each line is a JSON object. Its members are columns of a task, all optional: type, payload, run_at, priority, key, region,
+labels, rollback_payload, max_attempts, traceparent. Put the task's own data into payload. The batch and all of its tasks are
+created in one transaction; if a line is invalid, nothing is created.
 
 Examples:
 
@@ -54,10 +54,10 @@ type batchCreated struct {
 // Run creates the batch.
 func (c batchCreateCmd) Run(a *app) error {
 	if c.Timeout != 0 && !c.Watch {
-		return usagef("--timeout is for --watch: give both")
+		return usagef("--timeout requires --watch")
 	}
 	if c.Watch && c.Open {
-		return usagef("--watch would wait for --open to be followed by a seal: watch it from another terminal")
+		return usagef("--watch and --open: an open batch ends only after it is sealed: run batch watch in another terminal")
 	}
 	request, err := c.request(a.in)
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *app) createBatch(
 	defer bar.end()
 	id, n, err = ops.CreateBatch(ctx, s, request, rows, bar.show)
 	if errors.Is(err, ops.ErrMaybeCreated) {
-		err = errors.New("interrupted at the last moment: `leasehold batch list` reports whether it was created")
+		err = errors.New("interrupted during the commit: `leasehold batch list` shows whether the batch was created")
 	}
 	return id, n, err
 }

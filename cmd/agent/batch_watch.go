@@ -13,15 +13,15 @@ import (
 )
 
 type batchWatchCmd struct {
-	ID      batchID `arg:"" help:"Number of the batch."`
-	Timeout span    `help:"Give up watching after this (exit 5). Default: never." placeholder:"TIME"`
+	ID      batchID `arg:"" help:"Id of the batch."`
+	Timeout span    `help:"Stop watching after this time (exit 5). Default: never." placeholder:"TIME"`
 }
 
 // Help gives examples.
 func (batchWatchCmd) Help() string {
-	return `Draws how far it is: on a terminal over and over, elsewhere a line whenever its state changes and every ten seconds.
-Ends with the batch: exit 0 if all of it succeeded; 4 if some failed, or it was rolled back; 5 if it was cancelled, or the
-wait timed out. An interrupt ends the watching, not the batch.
+	return `Shows the progress of a batch: on a terminal continuously, otherwise one line for each change of its state and every ten
+seconds. Ends with the batch: exit 0 if all tasks succeeded; 4 if some failed, or the batch was rolled back; 5 if it was
+cancelled, or the wait timed out. An interrupt ends the command, not the batch.
 
 Examples:
 
@@ -51,8 +51,8 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 	w := &watching{app: a, screen: a.newScreen(a.out, a.terminal && a.cli.Output == "table")}
 	watch := ops.BatchWatch{
 		Seen:    w.show,
-		Trouble: func(err error) { a.log().Warn("the store is out of reach; watching on", "err", err) },
-		Unread:  func(err error) { a.log().Debug("what went wrong could not be read", "batch", id, "err", err) },
+		Trouble: func(err error) { a.log().Warn("the store is out of reach; still watching", "err", err) },
+		Unread:  func(err error) { a.log().Debug("cannot read the failures", "batch", id, "err", err) },
 	}
 	if w.screen.width > 0 { // elsewhere they are shown once it has ended
 		watch.Kinds = kindsWatched
@@ -67,9 +67,9 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 	case ctx.Err() == nil:
 		return err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &failure{exitCancelled, fmt.Errorf("batch %d not ended after %s", id, timeout)}
+		return &failure{exitCancelled, fmt.Errorf("batch %d has not ended after %s", id, timeout)}
 	}
-	return fmt.Errorf("watching was interrupted; batch %d goes on", id)
+	return fmt.Errorf("interrupted; batch %d continues", id)
 }
 
 // watching prints a watch in progress.

@@ -20,7 +20,7 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || n > 1<<40/unit {
-		return fmt.Errorf("%q is no size: write it as 8MiB, 512KiB or 1048576", text)
+		return fmt.Errorf("invalid size %q: use a form such as 8MiB, 512KiB or 1048576", text)
 	}
 	*b = byteSize(n * unit)
 	return nil

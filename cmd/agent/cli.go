@@ -14,26 +14,26 @@ import (
 type cli struct {
 	Config   []string `help:"${config_help}" placeholder:"PATH" sep:"none" group:"Everywhere:"`
 	Store    string   `help:"${store_help}" placeholder:"URL" env:"LEASEHOLD_STORE" group:"Everywhere:"`
-	Output   string   `short:"o" help:"How to print: ${enum}." enum:"table,json,jsonl" default:"table" group:"Everywhere:"`
-	LogLevel string   `help:"What to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" group:"Everywhere:"`
+	Output   string   `short:"o" help:"Output format: ${enum}." enum:"table,json,jsonl" default:"table" group:"Everywhere:"`
+	LogLevel string   `help:"Lowest level to log on stderr: ${enum}." enum:"debug,info,warn,error" default:"info" group:"Everywhere:"`
 
 	ShowVersion kong.VersionFlag `name:"version" short:"v" help:"Print the version." group:"Everywhere:"`
 
-	Init       initCmd       `cmd:"" help:"Write a leasehold.hcl that runs as it is, and the script it runs."`
-	Dev        devCmd        `cmd:"" help:"Run an agent to try things with: migrates, and prints an INSERT to paste."`
+	Init       initCmd       `cmd:"" help:"Write an example leasehold.hcl and the script it runs."`
+	Dev        devCmd        `cmd:"" help:"Run an agent for development: migrates, and prints an INSERT to try."`
 	Run        runCmd        `cmd:"" help:"Run the agent."`
-	Try        tryCmd        `cmd:"" help:"Run one task now, without any store."`
+	Try        tryCmd        `cmd:"" help:"Run one task now, without a store."`
 	Validate   validateCmd   `cmd:"" help:"Check the configuration."`
 	ShowConfig showConfigCmd `cmd:"" name:"config" help:"Print the effective configuration."`
-	Migrate    migrateCmd    `cmd:"" help:"Look at the store's schema, and change it."`
+	Migrate    migrateCmd    `cmd:"" help:"Show or migrate the store's schema."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Enqueue a task."`
-	Task       taskCmd       `cmd:"" help:"Look at tasks, wait for them, call them off, try them again, and undo them."`
-	Batch      batchCmd      `cmd:"" help:"Create batches of tasks, follow them, call them off, and undo them."`
-	Ping       pingCmd       `cmd:"" help:"Tell the agent that a task goes on, from inside of its command."`
+	Task       taskCmd       `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
+	Batch      batchCmd      `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
+	Ping       pingCmd       `cmd:"" help:"Report the progress of a task, from inside its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" hidden:"" passthrough:""`
-	Help       helpCmd       `cmd:"" help:"Print the help of a command, as its --help does."`
+	Help       helpCmd       `cmd:"" help:"Print the help of a command, like --help."`
 
 	later
 }
@@ -62,7 +62,7 @@ func texts() kong.Vars {
 
 // helpCmd is in the grammar for its own help only: execute makes `help COMMAND` `COMMAND --help`.
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"Command, as task list."`
+	Command []string `arg:"" optional:"" help:"Command, such as task list."`
 }
 
 // Help gives examples.

@@ -12,8 +12,8 @@ type showConfigCmd struct {
 
 // Help gives examples.
 func (showConfigCmd) Help() string {
-	return `Every default is filled in. Values from the environment and from files are shown as the calls they come from,
-literal secrets as "(redacted)". What is printed loads again to the same.
+	return `Prints the configuration with every default filled in. Values of env and file are printed as calls of these functions, literal
+secrets as "(redacted)". The output is a valid configuration with the same meaning.
 
 Examples:
 

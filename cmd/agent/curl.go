@@ -28,7 +28,7 @@ type request struct {
 func (a *app) printCurl(l *lease.Lease, t *task.Type) error {
 	w, ok := t.TargetOf(l.Phase()).(*task.Webhook)
 	if !ok {
-		return usagef("the %s of task %q is a command, and --curl is for webhooks", l.Phase(), t.Name)
+		return usagef("--curl requires a webhook, but the %s of task %q is a command", l.Phase(), t.Name)
 	}
 	client := webhook.New(webhook.Options{Version: readBuild().Version, Workers: 1})
 	defer client.Close()

@@ -24,12 +24,12 @@ const (
 func (a *agent) connections() int {
 	limit, err := descriptorLimit()
 	if err != nil {
-		a.log.Warn("the limit of open files is not known", "err", err)
+		a.log.Warn("cannot read the limit of open files", "err", err)
 		return api.DefaultConnections
 	}
 	reserve := reserved(a.cfg)
 	if limit < reserve+leastConnections {
-		a.log.Warn("the limit of open files is low for so many workers: attempts may fail to start; raise it "+
+		a.log.Warn("the limit of open files is too low for the number of workers: attempts may fail to start; raise it "+
 			"(ulimit -n, LimitNOFILE) or lower `workers`", "limit", limit, "needed", reserve+leastConnections)
 	}
 	return min(max(limit-reserve, leastConnections), api.DefaultConnections)

@@ -22,8 +22,8 @@ type devCmd struct {
 
 // Help gives examples.
 func (devCmd) Help() string {
-	return `Like run, and it migrates the store, makes the embedded one, prints where it listens and an INSERT to paste, and
-a line for each attempt that ends.
+	return `Like run, but also migrates the store, creates a SQLite store, and prints its address, an INSERT to try, and a line for each
+attempt that ends.
 
 Examples:
 
@@ -94,7 +94,7 @@ func welcome(cfg *config.Config, p place, address, selection string) string {
 		names = append(names, ops.OneLine(t.Name, 60))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "leasehold runs: %s\n\n", cmp.Or(strings.Join(names, ", "), "nothing, because no task is declared"))
+	fmt.Fprintf(&b, "leasehold runs: %s\n\n", cmp.Or(strings.Join(names, ", "), "no task types are declared"))
 	fmt.Fprintf(&b, "  store      %s\n", p)
 	fmt.Fprintf(&b, "  address    %s   (health and metrics)\n", address)
 	if len(cfg.Tasks) > 0 {

@@ -99,7 +99,7 @@ func TestEndLine(t *testing.T) {
 
 func TestWelcomeWithoutTasks(t *testing.T) {
 	text := welcome(&config.Config{}, place{path: "/var/lib/leasehold.db"}, "http://127.0.0.1:7070", "")
-	require.Contains(t, text, "no task is declared")
+	require.Contains(t, text, "no task types are declared")
 	require.NotContains(t, text, "enqueue")
 	require.NotContains(t, text, "INSERT")
 }

@@ -17,21 +17,21 @@ import (
 type enqueueCmd struct {
 	Type string `arg:"" help:"Type of the task."`
 
-	Payload     *string           `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
-	RunAt       moment            `help:"When it is due, as 2026-11-20T08:00:00Z." placeholder:"TIME"`
-	In          span              `help:"How long from now it is due, as 10m or 2d." placeholder:"TIME"`
-	Priority    int               `help:"-10 to 10, higher first." placeholder:"N"`
-	Key         string            `help:"One task of a type and key is live at a time." placeholder:"KEY"`
-	Region      string            `help:"Only agents of this region take it." placeholder:"REGION"`
-	MaxAttempts *int              `help:"Attempts that count, instead of the type's." placeholder:"N"`
+	Payload     *string           `help:"JSON, @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	RunAt       moment            `help:"When the task is due, such as 2026-11-20T08:00:00Z." placeholder:"TIME"`
+	In          span              `help:"Time from now until the task is due, such as 10m or 2d." placeholder:"TIME"`
+	Priority    int               `help:"Priority, -10 to 10; higher runs first." placeholder:"N"`
+	Key         string            `help:"Key; only one live task of a type may have it." placeholder:"KEY"`
+	Region      string            `help:"Only agents of this region claim the task." placeholder:"REGION"`
+	MaxAttempts *int              `help:"Maximum number of attempts, instead of the type's." placeholder:"N"`
 	Label       map[string]string `help:"A label; may be repeated." placeholder:"NAME=VALUE" mapsep:"none"`
-	CreatedBy   string            `help:"Who enqueues it, for those who look." placeholder:"WHO"`
-	Wait        bool              `help:"Wait until it has finished: exit 4 if it failed, 5 if it was cancelled."`
-	Strict      bool              `help:"Enqueue nothing where no agent that is present declares the type (exit 1)."`
-	Timeout     span              `help:"With --wait: give up after this (exit 5). Default: never." placeholder:"TIME"`
+	CreatedBy   string            `help:"Who enqueues it; recorded." placeholder:"WHO"`
+	Wait        bool              `help:"Wait until the task has finished: exit 4 if it failed, 5 if it was cancelled."`
+	Strict      bool              `help:"Enqueue nothing if no running agent declares the type (exit 1)."`
+	Timeout     span              `help:"With --wait: stop waiting after this time (exit 5). Default: never." placeholder:"TIME"`
 
-	Batch           batchID `help:"The open batch that it belongs to." placeholder:"N"`
-	RollbackPayload *string `help:"What its rollback is given; as --payload." placeholder:"JSON"`
+	Batch           batchID `help:"Id of the open batch to add the task to." placeholder:"N"`
+	RollbackPayload *string `help:"Payload of its rollback; format as for --payload." placeholder:"JSON"`
 
 	Lock laterFlag `hidden:""`
 }
@@ -56,7 +56,7 @@ type enqueued struct {
 // Run enqueues the task.
 func (c enqueueCmd) Run(a *app) error {
 	if c.Timeout != 0 && !c.Wait {
-		return usagef("--timeout is for --wait: give both")
+		return usagef("--timeout requires --wait")
 	}
 	r, err := c.request(a.in)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c enqueueCmd) Run(a *app) error {
 		case c.Strict && err != nil:
 			return err
 		case c.Strict && why != "":
-			return fmt.Errorf("%s: nothing was enqueued (--strict)", why)
+			return fmt.Errorf("%s; nothing was enqueued (--strict)", why)
 		case err != nil:
 			a.log().Debug("the store was not asked who takes the task", "type", c.Type, "err", err)
 		}
@@ -82,7 +82,7 @@ func (c enqueueCmd) Run(a *app) error {
 			return err
 		}
 		if why != "" {
-			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until one does\n", why)
+			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent declares it\n", why)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
 			if err := a.printEnqueued(id, isNew); err != nil {
@@ -160,7 +160,7 @@ func readDocument(flag string, given *string, stdin io.Reader) (json.RawMessage,
 	case err != nil:
 		return nil, usagef("%s: %w", flag, err)
 	case len(doc) > maxPayload:
-		return nil, usagef("%s: more than %d MiB: put it somewhere and enqueue where it is", flag, maxPayload>>20)
+		return nil, usagef("%s: more than %d MiB: store it elsewhere and enqueue its location", flag, maxPayload>>20)
 	}
 	return doc, nil
 }

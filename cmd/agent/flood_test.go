@@ -198,5 +198,5 @@ INSERT INTO task (type, payload) SELECT '%s', '{}' FROM n`, n, typ))
 	<-flooded
 	require.NoError(t, agent.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, agent.Wait())
-	require.True(t, said("as many connections as it may have"))
+	require.True(t, said("the listener has reached its limit of connections"))
 }

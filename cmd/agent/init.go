@@ -12,12 +12,12 @@ import (
 )
 
 type initCmd struct {
-	Dir string `arg:"" optional:"" default:"." help:"Where to write; it must be there."`
+	Dir string `arg:"" optional:"" default:"." help:"Directory to write to; it must exist."`
 }
 
 // Help gives examples.
 func (initCmd) Help() string {
-	return `Writes leasehold.hcl and hello.sh, and overwrites nothing. From there:
+	return `Writes leasehold.hcl and hello.sh; it never overwrites a file. To try them:
 
     leasehold init
     leasehold dev
@@ -41,12 +41,12 @@ func (c initCmd) Run(a *app) error {
 		{"hello.sh", initialScript, 0o755},
 	}
 	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no directory %s: make it first", c.Dir)
+		return fmt.Errorf("directory %s does not exist: create it first", c.Dir)
 	}
 	for _, f := range files {
 		path := filepath.Join(c.Dir, f.name)
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s is there already, and nothing is overwritten: "+
+			return fmt.Errorf("%s already exists, and init overwrites nothing: "+
 				"use another directory (`leasehold init DIR`)", path)
 		}
 	}

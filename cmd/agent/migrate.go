@@ -14,11 +14,11 @@ import (
 )
 
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" default:"withargs" help:"Bring the schema to this binary's version."`
-	Down   migrateDownCmd   `cmd:"" help:"Take back the newest step."`
-	Status migrateStatusCmd `cmd:"" help:"List the steps, and which the store has."`
-	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the steps as SQL, for those who migrate by hand."`
-	Grants migrateGrantsCmd `cmd:"" help:"Print what a role needs: an application's, an operator's or an agent's (Postgres)."`
+	Up     migrateUpCmd     `cmd:"" default:"withargs" help:"Migrate the schema to this binary's version."`
+	Down   migrateDownCmd   `cmd:"" help:"Revert the newest migration."`
+	Status migrateStatusCmd `cmd:"" help:"List the migrations, and which of them are applied."`
+	SQL    migrateSQLCmd    `cmd:"" name:"sql" help:"Print the migrations as SQL, to apply them by hand."`
+	Grants migrateGrantsCmd `cmd:"" help:"Print the grants for a role: an application's, an operator's or an agent's (PostgreSQL)."`
 }
 
 // migrateTimeout bounds one change of the schema; others may be at it, and tables may be large.
@@ -54,15 +54,15 @@ func stepRow(s step) table.Row {
 func stepHeader() table.Row { return table.Row{"VERSION", "NAME", "APPLIED"} }
 
 type migrateUpCmd struct {
-	MaxPayload *byteSize `help:"Set the store's bound on payloads and rollback payloads, 128KiB to 64MiB; it is kept." placeholder:"SIZE"`
+	MaxPayload *byteSize `help:"Set the store's limit on payloads and rollback payloads, 128KiB to 64MiB; the store keeps it." placeholder:"SIZE"`
 }
 
 // Help gives examples.
 func (migrateUpCmd) Help() string {
-	return `It may run any number of times, and on several hosts at once. The embedded store is migrated by dev and run.
+	return `You may run it any number of times, and on several hosts at once. dev and run migrate a SQLite store automatically.
 
-A payload is 1 MiB at most, unless --max-payload has set another bound. Rows that are there are not looked at, and can be
-run, retried and rolled back whatever the bound is now.
+A payload has at most 1 MiB, unless --max-payload has set another limit. The limit applies to new rows only: existing rows can
+be run, retried and rolled back.
 
 Examples:
 
@@ -90,7 +90,7 @@ func (c migrateUpCmd) Run(a *app) error {
 				return err
 			}
 			if a.cli.Output == "table" {
-				if _, err := fmt.Fprintf(a.out, "payloads may be %s at most\n", store.Size(int64(*c.MaxPayload))); err != nil {
+				if _, err := fmt.Fprintf(a.out, "maximum payload size: %s\n", store.Size(int64(*c.MaxPayload))); err != nil {
 					return err
 				}
 			}
@@ -104,12 +104,12 @@ func (c migrateUpCmd) Run(a *app) error {
 }
 
 type migrateDownCmd struct {
-	Yes bool `help:"Do it although the store holds tasks that go with it."`
+	Yes bool `help:"Confirm that all tasks in the store are deleted."`
 }
 
 // Help gives examples.
 func (migrateDownCmd) Help() string {
-	return `It refuses while agents are present, and without --yes where tasks would be deleted.
+	return `Refuses while agents are present. Requires --yes if tasks would be deleted.
 
 Examples:
 
@@ -153,7 +153,7 @@ func spareTasks(ctx context.Context, s dataStore) error {
 	}
 	// The tables of an earlier version may not be such that this binary can read them.
 	if found, err := s.List(ctx, ops.Filter{Limit: 1}); err != nil || len(found) > 0 {
-		return usagef("this would delete the tables with every task in them: say --yes if that is meant")
+		return usagef("this deletes the tables with all tasks in them: confirm with --yes")
 	}
 	return nil
 }
@@ -202,17 +202,17 @@ func printStatus(ctx context.Context, a *app, s dataStore, all []step) error {
 	if err := printList(a, all, stepHeader(), stepRow); err != nil || bound == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "\npayloads may be %s at most (--max-payload)\n", store.Size(bound))
+	_, err = fmt.Fprintf(a.out, "\nmaximum payload size: %s (--max-payload)\n", store.Size(bound))
 	return err
 }
 
 type migrateSQLCmd struct {
-	From int `help:"Only the steps after this version." default:"0" placeholder:"VERSION"`
+	From int `help:"Only the migrations after this version." default:"0" placeholder:"VERSION"`
 }
 
 // Help gives examples.
 func (migrateSQLCmd) Help() string {
-	return `The script also records the versions that it brings.
+	return `The script also records the versions that it applies.
 
 Examples:
 
@@ -221,9 +221,9 @@ Examples:
 }
 
 type migrateGrantsCmd struct {
-	Role     string `help:"The application's role, or the agent's." required:"" placeholder:"ROLE"`
-	Operator bool   `help:"What an operator's role needs, beside what an application's does." xor:"kind"`
-	Agent    bool   `help:"What an agent's role needs that does not own the schema. Run it again after each migrate up." xor:"kind"`
+	Role     string `help:"Name of the role." required:"" placeholder:"ROLE"`
+	Operator bool   `help:"Print an operator's grants, in addition to an application's." xor:"kind"`
+	Agent    bool   `help:"Print the grants of an agent that does not own the schema. Repeat this after each migrate up." xor:"kind"`
 }
 
 // Help gives examples.
@@ -261,7 +261,7 @@ func (c migrateGrantsCmd) Run(a *app) error {
 		return err
 	}
 	if p.embedded() {
-		return usagef("a SQLite file has no roles: whoever may write the file may do everything (%s)", p)
+		return usagef("a SQLite file has no roles: any user who can write the file has full access (%s)", p)
 	}
 	if c.Agent {
 		return a.printSQL(postgres.AgentGrants(p.Schema, c.Role))

@@ -21,17 +21,17 @@ import (
 )
 
 type pingCmd struct {
-	Progress string `arg:"" optional:"" help:"Where the task stands: a number from 0 to 1, {\"done\": 40, \"total\": 100}, or any words."`
+	Progress string `arg:"" optional:"" help:"Progress: a number from 0 to 1, {\"done\": 40, \"total\": 100}, or any text."`
 
-	Message    string `help:"What it does, for people." placeholder:"TEXT"`
-	Checkpoint string `help:"What the next attempt is to begin with." placeholder:"JSON"`
-	NextWithin span   `help:"Ask for more time until the next ping, once, as 10m." placeholder:"TIME"`
+	Message    string `help:"Human-readable status." placeholder:"TEXT"`
+	Checkpoint string `help:"Checkpoint from which the next attempt resumes." placeholder:"JSON"`
+	NextWithin span   `help:"Request more time until the next ping, once, such as 10m." placeholder:"TIME"`
 }
 
 // Help gives examples.
 func (pingCmd) Help() string {
-	return `From inside of a command that an agent runs: tells the agent that the task goes on. It needs no configuration. Where
-the task is to stop, this is said on stderr (exit 0); once another has the task, the exit code is 1.
+	return `Run it inside a command that an agent runs, to report that the task makes progress. It needs no configuration. If the task
+must stop, it prints that to stderr and exits 0. If the lease was lost, it exits 1.
 
 Examples:
 
@@ -60,7 +60,7 @@ func (c pingCmd) Run(a *app) error {
 	if fd := os.Getenv("LEASEHOLD_PING_FD"); fd != "" {
 		return pingFD(fd, body)
 	}
-	return usagef("neither LEASEHOLD_PING_URL nor LEASEHOLD_PING_FD is set: this is for commands that an agent runs")
+	return usagef("neither LEASEHOLD_PING_URL nor LEASEHOLD_PING_FD is set: run this inside a command that an agent runs")
 }
 
 // body is the ping in JSON.
@@ -112,7 +112,7 @@ func (a *app) pingURL(to string, body []byte) error {
 		case status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge:
 			return usagef("%s", said.Detail)
 		default:
-			return fmt.Errorf("answered %d: %s", status, said.Detail)
+			return fmt.Errorf("the agent responded with %d: %s", status, said.Detail)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (a *app) pingURL(to string, body []byte) error {
 func send(client *http.Client, to string, body []byte) (status int, said pingAnswer, err error) {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(body)) //nolint:gosec // the agent has said it
 	if err != nil {
-		return 0, said, errors.New("LEASEHOLD_PING_URL is no URL")
+		return 0, said, errors.New("LEASEHOLD_PING_URL is not a valid URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(r) //nolint:gosec // as above
@@ -134,11 +134,11 @@ func send(client *http.Client, to string, body []byte) (status int, said pingAns
 	const most = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
-		return 0, said, fmt.Errorf("read the agent's answer: %w", err)
+		return 0, said, fmt.Errorf("read the agent's response: %w", err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(text, &said); err != nil {
-			return 0, said, fmt.Errorf("read the agent's answer: %w", err)
+			return 0, said, fmt.Errorf("read the agent's response: %w", err)
 		}
 		return resp.StatusCode, said, nil
 	}
@@ -158,7 +158,7 @@ func (a *app) printReply(p pingAnswer) error {
 	case p.Cancel:
 		_, _ = fmt.Fprintln(a.err, "leasehold: stop soon: "+answer.Line(p.Reason))
 	case !p.Counted:
-		_, _ = fmt.Fprintln(a.err, "leasehold: it did not count: "+answer.Line(p.Reason))
+		_, _ = fmt.Fprintln(a.err, "leasehold: the ping did not count: "+answer.Line(p.Reason))
 	}
 	return a.print(p, func(io.Writer) error { return nil })
 }
@@ -167,13 +167,13 @@ func (a *app) printReply(p pingAnswer) error {
 func pingFD(number string, body []byte) error {
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 0 {
-		return usagef("LEASEHOLD_PING_FD is %q, and no descriptor's number", number)
+		return usagef("LEASEHOLD_PING_FD is %q, which is not a descriptor number", number)
 	}
 	// What is not handed on to this process may be something else here by now.
 	var info unix.Stat_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil || unix.Fstat(fd, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFIFO || flags&unix.O_ACCMODE == unix.O_RDONLY {
-		return fmt.Errorf("descriptor %d is not the agent's pipe: it has been closed on the way here", fd)
+		return fmt.Errorf("descriptor %d is not the agent's pipe: a process between the agent and this one has closed it", fd)
 	}
 	file := os.NewFile(uintptr(fd), "descriptor "+number)
 	if _, err := file.Write(append(body, '\n')); err != nil {

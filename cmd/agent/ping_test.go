@@ -46,14 +46,14 @@ func TestPingAnswers(t *testing.T) {
 		stderr string
 	}{
 		"counted":     {200, `{"counted": true, "cancel": false, "remaining_s": 9.8}`, 0, ""},
-		"not counted": {200, `{"counted": false, "cancel": false, "remaining_s": 9.8, "reason": "progress did not change"}`, 0, "leasehold: it did not count: progress did not change\n"},
+		"not counted": {200, `{"counted": false, "cancel": false, "remaining_s": 9.8, "reason": "progress did not change"}`, 0, "leasehold: the ping did not count: progress did not change\n"},
 		"cancel":      {200, `{"counted": true, "cancel": true, "remaining_s": 9.8, "reason": "by hand"}`, 0, "leasehold: stop soon: by hand\n"},
-		"gone":        {410, `{"detail": "task 4211 is not held with fence 9 any more"}`, 1, "leasehold: answered 410: task 4211 is not held with fence 9 any more\n"},
+		"gone":        {410, `{"detail": "task 4211 is not held with fence 9 any more"}`, 1, "leasehold: the agent responded with 410: task 4211 is not held with fence 9 any more\n"},
 		"malformed":   {400, `{"detail": "progress is no number"}`, 2, "leasehold: progress is no number\n"},
 		"too large":   {413, `{"detail": "checkpoint is too large"}`, 2, "leasehold: checkpoint is too large\n"},
-		"not found":   {404, `<html>`, 1, "leasehold: answered 404: Not Found\n"},
-		"redirected":  {307, ``, 1, "leasehold: answered 307: Temporary Redirect\n"},
-		"no agent":    {200, `<html>`, 1, "leasehold: read the agent's answer: invalid character '<' looking for beginning of value\n"},
+		"not found":   {404, `<html>`, 1, "leasehold: the agent responded with 404: Not Found\n"},
+		"redirected":  {307, ``, 1, "leasehold: the agent responded with 307: Temporary Redirect\n"},
+		"no agent":    {200, `<html>`, 1, "leasehold: read the agent's response: invalid character '<' looking for beginning of value\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got string
@@ -96,6 +96,6 @@ func TestPingBusy(t *testing.T) {
 	tries, well = 0, 100
 	code, _, stderr := runPing(t, handler, "table", pingCmd{})
 	require.Equal(t, 1, code)
-	require.Equal(t, "leasehold: answered 503: the row is busy\n", stderr)
+	require.Equal(t, "leasehold: the agent responded with 503: the row is busy\n", stderr)
 	require.Equal(t, pingTries, tries)
 }

@@ -15,13 +15,13 @@ import (
 
 type runCmd struct {
 	Paths   []string `arg:"" optional:"" name:"path" help:"Configuration files and directories."`
-	Migrate bool     `help:"Migrate the store first. The embedded store always is."`
+	Migrate bool     `help:"Migrate the store first. A SQLite store is always migrated."`
 }
 
 // Help gives examples.
 func (runCmd) Help() string {
-	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain, the rest is stopped and given back. A
-second signal stops at once. SIGHUP is ignored.
+	return `SIGTERM and SIGINT drain: running tasks may finish within agent.drain; the rest are stopped and released. A second signal
+stops at once. SIGHUP is ignored.
 
 Examples:
 
@@ -51,12 +51,12 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 	log := a.log()
 	defer outlastHangups(log)()
 	if exposed(os.Args[1:]) {
-		log.Warn("every user of this machine can read the store's password in the agent's command line: " +
+		log.Warn("every user of this machine can read the store's password on the agent's command line: " +
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
 	}
 	limitMemory(log)
 	for _, w := range cfg.Warnings {
-		log.Warn("the configuration may not be as it was meant", "at", w.Place, "why", w.Text)
+		log.Warn("suspicious configuration", "at", w.Place, "why", w.Text)
 	}
 	ctx := context.Background()
 	s, err := openReady(ctx, p, migrate, log)

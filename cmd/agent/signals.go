@@ -101,7 +101,7 @@ func outlastHangups(log *slog.Logger) (stop func()) {
 	go func() {
 		defer close(ended)
 		for range caught {
-			log.Warn("SIGHUP ignored: reloading is not in this version; SIGTERM drains, then start anew to load the configuration")
+			log.Warn("SIGHUP ignored: reloading is not in this version; to load a new configuration, drain the agent with SIGTERM and start it again")
 		}
 	}()
 	return func() {

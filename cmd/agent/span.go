@@ -19,14 +19,14 @@ func (s *span) UnmarshalText(text []byte) error {
 	if days, after, ok := strings.Cut(rest, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 32)
 		if err != nil || n > maxDays {
-			return fmt.Errorf("%q is no length of time: write it as 90s, 1h30m or 7d", text)
+			return fmt.Errorf("invalid duration %q: use a form such as 90s, 1h30m or 7d", text)
 		}
 		total, rest = time.Duration(n)*24*time.Hour, after
 	}
 	if rest != "" || total == 0 && len(text) == 0 {
 		d, err := time.ParseDuration(rest)
 		if err != nil || d < 0 || d > maxDays*24*time.Hour {
-			return fmt.Errorf("%q is no length of time: write it as 90s, 1h30m or 7d", text)
+			return fmt.Errorf("invalid duration %q: use a form such as 90s, 1h30m or 7d", text)
 		}
 		total += d
 	}
@@ -41,7 +41,7 @@ type moment time.Time
 func (m *moment) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no time: write it as 2026-11-20T08:00:00Z or 2026-11-20T16:00:00+08:00", text)
+		return fmt.Errorf("invalid time %q: use a form such as 2026-11-20T08:00:00Z or 2026-11-20T16:00:00+08:00", text)
 	}
 	*m = moment(t)
 	return nil

@@ -167,6 +167,6 @@ func closeStore(s dataStore) error {
 	case err := <-closed:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("close the store: not done after %s", closeTimeout)
+		return fmt.Errorf("close the store: timed out after %s", closeTimeout)
 	}
 }

@@ -58,7 +58,7 @@ func newManager(of supervised, log *slog.Logger) *manager {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	switch {
 	case err != nil:
-		log.Warn("the service manager's watchdog is not served", "err", err)
+		log.Warn("cannot serve the service manager's watchdog", "err", err)
 	case interval > 0:
 		m.watch, m.beat = true, min(interval/beatsPerInterval, statusEvery)
 	}
@@ -140,7 +140,7 @@ func (m *manager) say(state string) {
 	}
 	err := m.send(state)
 	if err != nil && !m.mute {
-		m.log.Warn("the service manager cannot be told", "state", state, "err", err)
+		m.log.Warn("cannot notify the service manager", "state", state, "err", err)
 	}
 	m.mute = err != nil
 }

@@ -13,20 +13,20 @@ type taskCmd struct {
 	Show taskShowCmd `cmd:"" help:"Show a task with its history, output and result."`
 	Wait taskWaitCmd `cmd:"" help:"Wait until tasks have finished."`
 
-	Cancel   taskCancelCmd   `cmd:"" help:"Call tasks off."`
-	Retry    taskRetryCmd    `cmd:"" help:"Have tasks tried again that have failed, or were called off."`
-	Rollback taskRollbackCmd `cmd:"" help:"Undo what tasks have done."`
+	Cancel   taskCancelCmd   `cmd:"" help:"Cancel tasks."`
+	Retry    taskRetryCmd    `cmd:"" help:"Retry tasks that failed or were cancelled."`
+	Rollback taskRollbackCmd `cmd:"" help:"Roll back tasks."`
 
 	Why laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 type taskListCmd struct {
-	Type  string            `help:"Only of this type." placeholder:"TYPE"`
-	State []string          `help:"Only in these states; may be repeated." placeholder:"STATE"`
-	Key   string            `help:"Only with this key." placeholder:"KEY"`
-	Label map[string]string `help:"With this label; of several, all must match." placeholder:"NAME=VALUE" mapsep:"none"`
-	Batch batchID           `help:"Only of this batch." placeholder:"N"`
-	Limit int               `help:"At most so many, 1 to 1000." default:"50" placeholder:"N"`
+	Type  string            `help:"Only tasks of this type." placeholder:"TYPE"`
+	State []string          `help:"Only in this state; may be repeated." placeholder:"STATE"`
+	Key   string            `help:"Only tasks with this key." placeholder:"KEY"`
+	Label map[string]string `help:"Only with this label; may be repeated, and then all must match." placeholder:"NAME=VALUE" mapsep:"none"`
+	Batch batchID           `help:"Only tasks of this batch." placeholder:"N"`
+	Limit int               `help:"Maximum number of rows, 1 to 1000." default:"50" placeholder:"N"`
 }
 
 // Help gives examples.

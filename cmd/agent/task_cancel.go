@@ -3,15 +3,15 @@ package main
 import "github.com/leasehold/leasehold/internal/ops"
 
 type taskCancelCmd struct {
-	ID []taskID `arg:"" help:"Numbers of the tasks."`
-	By string   `help:"Who wants it, for those who look, and for the task." placeholder:"WHO"`
+	ID []taskID `arg:"" help:"Ids of the tasks."`
+	By string   `help:"Who requests it; recorded, and passed to running tasks." placeholder:"WHO"`
 }
 
 // Help gives examples.
 func (taskCancelCmd) Help() string {
-	return `What waits never starts. What runs is told to stop ("cancelling"), and may still finish; what was started and has a
-rollback is rolled back. What has finished stays as it is ("unchanged: already
-succeeded"). Prints what became of each; exit 1 if one does not exist.
+	return `Waiting tasks never start. Running tasks are asked to stop ("cancelling"), and may still finish. Tasks that were started and
+have a rollback are rolled back. Finished tasks do not change ("unchanged: already succeeded"). Prints the resulting state of
+each task. Exit 1 if one does not exist.
 
 Examples:
 

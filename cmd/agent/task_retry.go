@@ -3,15 +3,15 @@ package main
 import "github.com/leasehold/leasehold/internal/ops"
 
 type taskRetryCmd struct {
-	ID []taskID `arg:"" help:"Numbers of the tasks."`
-	By string   `help:"Who wants it, for those who look." placeholder:"WHO"`
+	ID []taskID `arg:"" help:"Ids of the tasks."`
+	By string   `help:"Who requests it; recorded." placeholder:"WHO"`
 }
 
 // Help gives examples.
 func (taskRetryCmd) Help() string {
-	return `What has failed, was cancelled or was rolled back waits again ("pending"), with its history and all of its attempts
-before it. Anything else stays as it is ("unchanged: already succeeded"). Prints what became of each; exit 1 if one
-does not exist, or must not be retried: while another task with its key is live, or its batch is being cancelled or rolled back.
+	return `Tasks that failed, were cancelled or were rolled back return to waiting ("pending"), with their history and a full number of
+attempts. Other tasks do not change ("unchanged: already succeeded"). Prints the resulting state of each task. Exit 1 if one
+does not exist, or cannot be retried because another task with its key is live or its batch is being cancelled or rolled back.
 
 Examples:
 
@@ -25,15 +25,15 @@ func (c taskRetryCmd) Run(a *app) error {
 }
 
 type taskRollbackCmd struct {
-	ID []taskID `arg:"" help:"Numbers of the tasks."`
-	By string   `help:"Who wants it, for those who look, and for the task." placeholder:"WHO"`
+	ID []taskID `arg:"" help:"Ids of the tasks."`
+	By string   `help:"Who requests it; recorded, and passed to running tasks." placeholder:"WHO"`
 }
 
 // Help gives examples.
 func (taskRollbackCmd) Help() string {
-	return `Undoes what tasks have done, by the rollback of their type ("rollback_pending"). What runs is told to stop first
-("cancelling"), and is rolled back when it has; what never started is cancelled. Prints what became of each; exit 1 if one
-does not exist, or cannot be rolled back because its type has no rollback.
+	return `Runs the rollback of each task's type ("rollback_pending"). Running tasks are first asked to stop ("cancelling"). Tasks that
+never started are cancelled. Prints the resulting state of each task. Exit 1 if one does not exist, or cannot be rolled back
+because its type has no rollback.
 
 Examples:
 

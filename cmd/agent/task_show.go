@@ -17,7 +17,7 @@ import (
 )
 
 type taskShowCmd struct {
-	ID taskID `arg:"" help:"Number of the task."`
+	ID taskID `arg:"" help:"Id of the task."`
 }
 
 // taskID is a task's number on the command line.
@@ -27,7 +27,7 @@ type taskID task.ID
 func (id *taskID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no task's number", text)
+		return fmt.Errorf("invalid task id %q", text)
 	}
 	*id = taskID(n)
 	return nil

@@ -11,8 +11,8 @@ import (
 )
 
 type taskWaitCmd struct {
-	ID      []taskID `arg:"" help:"Numbers of the tasks."`
-	Timeout span     `help:"Give up waiting after this (exit 5). Default: never." placeholder:"TIME"`
+	ID      []taskID `arg:"" help:"Ids of the tasks."`
+	Timeout span     `help:"Stop waiting after this time (exit 5). Default: never." placeholder:"TIME"`
 }
 
 // Help gives examples.
@@ -35,7 +35,7 @@ func (c taskWaitCmd) Run(a *app) error {
 		ids = append(ids, task.ID(id))
 	}
 	if len(ids) > maxWaited {
-		return usagef("%d tasks: at most %d can be waited for at once", len(ids), maxWaited)
+		return usagef("%d tasks: at most %d can be awaited at once", len(ids), maxWaited)
 	}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		return a.wait(ctx, s, ids, time.Duration(c.Timeout))
@@ -54,7 +54,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 		out.width = 0 // several tasks cannot share one line
 	}
 	var broken error
-	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; waiting on", "err", err) }}
+	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; still waiting", "err", err) }}
 	if a.cli.Output == "table" {
 		watch.Changed = func(i ops.Info) { broken = errors.Join(broken, out.show(a.storyLine(&i))) }
 		if out.width > 0 { // elsewhere each would be a line of its own
@@ -66,7 +66,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		return &failure{exitCancelled, fmt.Errorf("%s not finished after %s", unfinished(ids, infos), timeout)}
+		return &failure{exitCancelled, fmt.Errorf("%s has not finished after %s", unfinished(ids, infos), timeout)}
 	}
 	if err != nil {
 		return err

@@ -21,16 +21,16 @@ import (
 
 type tryCmd struct {
 	Type    string  `arg:"" help:"A declared type, or an alias."`
-	Payload *string `help:"JSON, or @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
+	Payload *string `help:"JSON, @FILE, or - for standard input. Default: {}." placeholder:"JSON"`
 
-	Rollback bool `help:"Run its rollback, as if a run had failed: the payload is then what the rollback works on."`
-	Curl     bool `help:"Do not send the webhook: print it as a curl command to paste, signature included."`
+	Rollback bool `help:"Run the rollback, as if a run had failed; the payload is then the rollback's data."`
+	Curl     bool `help:"Do not send the webhook; print it as a curl command, signature included."`
 }
 
 // Help gives examples.
 func (tryCmd) Help() string {
-	return `Prints the envelope that the task sees, what it printed, the outcome, and what would happen next. Where the type
-has a check that is asked first. Nothing is stored, nothing is retried. Exit 4 if it does not succeed.
+	return `Prints the envelope that the task receives, its output, the outcome, and what would happen next. If the type has a check, it
+runs first. Nothing is stored or retried. Exit 4 if the task does not succeed.
 
 Examples:
 
@@ -130,7 +130,7 @@ func declared(cfg *config.Config, name string) (*task.Type, error) {
 	for _, t := range cfg.Tasks {
 		names = append(names, t.Names()...)
 	}
-	return nil, usagef("no task %q is declared: there is %s", name, strings.Join(names, ", "))
+	return nil, usagef("no task %q is declared; declared tasks: %s", name, strings.Join(names, ", "))
 }
 
 // claimed is a lease as a claim of a fresh row would give it, or of one that is to be undone.

@@ -17,7 +17,7 @@ type validateCmd struct {
 
 // Help gives examples.
 func (validateCmd) Help() string {
-	return `Reports every mistake at once, with file, line and what is allowed there. Exit 2 if there is one.
+	return `Reports all mistakes at once, each with file, line and what is allowed there. Exit 2 if there are any.
 
 Examples:
 
@@ -49,7 +49,7 @@ func (c validateCmd) Run(a *app) error {
 		}
 	}
 	return a.print(report, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %s, %s: well\n",
+		_, err := fmt.Fprintf(w, "OK: %s, %s (%s)\n",
 			count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)
 		return err
 	})

@@ -1,4 +1,4 @@
-# Tasks whose effects happen exactly once, in transactions of their own.
+# Tasks whose effects happen exactly once, each in its own transactions.
 
 store {
   url = env("DATABASE_URL", "postgres://127.0.0.1/app")

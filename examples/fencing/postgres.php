@@ -12,11 +12,11 @@ function run(PDO $db, string $sql, mixed ...$values): PDOStatement
 function add(PDO $db, string $name, int $points): void
 {
     if (run($db, 'UPDATE account SET points = points + ? WHERE name = ?', $points, $name)->rowCount() === 0) {
-        throw new RuntimeException("there is no account $name"); // the end of the connection undoes the transaction
+        throw new RuntimeException("there is no account $name"); // closing the connection rolls back the transaction
     }
 }
 
-/** One effect: it and the task's completion are one commit. */
+/** One effect: the effect and the task's completion are one commit. */
 function credit(array $task, array $data): void
 {
     $db = new PDO(getenv('DATABASE_DSN'));
@@ -27,7 +27,7 @@ function credit(array $task, array $data): void
     $db->commit();
 }
 
-/** Many effects: each is one commit with the position after it, and none is made for a lease that is gone. */
+/** Many effects: each commits with the position after it, and only while the lease is held. */
 function importAll(array $task, array $data): void
 {
     $db = new PDO(getenv('DATABASE_DSN'));
@@ -36,7 +36,7 @@ function importAll(array $task, array $data): void
         run($db, 'SELECT leasehold.hold(?, ?)', $task['id'], $task['fence']);
         run($db, 'INSERT INTO reached (task) VALUES (?) ON CONFLICT DO NOTHING', $task['id']);
         $done = run($db, 'SELECT done FROM reached WHERE task = ?', $task['id'])->fetchColumn();
-        foreach (array_slice($data['credits'], $done, 1) as [$name, $points]) { // or a hundred at once
+        foreach (array_slice($data['credits'], $done, 1) as [$name, $points]) { // or a hundred per commit
             add($db, $name, $points);
             $done++;
         }
@@ -45,7 +45,7 @@ function importAll(array $task, array $data): void
     } while ($done < count($data['credits']));
 }
 
-/** Effects in another database: it cannot see leases, but it refuses a fence below the highest that it has seen. */
+/** Effects in another database: it cannot see leases, but it refuses a fence below the highest one seen. */
 function mirror(array $task, array $data): void
 {
     $db = new PDO(getenv('OTHER_DATABASE_DSN'));

@@ -14,7 +14,7 @@ def add(sql, name, points):
 
 
 def credit(task, data):
-    """One effect: it and the task's completion are one commit."""
+    """One effect: the effect and the task's completion are one commit."""
     with psycopg2.connect(os.environ["DATABASE_URL"]) as db, db.cursor() as sql:
         sql.execute("SELECT leasehold.hold(%s, %s)", (task["id"], task["fence"]))
         add(sql, data["name"], data["points"])
@@ -22,7 +22,7 @@ def credit(task, data):
 
 
 def import_all(task, data):
-    """Many effects: each is one commit with the position after it, and none is made for a lease that is gone."""
+    """Many effects: each commits with the position after it, and only while the lease is held."""
     db = psycopg2.connect(os.environ["DATABASE_URL"])
     done = -1
     while done < len(data["credits"]):
@@ -31,14 +31,14 @@ def import_all(task, data):
             sql.execute("INSERT INTO reached (task) VALUES (%s) ON CONFLICT DO NOTHING", (task["id"],))
             sql.execute("SELECT done FROM reached WHERE task = %s", (task["id"],))
             done = sql.fetchone()[0]
-            for name, points in data["credits"][done:done + 1]:  # or a hundred at once
+            for name, points in data["credits"][done:done + 1]:  # or a hundred per commit
                 add(sql, name, points)
                 done += 1
             sql.execute("UPDATE reached SET done = %s WHERE task = %s", (done, task["id"]))
 
 
 def mirror(task, data):
-    """Effects in another database: it cannot see leases, but it refuses a fence below the highest that it has seen."""
+    """Effects in another database: it cannot see leases, but it refuses a fence below the highest one seen."""
     db = psycopg2.connect(os.environ["OTHER_DATABASE_URL"])
     done = -1
     while done < len(data["credits"]):

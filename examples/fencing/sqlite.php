@@ -5,7 +5,7 @@ declare(strict_types=1);
 function connect(string $variable): PDO
 {
     $db = new PDO(getenv($variable));
-    $db->exec('PRAGMA busy_timeout = 5000'); // it waits for its turn to write: PHP does not by itself
+    $db->exec('PRAGMA busy_timeout = 5000'); // wait for a turn to write: PHP's default is no wait
     return $db;
 }
 
@@ -19,15 +19,15 @@ function run(PDO $db, string $sql, mixed ...$values): PDOStatement
 function add(PDO $db, string $name, int $points): void
 {
     if (run($db, 'UPDATE account SET points = points + ? WHERE name = ?', $points, $name)->rowCount() === 0) {
-        throw new RuntimeException("there is no account $name"); // the end of the connection undoes the transaction
+        throw new RuntimeException("there is no account $name"); // closing the connection rolls back the transaction
     }
 }
 
-/** One effect: it and the task's completion are one commit. */
+/** One effect: the effect and the task's completion are one commit. */
 function credit(array $task, array $data): void
 {
     $db = connect('DATABASE_DSN');
-    $db->exec('BEGIN IMMEDIATE'); // PDO's own beginTransaction would begin with a read
+    $db->exec('BEGIN IMMEDIATE'); // PDO's beginTransaction would begin with a read
     run($db, 'INSERT INTO hold (id, fence) VALUES (?, ?)', $task['id'], $task['fence']);
     add($db, $data['name'], $data['points']);
     $complete = 'INSERT INTO complete (id, fence, result) VALUES (?, ?, ?)';
@@ -35,7 +35,7 @@ function credit(array $task, array $data): void
     $db->exec('COMMIT');
 }
 
-/** Many effects: each is one commit with the position after it, and none is made for a lease that is gone. */
+/** Many effects: each commits with the position after it, and only while the lease is held. */
 function importAll(array $task, array $data): void
 {
     $db = connect('DATABASE_DSN');
@@ -44,7 +44,7 @@ function importAll(array $task, array $data): void
         run($db, 'INSERT INTO hold (id, fence) VALUES (?, ?)', $task['id'], $task['fence']);
         run($db, 'INSERT INTO reached (task) VALUES (?) ON CONFLICT DO NOTHING', $task['id']);
         $done = run($db, 'SELECT done FROM reached WHERE task = ?', $task['id'])->fetchColumn();
-        foreach (array_slice($data['credits'], $done, 1) as [$name, $points]) { // or a hundred at once
+        foreach (array_slice($data['credits'], $done, 1) as [$name, $points]) { // or a hundred per commit
             add($db, $name, $points);
             $done++;
         }
@@ -53,7 +53,7 @@ function importAll(array $task, array $data): void
     } while ($done < count($data['credits']));
 }
 
-/** Effects in another database: it cannot see leases, but it refuses a fence below the highest that it has seen. */
+/** Effects in another database: it cannot see leases, but it refuses a fence below the highest one seen. */
 function mirror(array $task, array $data): void
 {
     $db = connect('OTHER_DATABASE_DSN');

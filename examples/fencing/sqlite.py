@@ -7,7 +7,7 @@ import sys
 
 
 def connect(variable):
-    """A connection that waits for its turn to write, and begins transactions only where it is told to."""
+    """A connection that waits for its turn to write, and begins transactions only explicitly."""
     return sqlite3.connect(os.environ[variable].removeprefix("sqlite:"), timeout=5, isolation_level=None)
 
 
@@ -17,7 +17,7 @@ def add(db, name, points):
 
 
 def credit(task, data):
-    """One effect: it and the task's completion are one commit."""
+    """One effect: the effect and the task's completion are one commit."""
     db = connect("DATABASE_URL")
     with db:
         db.execute("BEGIN IMMEDIATE")
@@ -28,7 +28,7 @@ def credit(task, data):
 
 
 def import_all(task, data):
-    """Many effects: each is one commit with the position after it, and none is made for a lease that is gone."""
+    """Many effects: each commits with the position after it, and only while the lease is held."""
     db = connect("DATABASE_URL")
     done = -1
     while done < len(data["credits"]):
@@ -37,14 +37,14 @@ def import_all(task, data):
             db.execute("INSERT INTO hold (id, fence) VALUES (?, ?)", (task["id"], task["fence"]))
             db.execute("INSERT INTO reached (task) VALUES (?) ON CONFLICT DO NOTHING", (task["id"],))
             (done,) = db.execute("SELECT done FROM reached WHERE task = ?", (task["id"],)).fetchone()
-            for name, points in data["credits"][done:done + 1]:  # or a hundred at once
+            for name, points in data["credits"][done:done + 1]:  # or a hundred per commit
                 add(db, name, points)
                 done += 1
             db.execute("UPDATE reached SET done = ? WHERE task = ?", (done, task["id"]))
 
 
 def mirror(task, data):
-    """Effects in another database: it cannot see leases, but it refuses a fence below the highest that it has seen."""
+    """Effects in another database: it cannot see leases, but it refuses a fence below the highest one seen."""
     db = connect("OTHER_DATABASE_URL")
     done = -1
     while done < len(data["credits"]):

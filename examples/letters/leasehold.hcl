@@ -1,5 +1,5 @@
-# One long task, in six languages. Each says with every letter how far it is, and keeps the number as its checkpoint; none
-# may be silent for longer than its heartbeat.
+# One long task, in six languages. After each letter the task reports its progress, with the letter's number as its checkpoint.
+# A task that does not report within its heartbeat has stalled.
 
 store {
   url = env("DATABASE_URL", "sqlite:leasehold.db")
@@ -37,7 +37,7 @@ task "letters.perl" {
 
 task "letters.java" {
   timeout   = "1h"
-  heartbeat = "20s" # the first window begins with the process, and Java compiles the file before it runs
+  heartbeat = "20s" # the first window begins when the process starts, and Java compiles the file first
 
   command {
     argv = ["java", "-XX:TieredStopAtLevel=1", "Letters.java"]
@@ -45,7 +45,7 @@ task "letters.java" {
   }
 }
 
-# The answer is 202: the letters go out afterwards, without a connection.
+# The response is 202: the task continues afterwards, without a connection.
 task "letters.node" {
   timeout   = "1h"
   heartbeat = "5s"
@@ -57,7 +57,7 @@ task "letters.node" {
   }
 }
 
-# The answer is a stream, and lasts as long as the task.
+# The response is a stream that lasts as long as the task.
 task "letters.php" {
   timeout   = "1h"
   heartbeat = "3s"

@@ -1,6 +1,6 @@
-// A long task behind HTTP: the request is answered with 202 at once, and the letters go out one after the other. A request
-// to the ping URL is a sign of life; the checkpoint in it comes back with the next attempt, which begins after the last
-// letter that was noted. Which attempts are the agent's: see the signature in ../node/app.js.
+// A long task behind HTTP: the handler responds with 202 at once, and sends the letters afterwards. Each request to the ping URL
+// is a ping with a checkpoint. The next attempt receives the last checkpoint, and resumes after that letter. For checking that
+// a request comes from the agent, see the signature in ../node/app.js.
 'use strict';
 
 const fs = require('node:fs/promises');
@@ -10,16 +10,16 @@ const { setTimeout: sleep } = require('node:timers/promises');
 async function letters({ data: { letters: total }, task }) {
   const start = task.checkpoint ?? 0;
   for (let n = start + 1; n <= total; n++) {
-    await sleep(50); // so long takes the printer
+    await sleep(50); // the time that the printer takes
     await fs.appendFile(process.env.OUTBOX ?? 'outbox.txt', `letter ${n}, attempt ${task.attempt}\n`);
     const answer = await tell(task.ping_url, { progress: { done: n, total }, checkpoint: n });
-    if (answer.status === 410) return; // somebody else's by now
+    if (answer.status === 410) return; // the lease was lost
     if ((await answer.json()).cancel) return tell(`${task.ping_url}/fail`, { error: `stopped after ${n} letters` });
   }
   return tell(`${task.ping_url}/complete`, { result: { letters: total, after: start } });
 }
 
-// tell repeats itself until it is heard: an agent may be replaced meanwhile.
+// tell repeats the request until an agent responds: agents may be replaced in the meantime.
 async function tell(url, body) {
   for (;; await sleep(500)) {
     const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) }).catch(() => ({ status: 503 }));

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# A long task: letters go out one after the other. A datagram to the notify socket, which systemd's services know, is a
-# sign of life; the checkpoint in it comes back with the next attempt, which begins after the last letter that was noted.
+# A long task that sends letters. Each datagram to the notify socket, as systemd services send them, is a ping with a
+# checkpoint. The next attempt receives the last checkpoint, and resumes after that letter.
 use strict;
 use warnings;
 use IO::Socket::UNIX;
@@ -8,7 +8,7 @@ use JSON::PP;
 use Time::HiRes 'sleep';
 
 my $stopping;
-$SIG{TERM} = sub { $stopping = 1 };    # cancelled, out of time, or the agent goes down
+$SIG{TERM} = sub { $stopping = 1 };    # cancelled, timed out, or the agent is stopping
 
 my $envelope = decode_json(do { local $/; <STDIN> });
 my ($total, $task) = ($envelope->{data}{letters}, $envelope->{task});
@@ -21,7 +21,7 @@ $outbox->autoflush;
 
 for my $n ($start + 1 .. $total) {
     die 'stopped after ' . ($n - 1) . " letters\n" if $stopping;
-    sleep 0.05;                                 # so long takes the printer
+    sleep 0.05;                                 # the time that the printer takes
     print $outbox "letter $n, attempt $task->{attempt}\n";
     my $done = encode_json({ done => $n, total => $total });
     $notify->send("WATCHDOG=1\nX_LEASEHOLD_PROGRESS=$done\nX_LEASEHOLD_CHECKPOINT=$n") or die "notify: $!";

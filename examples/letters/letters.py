@@ -1,5 +1,5 @@
-"""A long task: letters go out one after the other. Descriptor 3 takes a line for each sign of life; the checkpoint in
-it comes back with the next attempt, which begins after the last letter that was noted."""
+"""A long task that sends letters. Each line on descriptor 3 is a ping with a checkpoint. The next attempt receives the
+last checkpoint, and resumes after that letter."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 import time
 
 stopping = []
-signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))  # cancelled, out of time, or the agent goes down
+signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))  # cancelled, timed out, or the agent is stopping
 
 envelope = json.load(sys.stdin)
 total, task = envelope["data"]["letters"], envelope["task"]
@@ -18,7 +18,7 @@ with open(int(os.environ["LEASEHOLD_PING_FD"]), "w") as ping, open(os.environ["O
     for n in range(start + 1, total + 1):
         if stopping:
             sys.exit(f"stopped after {n - 1} letters")
-        time.sleep(0.05)  # so long takes the printer
+        time.sleep(0.05)  # the time that the printer takes
         print(f"letter {n}, attempt {task['attempt']}", file=outbox, flush=True)
         print(json.dumps({"progress": {"done": n, "total": total}, "checkpoint": n}), file=ping, flush=True)
 

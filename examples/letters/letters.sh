@@ -1,8 +1,8 @@
 #!/bin/sh
-# A long task: letters go out one after the other. Descriptor 3 takes a line for each sign of life; the checkpoint in it
-# comes back with the next attempt, which begins after the last letter that was noted.
+# A long task that sends letters. Each line on descriptor 3 is a ping with a checkpoint. The next attempt receives the last
+# checkpoint, and resumes after that letter.
 set -eu
-trap 'exit 1' TERM # cancelled, out of time, or the agent goes down
+trap 'exit 1' TERM # cancelled, timed out, or the agent is stopping
 
 envelope=$(cat)
 total=$(printf %s "$envelope" | jq .data.letters)
@@ -10,7 +10,7 @@ start=$(printf %s "$envelope" | jq '.task.checkpoint // 0')
 
 n=$start
 while [ "$n" -lt "$total" ]; do
-  sleep 0.05 # so long takes the printer
+  sleep 0.05 # the time that the printer takes
   n=$((n + 1))
   echo "letter $n, attempt $LEASEHOLD_ATTEMPT" >>"$OUTBOX"
   echo "{\"progress\": {\"done\": $n, \"total\": $total}, \"checkpoint\": $n}" >&3

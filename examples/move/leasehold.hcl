@@ -1,15 +1,15 @@
-# Moves services to another availability zone, many as one batch. What is to move where stands in the rows.
+# Moves services to another availability zone, as one batch. The rows contain which service moves where.
 
 store {
   url = env("DATABASE_URL", "sqlite:leasehold.db")
 }
 
 task "service.move" {
-  workers = 8 # so many services are on their way at once, on this agent
+  workers = 8 # concurrent moves on this agent
   timeout = "10s"
 
-  # Asked before each attempt. {"done": true} settles the task, and nothing runs: the service is there already, because
-  # somebody moved it by hand. Such a task was never started, so a rollback of the batch leaves its service where it is.
+  # Runs before each attempt. {"done": true} completes the task without running it: the service is already in the new zone,
+  # because an operator moved it by hand. Such a task was never started, so a rollback of the batch does not move its service.
   check {
     timeout = "2s"
 
@@ -24,9 +24,9 @@ task "service.move" {
     secret = env("WEBHOOK_SECRET", "whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==")
   }
 
-  # What takes a move back. It gets the row's rollback_payload: where the service stood before. It is called for what was
-  # started and then failed or was called off, and, when the batch is rolled back, for what had succeeded. It has a
-  # timeout and a budget of attempts of its own: a rollback is worth more patience than a move.
+  # Reverts a move. It receives the row's rollback_payload: the service's old zone and address. It runs for tasks that were
+  # started and then failed or were cancelled, and, when the batch is rolled back, for tasks that had succeeded. It has its own
+  # timeout and attempts: a rollback deserves more of both than a move.
   rollback {
     timeout = "20s"
 
@@ -41,7 +41,7 @@ task "service.move" {
   }
 }
 
-# The batch's finish_type: one task of it, when the batch has ended, with the counts.
+# The batch's finish_type: when the batch ends, one task of this type reports the counts.
 task "move.finished" {
   webhook {
     url    = "${env("APP_URL", "http://127.0.0.1:8080")}/tasks/finished"

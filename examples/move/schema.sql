@@ -1,22 +1,22 @@
--- What the application keeps for itself. PostgreSQL and SQLite both take it.
+-- The application's tables. The file works on PostgreSQL and SQLite.
 
 CREATE TABLE IF NOT EXISTS zone (
     name    text PRIMARY KEY,
     network text NOT NULL,
-    room    integer NOT NULL,           -- units that it has
-    used    integer NOT NULL DEFAULT 0, -- of these, taken by services
+    room    integer NOT NULL,           -- capacity in units
+    used    integer NOT NULL DEFAULT 0, -- units taken by services
     CHECK (used BETWEEN 0 AND room)
 );
 
 CREATE TABLE IF NOT EXISTS service (
     name    text PRIMARY KEY,
     number  integer NOT NULL,
-    size    integer NOT NULL, -- units that it takes
+    size    integer NOT NULL, -- units that it needs
     zone    text NOT NULL REFERENCES zone,
     address text NOT NULL
 );
 
--- Which services are to go where, and where they stood when that was planned.
+-- The new zone of each service, and its zone and address when the plan was made.
 CREATE TABLE IF NOT EXISTS plan (
     service text PRIMARY KEY REFERENCES service,
     to_zone text NOT NULL REFERENCES zone,
@@ -24,26 +24,26 @@ CREATE TABLE IF NOT EXISTS plan (
     address text NOT NULL
 );
 
--- Every move of many services, and what the application was told of its end.
+-- Each batch of moves, and the notifications of its end.
 CREATE TABLE IF NOT EXISTS relocation (
     batch   bigint PRIMARY KEY,
     to_zone text NOT NULL,
-    told    integer NOT NULL DEFAULT 0, -- how often
+    told    integer NOT NULL DEFAULT 0, -- number of notifications
     report  text
 );
 
--- Every effect of a task, in the order in which they happened.
+-- Every effect of a task, in order.
 CREATE TABLE IF NOT EXISTS journal (
     n       integer PRIMARY KEY,
     task    bigint NOT NULL,
     fence   bigint NOT NULL,
     phase   text NOT NULL, -- run or rollback
     service text NOT NULL,
-    zone    text NOT NULL  -- where it stands now
+    zone    text NOT NULL  -- its zone after the effect
 );
 
--- 200 services, all in the first zone, at addresses that nobody could work out. One of them is large: it fits into the
--- second zone only while that is half empty.
+-- 200 services, all in the first zone, at addresses that cannot be derived from anything else. One of them is large: it fits into
+-- the second zone only while that is half empty.
 INSERT INTO zone (name, network, room) VALUES ('az1', '10.1.0.', 300), ('az2', '10.2.0.', 210) ON CONFLICT DO NOTHING;
 
 INSERT INTO service (name, number, size, zone, address)

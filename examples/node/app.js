@@ -1,4 +1,4 @@
-// A small application: it keeps names and leaves the greeting, and the reports, to Leasehold.
+// A small application: it stores names, and has Leasehold run the greetings and the reports.
 'use strict';
 
 const crypto = require('node:crypto');
@@ -8,7 +8,7 @@ const { transaction, enqueue, createTables } = require('./db');
 const secret = process.env.WEBHOOK_SECRET || 'whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==';
 const ids = (rows) => rows.map((row) => Number(row.id));
 
-// Each name and its task are written in one transaction: all of them, or none.
+// Each name and its task are written in one transaction: all or nothing.
 async function addGreetings({ names }) {
   const rows = await transaction(names.flatMap((name) => [
     ['INSERT INTO greeting (name) VALUES ($1)', name],
@@ -25,17 +25,17 @@ async function addReport({ name }) {
   return [201, { tasks: ids(rows) }];
 }
 
-// The callback. It may come more than once, so it changes only what has not been done.
+// The callback. It may arrive more than once, so it changes only what is not done yet.
 async function greet({ data: { name }, task }) {
   const rows = await transaction([
     ['UPDATE greeting SET greeted_by = $1 WHERE name = $2 AND greeted_by IS NULL', task.id, name],
     ['SELECT name FROM greeting WHERE name = $1', name],
   ]);
-  if (rows.length === 0) return [422, { error: 'nobody of that name' }]; // rejected: trying again would not help
+  if (rows.length === 0) return [422, { error: 'no such name' }]; // rejected: a retry would not help
   return [200, { greeting: `Hello, ${name}!` }];
 }
 
-// signed checks the signature, https://www.standardwebhooks.com.
+// signed checks the signature (https://www.standardwebhooks.com).
 function signed(headers, body) {
   const stamp = headers['webhook-timestamp'];
   if (!(Math.abs(Date.now() / 1000 - Number(stamp)) < 300)) return false;
@@ -56,7 +56,7 @@ async function answer(request, body) {
   try {
     return await route(JSON.parse(body));
   } catch (error) {
-    return [error.taken ? 409 : 500, { error: error.message }]; // the transaction is undone by now
+    return [error.taken ? 409 : 500, { error: error.message }]; // the transaction is already rolled back
   }
 }
 

@@ -1,4 +1,4 @@
-// The application's database: PostgreSQL or SQLite, the same that the agent has as its store.
+// The application's database, PostgreSQL or SQLite, which is also the agent's store.
 'use strict';
 
 const { execFile } = require('node:child_process');
@@ -9,8 +9,8 @@ const url = process.env.DATABASE_URL || 'sqlite:leasehold.db';
 const sqlite = url.startsWith('sqlite:');
 const task = sqlite ? 'task' : 'leasehold.task';
 
-// transaction runs statements, each [text, ...values], as one transaction: all of them take effect, or none. It
-// resolves to all the rows that they return.
+// transaction runs statements, each [text, ...values], as one transaction, all or nothing. It resolves to
+// all returned rows.
 const transaction = sqlite ? onSqlite : onPostgres;
 
 let pool;
@@ -33,8 +33,8 @@ async function onPostgres(statements) {
   }
 }
 
-// Node before 22 has no SQLite of its own, so this is its shell, which takes no parameters from outside: values are
-// quoted into the text. With -bail a failure ends the shell, and that undoes the transaction.
+// Node before 22 does not include SQLite, so this runs the sqlite3 shell. The shell takes no parameters, so values are quoted
+// into the text. With -bail a failure ends the shell, which rolls back the transaction.
 function onSqlite(statements) {
   const quote = (value) => (typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`);
   const filled = statements.map(([text, ...values]) => text.replace(/\$(\d)/g, (_, n) => quote(values[n - 1])) + ';\n');
@@ -42,7 +42,7 @@ function onSqlite(statements) {
   return new Promise((resolve, reject) => {
     const shell = execFile('sqlite3', ['-batch', '-bail', url.slice('sqlite:'.length)], (error, stdout, stderr) => {
       if (error) return reject(Object.assign(new Error(stderr.trim()), { taken: stderr.includes('UNIQUE') }));
-      // One array a statement that returns rows, one after the other.
+      // One array for each statement that returns rows, in order.
       resolve(stdout.trim() === '' ? [] : JSON.parse(`[${stdout.replaceAll(/\]\s*\[/g, '],[')}]`).flat());
     });
     shell.stdin.end(script);

@@ -1,4 +1,4 @@
-// One report.build task: the envelope comes on standard input, the result goes into $LEASEHOLD_RESULT_FILE.
+// A report.build task: it reads the envelope from standard input and writes the result to $LEASEHOLD_RESULT_FILE.
 'use strict';
 
 const fs = require('node:fs');
@@ -12,7 +12,7 @@ async function main() {
   ]);
   if (!report) {
     console.error('no report of the name', name);
-    process.exitCode = 65; // rejected: trying again would not help
+    process.exitCode = 65; // rejected: a retry would not help
     return;
   }
   fs.writeFileSync(process.env.LEASEHOLD_RESULT_FILE, JSON.stringify({ greetings: Number(report.greetings) }));

@@ -1,11 +1,11 @@
 <?php
-// A small application: it keeps names and leaves the greeting, and the reports, to Leasehold.
+// A small application: it stores names, and has Leasehold run the greetings and the reports.
 // Run it with: php -S 127.0.0.1:8080 app.php
 declare(strict_types=1);
 
 require __DIR__ . '/db.php';
 
-/** Each name and its task are written in one transaction: all of them, or none. */
+/** Each name and its task are written in one transaction: all or nothing. */
 function addGreetings(Db $db, array $body): array
 {
     return [201, ['tasks' => $db->transaction(fn () => array_map(function (string $name) use ($db) {
@@ -22,7 +22,7 @@ function addReport(Db $db, array $body): array
     })]];
 }
 
-/** The callback. It may come more than once, so it changes only what has not been done. */
+/** The callback. It may arrive more than once, so it changes only what is not done yet. */
 function greet(Db $db, array $envelope): array
 {
     $name = $envelope['data']['name'];
@@ -30,13 +30,13 @@ function greet(Db $db, array $envelope): array
         $sql = 'UPDATE greeting SET greeted_by = ? WHERE name = ? AND greeted_by IS NULL';
         $db->run($sql, $envelope['task']['id'], $name);
         if (!$db->run('SELECT name FROM greeting WHERE name = ?', $name)->fetch()) {
-            return [422, ['error' => 'nobody of that name']]; // rejected: trying again would not help
+            return [422, ['error' => 'no such name']]; // rejected: a retry would not help
         }
         return [200, ['greeting' => "Hello, $name!"]];
     });
 }
 
-/** Checks the signature, https://www.standardwebhooks.com. */
+/** Checks the signature (https://www.standardwebhooks.com). */
 function signed(string $body): bool
 {
     $stamp = $_SERVER['HTTP_WEBHOOK_TIMESTAMP'] ?? '0';
@@ -66,7 +66,7 @@ function answer(string $path, string $body): array
         $db->createTables();
         return $routes[$path]($db, json_decode($body, true, flags: JSON_THROW_ON_ERROR));
     } catch (PDOException $error) {
-        // 23505: PostgreSQL's unique violation; 23000 is SQLite's. The transaction is undone by now.
+        // 23505: PostgreSQL's unique violation; 23000 is SQLite's. The transaction is already rolled back.
         return [in_array($error->getCode(), ['23505', '23000'], true) ? 409 : 500, ['error' => $error->getMessage()]];
     }
 }

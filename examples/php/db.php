@@ -1,5 +1,5 @@
 <?php
-// The application's database: PostgreSQL or SQLite, the same that the agent has as its store.
+// The application's database, PostgreSQL or SQLite, which is also the agent's store.
 declare(strict_types=1);
 
 final class Db
@@ -13,7 +13,7 @@ final class Db
         $this->sqlite = str_starts_with($url, 'sqlite:');
         $this->pdo = $this->sqlite ? new PDO($url) : self::postgres(parse_url($url));
         if ($this->sqlite) {
-            $this->pdo->exec('PRAGMA busy_timeout = 5000'); // PHP has none by itself
+            $this->pdo->exec('PRAGMA busy_timeout = 5000'); // PHP's default is none
         }
     }
 
@@ -25,7 +25,7 @@ final class Db
         return new PDO($dsn, urldecode($url['user'] ?? ''), urldecode($url['pass'] ?? ''));
     }
 
-    /** Runs $work as one transaction: all that it does takes effect, or nothing. */
+    /** Runs $work in one transaction, all or nothing. */
     public function transaction(callable $work): mixed
     {
         $this->pdo->exec($this->sqlite ? 'BEGIN IMMEDIATE' : 'BEGIN');
@@ -46,7 +46,7 @@ final class Db
         return $statement;
     }
 
-    /** Adds a task to the transaction that is open, and returns its id. */
+    /** Adds a task to the open transaction, and returns its id. */
     public function enqueue(string $type, array $payload): int
     {
         $table = $this->sqlite ? 'task' : 'leasehold.task';

@@ -1,4 +1,4 @@
-# What the agent runs for this application: one callback, one subprocess.
+# The tasks of this application: one callback, one subprocess.
 
 store {
   url = env("DATABASE_URL", "sqlite:leasehold.db")

@@ -1,5 +1,5 @@
 <?php
-// One report.build task: the envelope comes on standard input, the result goes into $LEASEHOLD_RESULT_FILE.
+// A report.build task: it reads the envelope from standard input and writes the result to $LEASEHOLD_RESULT_FILE.
 declare(strict_types=1);
 
 require __DIR__ . '/db.php';
@@ -13,6 +13,6 @@ $greetings = (new Db())->transaction(function (Db $db) use ($name) {
 
 if ($greetings === null) {
     fwrite(STDERR, "no report of the name $name\n");
-    exit(65); // rejected: trying again would not help
+    exit(65); // rejected: a retry would not help
 }
 file_put_contents(getenv('LEASEHOLD_RESULT_FILE'), json_encode(['greetings' => $greetings]));

@@ -1,4 +1,4 @@
-"""A small application: it keeps names and leaves the greeting, and the reports, to Leasehold."""
+"""A small application: it stores names, and has Leasehold run the greetings and the reports."""
 
 import base64
 import hmac
@@ -13,7 +13,7 @@ SECRET = os.environ.get("WEBHOOK_SECRET", "whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHN
 
 
 def add_greetings(body):
-    """Each name and its task are written in one transaction: all of them, or none."""
+    """Each name and its task are written in one transaction: all or nothing."""
     with db.transaction() as run:
         tasks = []
         for name in body["names"]:
@@ -30,17 +30,17 @@ def add_report(body):
 
 
 def greet(envelope):
-    """The callback. It may come more than once, so it looks before it acts."""
+    """The callback. It may arrive more than once, so it checks before it acts."""
     name, task = envelope["data"]["name"], envelope["task"]["id"]
     with db.transaction() as run:
         if not run("SELECT 1 FROM greeting WHERE name = ?", name).fetchone():
-            return 422, {"error": "nobody of that name"}  # rejected: trying again would not help
+            return 422, {"error": "no such name"}  # rejected: a retry would not help
         run("UPDATE greeting SET greeted_by = ? WHERE name = ? AND greeted_by IS NULL", task, name)
     return 200, {"greeting": f"Hello, {name}!"}
 
 
 def signed(headers, body):
-    """Checks the signature, https://www.standardwebhooks.com."""
+    """Checks the signature (https://www.standardwebhooks.com)."""
     stamp = headers.get("webhook-timestamp", "0")
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     message = f"{headers.get('webhook-id')}.{stamp}.".encode() + body
@@ -62,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.answer(*route(json.loads(body)))
         except Exception as error:
-            # PostgreSQL says 23505; sqlite3 names the kind. The transaction is undone by now.
+            # PostgreSQL reports 23505; sqlite3 names the kind. The transaction is already rolled back.
             taken = getattr(error, "pgcode", None) == "23505" or "UNIQUE" in str(error)
             self.answer(409 if taken else 500, {"error": str(error)})
 

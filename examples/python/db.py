@@ -1,4 +1,4 @@
-"""The application's database: PostgreSQL or SQLite, the same that the agent has as its store."""
+"""The application's database, PostgreSQL or SQLite, which is also the agent's store."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ TASK = "task" if SQLITE else "leasehold.task"
 
 def connect():
     if SQLITE:
-        # Writing transactions begin with BEGIN IMMEDIATE, and wait five seconds for their turn.
+        # Write transactions begin with BEGIN IMMEDIATE, and wait up to five seconds for the lock.
         return sqlite3.connect(URL.removeprefix("sqlite:"), timeout=5, isolation_level="IMMEDIATE")
     import psycopg2
 
@@ -20,8 +20,8 @@ def connect():
 
 @contextlib.contextmanager
 def transaction():
-    """Gives a function that runs a statement and returns its cursor. All is committed when the block ends, and
-    undone when it raises."""
+    """Yields a function that runs a statement and returns its cursor. Commits when the block ends, and rolls back
+    when it raises."""
     with contextlib.closing(connect()) as db, db:
         cursor = db.cursor()
 
@@ -33,7 +33,7 @@ def transaction():
 
 
 def enqueue(run, task_type, payload):
-    """Adds a task to the transaction that `run` belongs to, and returns its id."""
+    """Adds a task to the transaction of `run`, and returns its id."""
     return run(f"INSERT INTO {TASK} (type, payload) VALUES (?, ?) RETURNING id", task_type, payload).fetchone()[0]
 
 

@@ -1,4 +1,4 @@
-"""One report.build task: the envelope comes on standard input, the result goes into $LEASEHOLD_RESULT_FILE."""
+"""A report.build task: it reads the envelope from standard input and writes the result to $LEASEHOLD_RESULT_FILE."""
 
 import json
 import os
@@ -14,7 +14,7 @@ with db.transaction() as run:
 
 if not found:
     print("no report of the name", name, file=sys.stderr)
-    sys.exit(65)  # rejected: trying again would not help
+    sys.exit(65)  # rejected: a retry would not help
 
 with open(os.environ["LEASEHOLD_RESULT_FILE"], "w", encoding="utf-8") as result:
     json.dump({"greetings": greetings}, result)

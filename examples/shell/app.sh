@@ -1,10 +1,10 @@
 #!/bin/sh
-# A small application: it keeps names and leaves the greeting, and the reports, to Leasehold. Each script in
-# www/cgi-bin is one of its pages.
+# A small application: it stores names, and has Leasehold run the greetings and the reports. Each script in
+# www/cgi-bin handles one kind of request.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
-# The server starts the scripts in their own directory: a path must not be relative.
+# The server starts each script in its own directory, so the path must be absolute.
 case $DATABASE_URL in
   sqlite:/*) ;;
   sqlite:*) DATABASE_URL=sqlite:$PWD/${DATABASE_URL#sqlite:} ;;

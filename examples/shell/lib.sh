@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What the scripts of this application share. It needs jq, openssl, and psql or sqlite3.
+# The shared code of this application's scripts. It needs jq, openssl, and psql or sqlite3.
 
 DATABASE_URL=${DATABASE_URL:-sqlite:leasehold.db}
 WEBHOOK_SECRET=${WEBHOOK_SECRET:-whsec_YW4gZXhhbXBsZSwgYW5kIG5vdCBhIHNlY3JldA==}
@@ -13,10 +13,10 @@ transaction() {
   esac
 }
 
-# tasks is the name of the table that tasks are inserted into.
+# tasks is the name of the table of tasks.
 case $DATABASE_URL in sqlite:*) tasks=task ;; *) tasks=leasehold.task ;; esac
 
-# sql FILTER makes SQL of the JSON on its standard input. In the filter, q quotes a value, and enqueue(type; payload)
+# sql FILTER converts the JSON on its standard input to SQL. In the filter, q quotes a value, and enqueue(type; payload)
 # is the statement that adds a task.
 sql() {
   jq -r --arg tasks "$tasks" '
@@ -32,7 +32,7 @@ answer() {
   exit 0
 }
 
-# insert runs the SQL on its standard input and answers with the ids that it prints.
+# insert runs the SQL on its standard input and responds with the ids that it prints.
 insert() {
   if out=$(transaction 2>&1); then
     answer '201 Created' "$(printf '%s\n' "$out" | jq -cs '{tasks: .}')"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One report.build task: the envelope comes on standard input, the result goes into $LEASEHOLD_RESULT_FILE.
+# A report.build task: it reads the envelope from standard input and writes the result to $LEASEHOLD_RESULT_FILE.
 set -eu
 . ./lib.sh
 greetings=$(sql '.data.name | q |
@@ -7,6 +7,6 @@ greetings=$(sql '.data.name | q |
   "SELECT greetings FROM report WHERE name = \(.);"' | transaction)
 if [ -z "$greetings" ]; then
   echo 'no report of that name' >&2
-  exit 65 # rejected: trying again would not help
+  exit 65 # rejected: a retry would not help
 fi
 printf '{"greetings": %s}' "$greetings" >"$LEASEHOLD_RESULT_FILE"

@@ -146,7 +146,7 @@ func (b *connections) evict(p *peer) {
 	_ = c.Conn.Close() // it does not block: there is no lingering
 	b.made++
 	if now := time.Now(); now.Sub(b.told) >= crowdedEvery {
-		b.log.Warn("the listener has as many connections as it may have: those that wait the longest are closed",
+		b.log.Warn("the listener has reached its limit of connections and closes those that have waited longest",
 			"connections", b.open+1, "limit", b.limit, "closed", b.made)
 		b.made, b.told = 0, now
 	}

@@ -45,13 +45,13 @@ func (g *guard) foreign(r *http.Request) string {
 		}
 	}
 	if !g.unix && !localHost(r.Host) && (g.advertised == "" || !strings.EqualFold(r.Host, g.advertised)) {
-		return "this listener answers to localhost and loopback addresses only, not to the host " + quote(r.Host) +
-			": if it is reached so, name it in `advertise`, in the agent block"
+		return "this listener accepts only localhost and loopback addresses, not the host " + quote(r.Host) +
+			": if it is reached by that name, set `advertise` in the agent block"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
 		if err != nil || u.Host != r.Host {
-			return "requests of other origins are refused: " + quote(origin)
+			return "requests from other origins are refused: " + quote(origin)
 		}
 	}
 	return ""
@@ -90,7 +90,7 @@ func (g *guard) authorized(r *http.Request) bool {
 
 func (g *guard) remedy() string {
 	if g.token == "" {
-		return "off loopback this needs a token, and none is configured: set `token` in the agent block"
+		return "off loopback this requires a token, but none is configured: set `token` in the agent block"
 	}
-	return "off loopback this needs the token: send it as `Authorization: Bearer …`"
+	return "off loopback this requires the token: send it as `Authorization: Bearer …`"
 }

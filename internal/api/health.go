@@ -44,7 +44,7 @@ type readiness struct {
 
 func (r *readiness) check() error {
 	if r.probes.Draining != nil && r.probes.Draining() {
-		return errors.New("the agent drains")
+		return errors.New("the agent is draining")
 	}
 	if r.probes.Store == nil {
 		return nil

@@ -30,7 +30,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is taken: set `listen` in the agent block to another "+
+		return nil, fmt.Errorf("listen on %s: the port is in use: set `listen` in the agent block to another "+
 			"(\"127.0.0.1:0\" takes any free one)", addr)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("listen on %s: no permission for that port: "+
@@ -63,16 +63,16 @@ func removeStale(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != os.ModeSocket:
-		return errors.New("there is a file of that name that is no socket: set `listen` in the agent block to another path")
+		return errors.New("a file of that name exists that is not a socket: set `listen` in the agent block to another path")
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	c, err := dialer.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = c.Close()
-		return errors.New("another process listens there: set `listen` in the agent block to another path")
+		return errors.New("another process is listening on it: set `listen` in the agent block to another path")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("find out whether the socket is in use: %w", err)
+		return fmt.Errorf("check whether the socket is in use: %w", err)
 	}
 	return os.Remove(path)
 }

@@ -15,10 +15,10 @@ func TestListenNamesTheRemedy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
 	for addr, want := range map[string]string{
-		taken.Addr().String():           "the port is taken: set `listen` in the agent block to another",
+		taken.Addr().String():           "the port is in use: set `listen` in the agent block to another",
 		"127.0.0.1:70700":               "check `listen` in the agent block",
 		"127.0.0.1":                     "check `listen` in the agent block",
-		"unix://" + file:                "there is a file of that name that is no socket",
+		"unix://" + file:                "a file of that name exists that is not a socket",
 		"unix:///nowhere/at/all/s.sock": "check `listen` in the agent block",
 	} {
 		_, err := Listen(t.Context(), addr)
@@ -43,7 +43,7 @@ func TestListenReplacesAStaleSocket(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o660), info.Mode().Perm())
 	_, err = Listen(t.Context(), "unix://"+path)
-	require.ErrorContains(t, err, "another process listens there")
+	require.ErrorContains(t, err, "another process is listening on it")
 	require.NoError(t, l.Close())
 	require.NoFileExists(t, path)
 }

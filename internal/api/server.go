@@ -73,7 +73,7 @@ func New(l net.Listener, o Options) *Server {
 	})
 	mux.HandleFunc("/{$}", readOnly(http.HandlerFunc(front)).ServeHTTP)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		problem(w, http.StatusNotFound, "there is nothing at "+quote(r.URL.Path))
+		problem(w, http.StatusNotFound, "nothing is served at "+quote(r.URL.Path))
 	})
 	return &Server{
 		listener: &listener{l, newConnections(o.Connections, o.Log)}, stop: stop,

@@ -207,7 +207,7 @@ func TestReadiness(t *testing.T) {
 	}
 	require.LessOrEqual(t, asked.Load(), int32(10), "the store is spared")
 	draining.Store(true)
-	require.Equal(t, "the agent drains\n", ask("GET", "/-/ready").body)
+	require.Equal(t, "the agent is draining\n", ask("GET", "/-/ready").body)
 	require.Equal(t, 200, ask("GET", "/-/healthy").status)
 }
 

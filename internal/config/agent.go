@@ -54,7 +54,7 @@ func (b *block) agent() Agent {
 		Token:     b.secret("token", ""),
 	}
 	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
-		b.invalid("advertise", b.at("listen"), errors.New("a unix socket has no URL that a task could ping: say how what stands before it "+
+		b.invalid("advertise", b.at("listen"), errors.New("a Unix socket has no URL that tasks could ping: give the URL of the proxy in front of it, "+
 			`is reached, as in advertise = "http://127.0.0.1:7070"`))
 	}
 	return a
@@ -86,10 +86,10 @@ func (b *block) agentName() string {
 // checkName checks the name of an agent or a region.
 func checkName(s string) error {
 	if len(s) > maxName {
-		return fmt.Errorf("it is longer than %d bytes", maxName)
+		return fmt.Errorf("longer than %d bytes", maxName)
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return errors.New("it holds control characters")
+		return errors.New("it contains control characters")
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func checkAdvertise(s string) error {
 		return errors.New(`write http://host:port or https://host, as in "http://127.0.0.1:7070"`)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("it is scheme, host and port alone")
+		return errors.New("it consists of scheme, host and port only")
 	}
 	return nil
 }
@@ -113,10 +113,10 @@ func checkAdvertise(s string) error {
 func checkListen(s string) error {
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		if !strings.HasPrefix(path, "/") || len(path) < 2 {
-			return errors.New("a unix socket is unix:// and an absolute path, as in unix:///run/leasehold.sock")
+			return errors.New("a Unix socket is unix:// and an absolute path, as in unix:///run/leasehold.sock")
 		}
 		if len(path) > 107 { // sun_path of sockaddr_un, unix(7)
-			return errors.New("the path of a unix socket has at most 107 bytes")
+			return errors.New("the path of a Unix socket has at most 107 bytes")
 		}
 		return nil
 	}

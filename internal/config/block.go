@@ -129,7 +129,7 @@ func (b *block) child(name string) *hclsyntax.Block {
 		case first == nil:
 			first = hb
 		default:
-			b.l.fail(hb.DefRange(), "Duplicate block", "There is one %s block in %s; another stands at %s.",
+			b.l.fail(hb.DefRange(), "Duplicate block", "Only one %s block is allowed in %s; another one is at %s.",
 				name, b.shape.name, place(first.DefRange()))
 		}
 	}
@@ -155,7 +155,7 @@ func (b *block) get(name string, want cty.Type) given {
 	}
 	out, err := convert.Convert(v, want)
 	if err != nil {
-		b.invalid(name, a.Expr.Range(), fmt.Errorf("it needs %s; this is %s", described(want), friendly(v)))
+		b.invalid(name, a.Expr.Range(), fmt.Errorf("it must be %s, not %s", described(want), friendly(v)))
 		return given{}
 	}
 	return given{v: out, checked: c, ok: true}
@@ -244,7 +244,7 @@ func (b *block) num(name string, def, lo, hi int) int {
 func whole(v cty.Value, lo, hi int) (int, error) {
 	n, acc := v.AsBigFloat().Int64()
 	if acc != big.Exact || n < int64(lo) || n > int64(hi) {
-		return lo, fmt.Errorf("it is a whole number from %d to %d", lo, hi)
+		return lo, fmt.Errorf("it must be a whole number from %d to %d", lo, hi)
 	}
 	return int(n), nil
 }
@@ -260,7 +260,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	a := b.attr(name)
 	if a != nil {
 		if v, _, ok := b.constant(a.Expr); ok && !v.IsNull() && v.Type() == cty.Number {
-			b.invalid(name, a.Expr.Range(), fmt.Errorf("a length of time is a string with a unit: write %q (ms, s, m, h, d)",
+			b.invalid(name, a.Expr.Range(), fmt.Errorf("a duration is a string with a unit: write %q (ms, s, m, h, d)",
 				v.AsBigFloat().Text('f', -1)+"s"))
 			return def, true
 		} else if !ok {
@@ -272,7 +272,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	if g.ok {
 		d, err := parseDuration(g.v.AsString())
 		if err == nil && (d < lo || d > hi) {
-			err = fmt.Errorf("it is a length of time from %s to %s", formatDuration(lo), formatDuration(hi))
+			err = fmt.Errorf("it must be a duration from %s to %s", formatDuration(lo), formatDuration(hi))
 		}
 		if err != nil {
 			b.invalid(name, g.expr.Range(), err)

@@ -53,7 +53,7 @@ type boundScanner struct {
 func (s *boundScanner) next(t hclsyntax.Token) *hcl.Diagnostic {
 	if c, opens := s.closers[t.Type]; opens {
 		if s.open = append(s.open, c); len(s.open) > maxNesting {
-			return problem(t.Range, "Nested too deeply", "Brackets, braces and templates may stand %d deep in each other.",
+			return problem(t.Range, "Nested too deeply", "Brackets, braces and templates may be nested %d deep.",
 				maxNesting)
 		}
 	} else if n := len(s.open); n > 0 && s.open[n-1] == t.Type {
@@ -77,7 +77,7 @@ func (s *boundScanner) count(t hclsyntax.Token) *hcl.Diagnostic {
 		s.tokens = 0
 	default:
 		if s.tokens++; s.tokens > maxExprTokens {
-			return problem(t.Range, "Expression too long", "One value has at most %d words and signs.", maxExprTokens)
+			return problem(t.Range, "Expression too long", "One value has at most %d tokens.", maxExprTokens)
 		}
 	}
 	return nil

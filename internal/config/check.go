@@ -11,8 +11,8 @@ func checkShape() *shape {
 	return &shape{
 		name: "check", attrs: []string{"timeout"}, blocks: []string{"webhook", "command"},
 		never: map[string]string{
-			"heartbeat": "A check has a timeout only: no pings are due of it.",
-			"retry":     "A check that fails is an attempt that has failed: the task's own retry block says how often that may be.",
+			"heartbeat": "A check has only a timeout; it does not ping.",
+			"retry":     "A failed check is a failed attempt: the task's own retry block applies.",
 		},
 	}
 }
@@ -28,7 +28,7 @@ func (b *block) check() (target task.Target, timeout, stop time.Duration) {
 	timeout = sub.length("timeout", task.DefaultCheck, minTimeout, maxTimeout)
 	webhooks := webhookShape()
 	webhooks.attrs = slices.DeleteFunc(webhooks.attrs, func(name string) bool { return name == "async" })
-	webhooks.never = map[string]string{"async": "A check is a question, which its answer ends: it cannot go on without a connection."}
+	webhooks.never = map[string]string{"async": "A check ends with its response, so it cannot continue without a connection."}
 	target, stop, _ = sub.target(webhooks)
 	return target, timeout, stop
 }

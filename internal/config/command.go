@@ -47,7 +47,7 @@ func (b *block) argv() []task.Argument {
 	list, ok := unwrap(a.Expr).(*hclsyntax.TupleConsExpr)
 	if !ok {
 		b.invalid("argv", a.Expr.Range(),
-			errors.New("it is a list of strings, as in "+example+"; there is no shell unless you name one"))
+			errors.New("it must be a list of strings, as in "+example+"; no shell is used unless you name one"))
 		return nil
 	}
 	if len(list.Exprs) == 0 {
@@ -69,9 +69,9 @@ func (b *block) argv() []task.Argument {
 		switch {
 		case i > 0:
 		case !t.isFixed():
-			b.invalid("argv", e.Range(), errors.New("the program is fixed; a row cannot choose it"))
+			b.invalid("argv", e.Range(), errors.New("the program must be fixed text; a row cannot choose it"))
 		case t.prefix() == "":
-			b.invalid("argv", e.Range(), errors.New("the first item is the program; it is empty"))
+			b.invalid("argv", e.Range(), errors.New("the first item, the program, is empty"))
 		}
 		out = append(out, task.Argument{Template: t.compile(maxArgument, noNUL), Dash: strings.HasPrefix(t.prefix(), "-")})
 		name := "argv"
@@ -92,7 +92,7 @@ func (b *block) unquoted(e hclsyntax.Expression) string { return strings.Trim(b.
 // noNUL refuses what the system cannot pass to a process.
 func noNUL(s string) error {
 	if strings.ContainsRune(s, 0) {
-		return errors.New("it holds a NUL byte")
+		return errors.New("it contains a NUL byte")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (b *block) dir() string {
 	}
 	path := g.v.AsString()
 	if path == "" || noNUL(path) != nil {
-		b.invalid("dir", g.expr.Range(), errors.New("it is the path of a directory; leave it out for that of the file"))
+		b.invalid("dir", g.expr.Range(), errors.New("it must be the path of a directory; leave it out for the directory of the file"))
 	}
 	out := resolve(b.src.dir, path)
 	shown := quote(out)
@@ -125,7 +125,7 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func checkVariable(name string) error {
 	switch {
 	case !variableName.MatchString(name):
-		return fmt.Errorf("%q is not a name that a variable can have: letters, digits and _", name)
+		return fmt.Errorf("%q is not a valid name of a variable: use letters, digits and _", name)
 	case strings.HasPrefix(name, "LEASEHOLD_"),
 		slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "TRACEPARENT"}, name):
 		return fmt.Errorf("%s is set by the agent and cannot be declared", name)
@@ -146,7 +146,7 @@ func checkRowVariable(name string) error {
 	if !choosesPrograms(name) {
 		return nil
 	}
-	return fmt.Errorf("%s decides what programs run or load, and a row would fill it%s; or use a variable of another name",
+	return fmt.Errorf("%s decides which programs run or load, so row data must not set it%s; or use a variable with another name",
 		name, safeWay)
 }
 
@@ -158,7 +158,7 @@ func (b *block) user() string {
 	}
 	name := g.v.AsString()
 	if name == "" || noNUL(name) != nil {
-		b.invalid("user", g.expr.Range(), errors.New("it is the name of a user; leave it out for the agent's own"))
+		b.invalid("user", g.expr.Range(), errors.New("it must be the name of a user; leave it out for the agent's user"))
 	}
 	b.print("user", g, quote(name))
 	return name
@@ -179,7 +179,7 @@ func (b *block) exitCodes() map[int]task.Verdict {
 			case err != nil || n < 1 || n > 255 || strconv.Itoa(n) != code:
 				err = fmt.Errorf("%q is not an exit status from 1 to 255 (0 always means succeeded)", code)
 			case v.IsNull() || !slices.Contains(allowed, v.AsString()):
-				err = fmt.Errorf("%d means one of %s", n, oneOf(allowed))
+				err = fmt.Errorf("%d must be mapped to one of %s", n, oneOf(allowed))
 			}
 			if err != nil {
 				b.invalid("exit_codes", g.expr.Range(), err)

@@ -23,7 +23,7 @@ func parseDuration(s string) (time.Duration, error) {
 		return 0, errors.New(`write a number and a unit, as in "30s" (ms, s, m, h, d)`)
 	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
-		return 0, fmt.Errorf("a length of time needs a unit: write %q (ms, s, m, h, d)", s+"s")
+		return 0, fmt.Errorf("a duration needs a unit: write %q (ms, s, m, h, d)", s+"s")
 	}
 	rest, total := s, time.Duration(0)
 	if m := days.FindStringSubmatch(s); m != nil {
@@ -36,7 +36,7 @@ func parseDuration(s string) (time.Duration, error) {
 	if rest != "" {
 		d, err := time.ParseDuration(rest)
 		if err != nil || strings.ContainsAny(rest[:1], "+-") {
-			return 0, fmt.Errorf(`%q is not a length of time: write a number and a unit, as in "30s", "1h30m", "7d"`, s)
+			return 0, fmt.Errorf(`%q is not a duration: write a number and a unit, as in "30s", "1h30m", "7d"`, s)
 		}
 		total += d
 	}

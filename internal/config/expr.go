@@ -127,7 +127,7 @@ func (s *scope) checkTries(expr hclsyntax.Expression) bool {
 	var t tries
 	_ = hclsyntax.Walk(expr, &t)
 	if t.deepest > maxTries {
-		s.l.fail(expr.Range(), "Nested too deeply", "Calls of try may stand %d deep in each other; try takes many expressions.",
+		s.l.fail(expr.Range(), "Nested too deeply", "Calls of try may be nested %d deep; try takes several expressions.",
 			maxTries)
 	}
 	return t.deepest <= maxTries

@@ -62,7 +62,7 @@ func (l *loader) read(paths []string) []*source {
 		if abs := absolute(name); seen[abs] {
 			continue
 		} else if seen[abs] = true; len(seen) > maxFiles {
-			l.failNowhere("Too many files", "More than %d files make one configuration.", maxFiles)
+			l.failNowhere("Too many files", "A configuration has at most %d files.", maxFiles)
 			break
 		}
 		src, err := readBounded(name, maxFileSize)
@@ -71,7 +71,7 @@ func (l *loader) read(paths []string) []*source {
 			continue
 		}
 		if total += len(src); total > maxTotal {
-			l.failNowhere("Configuration too large", "The files together are larger than %d MiB.", maxTotal>>20)
+			l.failNowhere("Configuration too large", "The files are larger than %d MiB in total.", maxTotal>>20)
 			break
 		}
 		if body := l.parse(name, src); body != nil {
@@ -92,7 +92,7 @@ func (l *loader) find(paths []string) []string {
 		info, err := os.Stat(path)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				l.failNowhere("No configuration", "There is no %s. `leasehold init` writes a leasehold.hcl that runs as it is; "+
+				l.failNowhere("No configuration", "%s does not exist. `leasehold init` writes an example leasehold.hcl; "+
 					"`--config PATH` names another file or directory.", path)
 			} else {
 				l.failNowhere("Cannot read the configuration", "Reading %s: %s.", path, reason(err))
@@ -108,7 +108,7 @@ func (l *loader) find(paths []string) []string {
 		case err != nil:
 			l.failNowhere("Cannot read the configuration", "Reading the directory %s: %s.", path, reason(err))
 		case len(found) == 0:
-			l.failNowhere("No configuration", "The directory %s holds no *.hcl file. `leasehold init` writes one.", path)
+			l.failNowhere("No configuration", "The directory %s contains no *.hcl file. `leasehold init` writes one.", path)
 		}
 		names = append(names, found...)
 	}
@@ -170,11 +170,11 @@ func (l *loader) parse(name string, src []byte) *hclsyntax.Body {
 		l.fail(start, "Byte order mark", "The file begins with a byte order mark. Save it as UTF-8 without one.")
 		return nil
 	case bytes.IndexByte(src, 0) >= 0:
-		l.fail(at(name, src, bytes.IndexByte(src, 0)), "Not a text file", "The file holds a NUL byte. Save it as UTF-8 text.")
+		l.fail(at(name, src, bytes.IndexByte(src, 0)), "Not a text file", "The file contains a NUL byte. Save it as UTF-8 text.")
 		return nil
 	case !utf8.Valid(src):
 		l.fail(at(name, src, firstInvalid(src)), "Not UTF-8",
-			"The file holds bytes that are not UTF-8. Save it as UTF-8 text.")
+			"The file contains bytes that are not UTF-8. Save it as UTF-8 text.")
 		return nil
 	}
 	if d := checkBounds(name, src); d != nil {

@@ -47,9 +47,9 @@ func TestProblemsOfAllFiles(t *testing.T) {
 	require.ErrorAs(t, err, &p)
 	text := report(err)
 	first := filepath.Join(dir, "1.hcl")
-	require.Contains(t, text, "There is one agent block in a configuration; another stands at "+first+":6.")
-	require.Contains(t, text, `The type "a" is declared at `+first+":1 already.")
-	require.Contains(t, text, `The alias "a" is the name or an alias of the task at `+first+":1 already.")
+	require.Contains(t, text, "Only one agent block is allowed in a configuration; another one is at "+first+":6.")
+	require.Contains(t, text, `The type "a" is already declared at `+first+":1.")
+	require.Contains(t, text, `The alias "a" is already the name or an alias of the task at `+first+":1.")
 	require.Contains(t, text, filepath.Join(dir, "3.hcl")+" line 1")
 	require.GreaterOrEqual(t, p.Count(), 4)
 	require.Contains(t, err.Error(), filepath.Join(dir, "2.hcl")+":1: Duplicate block; ")
@@ -60,10 +60,10 @@ func TestNoConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	_, err := Load(nil, options(nil))
-	require.ErrorContains(t, err, "There is no leasehold.hcl. `leasehold init` writes")
+	require.ErrorContains(t, err, "leasehold.hcl does not exist. `leasehold init` writes")
 	require.Contains(t, report(err), "leasehold init")
 	_, err = Load([]string{dir}, options(nil))
-	require.ErrorContains(t, err, "holds no *.hcl file")
+	require.ErrorContains(t, err, "contains no *.hcl file")
 	_, err = Load([]string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, options(nil))
 	var p *Problems
 	require.ErrorAs(t, err, &p)
@@ -93,7 +93,7 @@ func TestInputBounds(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(many, strconv.Itoa(i)+".hcl"), nil, 0o600))
 	}
 	_, err = Load([]string{many}, options(nil))
-	require.ErrorContains(t, err, "More than 1000 files")
+	require.ErrorContains(t, err, "at most 1000 files")
 }
 
 // TestRecursion feeds HCL everything that makes its parser or evaluator recurse: more than the bounds allow, and less.

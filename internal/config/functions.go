@@ -29,7 +29,7 @@ type Function struct {
 func Functions() []Function {
 	return append([]Function{
 		{Name: "env", Usage: "env(name, default)",
-			Does: "the environment variable, read at load; unset without a default: an error"},
+			Does: "the value of an environment variable, read at load; an unset variable without a default is an error"},
 		{Name: "file", Usage: "file(path)",
 			Does: "the text of a file of at most 1 MiB, read at load; relative to the file that names it"},
 	}, pureFunctions()...)
@@ -154,9 +154,9 @@ func decodeBase64(s string) (string, error) {
 	out, err := base64.StdEncoding.DecodeString(s)
 	switch {
 	case err != nil:
-		return "", errors.New("this is not base64")
+		return "", errors.New("not valid base64")
 	case !utf8.Valid(out):
-		return "", errors.New("what is encoded is not UTF-8 text")
+		return "", errors.New("the decoded value is not UTF-8 text")
 	}
 	return string(out), nil
 }

@@ -217,7 +217,7 @@ func containsCost(args []cty.Value) (int, error) {
 	}
 	if t := args[0].Type(); (t.IsListType() || t.IsTupleType() || t.IsSetType()) && !args[0].IsNull() &&
 		args[0].LengthInt()*items > maxComparisons {
-		return 0, errors.New("the list is too long to look for so large a value in it")
+		return 0, errors.New("the list is too long to search it for so large a value")
 	}
 	return 0, nil
 }
@@ -233,7 +233,7 @@ func charactersCost(args []cty.Value) (int, error) {
 // trimCost bounds the search for each character at the ends among those that are to go.
 func trimCost(args []cty.Value) (int, error) {
 	if len(stringAt(args, 0))*len(stringAt(args, 1)) > maxSteps {
-		return 0, errors.New("these texts are too long to look for each character of one in the other")
+		return 0, errors.New("these texts are too long for this function")
 	}
 	return 0, nil
 }

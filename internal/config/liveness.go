@@ -19,14 +19,14 @@ func (b *block) liveness(timeout time.Duration) (heartbeat, longest time.Duratio
 	if !declared || heartbeat < 0 {
 		for _, name := range []string{"max_heartbeat", "require_progress"} {
 			if b.attr(name) != nil {
-				b.invalid(name, b.at(name), errors.New("without a heartbeat no pings are due: declare one, as in heartbeat = \"10s\""))
+				b.invalid(name, b.at(name), errors.New("it requires a heartbeat: declare one, as in heartbeat = \"10s\""))
 			}
 		}
 		return 0, 0, false
 	}
 	if heartbeat > timeout {
 		b.invalid("heartbeat", b.at("heartbeat"), fmt.Errorf(
-			"longer than the timeout of %s, so no ping would ever be due: leave it out, or raise the timeout", formatDuration(timeout)))
+			"longer than the timeout of %s, so it would have no effect: leave it out, or raise the timeout", formatDuration(timeout)))
 	}
 	longest = b.length("max_heartbeat", max(min(timeout, defaultMaxHeartbeat), heartbeat), minHeartbeat, maxTimeout)
 	if longest < heartbeat {

@@ -90,7 +90,7 @@ func (l *loader) only(all []found, defaults *scope, shape *shape) *block {
 		return defaults.block(nil, shape)
 	}
 	for _, f := range all[1:] {
-		l.fail(f.block.DefRange(), "Duplicate block", "There is one %s block in a configuration; another stands at %s.",
+		l.fail(f.block.DefRange(), "Duplicate block", "Only one %s block is allowed in a configuration; another one is at %s.",
 			shape.name, place(all[0].block.DefRange()))
 	}
 	return all[0].scope.block(all[0].block, shape)
@@ -108,9 +108,9 @@ func (l *loader) claimNames(t *task.Type, b *hclsyntax.Block, names map[string]h
 		case !taken:
 			names[name] = at
 		case i == 0:
-			l.fail(at, "Duplicate task", "The type %q is declared at %s already.", name, place(other))
+			l.fail(at, "Duplicate task", "The type %q is already declared at %s.", name, place(other))
 		default:
-			l.fail(at, "Duplicate task", "The alias %q is the name or an alias of the task at %s already.", name, place(other))
+			l.fail(at, "Duplicate task", "The alias %q is already the name or an alias of the task at %s.", name, place(other))
 		}
 	}
 }

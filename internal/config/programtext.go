@@ -58,7 +58,7 @@ func (s *argvScan) program() {
 	for i := 0; i < len(s.words); {
 		if s.words[i].row {
 			if i > 0 { // argv[0] has an error of its own
-				s.found(i, "the program that %s starts is fixed, and a row would choose it", s.words[0].text)
+				s.found(i, "the program that %s starts must be fixed text; a row cannot choose it", s.words[0].text)
 			}
 			return
 		}
@@ -87,7 +87,7 @@ func (s *argvScan) started(i int, w wrapper) int {
 			i = s.wrapperOption(i, name, w)
 		case w.assigns && assigned:
 			if word.row && choosesPrograms(before) {
-				s.found(i, "%s decides what programs run or load, and a row would fill it", before)
+				s.found(i, "%s decides which programs run or load, so row data must not set it", before)
 			}
 		case operands > 0:
 			operands--
@@ -110,7 +110,7 @@ func (s *argvScan) wrapperOption(i int, name string, w wrapper) int {
 		case slices.Contains(w.long, option) && !has:
 			return i + 1
 		case word.row && !has:
-			s.found(i, "a row would choose options of %s", name)
+			s.found(i, "a row must not choose options of %s", name)
 		}
 		return i
 	}
@@ -126,7 +126,7 @@ func (s *argvScan) wrapperOption(i int, name string, w wrapper) int {
 		}
 	}
 	if word.row {
-		s.found(i, "a row would choose options of %s", name)
+		s.found(i, "a row must not choose options of %s", name)
 	}
 	return i
 }
@@ -199,7 +199,7 @@ func (s *argvScan) longOption(i int, r *reading) int {
 			i++
 		}
 	case w.row && !has && (r.certain || r.run):
-		s.found(i, "a row would choose options of %s", r.name)
+		s.found(i, "a row must not choose options of %s", r.name)
 	}
 	return i
 }
@@ -228,7 +228,7 @@ func (s *argvScan) letters(i int, r *reading) int {
 		}
 	}
 	if w.row && (r.certain || r.run) {
-		s.found(i, "a row would choose options of %s", r.name)
+		s.found(i, "a row must not choose options of %s", r.name)
 	}
 	return i
 }

@@ -144,7 +144,7 @@ func TestARowIsNoDangerousVariable(t *testing.T) {
 		PYTHONSTARTUP PYTHONHOME NODE_OPTIONS PERL5LIB PERL5OPT RUBYOPT RUBYLIB JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS
 		PHPRC PHP_INI_SCAN_DIR GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_CONFIG_COUNT BASH_FUNC_x PAGER EDITOR PS4 npm_config_script_shell`) {
 		err := config(name, `"/x/${task.data.x}"`)
-		require.ErrorContains(t, err, "leasehold.hcl:4: Invalid env; env: "+name+" decides what programs run or load")
+		require.ErrorContains(t, err, "leasehold.hcl:4: Invalid env; env: "+name+" decides which programs run or load")
 		require.ErrorContains(t, err, `\"$1\"`)
 		require.NoError(t, config(name, `"/usr/bin"`), "fixed text is the declaration's own")
 	}

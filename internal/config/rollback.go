@@ -12,8 +12,8 @@ func rollbackShape() *shape {
 		attrs:  []string{"timeout", "heartbeat", "max_heartbeat", "require_progress"},
 		blocks: []string{"retry", "webhook", "command"},
 		never: map[string]string{
-			"deadline": "No deadline stops a rollback: half undone is worse than late.",
-			"check":    "A rollback is not asked whether it is done already: it has to bear that nothing had happened.",
+			"deadline": "A rollback has no deadline: a partial rollback is worse than a late one.",
+			"check":    "A rollback has no check: it must be idempotent, and work when the run did nothing.",
 		},
 	}
 }
@@ -30,7 +30,7 @@ func (b *block) rollback() (task.Target, *task.Undo) {
 	u.Heartbeat, u.MaxHeartbeat, u.RequireProgress = sub.liveness(u.Timeout)
 	retries := retryShape()
 	retries.attrs = slices.DeleteFunc(retries.attrs, func(name string) bool { return name == "on" })
-	retries.never = map[string]string{"on": "Everything but a rejection is tried again in a rollback."}
+	retries.never = map[string]string{"on": "A rollback is retried after every outcome except a rejection."}
 	u.Retry = sub.retry(retries)
 	var target task.Target
 	target, u.Stop, u.Async = sub.target(webhookShape())

@@ -89,7 +89,7 @@ func decodeJSON(raw []byte) (cty.Value, error) {
 		return cty.NilVal, errJSON
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return cty.NilVal, errors.New("not valid JSON: something follows it")
+		return cty.NilVal, errors.New("not valid JSON: trailing data")
 	}
 	items := 0
 	return fromJSON(v, 0, &items)
@@ -201,13 +201,13 @@ func (s pathStep) into(at json.RawMessage) (json.RawMessage, error) {
 	case bytes.HasPrefix(at, []byte("{")):
 		v, found, err := member(at, string(s))
 		if err == nil && !found {
-			err = fmt.Errorf("the row has no field %q there", string(s))
+			err = fmt.Errorf("the row has no field %q at this place", string(s))
 		}
 		return v, err
 	case bytes.HasPrefix(at, []byte("[")):
 		i, err := strconv.Atoi(string(s))
 		if err != nil {
-			return nil, fmt.Errorf("there is a list in the row, which has no field %q", string(s))
+			return nil, fmt.Errorf("the value in the row is a list, which has no field %q", string(s))
 		}
 		v, n, err := item(at, i)
 		if err == nil && (i < 0 || i >= n) {
@@ -215,7 +215,7 @@ func (s pathStep) into(at json.RawMessage) (json.RawMessage, error) {
 		}
 		return v, err
 	}
-	return nil, fmt.Errorf("there is neither an object nor a list in the row, so no field %q", string(s))
+	return nil, fmt.Errorf("the value in the row is neither an object nor a list, so it has no field %q", string(s))
 }
 
 // value is the string that the path stands for in a row.
@@ -263,9 +263,9 @@ func scalar(raw json.RawMessage) (string, error) {
 	}
 	switch raw[0] {
 	case '{', '[':
-		return "", errors.New("the row has an object or a list there: name a field of it, or use jsonencode(…)")
+		return "", errors.New("the value in the row is an object or a list: name a field of it, or use jsonencode(…)")
 	case 'n':
-		return "", errors.New("the row has null there")
+		return "", errors.New("the value in the row is null")
 	case 't', 'f':
 		return string(raw), nil
 	}

@@ -22,7 +22,7 @@ func (b *block) rowString(
 	if t.isFixed() {
 		err := valid(t.prefix())
 		if err == nil && len(t.prefix()) > limit {
-			err = fmt.Errorf("it is longer than %d bytes", limit)
+			err = fmt.Errorf("longer than %d bytes", limit)
 		}
 		if err != nil {
 			b.invalid(name, expr.Range(), err)
@@ -53,7 +53,7 @@ func (b *block) templates(of rowStrings) map[string]task.Template {
 	}
 	items, ok := object(a.Expr)
 	if !ok {
-		b.invalid(name, a.Expr.Range(), errors.New(`it is an object of strings, as in { NAME = "value" }`))
+		b.invalid(name, a.Expr.Range(), errors.New(`it must be an object of strings, as in { NAME = "value" }`))
 		return out
 	}
 	var shown [][2]string
@@ -64,7 +64,7 @@ func (b *block) templates(of rowStrings) map[string]task.Template {
 			continue
 		}
 		if seen[of.same(k)] {
-			b.invalid(name, item.KeyExpr.Range(), fmt.Errorf("%s stands in it twice", k))
+			b.invalid(name, item.KeyExpr.Range(), fmt.Errorf("%s is set twice", k))
 			continue
 		}
 		seen[of.same(k)] = true
@@ -120,7 +120,7 @@ func (b *block) templateSource(expr hclsyntax.Expression, c checked, t *template
 }
 
 func notOneOf(s string, allowed []string) error {
-	return fmt.Errorf("%q is not one of its values, which are %s", s, oneOf(allowed))
+	return fmt.Errorf("invalid value %q: use %s", s, oneOf(allowed))
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {

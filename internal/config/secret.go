@@ -218,9 +218,9 @@ func checkSecret(s string) error {
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
 	switch {
 	case err != nil:
-		return errors.New("a secret is base64, with or without whsec_ before it; " + remedy)
+		return errors.New("a secret must be base64, with or without the prefix whsec_; " + remedy)
 	case len(raw) < minSecret || len(raw) > maxSecret:
-		return fmt.Errorf("a secret stands for %d to %d bytes, this one for %d; %s", minSecret, maxSecret, len(raw), remedy)
+		return fmt.Errorf("a secret must encode %d to %d bytes, but this one encodes %d; %s", minSecret, maxSecret, len(raw), remedy)
 	}
 	return nil
 }

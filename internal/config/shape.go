@@ -33,7 +33,7 @@ func (s *shape) allowed() string {
 		parts = append(parts, "the blocks "+strings.Join(s.blocks, ", "))
 	}
 	if s.name == "" {
-		return "A file holds " + strings.Join(parts, "; ") + "."
+		return "Allowed in a file: " + strings.Join(parts, "; ") + "."
 	}
 	return "Allowed in " + s.name + ": " + strings.Join(parts, "; ") + "."
 }

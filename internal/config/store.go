@@ -35,7 +35,7 @@ func (b *block) store(dir string) Store {
 		Group:       b.group(),
 	}
 	if s.Group != "" && strings.HasPrefix(s.URL, "postgres") {
-		b.invalid("group", b.at("group"), errors.New("it says who may use an SQLite file; on PostgreSQL roles do: "+
+		b.invalid("group", b.at("group"), errors.New("it applies to SQLite files only; on PostgreSQL use roles: "+
 			"`leasehold migrate grants`"))
 	}
 	return s
@@ -51,7 +51,7 @@ func (b *block) group() string {
 	name := g.v.AsString()
 	err := checkName(name)
 	if name == "" || strings.ContainsAny(name, " \t:,") {
-		err = errors.New("it is the name or number of a group; leave it out for the owner of the file alone")
+		err = errors.New("it must be the name or number of a group; leave it out to allow only the owner of the file")
 	}
 	if err != nil {
 		b.invalid("group", g.expr.Range(), err)
@@ -98,18 +98,18 @@ func storeURL(dir, s string) (string, error) {
 		path := strings.TrimPrefix(s, "sqlite:")
 		if rest, ok := strings.CutPrefix(path, "//"); ok {
 			if !strings.HasPrefix(rest, "/") {
-				return "", errors.New("after sqlite: comes a path, as in sqlite:leasehold.db or sqlite:/var/lib/leasehold.db")
+				return "", errors.New("sqlite: needs a path, as in sqlite:leasehold.db or sqlite:/var/lib/leasehold.db")
 			}
 			path = rest
 		}
 		if !filePath.MatchString(path) || strings.HasPrefix(path, "file:") {
-			return "", errors.New("after sqlite: comes the path of a file, without parameters, as in sqlite:leasehold.db")
+			return "", errors.New("sqlite: needs the path of a file, without parameters, as in sqlite:leasehold.db")
 		}
 		return "sqlite:" + resolve(dir, path), nil
 	case s == "":
-		return "", errors.New("it is empty; leave the store block out for an SQLite file beside the configuration")
+		return "", errors.New("it is empty; leave the store block out for a SQLite file beside the configuration")
 	}
-	return "", errors.New("a store is postgres://user@host/database or sqlite:path")
+	return "", errors.New("it must be postgres://user@host/database or sqlite:path")
 }
 
 var filePath = regexp.MustCompile(`^[^:?#\x00][^?#\x00]*$`)
@@ -118,7 +118,7 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func checkSchema(s string) error {
 	if !schemaName.MatchString(s) || strings.HasPrefix(s, "pg_") {
-		return errors.New("a schema is named with small letters, digits and _, at most 63 of them, and not pg_…")
+		return errors.New("a schema name has at most 63 lower-case letters, digits and _, and does not begin with pg_")
 	}
 	return nil
 }

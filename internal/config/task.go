@@ -31,7 +31,7 @@ var typeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 func checkType(s string) error {
 	if !typeName.MatchString(s) {
-		return fmt.Errorf("%q: a type is named with letters, digits and . _ - : /, at most 128 of them, "+
+		return fmt.Errorf("%q: the name of a type has at most 128 letters, digits and . _ - : /, "+
 			"and starts with a letter or digit", s)
 	}
 	return nil
@@ -81,7 +81,7 @@ func (b *block) target(webhooks *shape) (_ task.Target, stop time.Duration, asyn
 		b.l.fail(b.rng, "No target",
 			"A %s needs a webhook block, for an HTTP request, or a command block, for a subprocess.", b.shape.name)
 	case webhook != nil && command != nil:
-		b.l.fail(command.DefRange(), "Two targets", "A %s has one target; a webhook block stands at %s.",
+		b.l.fail(command.DefRange(), "Two targets", "A %s has only one target; a webhook block is at %s.",
 			b.shape.name, place(webhook.DefRange()))
 	case webhook != nil:
 		sub := b.block(webhook, webhooks)

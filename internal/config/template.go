@@ -81,7 +81,7 @@ func (t *template) compile(limit int, valid func(string) error) task.Template {
 				}
 			}
 			if b.Len()+len(s) > limit {
-				return "", fmt.Errorf("%s: the template gives more than %d bytes", place(t.at), limit)
+				return "", fmt.Errorf("%s: the template produces more than %d bytes", place(t.at), limit)
 			}
 			b.WriteString(s)
 		}
@@ -226,7 +226,7 @@ func (s *scope) computed(expr hclsyntax.Expression) task.Template {
 			}
 		}()
 		if n := mentioned["data"]*len(t.Data()) + mentioned["labels"]*len(t.Labels); n > maxMentions {
-			return "", fmt.Errorf("%s: the row is too large to be put into it so often", source)
+			return "", fmt.Errorf("%s: the row is too large to be inserted this often", source)
 		}
 		row, err := rowValue(t, fields)
 		if err != nil {

@@ -89,9 +89,9 @@ func TestTemplates(t *testing.T) {
 func TestRowsThatFail(t *testing.T) {
 	const many = `"` + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + `"`
 	for _, c := range []struct{ expr, data, want string }{
-		{`"${task.data.missing}"`, `{}`, `task.data.missing: the row has no field "missing" there`},
+		{`"${task.data.missing}"`, `{}`, `task.data.missing: the row has no field "missing" at this place`},
 		{`"${task.data.a.b}"`, `{"a": 1}`, `neither an object nor a list`},
-		{`"${task.data.a.b}"`, `{"a": [1]}`, `there is a list`},
+		{`"${task.data.a.b}"`, `{"a": [1]}`, `is a list, which has no field`},
 		{`"${task.data.a[3]}"`, `{"a": [1]}`, `the list in the row has 1 items, no index 3`},
 		{`"${task.data.a[-1]}"`, `{"a": [1]}`, ``},
 		{`"${task.data.a}"`, `{"a": null}`, `null`},

@@ -27,7 +27,7 @@ func (s *scope) urlTemplate(t *template) (task.Template, bool) {
 	}
 	_, rest, _ := strings.Cut(prefix, "://")
 	if !t.isFixed() && !strings.ContainsAny(rest, "/?") {
-		s.l.fail(t.at, "Invalid url", "url: a row may fill the path and the query of a URL, never its scheme, host or port: "+
+		s.l.fail(t.at, "Invalid url", "url: row data may fill the path and the query of a URL, but not its scheme, host or port: "+
 			"write http://host:port/ first, as fixed text or from env(…).")
 		return nil, false
 	}
@@ -56,11 +56,11 @@ func (s *scope) urlTemplate(t *template) (task.Template, bool) {
 // checkURL checks a URL in which something stands for each value of a row.
 func checkURL(text string) error {
 	if len(text) > maxURL {
-		return fmt.Errorf("it is longer than %d bytes", maxURL)
+		return fmt.Errorf("longer than %d bytes", maxURL)
 	}
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c == 0x7f || c == '\\' {
-			return errors.New("a URL has no blanks, control characters or backslashes: escape them")
+			return errors.New("a URL must not contain white space, control characters or backslashes: escape them")
 		}
 	}
 	u, err := url.Parse(text)
@@ -74,12 +74,12 @@ func checkURL(text string) error {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("it must start with http:// or https://")
 	case u.Hostname() == "":
-		return errors.New("it names no host, as http://127.0.0.1:8080/… does")
+		return errors.New("it has no host; write it as http://127.0.0.1:8080/…")
 	case u.User != nil:
 		return errors.New("credentials do not belong in a URL, which ends up in logs: " +
 			`declare headers = { Authorization = "Basic ${base64encode(env("…"))}" }`)
 	case strings.Contains(text, "#"):
-		return errors.New("a URL for requests has no fragment (#)")
+		return errors.New("the URL of a request must not have a fragment (#)")
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func fillURL(parts []escaped, row *task.Task) (string, error) {
 		case s == "" || isDots(s):
 			return fmt.Errorf("the row makes a path segment %q of the URL", s)
 		case climbs(s):
-			return fmt.Errorf("the row makes a path segment %s of the URL, which leads out of its place by \"..\" once decoded",
+			return fmt.Errorf("the row makes a path segment %s of the URL, which contains \"..\" once decoded",
 				strconv.Quote(shorten(s, 200)))
 		}
 		segment, tainted = b.Len()+1, false

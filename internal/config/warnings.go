@@ -30,7 +30,7 @@ const fallbackPath = "/usr/local/bin:/usr/bin:/bin"
 // so it is a warning.
 func (b *block) warnOfMissing(c *task.Command) {
 	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
-		b.l.warn(b.at("dir"), "There is no directory %q on this host: commands of this block cannot start.", c.Dir)
+		b.l.warn(b.at("dir"), "The directory %q does not exist on this host, so commands of this block cannot start.", c.Dir)
 		return
 	}
 	if len(c.Argv) == 0 {
@@ -46,7 +46,7 @@ func (b *block) warnOfMissing(c *task.Command) {
 			file = filepath.Join(c.Dir, file)
 		}
 		if !executable(file) {
-			b.l.warn(b.at("argv"), "There is no executable file %q on this host: commands of this block cannot start.", file)
+			b.l.warn(b.at("argv"), "The file %q does not exist on this host or is not executable, so commands of this block cannot start.", file)
 		}
 		return
 	}
@@ -64,7 +64,7 @@ func (b *block) warnOfMissing(c *task.Command) {
 			return
 		}
 	}
-	b.l.warn(b.at("argv"), "There is no program %q in PATH on this host (PATH=%s): commands of this block cannot start.",
+	b.l.warn(b.at("argv"), "The program %q is not in PATH on this host (PATH=%s), so commands of this block cannot start.",
 		program, path)
 }
 
@@ -87,16 +87,16 @@ func (l *loader) checkReach(a Agent, at hcl.Range, tasks []*task.Type) {
 	}
 	for _, t := range tasks {
 		target, needs := l.faraway(t)
-		const remedy = `say how tasks reach it, as in agent { advertise = "http://HOST:7070" }; ` +
-			`advertise = "http://127.0.0.1:7070" if they need not`
+		const remedy = `set the URL at which tasks reach the agent, as in agent { advertise = "http://HOST:7070" }; ` +
+			`if they need not reach it, set advertise = "http://127.0.0.1:7070"`
 		switch {
 		case target == "":
 		case everywhere && needs:
-			l.fail(at, "No address for pings", "The agent listens on every interface, so ping URLs would say 127.0.0.1, and the task %q (%s), "+
+			l.fail(at, "No address for pings", "The agent listens on every interface, so ping URLs would point to 127.0.0.1, but the task %q (%s), "+
 				"which pings or is async, runs on %s: %s.", t.Name, t.Source, target, remedy)
 			return
 		case everywhere || needs:
-			l.warn(at, "Ping URLs say 127.0.0.1, and the task %q (%s) runs on %s, where that is another host: %s.",
+			l.warn(at, "Ping URLs point to 127.0.0.1, but the task %q (%s) runs on %s, which is another host: %s.",
 				t.Name, t.Source, target, remedy)
 			return
 		}

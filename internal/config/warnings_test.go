@@ -35,7 +35,7 @@ func TestNamesOfOtherTools(t *testing.T) {
 		"task \"a\" {\n  retry {\n    max_attempts = 3\n  }\n}\n":   "it is limit",
 		"task \"a\" {\n  command {\n    cmd = \"x\"\n  }\n}\n":      "argv =",
 		"task \"a\" {\n  webhook {\n    timeout = \"1s\"\n  }\n}\n": "beside webhook",
-		"agent {\n  concurrency = 3\n}\n":                           "is workers",
+		"agent {\n  concurrency = 3\n}\n":                           "with workers",
 		"store {\n  dsn = \"x\"\n}\n":                               "it is url",
 		"job \"a\" {\n}\n":                                          `task "name" { … }`,
 	} {
@@ -75,10 +75,10 @@ func TestMissingPrograms(t *testing.T) {
 		require.Empty(t, warnings(well), well)
 	}
 	for attrs, want := range map[string]string{
-		`argv = ["no-such-program"]`:               `leasehold.hcl:3 There is no program "no-such-program" in PATH on this host (PATH=/usr/bin:/bin)`,
-		`argv = ["./no-such-program"]`:             "There is no executable file",
-		`argv = ["` + plainFile + `"]`:             "There is no executable file",
-		"argv = [\"sh\"]\ndir = \"/no/such/dir\"":  `leasehold.hcl:4 There is no directory "/no/such/dir" on this host`,
+		`argv = ["no-such-program"]`:               `leasehold.hcl:3 The program "no-such-program" is not in PATH on this host (PATH=/usr/bin:/bin)`,
+		`argv = ["./no-such-program"]`:             "does not exist on this host or is not executable",
+		`argv = ["` + plainFile + `"]`:             "does not exist on this host or is not executable",
+		"argv = [\"sh\"]\ndir = \"/no/such/dir\"":  `leasehold.hcl:4 The directory "/no/such/dir" does not exist on this host`,
 		"argv = [\"sh\"]\nenv = { PATH = \"/x\" }": "(PATH=/x)",
 	} {
 		require.Contains(t, warnings(attrs), want, attrs)
@@ -95,8 +95,8 @@ func TestReach(t *testing.T) {
 		{text: config(everywhere, "http://app:80/", beat, ""), refused: "No address for pings"},
 		{text: config(`listen = ":7070"`, "http://10.0.0.7/", beat, ""), refused: `advertise = "http://HOST:7070"`},
 		{text: config(`listen = "[::]:7070"`, "http://app/${task.id}", "", "async = true"), refused: "runs on app"},
-		{text: config(everywhere, "http://app/", "", ""), warned: "Ping URLs say 127.0.0.1"},
-		{text: config("", "http://app/", beat, ""), warned: "Ping URLs say 127.0.0.1"},
+		{text: config(everywhere, "http://app/", "", ""), warned: "Ping URLs point to 127.0.0.1"},
+		{text: config("", "http://app/", beat, ""), warned: "Ping URLs point to 127.0.0.1"},
 		{text: config("", "http://app/", "", "")},
 		{text: config(everywhere, "http://localhost/", beat, "")},
 		{text: config(everywhere, "http://[::1]:1/", beat, "")},

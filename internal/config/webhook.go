@@ -43,7 +43,7 @@ func (b *block) webhook() *task.Webhook {
 	w.IdempotencyKey = b.boolean("idempotency_key", false)
 	for name := range w.Headers {
 		if w.IdempotencyKey && strings.EqualFold(name, "Idempotency-Key") {
-			b.invalid("headers", b.at("headers"), errors.New("idempotency_key = true sends Idempotency-Key already"))
+			b.invalid("headers", b.at("headers"), errors.New("idempotency_key = true already sends Idempotency-Key"))
 		}
 	}
 	w.Permanent = b.statuses()
@@ -99,7 +99,7 @@ func checkHeaderName(name string) error {
 	lower := strings.ToLower(name)
 	switch {
 	case !headerName.MatchString(name):
-		return fmt.Errorf("%q is not a name that a header can have", name)
+		return fmt.Errorf("%q is not a valid name of a header", name)
 	case slices.Contains(ours(), lower), strings.HasPrefix(lower, "webhook-"), strings.HasPrefix(lower, "leasehold-"):
 		return fmt.Errorf("%s is set by the agent and cannot be declared", name)
 	}
@@ -110,7 +110,7 @@ func checkHeaderName(name string) error {
 func checkHeaderValue(s string) error {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return errors.New("a header's value holds no line breaks or control characters")
+			return errors.New("a header's value must not contain line breaks or control characters")
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func (b *block) statuses() []int {
 			n, err := 0, errors.New("an item is null")
 			if !v.IsNull() {
 				if n, err = whole(v, 300, 599); err != nil {
-					err = errors.New("statuses from 300 to 599 can be permanent")
+					err = errors.New("it must be a status from 300 to 599")
 				}
 			}
 			if err != nil {

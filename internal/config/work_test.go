@@ -61,7 +61,7 @@ func TestNestedTries(t *testing.T) {
 	}
 	mustLoad(t, config(maxTries), nil)
 	_, err := load(t, config(maxTries+1), nil)
-	require.ErrorContains(t, err, "Calls of try may stand 4 deep")
+	require.ErrorContains(t, err, "Calls of try may be nested 4 deep")
 }
 
 // TestUsualPatterns work on texts as long as an argument may be.

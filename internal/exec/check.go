@@ -18,7 +18,7 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 	if !r.breakers.Begin(t.Name, task.Check, row.ID) {
 		return task.Outcome{
 			Verdict: task.Drained, NeverStarted: true, InCheck: true,
-			Error: "check: its target is out of reach, and another task is trying it",
+			Error: "check: the target is out of reach, and another task is probing it",
 		}, true
 	}
 	defer r.breakers.Release(t.Name, task.Check, row.ID) // should it panic
@@ -74,7 +74,7 @@ func doneIn(o *task.Outcome) (done bool, result json.RawMessage, err error) {
 			return false, nil, nil
 		}
 	}
-	return false, nil, errors.New(`it said neither {"done": true} nor {"done": false}: ` + answer.Line(string(o.Result)))
+	return false, nil, errors.New(`the response is neither {"done": true} nor {"done": false}: ` + answer.Line(string(o.Result)))
 }
 
 // beforeRun has the last look at an attempt whose check says that it is to run: over tells why it must not.

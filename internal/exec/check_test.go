@@ -94,7 +94,7 @@ func checkLease(change ...func(*exectest.Attempt)) *lease.Lease {
 
 func TestWhatACheckSays(t *testing.T) {
 	failed := func(why string) *task.Outcome { return &task.Outcome{Verdict: task.Failed, Error: "check: " + why} }
-	const neither = `it said neither {"done": true} nor {"done": false}: `
+	const neither = `the response is neither {"done": true} nor {"done": false}: `
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   *task.Outcome // nil: the task is run
@@ -110,7 +110,7 @@ func TestWhatACheckSays(t *testing.T) {
 		"another name":      {says(200, `{"Done": true}`), failed(neither + `{"Done": true}`)},
 		"no object":         {says(200, `true`), failed(neither + `true`)},
 		"text":              {says(200, "ok"), failed(neither + `"ok"`)},
-		"too long":          {says(200, `{"done": true, "result": "`+string(bytes.Repeat([]byte("x"), task.MaxResult))+`"}`), failed("result not kept: 65564 bytes, and at most 65536 are")},
+		"too long":          {says(200, `{"done": true, "result": "`+string(bytes.Repeat([]byte("x"), task.MaxResult))+`"}`), failed("result not kept: it has 65564 bytes, and the limit is 65536")},
 		"failed":            {says(500, "oops"), failed("answered 500: oops")},
 		"not found":         {says(404, ""), failed("answered 404: Not Found")},
 		"rejected":          {says(422, `{"done": true}`), &task.Outcome{Verdict: task.Rejected, Error: `check: answered 422: {"done": true}`}},

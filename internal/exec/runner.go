@@ -77,7 +77,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
 	if !r.breakers.Begin(t.Name, phase, l.Task().ID) {
 		return task.Outcome{
 			Verdict: task.Drained, NeverStarted: true,
-			Error: "its target is out of reach, and another task is trying it",
+			Error: "the target is out of reach, and another task is probing it",
 		}
 	}
 	if phase == task.Run && t.Check != nil {

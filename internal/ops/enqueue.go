@@ -37,9 +37,9 @@ func Untaken(ctx context.Context, s Store, typ string) (string, error) {
 	case err != nil || takers.OfType > 0:
 		return "", err
 	case takers.Agents == 0:
-		return "no agent runs now", nil
+		return "no agent is running", nil
 	}
-	return fmt.Sprintf("no agent that runs now declares the type %q", typ), nil
+	return fmt.Sprintf("no running agent declares the type %q", typ), nil
 }
 
 // Check finds what no store would take, and says it better than a database does; its errors are *InputError.

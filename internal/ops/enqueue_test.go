@@ -82,7 +82,7 @@ func (s takers) Takers(context.Context, string) (Takers, error) { return s.prese
 
 func TestUntaken(t *testing.T) {
 	for want, there := range map[string]Takers{
-		"": {Agents: 2, OfType: 1}, "no agent runs now": {}, `no agent that runs now declares the type "x"`: {Agents: 2},
+		"": {Agents: 2, OfType: 1}, "no agent is running": {}, `no agent that runs now declares the type "x"`: {Agents: 2},
 	} {
 		why, err := Untaken(t.Context(), takers{present: there}, "x")
 		require.NoError(t, err)

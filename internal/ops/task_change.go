@@ -111,7 +111,7 @@ func ReportsError(reports []Report) error {
 	case len(refused) == 1 && len(missing) == 0:
 		return fmt.Errorf("task %d: %s", refused[0].ID, refused[0].Error)
 	case len(missing) == 0:
-		return fmt.Errorf("%d of %d tasks stay as they are", len(refused), len(reports))
+		return fmt.Errorf("%d of %d tasks were not changed", len(refused), len(reports))
 	}
-	return fmt.Errorf("%d of %d tasks stay as they are, and %d do not exist", len(refused), len(reports), len(missing))
+	return fmt.Errorf("%d of %d tasks were not changed, and %d do not exist", len(refused), len(reports), len(missing))
 }

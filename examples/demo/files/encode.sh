@@ -1,6 +1,6 @@
 #!/bin/sh
-# One video.encode task, gone wrong: it hangs, with a child, a grandchild and another child, and none of them listens
-# to SIGTERM (an ignored signal stays ignored in children). Each notes its number.
+# A video.encode task that hangs, with a child, a grandchild and another child. All of them ignore SIGTERM (children inherit
+# ignored signals). Each records its process id.
 trap '' TERM
 note='echo $$ >>encode.pids'
 eval "$note"

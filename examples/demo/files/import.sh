@@ -1,6 +1,6 @@
 #!/bin/sh
-# One book.import task: forty pages, one after the other. Each ping carries the page as a checkpoint, and the envelope
-# brings it back when there was an attempt before.
+# A book.import task: forty pages in order. Each ping carries the page as a checkpoint, and the envelope of the next attempt
+# contains it.
 echo $$ >>import.pids
 page=$(sed -n 's/.*"checkpoint": *\([0-9][0-9]*\).*/\1/p')
 page=${page:-0}

@@ -1,3 +1,3 @@
 #!/bin/sh
-# One label.print task: the name comes as an argument, the result goes into a file.
+# A label.print task: the name is an argument, the result goes into a file.
 printf '{"label": "To: %s"}' "$1" >"$LEASEHOLD_RESULT_FILE"

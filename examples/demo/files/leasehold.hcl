@@ -1,10 +1,10 @@
-# What the demo's agent runs: callbacks to the shop (shop.go), and two scripts beside this file.
+# The demo's tasks: callbacks to the shop (shop.go), and the scripts in this directory.
 
 agent {
   listen = "127.0.0.1:0"
   drain  = "5s"
 
-  presence = "5s" # one that is killed is missed after so long
+  presence = "5s" # a killed agent is considered dead after this time
 }
 
 task "order.confirm" {
@@ -56,7 +56,7 @@ task "video.encode" {
 
 task "photos.scan" {
   timeout   = "10m"
-  heartbeat = "1s" # the longest silence
+  heartbeat = "1s" # the longest time between two pings
 
   retry {
     limit = 0

@@ -52,7 +52,7 @@ func Result(body []byte, size int64) (result json.RawMessage, note string) {
 }
 
 func notKept(size int64) string {
-	return fmt.Sprintf("result not kept: %d bytes, and at most %d are", size, task.MaxResult)
+	return fmt.Sprintf("result not kept: it has %d bytes, and the limit is %d", size, task.MaxResult)
 }
 
 // Text makes s fit for any store, valid UTF-8 without NUL, and cuts it to most bytes.

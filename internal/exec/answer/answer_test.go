@@ -51,7 +51,7 @@ func TestResultLimits(t *testing.T) {
 
 	got, note = Result([]byte(fits+" "), int64(len(fits)+1))
 	require.Nil(t, got)
-	require.Equal(t, "result not kept: 65537 bytes, and at most 65536 are", note)
+	require.Equal(t, "result not kept: it has 65537 bytes, and the limit is 65536", note)
 
 	got, note = Result([]byte("the beginning"), 1<<30)
 	require.Nil(t, got, "the beginning of a long result is no result")

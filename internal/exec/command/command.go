@@ -59,7 +59,7 @@ func newRunner(o Options, cgroups bool) *Runner {
 	r.shared.terminal = hasTerminal()
 	r.dirs.parent, r.sockets.parent = newParent(os.TempDir()), socketParent()
 	r.dirs.stays = func(path string, err error) {
-		o.Log.Warn("a private directory is left behind", "directory", path, "err", err)
+		o.Log.Warn("cannot remove a private directory", "directory", path, "err", err)
 	}
 	r.guard = newGuard(o.Log, o.Guardian, []string{r.dirs.parent, r.sockets.parent}, cgroups)
 	return r
@@ -89,13 +89,13 @@ func (r *Runner) Close() {
 	select {
 	case <-over:
 	case <-late.C:
-		r.log.Error("a process did not end, and the agent does not wait for it")
+		r.log.Error("a process did not end; the agent exits without it")
 	}
 	if err := r.dirs.close(); err != nil {
-		r.log.Warn("private directories of tasks are left behind", "err", err)
+		r.log.Warn("cannot remove private directories of tasks", "err", err)
 	}
 	if err := r.sockets.close(); err != nil {
-		r.log.Warn("directories of notify sockets are left behind", "err", err)
+		r.log.Warn("cannot remove directories of notify sockets", "err", err)
 	}
 	r.guard.close()
 }
@@ -119,7 +119,7 @@ func (r *Runner) Run(l *lease.Lease, t *task.Type, c *task.Command, started func
 	}
 	giveBack := func() {
 		if err := r.dirs.give(dir); err != nil {
-			r.log.Warn("a private directory is left behind", "task", e.Task.ID, "directory", dir.path, "err", err)
+			r.log.Warn("cannot remove a private directory", "task", e.Task.ID, "directory", dir.path, "err", err)
 		}
 	}
 	says, err := r.openPings(l, call)
@@ -199,7 +199,7 @@ func (r *Runner) supervise(l *lease.Lease, c *task.Command, p *process) ending {
 	if end.stopped == nil && end.exit.signal == syscall.SIGKILL && p.hold.overdue() {
 		end.stopped = l.Cause()
 		if end.stopped == nil {
-			end.stopped = &lease.Cause{Verdict: task.Drained, Reason: "the agent stood still until its lease was over"}
+			end.stopped = &lease.Cause{Verdict: task.Drained, Reason: "the agent was frozen until the lease was over"}
 		}
 	}
 	return end
@@ -210,5 +210,5 @@ func cause(l *lease.Lease) *lease.Cause {
 	if c := l.Cause(); c != nil {
 		return c
 	}
-	return &lease.Cause{Verdict: task.Drained, Reason: "the agent stops"}
+	return &lease.Cause{Verdict: task.Drained, Reason: "the agent is stopping"}
 }

@@ -172,8 +172,8 @@ func TestCannotStart(t *testing.T) {
 			c.Argv, c.Env = argv("plain"), map[string]task.Template{"PATH": row(dir)}
 		}, task.Undelivered, "not executable"},
 		"not a program":       {func(c *task.Command) { c.Argv = argv(binary) }, task.Undelivered, "exec format error"},
-		"no directory":        {func(c *task.Command) { c.Dir = filepath.Join(dir, "none") }, task.Undelivered, "is no directory"},
-		"a file as directory": {func(c *task.Command) { c.Dir = plain }, task.Undelivered, "is no directory"},
+		"no directory":        {func(c *task.Command) { c.Dir = filepath.Join(dir, "none") }, task.Undelivered, "is not a directory"},
+		"a file as directory": {func(c *task.Command) { c.Dir = plain }, task.Undelivered, "is not a directory"},
 		"no user":             {func(c *task.Command) { c.User = "no-such-user" }, task.Undelivered, `user = "no-such-user"`},
 		"empty program":       {func(c *task.Command) { c.Argv = argv("") }, task.Undelivered, "argv[0] is empty"},
 		"template":            {func(c *task.Command) { c.Argv = append(c.Argv, task.Argument{Template: broken}) }, task.Rejected, "tasks.hcl:7"},
@@ -295,7 +295,7 @@ func TestNothingIsStartedTooLate(t *testing.T) {
 	c := shell("echo it ran")
 	o := run(t, exectest.Attempt{Age: 24 * time.Hour}, c)
 	require.Equal(t, task.Drained, o.Verdict)
-	require.Contains(t, o.Error, "the agent stood still until its lease was over")
+	require.Contains(t, o.Error, "the agent was frozen until the lease was over")
 	require.True(t, o.NeverStarted)
 }
 
@@ -310,7 +310,7 @@ func TestStoppedBeforeStart(t *testing.T) {
 	parent, cancel := context.WithCancel(context.Background())
 	cancel()
 	o = run(t, exectest.Attempt{Parent: parent}, shell("touch "+marker))
-	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", NeverStarted: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent is stopping", NeverStarted: true}, o)
 	require.NoFileExists(t, marker)
 }
 

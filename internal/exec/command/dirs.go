@@ -52,7 +52,7 @@ func (s *dirs) make(c *syscall.Credential) (*privateDir, error) {
 			return nil, fmt.Errorf("make a private directory: %w", err)
 		}
 		if !guardian.IsOwnDir(s.parent) { // once it has been there, its name can be known
-			return nil, fmt.Errorf("make a private directory: %s is another's", s.parent)
+			return nil, fmt.Errorf("make a private directory: %s belongs to another user", s.parent)
 		}
 		if err := os.Chmod(s.parent, 0o711); err != nil { //nolint:gosec // commands of other users pass through it
 			return nil, fmt.Errorf("make a private directory: %w", err)

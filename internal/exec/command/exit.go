@@ -51,7 +51,7 @@ func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outc
 	case end.stopped != nil && !(end.exit.ok() && len(body) > 0):
 		o = end.stopped.Outcome()
 	case end.exit.unknown && end.gone: // another part of the agent's process waited for it
-		o = task.Outcome{Verdict: task.Failed, Error: "the process ended, and how is not known"}
+		o = task.Outcome{Verdict: task.Failed, Error: "the process ended with an unknown status"}
 	case end.exit.unknown:
 		o = task.Outcome{Verdict: task.Failed, Error: "the process did not end"}
 	case end.exit.signal != 0:

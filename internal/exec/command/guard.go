@@ -61,7 +61,7 @@ type hold struct {
 }
 
 // errLate tells that no process was started, because it would have had to be dead already.
-var errLate = errors.New("the agent stood still until its lease was over")
+var errLate = errors.New("the agent was frozen until the lease was over")
 
 // begin comes before the process is started. It fails where no guardian process is there. over has to follow.
 func (g *guard) begin(l *lease.Lease) (h *hold, err error) {
@@ -71,7 +71,7 @@ func (g *guard) begin(l *lease.Lease) (h *hold, err error) {
 	h.from = g.clock.Now()
 	h.until = h.from + l.KillIn()
 	if h.group, err = g.cgroups.Take(); err != nil {
-		g.log.Warn("a command runs without a cgroup of its own", "err", err)
+		g.log.Warn("a command runs without its own cgroup", "err", err)
 	}
 	if g.guardian == nil {
 		h.number = g.last.Add(1)
@@ -98,7 +98,7 @@ func (h *hold) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int
 	pid, again := syscall.ForkExec(path, argv, attr)
 	if again == nil {
 		if !h.cgroups.Drop(h.group) {
-			h.log.Warn("commands run without cgroups of their own", "err", err)
+			h.log.Warn("commands run without their own cgroups", "err", err)
 		}
 		h.group = nil
 	}

@@ -96,7 +96,7 @@ func TestNoGuardianNoCommand(t *testing.T) {
 	o := r.Run(l, declared(c), c, func() { require.Fail(t, "it was started") })
 	require.Equal(t, task.Undelivered, o.Verdict)
 	require.True(t, o.NeverStarted)
-	require.Contains(t, o.Error, "no guardian process is there to watch over it: start it: ")
+	require.Contains(t, o.Error, "no guardian process is running: start it: ")
 	require.NoFileExists(t, marker)
 }
 
@@ -252,6 +252,6 @@ func TestParentOfDirectories(t *testing.T) {
 		s = dirs{parent: newParent(t.TempDir())}
 		require.NoError(t, put(s.parent))
 		_, err = s.take(nil)
-		require.ErrorContains(t, err, "is another's", name)
+		require.ErrorContains(t, err, "belongs to another user", name)
 	}
 }

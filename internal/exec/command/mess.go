@@ -34,7 +34,7 @@ func (s *dirs) remove(d *privateDir) error {
 	case s.closed:
 		return err
 	case len(s.mess) >= maxMess:
-		return fmt.Errorf("%w: %d directories wait to be removed", err, maxMess)
+		return fmt.Errorf("%w: %d directories are waiting to be removed", err, maxMess)
 	}
 	s.mess = append(s.mess, d.path)
 	if !s.removing {

@@ -69,7 +69,7 @@ func (r *Runner) openPings(l *lease.Lease, k *call) (*pings, error) {
 	}
 	p.socket.fd, p.path, err = r.sockets.open(k.credential)
 	if errors.Is(err, errLongPath) {
-		r.longPath.Do(func() { r.log.Warn("commands get no notify socket", "err", err) })
+		r.longPath.Do(func() { r.log.Warn("commands run without a notify socket", "err", err) })
 	} else if err != nil {
 		p.close()
 		return nil, err
@@ -260,7 +260,7 @@ func (p *pings) datagram(d []byte) {
 func (p *pings) refuse(where string, err error) {
 	if p.refused.Add(err) {
 		row := p.lease.Task()
-		p.log.Warn("a ping was malformed and does not count; more of this attempt are not reported",
+		p.log.Warn("malformed ping, which does not count; further ones of this attempt are not logged",
 			"task", row.ID, "type", row.Type, "fence", row.Fence, "on", where, "why", err)
 	}
 }

@@ -75,11 +75,11 @@ func arguments(row *task.Task, t *task.Type, c *task.Command) ([]string, error) 
 			return nil, err
 		}
 		if strings.HasPrefix(text, "-") && !a.Dash {
-			return nil, fmt.Errorf("%s: argv[%d]: the row's data makes it start with \"-\", which the program would take as an option: "+
+			return nil, fmt.Errorf("%s: argv[%d]: row data makes it start with \"-\", which the program would treat as an option: "+
 				"begin the template with other text, or with \"-\" itself", t.Source, i)
 		}
 		if strings.Contains(text, "\x00") {
-			return nil, fmt.Errorf("%s: argv[%d]: the row's data puts a NUL byte into it", t.Source, i)
+			return nil, fmt.Errorf("%s: argv[%d]: row data contains a NUL byte", t.Source, i)
 		}
 		argv[i] = text
 	}
@@ -94,7 +94,7 @@ func declaredEnv(row *task.Task, t *task.Type, c *task.Command) (map[string]stri
 			return nil, err
 		}
 		if strings.Contains(text, "\x00") {
-			return nil, fmt.Errorf("%s: env.%s: the row's data puts a NUL byte into it", t.Source, name)
+			return nil, fmt.Errorf("%s: env.%s: row data contains a NUL byte", t.Source, name)
 		}
 		env[name] = text
 	}
@@ -181,7 +181,7 @@ func lookUp(program string, env []string) (string, error) {
 		denied = true
 	}
 	if denied {
-		return "", fmt.Errorf("%q is in PATH and not executable (PATH=%s)", program, path)
+		return "", fmt.Errorf("%q is in PATH but not executable (PATH=%s)", program, path)
 	}
 	return "", fmt.Errorf("%q is not in PATH (PATH=%s)", program, path)
 }

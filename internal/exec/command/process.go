@@ -155,10 +155,10 @@ func (p *process) status() exitStatus {
 func startError(k *call, err error) error {
 	switch {
 	case errors.Is(err, unix.E2BIG):
-		return &rowError{fmt.Errorf("%s: argv and env are too long together, or one of them is: %w", k.source, err)}
+		return &rowError{fmt.Errorf("%s: argv and env are too long: %w", k.source, err)}
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES):
 		if info, derr := os.Stat(k.dir); k.dir != "" && (derr != nil || !info.IsDir()) {
-			return fmt.Errorf("%s: dir = %q is no directory that the agent can enter", k.source, k.dir)
+			return fmt.Errorf("%s: dir = %q is not a directory that the agent can enter", k.source, k.dir)
 		}
 	}
 	return fmt.Errorf("%s: start %s: %w", k.source, k.argv[0], err)

@@ -14,7 +14,7 @@ const stuckEvery = time.Second
 // also by the guardian process once the lease is over, and when the agent is gone.
 func (r *Runner) quarantine(l *lease.Lease, p *process, stopped bool, then func()) <-chan struct{} {
 	row, began := l.Task(), time.Now()
-	r.log.Error("processes are still there after SIGKILL, and their slot is kept until they are not",
+	r.log.Error("processes did not die of SIGKILL; their slot stays free until they are gone",
 		"task", row.ID, "type", row.Type, "fence", row.Fence, "group", p.pid)
 	gone := make(chan struct{})
 	r.shared.stuck.Go(func() {
@@ -27,7 +27,7 @@ func (r *Runner) quarantine(l *lease.Lease, p *process, stopped bool, then func(
 				return
 			}
 		}
-		r.log.Info("processes that had not ended after SIGKILL are gone", "task", row.ID, "type", row.Type, "fence", row.Fence,
+		r.log.Info("processes that did not die of SIGKILL are gone", "task", row.ID, "type", row.Type, "fence", row.Fence,
 			"group", p.pid, "after", time.Since(began).Round(time.Second))
 		then()
 		close(gone)

@@ -36,7 +36,7 @@ func (s *seeker) clear(number uint64, d time.Duration, log *slog.Logger) (gone b
 				return true
 			}
 		case <-over.C:
-			s.blind.Do(func() { log.Error("it takes long to look for processes that left their group", "than", d) })
+			s.blind.Do(func() { log.Error("searching for processes that left their group takes long", "than", d) })
 			return true
 		}
 		wait := time.NewTimer(pause)

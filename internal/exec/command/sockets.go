@@ -16,7 +16,7 @@ import (
 )
 
 // errLongPath says that a socket's path would not fit into an address (unix(7)).
-var errLongPath = errors.New("the path of a notify socket would be too long: set TMPDIR to a shorter one")
+var errLongPath = errors.New("the path of a notify socket would be too long: set TMPDIR to a shorter path")
 
 // maxSocketPath is how long a path fits into an address of every system: 103 bytes and a NUL on macOS.
 const maxSocketPath = 103
@@ -70,7 +70,7 @@ func (s *sockets) open(c *syscall.Credential) (fd int, path string, err error) {
 func (s *sockets) hand(path, dir string, c *syscall.Credential) error {
 	for _, d := range []string{s.parent, dir} {
 		if !guardian.IsOwnDir(d) {
-			return fmt.Errorf("%s is another's", d)
+			return fmt.Errorf("%s belongs to another user", d)
 		}
 	}
 	return errors.Join(os.Chmod(path, 0o600), os.Lchown(path, int(c.Uid), int(c.Gid)))
@@ -90,7 +90,7 @@ func makeOwn(dir string, mode os.FileMode) error {
 		return err
 	}
 	if !guardian.IsOwnDir(dir) { // once it has been there, its name can be known
-		return fmt.Errorf("%s is another's", dir)
+		return fmt.Errorf("%s belongs to another user", dir)
 	}
 	return os.Chmod(dir, mode) // whatever the umask says
 }

@@ -206,7 +206,7 @@ func TestNotOursToWaitFor(t *testing.T) {
 	require.True(t, p.ended())
 	require.False(t, p.status().ok())
 	o := (&Runner{}).outcome(&task.Command{}, emptyDir(t), ending{exit: p.status(), gone: true})
-	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "the process ended, and how is not known"}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "the process ended with an unknown status"}, o)
 }
 
 // emptyDir is a private directory that the test removes.

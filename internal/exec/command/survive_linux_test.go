@@ -101,7 +101,7 @@ func TestSurvivors(t *testing.T) {
 				awaitState(t, a.cmd.Process.Pid, 'T')
 				a.signal(syscall.SIGCONT)
 				for range fixtures {
-					require.Contains(t, a.hear("outcome"), "drained the agent stood still")
+					require.Contains(t, a.hear("outcome"), "drained the agent was frozen")
 				}
 			}
 			t.Logf("%s after %s", c.situation, time.Since(began).Round(time.Millisecond))
@@ -163,7 +163,7 @@ func TestAgentStoppedWithMany(t *testing.T) {
 	require.True(t, lives(a.guardian))
 	a.signal(syscall.SIGCONT)
 	for range 50 {
-		require.Contains(t, a.hear("outcome"), "drained the agent stood still")
+		require.Contains(t, a.hear("outcome"), "drained the agent was frozen")
 	}
 }
 

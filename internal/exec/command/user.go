@@ -53,7 +53,7 @@ func credentialOf(name string) (*syscall.Credential, string, error) {
 func number(id string) (uint32, error) {
 	n, err := strconv.ParseUint(id, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("id %q is no number: %w", id, err)
+		return 0, fmt.Errorf("id %q is not a number: %w", id, err)
 	}
 	return uint32(n), nil
 }

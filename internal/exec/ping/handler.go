@@ -101,10 +101,10 @@ func read(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 		return body, true
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		refuse(w, &Error{Reason: fmt.Sprintf("the body is longer than the %d bytes that are taken", MaxBody), TooLarge: true})
+		refuse(w, &Error{Reason: fmt.Sprintf("the body is longer than the limit of %d bytes", MaxBody), TooLarge: true})
 		return nil, false
 	}
-	refuse(w, malformed("the body ended too early, or did not come in time"))
+	refuse(w, malformed("the body ended too early, or did not arrive in time"))
 	return nil, false
 }
 
@@ -148,7 +148,7 @@ func (c *call) fail(body []byte) {
 		return
 	}
 	if end.Error == "" {
-		end.Error = "the task said that it failed, and not why"
+		end.Error = "the task reported a failure without an error"
 	}
 	a, err := c.pings.Fail(c.ctx, c.id, c.fence, end.Error, !end.Final)
 	if c.settled(a, err) {
@@ -164,14 +164,14 @@ func (c *call) settled(a lease.Answer, err error) bool {
 	}
 	switch {
 	case err != nil:
-		c.log.Debug("a ping could not be taken in", "task", c.id, "fence", c.fence, "err", err)
-		unavailable(c.w, "the store is out of reach: repeat this")
+		c.log.Debug("cannot accept a ping", "task", c.id, "fence", c.fence, "err", err)
+		unavailable(c.w, "the store is out of reach: repeat the request")
 	case a == lease.Applied || a == lease.Ended:
 		return true
 	case a == lease.Lost:
 		problem(c.w, http.StatusGone, fmt.Sprintf("task %d is not held with fence %d any more: stop, and commit nothing", c.id, c.fence))
 	default:
-		unavailable(c.w, "the row is busy: repeat this")
+		unavailable(c.w, "the row is busy: repeat the request")
 	}
 	return false
 }

@@ -76,7 +76,7 @@ func failure(members map[string]json.RawMessage) (*End, error) {
 	end := &End{Failed: true}
 	retryable := true
 	if raw := members["retryable"]; said(raw) && json.Unmarshal(raw, &retryable) != nil {
-		return nil, malformed("retryable is neither true nor false")
+		return nil, malformed("retryable must be true or false")
 	}
 	end.Final = !retryable
 	if raw := members["error"]; said(raw) {
@@ -105,7 +105,7 @@ func ParseResult(body []byte) (json.RawMessage, error) {
 	kept, ok := answer.Mend(raw)
 	switch {
 	case !ok:
-		return nil, malformed("result has more than 500 levels, which not every store can keep")
+		return nil, malformed("result is nested more than 500 deep")
 	case len(kept) > task.MaxResult:
 		return nil, tooLarge("result", len(kept), task.MaxResult)
 	}

@@ -53,7 +53,7 @@ func Checkpoint(s string) (json.RawMessage, error) {
 func microseconds(s string) (time.Duration, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 64)
 	if err != nil || n == 0 {
-		return 0, malformed("EXTEND_TIMEOUT_USEC is no whole number above 0")
+		return 0, malformed("EXTEND_TIMEOUT_USEC must be a whole number above 0")
 	}
 	return time.Duration(min(n, uint64(maxWithin/time.Microsecond))) * time.Microsecond, nil
 }

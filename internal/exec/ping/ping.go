@@ -33,7 +33,7 @@ func malformed(format string, args ...any) error {
 }
 
 func tooLarge(what string, size, most int) error {
-	return &Error{Reason: fmt.Sprintf("%s is %d bytes long, and at most %d are taken", what, size, most), TooLarge: true}
+	return &Error{Reason: fmt.Sprintf("%s has %d bytes, and the limit is %d", what, size, most), TooLarge: true}
 }
 
 // Parse reads a ping in JSON: an object with progress, message, checkpoint and next_within_s, each of which may be left
@@ -58,9 +58,9 @@ func object(what string, body []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
 		if json.Valid(body) {
-			return nil, malformed("%s is no JSON object", what)
+			return nil, malformed("%s is not a JSON object", what)
 		}
-		return nil, malformed("%s is no JSON: %s", what, answer.Line(fmt.Sprint(err)))
+		return nil, malformed("%s is not valid JSON: %s", what, answer.Line(fmt.Sprint(err)))
 	}
 	return members, nil
 }
@@ -92,7 +92,7 @@ func text(members map[string]json.RawMessage, name string, most int) (string, er
 	}
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
-		return "", malformed("%s is no string", name)
+		return "", malformed("%s is not a string", name)
 	}
 	return answer.Text(s, most), nil
 }
@@ -104,7 +104,7 @@ func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
-		return nil, malformed("checkpoint is no JSON: %s", answer.Line(err.Error()))
+		return nil, malformed("checkpoint is not valid JSON: %s", answer.Line(err.Error()))
 	}
 	if compact.Len() > lease.MaxCheckpoint {
 		return nil, tooLarge("checkpoint", compact.Len(), lease.MaxCheckpoint)
@@ -112,7 +112,7 @@ func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 	kept, ok := answer.Mend(compact.Bytes())
 	switch {
 	case !ok:
-		return nil, malformed("checkpoint has more than 500 levels, which not every store can keep")
+		return nil, malformed("checkpoint is nested more than 500 deep")
 	case len(kept) > lease.MaxCheckpoint:
 		return nil, tooLarge("checkpoint", len(kept), lease.MaxCheckpoint)
 	}
@@ -126,7 +126,7 @@ func within(raw json.RawMessage) (time.Duration, error) {
 	}
 	var s float64
 	if json.Unmarshal(raw, &s) != nil || s <= 0 { // a number that no float64 holds is an error too
-		return 0, malformed("next_within_s is no number above 0")
+		return 0, malformed("next_within_s must be a number above 0")
 	}
 	if s >= maxWithin.Seconds() {
 		return maxWithin, nil

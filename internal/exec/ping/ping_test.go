@@ -75,12 +75,12 @@ func TestParseRefuses(t *testing.T) {
 		body, says string
 		large      bool
 	}{
-		"no JSON":              {"progress=0.4", "no JSON", false},
-		"half of it":           {`{"progress": 0.4`, "no JSON", false},
-		"two of them":          {`{"progress": 0.4} {}`, "no JSON", false},
-		"a number":             {"0.4", "no JSON object", false},
-		"a list":               {"[1]", "no JSON object", false},
-		"null":                 {"null", "no JSON object", false},
+		"not valid JSON":       {"progress=0.4", "not valid JSON", false},
+		"half of it":           {`{"progress": 0.4`, "not valid JSON", false},
+		"two of them":          {`{"progress": 0.4} {}`, "not valid JSON", false},
+		"a number":             {"0.4", "not a JSON object", false},
+		"a list":               {"[1]", "not a JSON object", false},
+		"null":                 {"null", "not a JSON object", false},
 		"beyond one":           {`{"progress": 1.01}`, "from 0 to 1", false},
 		"a percentage":         {`{"progress": 40}`, "from 0 to 1", false},
 		"below nought":         {`{"progress": -0.1}`, "from 0 to 1", false},
@@ -91,15 +91,15 @@ func TestParseRefuses(t *testing.T) {
 		"negative":             {`{"progress": {"done": -1, "total": 2}}`, `"done" and "total"`, false},
 		"too large to be one":  {`{"progress": {"done": 1, "total": 1e400}}`, `"done" and "total"`, false},
 		"null in it":           {`{"progress": {"done": null, "total": 2}}`, `"done" and "total"`, false},
-		"a long position":      {`{"progress": "` + strings.Repeat("p", lease.MaxProgress-1) + `"}`, "progress is", true},
-		"a message of numbers": {`{"message": 5}`, "message is no string", false},
+		"a long position":      {`{"progress": "` + strings.Repeat("p", lease.MaxProgress-1) + `"}`, "progress has", true},
+		"a message of numbers": {`{"message": 5}`, "message is not a string", false},
 		"a window of nought":   {`{"next_within_s": 0}`, "above 0", false},
 		"a negative window":    {`{"next_within_s": -5}`, "above 0", false},
 		"a window in words":    {`{"next_within_s": "600"}`, "above 0", false},
 		"an infinite window":   {`{"next_within_s": 1e999}`, "above 0", false},
-		"a large checkpoint":   {`{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, "checkpoint is 65537 bytes", true},
-		"a deep one":           {`{"checkpoint": ` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`, "500 levels", false},
-		"too long at all":      {strings.Repeat(" ", MaxBody+1), "the ping is", true},
+		"a large checkpoint":   {`{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, "checkpoint has 65537 bytes", true},
+		"a deep one":           {`{"checkpoint": ` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`, "more than 500 deep", false},
+		"too long at all":      {strings.Repeat(" ", MaxBody+1), "the ping has", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.body))

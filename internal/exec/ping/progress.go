@@ -21,7 +21,7 @@ func progress(raw json.RawMessage) (json.RawMessage, error) {
 	case c == '"':
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, malformed("progress is no JSON: %s", answer.Line(err.Error()))
+			return nil, malformed("progress is not valid JSON: %s", answer.Line(err.Error()))
 		}
 		return position(s)
 	case c == '{':
@@ -30,7 +30,7 @@ func progress(raw json.RawMessage) (json.RawMessage, error) {
 		if number, ok := share(string(raw)); ok {
 			return number, nil
 		}
-		return nil, malformed("progress is %s, and a number has to be from 0 to 1: "+
+		return nil, malformed("progress is %s, but a number must be from 0 to 1: "+
 			`write {"done": …, "total": …} or a string for anything else`, answer.Line(string(raw)))
 	}
 	return nil, malformed(`progress is neither a number from 0 to 1, nor {"done": …, "total": …}, nor a string`)
@@ -46,7 +46,7 @@ func Text(s string) (json.RawMessage, error) {
 	}
 	if strings.HasPrefix(s, "{") {
 		if !json.Valid([]byte(s)) {
-			return nil, malformed("progress begins with { and is no JSON")
+			return nil, malformed("progress begins with { but is not valid JSON")
 		}
 		return fraction(json.RawMessage(s))
 	}

@@ -47,7 +47,7 @@ type signing struct {
 // NewSigner makes a signer with the store's own secret, 32 bytes at least.
 func NewSigner(secret []byte) (*Signer, error) {
 	if len(secret) < minSecret {
-		return nil, fmt.Errorf("the store's secret for ping URLs has %d bytes, and at least %d are needed", len(secret), minSecret)
+		return nil, fmt.Errorf("the store's secret for ping URLs has %d bytes, but at least %d are required", len(secret), minSecret)
 	}
 	key := append([]byte(nil), secret...)
 	s := &Signer{}

@@ -49,7 +49,7 @@ func readAnswer(resp *http.Response) (*received, error) {
 		a.size += more
 	}
 	if err == nil && a.size > maxAnswer {
-		err = fmt.Errorf("at most %d bytes are read", maxAnswer)
+		err = fmt.Errorf("the limit is %d bytes", maxAnswer)
 	}
 	if err != nil {
 		return nil, &partialError{text: fmt.Sprintf("answered %d, and the answer did not end", a.status), err: err}

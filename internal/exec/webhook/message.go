@@ -40,7 +40,7 @@ func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Messag
 			return nil, err
 		}
 		if !plain(value) {
-			return nil, fmt.Errorf("%s: header %s: a header value has no control characters, and this row's has", t.Source, name)
+			return nil, fmt.Errorf("%s: header %s: row data contains control characters, which are not allowed in a header", t.Source, name)
 		}
 		if http.CanonicalHeaderKey(name) == "Host" {
 			m.Host = value

@@ -119,7 +119,7 @@ func TestStoppedBeforeSending(t *testing.T) {
 	parent, cancel := context.WithCancel(context.Background())
 	cancel()
 	o = run(t, client(t), exectest.Attempt{Parent: parent}, w)
-	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent stops", NeverStarted: true}, o)
+	require.Equal(t, task.Outcome{Verdict: task.Drained, Error: "the agent is stopping", NeverStarted: true}, o)
 }
 
 func TestCancelGrace(t *testing.T) {

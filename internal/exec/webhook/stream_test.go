@@ -57,16 +57,16 @@ func TestStreamEnds(t *testing.T) {
 		"no line feed":          {[]string{"{}\n", `{"result": 5}`}, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("5")}},
 		"in pieces":             {[]string{"{", "}\n", `{"res`, `ult": `, "5", "}", "\n"}, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("5")}},
 		"no result":             {[]string{`{"result": null}` + "\n"}, task.Outcome{Verdict: task.Succeeded}},
-		"a large result":        {[]string{`{"result": "` + strings.Repeat("r", task.MaxResult) + `"}` + "\n"}, task.Outcome{Verdict: task.Succeeded, Note: "result not kept: 65538 bytes, and at most 65536 are"}},
+		"a large result":        {[]string{`{"result": "` + strings.Repeat("r", task.MaxResult) + `"}` + "\n"}, task.Outcome{Verdict: task.Succeeded, Note: "result not kept: it has 65538 bytes, and the limit is 65536"}},
 		"an error":              {[]string{"{}\n", `{"error": "no such video"}` + "\n"}, task.Outcome{Verdict: task.Failed, Error: "no such video"}},
 		"an error, for good":    {[]string{`{"error": "no such video", "retryable": false}` + "\n"}, task.Outcome{Verdict: task.Rejected, Error: "no such video"}},
 		"an error without text": {[]string{`{"error": ""}` + "\n"}, task.Outcome{Verdict: task.Failed, Error: "the stream ended with an error that it did not name"}},
 		"the first end counts":  {[]string{`{"result": 1}` + "\n", `{"error": "late"}` + "\n", "garbage\n"}, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}},
 		"nothing":               {nil, task.Outcome{Verdict: task.Failed, Error: unsaid, EndUnknown: true}},
 		"pings only":            {[]string{"{}\n", `{"progress": 1}` + "\n\n"}, task.Outcome{Verdict: task.Failed, Error: unsaid, EndUnknown: true}},
-		"half an end":           {[]string{`{"result": 5`}, task.Outcome{Verdict: task.Failed, Error: unsaid + " (a ping was malformed and did not count: the line is no JSON: unexpected end of JSON input)", EndUnknown: true}},
+		"half an end":           {[]string{`{"result": 5`}, task.Outcome{Verdict: task.Failed, Error: unsaid + " (a ping was malformed and did not count: the line is not valid JSON: unexpected end of JSON input)", EndUnknown: true}},
 		"a line too long":       {[]string{`{"result": "` + strings.Repeat("r", maxLine), `"}`}, task.Outcome{Verdict: task.Failed, Error: unsaid + " (a ping was malformed and did not count: a line is too long)", EndUnknown: true}},
-		"malformed lines":       {[]string{"<b>Warning</b>\n", "0.4\n", `{"progress": 2}` + "\n"}, task.Outcome{Verdict: task.Failed, Error: unsaid + ` (3 pings were malformed and did not count, the last one because progress is 2, and a number has to be from 0 to 1: write {"done": …, "total": …} or a string for anything else)`, EndUnknown: true}},
+		"malformed lines":       {[]string{"<b>Warning</b>\n", "0.4\n", `{"progress": 2}` + "\n"}, task.Outcome{Verdict: task.Failed, Error: unsaid + ` (3 pings were malformed and did not count, the last one because progress is 2, but a number must be from 0 to 1: write {"done": …, "total": …} or a string for anything else)`, EndUnknown: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, run(t, client(t), exectest.Attempt{}, streaming(t, c.pieces...)))

@@ -144,7 +144,7 @@ func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Cont
 func stopped(l *lease.Lease, untouched bool) task.Outcome {
 	cause := l.Cause()
 	if cause == nil {
-		cause = &lease.Cause{Verdict: task.Drained, Reason: "the agent stops"}
+		cause = &lease.Cause{Verdict: task.Drained, Reason: "the agent is stopping"}
 	}
 	o := cause.Outcome()
 	if untouched && o.Verdict == task.TimedOut {

@@ -142,7 +142,7 @@ func TestResultSizes(t *testing.T) {
 	o = size(maxAnswer + 1)
 	require.Equal(t, task.Failed, o.Verdict)
 	require.True(t, o.EndUnknown)
-	require.Contains(t, o.Error, "did not end: at most 16777216 bytes")
+	require.Contains(t, o.Error, "did not end: the limit is 16777216 bytes")
 }
 
 func TestWhatIsSent(t *testing.T) {

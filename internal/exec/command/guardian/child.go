@@ -89,7 +89,7 @@ func startChild(o Options) (c *child, err error) {
 // ending says that a process has ended, and how.
 func ending(err error) error {
 	if err == nil {
-		return errors.New("it ended")
+		return errors.New("it has ended")
 	}
 	return fmt.Errorf("it ended: %w", err)
 }

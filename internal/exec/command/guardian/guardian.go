@@ -101,9 +101,9 @@ func (g *Guardian) Begin(cgroup int, end time.Duration) (number uint64, err erro
 	}
 	switch {
 	case g.closed:
-		return 0, errors.New("no guardian process is there to watch over it: the agent ends")
+		return 0, errors.New("no guardian process is running: the agent is stopping")
 	case g.child == nil:
-		return 0, fmt.Errorf("no guardian process is there to watch over it: %w", g.why)
+		return 0, fmt.Errorf("no guardian process is running: %w", g.why)
 	}
 	g.trust()
 	g.last++
@@ -223,7 +223,7 @@ func (g *Guardian) Close() {
 	case <-g.done:
 	case <-timer.C:
 		if left == 0 { // else it goes on killing, and outlives the agent
-			g.o.Log.Warn("the guardian process does not end, and the agent does not wait for it")
+			g.o.Log.Warn("the guardian process does not end; the agent exits without it")
 		}
 	}
 }
@@ -292,7 +292,7 @@ func (g *Guardian) supervise() {
 		c, err := g.launch()
 		if err == nil {
 			if again {
-				g.o.Log.Info("the guardian process is there again", "pid", c.cmd.Process.Pid)
+				g.o.Log.Info("the guardian process is running again", "pid", c.cmd.Process.Pid)
 			}
 			err = <-c.ended
 			g.lose(c, err)
@@ -300,7 +300,7 @@ func (g *Guardian) supervise() {
 		if g.closing() {
 			return
 		}
-		g.o.Log.Error("the guardian process is not there: no command is started before it is again", "err", err)
+		g.o.Log.Error("the guardian process is not running: no command is started until it is", "err", err)
 		if time.Since(began) > steadyAfter {
 			pause = 0
 		}
@@ -336,7 +336,7 @@ func (g *Guardian) launch() (*child, error) {
 		err = fmt.Errorf("it was not ready within %s", readyWithin)
 		_ = c.kill()
 	case <-g.quit:
-		err = errors.New("the agent ends")
+		err = errors.New("the agent is stopping")
 		_ = c.kill()
 	}
 	if err != nil {

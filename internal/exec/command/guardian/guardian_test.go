@@ -282,11 +282,11 @@ func TestNoGuardian(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(o *Options) { o.Argv = argv; o.begin = 50 * time.Millisecond })
 			_, err := s.Begin(0, time.Hour)
-			require.ErrorContains(t, err, "no guardian process is there to watch over it: ")
+			require.ErrorContains(t, err, "no guardian process is running: ")
 			require.Zero(t, s.PID())
 			s.Close()
 			_, err = s.Begin(0, time.Hour)
-			require.ErrorContains(t, err, "the agent ends")
+			require.ErrorContains(t, err, "the agent is stopping")
 			require.NotContains(t, s.log.String(), "level=WARN")
 		})
 	}

@@ -39,7 +39,7 @@ func readHello(r io.Reader) (h hello, err error) {
 	}
 	n := binary.LittleEndian.Uint32(size[:])
 	if n > maxHello {
-		return h, errors.New("this is no hello")
+		return h, errors.New("not a hello")
 	}
 	doc := make([]byte, n)
 	if _, err := io.ReadFull(r, doc); err != nil {

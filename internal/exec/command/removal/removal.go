@@ -14,7 +14,7 @@ import (
 )
 
 // ErrStopped says that there is more to remove, and that it was to stop.
-var ErrStopped = errors.New("it takes too long, and some of it is left")
+var ErrStopped = errors.New("it takes too long, and is not complete")
 
 // All removes what is at the path, and all below it. Nothing being there is no error. stop is asked before each entry,
 // and ends it with ErrStopped. An error says what could not be removed in a few words, whatever names stand there.
