@@ -79,10 +79,12 @@ func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (
 	}
 	a.batches = batch.New(batch.Options{Store: a.place, Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})
 	a.loop = poll.New(poll.Options{
-		Store: a.place, Leases: a.place, Executor: executor, Gate: gate, Types: cfg.Tasks,
-		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: "bench", Config: cfg.Hash, Presence: cfg.Agent.Presence},
-		Present: present, Batch: a.batches.Note,
-		Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: time.Second, Clock: lease.BootClock(), Log: logger(), Metrics: metrics,
+		Store: a.place, Leases: a.place, Executor: executor, Gate: gate,
+		Declarations: poll.Declarations{
+			Types: cfg.Tasks, Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: time.Second, Config: cfg.Hash,
+		},
+		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: "bench", Presence: cfg.Agent.Presence},
+		Present: present, Batch: a.batches.Note, Clock: lease.BootClock(), Log: logger(), Metrics: metrics,
 	})
 	return a, nil
 }

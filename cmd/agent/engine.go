@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
@@ -17,13 +18,14 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Log: a.log, Metrics: a.metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
 	})
 	loop := poll.New(poll.Options{
+		Declarations: declarations(cfg),
+
 		Store:   a.store,
 		Leases:  a.store,
 		Remote:  a.store,
 		Adopter: a.store,
-		Agent: lease.Agent{
-			Name: cfg.Agent.Name, Region: cfg.Agent.Region, Version: version, Config: cfg.Hash, Presence: cfg.Agent.Presence,
-		},
+		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
+
 		Executor: runner,
 		Gate:     runner.Breakers(),
 		Present:  runner.Presence,
@@ -37,13 +39,17 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		PingURL: a.pings.url,
 		Secret:  a.pings.learn,
 		Trace:   a.pings.trace,
-		Types:   cfg.Tasks,
-		Workers: cfg.Agent.Workers,
-		Poll:    cfg.Agent.Poll,
-		Drain:   cfg.Agent.Drain,
 		Clock:   lease.BootClock(),
 		Log:     a.log,
 		Metrics: a.metrics,
 	})
 	return loop, runner.Close
+}
+
+// declarations returns what a configuration declares for the loop.
+func declarations(cfg *config.Config) poll.Declarations {
+	return poll.Declarations{
+		Types: cfg.Tasks, Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: cfg.Agent.Drain,
+		Region: cfg.Agent.Region, Config: cfg.Hash,
+	}
 }

@@ -47,7 +47,9 @@ func agents(t *testing.T, store *model.Store, n int, do doing) (end func()) {
 		loop := batch.New(batch.Options{Store: store, Poll: time.Second, Log: log, Metrics: metrics})
 		engine := poll.New(poll.Options{
 			Store: store, Leases: store, Executor: do, Agent: lease.Agent{Name: "rig", Presence: 15 * time.Second},
-			Types: []*task.Type{{Name: "a", Policy: policy, Undo: &task.Webhook{}}}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
+			Declarations: poll.Declarations{
+				Types: []*task.Type{{Name: "a", Policy: policy, Undo: &task.Webhook{}}}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
+			},
 			Clock: lease.RunClock(), Log: log, Metrics: metrics, Batch: loop.Note,
 		})
 		engines = append(engines, engine)

@@ -22,7 +22,7 @@ type Keeper struct {
 	store   Store
 	remote  Remote
 	clock   Clock
-	agent   Agent
+	agent   Agent // Name, Version and Presence stay; mu is held for the rest
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
@@ -54,8 +54,10 @@ type Keeper struct {
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
-	doubted   []*Lease    // that wait for a sign of life to tell them whether pings came elsewhere
-	stopper   *time.Timer // stops leases when presence is about to run out
+	longest   time.Duration // the longest stop of any policy that the session has declared
+	declaring *declaring    // what Declare said that the store has not heard of yet; nil: it has
+	doubted   []*Lease      // that wait for a sign of life to tell them whether pings came elsewhere
+	stopper   *time.Timer   // stops leases when presence is about to run out
 }
 
 // KeeperOptions are the parts of a Keeper.
@@ -85,17 +87,19 @@ const SettleIn = 3 * time.Second
 
 // NewKeeper returns a Keeper; Join opens its session.
 func NewKeeper(o KeeperOptions) *Keeper {
-	return &Keeper{
+	k := &Keeper{
 		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
 		pings: o.PingURL, traces: o.Trace, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
+	k.longest = o.Agent.longestStop()
+	return k
 }
 
 // Join opens the session and reads the store's clock, so that it detects a jump from then on.
 func (k *Keeper) Join(ctx context.Context) error {
 	sent := k.clock.Now()
-	s, err := k.store.Join(ctx, k.agent)
+	s, err := k.store.Join(ctx, k.describe())
 	if err != nil {
 		return fmt.Errorf("open a session: %w", err)
 	}

@@ -108,6 +108,7 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is a stray.
 	open, through := k.leases(), k.through
 	p := Presence{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
+	declared := k.declaring
 	k.mu.Unlock()
 
 	sent := k.clock.Now()
@@ -131,8 +132,15 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 	if !adrift {
 		k.setUntil(max(k.until, sent+k.agent.Presence))
 	}
+	isNew := declared != nil && k.declaring == declared
+	if isNew {
+		k.declaring = nil
+	}
 	k.mu.Unlock()
 
+	if isNew {
+		declared.stored()
+	}
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
@@ -236,14 +244,7 @@ func (k *Keeper) setUntil(until time.Duration) {
 // policy, but never so long that an agent that reaches its store would begin to stop. Where that cuts a stop short, KillIn
 // gives the executor the time that is left. k.mu is held.
 func (k *Keeper) stopAhead() time.Duration {
-	var longest time.Duration
-	for _, p := range k.agent.Policies {
-		longest = max(longest, p.Policy.Stop)
-		if p.Policy.Rollback != nil {
-			longest = max(longest, p.Policy.Rollback.Stop)
-		}
-	}
-	return min(longest, k.agent.Presence-2*Period(k.agent.Presence))
+	return min(k.longest, k.agent.Presence-2*Period(k.agent.Presence))
 }
 
 // stopUnreachable stops all attempts: the store has been out of reach for so long that the session expires while they stop.

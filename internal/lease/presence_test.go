@@ -390,3 +390,43 @@ func TestStraysAreReported(t *testing.T) {
 		require.Len(t, p.strays[1], 1)
 	})
 }
+
+// What a session declares anew is known to its caller once the store has it: at once, or when the store is back.
+func TestDeclare(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		declare := func(timeout time.Duration) (h task.PolicyHash, stored *atomic.Int64) {
+			other := policy
+			other.Timeout = timeout
+			h, stored = other.Hash("a"), &atomic.Int64{}
+			p.Declare(lease.Agent{
+				Name: "another", Presence: time.Hour, Config: "c",
+				Policies: map[task.PolicyHash]lease.NamedPolicy{h: {Type: "a", Policy: other}},
+			}, func() { stored.Add(1) })
+			return h, stored
+		}
+		known := func(h task.PolicyHash) bool {
+			found, err := p.store.Policies(t.Context(), []task.PolicyHash{h})
+			require.NoError(t, err)
+			return len(found) > 0
+		}
+		h, stored := declare(time.Hour)
+		pass(time.Millisecond)
+		require.EqualValues(t, 1, stored.Load())
+		require.True(t, known(h))
+
+		p.cut.Store(true)
+		h, stored = declare(2 * time.Hour)
+		pass(5 * time.Second)
+		require.Zero(t, stored.Load())
+		require.False(t, known(h))
+		later, storedLater := declare(3 * time.Hour)
+		p.cut.Store(false)
+		pass(5 * time.Second)
+		require.Zero(t, stored.Load(), "it was declared anew before")
+		require.False(t, known(h))
+		require.EqualValues(t, 1, storedLater.Load())
+		require.True(t, known(later))
+		pass(time.Minute)
+		require.EqualValues(t, 1, storedLater.Load(), "once")
+	})
+}

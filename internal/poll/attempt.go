@@ -35,7 +35,7 @@ func (e *Engine) occupy(a *attempt) {
 // attempt runs one attempt and queues its outcome. It returns false if the attempt was not even tried: it was stopped or too
 // late, its deadline has passed, or no agent can run its row.
 func (e *Engine) attempt(a *attempt) (tried bool) {
-	l, t := a.lease, a.lane.typ
+	l, t := a.lease, a.declared.typ
 	row := l.Task()
 	if l.Context().Err() != nil || l.Late() {
 		e.giveBack(a, "it could not start in time")
@@ -52,7 +52,7 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
 		return false
 	}
-	m := &a.lane.meters
+	m := &a.declared.meters
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
 	m.running.Inc()
 	start := e.o.Clock.Now()
@@ -138,7 +138,7 @@ func (e *Engine) giveBack(a *attempt, why string) {
 	a.lease.Close()
 	row := a.lease.Task()
 	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, NeverStarted: true})
-	e.o.Gate.Release(a.lane.typ.Name, row.Phase(), row.ID)
+	e.o.Gate.Release(a.declared.typ.Name, row.Phase(), row.ID)
 	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
 }

@@ -31,16 +31,13 @@ type Gate interface {
 
 // Options are the parts and the settings of an Engine.
 type Options struct {
-	Store    Store
-	Agent    lease.Agent // of the keeper that the engine makes; Types and Policies are filled in
-	Leases   lease.Store
-	Executor Executor
-	Gate     Gate // nil: always open
-	Types    []*task.Type
-	Workers  int // attempts at once; 0: claims nothing
-	Poll     time.Duration
-	Drain    time.Duration // how long running attempts may go on once draining has begun
-	Clock    lease.Clock
+	Declarations // to begin with
+	Store        Store
+	Agent        lease.Agent // of the keeper that the engine makes; what it declares is filled in
+	Leases       lease.Store
+	Executor     Executor
+	Gate         Gate // nil: always open
+	Clock        lease.Clock
 	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
 	Remote  lease.Remote
 	Adopter Adopter
@@ -92,6 +89,9 @@ type Engine struct {
 	settle *settler
 	wake   *wake
 
+	current atomic.Pointer[generation] // replaced by the loop, between two turns
+	next    atomic.Pointer[generation] // to be the current one; nil: none
+
 	number   int64         // of the last claim
 	unread   *unread       // a claim whose reply never came
 	latency  ewma          // of claims, seconds
@@ -126,30 +126,22 @@ func New(o Options) *Engine {
 	}
 	e := &Engine{o: o, log: o.Log, draining: make(chan struct{}), ending: make(chan struct{})}
 	e.policies.known = make(map[task.PolicyHash]*task.Policy)
-	agent := o.Agent
-	agent.Workers = o.Workers
-	agent.Policies = make(map[task.PolicyHash]lease.NamedPolicy)
-	for _, t := range o.Types {
-		agent.Types = append(agent.Types, t.Names()...)
-		agent.Policies[t.Policy.Hash(t.Name)] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
-		e.policies.put(t.Policy.Hash(t.Name), &t.Policy)
-	}
-	e.o.Agent = agent
+	g := newGeneration(o.Declarations, o.Metrics)
+	e.use(g)
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
-		Store: o.Leases, Clock: o.Clock, Agent: agent, Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
+		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
 		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
-	e.slots = newSlots(o.Workers, o.Types, o.Clock, o.Metrics)
+	e.slots = newSlots(g, o.Clock)
 	e.size, e.memory = newStride(maxClaim), newMemory()
 	e.settle = newSettler(e)
 	e.wake = newWake()
-	o.Metrics.Workers.Set(float64(o.Workers))
 	e.turned.Store(int64(o.Clock.Now()))
 	e.pulse.Store(-1) // no time
 	return e
 }
 
-// Drain makes the engine claim nothing more, let running attempts finish within Options.Drain, give back the rest, and
+// Drain makes the engine claim nothing more, let running attempts finish within Declarations.Drain, give back the rest, and
 // then Run return. It may be called at any time, and more than once.
 func (e *Engine) Drain() {
 	e.drainOnce.Do(func() { close(e.draining) })
@@ -199,7 +191,8 @@ func (e *Engine) join(ctx context.Context) error {
 				e.o.Joined()
 			}
 			e.o.Metrics.Outage.Worked(e.log, "join")
-			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(e.o.Types), "workers", e.o.Workers)
+			g := e.declarations()
+			e.log.Info("agent ready", "session", e.keeper.Session(), "agent", e.o.Agent.Name, "types", len(g.types), "workers", g.Workers)
 			return nil
 		}
 		// Only joining gives up. Once the session has joined every error may pass: a password may rotate, and a failover may
@@ -261,7 +254,7 @@ func (e *Engine) work(hard, calls context.Context) {
 }
 
 // windDown waits for Drain or the end of hard, and ends the work then, whatever the store does: nothing more starts,
-// and what runs may finish within Options.Drain and is stopped after that, or at once where hard has ended. It returns
+// and what runs may finish within Declarations.Drain and is stopped after that, or at once where hard has ended. It returns
 // when all attempts are stopped or over.
 func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), over <-chan struct{}) {
 	select {
@@ -273,10 +266,11 @@ func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), ove
 	e.keeper.Drain()
 	stopClaims()
 	defer time.AfterFunc(lastCall, dropAsks).Stop()
+	drain := e.declarations().Drain
 	if n := e.slots.active(); n > 0 {
-		e.log.Info("draining", "running", n, "for", e.o.Drain)
+		e.log.Info("draining", "running", n, "for", drain)
 	}
-	timer := time.NewTimer(e.o.Drain)
+	timer := time.NewTimer(drain)
 	defer timer.Stop()
 	select {
 	case <-over:

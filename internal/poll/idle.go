@@ -63,7 +63,7 @@ func (i *idleness) look() {
 	now := e.o.Clock.Now()
 	if _, ok := e.wake.due(now); !ok {
 		e.slots.wet()
-		e.wake.by(now + spread(e.o.Poll))
+		e.wake.by(now + spread(e.declarations().Poll))
 	}
 }
 
@@ -154,7 +154,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	var in time.Duration
 	var ok bool
 	err := e.ask(calls, "next_due", func(ctx context.Context) (err error) {
-		in, ok, err = e.o.Store.NextDue(ctx, Claim{Session: e.keeper.Session(), Region: e.o.Agent.Region, Wants: wants})
+		in, ok, err = e.o.Store.NextDue(ctx, Claim{Session: e.keeper.Session(), Region: e.declarations().Region, Wants: wants})
 		return err
 	})
 	switch {
@@ -165,14 +165,14 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	case in > 0:
 		i.misses = 0
 		e.starving.Store(0)
-		if in < e.o.Poll {
+		if in < e.declarations().Poll {
 			e.wake.by(e.o.Clock.Now() + in)
 		}
 	default: // due, and the claim before did not get it: a short race, or another transaction keeps the rows locked
 		if i.misses > 0 {
 			e.starving.CompareAndSwap(0, int64(now))
 		}
-		wait := min(time.Millisecond<<min(i.misses, 10), e.o.Poll)
+		wait := min(time.Millisecond<<min(i.misses, 10), e.declarations().Poll)
 		i.misses++
 		e.wake.by(e.o.Clock.Now() + wait)
 	}

@@ -44,9 +44,12 @@ func joining(t *testing.T, s *model.Store, d *door) error {
 	d.wire, d.binary = &wire{Store: s, ops: map[string]int{}}, 7
 	engine := poll.New(poll.Options{
 		Store: d, Leases: d, Executor: &deeds{running: map[string]int{}, most: map[string]int{}, do: succeed},
-		Agent: lease.Agent{Name: "door", Presence: 15 * time.Second}, Types: []*task.Type{declare("a", 0)}, Workers: 1,
-		Poll: time.Second, Drain: time.Second, Clock: lease.RunClock(),
-		Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Agent: lease.Agent{Name: "door", Presence: 15 * time.Second},
+		Declarations: poll.Declarations{
+			Types: []*task.Type{declare("a", 0)}, Workers: 1, Poll: time.Second, Drain: time.Second,
+		},
+		Clock: lease.RunClock(),
+		Log:   slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	})
 	time.AfterFunc(time.Minute, engine.Drain)
 	return engine.Run(t.Context())

@@ -13,6 +13,7 @@ import (
 // session would otherwise hold rows that no attempt runs, until their leases expire.
 type unread struct {
 	number int64
+	under  *generation
 	sent   time.Duration
 	extra  time.Duration // of its windows
 }
@@ -25,6 +26,9 @@ func (e *Engine) loop(stopped, calls context.Context) {
 		e.turned.Store(int64(e.o.Clock.Now()))
 		if e.unread != nil && !e.readBack(stopped, calls) {
 			continue
+		}
+		if e.adopt() {
+			idle.looked = false
 		}
 		idle.look()
 		e.returnQueued()
@@ -53,11 +57,11 @@ func (e *Engine) loop(stopped, calls context.Context) {
 // the claim committed, so it stays in e.unread and no row of it starts.
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
-	cut := false
-	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: e.o.Agent.Region, Bytes: claimBytes, Cut: &cut}
+	cut, g := false, e.declarations()
+	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut}
 	asked, extra := 0, e.extra
 	for _, a := range asks {
-		w := a.lane.want(a.source, a.n)
+		w := a.want
 		w.Window += extra
 		c.Wants = append(c.Wants, w)
 		asked += a.n
@@ -69,7 +73,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 		return err
 	})
 	if err != nil {
-		e.unread = &unread{c.Number, sent, extra}
+		e.unread = &unread{c.Number, g, sent, extra}
 		e.size.failed(asked)
 		return 0, false
 	}
@@ -78,7 +82,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.latency.weight = 0.2
 	e.latency.add(took.Seconds())
 	e.extra = extraWindow(took)
-	e.take(c.Number, tasks, sent, extra) //nolint:contextcheck // leases outlive the call that claimed them
+	e.take(g, c.Number, tasks, sent, extra) //nolint:contextcheck // leases outlive the call that claimed them
 	type from struct {
 		name  string
 		phase task.Phase
@@ -106,7 +110,7 @@ func (e *Engine) readBack(stopped, calls context.Context) bool {
 		return false
 	}
 	e.unread = nil
-	e.take(u.number, tasks, u.sent, u.extra) //nolint:contextcheck // as above
+	e.take(u.under, u.number, tasks, u.sent, u.extra) //nolint:contextcheck // as above
 	return true
 }
 
@@ -120,16 +124,16 @@ func extraWindow(took time.Duration) time.Duration {
 	return min(2*took, callTimeout)
 }
 
-// take opens leases on what a claim took and queues the rows for the free slots.
-func (e *Engine) take(number int64, tasks []task.Task, sent, extra time.Duration) {
+// take opens leases on what a claim took under a generation and queues the rows for the free slots.
+func (e *Engine) take(g *generation, number int64, tasks []task.Task, sent, extra time.Duration) {
 	now := e.o.Clock.Now()
 	rows := make([]lease.Row, len(tasks))
 	for i := range tasks {
-		rows[i] = lease.Row{Task: &tasks[i], Policy: &e.slots.byName[tasks[i].Type].typ.Policy, Extra: extra}
+		rows[i] = lease.Row{Task: &tasks[i], Policy: &g.byName[tasks[i].Type].typ.Policy, Extra: extra}
 	}
 	attempts := make([]*attempt, len(tasks))
 	for i, l := range e.keeper.Open(number, rows, sent) {
-		attempts[i] = &attempt{lease: l, lane: e.slots.byName[tasks[i].Type], got: now}
+		attempts[i] = &attempt{lease: l, declared: g.byName[tasks[i].Type], got: now}
 	}
 	e.o.Metrics.Claims.Add(float64(len(tasks)))
 	bytes := 0

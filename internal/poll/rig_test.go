@@ -240,9 +240,11 @@ func newRig(t *testing.T, store *model.Store, change ...func(*rig)) *rig {
 	r.opts = poll.Options{
 		Store: r.wire, Leases: r.wire, Executor: r.deeds,
 		Agent: lease.Agent{Name: "rig", Presence: 15 * time.Second},
-		Types: []*task.Type{declare("a", 0), declare("b", 2)}, Workers: 4,
-		Poll: time.Second, Drain: 20 * time.Second, Clock: lease.RunClock(),
-		Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+		Declarations: poll.Declarations{
+			Types: []*task.Type{declare("a", 0), declare("b", 2)}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
+		},
+		Clock: lease.RunClock(),
+		Log:   slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	}
 	for _, c := range change {
 		c(r)

@@ -14,6 +14,7 @@ type unsettled struct {
 	Settlement
 	lease  *lease.Lease // nil: of a row that is judged, or a stray
 	judged *Swept       // a row that is judged, or a stray; nil: it has a lease
+	policy *task.Policy // that it is judged by
 	stray  bool
 	done   chan lease.Answer // gets the last answer; nil: nothing waits for it
 }
@@ -234,7 +235,7 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 		s.e.o.Metrics.StaleSettlements.Inc()
 		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
 	case lease.Applied, lease.Ended:
-		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.o.Poll {
+		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.declarations().Poll {
 			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
 		}
 		if u.Next.State == task.StateRollbackFailed {
@@ -252,8 +253,8 @@ func (s *settler) answered(u *unsettled, a lease.Answer) bool {
 func (s *settler) rollbackFailed(u *unsettled) {
 	row := u.row()
 	typ := row.Type
-	if l, ok := s.e.slots.byName[typ]; ok {
-		typ = l.typ.Name
+	if d, ok := s.e.declarations().byName[typ]; ok {
+		typ = d.typ.Name
 	}
 	s.e.o.Metrics.RollbacksFailed.WithLabelValues(typ).Inc()
 	s.e.log.Error("the rollback of a task has failed, and it stays as it is until somebody tells it to roll back again",
@@ -278,7 +279,7 @@ func (s *settler) decideAgain(u *unsettled) {
 		u.Settlement = s.e.decide(u.lease, u.Outcome)
 	} else {
 		u.judged.CancelAsked = true
-		u.Settlement = s.e.sentence(u.judged, u.Outcome, u.Silent)
+		u.Settlement = sentence(u.judged, u.policy, u.Outcome, u.Silent)
 	}
 	s.bytes += u.bytes()
 }

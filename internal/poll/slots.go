@@ -1,33 +1,31 @@
 package poll
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
-	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
 // attempt is a claimed row, queued or running.
 type attempt struct {
-	lease *lease.Lease
-	lane  *lane
-	got   time.Duration // local time at which its claim was read
+	lease    *lease.Lease
+	declared *declared     // that it was claimed under
+	lane     *lane         // once it is queued
+	got      time.Duration // local time at which its claim was read
 }
 
 func (a *attempt) phase() task.Phase { return a.lease.Task().Phase() }
 
-// lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot.
+// lane is one declared type inside the agent: what of it runs, and what was claimed ahead of a free slot. It outlives the
+// generations that declare a type of its name; what is queued is of the present one.
 type lane struct {
-	typ     *task.Type
-	workers int // attempts at once
-	policy  task.PolicyHash
-	phases  []task.Phase // that it claims for: rollbacks only where the type has one
-	sources []*source
-	meters  meters
-	turn    int // which source comes first, so that they take turns
+	*declared // at present
+	sources   []*source
+	turn      int // which source comes first, so that they take turns
 
 	running int
 	queue   []*attempt
@@ -46,12 +44,12 @@ type source struct {
 // slots counts the running attempts and queues the rows that were claimed ahead, so that a slot that becomes free has its next
 // row at hand.
 type slots struct {
-	clock   lease.Clock
-	workers int
+	clock lease.Clock
 
 	mu      sync.Mutex
+	workers int
 	lanes   []*lane
-	byName  map[string]*lane
+	of      map[string]*lane // by the type's name: those lanes, and others of which something still runs
 	running int
 	queued  int
 	turn    int // which lane comes first, so that types take turns
@@ -65,27 +63,33 @@ type slots struct {
 
 const rateWeight = 0.3 // of the newest reading of a lane's rate
 
-func newSlots(workers int, types []*task.Type, clock lease.Clock, metrics *telemetry.Metrics) *slots {
-	s := &slots{clock: clock, workers: workers, byName: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now()}
-	for _, t := range types {
-		l := &lane{typ: t, workers: workers, policy: t.Policy.Hash(t.Name), rate: ewma{weight: rateWeight}, meters: newMeters(metrics, t)}
-		if t.Workers > 0 {
-			l.workers = min(t.Workers, workers)
+func newSlots(g *generation, clock lease.Clock) *slots {
+	s := &slots{clock: clock, of: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now(), size: ewma{weight: 0.1}}
+	s.replace(g)
+	return s
+}
+
+// replace has the slots go by another generation, and returns what was queued under the one before.
+func (s *slots) replace(g *generation) (back []*attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		back = append(back, l.queue...)
+		l.queue = nil
+	}
+	s.queued = 0
+	s.workers, s.lanes = g.Workers, nil
+	for _, d := range g.types {
+		l := s.of[d.typ.Name]
+		if l == nil {
+			l = &lane{rate: ewma{weight: rateWeight}}
+			s.of[d.typ.Name] = l
 		}
-		l.phases = []task.Phase{task.Run}
-		if t.Undo != nil {
-			l.phases = append(l.phases, task.Rollback)
-		}
-		for _, name := range t.Names() {
-			for _, phase := range l.phases {
-				l.sources = append(l.sources, &source{name: name, phase: phase})
-			}
-			s.byName[name] = l
-		}
+		l.declared, l.sources = d, d.sources()
 		s.lanes = append(s.lanes, l)
 	}
-	s.size = ewma{weight: 0.1}
-	return s
+	maps.DeleteFunc(s.of, func(_ string, l *lane) bool { return l.running == 0 && !slices.Contains(s.lanes, l) })
+	return back
 }
 
 // push queues attempts.
@@ -93,6 +97,7 @@ func (s *slots) push(attempts []*attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range attempts {
+		a.lane = s.of[a.declared.typ.Name]
 		a.lane.queue = append(a.lane.queue, a)
 		s.size.add(float64(len(a.lease.Task().Payload)))
 	}
@@ -139,7 +144,7 @@ func (s *slots) done(l *lane, tried bool) *attempt {
 		l.ended++
 	}
 	var next *attempt
-	if !s.closed {
+	if !s.closed && s.running < s.workers { // there may be fewer slots than there were
 		next = s.pop()
 	}
 	if len(l.queue) <= l.ahead/2 {

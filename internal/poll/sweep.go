@@ -19,11 +19,8 @@ func sweepEvery(presence time.Duration) time.Duration {
 // sweepLoop reaps expired rows until stopped ends. An observer runs no sweep, and neither does a session whose own
 // settlements fail: it could not settle what it reaps.
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
-	if e.o.Workers == 0 {
-		return
-	}
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
-		for e.keeper.MaySweep() && stopped.Err() == nil {
+		for e.declarations().Workers > 0 && e.keeper.MaySweep() && stopped.Err() == nil {
 			limit := e.settle.mayJudge()
 			if limit == 0 {
 				break
@@ -52,9 +49,10 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	}
 	for i := range rows {
 		r := &rows[i]
-		out := verdict(r, e.policy(&r.Task))
+		p := e.policy(&r.Task)
+		out := verdict(r, p)
 		e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
-		e.judge(r, out, nil) //nolint:contextcheck // it is settled by the settler
+		e.judge(r, p, out, nil) //nolint:contextcheck // it is settled by the settler
 	}
 	return len(rows), nil
 }
@@ -115,24 +113,24 @@ func verdict(r *Swept, p *task.Policy) task.Outcome {
 	return task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 }
 
-// judge hands in how the attempt ended that a row was claimed for judgement of. done gets the store's last answer; nil:
+// judge hands in how the attempt ended that a row was claimed for judgement of, by a policy. done gets the store's last answer; nil:
 // nobody waits for it.
-func (e *Engine) judge(r *Swept, out task.Outcome, done chan lease.Answer) {
+func (e *Engine) judge(r *Swept, p *task.Policy, out task.Outcome, done chan lease.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(r.Type).Inc()
 	}
-	s := e.sentence(r, out, false)
+	s := sentence(r, p, out, false)
 	e.report(&r.Task, s)
-	e.settle.add(&unsettled{Settlement: s, judged: r, done: done})
+	e.settle.add(&unsettled{Settlement: s, judged: r, policy: p, done: done})
 }
 
 // sentence makes the settlement of a row that has no lease here.
-func (e *Engine) sentence(r *Swept, out task.Outcome, silent bool) Settlement {
+func sentence(r *Swept, p *task.Policy, out task.Outcome, silent bool) Settlement {
 	out = clean(out)
 	return Settlement{
 		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1, Silent: silent,
-		Next: task.Decide(&r.Task, e.policy(&r.Task), out, r.Left, jitter()), CancelKnown: r.CancelAsked,
+		Next: task.Decide(&r.Task, p, out, r.Left, jitter()), CancelKnown: r.CancelAsked,
 	}
 }
 
@@ -143,8 +141,8 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 		return p
 	}
 	e.log.Error("the policy of a swept row is missing from the store; judging it by another", "task", t.ID, "type", t.Type)
-	if l, ok := e.slots.byName[t.Type]; ok {
-		return &l.typ.Policy
+	if d, ok := e.declarations().byName[t.Type]; ok {
+		return &d.typ.Policy
 	}
 	return &task.Policy{Timeout: task.DefaultTimeout, Stop: task.StopLength(task.DefaultGrace), Retry: task.Retry{
 		Limit: task.DefaultRetryLimit, Backoff: task.Exponential, Min: task.DefaultRetryMin, Max: task.DefaultRetryMax,
@@ -187,7 +185,8 @@ func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 func (e *Engine) returnStray(t *task.Task) {
 	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", NeverStarted: true}
 	r := &Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
-	if e.settle.addStray(&unsettled{stray: true, judged: r, Settlement: e.sentence(r, out, true)}) {
+	p := e.policy(t)
+	if e.settle.addStray(&unsettled{stray: true, judged: r, policy: p, Settlement: sentence(r, p, out, true)}) {
 		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
 	}
 }

@@ -12,6 +12,7 @@ type ask struct {
 	lane   *lane
 	source *source
 	n      int
+	want   Want
 }
 
 const (
@@ -68,6 +69,10 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	for _, a := range slices.Backward(asks) { // the first source of a lane is the last one next time
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
 	}
+	for i := range asks {
+		a := &asks[i]
+		a.want = a.lane.want(a.source, a.n)
+	}
 	return asks
 }
 
@@ -92,7 +97,7 @@ func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 		if n <= 0 {
 			continue
 		}
-		asks = append(asks, ask{l, src, n})
+		asks = append(asks, ask{lane: l, source: src, n: n})
 		need -= n
 		left[src.phase] -= n
 	}

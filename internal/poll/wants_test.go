@@ -13,6 +13,12 @@ import (
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
+// slotsOf makes slots of an engine that declares the types.
+func slotsOf(workers int, types []*task.Type, clock lease.Clock) *slots {
+	d := Declarations{Workers: workers, Types: types}
+	return newSlots(newGeneration(d, telemetry.NewMetrics(prometheus.NewRegistry())), clock)
+}
+
 func TestDivide(t *testing.T) {
 	for _, c := range []struct {
 		needs []int
@@ -57,7 +63,7 @@ func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := &task.Type{Name: "a", Aliases: []string{"b"}, Undo: &task.Webhook{}}
 		clock := lease.ClockFunc(func() time.Duration { return 0 })
-		s := newSlots(rapid.IntRange(1, 20).Draw(t, "workers"), []*task.Type{typ}, clock, telemetry.NewMetrics(prometheus.NewRegistry()))
+		s := slotsOf(rapid.IntRange(1, 20).Draw(t, "workers"), []*task.Type{typ}, clock)
 		l := s.lanes[0]
 		l.running = rapid.IntRange(0, s.workers-1).Draw(t, "running")
 		s.running, l.turn = l.running, rapid.IntRange(0, 4).Draw(t, "turn")
@@ -92,7 +98,7 @@ func TestAheadIsBoundedInBytes(t *testing.T) {
 		types = append(types, &task.Type{Name: name})
 	}
 	now := time.Duration(0)
-	s := newSlots(8, types, lease.ClockFunc(func() time.Duration { return now }), telemetry.NewMetrics(prometheus.NewRegistry()))
+	s := slotsOf(8, types, lease.ClockFunc(func() time.Duration { return now }))
 	s.running = 8 // of one type; all others could take every slot
 	s.lanes[0].running = 8
 	for _, c := range []struct {
@@ -134,4 +140,46 @@ func shares(needs []int, total int) []int {
 		out[at[a.source]] = a.n
 	}
 	return out
+}
+
+// A replacement empties the queues, keeps what runs, and lets nothing more start while more runs than is declared now.
+func TestReplaceSlots(t *testing.T) {
+	clock := lease.ClockFunc(func() time.Duration { return 0 })
+	a, b := &task.Type{Name: "a"}, &task.Type{Name: "b"}
+	declare := func(workers int, types ...*task.Type) *generation {
+		return newGeneration(Declarations{Workers: workers, Types: types}, telemetry.NewMetrics(prometheus.NewRegistry()))
+	}
+	first := declare(3, a, b)
+	s := newSlots(first, clock)
+	fill := func(g *generation, names ...string) {
+		for _, name := range names {
+			l := lease.New(t.Context(), &task.Task{Type: name}, &task.Policy{}, clock, 0, nil)
+			s.push([]*attempt{{lease: l, declared: g.byName[name]}})
+		}
+	}
+	fill(first, "a", "a", "a", "b", "b")
+	running := []*attempt{s.next(), s.next(), s.next()}
+	require.Nil(t, s.next(), "all slots are taken")
+	require.Equal(t, "b", running[1].declared.typ.Name, "types take turns")
+
+	second := declare(2, a, b)
+	back := s.replace(second)
+	require.Len(t, back, 2)
+	require.Equal(t, 3, s.held(), "nothing is queued")
+	require.Equal(t, 3, s.active())
+	fill(second, "b")
+	require.Nil(t, s.done(running[1].lane, true), "its slot is there no more")
+	next := s.done(running[0].lane, true)
+	require.NotNil(t, next)
+	require.Same(t, second.types[1], next.declared)
+	require.Same(t, running[1].lane, next.lane, "it is the same lane")
+
+	require.Empty(t, s.replace(declare(2, a)))
+	require.Contains(t, s.of, "b", "something of it runs")
+	require.Nil(t, s.done(next.lane, true))
+	require.Nil(t, s.done(running[2].lane, true))
+	require.Zero(t, s.held())
+	require.Empty(t, s.replace(declare(2)))
+	require.Empty(t, s.of)
+	require.Empty(t, s.wants(0, maxClaim, func(*lane, task.Phase) int { return -1 }))
 }

@@ -284,8 +284,10 @@ func policies(t testing.TB, h Harness) {
 	a.Policies = map[task.PolicyHash]lease.NamedPolicy{
 		full.Hash("a"): {Type: kind, Policy: full}, bare.Hash("a"): {Type: "b", Policy: bare},
 	}
+	var session task.Session
 	for range 2 { // another agent with the same ones changes nothing
-		_, err := r.Join(r.ctx, a)
+		var err error
+		session, err = r.Join(r.ctx, a)
 		require.NoError(t, err)
 	}
 	got, err := r.Policies(r.ctx, []task.PolicyHash{bare.Hash("a"), full.Hash("a"), 12345})
@@ -294,4 +296,12 @@ func policies(t testing.TB, h Harness) {
 	got, err = r.Policies(r.ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
+
+	later := task.Policy{Timeout: 2}
+	a.Policies = map[task.PolicyHash]lease.NamedPolicy{later.Hash("a"): {Type: kind, Policy: later}}
+	_, err = r.Present(r.ctx, lease.Presence{Session: session, Agent: a})
+	require.NoError(t, err)
+	got, err = r.Policies(r.ctx, []task.PolicyHash{bare.Hash("a"), later.Hash("a")})
+	require.NoError(t, err)
+	require.Equal(t, map[task.PolicyHash]task.Policy{bare.Hash("a"): bare, later.Hash("a"): later}, got, "it declares another now")
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasehold/leasehold/internal/exec/command/removal"
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 // privateDir is where a command leaves its result. Only its user can enter it. What stands in it is the command's
@@ -62,8 +61,8 @@ func (d *privateDir) resultName() string { return "result-" + strconv.Itoa(d.use
 
 func (d *privateDir) resultPath() string { return filepath.Join(d.path, d.resultName()) }
 
-// result reads what the command wrote: at most task.MaxResult+1 bytes of it, and how long it is. Where there is
-// nothing fit to be read, note may say why.
+// result reads what the command wrote: at most readResult bytes of it, and how long it is. Where there is nothing fit to
+// be read, note may say why.
 func (d *privateDir) result() (body []byte, size int64, note string) {
 	if d.bare = d.empty(); d.bare {
 		return nil, 0, ""
@@ -85,7 +84,7 @@ func (d *privateDir) result() (body []byte, size int64, note string) {
 	if !info.Mode().IsRegular() || !ok || owner.Uid != d.uid {
 		return nil, 0, "result not kept: not a plain file of the command's user"
 	}
-	body, err = io.ReadAll(io.LimitReader(file, task.MaxResult+1))
+	body, err = io.ReadAll(io.LimitReader(file, readResult))
 	if err != nil {
 		return nil, 0, "result not kept: " + err.Error()
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,19 +20,14 @@ const (
 	exitTempFail = 75 // EX_TEMPFAIL
 )
 
-// exitStatus is how a leader ended: by a signal, with a code, or not at all.
-type exitStatus struct {
-	code    int
-	signal  syscall.Signal // 0: none
-	unknown bool           // it is still there
-}
-
-func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 0 }
+// readResult is how many bytes of a result are read: one more than are kept, to see that it was too long.
+const readResult = task.MaxResult + 1
 
 // notStarted is the outcome of a command that did not start.
 func notStarted(err error) task.Outcome {
 	o := task.Outcome{Verdict: task.Undelivered, Error: err.Error(), NeverStarted: true}
-	if _, ok := errors.AsType[*rowError](err); ok {
+	// The row's data made the arguments too long, or something else that no other attempt will end better with.
+	if _, ok := errors.AsType[*rowError](err); ok || errors.Is(err, unix.E2BIG) {
 		o.Verdict = task.Rejected
 	}
 	if errors.Is(err, errLate) {
@@ -44,8 +38,8 @@ func notStarted(err error) task.Outcome {
 
 // outcome is what an ending means: after a stop the stop's cause, unless the command finished its work all the same;
 // else the exit table of docs/protocol.md.
-func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outcome {
-	body, size, note := dir.result()
+func (a *attempt) outcome(end ending) task.Outcome {
+	body, size, note := a.process.dir.result()
 	var o task.Outcome
 	switch {
 	case end.stopped != nil && !(end.exit.ok() && len(body) > 0):
@@ -55,9 +49,9 @@ func (r *Runner) outcome(c *task.Command, dir *privateDir, end ending) task.Outc
 	case end.exit.unknown:
 		o = task.Outcome{Verdict: task.Failed, Error: "the process did not end"}
 	case end.exit.signal != 0:
-		o = r.killed(end)
+		o = a.runner.killed(end)
 	default:
-		o = byCode(end.exit.code, c.ExitCodes, body)
+		o = byCode(end.exit.code, a.command.ExitCodes, body)
 	}
 	if o.Verdict == task.Succeeded {
 		o.Result, o.Note = answer.Result(body, size)

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -11,26 +12,25 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/lease"
 )
 
-// guard sees to it that what an attempt has started does not outlive its lease, whatever becomes of the agent: the
-// guardian process knows its group, its processes carry a mark, and where there can be one it has a cgroup.
+// guard sees to it that no process outlives its window, whatever becomes of the agent: the guardian process knows its
+// group, all of it carries a mark, and where there can be one it has a cgroup.
 type guard struct {
 	log      *slog.Logger
-	clock    lease.Clock
+	now      func() time.Duration // local time
 	run      processes.Run
 	guardian *guardian.Guardian // nil: none is wanted
 	cgroups  *cgroup.Tree
 	seeker   seeker
-	last     atomic.Uint64 // number of an attempt, where no guardian gives them
+	last     atomic.Uint64 // number of a process, where no guardian gives them
 	forked   func()        // for tests: called between fork and telling the guardian process
 }
 
 // newGuard starts the guardian process, if argv says how, and has it remove dirs when the agent is gone. cgroups: they
 // are used where that can be done.
-func newGuard(log *slog.Logger, argv []string, dirs []string, cgroups bool) *guard {
-	g := &guard{log: log, clock: lease.BootClock(), run: processes.NewRun()}
+func newGuard(log *slog.Logger, argv []string, dirs []string, cgroups bool, now func() time.Duration) *guard {
+	g := &guard{log: log, now: now, run: processes.NewRun()}
 	g.seeker.run = g.run
 	if cgroups {
 		g.cgroups = cgroup.NewTree()
@@ -51,43 +51,57 @@ func (g *guard) close() {
 	g.cgroups.Close()
 }
 
-// hold is the guard of one attempt.
+// presence says until when, in local time, any process may live.
+func (g *guard) presence(until time.Duration) {
+	if g.guardian != nil {
+		g.guardian.Presence(until)
+	}
+}
+
+// window is how long a process may live, in local time.
+type window struct {
+	from  time.Duration // from before the process was started
+	until time.Duration // from then on it must not be started any more
+	end   time.Duration // it must be dead
+}
+
+// hold is the guard of one process.
 type hold struct {
 	*guard
 	number uint64
 	group  *cgroup.Group
-	from   time.Duration // local time from before the process was started
-	until  time.Duration // local time from which on it must not be started any more
+	window window // as the process began
+
+	mu sync.Mutex // held while the guardian process is told where the window's end has moved
 }
 
-// errLate tells that no process was started, because it would have had to be dead already.
+// errLate says that no process was started, because it would have had to be dead already.
 var errLate = errors.New("the agent was frozen until the lease was over")
 
-// begin comes before the process is started. It fails where no guardian process is there. over has to follow.
-func (g *guard) begin(l *lease.Lease) (h *hold, err error) {
-	h = &hold{guard: g}
-	// These come before the cgroup is taken: when the guardian process kills in all cgroups after this moment, it is too
+// begin comes before the process is started, with a window that was read before it. It fails where no guardian process
+// is there. over has to follow.
+func (g *guard) begin(w window) (h *hold, err error) {
+	// The window comes before the cgroup is taken: when the guardian process kills in all cgroups after its from, it is too
 	// late to start anything; when it did before, the cgroups of that time are retired.
-	h.from = g.clock.Now()
-	h.until = h.from + l.KillIn()
+	h = &hold{guard: g, window: w}
 	if h.group, err = g.cgroups.Take(); err != nil {
 		g.log.Warn("a command runs without its own cgroup", "err", err)
 	}
 	if g.guardian == nil {
 		h.number = g.last.Add(1)
-	} else if h.number, err = g.guardian.Begin(h.group.Number(), h.from+l.EndsIn()); err != nil {
+	} else if h.number, err = g.guardian.Begin(h.group.Number(), w.end); err != nil {
 		g.cgroups.Give(h.group)
 		return nil, err
 	}
 	return h, nil
 }
 
-// fork starts a process in the attempt's cgroup. Where the kernel does not let it, there are none from now on.
+// fork starts the process in its cgroup. Where the kernel does not let it, there are none from now on.
 func (h *hold) fork(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if h.group != nil {
 		inCgroup(attr.Sys, h.group)
 	}
-	if h.clock.Now() >= h.until { // last of all: whoever stands still after this is seen to by the guardian
+	if h.now() >= h.window.until { // last of all: the guardian sees to an agent that stands still after this
 		return 0, errLate
 	}
 	pid, err = syscall.ForkExec(path, argv, attr)
@@ -114,28 +128,32 @@ func refusal(err error) bool {
 	return false
 }
 
-// watch tells the guardian process of the group, and from now on when its lease moves.
-func (h *hold) watch(pgid int, l *lease.Lease) {
+// watch has the guardian process know the group.
+func (h *hold) watch(pgid int) {
 	fault.Point("after a fork")
 	if h.forked != nil {
 		h.forked()
 	}
-	if h.guardian == nil {
-		return
+	if h.guardian != nil {
+		h.guardian.Watch(h.number, guardian.Group{
+			ID: pgid, Cgroup: h.group.Number(), End: h.window.end, From: h.window.from, To: h.now(),
+		})
 	}
-	end := func() time.Duration { return h.clock.Now() + l.EndsIn() }
-	l.OnMove(func() { h.guardian.Move(h.number, end()) })
-	known := end()
-	h.guardian.Watch(h.number, guardian.Group{
-		ID: pgid, Cgroup: h.group.Number(), End: known, From: h.from, To: h.clock.Now(),
-	})
+}
+
+// move has the guardian process know that the window ends elsewhere now, unless that is so already. Of calls at the same
+// time the last one is right, since end is asked here.
+func (h *hold) move(end func() time.Duration) {
 	const same = time.Millisecond
-	if now := end(); (now - known).Abs() > same { // it moved in between, and was not known to be there
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := end(); (now - h.window.end).Abs() > same {
+		h.window.end = now
 		h.guardian.Move(h.number, now)
 	}
 }
 
-// overdue reports whether the attempt's time had come before it was over, so that the guardian process has killed it.
+// overdue reports whether the window had ended before the process was gone, so that the guardian process has killed it.
 func (h *hold) overdue() bool { return h.guardian != nil && h.guardian.Overdue(h.number) }
 
 // clear kills what has left the group, again and again until nothing is found, for at most d.
@@ -158,9 +176,9 @@ func (h *hold) clear(d time.Duration) (gone bool) {
 	return true
 }
 
-// over says that nothing is left of the attempt but what left it on purpose, or that it never started.
+// over says that nothing is left of the process but what left its group on purpose, or that it never started.
 func (h *hold) over() {
-	// The guardian process hears of it before another attempt can get the cgroup.
+	// The guardian process hears of it before another process can get the cgroup.
 	if h.guardian != nil && h.guardian.Over(h.number) {
 		h.group.Spoil()
 	}

@@ -25,7 +25,7 @@ func BenchmarkGuard(b *testing.B) {
 			b.Setenv("TMPDIR", b.TempDir())
 			r := newRunner(Options{Log: slog.New(slog.DiscardHandler), Guardian: c.argv}, c.cgroups)
 			command := &task.Command{Argv: argv("/bin/true"), Dir: "/"}
-			h, err := r.guard.begin(exectest.Attempt{}.Lease()) // the guardian process is there
+			h, err := r.guard.begin(anHour(r.guard)) // the guardian process is there
 			if err != nil {
 				b.Fatal(err)
 			}

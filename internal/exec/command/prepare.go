@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/leasehold/leasehold/internal/exec/envelope"
 	"github.com/leasehold/leasehold/internal/task"
@@ -19,17 +18,6 @@ func inherited() []string { return []string{"PATH", "HOME", "LANG", "TZ", "TMPDI
 
 // fallbackPath is where programs are looked for when the agent itself has no PATH.
 const fallbackPath = "/usr/local/bin:/usr/bin:/bin"
-
-// call is a command with everything of the row filled in.
-type call struct {
-	path       string // of the program
-	argv       []string
-	env        []string
-	dir        string
-	input      []byte
-	credential *syscall.Credential // nil: the agent's own
-	source     string              // file:line of the declaration
-}
 
 // rowError is a mistake that the row's data made: no other attempt will end better.
 type rowError struct{ err error }

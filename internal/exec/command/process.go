@@ -11,8 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a running command and its group, whose number is the leader's.
+// call is what a process is started with.
+type call struct {
+	path       string // of the program
+	argv       []string
+	env        []string // the spawner adds what is the process's own
+	dir        string
+	input      []byte
+	credential *syscall.Credential // nil: the agent's own
+	source     string              // file:line of the declaration
+}
+
+// process is a command from before its start until nothing is left of it: its group, whose number is the leader's, its
+// cgroup, its entry with the guardian process, its pipes and its private directory. It knows nothing of rows, leases and
+// outcomes: an attempt drives it.
+//
+// ready, start, then any of signal, stop, kill, clear and await, then finish, and release once it is gone.
 type process struct {
+	*spawner
+	call     *call
+	dir      *privateDir
+	hold     *hold
+	channels *channels
+
 	pid    int
 	began  time.Time          // shortly before the start
 	exited chan struct{}      // closed once the leader has been reaped
@@ -22,15 +43,12 @@ type process struct {
 
 	in  *os.File // our end of its standard input; nil: it was written before the start
 	out drain
-
-	hold   *hold
-	shared *shared
 }
 
-// shared is what the processes of a runner have in common.
+// shared is what the processes of a spawner have in common.
 type shared struct {
 	running sync.WaitGroup // goroutines, which end with their process or shortly after
-	stuck   sync.WaitGroup // goroutines, which end with a process that SIGKILL did not end, or the runner
+	stuck   sync.WaitGroup // goroutines, which end with a process that SIGKILL did not end, or the spawner
 	gone    func(int) bool // for tests: in the place of groupGone
 	buffers sync.Pool      // of *[]byte, readSize long
 
@@ -41,40 +59,59 @@ type shared struct {
 // pipeHolds is how much every pipe takes without a reader (pipe(7): one page at the least).
 const pipeHolds = 4096
 
-// start starts a call as the leader of a new process group. What it leaves running ends with the process and finish.
-func start(k *call, s *shared, h *hold, says *pings) (*process, error) {
-	p := &process{exited: make(chan struct{}), shared: s, hold: h}
+// ready makes what a process needs to be started. to gets what the process reports. It returns a process after an error,
+// too: release has to follow, whatever comes of it.
+func (s *spawner) ready(k *call, w window, to receiver) (p *process, err error) {
+	p = &process{spawner: s, call: k, exited: make(chan struct{})}
+	if p.dir, err = s.dirs.take(k.credential); err != nil {
+		return p, err
+	}
+	if p.channels, err = s.openChannels(k.credential, to); err != nil {
+		return p, err
+	}
+	if p.hold, err = s.guard.begin(w); err != nil {
+		return p, err
+	}
+	k.env = append(p.channels.environment(k.env), "LEASEHOLD_RESULT_FILE="+p.dir.resultPath(), s.guard.run.Mark(p.hold.number))
+	return p, nil
+}
+
+// start starts the process as the leader of a new group. What it leaves running ends with the process and finish. After
+// an error nothing of it runs, and errLate says that it would have had to be dead already.
+func (p *process) start() error {
+	k := p.call
 	childIn, err := p.makeInput(k.input)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// One pipe keeps the order of output and errors.
 	out, childOut, err := pipe()
 	if err != nil {
 		_, _ = unix.Close(childIn), p.in.Close()
-		return nil, fmt.Errorf("make a pipe: %w", err)
+		return fmt.Errorf("make a pipe: %w", err)
 	}
-	p.out = drain{shared: s, pipe: source{fd: out}}
+	p.out = drain{shared: &p.shared, pipe: source{fd: out}}
 	p.began = time.Now()
 	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
-	p.pid, err = h.fork(k.path, k.argv, &syscall.ProcAttr{
+	p.pid, err = p.hold.fork(k.path, k.argv, &syscall.ProcAttr{
 		Dir: k.dir, Env: k.env,
-		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(says.child)},
-		Sys:   apart(k.credential, s.terminal),
+		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(p.channels.child)},
+		Sys:   apart(k.credential, p.shared.terminal),
 	})
 	_, _ = unix.Close(childIn), unix.Close(childOut)
 	if err != nil {
 		_ = p.in.Close()
 		p.out.pipe.close()
-		return nil, startError(k, err)
+		return startError(k, err)
 	}
 	p.out.start()
 	if p.in != nil {
-		s.running.Go(func() { p.feed(k.input) })
+		p.shared.running.Go(func() { p.feed(k.input) })
 	}
-	s.running.Go(p.reap)
-	says.started()
-	return p, nil
+	p.shared.running.Go(p.reap)
+	p.channels.started()
+	p.hold.watch(p.pid)
+	return nil
 }
 
 // makeInput makes the pipe that is the command's standard input and returns the command's end. A short input is in it
@@ -103,7 +140,7 @@ func pollable(fd int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "|"), nil
 }
 
-// reap waits for the end of the leader. Nobody else waits for it (groupGone does only afterwards).
+// reap waits for the end of the leader. Nothing else waits for it (groupGone does only afterwards).
 func (p *process) reap() {
 	for {
 		_, err := syscall.Wait4(p.pid, &p.state, 0, nil)
@@ -122,12 +159,33 @@ func (p *process) feed(input []byte) {
 	_ = p.in.Close()
 }
 
-// finish ends the pipes and returns what was printed.
-func (p *process) finish() string {
+// finish ends pipes and channels, and returns what was printed. All that the process reported before its end has been
+// received when finish returns.
+func (p *process) finish() (output string) {
 	if p.in != nil {
 		_ = p.in.SetWriteDeadline(time.Unix(0, 0)) // wakes feed, which closes it
 	}
-	return p.out.finish()
+	output = p.out.finish()
+	p.channels.close()
+	return output
+}
+
+// release gives up all that ready made. It comes when nothing of the process is left, or when it never started. Its error
+// says that the private directory is left behind.
+func (p *process) release() error {
+	if p.channels != nil {
+		p.channels.close()
+	}
+	if p.hold != nil {
+		if p.status().signal == syscall.SIGKILL {
+			p.hold.group.Spoil()
+		}
+		p.hold.over()
+	}
+	if p.dir == nil {
+		return nil
+	}
+	return p.dirs.give(p.dir)
 }
 
 // ended reports whether the leader has ended and been reaped.
@@ -151,11 +209,20 @@ func (p *process) status() exitStatus {
 	return exitStatus{code: p.state.ExitStatus()}
 }
 
-// startError says in whose power it is that a call did not start.
+// exitStatus is how a leader ended: by a signal, with a code, or not at all.
+type exitStatus struct {
+	code    int
+	signal  syscall.Signal // 0: none
+	unknown bool           // it is still there
+}
+
+func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 0 }
+
+// startError says what kept a call from being started. One that wraps E2BIG is the doing of the arguments.
 func startError(k *call, err error) error {
 	switch {
 	case errors.Is(err, unix.E2BIG):
-		return &rowError{fmt.Errorf("%s: argv and env are too long: %w", k.source, err)}
+		return fmt.Errorf("%s: argv and env are too long: %w", k.source, err)
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES):
 		if info, derr := os.Stat(k.dir); k.dir != "" && (derr != nil || !info.IsDir()) {
 			return fmt.Errorf("%s: dir = %q is not a directory that the agent can enter", k.source, k.dir)

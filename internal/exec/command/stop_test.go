@@ -205,7 +205,9 @@ func TestNotOursToWaitFor(t *testing.T) {
 	p.reap()
 	require.True(t, p.ended())
 	require.False(t, p.status().ok())
-	o := (&Runner{}).outcome(&task.Command{}, emptyDir(t), ending{exit: p.status(), gone: true})
+	p.dir = emptyDir(t)
+	a := &attempt{runner: &Runner{}, command: &task.Command{}, process: p}
+	o := a.outcome(ending{exit: p.status(), gone: true})
 	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "the process ended with an unknown status"}, o)
 }
 

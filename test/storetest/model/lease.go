@@ -18,15 +18,10 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
 	defer s.mu.Unlock()
 	s.lastSession++
 	s.see(s.lastSession, a, now)
-	for hash, p := range a.Policies {
-		if _, there := s.policies[hash]; !there {
-			s.policies[hash] = p
-		}
-	}
 	return s.lastSession, nil
 }
 
-// see writes a session's row, anew if need be.
+// see writes a session's row, anew if need be, and its policies.
 func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
 	row := s.agents[session]
 	if row == nil {
@@ -35,6 +30,11 @@ func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
 	}
 	row.Name, row.Types, row.Workers = a.Name, a.Types, a.Workers
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
+	for hash, p := range a.Policies {
+		if _, there := s.policies[hash]; !there {
+			s.policies[hash] = p
+		}
+	}
 }
 
 // Present is a session's sign of life. It moves no lease.

@@ -1,0 +1,123 @@
+package poll
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// Declarations are what one configuration declares for the engine. All of it can be replaced at once while the engine runs
+// (Engine.Replace); the types they point to must not change.
+type Declarations struct {
+	Types   []*task.Type
+	Workers int           // attempts at once; 0: claims nothing
+	Poll    time.Duration // how often to look for due tasks when nothing wakes the loop
+	Drain   time.Duration // how long running attempts may go on once draining has begun
+	Region  string        // rows of this region are claimed, and rows of none; "": rows of none only
+	Config  string        // hash of the configuration
+}
+
+// generation is one set of declarations with all that follows from it. It never changes: who decides something reads the
+// engine's current one once, and an attempt keeps the one that its row was claimed under.
+type generation struct {
+	Declarations
+	types    []*declared
+	byName   map[string]*declared // by row type, aliases included
+	policies map[task.PolicyHash]lease.NamedPolicy
+}
+
+// declared is a declared type.
+type declared struct {
+	typ     *task.Type
+	workers int // attempts at once
+	policy  task.PolicyHash
+	phases  []task.Phase // that are claimed: rollbacks only where the type has one
+	meters  meters
+}
+
+func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
+	d.Types = slices.Clone(d.Types)
+	g := &generation{Declarations: d, byName: make(map[string]*declared), policies: make(map[task.PolicyHash]lease.NamedPolicy)}
+	for _, t := range d.Types {
+		x := &declared{
+			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, meters: newMeters(metrics, t),
+		}
+		if t.Workers > 0 {
+			x.workers = min(t.Workers, d.Workers)
+		}
+		if t.Undo != nil {
+			x.phases = append(x.phases, task.Rollback)
+		}
+		for _, name := range t.Names() {
+			g.byName[name] = x
+		}
+		g.types = append(g.types, x)
+		g.policies[x.policy] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
+	}
+	return g
+}
+
+// describe returns the description of a session that goes by these declarations.
+func (g *generation) describe(a lease.Agent) lease.Agent {
+	a.Region, a.Config, a.Workers, a.Policies = g.Region, g.Config, g.Workers, g.policies
+	a.Types = nil
+	for _, t := range g.Types {
+		a.Types = append(a.Types, t.Names()...)
+	}
+	return a
+}
+
+// sources returns what a lane of the type claims, none of it known to be dry.
+func (d *declared) sources() (all []*source) {
+	for _, name := range d.typ.Names() {
+		for _, phase := range d.phases {
+			all = append(all, &source{name: name, phase: phase})
+		}
+	}
+	return all
+}
+
+// Replace has the engine go by other declarations. They take effect between two claims, once the store has their policies
+// and knows what the session declares. Attempts that run keep the declaration that they started with; rows that were
+// claimed and have not started are released. What the engine knows of a type that stays, by its name, stays too: what
+// runs in its slots, its rate and its metrics. Until the store has answered, the old declarations hold; of several
+// replacements the last one counts. It does not block.
+func (e *Engine) Replace(d Declarations) {
+	g := newGeneration(d, e.o.Metrics)
+	e.keeper.Declare(g.describe(e.o.Agent), func() {
+		e.next.Store(g)
+		e.wake.turn()
+	})
+}
+
+// declarations returns the current generation. It changes between two turns of the loop only, so the loop may ask as
+// often as it likes within one; all others ask once for each decision.
+func (e *Engine) declarations() *generation { return e.current.Load() }
+
+// adopt goes by the declarations of Replace from now on, and reports whether there were any. It is the loop's, and no claim
+// is under way or waits to be read back: a row is started by the declaration that it was claimed under.
+func (e *Engine) adopt() bool {
+	if e.next.Load() == nil {
+		return false
+	}
+	g := e.next.Swap(nil)
+	e.use(g)
+	for _, a := range e.slots.replace(g) {
+		e.giveBack(a, "the configuration has changed")
+	}
+	e.wake.by(e.o.Clock.Now() + spread(g.Poll))
+	e.log.Info("declarations replaced", "config", g.Config, "types", len(g.types), "workers", g.Workers)
+	return true
+}
+
+// use makes a generation the current one. Policies are found by their hash, so those of earlier generations stay known.
+func (e *Engine) use(g *generation) {
+	for hash, p := range g.policies {
+		e.policies.put(hash, &p.Policy)
+	}
+	e.current.Store(g)
+	e.o.Metrics.Workers.Set(float64(g.Workers))
+}
