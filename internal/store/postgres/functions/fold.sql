@@ -79,6 +79,7 @@ DECLARE
     all_of boolean;
 BEGIN
     FOR one IN
+        -- One step along the index of deltas for each batch: DISTINCT would read every delta.
         WITH RECURSIVE counted (id) AS (
             (SELECT d.batch_id FROM {schema}.batch_delta AS d ORDER BY d.batch_id LIMIT 1)
             UNION ALL

@@ -58,6 +58,7 @@ DECLARE
 BEGIN
     SELECT * INTO can FROM {schema}.with_rollback();
     PERFORM {schema}.ensure_partition(ended);
+    -- The comparison of whole rows is one walk along the index task_batch, from the cursor on.
     WITH hit AS MATERIALIZED (
         SELECT t.*, t.ever_started AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback'
             AND t.type = ANY (can.types)) IS TRUE
