@@ -30,7 +30,7 @@ func regions(region string) []string {
 	return []string{"", region}
 }
 
-// Claim takes due rows. Behind a floor rows may have appeared since it was set: a want that comes back short is asked
+// Claim takes due rows. Below a low-water mark rows may have appeared since it was set: a want that comes back short is asked
 // for once more without one, so a short answer always means that there is no more; unless its bytes are bounded, and cut it.
 func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	c.Wants = slices.DeleteFunc(slices.Clone(c.Wants), func(w poll.Want) bool { return w.N <= 0 })
@@ -40,22 +40,22 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	var all []task.Task
 	var isCut bool
 	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		look := s.floors.look(c)
+		look := s.lowWater.look(c)
 		rows, cut, err := s.claim(ctx, conn, c, look)
 		if err != nil {
 			return err
 		}
 		all, isCut = rows, cut
 		again := c
-		again.Wants = s.floors.note(look, rows, cut)
+		again.Wants = s.lowWater.note(look, rows, cut)
 		if len(again.Wants) == 0 {
 			return nil
 		}
-		look = s.floors.look(again)
+		look = s.lowWater.look(again)
 		if rows, cut, err = s.claim(ctx, conn, again, look); err != nil {
 			return err
 		}
-		s.floors.note(look, rows, cut)
+		s.lowWater.note(look, rows, cut)
 		all, isCut = append(all, rows...), isCut || cut
 		return nil
 	})
@@ -109,7 +109,7 @@ func claimArgs(q *sqltext.Query, c poll.Claim, l *look) []any {
 	if c.Region != "" {
 		args = append(args, arg("regions", regions(c.Region)))
 	}
-	args = append(args, arg("floor_times", l.at), arg("floor_ids", l.id), arg("bytes", bytes),
+	args = append(args, arg("low_times", l.at), arg("low_ids", l.id), arg("bytes", bytes),
 		arg("session", int64(c.Session)), arg("number", c.Number))
 	return q.Args(args...)
 }

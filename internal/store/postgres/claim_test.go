@@ -101,7 +101,7 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	a := joined(t, h)
-	a.FreezeFloors() // nineteen claims may take longer than a floor lasts
+	a.FreezeLowWater() // nineteen claims may take longer than a mark lasts
 	tx, err := pgtest.Connect(t).Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT pg_current_xact_id()`)
@@ -115,9 +115,9 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 	}
 	above, err := a.Touched(t.Context(), poll.Claim{Session: a.session, Number: 100, Wants: []poll.Want{wantOf(10)}})
 	require.NoError(t, err)
-	a.ForgetFloors()
+	a.ForgetLowWater()
 	zero, err := a.Touched(t.Context(), poll.Claim{Session: a.session, Number: 101, Wants: []poll.Want{wantOf(10)}})
 	require.NoError(t, err)
-	require.Less(t, 5*above, zero, "index entries below the floor are passed over")
+	require.Less(t, 5*above, zero, "index entries below the mark are passed over")
 	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))
 }

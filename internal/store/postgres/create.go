@@ -18,8 +18,8 @@ import (
 // createTimeout is how long the rows of a batch may take to come. A transaction is open meanwhile.
 const createTimeout = 6 * time.Hour
 
-// createTold is after how many rows it is told how many were sent.
-const createTold = 1000
+// progressEvery is after how many rows progress is called.
+const progressEvery = 1000
 
 // CreateBatch inserts a batch and its rows, all of it or nothing.
 func (s *Store) CreateBatch(
@@ -90,7 +90,7 @@ type requests struct {
 
 // Next implements pgx.CopyFromSource.
 func (r *requests) Next() bool {
-	if r.progress != nil && r.n > 0 && r.n%createTold == 0 {
+	if r.progress != nil && r.n > 0 && r.n%progressEvery == 0 {
 		r.progress(r.n)
 	}
 	row, err, more := r.next()

@@ -132,20 +132,20 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// FreezeFloors stops the clock by which floors age: only ForgetFloors has a claim look from zero then.
-func (s *Store) FreezeFloors() {
+// FreezeLowWater stops the clock by which low-water marks age: only ForgetLowWater has a claim look from zero then.
+func (s *Store) FreezeLowWater() {
 	at := time.Now()
-	s.floors.now = func() time.Time { return at }
+	s.lowWater.now = func() time.Time { return at }
 }
 
-// ForgetFloors has the next claim look from zero.
-func (s *Store) ForgetFloors() { s.floors = newFloors() }
+// ForgetLowWater has the next claim look from zero.
+func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 
 // Touched makes a claim and tells how many buffers its statement touched.
 func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
 		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim.Text
-		args := claimArgs(&s.sql.claim, c, s.floors.look(c))
+		args := claimArgs(&s.sql.claim, c, s.lowWater.look(c))
 		var plan []struct {
 			Plan struct {
 				Hit  int64 `json:"Shared Hit Blocks"`

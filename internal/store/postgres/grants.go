@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Grants is the script that gives a role of an application what it needs and nothing more: to insert tasks and batches, to
-// enqueue, to look, to call off, and what tasks do by SQL. With operator it gives also what operators do by SQL.
+// Grants returns the script that grants an application's role what it needs and nothing more: to insert tasks and batches, to
+// enqueue, to read, to cancel, and what tasks do by SQL. With operator it grants also what operators do by SQL.
 func Grants(schemaName, role string, operator bool) string {
 	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to call tasks off
 GRANT USAGE ON SCHEMA {schema} TO {role};

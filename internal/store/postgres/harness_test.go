@@ -216,7 +216,7 @@ func (h *harness) Now() time.Time { return time.Now().Add(h.ahead) }
 func (h *harness) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	for _, s := range *h.opened {
-		s.ForgetFloors() // they are times too, and would be over by then
+		s.ForgetLowWater() // they are times too, and would be over by then
 	}
 	conn, end := pgtest.Connection(t, pgtest.URL(t))
 	defer end()

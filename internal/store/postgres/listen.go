@@ -64,7 +64,7 @@ func (s *Store) logListening(err error) {
 	}
 }
 
-// pause waits; it tells false where ctx ended first.
+// pause waits, and reports false where ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -154,10 +154,10 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 		})
 	}
 	if t.attached && !t.pending {
-		if free, err := s.thin(ctx, t); err != nil {
+		if free, err := s.expireBatches(ctx, t); err != nil {
 			return 0, err
 		} else if !free {
-			return s.thinOut(ctx, t)
+			return s.expireRows(ctx, t)
 		}
 	}
 	if removed, err = s.rowsOf(ctx, t); err != nil {

@@ -58,7 +58,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 }
 
 // operate calls one of the functions. A repeat changes nothing, so it is called again where others were in its way: two
-// that wait for each other are told apart by the server, which ends one of them.
+// that wait for each other run into a deadlock, and the server ends one of them.
 func (s *Store) operate(
 	ctx context.Context, what string, missing error, call *sqltext.Query, args ...sqltext.Arg,
 ) (answer string, err error) {

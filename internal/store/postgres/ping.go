@@ -47,8 +47,8 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 	return replies, nil
 }
 
-// pingSome takes in the pings at places and fills in what they are told. A note that the server refuses must not keep
-// others from being heard: it is found by halving, and kept in another form.
+// pingSome records the pings at places and fills in the replies. A report that the server refuses must not keep the others
+// from being recorded: it is found by halving, and kept in another form.
 func (s *Store) pingSome(
 	ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing, places []int, replies []lease.PingReply,
 ) error {
@@ -56,7 +56,7 @@ func (s *Store) pingSome(
 	for i, p := range places {
 		some[i] = rows[p]
 	}
-	told, err := s.pingOnce(ctx, conn, some)
+	got, err := s.pingOnce(ctx, conn, some)
 	if badValue(err) && len(some) > 1 {
 		half := len(places) / 2
 		if err := s.pingSome(ctx, conn, rows, places[:half], replies); err != nil {
@@ -68,13 +68,13 @@ func (s *Store) pingSome(
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(some[0].ID), "err", err)
 		n := asStrings(lease.Notes{Progress: some[0].Progress, Checkpoint: some[0].Checkpoint})
 		some[0].Progress, some[0].Checkpoint = n.Progress, n.Checkpoint
-		told, err = s.pingOnce(ctx, conn, some)
+		got, err = s.pingOnce(ctx, conn, some)
 	}
 	if err != nil {
 		return err
 	}
 	for i, p := range places {
-		replies[p] = told[i]
+		replies[p] = got[i]
 	}
 	return nil
 }

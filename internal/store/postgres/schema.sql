@@ -209,8 +209,8 @@ CREATE TABLE {schema}.batch (
     sealed          boolean NOT NULL DEFAULT true,
     stopping        boolean NOT NULL DEFAULT false, -- nothing of it is claimed any more
     by_failure      boolean NOT NULL DEFAULT false, -- the request follows a failure
-    thinned         boolean NOT NULL DEFAULT false, -- rows of it are past retention, or about to be
-    look            boolean NOT NULL DEFAULT true,  -- a fold has to look at it even if there are no deltas
+    rows_expired    boolean NOT NULL DEFAULT false, -- rows of it are past retention, removed or about to be
+    needs_fold      boolean NOT NULL DEFAULT true,  -- a fold has to look at it even if there are no deltas
     name            text NOT NULL DEFAULT ''
                     CONSTRAINT "name must be 255 bytes at most" CHECK (octet_length(name) <= 255),
     on_failure      text NOT NULL DEFAULT 'continue'
@@ -239,7 +239,7 @@ CREATE TABLE {schema}.batch (
 -- that have inserted rows into it (FOR KEY SHARE), even with one whose snapshot is too old to see it.
 CREATE UNIQUE INDEX batch_ended ON {schema}.batch (id, ended_at);
 CREATE INDEX batch_open ON {schema}.batch (id) WHERE ended_at IS NULL;
-CREATE INDEX batch_look ON {schema}.batch (id) WHERE look;
+CREATE INDEX batch_needs_fold ON {schema}.batch (id) WHERE needs_fold;
 CREATE INDEX batch_stopping ON {schema}.batch (id) WHERE stopping AND ended_at IS NULL;
 
 -- What was counted and not summed yet: one row for each statement and batch, in the transaction that moved the tasks.

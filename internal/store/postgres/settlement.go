@@ -17,7 +17,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// settleSome sends one settlement, of rows sorted by id and no id twice, and tells which were applied. A value that the
+// settleSome sends one settlement, of rows sorted by id and no id twice, and returns those that were applied. A value that the
 // server refuses would keep the whole batch from ever being settled: it is found by halving the batch, and kept in
 // another form.
 func (s *Store) settleSome(
@@ -182,7 +182,7 @@ func (c *settleColumns) add(r *poll.Settlement) {
 	c.state = append(c.state, string(next.State))
 	c.delay = append(c.delay, next.Delay.Microseconds())
 	c.afterLease = append(c.afterLease, next.AfterLease)
-	// A row that was given back before anything was tried keeps its place in the order.
+	// A row that was released before anything was tried keeps its place in the order.
 	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.deferrals = append(c.deferrals, int32(next.Deferrals))

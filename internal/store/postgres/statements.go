@@ -26,7 +26,7 @@ type statements struct {
 	fold, step sqltext.Query
 	missingDays, ensurePartition, dayTables, lockRemoval, detach, finalize, drop, detachAsOwner, dropAsOwner,
 	countDay sqltext.Query
-	dayBatches, lockEnded, countBatches, markThinned, forgetHistory, expireRows, forgetAgents,
+	dayBatches, lockEnded, countBatches, markExpired, forgetHistory, expireRows, forgetAgents,
 	forgetBatches sqltext.Query
 	blockers, rights, maxPayload, anyFences, anySessions sqltext.Query
 }
@@ -68,7 +68,7 @@ func (s *statements) byName() map[string]*sqltext.Query {
 		"lock_removal": &s.lockRemoval, "detach": &s.detach, "finalize": &s.finalize, "drop": &s.drop,
 		"detach_as_owner": &s.detachAsOwner, "drop_as_owner": &s.dropAsOwner, "count_day": &s.countDay,
 		"day_batches": &s.dayBatches, "lock_ended": &s.lockEnded, "count_batches": &s.countBatches,
-		"mark_thinned": &s.markThinned, "forget_history": &s.forgetHistory, "expire_rows": &s.expireRows,
+		"mark_expired": &s.markExpired, "forget_history": &s.forgetHistory, "expire_rows": &s.expireRows,
 		"forget_agents": &s.forgetAgents, "forget_batches": &s.forgetBatches,
 		"blockers": &s.blockers, "rights": &s.rights, "max_payload": &s.maxPayload, "any_fences": &s.anyFences,
 		"any_sessions": &s.anySessions,

@@ -32,7 +32,7 @@ type Options struct {
 	Notify bool
 	// Log gets what has no caller to be returned to; nil: slog.Default().
 	Log *slog.Logger
-	// Report is told how listening for notifications goes, which has no caller: a connection that was lost, or nil once it
+	// Report receives how listening for notifications goes, which has no caller: a connection that was lost, or nil once it
 	// listens; nil: that is logged.
 	Report func(err error)
 	// Fail, for tests, is called at each of Failpoints; its error ends the call there as a crash would.
@@ -61,15 +61,15 @@ type Store struct {
 	report func(error)
 	fail   func(point string) error
 
-	pool    *pgxpool.Pool
-	heart   *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
-	connect *connector
-	sql     *statements
-	floors  *floors
-	kept    recent  // rows of ours were kept
-	batched recent  // rows of batches were claimed
-	stored  *hashes // policies known to be in the store
-	waits   waits
+	pool     *pgxpool.Pool
+	heart    *pgxpool.Pool // one connection, for what must not wait behind slow calls: presence, and leases
+	connect  *connector
+	sql      *statements
+	lowWater *lowWater
+	kept     recent  // rows of ours were kept
+	batched  recent  // rows of batches were claimed
+	stored   *hashes // policies known to be in the store
+	waits    waits
 }
 
 // Open makes a store. It does not connect: the first call does, so an agent may start before its server.
@@ -84,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Log = slog.Default()
 	}
 	s := &Store{
-		schema: schema(o.Schema), files: schemaFiles, log: o.Log, notify: o.Notify, fail: o.Fail, floors: newFloors(), stored: newHashes(),
+		schema: schema(o.Schema), files: schemaFiles, log: o.Log, notify: o.Notify, fail: o.Fail, lowWater: newLowWater(), stored: newHashes(),
 		waits: defaultWaits(),
 	}
 	s.report = o.Report

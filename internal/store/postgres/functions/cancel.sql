@@ -39,7 +39,7 @@ DECLARE
     who    text := {schema}.requester(by);
 BEGIN
     LOOP
-        -- An application that keeps the row (FOR KEY SHARE) does not stand in the way of this lock.
+        -- An application that holds the row FOR KEY SHARE does not block this lock.
         SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = cancel.id FOR NO KEY UPDATE;
         EXIT WHEN t.id IS NOT NULL;
         SELECT r.state INTO answer FROM {schema}.tasks AS r WHERE r.id = cancel.id;
@@ -47,7 +47,7 @@ BEGIN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
         ELSIF answer IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') THEN
             RETURN answer;
-        END IF; -- it has come back from the archive just now
+        END IF; -- it has just been revived
     END LOOP;
     IF t.state IN ('rollback_pending', 'rollback_running') THEN
         RETURN t.state;

@@ -17,7 +17,7 @@ BEGIN
         FOR UPDATE SKIP LOCKED;
     END IF;
     IF t.id IS NULL THEN
-        -- In this order: a row goes from the one table to the other. It may be back by now, but its history tells.
+        -- In this order: a row moves from the live table to the archive. If it has been revived since, its history has it.
         IF EXISTS (SELECT FROM {schema}.task AS r WHERE r.id = of AND r.fence = with_fence AND r.claim > 0) THEN
             RETURN 'busy';
         ELSIF EXISTS (SELECT FROM {schema}.task_archive AS a
@@ -30,13 +30,13 @@ BEGIN
     END IF;
     was := t.state;
     t.state := CASE was WHEN 'running' THEN 'succeeded' ELSE 'rolled_back' END;
-    IF was = 'rollback_running' OR t.attempt <> 1 THEN -- of a first attempt the archive tells all there is
+    IF was = 'rollback_running' OR t.attempt <> 1 THEN -- of a first attempt the archived row says everything
         INSERT INTO {schema}.attempt (
             task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
         VALUES (of, with_fence, with_fence, t.session, CASE was WHEN 'running' THEN 'run' ELSE 'rollback' END,
             t.attempt, 'succeeded', new_result, t.state, t.claimed_at, clock_timestamp());
     END IF;
-    IF was = 'running' THEN -- what a rollback says stands in the history
+    IF was = 'running' THEN -- the result of a rollback is in the history only
         t.result := CASE WHEN t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
     END IF;
     t.fence := t.fence + 1;

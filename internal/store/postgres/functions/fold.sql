@@ -42,7 +42,7 @@ BEGIN
     -- the next statement sees.
     PERFORM FROM {schema}.batch AS r WHERE r.id = b.id FOR UPDATE SKIP LOCKED;
     IF NOT FOUND OR EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id) THEN
-        UPDATE {schema}.batch AS r SET look = true WHERE r.id = b.id;
+        UPDATE {schema}.batch AS r SET needs_fold = true WHERE r.id = b.id;
         RETURN false;
     END IF;
     UPDATE {schema}.batch AS r SET ended_at = clock_timestamp() WHERE r.id = b.id;
@@ -79,6 +79,7 @@ DECLARE
     all_of boolean;
 BEGIN
     FOR one IN
+        -- One step along the index of deltas for each batch: DISTINCT would read every delta.
         WITH RECURSIVE counted (id) AS (
             (SELECT d.batch_id FROM {schema}.batch_delta AS d ORDER BY d.batch_id LIMIT 1)
             UNION ALL
@@ -88,13 +89,13 @@ BEGIN
         SELECT u.id FROM (
             SELECT c.id FROM (SELECT c.id FROM counted AS c WHERE c.id IS NOT NULL LIMIT most) AS c
             UNION
-            SELECT l.id FROM (SELECT r.id FROM {schema}.batch AS r WHERE r.look ORDER BY random() LIMIT most) AS l
+            SELECT l.id FROM (SELECT r.id FROM {schema}.batch AS r WHERE r.needs_fold ORDER BY random() LIMIT most) AS l
         ) AS u ORDER BY random() LIMIT most
     LOOP
         SELECT r.* INTO b FROM {schema}.batch AS r WHERE r.id = one FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN b.id IS NULL;
-        IF b.look THEN
-            UPDATE {schema}.batch AS r SET look = false WHERE r.id = one;
+        IF b.needs_fold THEN
+            UPDATE {schema}.batch AS r SET needs_fold = false WHERE r.id = one;
         END IF;
         all_of := {schema}.sum_deltas(one, 20000);
         SELECT r.* INTO b FROM {schema}.batch AS r WHERE r.id = one;

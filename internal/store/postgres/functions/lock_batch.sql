@@ -21,7 +21,7 @@ $leasehold$
 BEGIN
     UPDATE {schema}.batch AS b SET
         ended_at = NULL, round = b.round + 1, requested = NULL, requested_by = NULL, by_failure = false, stopping = false,
-            look = true,
+            needs_fold = true,
         failures_seen = b.failures + coalesce((
             SELECT sum(d.failures) FROM {schema}.batch_delta AS d WHERE d.batch_id = b.id), 0)
     WHERE b.id = batch AND b.ended_at IS NOT NULL;

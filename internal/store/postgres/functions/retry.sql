@@ -17,7 +17,7 @@ BEGIN
         END IF;
         SELECT r.* INTO b FROM {schema}.batch AS r WHERE r.id = seen.batch_id FOR NO KEY UPDATE;
         SELECT r.* INTO a FROM {schema}.task_archive AS r WHERE r.id = retry.id FOR UPDATE;
-        EXIT WHEN a.id IS NOT NULL; -- else another has brought it back just now, or it goes
+        EXIT WHEN a.id IS NOT NULL; -- else another has just revived it, or it is being removed
         PERFORM {schema}.limit_tries(retry.id, try);
     END LOOP;
     IF EXISTS (SELECT FROM {schema}.operation AS o WHERE o.task_id = retry.id AND o.ended_at IS NULL) THEN

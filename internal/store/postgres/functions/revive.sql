@@ -71,7 +71,7 @@ BEGIN
                 to_json(a.key)));
         END IF;
         PERFORM FROM {schema}.revive(ARRAY[a.id], ARRAY[clock_timestamp()], verb);
-        EXIT WHEN FOUND; -- else the key was another's for a moment, or the row goes
+        EXIT WHEN FOUND; -- else another row had the key for a moment, or this one is being removed
         PERFORM {schema}.limit_tries(a.id, try);
     END LOOP;
     PERFORM {schema}.reopen_batch(a.batch_id);

@@ -52,7 +52,7 @@ BEGIN
             RETURN {schema}.rollback_live(t, who);
         END IF;
         SELECT r.* INTO a FROM {schema}.task_archive AS r WHERE r.id = rollback.id FOR UPDATE;
-        EXIT WHEN a.id IS NOT NULL; -- else it has just come from where it was looked for later, or sooner, or it goes
+        EXIT WHEN a.id IS NOT NULL; -- else it has just moved between the tables, or is being removed
         PERFORM {schema}.limit_tries(rollback.id, try);
     END LOOP;
     IF a.state = 'rolled_back' THEN

@@ -13,7 +13,7 @@ BEGIN
         RETURN 'rolling_back';
     END IF;
     SELECT r.state, r.total, r.live INTO v FROM {schema}.batches AS r WHERE r.id = rollback_batch.id;
-    IF b.thinned AND force IS NOT TRUE THEN
+    IF b.rows_expired AND force IS NOT TRUE THEN
         SELECT v.live + count(*) INTO here FROM {schema}.task_archive AS a WHERE a.batch_id = rollback_batch.id;
         PERFORM {schema}.raise_conflict(CASE WHEN here < v.total
             THEN format('%s of the %s tasks of batch %s are past their retention and cannot be rolled back: use force to '

@@ -8,7 +8,7 @@ BEGIN
     IF b.ended_at IS NOT NULL THEN
         RETURN (SELECT v.state FROM {schema}.batches AS v WHERE v.id = seal_batch.id);
     ELSIF NOT b.sealed THEN
-        UPDATE {schema}.batch AS r SET sealed = true, look = true WHERE r.id = seal_batch.id;
+        UPDATE {schema}.batch AS r SET sealed = true, needs_fold = true WHERE r.id = seal_batch.id;
         PERFORM pg_notify({channel_literal}, 'asked');
     END IF;
     RETURN 'sealed';

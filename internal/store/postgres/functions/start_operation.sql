@@ -12,7 +12,7 @@ BEGIN
         UPDATE {schema}.batch AS b SET
             stopping = true, sealed = true, requested = with_verb, requested_by = by,
                 by_failure = by IS NOT DISTINCT FROM 'on_failure',
-            failures_seen = b.failures, look = true
+            failures_seen = b.failures, needs_fold = true
         WHERE b.id = batch;
     END IF;
     INSERT INTO {schema}.operation (verb, batch_id, requested_at, force, requested_by)

@@ -9,6 +9,7 @@ DECLARE
     ids bigint[];
     s   record;
 BEGIN
+    -- The comparison of whole rows is one walk along the index task_archive_batch_failed, from the cursor on.
     ids := ARRAY(
         SELECT a.id FROM {schema}.task_archive AS a
         WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (o.batch_id, coalesce(o.after_id, 0))

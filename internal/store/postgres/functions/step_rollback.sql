@@ -30,6 +30,8 @@ BEGIN
         RETURN;
     END IF;
     before := o.done + changed;
+    -- f names the expression that the index task_archive_batch has. The comparison of whole rows is one walk backwards along
+    -- that index, from the cursor on, and batch_id IS NOT NULL is its condition.
     WITH page AS (
         SELECT f.id, f.began, f.policy, f.type
         FROM (SELECT a.batch_id, a.id, a.policy, a.type,

@@ -54,14 +54,15 @@ $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();
     can   record;
-    undo  bigint;
+    rolls_back  bigint;
 BEGIN
     SELECT * INTO can FROM {schema}.with_rollback();
     PERFORM {schema}.ensure_partition(ended);
+    -- The comparison of whole rows is one walk along the index task_batch, from the cursor on.
     WITH hit AS MATERIALIZED (
         SELECT t.*, t.ever_started AND (t.policy = ANY (can.hashes) OR o.verb = 'rollback'
             AND t.type = ANY (can.types)) IS TRUE
-                AS undo,
+                AS rolls_back,
             CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END || ', by ' ||
                 format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb, o.requested_by), '') AS why
         FROM {schema}.task AS t
@@ -69,7 +70,7 @@ BEGIN
           AND (t.batch_id, t.id) < (o.batch_id + 1, 0) AND t.state IN ('pending', 'retry_pending')
         ORDER BY t.batch_id, t.id LIMIT most FOR UPDATE SKIP LOCKED
     ), deleted AS (
-        DELETE FROM {schema}.task AS t WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE NOT h.undo))
+        DELETE FROM {schema}.task AS t WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE NOT h.rolls_back))
     ), archived AS (
         INSERT INTO {schema}.task_archive (
             id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
@@ -81,22 +82,22 @@ BEGIN
             result, ended, ended, format('batch %s', o.batch_id) || coalesce(format(' (%s by %s)', o.verb,
                 o.requested_by), ''),
             message, progress, checkpoint, batch_id, round, cause, rollback_payload
-        FROM hit WHERE NOT hit.undo
+        FROM hit WHERE NOT hit.rolls_back
     ), rolled_back AS (
         UPDATE {schema}.task AS t SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
             fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled',
             error = 'cancelled while it waited, by ' || format('batch %s', o.batch_id)
                 || coalesce(format(' (%s by %s)', o.verb, o.requested_by), '')
-        WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.undo))
+        WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))
     ), counted AS (
         INSERT INTO {schema}.batch_delta (batch_id, cancelled, undoing)
-        SELECT o.batch_id, count(*) FILTER (WHERE NOT h.undo), count(*) FILTER (WHERE h.undo) FROM hit AS h
+        SELECT o.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
         HAVING count(*) > 0
     )
-    SELECT count(*), count(*) FILTER (WHERE h.undo), CASE WHEN count(*) >= most THEN max(h.id) END INTO called, undo, last
+    SELECT count(*), count(*) FILTER (WHERE h.rolls_back), CASE WHEN count(*) >= most THEN max(h.id) END INTO called, rolls_back, last
     FROM hit AS h;
-    IF undo > 0 THEN
+    IF rolls_back > 0 THEN
         PERFORM pg_notify({channel_literal}, '');
     END IF;
 END

@@ -1,10 +1,11 @@
 -- Wakes idle agents, and counts new rows of batches; rows that are revived from the archive (fence > 0) are counted where
 -- that happens. NOTIFY takes a lock at commit that the whole database shares, so a producer pays for it only while an
--- agent is idle.
+-- agent is idle. It runs with its owner's rights, since producers may not read agent.
 --
 -- The function has no search_path of its own: to set one costs each insert a good part of its time. So everything that
 -- could be looked up in a path is qualified with its schema: tables, functions, operators, and types, which are looked up
--- in the caller's pg_temp first. A type that is a keyword (boolean, bigint) is always that of pg_catalog.
+-- in the caller's pg_temp first. A type that is a keyword (boolean, bigint) is always that of pg_catalog; record is no
+-- keyword.
 CREATE OR REPLACE FUNCTION {schema}.task_inserted() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER AS
 $leasehold$

@@ -18,7 +18,7 @@
 -- expression in it with a hundredth of its time: what is stored in 32 KiB fits, whatever it was compressed to and however
 -- much longer its text is, since lz4 compresses 255 times at most, and an escaped control character is six bytes of text.
 --
--- @floor_times and @floor_ids are low-water marks (floors.go), one for each place in (want, priority); empty arrays:
+-- @low_times and @low_ids are low-water marks (lowwater.go), one for each place in (want, priority); empty arrays:
 -- none. A fence is at most store.MaxFence, so that no made-up row keeps others from being claimed.
 --
 -- Every column of the row is named here: taskRow reads them in this order. What nearly every row has in common is NULL.
@@ -43,9 +43,9 @@ WITH want AS MATERIALIZED (
                   SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))
               AND t.type = w.type AND coalesce(t.region, '') = '' AND t.priority = p.priority
               AND t.run_at <= now()
-              AND (t.run_at, t.id) > (coalesce((@floor_times::timestamptz[])[(w.place - 1) * 21 + 11 - p.priority],
+              AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[(w.place - 1) * 21 + 11 - p.priority],
                   '-infinity'),
-                                      coalesce((@floor_ids::bigint[])[(w.place - 1) * 21 + 11 - p.priority], 0))
+                                      coalesce((@low_ids::bigint[])[(w.place - 1) * 21 + 11 - p.priority], 0))
             ORDER BY t.run_at, t.id LIMIT w.n
             FOR UPDATE OF t SKIP LOCKED
         ) AS r LIMIT w.n
@@ -63,9 +63,9 @@ WITH want AS MATERIALIZED (
             WHERE t.state = 'rollback_pending'
               AND t.type = w.type AND coalesce(t.region, '') = '' AND t.priority = p.priority
               AND t.run_at <= now()
-              AND (t.run_at, t.id) > (coalesce((@floor_times::timestamptz[])[(w.place - 1) * 21 + 11 - p.priority],
+              AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[(w.place - 1) * 21 + 11 - p.priority],
                   '-infinity'),
-                                      coalesce((@floor_ids::bigint[])[(w.place - 1) * 21 + 11 - p.priority], 0))
+                                      coalesce((@low_ids::bigint[])[(w.place - 1) * 21 + 11 - p.priority], 0))
             ORDER BY t.run_at, t.id LIMIT w.n
             FOR UPDATE OF t SKIP LOCKED
         ) AS r LIMIT w.n

@@ -25,9 +25,9 @@ WITH want AS MATERIALIZED (
                   SELECT b.id FROM {schema}.batch AS b WHERE b.stopping AND b.ended_at IS NULL)))
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
               AND t.run_at <= now()
-              AND (t.run_at, t.id) > (coalesce((@floor_times::timestamptz[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority],
+              AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority],
                                           '-infinity'),
-                                      coalesce((@floor_ids::bigint[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority], 0))
+                                      coalesce((@low_ids::bigint[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority], 0))
             ORDER BY t.run_at, t.id LIMIT w.n
             FOR UPDATE OF t SKIP LOCKED
         ) AS each
@@ -49,9 +49,9 @@ WITH want AS MATERIALIZED (
             WHERE t.state = 'rollback_pending'
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
               AND t.run_at <= now()
-              AND (t.run_at, t.id) > (coalesce((@floor_times::timestamptz[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority],
+              AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority],
                                           '-infinity'),
-                                      coalesce((@floor_ids::bigint[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority], 0))
+                                      coalesce((@low_ids::bigint[])[((w.place - 1) * 2 + g.place - 1) * 21 + 11 - p.priority], 0))
             ORDER BY t.run_at, t.id LIMIT w.n
             FOR UPDATE OF t SKIP LOCKED
         ) AS each

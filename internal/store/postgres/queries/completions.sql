@@ -1,5 +1,5 @@
 -- name: complete
--- Completes an attempt, whoever holds its row. The function is what SQL's complete calls, too.
+-- Completes an attempt, whichever session holds its row. The function is what SQL's complete calls, too.
 SELECT {schema}.take_complete(@id, @fence, false, nullif(@result::text, '')::jsonb)
 
 -- name: completed

@@ -54,5 +54,5 @@ ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED
 -- name: count_batches
 SELECT count(*) FROM {schema}.batch AS b WHERE b.id = ANY (@ids::bigint[])
 
--- name: mark_thinned
-UPDATE {schema}.batch AS b SET thinned = true WHERE b.id = ANY (@ids::bigint[]) AND NOT b.thinned
+-- name: mark_expired
+UPDATE {schema}.batch AS b SET rows_expired = true WHERE b.id = ANY (@ids::bigint[]) AND NOT b.rows_expired

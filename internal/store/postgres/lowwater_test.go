@@ -10,11 +10,11 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// TestFloors walks one lane through its life, on a clock of its own.
-func TestFloors(t *testing.T) {
+// TestLowWater walks one lane through its life, on a clock of its own.
+func TestLowWater(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	f := newFloors()
+	f := newLowWater()
 	f.now = func() time.Time { return now }
 	claim := func(n int) poll.Claim {
 		return poll.Claim{Region: "sg", Wants: []poll.Want{
@@ -41,7 +41,7 @@ func TestFloors(t *testing.T) {
 		return l
 	}
 	require.Empty(t, full(0, 60).at, "the first look is from zero")
-	require.Empty(t, full(0, 60).at, "there are no floors for so few rows")
+	require.Empty(t, full(0, 60).at, "there are no marks for so few rows")
 	l := full(0, 60)
 	require.Len(t, l.at, 2*2*priorities)
 	for i := range l.at {
@@ -50,20 +50,20 @@ func TestFloors(t *testing.T) {
 			require.EqualValues(t, 120, l.id[i])
 			continue
 		}
-		require.True(t, l.at[i].IsZero(), "place %d has no floor", i)
+		require.True(t, l.at[i].IsZero(), "place %d has no mark", i)
 	}
 	require.Equal(t, time.Unix(180, 0), full(0, 60).at[place], "it rises with each claim")
 
-	now = now.Add(floorLeast)
+	now = now.Add(lowLeast)
 	require.Empty(t, full(100*time.Millisecond, 60).at, "and is looked below every second")
-	now = now.Add(floorShare*100*time.Millisecond - time.Millisecond - 100*time.Millisecond)
+	now = now.Add(lowShare*100*time.Millisecond - time.Millisecond - 100*time.Millisecond)
 	require.NotEmpty(t, full(0, 60).at, "less often, if that was dear")
 	now = now.Add(time.Millisecond)
 	require.Empty(t, full(time.Minute, 60).at)
-	now = now.Add(floorMost)
+	now = now.Add(lowMost)
 	require.Empty(t, full(0, 60).at, "but every five seconds at least")
 
-	// Short above a floor: what is missing is asked for once more, from zero.
+	// Short above a mark: what is missing is asked for once more, from zero.
 	l = f.look(claim(60))
 	require.NotEmpty(t, l.at)
 	again := f.note(l, rows(13), false)
@@ -74,7 +74,7 @@ func TestFloors(t *testing.T) {
 	require.Empty(t, f.note(l, rows(13), false))
 	require.Empty(t, full(0, 60).at)
 
-	// A claim under way while another finds the lane short leaves no floor behind.
+	// A claim under way while another finds the lane short leaves no mark behind.
 	require.Empty(t, full(0, 60).at)
 	above := f.look(claim(60))
 	require.NotEmpty(t, above.at)

@@ -10,24 +10,24 @@ import (
 
 // A claimed row leaves a dead entry at the low end of its index range, and while a long transaction anywhere keeps a
 // snapshot, these stay, and every claim walks over all of them first. So the agent remembers how far it has come in
-// each range, its floor, and looks from there on.
+// each range, its low-water mark, and looks from there on.
 //
-// Rows can appear below a floor: inserted by a transaction that began earlier, given back with their old due time, or
-// passed over while somebody had them locked. A lane is therefore looked at from zero when it comes back short, and at
-// least every floorLeast. Where that look turns out dear, it is made less often, but at least every floorMost. And
-// there are no floors before floorAfter rows have been claimed without an end in sight: until then they would save
+// Rows can appear below a mark: inserted by a transaction that began earlier, released with their old due time, or
+// skipped while another transaction had them locked. A lane is therefore looked at from zero when it comes back short, and
+// at least every lowLeast. Where that look turns out expensive, it is made less often, but at least every lowMost. And
+// there are no marks before lowAfter rows have been claimed without an end in sight: until then they would save
 // little, and the order of rows is exact.
 const (
-	floorAfter = 100
-	floorLeast = time.Second
-	floorMost  = 5 * time.Second
-	floorShare = 20 // a look from zero may take a 20th of the time
+	lowAfter = 100
+	lowLeast = time.Second
+	lowMost  = 5 * time.Second
+	lowShare = 20 // a look from zero may take a 20th of the time
 )
 
-type floors struct {
+type lowWater struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	lanes map[lane]*bottom
+	lanes map[lane]*lowMarks
 }
 
 // lane is what one want claims from.
@@ -37,50 +37,50 @@ type lane struct {
 	region string // the agent's
 }
 
-// bottom is the floors of a lane.
-type bottom struct {
+// lowMarks are the low-water marks of a lane.
+type lowMarks struct {
 	looked time.Time     // when it was last looked at from zero
 	every  time.Duration // how often that is due
 	taken  int           // rows claimed since the lane was last short
-	marks  map[rung]mark
+	marks  map[indexRange]position
 }
 
-// rung is one index range of a lane.
-type rung struct {
+// indexRange is one index range of a lane.
+type indexRange struct {
 	region   string
 	priority int
 }
 
-// mark is the place of a row in its range.
-type mark struct {
+// position is the place of a row in its range.
+type position struct {
 	runAt time.Time
 	id    task.ID
 }
 
-func (m mark) less(o mark) bool {
+func (m position) less(o position) bool {
 	return m.runAt.Before(o.runAt) || m.runAt.Equal(o.runAt) && m.id < o.id
 }
 
-// look is one claim's view of the floors.
+// look is one claim's view of the marks.
 type look struct {
 	claim   poll.Claim
 	started time.Time
 	zero    []bool      // by want: looked at from zero
-	at      []time.Time // floors by (want, region, priority) from high to low; empty: none
+	at      []time.Time // marks by (want, region, priority) from high to low; empty: none
 	id      []int64
 }
 
-func newFloors() *floors { return &floors{now: time.Now, lanes: map[lane]*bottom{}} }
+func newLowWater() *lowWater { return &lowWater{now: time.Now, lanes: map[lane]*lowMarks{}} }
 
-// look gives the floors for a claim.
-func (f *floors) look(c poll.Claim) *look {
+// look returns the marks for a claim.
+func (f *lowWater) look(c poll.Claim) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := &look{claim: c, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
 	where := regions(c.Region)
 	for i, w := range c.Wants {
 		b := f.lanes[lane{w.Type, w.Phase, c.Region}]
-		if b == nil || b.taken < floorAfter || l.started.Sub(b.looked) >= b.every {
+		if b == nil || b.taken < lowAfter || l.started.Sub(b.looked) >= b.every {
 			l.zero[i] = true
 			continue
 		}
@@ -91,7 +91,7 @@ func (f *floors) look(c poll.Claim) *look {
 		}
 		for j, region := range where {
 			for p := range priorities {
-				if m, there := b.marks[rung{region, highest - p}]; there {
+				if m, there := b.marks[indexRange{region, highest - p}]; there {
 					place := (i*len(where)+j)*priorities + p
 					l.at[place], l.id[place] = m.runAt, int64(m.id)
 				}
@@ -101,10 +101,10 @@ func (f *floors) look(c poll.Claim) *look {
 	return l
 }
 
-// note takes what a look found: it raises the floors of lanes that came back full, drops those that came back short,
-// and returns what is still wanted of lanes that were short above a floor. Where a claim was cut, what came back short says
+// note takes what a look found: it raises the marks of lanes that came back full, drops those that came back short,
+// and returns what is still wanted of lanes that were short above a mark. Where a claim was cut, what came back short says
 // nothing.
-func (f *floors) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
+func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	took := f.now().Sub(l.started)
@@ -129,11 +129,11 @@ func (f *floors) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
 			continue // another claim has found the lane short: the next one looks from zero
 		}
 		if b == nil {
-			b = &bottom{}
+			b = &lowMarks{}
 			f.lanes[of] = b
 		}
 		if l.zero[i] {
-			b.looked, b.every, b.marks = l.started, min(max(floorLeast, floorShare*took), floorMost), map[rung]mark{}
+			b.looked, b.every, b.marks = l.started, min(max(lowLeast, lowShare*took), lowMost), map[indexRange]position{}
 		}
 		b.taken += n
 		b.raise(of, rows)
@@ -144,13 +144,13 @@ func (f *floors) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
 // has reports whether a claimed row came from the lane.
 func (l lane) has(t *task.Task) bool { return t.Type == l.typ && t.Phase() == l.phase }
 
-func (b *bottom) raise(of lane, rows []task.Task) {
+func (b *lowMarks) raise(of lane, rows []task.Task) {
 	for i := range rows {
 		t := &rows[i]
 		if !of.has(t) {
 			continue
 		}
-		r, m := rung{t.Region, t.Priority}, mark{t.RunAt, t.ID}
+		r, m := indexRange{t.Region, t.Priority}, position{t.RunAt, t.ID}
 		if b.marks[r].less(m) {
 			b.marks[r] = m
 		}

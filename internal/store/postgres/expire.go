@@ -6,9 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// thin reports whether a day's table may go: all batches that have rows in it have ended. Then they are marked as having rows
+// expireBatches reports whether a day's table may go: all batches that have rows in it have ended. Then they are marked as having rows
 // past their retention.
-func (s *Store) thin(ctx context.Context, t dayTable) (free bool, err error) {
+func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err error) {
 	err = s.do(ctx, "look for batches", func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			batches, err := collectIDs(tx.Query(ctx, t.of(&s.sql.dayBatches).Text))
@@ -28,7 +28,7 @@ func (s *Store) thin(ctx context.Context, t dayTable) (free bool, err error) {
 			if free = len(ended) == all; !free {
 				return nil
 			}
-			q = &s.sql.markThinned
+			q = &s.sql.markExpired
 			_, err = tx.Exec(ctx, q.Text, q.Args(arg("ids", batches))...)
 			return err
 		})
@@ -36,9 +36,9 @@ func (s *Store) thin(ctx context.Context, t dayTable) (free bool, err error) {
 	return free, err
 }
 
-// thinOut removes from a day that has to stay what belongs to no batch: else one batch that never ends would keep all that
+// expireRows removes from a day that has to stay what belongs to no batch: else one batch that never ends would keep all that
 // finished while it was there.
-func (s *Store) thinOut(ctx context.Context, t dayTable) (removed int64, err error) {
+func (s *Store) expireRows(ctx context.Context, t dayTable) (removed int64, err error) {
 	q := t.of(&s.sql.expireRows)
 	for last := new(int64); last != nil; {
 		var n int64
