@@ -5,20 +5,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// batchColumns are the columns of scanBatch.
-const batchColumns = `id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, undoing, succeeded,
-	failed, cancelled, rolled_back, rollback_failed, failures, progress, finish_type, labels, created_by, created_at, ended_at,
-	operation, requested_by,
-	(SELECT refused FROM operation WHERE operation.batch_id = batches.id ORDER BY operation.id DESC LIMIT 1)`
-
-// scanBatch reads the columns batchColumns.
+// scanBatch reads a row of the statement list_batches.
 func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 	var progress sql.NullFloat64
 	var ended time.Time
@@ -35,16 +28,12 @@ func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 
 // GetBatch returns a batch; ops.ErrNoBatch where there is none.
 func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchInfo, err error) {
-	err = s.view(ctx, "get batch", func(t *sql.Tx) error {
-		rows, err := t.QueryContext(ctx, "SELECT "+batchColumns+" FROM batches WHERE id = ?", int64(id))
-		if err != nil {
-			return err
-		}
-		err = eachRow(rows, func(r *sql.Rows) error {
+	err = s.view(ctx, "get batch", func(t *snapshot) error {
+		err := t.queryText(func(r *sql.Rows) error {
 			b, err := scanBatch(r)
 			info = &b
 			return err
-		})
+		}, t.sql.ListBatches.Text+whereOf([]string{"id = ?"}), int64(id))
 		if err == nil && info == nil {
 			err = fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
 		}
@@ -58,20 +47,16 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchI
 
 // ListBatches returns batches that match, newest first.
 func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.BatchInfo, err error) {
-	text, args, err := listBatchesQuery(f)
+	text, values, err := s.sql.listBatchesQuery(f)
 	if err != nil {
 		return nil, err
 	}
-	err = s.view(ctx, "list batches", func(t *sql.Tx) error {
-		rows, err := t.QueryContext(ctx, text, args...)
-		if err != nil {
-			return err
-		}
-		return eachRow(rows, func(r *sql.Rows) error {
+	err = s.view(ctx, "list batches", func(t *snapshot) error {
+		return t.queryText(func(r *sql.Rows) error {
 			b, err := scanBatch(r)
 			list = append(list, b)
 			return err
-		})
+		}, text, values...)
 	})
 	if err != nil {
 		return nil, err
@@ -79,8 +64,9 @@ func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.
 	return list, nil
 }
 
-func listBatchesQuery(f ops.BatchFilter) (text string, args []any, err error) {
-	conditions := []string{"1"}
+// listBatchesQuery returns the statement that reads the batches that match, newest first, and its values.
+func (q *statements) listBatchesQuery(f ops.BatchFilter) (text string, args []any, err error) {
+	var conditions []string
 	if f.Name != "" {
 		conditions, args = append(conditions, "name = ?"), append(args, f.Name)
 	}
@@ -98,50 +84,30 @@ func listBatchesQuery(f ops.BatchFilter) (text string, args []any, err error) {
 	if limit <= 0 {
 		limit = 50
 	}
-	return "SELECT " + batchColumns + " FROM batches WHERE " + strings.Join(conditions, " AND ") + " ORDER BY id DESC LIMIT ?",
-		append(args, min(limit, 1000)), nil
+	return q.ListBatches.Text + whereOf(conditions) + " ORDER BY id DESC LIMIT ?", append(args, min(limit, 1000)), nil
 }
 
 // failuresRead is how many failures are looked at to group them.
 const failuresRead = 10_000
 
-// failuresQuery reads what went wrong: of a task that is undone because it failed, what its run said.
-const failuresQuery = `
-	SELECT * FROM (
-		SELECT id, iif(state = 'rolled_back', ` + runError + `, error) FROM task_archive AS t INDEXED BY task_archive_batch_unwell
-		WHERE batch_id = ?1 AND state <> 'succeeded' AND (state IN ('failed', 'rollback_failed')
-			OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
-		ORDER BY id DESC LIMIT ?2)
-	UNION ALL SELECT * FROM (
-		SELECT id, ` + runError + ` FROM task AS t INDEXED BY task_batch
-		WHERE batch_id = ?1 AND state IN ('rollback_pending', 'rollback_running') AND cause NOT IN ('succeeded', 'cancelled')
-		ORDER BY id DESC LIMIT ?2)
-	ORDER BY 1 DESC LIMIT ?2`
-
-const runError = "(SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1)"
-
 // BatchFailures groups what went wrong in a batch, the newest of it.
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (groups []ops.FailureGroup, err error) {
-	err = s.view(ctx, "look for failures of a batch", func(t *sql.Tx) error {
+	err = s.view(ctx, "look for failures of a batch", func(t *snapshot) error {
 		var there bool
-		if err := t.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM batch WHERE id = ?)", int64(id)).Scan(&there); err != nil {
+		if err := t.row([]any{&there}, t.sql.BatchExists, arg("id", int64(id))); err != nil {
 			return err
 		}
 		if !there {
 			return fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
 		}
-		rows, err := t.QueryContext(ctx, failuresQuery, int64(id), failuresRead)
-		if err != nil {
-			return err
-		}
 		var f ops.Failures
-		err = eachRow(rows, func(r *sql.Rows) error {
+		err := t.query(func(r *sql.Rows) error {
 			var failed task.ID
 			var why string
 			err := r.Scan(&failed, textOf[string]{&why})
 			f.Add(failed, why)
 			return err
-		})
+		}, t.sql.Failures, arg("batch", int64(id)), arg("limit", failuresRead))
 		groups = f.Groups(limit)
 		return err
 	})
@@ -152,15 +118,14 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (
 }
 
 // batchTasks counts the tasks of batches that have not ended.
-func batchTasks(ctx context.Context, t *sql.Tx) (map[string]int64, error) {
+func (t *snapshot) batchTasks() (map[string]int64, error) {
 	names := []string{"waiting", "running", "undoing", "succeeded", "failed", "cancelled", "rolled_back", "rollback_failed"}
 	counts := make([]int64, len(names))
 	dest := make([]any, len(names))
 	for i := range counts {
 		dest[i] = &counts[i]
 	}
-	text := "SELECT ifnull(sum(" + strings.Join(names, "), 0), ifnull(sum(") + "), 0) FROM batches WHERE ended_at IS NULL"
-	if err := t.QueryRowContext(ctx, text).Scan(dest...); err != nil {
+	if err := t.row(dest, t.sql.CountBatchTasks); err != nil {
 		return nil, err
 	}
 	found := make(map[string]int64, len(names))

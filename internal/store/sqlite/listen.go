@@ -26,7 +26,7 @@ func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	l, err := newListener(ctx, db)
+	l, err := newListener(ctx, db, s.sql)
 	if err == nil {
 		err = l.loop(ctx, wake)
 		err = errors.Join(err, l.close())
@@ -43,15 +43,14 @@ type listener struct {
 	version, work *sql.Stmt
 }
 
-func newListener(ctx context.Context, db *sql.DB) (*listener, error) {
+func newListener(ctx context.Context, db *sql.DB, q *statements) (*listener, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &listener{conn: conn}
 	if l.version, err = conn.PrepareContext(ctx, "PRAGMA data_version"); err == nil {
-		l.work, err = conn.PrepareContext(ctx,
-			"SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n, asked FROM sign")
+		l.work, err = conn.PrepareContext(ctx, q.Wakeups.Text)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
