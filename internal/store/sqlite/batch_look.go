@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,11 +30,15 @@ func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 // GetBatch returns a batch; ops.ErrNoBatch where there is none.
 func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchInfo, err error) {
 	err = s.view(ctx, "get batch", func(t *snapshot) error {
-		err := t.queryText(func(r *sql.Rows) error {
+		one, err := t.sql.ListBatches.Fill("{where}", "id = @id")
+		if err != nil {
+			return err
+		}
+		err = t.query(func(r *sql.Rows) error {
 			b, err := scanBatch(r)
 			info = &b
 			return err
-		}, t.sql.ListBatches.Text+whereOf([]string{"id = ?"}), int64(id))
+		}, &one, arg("id", int64(id)), arg("limit", 1))
 		if err == nil && info == nil {
 			err = fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
 		}
@@ -47,16 +52,16 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchI
 
 // ListBatches returns batches that match, newest first.
 func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.BatchInfo, err error) {
-	text, values, err := s.sql.listBatchesQuery(f)
+	q, args, err := s.sql.listBatchesQuery(f)
 	if err != nil {
 		return nil, err
 	}
 	err = s.view(ctx, "list batches", func(t *snapshot) error {
-		return t.queryText(func(r *sql.Rows) error {
+		return t.query(func(r *sql.Rows) error {
 			b, err := scanBatch(r)
 			list = append(list, b)
 			return err
-		}, text, values...)
+		}, q, args...)
 	})
 	if err != nil {
 		return nil, err
@@ -64,27 +69,29 @@ func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.
 	return list, nil
 }
 
-// listBatchesQuery returns the statement that reads the batches that match, newest first, and its values.
-func (q *statements) listBatchesQuery(f ops.BatchFilter) (text string, args []any, err error) {
-	var conditions []string
-	if f.Name != "" {
-		conditions, args = append(conditions, "name = ?"), append(args, f.Name)
-	}
-	if f.Before != 0 {
-		conditions, args = append(conditions, "id < ?"), append(args, int64(f.Before))
-	}
-	if len(f.States) > 0 {
-		states, err := json.Marshal(f.States)
-		if err != nil {
-			return "", nil, fmt.Errorf("encode states: %w", err)
-		}
-		conditions, args = append(conditions, "state IN (SELECT value FROM json_each(?))"), append(args, string(states))
-	}
+// listBatchesQuery returns the statement that reads the batches that match, newest first, and its arguments.
+func (q *statements) listBatchesQuery(f ops.BatchFilter) (*sqltext.Query, []sqltext.Arg, error) {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = 50
 	}
-	return q.ListBatches.Text + whereOf(conditions) + " ORDER BY id DESC LIMIT ?", append(args, min(limit, 1000)), nil
+	var where []string
+	args := []sqltext.Arg{arg("limit", min(limit, 1000))}
+	if f.Name != "" {
+		where, args = append(where, "name = @name"), append(args, arg("name", f.Name))
+	}
+	if f.Before != 0 {
+		where, args = append(where, "id < @before"), append(args, arg("before", int64(f.Before)))
+	}
+	if len(f.States) > 0 {
+		states, err := json.Marshal(f.States)
+		if err != nil {
+			return nil, nil, fmt.Errorf("encode states: %w", err)
+		}
+		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", string(states)))
+	}
+	list, err := q.ListBatches.Fill("{where}", conjunction(where))
+	return &list, args, err
 }
 
 // failuresRead is how many failures are looked at to group them.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,11 +105,11 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 	limit = min(limit, 1000)
 	err = s.view(ctx, "list tasks", func(t *snapshot) error {
 		for _, finished := range []bool{false, true} {
-			text, values, err := t.sql.listQuery(finished, f)
+			q, args, err := t.sql.listQuery(finished, f)
 			if err != nil {
 				return err
 			}
-			if err := t.queryText(scanInfos(&list), text, append(values, limit)...); err != nil {
+			if err := t.query(scanInfos(&list), q, append(args, arg("limit", limit))...); err != nil {
 				return err
 			}
 		}
@@ -118,31 +119,34 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 	return list[:min(limit, len(list))], err
 }
 
-// listQuery returns the statement that reads the live or the finished tasks that match, newest first. Its last parameter is the
-// limit. It is the one statement that is put together, from the conditions of the filter: one text for all filters could use
-// no index.
-func (q *statements) listQuery(finished bool, f ops.Filter) (text string, values []any, err error) {
-	where, values, err := conditions(f)
+// listQuery returns the statement that reads the live or the finished tasks that match, newest first, and its arguments but
+// for the limit.
+func (q *statements) listQuery(finished bool, f ops.Filter) (*sqltext.Query, []sqltext.Arg, error) {
+	where, args, err := conditions(f)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	text = q.ListLive.Text
+	list := *q.ListLive
 	if finished {
-		text = q.ListFinished.Text
-		if index := unsuccessful(f); index != "" {
-			text += " INDEXED BY " + index
+		index := unsuccessful(f)
+		if index != "" {
+			index = "INDEXED BY " + index
 			where = append(where, "state <> 'succeeded'")
 		}
+		if list, err = q.ListFinished.Fill("{index}", index); err != nil {
+			return nil, nil, err
+		}
 	}
-	return text + whereOf(where) + " ORDER BY id DESC LIMIT ?", values, nil
+	list, err = list.Fill("{where}", conjunction(where))
+	return &list, args, err
 }
 
-// whereOf returns a WHERE clause of all the conditions.
-func whereOf(conditions []string) string {
+// conjunction returns the condition that all of the conditions are met.
+func conjunction(conditions []string) string {
 	if len(conditions) == 0 {
-		return ""
+		return "true"
 	}
-	return " WHERE " + strings.Join(conditions, " AND ")
+	return strings.Join(conditions, " AND ")
 }
 
 // unsuccessful returns the index that has only the finished rows that did not succeed, where a filter is for such; "" where
@@ -159,32 +163,34 @@ func unsuccessful(f ops.Filter) string {
 	return "task_archive_unsuccessful"
 }
 
-// conditions returns a filter as SQL, and its values.
-func conditions(f ops.Filter) (all []string, args []any, err error) {
-	add := func(condition string, values ...any) {
+// conditions returns a filter as SQL, and its arguments.
+func conditions(f ops.Filter) (all []string, args []sqltext.Arg, err error) {
+	add := func(condition string, values ...sqltext.Arg) {
 		all, args = append(all, condition), append(args, values...)
 	}
 	if f.Type != "" {
-		add("type = ?", f.Type)
+		add("type = @type", arg("type", f.Type))
 	}
 	if f.Key != "" {
-		add("key = ?", f.Key)
+		add("key = @key", arg("key", f.Key))
 	}
 	if f.Batch != 0 {
-		add("batch_id = ?", int64(f.Batch))
+		add("batch_id = @batch", arg("batch", int64(f.Batch)))
 	}
 	if f.Before != 0 {
-		add("id < ?", int64(f.Before))
+		add("id < @before", arg("before", int64(f.Before)))
 	}
 	if len(f.States) > 0 {
 		states, err := json.Marshal(f.States)
 		if err != nil {
 			return nil, nil, fmt.Errorf("encode states: %w", err)
 		}
-		add("state IN (SELECT value FROM json_each(?))", string(states))
+		add("state IN (SELECT value FROM json_each(@states))", arg("states", string(states)))
 	}
 	for name, value := range f.Labels {
-		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)", name, value)
+		n := strconv.Itoa(len(args))
+		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = @label"+n+" AND label.value = @value"+n+")",
+			arg("label"+n, name), arg("value"+n, value))
 	}
 	return all, args, nil
 }

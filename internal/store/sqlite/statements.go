@@ -52,8 +52,7 @@ func compileStatements() *statements {
 	}
 	s := new(statements)
 	for field, value := range reflect.ValueOf(s).Elem().Fields() {
-		q := queries.Take(snakeCase(field.Name))
-		value.Set(reflect.ValueOf(&q))
+		value.Set(reflect.ValueOf(queries.Take(snakeCase(field.Name))))
 	}
 	if unused := queries.Untaken(); len(unused) > 0 {
 		panic("no code uses the statements " + strings.Join(unused, ", "))

@@ -283,11 +283,7 @@ type snapshot struct {
 
 // query runs a statement that returns rows and calls each for every one of them.
 func (t *snapshot) query(each func(*sql.Rows) error, q *sqltext.Query, args ...sqltext.Arg) error {
-	return t.queryText(each, q.Text, q.Args(args...)...)
-}
-
-func (t *snapshot) queryText(each func(*sql.Rows) error, text string, values ...any) error {
-	rows, err := t.tx.QueryContext(t.ctx, text, values...)
+	rows, err := t.tx.QueryContext(t.ctx, q.Text, q.Args(args...)...)
 	if err != nil {
 		return err
 	}

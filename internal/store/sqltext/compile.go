@@ -33,6 +33,9 @@ type Query struct {
 	Name  string   // for messages
 	Text  string   // with positions, without comments
 	Names []string // of the arguments, in the order of their positions: that of their first use in the text
+
+	source  string
+	dialect Dialect
 }
 
 // Compile compiles one statement. An argument is @ and a name, which stands neither in a string, a quoted identifier or a
@@ -43,11 +46,26 @@ func Compile(name, text string, d Dialect) (Query, error) {
 	if err := c.run(); err != nil {
 		return Query{}, fmt.Errorf("query %s: %w", name, err)
 	}
-	q := Query{Name: name, Text: strings.TrimRight(c.out.String(), " \t\n;"), Names: c.names}
+	q := Query{
+		Name: name, Text: strings.TrimRight(c.out.String(), " \t\n;"), Names: c.names, source: text, dialect: d,
+	}
 	if q.Text == "" {
 		return Query{}, fmt.Errorf("query %s: it is empty", name)
 	}
 	return q, nil
+}
+
+// Map returns the query with f applied to its text. f fills in names, as that of a schema, and adds no arguments.
+func (q *Query) Map(f func(text string) string) Query {
+	mapped := *q
+	mapped.Text, mapped.source = f(q.Text), f(q.source)
+	return mapped
+}
+
+// Fill returns the query with a placeholder replaced, compiled anew: what replaces it may have arguments. It is for
+// statements that are put together at each call, as those that list what matches a filter.
+func (q *Query) Fill(placeholder, text string) (Query, error) {
+	return Compile(q.Name, strings.ReplaceAll(q.source, placeholder, text), q.dialect)
 }
 
 // compiler walks a text once, token by token.

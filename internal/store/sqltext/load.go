@@ -72,13 +72,13 @@ func (q *Queries) add(name, text string, d Dialect) error {
 }
 
 // Take returns a statement. It panics where there is none of the name: the names are constants of the program.
-func (q *Queries) Take(name string) Query {
+func (q *Queries) Take(name string) *Query {
 	one, ok := q.all[name]
 	if !ok {
 		panic("sqltext: no query " + name)
 	}
 	q.taken[name] = true
-	return one
+	return &one
 }
 
 // Untaken lists the statements that were never taken, sorted: files that no code uses.

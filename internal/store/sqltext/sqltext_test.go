@@ -1,6 +1,7 @@
 package sqltext_test
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -83,6 +84,20 @@ func TestArgs(t *testing.T) { // not in parallel: it counts allocations
 		require.Panics(t, func() { q.Args(wrong...) }, "%v", wrong)
 	}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { q.Args(a, b) }), 1.0, "the list of values")
+}
+
+func TestFill(t *testing.T) {
+	t.Parallel()
+	q, err := sqltext.Compile("q", "-- @not\nSELECT @a FROM {schema}.t WHERE {where}", sqltext.Postgres)
+	require.NoError(t, err)
+	q = q.Map(strings.NewReplacer("{schema}", `"@s"`).Replace)
+	require.Equal(t, `SELECT $1 FROM "@s".t WHERE {where}`, q.Text)
+	filled, err := q.Fill("{where}", "b = @b AND c = @a")
+	require.NoError(t, err)
+	require.Equal(t, `SELECT $1 FROM "@s".t WHERE b = $2 AND c = $1`, filled.Text)
+	require.Equal(t, []string{"a", "b"}, filled.Names)
+	_, err = q.Fill("{where}", "b = $1")
+	require.ErrorContains(t, err, "query q: line 2")
 }
 
 func TestLoad(t *testing.T) {

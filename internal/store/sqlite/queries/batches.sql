@@ -1,10 +1,10 @@
 -- name: list_batches
--- The begin of a list, and of a look at one: conditions, order and limit are appended. The columns are in the order of
--- scanBatch.
+-- {where} are the conditions of a filter, or that it is one batch. The columns are in the order of scanBatch.
 SELECT id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, undoing, succeeded, failed, cancelled,
     rolled_back, rollback_failed, failures, progress, finish_type, labels, created_by, created_at, ended_at, operation, requested_by,
     (SELECT refused FROM operation WHERE operation.batch_id = batches.id AND task_id IS NULL ORDER BY operation.id DESC LIMIT 1)
-FROM batches;
+FROM batches WHERE {where}
+ORDER BY id DESC LIMIT @limit;
 
 -- name: batch_exists
 SELECT EXISTS (SELECT 1 FROM batch WHERE id = @id);

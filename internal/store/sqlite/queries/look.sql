@@ -13,24 +13,26 @@ SELECT ran_fence, session, phase, attempt, outcome, ifnull(error, ''), ifnull(ou
 FROM attempt WHERE task_id = @id ORDER BY fence;
 
 -- name: list_live
--- The begin of a list: listQuery appends the conditions of its filter, the order and the limit.
+-- {where} are the conditions of a filter (conditions in look.go): one text for all filters could use no index.
 SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
     outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
     type, state, priority, policy, claimed_at, lease_until, session,
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_asked, cancel_by,
     ifnull((SELECT name FROM agent WHERE session = task.session), '')
-FROM task;
+FROM task WHERE {where}
+ORDER BY id DESC LIMIT @limit;
 
 -- name: list_finished
--- As list_live, of finished tasks.
+-- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
 SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
     outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
     type, state, priority, policy, claimed_at, lease_until, session,
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_asked, cancel_by,
     ifnull((SELECT name FROM agent WHERE session = task_archive.session), '')
-FROM task_archive;
+FROM task_archive {index} WHERE {where}
+ORDER BY id DESC LIMIT @limit;
 
 -- name: declared_types
 -- The types of the agents that are present. An observer (no workers) claims nothing.
