@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Complete ends a run as succeeded, a rollback as rolled back, whoever holds it: as if its session settled it. The view
+// Complete ends a run as succeeded, or a rollback as rolled back, as if the session that holds it settled it. The function
 // complete does the same for applications. It never answers Busy.
 func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (a lease.Answer, err error) {
 	err = s.change(ctx, "complete task", func(t *tx) error {

@@ -17,9 +17,9 @@ const lookEvery = 10 * time.Millisecond
 func (s *Store) Idle(ctx context.Context, _ task.Session, _ bool) error { return ctx.Err() }
 
 // Listen calls wake once at its start, and then whenever tasks have been inserted, or released so that they are due at
-// once, or asked to stop, by anyone. It asks a connection of its own whether anything was committed (PRAGMA data_version,
+// once, or asked to stop, by anyone. It checks on a connection of its own whether anything was committed (PRAGMA data_version,
 // https://sqlite.org/pragma.html#pragma_data_version), and only if so, whether it is of interest: claims and
-// settlements, an agent's own or another's, wake nobody.
+// settlements, an agent's own or another's, wake no agent.
 func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
 	db, err := s.openDB("ro")
 	if err != nil {
@@ -73,7 +73,7 @@ type work struct {
 	inserted, released, asked int64
 }
 
-// since tells what has happened since an earlier count.
+// since returns what has happened since an earlier count.
 func (w work) since(earlier work) (n poll.News) {
 	if w.inserted != earlier.inserted || w.released != earlier.released {
 		n |= poll.Due

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// removeStep is how many finished tasks one transaction removes: few enough that nobody waits for it.
+	// removeStep is how many finished tasks one transaction removes: few enough that no other call waits long for it.
 	removeStep = 500
 	// removeSteps is how many such steps one call takes at the most.
 	removeSteps = 200
-	// agentsKept is how long the row of a session stays that nobody has seen since.
+	// agentsKept is how long the row of a session stays after it was last seen.
 	agentsKept = 7 * 24 * time.Hour
 )
 

@@ -20,8 +20,8 @@ func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 	return key, err
 }
 
-// TakePings takes in pings that come by another way than the session that holds the row. The view ping does the same for
-// applications; a test compares them. It never answers Busy: nobody can lock a row of this store.
+// TakePings stores pings that reach another agent than the session that holds the row. The function ping does the same for
+// applications; a test compares them. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -130,8 +130,8 @@ func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Du
 	return p.Lengths(phase)
 }
 
-// counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's
-// from then on; nil where they stay.
+// counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's new
+// ones; nil where they stay.
 func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
 	if policy == nil {
 		return true, nil, nil
@@ -146,7 +146,7 @@ func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Ph
 	return true, m.JSON(), nil
 }
 
-// marks reads what the attempt with that fence has reported.
+// marks returns the best reports of the attempt with that fence.
 func (t *tx) marks(id task.ID, f task.Fence) (task.Marks, error) {
 	var stored sql.NullString
 	err := t.row([]any{&stored}, t.sql.Marks, arg("id", int64(id)))

@@ -36,7 +36,7 @@ func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
 		arg("marks", jsonText(marks)), arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("session", int64(s)))
 }
 
-// Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
+// Renew moves lease ends. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -3,6 +3,10 @@
 --
 -- Times are UTC text with milliseconds, 2026-11-20T08:00:00.123Z: the order of the text is the order of time. The name of a
 -- constraint is the message that a user sees who violates it.
+--
+-- Applications bring their own SQLite, and one that cannot parse a single trigger can read nothing in the file. So all of this
+-- keeps to what SQLite 3.37 knows, and messages are constants (RAISE takes no other before 3.47). SELECT RAISE … WHERE raises
+-- where the condition is true.
 
 -- Settings of the whole store.
 CREATE TABLE setting (

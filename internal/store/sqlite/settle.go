@@ -29,7 +29,7 @@ func Failpoints() []string {
 // Failpoints names the points at which Options.Fail is called, in their order.
 func (*Store) Failpoints() []string { return Failpoints() }
 
-// Settle applies the ends of holds, all in one transaction. It never answers Busy: nobody can lock a row of this store.
+// Settle applies the ends of holds, all in one transaction. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil

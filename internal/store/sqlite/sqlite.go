@@ -2,7 +2,7 @@
 // has the tables, functions/ the views that applications use like functions, queries/ the statements of this package.
 //
 // SQLite has one writer. Every call that writes is one short BEGIN IMMEDIATE transaction over many rows on one
-// connection; reads have connections of their own and, with write-ahead logging, wait for nobody. A transaction that an
+// connection; reads have connections of their own and, with write-ahead logging, never wait. A transaction that an
 // application leaves open for writing stalls every agent on the file; after a bound the calls fail with an error that
 // says so, and go on working once it is over.
 //

@@ -16,7 +16,7 @@ type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	token chan struct{}
-	stmts map[string]*sql.Stmt // prepared once, by their text; touched only by whose turn it is
+	stmts map[string]*sql.Stmt // prepared once, by their text; only the call whose turn it is uses it
 	pace  pace
 
 	closed bool // like stmts
@@ -44,7 +44,7 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	return w, nil
 }
 
-// useWAL switches the file to write-ahead logging, where it is not yet. SQLite does not wait by itself where several
+// useWAL switches the file to write-ahead logging, where it is not yet. SQLite does not wait where several
 // processes switch at once.
 func (s *Store) useWAL(ctx context.Context, conn *sql.Conn) error {
 	return s.retryBusy(ctx, time.Now().Add(s.busy), func() error {
@@ -165,7 +165,7 @@ func (w *writer) noteLarge(id task.ID) {
 	w.large[id], w.shrink = true, true
 }
 
-// settledOne is told of each row that is settled.
+// settledOne notes that a row is settled.
 func (w *writer) settledOne(id task.ID) {
 	if w.large[id] {
 		delete(w.large, id)

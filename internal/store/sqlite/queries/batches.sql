@@ -54,6 +54,7 @@ WHERE ended_at IS NULL AND (
 ORDER BY id LIMIT @limit;
 
 -- name: see_batches
+-- INDEXED BY: as of any_foldable.
 UPDATE batch INDEXED BY batch_open SET seen = 1 WHERE ended_at IS NULL AND NOT seen;
 
 -- name: end_batch
