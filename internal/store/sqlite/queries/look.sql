@@ -45,7 +45,7 @@ FROM agent WHERE present_until > @now AND workers > 0;
 
 -- name: count_due
 -- The counts of live rows are read from one index each, and in its order: payloads cost nothing, and nothing is sorted. INDEXED
--- BY: after somebody's ANALYZE the planner may prefer the table.
+-- BY: after an ANALYZE the planner may prefer the table.
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
 FROM task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending') GROUP BY type;
 
