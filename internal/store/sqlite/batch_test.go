@@ -326,7 +326,7 @@ func TestOperatorsWake(t *testing.T) {
 	_, err := h.Settle(t.Context(), s, []poll.Settlement{failed, succeeded(rows[1])})
 	require.NoError(t, err)
 	id := h.batchOf(t, 1)
-	l, err := newListener(t.Context(), h.read)
+	l, err := newListener(t.Context(), h.read, h.sql)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.close()) }()
 	before, err := l.look(t.Context())

@@ -12,14 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const attemptQuery = "SELECT state, attempt, session, claimed_at FROM task WHERE " + attempted
-
-// completedQuery reports whether an attempt has ended well, be it by its agent's settlement, and be it undone since.
-const completedQuery = `
-	SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence = ?2 + 1 AND outcome = 'succeeded')
-		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND outcome = 'succeeded')`
-
-// Complete ends a run as succeeded, a rollback as rolled back, whoever holds it: as if its session settled it. The view
+// Complete ends a run as succeeded, or a rollback as rolled back, as if the session that holds it settled it. The function
 // complete does the same for applications. It never answers Busy.
 func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (a lease.Answer, err error) {
 	err = s.change(ctx, "complete task", func(t *tx) error {
@@ -29,10 +22,10 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 		var state task.State
 		var session task.Session
 		var claimed time.Time
-		err := t.row([]any{&state, &e.Attempt, &session, timeOf{&claimed}}, attemptQuery, int64(id), int64(f))
+		err := t.row([]any{&state, &e.Attempt, &session, timeOf{&claimed}}, t.sql.Attempt, arg("id", int64(id)), arg("fence", int64(f)))
 		if errors.Is(err, sql.ErrNoRows) {
 			completed := false
-			err = t.row([]any{&completed}, completedQuery, int64(id), int64(f))
+			err = t.row([]any{&completed}, t.sql.Completed, arg("id", int64(id)), arg("fence", int64(f)))
 			if a = lease.Lost; completed {
 				a = lease.Ended
 			}
@@ -55,15 +48,15 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 	return a, err
 }
 
-// Completed tells which attempts have ended well.
+// Completed reports which attempts have succeeded.
 func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	completed := make([]bool, len(rows))
-	err := s.view(ctx, "look for completed tasks", func(t *sql.Tx) error {
+	err := s.view(ctx, "look for completed tasks", func(t *snapshot) error {
 		for i, h := range rows {
-			if err := t.QueryRowContext(ctx, completedQuery, int64(h.ID), int64(h.Fence)).Scan(&completed[i]); err != nil {
+			if err := t.row([]any{&completed[i]}, t.sql.Completed, arg("id", int64(h.ID)), arg("fence", int64(h.Fence))); err != nil {
 				return err
 			}
 		}

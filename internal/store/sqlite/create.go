@@ -12,28 +12,22 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const batchQuery = `
-	INSERT INTO batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed, created_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`
-
-// rowsAtOnce is how many rows one statement inserts. Of a statement SQLite has to be able to take back all it did, and to
-// prepare for that costs several times as much as to insert one row.
+// rowsAtOnce is how many rows one statement inserts. SQLite must be able to undo all that a statement did, and to
+// prepare for that costs several times as much as inserting one row.
 const rowsAtOnce = 200
 
-// rowPlaces are the places of a row's values; ?1 and ?2 are the same for all: now, and the batch.
-const (
-	rowPlaces = "(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-	rowValues = 11
-)
+// rowValues is how many values a row has of its own, beside the time and the batch that all of them share.
+const rowValues = 11
 
-// rowsQuery inserts n rows of a batch.
-func rowsQuery(n int) string {
-	return `INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels,
-		traceparent, created_by, rollback_payload) VALUES ` + strings.Repeat(rowPlaces+", ", n-1) + rowPlaces
+// rowsQuery returns the statement insert_row for n rows: ?1 and ?2 are the time and the batch, the values of each row follow.
+func (q *statements) rowsQuery(n int) string {
+	head, _, _ := strings.Cut(q.InsertRow.Text, "VALUES")
+	row := "(?1, ?2" + strings.Repeat(", ?", rowValues) + ")"
+	return head + "VALUES " + strings.Repeat(row+", ", n-1) + row
 }
 
-// CreateBatch inserts a batch and its rows in one transaction, all of them or none. While that lasts nobody else writes,
-// so the rows are read to the last before it begins.
+// CreateBatch inserts a batch and its rows in one transaction, all of them or none. While that lasts no other connection can
+// write, so all rows are read before it begins.
 func (s *Store) CreateBatch(
 	ctx context.Context, b ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(n int64),
 ) (id task.BatchID, err error) {
@@ -66,8 +60,9 @@ func (s *Store) CreateBatch(
 		if err != nil {
 			return err
 		}
-		err = t.row([]any{&id}, batchQuery, b.Name, string(onFailure), null(b.FinishType), payload, null(labels),
-			null(b.CreatedBy), !b.Open, stamp(t.now))
+		err = t.row([]any{&id}, t.sql.CreateBatch, arg("name", b.Name), arg("on_failure", string(onFailure)),
+			arg("finish_type", null(b.FinishType)), arg("finish_payload", payload), arg("labels", null(labels)),
+			arg("created_by", null(b.CreatedBy)), arg("sealed", !b.Open), arg("now", stamp(t.now)))
 		if err != nil {
 			return orRefused(err)
 		}
@@ -96,7 +91,7 @@ func (t *tx) insertRows(ctx context.Context, id task.BatchID, from *spoolReader,
 			}
 		}
 		if n == rowsAtOnce {
-			_, err = t.exec(rowsQuery(n), values...)
+			_, err = t.execText(t.sql.rowsQuery(n), values...)
 		}
 		if n < rowsAtOnce || err != nil { // the rest; or the statement did nothing, and one of its rows is to blame
 			err = t.insertSingly(head, values[len(head):], done)
@@ -115,7 +110,7 @@ func (t *tx) insertRows(ctx context.Context, id task.BatchID, from *spoolReader,
 func (t *tx) insertSingly(head, values []any, done int64) error {
 	for ; len(values) > 0; values = values[rowValues:] {
 		done++
-		if _, err := t.exec(rowsQuery(1), append(slices.Clip(head), values[:rowValues]...)...); err != nil {
+		if _, err := t.execText(t.sql.rowsQuery(1), append(slices.Clip(head), values[:rowValues]...)...); err != nil {
 			if input := refused(err); input != nil {
 				return &ops.InputError{Text: fmt.Sprintf("row %d: %s", done, input.Text)}
 			}

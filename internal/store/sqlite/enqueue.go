@@ -13,15 +13,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const enqueueQuery = `
-	INSERT INTO task
-		(type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at, batch_id,
-		rollback_payload)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-	ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING RETURNING id`
-
-const keyedQuery = "SELECT id FROM task WHERE type = ? AND key = ?"
-
 // Enqueue inserts a row, or finds the live one with the same type and key.
 func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
 	labels, err := labelText(r.Labels)
@@ -37,10 +28,13 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 		if runAt.IsZero() {
 			runAt = t.now.Add(r.In)
 		}
-		err := t.row([]any{&id}, enqueueQuery, r.Type, payload, stamp(runAt), r.Priority, null(r.Key), null(r.Region),
-			null(r.MaxAttempts), null(labels), null(r.Traceparent), null(r.CreatedBy), stamp(t.now), null(int64(r.Batch)), jsonText(r.RollbackPayload))
+		err := t.row([]any{&id}, t.sql.Enqueue, arg("type", r.Type), arg("payload", payload), arg("run_at", stamp(runAt)),
+			arg("priority", r.Priority), arg("key", null(r.Key)), arg("region", null(r.Region)),
+			arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)), arg("traceparent", null(r.Traceparent)),
+			arg("created_by", null(r.CreatedBy)), arg("now", stamp(t.now)), arg("batch", null(int64(r.Batch))),
+			arg("rollback_payload", jsonText(r.RollbackPayload)))
 		if errors.Is(err, sql.ErrNoRows) {
-			return t.row([]any{&id}, keyedQuery, r.Type, r.Key)
+			return t.row([]any{&id}, t.sql.LiveWithKey, arg("type", r.Type), arg("key", r.Key))
 		}
 		if input := refused(err); input != nil {
 			return cmp.Or(t.admits(r.Batch), error(input))
@@ -54,8 +48,8 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 	return id, isNew, nil
 }
 
-// admits says why rows cannot be inserted into a batch, with its number; nil where they can. The triggers know as well, but
-// not how to name it.
+// admits returns why rows cannot be inserted into a batch, with its number; nil where they can. The triggers check the same,
+// but their messages cannot have the number.
 func (t *tx) admits(id task.BatchID) error {
 	if id == 0 {
 		return nil
@@ -63,8 +57,7 @@ func (t *tx) admits(id task.BatchID) error {
 	wrong := func(format string) error { return &ops.InputError{Text: fmt.Sprintf(format, id)} }
 	var open, stopping bool
 	var request string
-	err := t.row([]any{&open, &stopping, &request}, `
-		SELECT (NOT sealed OR NOT seen) AND ended_at IS NULL, stopping, ifnull(requested, '') FROM batch WHERE id = ?`, int64(id))
+	err := t.row([]any{&open, &stopping, &request}, t.sql.Admission, arg("id", int64(id)))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return wrong("there is no batch %d")

@@ -32,7 +32,9 @@ func isBusy(err error) bool {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
 		return true
 	}
-	return false
+	// Where many processes switch a new file to write-ahead logging at once, one may find the journal deleted by another.
+	var e *driver.Error
+	return errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_DELETE_NOENT
 }
 
 // explain adds to err what was being done, on which file, and what a person can do about it.
@@ -78,7 +80,7 @@ func (s *Store) hint(err error) string {
 }
 
 // refused turns a broken constraint into the mistake that it is; nil where err is something else. The texts are the
-// names of the constraints in the migrations.
+// names of the constraints in the schema.
 func refused(err error) *ops.InputError {
 	if code(err) != lib.SQLITE_CONSTRAINT {
 		return nil

@@ -8,53 +8,29 @@ import (
 
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// byFailure is who wants what follows a failure.
+// byFailure is the requester of what follows a failure.
 const byFailure = "on_failure"
 
-// The conditions on a batch that has not ended: something of it has failed and it says what is to follow that; all of it
-// is done, and nobody wants anything of it.
-const (
-	hasFailed = "failures > failures_seen AND requested IS NULL AND on_failure <> 'continue'"
-	isDone    = "sealed AND total = succeeded + failed + cancelled + rolled_back + rollback_failed" +
-		" AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL)"
-)
-
-const foldQuery = "SELECT id, on_failure, " + hasFailed + " FROM batch INDEXED BY batch_open WHERE ended_at IS NULL AND (" +
-	hasFailed + " OR " + isDone + ") ORDER BY id LIMIT ?"
-
-const unseenQuery = "SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_open WHERE ended_at IS NULL AND (NOT seen OR " +
-	hasFailed + " OR " + isDone + "))"
-
-const seeQuery = "UPDATE batch INDEXED BY batch_open SET seen = 1 WHERE ended_at IS NULL AND NOT seen"
-
-// finishQuery inserts the task that tells of the end of a batch, if one is to.
-const finishQuery = `
-	INSERT INTO task (type, payload, run_at, created_at, created_by)
-	SELECT batches.finish_type, json_set(finish_payload, '$.batch', json_object('id', id, 'name', batches.name, 'state', state,
-			'round', batches.round, 'total', batches.total, 'succeeded', batches.succeeded, 'failed', batches.failed,
-			'cancelled', batches.cancelled, 'rolled_back', batches.rolled_back, 'rollback_failed', batches.rollback_failed)),
-		?2, ?2, 'leasehold'
-	FROM batches JOIN batch USING (id) WHERE id = ?1 AND batches.finish_type IS NOT NULL`
-
-// foldable is a batch of foldQuery.
+// foldable is a batch on which Fold acts.
 type foldable struct {
 	id        task.BatchID
 	onFailure ops.OnFailure
 	failed    bool
 }
 
-// Fold acts on failures and ends batches that are done; the triggers have summed all there is to sum. A batch that it has
-// seen takes no further rows, unless it was created open.
+// Fold acts on failures and ends batches that are done; the counters are exact already. A batch that it has seen accepts no
+// more rows, unless it was created open.
 func (s *Store) Fold(ctx context.Context, limit int) (done batch.Folded, err error) {
-	if found, err := s.any(ctx, "look for batches to fold", unseenQuery); err != nil || !found {
-		return done, err // mostly: and nobody need wait for the lock to know it
+	if found, err := s.any(ctx, "look for batches to fold", s.sql.AnyFoldable); err != nil || !found {
+		return done, err // mostly, and without the lock
 	}
 	err = s.change(ctx, "fold batches", func(t *tx) error {
 		done = batch.Folded{}
-		if err := t.run(seeQuery); err != nil {
+		if _, err := t.exec(t.sql.SeeBatches); err != nil {
 			return err
 		}
 		var list []foldable
@@ -63,7 +39,7 @@ func (s *Store) Fold(ctx context.Context, limit int) (done batch.Folded, err err
 			err := r.Scan(&f.id, &f.onFailure, &f.failed)
 			list = append(list, f)
 			return err
-		}, foldQuery, limit)
+		}, t.sql.Foldable, arg("limit", limit))
 		if err != nil {
 			return err
 		}
@@ -81,9 +57,9 @@ func (s *Store) Fold(ctx context.Context, limit int) (done batch.Folded, err err
 	return done, nil
 }
 
-// any asks a yes-or-no question without the lock.
-func (s *Store) any(ctx context.Context, op, text string) (found bool, err error) {
-	err = s.view(ctx, op, func(t *sql.Tx) error { return t.QueryRowContext(ctx, text).Scan(&found) })
+// any returns the answer of a yes-or-no query, which it reads without the lock.
+func (s *Store) any(ctx context.Context, op string, q *sqltext.Query) (found bool, err error) {
+	err = s.view(ctx, op, func(t *snapshot) error { return t.row([]any{&found}, q) })
 	return found, err
 }
 
@@ -98,10 +74,10 @@ func (t *tx) fold(f foldable, done *batch.Folded) error {
 		return err
 	}
 	at := stamp(t.now)
-	if _, err := t.exec("UPDATE batch SET ended_at = ? WHERE id = ?", at, int64(f.id)); err != nil {
+	if _, err := t.exec(t.sql.EndBatch, arg("now", at), arg("id", int64(f.id))); err != nil {
 		return err
 	}
-	if _, err := t.exec(finishQuery, int64(f.id), at); err != nil {
+	if _, err := t.exec(t.sql.InsertFinishTask, arg("now", at), arg("id", int64(f.id))); err != nil {
 		return err
 	}
 	sum, err := t.summary(f.id)
@@ -109,23 +85,23 @@ func (t *tx) fold(f foldable, done *batch.Folded) error {
 	return err
 }
 
-// follow does what the batch says is to follow a failure.
-func (t *tx) follow(f foldable) error {
-	text := "INSERT INTO cancel_batch (id, by) VALUES (?, ?)"
+// follow requests what the batch says is to follow a failure.
+func (t *tx) follow(f foldable) (err error) {
+	id, by := arg("id", int64(f.id)), arg("by", byFailure)
 	if f.onFailure == ops.OnFailureRollback {
-		text = "INSERT INTO rollback_batch (id, by, force) VALUES (?, ?, 1)"
+		_, err = t.exec(t.sql.RollbackBatch, id, by, arg("force", true))
+	} else {
+		_, err = t.exec(t.sql.CancelBatch, id, by)
 	}
-	if _, err := t.exec(text, int64(f.id), byFailure); err != nil {
-		return err
+	if err == nil {
+		_, err = t.exec(t.sql.MarkByFailure, id)
 	}
-	_, err := t.exec("UPDATE batch SET by_failure = 1 WHERE id = ?", int64(f.id))
 	return err
 }
 
 func (t *tx) summary(id task.BatchID) (b batch.Summary, err error) {
 	err = t.row([]any{&b.ID, &b.Name, &b.State, &b.Round, &b.Total, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed},
-		`SELECT id, name, state, round, total, succeeded, failed, cancelled, rolled_back, rollback_failed FROM batches WHERE id = ?`,
-		int64(id))
+		t.sql.BatchSummary, arg("id", int64(id)))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ops.ErrNoBatch
 	}

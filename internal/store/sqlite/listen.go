@@ -17,16 +17,16 @@ const lookEvery = 10 * time.Millisecond
 func (s *Store) Idle(ctx context.Context, _ task.Session, _ bool) error { return ctx.Err() }
 
 // Listen calls wake once at its start, and then whenever tasks have been inserted, or released so that they are due at
-// once, or asked to stop, by anyone. It asks a connection of its own whether anything was committed (PRAGMA data_version,
+// once, or asked to stop, by anyone. It checks on a connection of its own whether anything was committed (PRAGMA data_version,
 // https://sqlite.org/pragma.html#pragma_data_version), and only if so, whether it is of interest: claims and
-// settlements, an agent's own or another's, wake nobody.
+// settlements, an agent's own or another's, wake no agent.
 func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
 	db, err := s.openDB("ro")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	l, err := newListener(ctx, db)
+	l, err := newListener(ctx, db, s.sql)
 	if err == nil {
 		err = l.loop(ctx, wake)
 		err = errors.Join(err, l.close())
@@ -43,15 +43,14 @@ type listener struct {
 	version, work *sql.Stmt
 }
 
-func newListener(ctx context.Context, db *sql.DB) (*listener, error) {
+func newListener(ctx context.Context, db *sql.DB, q *statements) (*listener, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &listener{conn: conn}
 	if l.version, err = conn.PrepareContext(ctx, "PRAGMA data_version"); err == nil {
-		l.work, err = conn.PrepareContext(ctx,
-			"SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'task'), 0), n, asked FROM sign")
+		l.work, err = conn.PrepareContext(ctx, q.Wakeups.Text)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.close())
@@ -74,7 +73,7 @@ type work struct {
 	inserted, released, asked int64
 }
 
-// since tells what has happened since an earlier count.
+// since returns what has happened since an earlier count.
 func (w work) since(earlier work) (n poll.News) {
 	if w.inserted != earlier.inserted || w.released != earlier.released {
 		n |= poll.Due

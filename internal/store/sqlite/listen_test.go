@@ -76,7 +76,7 @@ func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 	later.Next.Delay = time.Hour
 	_, err = h.Settle(t.Context(), session, []poll.Settlement{succeeded(tasks[0]), later})
 	require.NoError(t, err)
-	l, err := newListener(t.Context(), h.read)
+	l, err := newListener(t.Context(), h.read, h.sql)
 	require.NoError(t, err)
 	seen, err := l.look(t.Context())
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestCancellationsWake(t *testing.T) {
 	p := beating(nil)
 	session := h.session(t, p)
 	rows := h.held(t, session, p, task.Run, 3, 0)
-	l, err := newListener(t.Context(), h.read)
+	l, err := newListener(t.Context(), h.read, h.sql)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.close()) }()
 	before, err := l.look(t.Context())

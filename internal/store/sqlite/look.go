@@ -7,27 +7,27 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Get returns a task, live or finished, with its history; ops.ErrNoTask where there is none.
 func (s *Store) Get(ctx context.Context, id task.ID) (info *ops.Info, err error) {
-	err = s.view(ctx, "get task", func(t *sql.Tx) error {
+	err = s.view(ctx, "get task", func(t *snapshot) error {
 		var found []ops.Info
-		err := scanInfos(ctx, t, &found, "SELECT "+columns+", finished_at, output, detached, "+
-			notes+", "+agentName("tasks")+" FROM tasks WHERE id = ?", int64(id))
-		if err != nil {
+		if err := t.query(scanInfos(&found), t.sql.Get, arg("id", int64(id))); err != nil {
 			return err
 		}
 		if len(found) == 0 {
 			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
 		}
 		info = &found[0]
-		info.History, err = history(ctx, t, id)
+		info.History, err = t.history(id)
 		return err
 	})
 	if err != nil {
@@ -52,21 +52,9 @@ func showable(doc json.RawMessage) json.RawMessage {
 	return quoted
 }
 
-// agentName reads the name of the agent of a row's session, while that is known.
-func agentName(table string) string {
-	return "ifnull((SELECT name FROM agent WHERE session = " + table + ".session), '')"
-}
-
-// notes are the columns of what a task has said of itself beside its checkpoint, and of what was asked of it.
-const notes = "progress, message, cancel_asked, cancel_by"
-
-// scanInfos appends the rows of a query for columns, finished_at, output, detached, notes and the agent's name.
-func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, args ...any) error {
-	rows, err := t.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, func(rows *sql.Rows) error {
+// scanInfos gathers the rows of the statements get, list_live and list_finished.
+func scanInfos(into *[]ops.Info) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
 		var r record
 		var finished, asked time.Time
 		var i ops.Info
@@ -90,18 +78,11 @@ func scanInfos(ctx context.Context, t *sql.Tx, into *[]ops.Info, text string, ar
 			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 		})
 		return nil
-	})
+	}
 }
 
-func history(ctx context.Context, t *sql.Tx, id task.ID) (list []ops.Attempt, err error) {
-	rows, err := t.QueryContext(ctx, `
-		SELECT ran_fence, session, phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state,
-			started_at, ended_at
-		FROM attempt WHERE task_id = ? ORDER BY fence`, int64(id))
-	if err != nil {
-		return nil, err
-	}
-	err = eachRow(rows, func(r *sql.Rows) error {
+func (t *snapshot) history(id task.ID) (list []ops.Attempt, err error) {
+	err = t.query(func(r *sql.Rows) error {
 		var a ops.Attempt
 		var started time.Time
 		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
@@ -111,7 +92,7 @@ func history(ctx context.Context, t *sql.Tx, id task.ID) (list []ops.Attempt, er
 		a.StartedAt = pointer(started)
 		list = append(list, a)
 		return nil
-	})
+	}, t.sql.History, arg("id", int64(id)))
 	return list, err
 }
 
@@ -122,13 +103,13 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 		limit = 50
 	}
 	limit = min(limit, 1000)
-	err = s.view(ctx, "list tasks", func(t *sql.Tx) error {
-		for _, table := range []string{"task", "task_archive"} {
-			text, args, err := listQuery(table, f)
+	err = s.view(ctx, "list tasks", func(t *snapshot) error {
+		for _, finished := range []bool{false, true} {
+			q, args, err := t.sql.listQuery(finished, f)
 			if err != nil {
 				return err
 			}
-			if err := scanInfos(ctx, t, &list, text, append(args, limit)...); err != nil {
+			if err := t.query(scanInfos(&list), q, append(args, arg("limit", limit))...); err != nil {
 				return err
 			}
 		}
@@ -138,124 +119,121 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 	return list[:min(limit, len(list))], err
 }
 
-// listQuery reads the rows of one table that match, newest first; its last parameter is how many.
-func listQuery(table string, f ops.Filter) (text string, args []any, err error) {
+// listQuery returns the statement that reads the live or the finished tasks that match, newest first, and its arguments but
+// for the limit.
+func (q *statements) listQuery(finished bool, f ops.Filter) (*sqltext.Query, []sqltext.Arg, error) {
 	where, args, err := conditions(f)
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	from, finished, detached := table, "NULL", "ifnull(detached, 0)"
-	if table == "task_archive" {
-		finished, detached = "finished_at", "0"
-		if index := unwell(f); index != "" {
-			from += " INDEXED BY " + index
-			where += " AND state <> 'succeeded'"
+	list := *q.ListLive
+	if finished {
+		index := unsuccessful(f)
+		if index != "" {
+			index = "INDEXED BY " + index
+			where = append(where, "state <> 'succeeded'")
+		}
+		if list, err = q.ListFinished.Fill("{index}", index); err != nil {
+			return nil, nil, err
 		}
 	}
-	return "SELECT " + columns + ", " + finished + ", NULL, " + detached + ", " + notes + ", " + agentName(table) + " FROM " + from + where +
-		" ORDER BY id DESC LIMIT ?", args, nil
+	list, err = list.Fill("{where}", conjunction(where))
+	return &list, args, err
 }
 
-// unwell names the index that has just the finished rows that did not succeed, where a filter asks for such; "" where
-// another serves better.
-func unwell(f ops.Filter) string {
+// conjunction returns the condition that all of the conditions are met.
+func conjunction(conditions []string) string {
+	if len(conditions) == 0 {
+		return "true"
+	}
+	return strings.Join(conditions, " AND ")
+}
+
+// unsuccessful returns the index that has only the finished rows that did not succeed, where a filter is for such; "" where
+// another serves better. The planner cannot know that nearly all rows succeed.
+func unsuccessful(f ops.Filter) string {
 	switch {
 	case f.Key != "" || len(f.States) == 0 || slices.Contains(f.States, task.StateSucceeded):
 		return ""
 	case f.Batch != 0:
-		return "task_archive_batch_unwell"
+		return "task_archive_batch_unsuccessful"
 	case f.Type != "":
 		return ""
 	}
-	return "task_archive_unwell"
+	return "task_archive_unsuccessful"
 }
 
-// conditions writes a filter as SQL.
-func conditions(f ops.Filter) (where string, args []any, err error) {
-	var all []string
-	add := func(condition string, values ...any) {
+// conditions returns a filter as SQL, and its arguments.
+func conditions(f ops.Filter) (all []string, args []sqltext.Arg, err error) {
+	add := func(condition string, values ...sqltext.Arg) {
 		all, args = append(all, condition), append(args, values...)
 	}
 	if f.Type != "" {
-		add("type = ?", f.Type)
+		add("type = @type", arg("type", f.Type))
 	}
 	if f.Key != "" {
-		add("key = ?", f.Key)
+		add("key = @key", arg("key", f.Key))
 	}
 	if f.Batch != 0 {
-		add("batch_id = ?", int64(f.Batch))
+		add("batch_id = @batch", arg("batch", int64(f.Batch)))
 	}
 	if f.Before != 0 {
-		add("id < ?", int64(f.Before))
+		add("id < @before", arg("before", int64(f.Before)))
 	}
 	if len(f.States) > 0 {
 		states, err := json.Marshal(f.States)
 		if err != nil {
-			return "", nil, fmt.Errorf("encode states: %w", err)
+			return nil, nil, fmt.Errorf("encode states: %w", err)
 		}
-		add("state IN (SELECT value FROM json_each(?))", string(states))
+		add("state IN (SELECT value FROM json_each(@states))", arg("states", string(states)))
 	}
 	for name, value := range f.Labels {
-		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = ? AND label.value = ?)", name, value)
+		n := strconv.Itoa(len(args))
+		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = @label"+n+" AND label.value = @value"+n+")",
+			arg("label"+n, name), arg("value"+n, value))
 	}
-	if len(all) == 0 {
-		return "", nil, nil
-	}
-	return " WHERE " + strings.Join(all, " AND "), args, nil
+	return all, args, nil
 }
 
-// counting counts the rows of each type in some states. The counts are read from one index alone, and in its order, so
-// payloads cost them nothing and nothing is sorted.
+// counting is a statement that counts the live rows of each type in some states, in their order.
 type counting struct {
-	text   string
+	query  *sqltext.Query
 	states []task.State
 }
 
-func countings() []counting {
-	count := func(from string, states ...task.State) counting {
-		counts := make([]string, len(states))
-		for i, state := range states {
-			counts[i] = "count(*) FILTER (WHERE state = '" + string(state) + "')"
-		}
-		text := "SELECT type, min(run_at), " + strings.Join(counts, ", ") + " FROM " + from + " GROUP BY type"
-		return counting{text, states}
-	}
+func (q *statements) countings() []counting {
 	return []counting{
-		count(due, task.StatePending, task.StateRetryPending),
-		count(undo, task.StateRollbackPending),
-		count("task INDEXED BY task_running WHERE "+running, task.StateRunning, task.StateRollbackRunning),
+		{q.CountDue, []task.State{task.StatePending, task.StateRetryPending}},
+		{q.CountRollback, []task.State{task.StateRollbackPending}},
+		{q.CountRunning, []task.State{task.StateRunning, task.StateRollbackRunning}},
 	}
 }
 
 // Stats counts what waits and runs.
 func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 	st := ops.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
-	err := s.view(ctx, "count tasks", func(t *sql.Tx) error {
+	err := s.view(ctx, "count tasks", func(t *snapshot) error {
 		now := s.now()
-		declared, err := declaredTypes(ctx, t, now, &st)
+		declared, err := t.declaredTypes(now, &st)
 		if err != nil {
 			return err
 		}
-		for _, c := range countings() {
-			if err := c.add(ctx, t, &st, declared, now); err != nil {
+		for _, c := range t.sql.countings() {
+			if err := c.add(t, &st, declared, now); err != nil {
 				return err
 			}
 		}
-		if st.BatchTasks, err = batchTasks(ctx, t); err != nil {
+		if st.BatchTasks, err = t.batchTasks(); err != nil {
 			return err
 		}
-		return t.QueryRowContext(ctx, "SELECT count(*) FROM task_archive").Scan(&st.Archived)
+		return t.row([]any{&st.Archived}, t.sql.CountArchived)
 	})
 	return st, err
 }
 
 // add runs the counting and adds what it finds to the statistics.
-func (c *counting) add(ctx context.Context, t *sql.Tx, st *ops.Stats, declared map[string]bool, now time.Time) error {
-	rows, err := t.QueryContext(ctx, c.text)
-	if err != nil {
-		return err
-	}
-	return eachRow(rows, func(r *sql.Rows) error {
+func (c *counting) add(t *snapshot, st *ops.Stats, declared map[string]bool, now time.Time) error {
+	return t.query(func(r *sql.Rows) error {
 		var name string
 		var oldest time.Time
 		counts := make([]int64, len(c.states))
@@ -279,18 +257,14 @@ func (c *counting) add(ctx context.Context, t *sql.Tx, st *ops.Stats, declared m
 			st.OldestDue[name] = max(st.OldestDue[name], ago)
 		}
 		return nil
-	})
+	}, c.query)
 }
 
 // declaredTypes gathers the types of the agents that are present, and counts these. An observer (no workers) claims
 // nothing, so it is none of them.
-func declaredTypes(ctx context.Context, t *sql.Tx, now time.Time, st *ops.Stats) (map[string]bool, error) {
-	rows, err := t.QueryContext(ctx, "SELECT types FROM agent WHERE present_until > ? AND workers > 0", stamp(now))
-	if err != nil {
-		return nil, err
-	}
+func (t *snapshot) declaredTypes(now time.Time, st *ops.Stats) (map[string]bool, error) {
 	declared := map[string]bool{}
-	err = eachRow(rows, func(r *sql.Rows) error {
+	err := t.query(func(r *sql.Rows) error {
 		var text []byte
 		var types []string
 		if err := r.Scan(&text); err != nil {
@@ -304,6 +278,6 @@ func declaredTypes(ctx context.Context, t *sql.Tx, now time.Time, st *ops.Stats)
 			declared[name] = true
 		}
 		return nil
-	})
+	}, t.sql.DeclaredTypes, arg("now", stamp(now)))
 	return declared, err
 }

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// removeStep is how many finished tasks one transaction removes: few enough that nobody waits for it.
+	// removeStep is how many finished tasks one transaction removes: few enough that no other call waits long for it.
 	removeStep = 500
 	// removeSteps is how many such steps one call takes at the most.
 	removeSteps = 200
-	// agentsKept is how long the row of a session stays that nobody has seen since.
+	// agentsKept is how long the row of a session stays after it was last seen.
 	agentsKept = 7 * 24 * time.Hour
 )
 
@@ -24,9 +24,7 @@ const (
 // of a batch that has not ended stay, and so does a batch of which a task is left.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	err = s.update(ctx, "remove old sessions", func(t *tx) error {
-		// One that holds something may be alive, whatever the clock says: a sweep has to know its presence.
-		_, err := t.exec("DELETE FROM agent WHERE seen_at < ? AND session NOT IN (SELECT session FROM task WHERE "+running+")",
-			stamp(t.now.Add(-agentsKept)))
+		_, err := t.exec(t.sql.DeleteSessions, arg("before", stamp(t.now.Add(-agentsKept))))
 		return err
 	})
 	from := "" // what finished earlier is gone, or has to stay
@@ -57,7 +55,7 @@ func (t *tx) removeFinished(before string, from *string) (int64, error) {
 		err := r.Scan(&id, from)
 		ids = append(ids, id)
 		return err
-	}, oldQuery, before, *from, removeStep)
+	}, t.sql.ExpiredTasks, arg("before", before), arg("from", *from), arg("limit", removeStep))
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
@@ -65,13 +63,13 @@ func (t *tx) removeFinished(before string, from *string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("encode task ids: %w", err)
 	}
-	if _, err := t.exec(oldOfBatches, string(list)); err != nil {
+	if _, err := t.exec(t.sql.CountRemoved, arg("ids", string(list))); err != nil {
 		return 0, err
 	}
-	if _, err := t.exec(oldAttempts, string(list)); err != nil {
+	if _, err := t.exec(t.sql.DeleteAttempts, arg("ids", string(list))); err != nil {
 		return 0, err
 	}
-	return t.exec(oldTasks, string(list))
+	return t.exec(t.sql.DeleteTasks, arg("ids", string(list)))
 }
 
 // removeBatches removes one step's worth of batches that ended before then and of which nothing is left, with their
@@ -83,33 +81,20 @@ func (t *tx) removeBatches(before string) error {
 		err := r.Scan(&id)
 		ids = append(ids, id)
 		return err
-	}, oldBatches, before, removeStep)
+	}, t.sql.ExpiredBatches, arg("before", before), arg("limit", removeStep))
 	if err != nil {
 		return err
 	}
-	if _, err := t.exec("DELETE FROM operation WHERE batch_id IS NULL AND ended_at < ?", before); err != nil || len(ids) == 0 {
+	if _, err := t.exec(t.sql.DeleteTaskOperations, arg("before", before)); err != nil || len(ids) == 0 {
 		return err
 	}
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return fmt.Errorf("encode batch ids: %w", err)
 	}
-	if _, err := t.exec("DELETE FROM operation WHERE batch_id IN (SELECT value FROM json_each(?))", string(list)); err != nil {
+	if _, err := t.exec(t.sql.DeleteBatchOperations, arg("ids", string(list))); err != nil {
 		return err
 	}
-	_, err = t.exec("DELETE FROM batch WHERE id IN (SELECT value FROM json_each(?))", string(list))
+	_, err = t.exec(t.sql.DeleteBatches, arg("ids", string(list)))
 	return err
 }
-
-const (
-	oldQuery = "SELECT id, finished_at FROM task_archive INDEXED BY task_archive_finished WHERE finished_at < ? AND finished_at >= ?" +
-		" AND (batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE id = batch_id AND ended_at IS NULL))" +
-		" ORDER BY finished_at LIMIT ?"
-	oldOfBatches = "UPDATE batch SET removed = removed + gone.n FROM (SELECT batch_id, count(*) AS n FROM task_archive" +
-		" WHERE id IN (SELECT value FROM json_each(?)) AND batch_id IS NOT NULL GROUP BY batch_id) AS gone WHERE gone.batch_id = batch.id"
-	oldAttempts = "DELETE FROM attempt WHERE task_id IN (SELECT value FROM json_each(?))"
-	oldTasks    = "DELETE FROM task_archive WHERE id IN (SELECT value FROM json_each(?))"
-	oldBatches  = "SELECT id FROM batch INDEXED BY batch_ended WHERE ended_at < ?" +
-		" AND NOT EXISTS (SELECT 1 FROM task_archive WHERE batch_id = batch.id)" +
-		" AND NOT EXISTS (SELECT 1 FROM task WHERE batch_id = batch.id) ORDER BY ended_at LIMIT ?"
-)

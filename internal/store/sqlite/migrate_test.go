@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -12,10 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 // empty opens a store on a new file without a schema.
@@ -51,7 +48,7 @@ func TestUpDownUp(t *testing.T) {
 	applied, err := m.Up(t.Context())
 	require.NoError(t, err)
 	require.Len(t, applied, version())
-	require.Equal(t, "0001_tasks", applied[0].Name)
+	require.Equal(t, "schema", applied[0].Name)
 	first := shape(t, h.app)
 	applied, err = m.Up(t.Context())
 	require.NoError(t, err)
@@ -80,123 +77,13 @@ func shapeAt(t *testing.T, version int) []string {
 	t.Helper()
 	h := empty(t)
 	require.NoError(t, h.exec(t, createVersions))
-	for _, st := range steps()[:version] {
-		require.NoError(t, h.exec(t, st.up))
+	if version > 0 {
+		f := readSchema(files)
+		f.steps = f.steps[:version]
+		_, err := migrator{h.Store, f}.Up(t.Context())
+		require.NoError(t, err)
 	}
 	return shape(t, h.app)
-}
-
-// Rows go down to the first step and up again, and lose nothing but what came with the steps.
-func TestUpAndDownKeepTheRows(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	p := beating(nil)
-	session := h.session(t, p)
-	rows := h.held(t, session, p, task.Run, 3, time.Hour)
-	_, err := h.Settle(t.Context(), session, []poll.Settlement{succeeded(rows[0]), released(rows[1])})
-	require.NoError(t, err)
-	require.NoError(t, h.Leave(t.Context(), session))
-	rest := func() (all []string) {
-		for _, table := range []string{"task", "task_archive"} {
-			rows, err := h.app.QueryContext(t.Context(), `SELECT id || type || state || fence || payload || ifnull(lease_until, '') ||
-				ifnull(result, '') || ifnull(deadline, '') FROM `+table+" ORDER BY id")
-			require.NoError(t, err)
-			require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
-				var text string
-				err := r.Scan(&text)
-				all = append(all, text)
-				return err
-			}))
-		}
-		return all
-	}
-	before, key := rest(), h.secret(t)
-	require.Len(t, before, 3)
-	for range version() - 1 { // the first step is the tables themselves
-		_, err = h.Migrator().Down(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, before, rest())
-	}
-	_, err = h.Migrator().Up(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, rest())
-	got, err := h.Get(t.Context(), rows[2].ID)
-	require.NoError(t, err)
-	require.Nil(t, got.Checkpoint)
-	require.False(t, got.Detached)
-	require.NotEqual(t, key, h.secret(t), "it is made anew")
-}
-
-// A file of version 2 with rows in every state goes up: what was there can be rolled back and retried then. It goes down
-// again without a word of batches, and up once more.
-func TestRowsFromBeforeBatches(t *testing.T) {
-	t.Parallel()
-	h := empty(t)
-	require.NoError(t, h.exec(t, createVersions))
-	for _, st := range steps()[:2] {
-		require.NoError(t, h.exec(t, st.up))
-		require.NoError(t, h.exec(t, "INSERT INTO schema_version (version, name) VALUES (?, ?)", st.version, st.name))
-	}
-	p := beating(nil)
-	body, err := json.Marshal(p)
-	require.NoError(t, err)
-	require.NoError(t, h.exec(t, "INSERT INTO policy (hash, type, body) VALUES (?, 'x', ?)", int64(p.Hash("a")), string(body)))
-	for i, state := range task.States() {
-		columns, values := "", ""
-		table := "task"
-		if state.Finished() {
-			table, columns, values = "task_archive", ", finished_at, claimed_at, priority, run_at, payload, created_at",
-				", '2026-11-20T08:00:01.000Z', '2026-11-20T08:00:00.000Z', 0, '2026-11-20T08:00:00.000Z', '{}', '2026-11-20T08:00:00.000Z'"
-		}
-		require.NoError(t, h.exec(t, fmt.Sprintf(`INSERT INTO %s (id, type, state, key, attempt, deferrals, ever_started, fence, session, claim, policy, outcome%s)
-			VALUES (?1, 'x', ?2, ?1, 1, 0, 1, 2, 1, 1, ?3, 'failed'%s)`, table, columns, values), i+1, string(state), int64(p.Hash("a"))))
-	}
-	standing := func() (all []string) {
-		rows, err := h.app.QueryContext(t.Context(), "SELECT id || state || fence || ever_started || ifnull(key, '') FROM tasks ORDER BY id")
-		require.NoError(t, err)
-		require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
-			var text string
-			err := r.Scan(&text)
-			all = append(all, text)
-			return err
-		}))
-		return all
-	}
-	before := standing()
-	require.Len(t, before, len(task.States()))
-	_, err = h.Migrator().Up(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, standing())
-	for i, state := range task.States() {
-		info, err := h.Get(t.Context(), task.ID(i+1))
-		require.NoError(t, err)
-		require.Equal(t, state, info.State)
-		require.Zero(t, info.Batch)
-		require.Zero(t, info.Round)
-		require.Empty(t, info.Cause)
-		switch state {
-		case task.StateFailed:
-			became, err := h.Retry(t.Context(), info.ID, "")
-			require.NoError(t, err)
-			require.Equal(t, ops.Became(task.StatePending), became)
-		case task.StateSucceeded, task.StateCancelled, task.StateRollbackFailed, task.StateRetryPending:
-			became, err := h.Rollback(t.Context(), info.ID, "")
-			require.NoError(t, err)
-			require.Equal(t, ops.Became(task.StateRollbackPending), became, state)
-		}
-	}
-	h.batchOf(t, 3)
-	before = standing()
-	_, err = h.Migrator().Down(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, standing())
-	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type) VALUES ('y')"))
-	require.NoError(t, h.exec(t, "INSERT INTO cancel (id) SELECT id FROM task WHERE type = 'y'"))
-	before = standing()
-	_, err = h.Migrator().Up(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, before, standing())
-	counted(t, h)
 }
 
 func (h *harness) secret(t *testing.T) []byte {
@@ -345,5 +232,5 @@ func TestAllMigrateAtOnce(t *testing.T) {
 	require.Contains(t, []int{0, version()}, total, "by one of us, or by one of the processes")
 	db := application(t, path)
 	require.Equal(t, version(), countOn(t, db, "SELECT count(*) FROM schema_version"))
-	require.Equal(t, 1, countOn(t, db, "SELECT count(*) FROM sign"))
+	require.Equal(t, 1, countOn(t, db, "SELECT count(*) FROM wakeup"))
 }

@@ -7,29 +7,34 @@ import (
 	"fmt"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// What operators do to one task is done by the views that do it for applications; here it is only said better why
-// something must not be: a view cannot name other tasks and batches.
+// Operators change single tasks by the functions that applications use. What is here makes better messages: a function cannot
+// name other tasks and batches.
 
-// Cancel calls a task off.
+// Cancel cancels a task.
 func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	return s.operate(ctx, "cancel", id, by, func(*tx, *standing) error { return nil })
+	return s.operate(ctx, operator{"cancel", s.sql.Cancel, s.sql.CancelAnswer, func(*tx, *standing) error { return nil }}, id, by)
 }
 
 // Retry revives a finished task.
 func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return s.operate(ctx, "retry", id, by, (*tx).refuseRetry)
+	return s.operate(ctx, operator{"retry", s.sql.Retry, s.sql.RetryAnswer, (*tx).refuseRetry}, id, by)
 }
 
-// Rollback undoes what a task has done; one that runs is told to stop first, and undone by Step.
+// Rollback rolls a task back; a running one is asked to stop first, and Step rolls it back then.
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return s.operate(ctx, "rollback", id, by, (*tx).refuseRollback)
+	return s.operate(ctx, operator{"rollback", s.sql.Rollback, s.sql.RollbackAnswer, (*tx).refuseRollback}, id, by)
 }
 
-// answerQuery reads what the view of a verb tells of a task.
-func answerQuery(verb string) string { return "SELECT answer FROM " + verb + " WHERE id = ?" }
+// operator is a change of one task.
+type operator struct {
+	verb         string
+	change, read *sqltext.Query             // the function, and what became of its call
+	refuse       func(*tx, *standing) error // returns why it must not be done
+}
 
 // standing is what decides whether something may be done to a task.
 type standing struct {
@@ -39,41 +44,30 @@ type standing struct {
 	batch       task.BatchID
 	everStarted bool
 	awaited     bool // it is to be rolled back once it has ended
-	undoable    bool
+	canRollBack bool
 }
 
-const standingQuery = `
-	SELECT state, type, ifnull(key, ''), ifnull(batch_id, 0), ever_started,
-		EXISTS (SELECT 1 FROM operation WHERE task_id = tasks.id AND ended_at IS NULL), ` + undoable + `
-	FROM tasks WHERE id = ?`
-
-// undoable is the condition that a task's type has a rollback: when its last attempt began, or now.
-const undoable = `(EXISTS (SELECT 1 FROM policy WHERE hash = tasks.policy AND json_type(body, '$.rollback') = 'object')
-		OR EXISTS (SELECT 1 FROM policy WHERE type = tasks.type AND json_type(body, '$.rollback') = 'object'))`
-
-// operate does to one task what an operator wants, unless refuse has something against it.
-func (s *Store) operate(
-	ctx context.Context, verb string, id task.ID, by string, refuse func(*tx, *standing) error,
-) (became ops.Became, err error) {
-	err = s.change(ctx, verb+" task", func(t *tx) error {
+func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) (became ops.Became, err error) {
+	err = s.change(ctx, o.verb+" task", func(t *tx) error {
 		at := standing{id: id}
-		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.everStarted, &at.awaited, &at.undoable}, standingQuery, int64(id))
+		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.everStarted, &at.awaited, &at.canRollBack},
+			t.sql.Standing, arg("id", int64(id)))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
 		}
 		if err != nil {
 			return err
 		}
-		if err := refuse(t, &at); err != nil {
+		if err := o.refuse(t, &at); err != nil {
 			return err
 		}
-		if _, err := t.exec("INSERT INTO "+verb+" (id, by) VALUES (?, ?)", int64(id), null(by)); err != nil {
+		if _, err := t.exec(o.change, arg("id", int64(id)), arg("by", null(by))); err != nil {
 			if input := refused(err); input != nil {
 				return input
 			}
 			return err
 		}
-		return t.row([]any{&became}, answerQuery(verb), int64(id))
+		return t.row([]any{&became}, o.read, arg("id", int64(id)))
 	})
 	if err != nil {
 		return "", err
@@ -81,7 +75,7 @@ func (s *Store) operate(
 	return became, nil
 }
 
-// refusal is why a request must not be.
+// refusal returns the error of a request that is refused.
 func refusal(format string, args ...any) error {
 	return &ops.RefusedError{Text: fmt.Sprintf(format, args...)}
 }
@@ -110,7 +104,7 @@ func (t *tx) refuseRollback(at *standing) error {
 	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack:
 		return nil // there is nothing to do
 	}
-	if !at.undoable {
+	if !at.canRollBack {
 		return refusal("the type %q has no rollback", at.typ)
 	}
 	if at.state.Live() || !at.everStarted {
@@ -119,13 +113,13 @@ func (t *tx) refuseRollback(at *standing) error {
 	return t.refuseKey(at)
 }
 
-// refuseKey refuses to bring a task back whose key is another's by now.
+// refuseKey refuses to revive a task whose key a live task has by now.
 func (t *tx) refuseKey(at *standing) error {
 	if at.key == "" {
 		return nil
 	}
 	var live task.ID
-	err := t.row([]any{&live}, keyedQuery, at.typ, at.key)
+	err := t.row([]any{&live}, t.sql.LiveWithKey, arg("type", at.typ), arg("key", at.key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -135,9 +129,9 @@ func (t *tx) refuseKey(at *standing) error {
 	return refusal("task %d is live with the key %q: wait for it or cancel it", live, at.key)
 }
 
-// request is what is wanted of a batch that has not ended: cancel, rollback or "".
+// request returns what was requested of a batch that has not ended: cancel, rollback or "".
 func (t *tx) request(id task.BatchID) (request string, err error) {
-	err = t.row([]any{&request}, "SELECT ifnull(requested, '') FROM batch WHERE id = ? AND ended_at IS NULL", int64(id))
+	err = t.row([]any{&request}, t.sql.BatchRequest, arg("id", int64(id)))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

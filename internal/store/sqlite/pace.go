@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// SQLite has no queue for its lock: who waits looks again now and then, an application by the default every 100 ms. A
-// process that begins its next transaction as soon as it has committed the last would keep the lock to itself for
-// seconds, and applications would fail with "database is locked". So a store that writes all the time leaves the lock
-// free for a share of the time it held it.
+// SQLite has no queue for its lock: a connection that waits for it tries again now and then, by default every 100 ms. A
+// process that begins its next transaction as soon as it has committed the last would keep the lock for seconds, and
+// applications would fail with "database is locked". So a store that writes all the time leaves the lock free for a share
+// of the time that it held it.
 const (
 	shareOthers = 3  // free for a third of the time held, while others write too
 	shareAlone  = 20 // free for a twentieth: enough for others to get in, and then they are noticed
@@ -18,7 +18,7 @@ const (
 	mostPause   = 50 * time.Millisecond
 )
 
-// pace keeps account of how long the lock was held and left free. It is touched only by whose turn it is.
+// pace keeps account of how long the lock was held and left free. Only the call whose turn it is uses it.
 type pace struct {
 	owed     time.Duration // how long the lock is to be left free
 	released time.Time
@@ -26,7 +26,7 @@ type pace struct {
 	others   time.Time // when it was last seen that others had written
 }
 
-// wait leaves the lock free for as long as is owed, at most mostPause. Time in which nobody here wanted it counts.
+// wait leaves the lock free for as long as is owed, at most mostPause. Time in which no call of this process wanted it counts.
 func (p *pace) wait(ctx context.Context) error {
 	p.owed -= time.Since(p.released)
 	if p.owed < leastPause {
@@ -62,8 +62,8 @@ func (p *pace) ended(since time.Time) {
 	p.owed += p.released.Sub(since) / share
 }
 
-// lookAgain is how long to wait before trying for the lock again: 1 to 5 ms at first, and ever less for who has waited
-// long, so that mostly the one who has waited longest gets it.
+// lookAgain returns how long to wait before trying for the lock again: up to 5 ms at first, and less the longer a call has waited,
+// so that mostly the one that has waited longest gets it.
 func lookAgain(waited time.Duration) time.Duration {
 	return 200*time.Microsecond + rand.N(5*time.Millisecond/(1+waited/(100*time.Millisecond)))
 }

@@ -12,34 +12,16 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Secret is the key of ping URLs, as it was made with the file.
+// Secret returns the key of ping URLs. It was created with the schema.
 func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
-	err = s.view(ctx, "read the key of ping URLs", func(t *sql.Tx) error {
-		return t.QueryRowContext(ctx, "SELECT key FROM secret").Scan(&key)
+	err = s.view(ctx, "read the key of ping URLs", func(t *snapshot) error {
+		return t.row([]any{&key}, t.sql.Secret)
 	})
 	return key, err
 }
 
-// attempted is the condition that an attempt which was given the fence holds the row; nobody judges it (claim = 0).
-const attempted = "id = ?1 AND fence = ?2 AND claim > 0 AND " + running
-
-// pingedQuery reads what a ping is reckoned with.
-const pingedQuery = `
-	SELECT state, policy, lease_until, claimed_at, deadline, cancel_asked IS NOT NULL, cancel_by
-	FROM task WHERE ` + attempted + ` AND lease_until > ?3`
-
-// marksQuery reads what an attempt has reported that has to advance.
-const marksQuery = "SELECT marks FROM task WHERE id = ?1"
-
-// pingQuery writes a ping: ?6 and ?7 are NULL where it moves nothing, and ?8 where nothing advances or has to.
-const pingQuery = `
-	UPDATE task SET progress = ifnull(?3, progress), message = ifnull(?4, message), checkpoint = ifnull(?5, checkpoint),
-		ping_due = ifnull(?6, ping_due), lease_until = max(lease_until, ifnull(?7, lease_until)),
-		marks = ifnull(?8, marks)
-	WHERE id = ?1 AND fence = ?2`
-
-// TakePings takes in pings that come by another way than the session that holds the row. The view ping does the same for
-// applications; a test compares them. It never answers Busy: nobody can lock a row of this store.
+// TakePings stores pings that reach another agent than the session that holds the row. The function ping does the same for
+// applications; a test compares them. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -81,7 +63,7 @@ func (p *pinging) take(r *lease.RemotePing) (lease.PingReply, error) {
 	err := p.row([]any{
 		textOf[task.State]{&row.state}, numberOf[task.PolicyHash]{&row.policy}, timeOf{&row.until}, timeOf{&row.claimed},
 		timeOf{&row.deadline}, truthOf{&row.asked}, textOf[string]{&row.by},
-	}, pingedQuery, int64(r.ID), int64(r.Fence), stamp(p.now))
+	}, p.sql.Pinged, arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("now", stamp(p.now)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return lease.PingReply{Answer: lease.Lost}, nil
 	}
@@ -119,8 +101,9 @@ func (p *pinging) take(r *lease.RemotePing) (lease.PingReply, error) {
 	if due == nil && r.Progress == nil && r.Message == "" && r.Checkpoint == nil {
 		return reply, nil // nothing to write
 	}
-	_, err = p.exec(pingQuery, int64(r.ID), int64(r.Fence), jsonText(r.Progress), null(r.Message), jsonText(r.Checkpoint), due, until,
-		jsonText(marks))
+	_, err = p.exec(p.sql.Ping, arg("progress", jsonText(r.Progress)), arg("message", null(r.Message)),
+		arg("checkpoint", jsonText(r.Checkpoint)), arg("due", due), arg("until", until), arg("marks", jsonText(marks)),
+		arg("id", int64(r.ID)), arg("fence", int64(r.Fence)))
 	return reply, err
 }
 
@@ -139,7 +122,7 @@ func (r *pinged) end(policy *task.Policy) time.Time {
 	return end
 }
 
-// lengths are nought where the policy is not known.
+// lengths returns the lengths of a phase; zero where the policy is not known.
 func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Duration) {
 	if p == nil {
 		return 0, 0, 0
@@ -147,8 +130,8 @@ func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Du
 	return p.Lengths(phase)
 }
 
-// counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's
-// from then on; nil where they stay.
+// counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's new
+// ones; nil where they stay.
 func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
 	if policy == nil {
 		return true, nil, nil
@@ -163,10 +146,10 @@ func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Ph
 	return true, m.JSON(), nil
 }
 
-// marks reads what the attempt with that fence has reported.
+// marks returns the best reports of the attempt with that fence.
 func (t *tx) marks(id task.ID, f task.Fence) (task.Marks, error) {
 	var stored sql.NullString
-	err := t.row([]any{&stored}, marksQuery, int64(id))
+	err := t.row([]any{&stored}, t.sql.Marks, arg("id", int64(id)))
 	return task.MarksOf([]byte(stored.String), f), err
 }
 
@@ -176,7 +159,7 @@ func (p *pinging) policy(hash task.PolicyHash) (*task.Policy, error) {
 		return policy, nil
 	}
 	var body []byte
-	err := p.row([]any{&body}, "SELECT body FROM policy WHERE hash = ?", int64(hash))
+	err := p.row([]any{&body}, p.sql.Policy, arg("hash", int64(hash)))
 	if errors.Is(err, sql.ErrNoRows) {
 		p.policies[hash] = nil
 		return nil, nil //nolint:nilnil // said above

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"database/sql"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -24,84 +26,119 @@ func TestPlans(t *testing.T) {
 		within = " (type=? AND <expr>=? AND priority=? AND run_at<?)"
 		merge  = "MERGE (UNION ALL)"
 	)
-	sorts := map[string]bool{ // few rows, or a bounded number of them
-		"claimed": true, "present": true, "dead": true, "count runs": true, "take others": true, "soonest": true, "failures": true,
+	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
+		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
+		h.sql.Soonest: true, h.sql.Failures: true,
+	}
+	told, err := sqltext.Compile("told by the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
+	require.NoError(t, err)
+	batch, err := h.sql.ListBatches.Fill("{where}", "id = @id")
+	require.NoError(t, err)
+	plans := map[*sqltext.Query][]string{
+		h.sql.HeadDue:           {"USING COVERING INDEX task_due" + below},
+		h.sql.HeadRollback:      {"USING COVERING INDEX task_rollback" + below},
+		h.sql.ClaimDue:          {byID, merge, "INDEX task_due" + within},
+		h.sql.ClaimStartable:    {byID, merge, "INDEX task_due" + within, "INDEX batch_stopping"},
+		h.sql.ClaimRollback:     {byID, merge, "INDEX task_rollback" + within},
+		h.sql.TooLargeDue:       {"INDEX task_due" + within},
+		h.sql.TooLargeRollback:  {"INDEX task_rollback" + within},
+		h.sql.Soonest:           {"INDEX task_due (type=? AND <expr>=? AND priority=?)", "INDEX batch_stopping"},
+		h.sql.Stopping:          {"INDEX batch_stopping", "COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.AnyOpenBatch:      {"INDEX batch_open"},
+		h.sql.OfBatch:           {byID},
+		h.sql.Tally:             {"SEARCH batch USING INTEGER PRIMARY KEY"},
+		h.sql.Foldable:          {"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"},
+		h.sql.AnyFoldable:       {"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"},
+		h.sql.SeeBatches:        {"USING INDEX batch_open"},
+		h.sql.AnyOperation:      {"USING INDEX operation_open"},
+		h.sql.Operations:        {"USING INDEX operation_open"},
+		h.sql.WaitingOfBatch:    {"COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.AnyUnstopped:      {"COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.RequestCancel:     {byID, "INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.FailedOfBatch:     {"INDEX task_archive_batch_unsuccessful (batch_id=? AND rowid>?)"},
+		h.sql.FinishedOfBatch:   {"INDEX task_archive_started (batch_id=? AND <expr><?)", "INDEX policy_rollback (type=?)"},
+		h.sql.Failures:          {"INDEX task_archive_batch_unsuccessful (batch_id=?)", "INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.Standing:          {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_rollback (type=?)"},
+		h.sql.TaskToRollBack:    {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_rollback (type=?)"},
+		&batch:                  {"SEARCH batch USING INTEGER PRIMARY KEY", "COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.ExpiredBatches:    {"INDEX batch_ended (ended_at<?)", "SEARCH task_archive USING COVERING INDEX"},
+		h.sql.Claimed:           {"INDEX task_running (session=?)"},
+		h.sql.Cancels:           {"INDEX task_running (session=?)", "INDEX batch_stopping"},
+		h.sql.Held:              {"INDEX task_running (session=?)"},
+		h.sql.Renew:             {byID},
+		h.sql.RenewWithProgress: {byID},
+		h.sql.NoteProgress:      {byID},
+		h.sql.Pinged:            {byID},
+		h.sql.Marks:             {byID},
+		h.sql.Ping:              {byID},
+		h.sql.Attempt:           {byID},
+		h.sql.Completed:         {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.CancelAnswer:      {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.Adoptable:         {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.Adopt:             {byID},
+		h.sql.AttemptFailed:     {"SEARCH attempt USING"},
+		&told:                   {byID, "SEARCH policy USING INTEGER PRIMARY KEY"},
+		h.sql.Archive:           {byID},
+		h.sql.Release:           {byID},
+		h.sql.DeleteArchived:    {byID},
+		h.sql.Unapplied:         {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"},
+		h.sql.Expired:           {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.Reap:              {byID},
+		h.sql.LiveWithKey:       {"USING COVERING INDEX task_key (type=? AND key=?)"},
+		h.sql.CountDue:          {"USING COVERING INDEX task_due"},
+		h.sql.CountRollback:     {"USING COVERING INDEX task_rollback"},
+		h.sql.CountRunning:      {"USING INDEX task_running"},
+		h.sql.ExpiredTasks:      {"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"},
+		h.sql.DeleteAttempts:    {"SEARCH attempt USING"},
+		h.sql.DeleteTasks:       {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+	}
+	for name, q := range h.sql.all() {
+		if strings.Contains(q.Text, "INDEXED") {
+			require.Contains(t, plans, q, "%s names an index, and no plan is expected of it", name)
+		}
 	}
 	for _, counted := range []bool{false, true} {
 		if counted { // what somebody's ANALYZE leaves behind must not tempt the planner
 			require.NoError(t, h.exec(t, "ANALYZE"))
 		}
-		for name, c := range map[string]struct {
-			text  string
-			needs []string
-		}{
-			"head":         {headQuery(task.Run), []string{"USING COVERING INDEX task_due" + below}},
-			"head undo":    {headQuery(task.Rollback), []string{"USING COVERING INDEX task_undo" + below}},
-			"take":         {takeQuery(task.Run, 1, false), []string{byID, "INDEX task_due" + within}},
-			"take regions": {takeQuery(task.Run, 2, false), []string{byID, merge, "INDEX task_due" + within}},
-			"take others":  {takeQuery(task.Run, 2, true), []string{byID, merge, "INDEX task_due" + within, "INDEX batch_stopping"}},
-			"too large":    {tooLargeQuery(task.Run, 2), []string{"INDEX task_due" + within}},
-			"soonest":      {soonestQuery(2), []string{"INDEX task_due (type=? AND <expr>=? AND priority=?)", "INDEX batch_stopping"}},
-			"stopping":     {stoppingQuery, []string{"INDEX batch_stopping", "COVERING INDEX task_batch (batch_id=? AND state=?)"}},
-			"open batch":   {openBatchQuery, []string{"INDEX batch_open"}},
-			"of batch":     {ofBatchQuery, []string{byID}},
-			"tally":        {tallyQuery, []string{"SEARCH batch USING INTEGER PRIMARY KEY"}},
-			"fold":         {foldQuery, []string{"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"}},
-			"unseen":       {unseenQuery, []string{"USING INDEX batch_open"}},
-			"operations":   {operationsQuery, []string{"USING INDEX operation_open"}},
-			"waiting":      {waitingQuery, []string{"COVERING INDEX task_batch (batch_id=? AND state=?)"}},
-			"goes on":      {goesOnQuery, []string{"COVERING INDEX task_batch (batch_id=? AND state=?)"}},
-			"ask":          {askQuery, []string{byID, "INDEX task_batch (batch_id=? AND state=?)"}},
-			"failed":       {failedQuery, []string{"INDEX task_archive_batch_unwell (batch_id=? AND rowid>?)"}},
-			"finished":     {finishedQuery, []string{"INDEX task_archive_started (batch_id=? AND <expr><?)", "INDEX policy_undo (type=?)"}},
-			"failures":     {failuresQuery, []string{"INDEX task_archive_batch_unwell (batch_id=?)", "INDEX task_batch (batch_id=? AND state=?)"}},
-			"standing":     {standingQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_undo (type=?)"}},
-			"batch":        {"SELECT " + batchColumns + " FROM batches WHERE id = ?", []string{"SEARCH batch USING INTEGER PRIMARY KEY", "COVERING INDEX task_batch (batch_id=? AND state=?)"}},
-			"old batches":  {oldBatches, []string{"INDEX batch_ended (ended_at<?)", "SEARCH task_archive USING COVERING INDEX"}},
-			"take undo":    {takeQuery(task.Rollback, 2, false), []string{byID, merge, "INDEX task_undo" + within}},
-			"claimed":      {claimedQuery, []string{"INDEX task_running (session=?)"}},
-			"cancels":      {cancelsQuery, []string{"INDEX task_running (session=?)", "INDEX batch_stopping"}},
-			"present":      {heldQuery, []string{"INDEX task_running (session=?)"}},
-			"renew":        {renewQuery, []string{byID}},
-			"renew noted":  {renewNotedQuery, []string{byID}},
-			"note":         {noteQuery, []string{byID}},
-			"pinged":       {pingedQuery, []string{byID}},
-			"marks":        {marksQuery, []string{byID}},
-			"ping":         {pingQuery, []string{byID}},
-			"attempt":      {attemptQuery, []string{byID}},
-			"completed":    {completedQuery, []string{"SEARCH task_archive USING INTEGER PRIMARY KEY"}},
-			"answer":       {answerQuery("cancel"), []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY"}},
-			"adoptable":    {adoptableQuery, []string{"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"}},
-			"adopt":        {adoptQuery, []string{byID}},
-			"condemned":    {condemnedQuery, []string{"SEARCH attempt USING"}},
-			"told by view": {"SELECT cancel, remaining_s FROM ping WHERE id = ?", []string{byID, "SEARCH policy USING INTEGER PRIMARY KEY"}},
-			"archive":      {archiveQuery, []string{byID}},
-			"release":      {releaseQuery, []string{byID}},
-			"delete":       {deleteQuery, []string{byID}},
-			"missed":       {missedQuery, []string{byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"}},
-			"dead":         {deadQuery, []string{"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"}},
-			"judge":        {judgeQuery, []string{byID}},
-			"enqueue":      {keyedQuery, []string{"USING COVERING INDEX task_key (type=? AND key=?)"}},
-			"count due":    {countings()[0].text, []string{"USING COVERING INDEX task_due"}},
-			"count undo":   {countings()[1].text, []string{"USING COVERING INDEX task_undo"}},
-			"count runs":   {countings()[2].text, []string{"USING INDEX task_running"}},
-			"old":          {oldQuery, []string{"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"}},
-			"old attempts": {oldAttempts, []string{"SEARCH attempt USING"}},
-			"old tasks":    {oldTasks, []string{"SEARCH task_archive USING INTEGER PRIMARY KEY"}},
-		} {
-			plan := h.plan(t, c.text)
-			for _, need := range c.needs {
-				require.Contains(t, plan, need, "%s\n%s", name, plan)
+		for q, needs := range plans {
+			plan := h.plan(t, q.Text)
+			for _, need := range needs {
+				require.Contains(t, plan, need, "%s\n%s", q.Name, plan)
 			}
 			for line := range strings.Lines(plan) {
 				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy"} {
-					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", name, plan)
+					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", q.Name, plan)
 				}
-				if !sorts[name] {
-					require.NotContains(t, line, "USE TEMP B-TREE", "%s\n%s", name, plan)
+				if !sorts[q] {
+					require.NotContains(t, line, "USE TEMP B-TREE", "%s\n%s", q.Name, plan)
 				}
 			}
 		}
+	}
+}
+
+// all returns the statements by the names of their fields.
+func (q *statements) all() map[string]*sqltext.Query {
+	all := map[string]*sqltext.Query{}
+	for field, value := range reflect.ValueOf(q).Elem().Fields() {
+		all[field.Name] = value.Interface().(*sqltext.Query)
+	}
+	return all
+}
+
+// Every statement fits the schema, also those that no test happens to run.
+func TestStatementsFitTheSchema(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for name, q := range h.sql.all() {
+		t.Run(name, func(t *testing.T) {
+			filled, err := q.Fill("{index}", "")
+			require.NoError(t, err)
+			filled, err = filled.Fill("{where}", "true")
+			require.NoError(t, err)
+			h.plan(t, filled.Text)
+		})
 	}
 }
 
@@ -116,12 +153,14 @@ func TestPlansOfLists(t *testing.T) {
 		{ops.Filter{Type: "a"}, "SEARCH task_archive USING INDEX task_archive_type (type=?"},
 		{ops.Filter{Type: "a", Before: 7}, "SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid<?)"},
 		{ops.Filter{Key: "k"}, "SEARCH task_archive USING INDEX task_archive_key (key=?)"},
-		{ops.Filter{States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_unwell"},
+		{ops.Filter{States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_unsuccessful"},
+		{ops.Filter{Batch: 7, States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_batch_unsuccessful (batch_id=?)"},
+		{ops.Filter{Batch: 7}, "SEARCH task_archive USING INDEX task_archive_batch (batch_id=?)"},
 		{ops.Filter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
 	} {
-		text, _, err := listQuery("task_archive", c.filter)
+		q, _, err := h.sql.listQuery(true, c.filter)
 		require.NoError(t, err)
-		plan := h.plan(t, text)
+		plan := h.plan(t, q.Text)
 		require.Contains(t, plan, c.needs, "%+v", c.filter)
 		require.NotContains(t, plan, "USE TEMP B-TREE FOR ORDER BY", "%+v", c.filter)
 	}
@@ -161,7 +200,7 @@ func TestFutureRowsAreNotRead(t *testing.T) {
 	fill(t, h, 3)
 	steps := 0
 	err := h.update(t.Context(), "count", func(tx *tx) error {
-		hd := newHeads(claimOf(1, 1).Wants[0], "")
+		hd := newHeads(tx.sql, claimOf(1, 1).Wants[0], "")
 		for {
 			_, _, ok, err := hd.next(tx.row)
 			if err != nil || !ok {

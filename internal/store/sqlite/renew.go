@@ -11,31 +11,13 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-const renewQuery = `
-	UPDATE task SET lease_until = min(max(lease_until, ?4), ?5)
-	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
-
-// What a task has said of itself is written over what it said before; most rows have said nothing, and cost nothing.
-const (
-	noted = "progress = ifnull(?4, progress), message = ifnull(?5, message), checkpoint = ifnull(?6, checkpoint)"
-
-	// noteQuery: ?7 is whether that is to be done for a row that was asked to stop, too.
-	noteQuery = "UPDATE task SET " + noted + " WHERE id = ?1 AND fence = ?2 AND session = ?3 AND " + running +
-		" AND (cancel_asked IS NULL OR ?7)"
-
-	// renewNotedQuery is renewQuery with notes; ?9: the lease is detached from now on; ?10: marks, or NULL.
-	renewNotedQuery = `
-	UPDATE task SET lease_until = min(max(lease_until, ?7), ?8), ` + noted + `,
-		detached = CASE WHEN ?9 THEN 1 ELSE detached END, marks = ifnull(?10, marks)
-	WHERE id = ?1 AND fence = ?2 AND session = ?3 AND ` + running
-)
-
-// renew moves one lease's end, and tells how many rows that were.
+// renew moves the end of one lease. It returns how many rows that changed: 0 where the lease is lost.
 func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
 	least, most := r.Bounds()
 	from, to := stamp(t.now.Add(least)), stamp(t.now.Add(most))
 	if r.Notes.Empty() && !r.Detach && r.Marks == nil {
-		return t.exec(renewQuery, int64(r.ID), int64(r.Fence), int64(s), from, to)
+		return t.exec(t.sql.Renew, arg("least", from), arg("most", to),
+			arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("session", int64(s)))
 	}
 	var marks json.RawMessage
 	if r.Marks != nil {
@@ -49,11 +31,12 @@ func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
 		all.Merge(*r.Marks)
 		marks = all.JSON()
 	}
-	return t.exec(renewNotedQuery, int64(r.ID), int64(r.Fence), int64(s), jsonText(r.Progress), null(r.Message),
-		jsonText(r.Checkpoint), from, to, r.Detach, jsonText(marks))
+	return t.exec(t.sql.RenewWithProgress, arg("least", from), arg("most", to), arg("progress", jsonText(r.Progress)),
+		arg("message", null(r.Message)), arg("checkpoint", jsonText(r.Checkpoint)), arg("detach", r.Detach),
+		arg("marks", jsonText(marks)), arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("session", int64(s)))
 }
 
-// Renew moves lease ends. It never answers Busy: nobody can lock a row of this store.
+// Renew moves lease ends. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -11,23 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// What of task and task_archive a Task is read from, in the order of record.fields. What a claim writes itself it need
-// not read.
-const (
-	unclaimed = `id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent,
-	created_by, outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload, ` + batched
-	columns = unclaimed + others
-
-	// withoutDocuments are columns as they are read of a row whose documents are of no use.
-	withoutDocuments = `id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
-	traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload, ` + batched + others
-	others = ", type, state, priority, policy, claimed_at, lease_until, session"
-
-	// batched is what few rows have, as one column: what a claim reads costs it more than what it writes.
-	batched = `CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL
-		ELSE json_array(batch_id, cause, round) END`
-)
-
 // record is a row as it is read.
 type record struct {
 	task.Task
@@ -36,7 +19,8 @@ type record struct {
 	session task.Session
 }
 
-// unclaimed are where to scan the columns unclaimed to.
+// unclaimed returns where to scan the columns that a claim returns: those that it does not write itself. What few rows have
+// comes as one JSON column, since what a claim reads costs more than what it writes.
 func (r *record) unclaimed() []any {
 	return append(make([]any, 0, 40),
 		numberOf[task.ID]{&r.ID}, numberOf[task.Fence]{&r.Fence}, numberOf[int]{&r.Attempt}, numberOf[int]{&r.MaxAttempts},
@@ -46,7 +30,7 @@ func (r *record) unclaimed() []any {
 		jsonOf{&r.Checkpoint}, jsonOf{&r.RollbackPayload}, rareOf{&r.Task})
 }
 
-// fields are where to scan columns to.
+// fields returns where to scan the columns that a Task is read from, in all other statements.
 func (r *record) fields() []any {
 	return append(r.unclaimed(),
 		textOf[string]{&r.Type}, textOf[task.State]{&r.State}, numberOf[int]{&r.Priority}, numberOf[task.PolicyHash]{&r.Policy},
@@ -67,13 +51,13 @@ func (r *record) complete() task.Task {
 	return r.Task
 }
 
-// scanTasks gathers the rows of a query for columns.
+// scanTasks gathers the rows of a query for fields.
 func scanTasks(into *[]task.Task) func(*sql.Rows) error {
 	r := new(record)
 	return scanRecords(into, r, r.fields(), task.Task{})
 }
 
-// scanClaimed gathers the rows of a query for the columns unclaimed; known is the rest, which all of them have.
+// scanClaimed gathers the rows of a claim; known has the values that all of them share.
 func scanClaimed(into *[]task.Task, known task.Task) func(*sql.Rows) error {
 	r := new(record)
 	return scanRecords(into, r, r.unclaimed(), known)
@@ -101,7 +85,7 @@ func scanIDs(into *[]task.ID) func(*sql.Rows) error {
 }
 
 // The types below implement sql.Scanner for what a row may hold; NULL leaves the zero value. database/sql could read all
-// but times by itself, and would take several times as long: by reflection, and numbers by way of text.
+// but times without them, and would take several times as long: by reflection, and numbers by way of text.
 type (
 	numberOf[T ~int | ~int64] struct{ n *T }
 	textOf[T ~string]         struct{ s *T }
@@ -154,7 +138,7 @@ func (x jsonOf) Scan(v any) error {
 	return nil
 }
 
-// rareOf reads the column batched.
+// rareOf reads the column of what few rows have: batch_id, cause, round.
 type rareOf struct{ t *task.Task }
 
 // Scan reads what few rows have.

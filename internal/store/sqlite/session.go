@@ -11,9 +11,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// running is the condition on rows that somebody holds; it must stand like this for SQLite to use task_running.
-const running = "state IN ('running', 'rollback_running')"
-
 // Join opens a session.
 func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
 	types, err := typeList(a.Types)
@@ -27,11 +24,9 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, 
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
-		now := stamp(t.now)
-		return t.row([]any{&session}, `
-			INSERT INTO agent (name, region, version, config, workers, types, started_at, seen_at, present_until)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING session`,
-			a.Name, null(a.Region), a.Version, a.Config, a.Workers, types, now, now, stamp(t.now.Add(a.Presence)))
+		return t.row([]any{&session}, t.sql.Join, arg("name", a.Name), arg("region", null(a.Region)), arg("version", a.Version),
+			arg("config", a.Config), arg("workers", a.Workers), arg("types", types), arg("now", stamp(t.now)),
+			arg("until", stamp(t.now.Add(a.Presence))))
 	})
 	return session, err
 }
@@ -47,18 +42,10 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
-		now := stamp(t.now)
-		if _, err := t.exec(`
-			INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at,
-			                   present_until, draining, running, done)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10, ?11, ?12)
-			ON CONFLICT (session) DO UPDATE SET
-				name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
-				workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at,
-				present_until = excluded.present_until, draining = excluded.draining, running = excluded.running,
-				done = excluded.done`,
-			int64(p.Session), a.Name, null(a.Region), a.Version, a.Config, a.Workers, types, now,
-			stamp(t.now.Add(a.Presence)), p.Draining, p.Running, p.Done); err != nil {
+		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
+			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types),
+			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
+			arg("running", p.Running), arg("done", p.Done)); err != nil {
 			return err
 		}
 		st = lease.Standing{Now: t.now}
@@ -66,16 +53,12 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 			h, err := t.scanHeld(r)
 			st.Held = append(st.Held, h)
 			return err
-		}, heldQuery, int64(p.Session))
+		}, t.sql.Held, arg("session", int64(p.Session)))
 	})
 	return st, err
 }
 
-const heldQuery = "SELECT id, fence, claim, lease_until, ping_due, detached, " +
-	"cancel_asked IS NOT NULL AND state = 'running', cancel_by, CASE WHEN ping_due IS NOT NULL THEN marks END " +
-	"FROM task INDEXED BY task_running WHERE session = ? AND " + running + " ORDER BY id"
-
-// scanHeld reads a row of heldQuery.
+// scanHeld reads a row of the statement held.
 func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
 	var until, due time.Time
 	err = r.Scan(numberOf[task.ID]{&h.ID}, numberOf[task.Fence]{&h.Fence}, numberOf[int64]{&h.Claim}, timeOf{&until}, timeOf{&due},
@@ -88,24 +71,16 @@ func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
 	return h, err
 }
 
-const cancelsQuery = "SELECT id, fence, claim, cancel_asked IS NOT NULL, cancel_by " +
-	"FROM task INDEXED BY task_running WHERE session = ? AND " + running + " AND state = 'running' AND (cancel_asked IS NOT NULL " +
-	"OR batch_id IN (SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL))"
-
 // Cancels lists what the session holds that is to stop. It only reads.
 func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
-	err = s.view(ctx, "look for cancellations", func(t *sql.Tx) error {
-		rows, err := t.QueryContext(ctx, cancelsQuery, int64(session))
-		if err != nil {
-			return err
-		}
-		return eachRow(rows, func(r *sql.Rows) error {
+	err = s.view(ctx, "look for cancellations", func(t *snapshot) error {
+		return t.query(func(r *sql.Rows) error {
 			var c lease.Cancel
 			err := r.Scan(numberOf[task.ID]{&c.ID}, numberOf[task.Fence]{&c.Fence}, numberOf[int64]{&c.Claim}, truthOf{&c.Asked},
 				textOf[string]{&c.Reason})
 			list = append(list, c)
 			return err
-		})
+		}, t.sql.Cancels, arg("session", int64(session)))
 	})
 	if err != nil {
 		return nil, err
@@ -116,7 +91,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease
 // Leave ends the session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.update(ctx, "leave", func(t *tx) error {
-		_, err := t.exec("UPDATE agent SET present_until = ?1, seen_at = ?1 WHERE session = ?2", stamp(t.now), int64(session))
+		_, err := t.exec(t.sql.Leave, arg("now", stamp(t.now)), arg("session", int64(session)))
 		return err
 	})
 }
@@ -139,8 +114,7 @@ func (t *tx) keepPolicies(policies map[task.PolicyHash]lease.NamedPolicy) error 
 		if err != nil {
 			return fmt.Errorf("encode the policy of %s: %w", p.Type, err)
 		}
-		if _, err := t.exec("INSERT INTO policy (hash, type, body) VALUES (?, ?, ?) ON CONFLICT (hash) DO NOTHING",
-			int64(hash), p.Type, string(body)); err != nil {
+		if _, err := t.exec(t.sql.KeepPolicy, arg("hash", int64(hash)), arg("type", p.Type), arg("body", string(body))); err != nil {
 			return err
 		}
 	}
@@ -154,13 +128,8 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 		return nil, fmt.Errorf("encode policy hashes: %w", err)
 	}
 	found := make(map[task.PolicyHash]task.Policy, len(hashes))
-	err = s.view(ctx, "read policies", func(t *sql.Tx) error {
-		rows, err := t.QueryContext(ctx,
-			"SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(?))", string(list))
-		if err != nil {
-			return err
-		}
-		return eachRow(rows, func(r *sql.Rows) error {
+	err = s.view(ctx, "read policies", func(t *snapshot) error {
+		return t.query(func(r *sql.Rows) error {
 			var hash task.PolicyHash
 			var body []byte
 			if err := r.Scan(&hash, &body); err != nil {
@@ -172,7 +141,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 			}
 			found[hash] = p
 			return nil
-		})
+		}, t.sql.Policies, arg("hashes", string(list)))
 	})
 	return found, err
 }

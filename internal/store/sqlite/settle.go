@@ -29,55 +29,7 @@ func Failpoints() []string {
 // Failpoints names the points at which Options.Fail is called, in their order.
 func (*Store) Failpoints() []string { return Failpoints() }
 
-// kept are the columns that a finished row takes along as they are.
-const kept = `id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-	created_at, session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked,
-	cancel_by, batch_id, rollback_payload, cause, round`
-
-// What a rollback results in stands in the history only: the row keeps the result of its run, for the rollback to read.
-
-// held is the condition that the row is still that of the hold being settled.
-const held = "id = ?1 AND fence = ?2 AND session = ?3 AND " + running
-
-// archiveQuery: where ?15 is true the history will have no row of the attempt, so the archived row has to say exactly what
-// it resulted in, and no result that an earlier, released attempt left.
-const archiveQuery = `
-	INSERT INTO task_archive (` + kept + `,
-		state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until)
-	SELECT ` + kept + `, ?4, fence + 1, ?5, ?6, ?7, ?8, ?9, iif(?15, ?10, ifnull(iif(state = 'running', ?10, NULL), result)), ?11, ?12, ?13,
-		iif(?14, lease_until, NULL)
-	FROM task WHERE ` + held
-
-// cause is why a row is undone from now on, or still is: ?14 is the verdict that ended its forward life.
-const cause = `CASE WHEN ?4 <> 'rollback_pending' THEN NULL WHEN state <> 'running' THEN cause
-			WHEN cancel_asked IS NOT NULL THEN 'cancelled' ELSE ?14 END`
-
-// releaseQuery: run_at stays where ?11 is NULL; where ?12 is true something may be at work until the lease's end: it is
-// no earlier than that, and the row goes on telling that end. A row that was asked to stop is released only where ?13 is
-// true: whoever decided knew it, or the row is to be rolled back.
-const releaseQuery = `
-	UPDATE task SET state = ?4, fence = fence + 1, attempt = ?5, deferrals = ?6, ever_started = ?7,
-		outcome = ifnull(?8, outcome), error = iif(?8 IS NULL, error, ?9),
-		result = ifnull(iif(state = 'running', ?10, NULL), result), cause = ` + cause + `,
-		run_at = CASE WHEN ?11 IS NULL THEN run_at WHEN ?12 THEN max(?11, ifnull(lease_until, ?11)) ELSE ?11 END,
-		claim = NULL, claimed_at = NULL, lease_until = iif(?12, lease_until, NULL), detached = NULL, ping_due = NULL,
-		cancel_asked = NULL, cancel_by = NULL
-	WHERE ` + held + ` AND (cancel_asked IS NULL OR ?13)`
-
-// missedQuery tells of a settlement that was not applied whether it repeats one that was, and whether the row is still
-// held.
-const missedQuery = `
-	SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3)
-		OR EXISTS (SELECT 1 FROM task WHERE id = ?1 AND fence = ?2 + 1 AND session = ?3 AND NOT ` + running + `)
-		OR EXISTS (SELECT 1 FROM attempt WHERE task_id = ?1 AND fence = ?2 AND session = ?3),
-		EXISTS (SELECT 1 FROM task WHERE ` + held + `)`
-
-const historyQuery = `
-	INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state,
-		started_at, ended_at)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-
-// Settle applies the ends of holds, all in one transaction. It never answers Busy: nobody can lock a row of this store.
+// Settle applies the ends of holds, all in one transaction. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -165,7 +117,7 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 		return b.remember(e)
 	}
 	var ended, ours bool
-	err = b.row([]any{&ended, &ours}, missedQuery, int64(e.ID), int64(e.Fence), int64(b.session))
+	err = b.row([]any{&ended, &ours}, b.sql.Unapplied, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	switch {
 	case ours: // nothing but a cancellation keeps a row that is held from being settled
 		b.answers[i] = lease.Unaware
@@ -175,23 +127,24 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	return err
 }
 
-// common are the values that both ways of settling write: parameters 1 to 10. Parameter 8 is NULL where outcome and
-// error stay.
-func (b *settling) common(e *poll.Settlement) []any {
-	verdict, why, keep := e.Tells()
-	var outcome any
+// kept returns the outcome and the error that the row keeps of an attempt. The outcome is NULL where the row keeps what it has.
+func kept(e *poll.Settlement) (outcome, reason any) {
+	verdict, text, keep := e.Tells()
 	if !keep {
 		outcome = string(verdict)
 	}
-	return append(make([]any, 0, 15),
-		int64(e.ID), int64(e.Fence), int64(b.session), string(e.Next.State), int64(e.Next.Attempt), int64(e.Next.Deferrals),
-		e.Next.EverStarted, outcome, null(why), jsonText(e.Outcome.Result))
+	return outcome, null(text)
 }
 
 // archive copies a finished row; finish deletes all of them at once.
 func (b *settling) archive(e *poll.Settlement) (int64, error) {
-	n, err := b.exec(archiveQuery, append(b.common(e), null(e.Outcome.Output), b.started(e.Started), b.at, e.Next.AfterLease,
-		!e.Silent && !e.InHistory())...)
+	outcome, reason := kept(e)
+	n, err := b.exec(b.sql.Archive,
+		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
+		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
+		arg("exact", !e.Silent && !e.InHistory()), arg("result", jsonText(e.Outcome.Result)), arg("output", null(e.Outcome.Output)),
+		arg("started_at", b.started(e.Started)), arg("now", b.at), arg("after_lease", e.Next.AfterLease),
+		arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	if n == 1 {
 		b.archived[e.ID] = e.Fence
 	}
@@ -207,7 +160,13 @@ func (b *settling) release(e *poll.Settlement) (int64, error) {
 	if e.Next.Delay <= 0 && !e.Next.AfterLease {
 		b.due = true
 	}
-	return b.exec(releaseQuery, append(b.common(e), runAt, e.Next.AfterLease, aware(e), string(ended(e.Outcome.Verdict)))...)
+	outcome, reason := kept(e)
+	return b.exec(b.sql.Release,
+		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
+		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
+		arg("result", jsonText(e.Outcome.Result)), arg("cause", string(ended(e.Outcome.Verdict))), arg("run_at", runAt),
+		arg("after_lease", e.Next.AfterLease), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
+		arg("session", int64(b.session)), arg("cancel_seen", cancelSeen(e)))
 }
 
 // ended is the verdict that ends the forward life of a task. One that gives the attempt back does only where the task's
@@ -219,8 +178,8 @@ func ended(v task.Verdict) task.Verdict {
 	return v
 }
 
-// aware reports whether what was decided stands although a cancellation was asked for.
-func aware(e *poll.Settlement) bool {
+// cancelSeen reports whether the decision holds although cancellation was requested.
+func cancelSeen(e *poll.Settlement) bool {
 	return e.CancelKnown || e.Next.State.Finished() || e.Next.State.Phase() == task.Rollback
 }
 
@@ -230,8 +189,9 @@ func (b *settling) note(e *poll.Settlement) error {
 	if n.Empty() {
 		return nil
 	}
-	_, err := b.exec(noteQuery, int64(e.ID), int64(e.Fence), int64(b.session), jsonText(n.Progress), null(n.Message),
-		jsonText(n.Checkpoint), aware(e))
+	_, err := b.exec(b.sql.NoteProgress, arg("progress", jsonText(n.Progress)), arg("message", null(n.Message)),
+		arg("checkpoint", jsonText(n.Checkpoint)), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
+		arg("session", int64(b.session)), arg("cancel_seen", cancelSeen(e)))
 	return err
 }
 
@@ -241,9 +201,11 @@ func (b *settling) remember(e *poll.Settlement) error {
 		return nil
 	}
 	o := &e.Outcome
-	_, err := b.exec(historyQuery, int64(e.ID), int64(e.Fence), int64(e.RanFence), int64(b.session), string(e.Phase),
-		int64(e.Attempt), string(o.Verdict), null(o.Error), null(o.Output), jsonText(o.Result), string(e.Next.State),
-		b.started(e.Started), b.at)
+	_, err := b.exec(b.sql.AddAttempt, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("ran_fence", int64(e.RanFence)),
+		arg("session", int64(b.session)), arg("phase", string(e.Phase)), arg("attempt", int64(e.Attempt)),
+		arg("outcome", string(o.Verdict)), arg("error", null(o.Error)), arg("output", null(o.Output)),
+		arg("result", jsonText(o.Result)), arg("state", string(e.Next.State)), arg("started_at", b.started(e.Started)),
+		arg("now", b.at))
 	return err
 }
 
@@ -261,7 +223,7 @@ func (b *settling) finish() error {
 		if err != nil {
 			return fmt.Errorf("encode task ids: %w", err)
 		}
-		n, err := b.exec(deleteQuery, string(list))
+		n, err := b.exec(b.sql.DeleteArchived, arg("ids", string(list)))
 		if err != nil {
 			return err
 		}
@@ -270,14 +232,13 @@ func (b *settling) finish() error {
 		}
 	}
 	if b.due {
-		return b.run("UPDATE sign SET n = n + 1")
+		_, err := b.exec(b.sql.WakeForDue)
+		return err
 	}
 	return nil
 }
 
-const deleteQuery = "DELETE FROM task WHERE id IN (SELECT value FROM json_each(?))"
-
-// started is when something that began so long ago did; NULL where it never did.
+// started returns when something began that long ago; NULL where it never did (ago < 0).
 func (b *settling) started(ago time.Duration) any {
 	if ago < 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // spoolMemory is how many bytes of rows a spool keeps in memory; what is more goes to a temporary file.
 const spoolMemory = 32 << 20
 
-// spool keeps the rows of a batch until all of them are there, so that whoever gives them makes nobody wait for the lock.
+// spool keeps the rows of a batch until all of them are there, so that a slow producer keeps no other call waiting for the lock.
 // The zero value is empty.
 type spool struct {
 	n      int64
@@ -123,10 +123,10 @@ func (s *spoolReader) number() int64 {
 	return n
 }
 
-// next appends the values of the next row, as rowPlaces has them.
+// next appends the values of the next row, in the order of insert_row.
 func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	s.left--
-	kind, payload, undo, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
+	kind, payload, rollback, key, region := s.text(), s.text(), s.text(), s.text(), s.text()
 	labels, traceparent, by, at := s.text(), s.text(), s.text(), s.text()
 	in, priority, attempts := s.number(), s.number(), s.number()
 	if s.err != nil {
@@ -141,5 +141,5 @@ func (s *spoolReader) next(values []any, now time.Time) ([]any, error) {
 	if at == nil {
 		at = stamp(now.Add(time.Duration(in)))
 	}
-	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, undo), nil
+	return append(values, kind, payload, at, priority, key, region, null(attempts), labels, traceparent, by, rollback), nil
 }

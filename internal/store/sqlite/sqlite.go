@@ -1,7 +1,8 @@
-// Package sqlite is the embedded store: one file, one host, no server. It holds all SQL for SQLite and its migrations.
+// Package sqlite is the embedded store: one file, one host, no server. It holds all SQL for SQLite: schema.sql
+// has the tables, functions/ the views that applications use like functions, queries/ the statements of this package.
 //
 // SQLite has one writer. Every call that writes is one short BEGIN IMMEDIATE transaction over many rows on one
-// connection; reads have connections of their own and, with write-ahead logging, wait for nobody. A transaction that an
+// connection; reads have connections of their own and, with write-ahead logging, never wait. A transaction that an
 // application leaves open for writing stalls every agent on the file; after a bound the calls fail with an error that
 // says so, and go on working once it is over.
 //
@@ -56,6 +57,7 @@ type Store struct {
 
 	access access
 
+	sql   *statements
 	write *writer
 	read  *sql.DB
 }
@@ -89,7 +91,7 @@ func ParseURL(text string) (string, error) {
 // Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors
 // name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail}
+	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: compileStatements()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -162,7 +164,10 @@ func checkPath(path string, create bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("open store %s: %w", path, err)
 	}
-	if _, err := os.Lstat(path); err == nil {
+	if link, err := os.Lstat(path); err == nil {
+		if link.Mode()&fs.ModeSymlink == 0 {
+			return nil // another process has created it meanwhile
+		}
 		return fmt.Errorf("open store %s: it is a symbolic link to a file that does not exist: name that file", path)
 	}
 	dir := filepath.Dir(path)

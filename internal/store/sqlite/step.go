@@ -14,38 +14,28 @@ import (
 // BatchFailpoints names the points at which Options.Fail is called in a Fold that ends a batch, and in a Step.
 func (*Store) BatchFailpoints() []string { return []string{failBegun, failCommit, failCommitted} }
 
-const anyOperationQuery = "SELECT EXISTS (SELECT 1 FROM operation INDEXED BY operation_open WHERE ended_at IS NULL)"
-
-const operationsQuery = `
-	SELECT id, verb, ifnull(batch_id, 0), ifnull(task_id, 0), ifnull(who, ''), done, refused, ifnull(at_id, 0),
-		ifnull(at_started, '~'), ifnull(since, ''), ifnull(goal, 0), taken
-	FROM operation INDEXED BY operation_open WHERE ended_at IS NULL ORDER BY id`
-
-const keepOperation = `
-	UPDATE operation SET done = ?2, refused = ?3, at_id = ?4, at_started = ?5, since = ?6, goal = ?7, taken = ?8, ended_at = ?9
-	WHERE id = ?1`
-
-// operation is what somebody wants of many tasks, or of one that runs.
+// operation is a change of a batch, or of one task that ran when it was requested.
 type operation struct {
 	id            int64
 	verb          string
-	batch         task.BatchID // 0: it is about a task
-	task          task.ID      // 0: it is about a batch
-	who           string
+	batch         task.BatchID // of the task, where it is about one; 0: that belongs to none
+	task          task.ID      // 0: it is about the batch
+	requestedBy   string
 	done, refused int64
 
-	// How far it is: the last row that it looked at, by id or, in a rollback, by when it had started. "~" is after any time.
-	atID      task.ID
-	atStarted string
-	// Of a rollback that has come to what is finished: when it did, how many rows there were at the most, and how many it
+	// The cursor: the row that it looked at last, by id or, in a rollback, by when it had started. "~" is after any time.
+	afterID task.ID
+	afterAt string
+	// Of a rollback: whether it has come to the finished tasks; when it did, how many there were at the most, and how many it
 	// has taken since.
+	stopped     bool
 	since       string
 	goal, taken int64
 }
 
-// Step carries on the oldest operation that need not wait.
+// Step carries out a part of the oldest operation that need not wait: at most so many rows of it.
 func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err error) {
-	if found, err := s.any(ctx, "look for operations", anyOperationQuery); err != nil || !found {
+	if found, err := s.any(ctx, "look for operations", s.sql.AnyOperation); err != nil || !found {
 		return did, err
 	}
 	err = s.change(ctx, "carry on an operation", func(t *tx) error {
@@ -61,7 +51,10 @@ func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err erro
 			}
 			if did.Rows = rows - st.left; did.Rows > 0 || did.Ended {
 				st.done += int64(did.Rows)
-				did.Verb, did.Batch, did.Task, did.Done, did.Refused = st.verb, st.batch, st.task, st.done, st.refused
+				did.Verb, did.Task, did.Done, did.Refused = st.verb, st.task, st.done, st.refused
+				if st.task == 0 {
+					did.Batch = st.batch
+				}
 				return st.keep(did.Ended)
 			}
 			if err := st.keep(false); err != nil {
@@ -79,10 +72,11 @@ func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err erro
 func (t *tx) operations() (list []operation, err error) {
 	err = t.query(func(r *sql.Rows) error {
 		var o operation
-		err := r.Scan(&o.id, &o.verb, &o.batch, &o.task, &o.who, &o.done, &o.refused, &o.atID, &o.atStarted, &o.since, &o.goal, &o.taken)
+		err := r.Scan(&o.id, &o.verb, &o.batch, &o.task, &o.requestedBy, &o.done, &o.refused, &o.stopped, &o.afterID, &o.afterAt,
+			&o.since, &o.goal, &o.taken)
 		list = append(list, o)
 		return err
-	}, operationsQuery)
+	}, t.sql.Operations)
 	return list, err
 }
 
@@ -94,7 +88,7 @@ type stepping struct {
 	moved bool
 }
 
-// keep writes down how far the operation is.
+// keep writes how far the operation is.
 func (s *stepping) keep(over bool) error {
 	if !over && !s.moved {
 		return nil
@@ -103,14 +97,16 @@ func (s *stepping) keep(over bool) error {
 	if over {
 		ended = stamp(s.now)
 	}
-	if s.atStarted != "~" {
-		started = s.atStarted
+	if s.afterAt != "~" {
+		started = s.afterAt
 	}
-	_, err := s.exec(keepOperation, s.id, s.done, s.refused, int64(s.atID), started, null(s.since), s.goal, s.taken, ended)
+	_, err := s.exec(s.sql.KeepOperation, arg("done", s.done), arg("refused", s.refused), arg("stopped", s.stopped),
+		arg("after_id", int64(s.afterID)), arg("after_at", started), arg("since", null(s.since)), arg("goal", s.goal),
+		arg("taken", s.taken), arg("ended_at", ended), arg("id", s.id))
 	return err
 }
 
-// carryOn does a part of what is wanted, and reports whether nothing is left to do.
+// carryOn carries out a part of the operation, and reports whether nothing is left to do.
 func (s *stepping) carryOn() (over bool, err error) {
 	switch {
 	case s.task != 0:
@@ -118,31 +114,21 @@ func (s *stepping) carryOn() (over bool, err error) {
 	case s.verb == "retry":
 		return s.retry()
 	}
-	over, err = s.callOff()
+	over, err = s.cancel()
 	if err != nil || !over || s.verb == "cancel" {
 		return over, err
 	}
-	return s.undo()
+	return s.rollBack()
 }
 
-const (
-	waitingQuery = `SELECT id FROM task INDEXED BY task_batch WHERE batch_id = ? AND state IN ('pending', 'retry_pending') LIMIT ?`
-	callOffQuery = "INSERT INTO call_off (id, by, undo) SELECT value, ?2, ?3 FROM json_each(?1)"
-	askQuery     = `
-	UPDATE task SET cancel_asked = ?3, cancel_by = ?4 WHERE id IN (
-		SELECT id FROM task INDEXED BY task_batch WHERE batch_id = ?1 AND state = 'running' AND cancel_asked IS NULL LIMIT ?2)`
-	goesOnQuery = `
-	SELECT EXISTS (SELECT 1 FROM task INDEXED BY task_batch WHERE batch_id = ? AND state IN ('pending', 'retry_pending', 'running'))`
-)
-
-// callOff calls off what waits of a batch and asks what runs to stop. It is over when nothing does either.
-func (s *stepping) callOff() (over bool, err error) {
+// cancel cancels what waits of a batch and asks what runs to stop. It is over when nothing does either.
+func (s *stepping) cancel() (over bool, err error) {
 	by := fmt.Sprintf("batch %d", s.batch)
-	if s.who != "" {
-		by += fmt.Sprintf(" (%s by %s)", s.verb, s.who)
+	if s.requestedBy != "" {
+		by += fmt.Sprintf(" (%s by %s)", s.verb, s.requestedBy)
 	}
 	var ids []task.ID
-	if err := s.query(scanIDs(&ids), waitingQuery, int64(s.batch), s.left); err != nil {
+	if err := s.query(scanIDs(&ids), s.sql.WaitingOfBatch, arg("batch", int64(s.batch)), arg("limit", s.left)); err != nil {
 		return false, err
 	}
 	if len(ids) > 0 {
@@ -150,27 +136,27 @@ func (s *stepping) callOff() (over bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("encode task ids: %w", err)
 		}
-		if _, err := s.exec(callOffQuery, string(list), by, s.verb == "rollback"); err != nil {
+		if _, err := s.exec(s.sql.CancelWaiting, arg("by", by), arg("rollback", s.verb == "rollback"), arg("ids", string(list))); err != nil {
 			return false, err
 		}
 		s.change(len(ids))
 	}
-	n, err := s.exec(askQuery, int64(s.batch), s.left, stamp(s.now), by)
+	n, err := s.exec(s.sql.RequestCancel, arg("now", stamp(s.now)), arg("by", by), arg("batch", int64(s.batch)), arg("limit", s.left))
 	if err != nil {
 		return false, err
 	}
 	if n > 0 {
 		s.change(int(n))
-		if err := s.run("UPDATE sign SET asked = asked + 1"); err != nil {
+		if _, err := s.exec(s.sql.WakeForCancel); err != nil {
 			return false, err
 		}
 	}
 	if s.left == 0 {
 		return false, nil
 	}
-	goesOn := false
-	err = s.row([]any{&goesOn}, goesOnQuery, int64(s.batch))
-	return !goesOn, err
+	unstopped := false
+	err = s.row([]any{&unstopped}, s.sql.AnyUnstopped, arg("batch", int64(s.batch)))
+	return !unstopped, err
 }
 
 // change counts tasks that were changed.
@@ -179,50 +165,39 @@ func (s *stepping) change(n int) {
 	s.moved = s.moved || n > 0
 }
 
-const failedQuery = `
-	SELECT id FROM task_archive INDEXED BY task_archive_batch_unwell
-	WHERE batch_id = ? AND state <> 'succeeded' AND id > ?
-		AND (state = 'failed' OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
-	ORDER BY id LIMIT ?`
-
-// retry brings back what failed of a batch, by id.
+// retry revives what failed of a batch, by id.
 func (s *stepping) retry() (over bool, err error) {
 	for s.left > 0 {
 		var ids []task.ID
-		if err := s.query(scanIDs(&ids), failedQuery, int64(s.batch), int64(s.atID), s.left+1); err != nil {
+		err := s.query(scanIDs(&ids), s.sql.FailedOfBatch,
+			arg("batch", int64(s.batch)), arg("after_id", int64(s.afterID)), arg("limit", s.left+1))
+		if err != nil {
 			return false, err
 		}
 		over = len(ids) <= s.left
-		rows := make([]comeback, min(len(ids), s.left))
+		rows := make([]revival, min(len(ids), s.left))
 		for i := range rows {
-			rows[i] = comeback{ids[i], stamp(s.now)}
-			s.atID = ids[i]
+			rows[i] = revival{ids[i], stamp(s.now)}
+			s.afterID = ids[i]
 		}
-		if err := s.bringBack("retry", rows); err != nil || over {
+		if err := s.revive("retry", rows); err != nil || over {
 			return over, err
 		}
 	}
 	return false, nil
 }
 
-// comeback is a task that comes back out of the archive, and when it is due then.
-type comeback struct {
+// revival is a task to revive, and when it is due then.
+type revival struct {
 	id  task.ID
 	due string
 }
 
-// MarshalJSON writes it as bringBackQuery reads it.
-func (c comeback) MarshalJSON() ([]byte, error) { return json.Marshal([]any{c.id, c.due}) }
+// MarshalJSON writes it as the statement revive reads it.
+func (r revival) MarshalJSON() ([]byte, error) { return json.Marshal([]any{r.id, r.due}) }
 
-const (
-	bringBackQuery = `
-	INSERT INTO bring_back (id, verb, run_at)
-	SELECT json_extract(value, '$[0]'), ?2, json_extract(value, '$[1]') FROM json_each(?1)`
-	backQuery = "SELECT count(*) FROM task WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each(?))"
-)
-
-// bringBack takes tasks out of the archive. Those whose key is another's by now stay there, and are counted.
-func (s *stepping) bringBack(verb string, rows []comeback) error {
+// revive takes tasks out of the archive. Those whose key a live task has by now stay there, and are counted as refused.
+func (s *stepping) revive(verb string, rows []revival) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -230,27 +205,24 @@ func (s *stepping) bringBack(verb string, rows []comeback) error {
 	if err != nil {
 		return fmt.Errorf("encode task ids: %w", err)
 	}
-	if _, err := s.exec(bringBackQuery, string(list), verb); err != nil {
+	if _, err := s.exec(s.sql.Revive, arg("verb", verb), arg("rows", string(list))); err != nil {
 		return err
 	}
-	back := 0
-	if err := s.row([]any{&back}, backQuery, string(list)); err != nil {
+	revived := 0
+	if err := s.row([]any{&revived}, s.sql.CountRevived, arg("rows", string(list))); err != nil {
 		return err
 	}
-	s.refused += int64(len(rows) - back)
+	s.refused += int64(len(rows) - revived)
 	s.moved = true
-	s.change(back)
+	s.change(revived)
 	return nil
 }
 
-const taskQuery = `
-	SELECT state, state IN ('succeeded', 'failed', 'cancelled') AND ever_started AND ` + undoable + ` FROM tasks WHERE id = ?`
-
-// one carries on the rollback of one task that ran when it was wanted.
+// one carries out the rollback of one task that ran when it was requested.
 func (s *stepping) one() (over bool, err error) {
 	var state task.State
-	var canUndo bool
-	err = s.row([]any{&state, &canUndo}, taskQuery, int64(s.task))
+	var canRollBack bool
+	err = s.row([]any{&state, &canRollBack}, s.sql.TaskToRollBack, arg("id", int64(s.task)))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return true, nil
@@ -260,20 +232,14 @@ func (s *stepping) one() (over bool, err error) {
 		return false, nil
 	case state.Waiting() && state.Phase() == task.Run:
 		s.change(1)
-		_, err := s.exec("INSERT INTO call_off (id, by, undo) VALUES (?, ?, 1)", int64(s.task), null(s.who))
+		_, err := s.exec(s.sql.CancelWaiting, arg("by", null(s.requestedBy)), arg("rollback", true), arg("ids", fmt.Sprintf("[%d]", s.task)))
 		return true, err
-	case !canUndo:
+	case !canRollBack:
 		return true, nil
 	}
-	if err := s.bringBack("rollback", []comeback{{s.task, stamp(s.now)}}); err != nil || s.refused > 0 {
+	if err := s.revive("rollback", []revival{{s.task, stamp(s.now)}}); err != nil || s.refused > 0 {
 		return true, err
 	}
-	_, err = s.exec(reopenQuery, int64(s.task))
+	_, err = s.exec(s.sql.ReopenBatchOf, arg("id", int64(s.task)))
 	return true, err
 }
-
-// reopenQuery begins a new round of the batch of a task that came back, if that had ended.
-const reopenQuery = `
-	UPDATE batch SET ended_at = NULL, round = round + 1, requested = NULL, requested_by = NULL, by_failure = 0, stopping = 0,
-		failures_seen = failures
-	WHERE ended_at IS NOT NULL AND id = (SELECT batch_id FROM task WHERE id = ?)`

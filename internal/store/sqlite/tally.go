@@ -9,20 +9,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// openBatchQuery reports whether there is a batch that has not ended. Where there is none no row of one can end either, and
-// rows without a batch need not be looked at.
-const openBatchQuery = "SELECT EXISTS (SELECT 1 FROM batch INDEXED BY batch_open WHERE ended_at IS NULL)"
-
-// ofBatchQuery finds the rows of batches among some live ones.
-const ofBatchQuery = `
-	SELECT id, batch_id, ifnull(cause, '') FROM task NOT INDEXED
-	WHERE id IN (SELECT value FROM json_each(?)) AND batch_id IS NOT NULL`
-
-const tallyQuery = `
-	UPDATE batch SET succeeded = succeeded + ?2, failed = failed + ?3, cancelled = cancelled + ?4, rolled_back = rolled_back + ?5,
-		rollback_failed = rollback_failed + ?6, undoing = undoing + ?7, failures = failures + ?8, attempts = attempts + ?9
-	WHERE id = ?1`
-
 // tally is what changes of the counters of a batch.
 type tally struct {
 	finished                    map[task.State]int64
@@ -56,7 +42,7 @@ func (b *settling) tally() error {
 	if len(b.applied) == 0 {
 		return nil
 	}
-	if err := b.row([]any{&open}, openBatchQuery); err != nil || !open {
+	if err := b.row([]any{&open}, b.sql.AnyOpenBatch); err != nil || !open {
 		return err
 	}
 	ids := make([]task.ID, len(b.applied))
@@ -81,14 +67,16 @@ func (b *settling) tally() error {
 		}
 		tallies[of].add(ends[id], cause)
 		return nil
-	}, ofBatchQuery, string(list))
+	}, b.sql.OfBatch, arg("ids", string(list)))
 	if err != nil {
 		return err
 	}
 	for of, c := range tallies {
-		if _, err := b.exec(tallyQuery, int64(of), c.finished[task.StateSucceeded], c.finished[task.StateFailed],
-			c.finished[task.StateCancelled], c.finished[task.StateRolledBack], c.finished[task.StateRollbackFailed],
-			c.undoing, c.failures, c.attempts); err != nil {
+		if _, err := b.exec(b.sql.Tally,
+			arg("succeeded", c.finished[task.StateSucceeded]), arg("failed", c.finished[task.StateFailed]),
+			arg("cancelled", c.finished[task.StateCancelled]), arg("rolled_back", c.finished[task.StateRolledBack]),
+			arg("rollback_failed", c.finished[task.StateRollbackFailed]), arg("undoing", c.undoing),
+			arg("failures", c.failures), arg("attempts", c.attempts), arg("batch", int64(of))); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ const notHeld = "the task is not held with this fence any more: stop, and commit
 // everything is all that the file holds, but for times at which agents were seen.
 func (h *harness) everything(t testing.TB) (all []string) {
 	t.Helper()
-	for _, table := range []string{"task", "task_archive", "attempt", "sign", "batch", "operation", "audit"} {
+	for _, table := range []string{"task", "task_archive", "attempt", "wakeup", "batch", "operation", "audit"} {
 		columns := ""
 		require.NoError(t, h.app.QueryRowContext(t.Context(),
 			"SELECT group_concat('quote(' || name || ')', ' || ''|'' || ') FROM pragma_table_info(?)", table).Scan(&columns))
@@ -127,7 +127,7 @@ func TestTheViewsRefuse(t *testing.T) {
 	require.Error(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?1, ?2), (?1, ?2 + 1)", int64(row.ID), int64(row.Fence)))
 	for _, view := range []string{
 		"hold", "complete", "ping", "cancel", "lease_terms", "retry", "rollback", "seal_batch", "cancel_batch", "retry_batch",
-		"rollback_batch", "batches", "call_off", "bring_back",
+		"rollback_batch", "batches", "cancel_waiting", "revive", "reopen_batch", "rollback_policy",
 	} {
 		require.ErrorContains(t, h.exec(t, "DELETE FROM "+view), "view")
 		require.ErrorContains(t, h.exec(t, "UPDATE "+view+" SET id = 1"), "view")
@@ -226,7 +226,7 @@ func TestARefusedHoldLeavesTheTransactionToRollBack(t *testing.T) {
 
 // Applications bring a SQLite of their own, 3.37 or newer, and read the whole schema or nothing: what came later must not
 // stand in it.
-func TestMigrationsKeepToOldSQLite(t *testing.T) {
+func TestTheSchemaKeepsToOldSQLite(t *testing.T) {
 	t.Parallel()
 	tooNew := []string{
 		`->`, `\b(unixepoch|timediff|octet_length|concat|concat_ws|string_agg|unhex|if|jsonb\w*|json_error_position)\s*\(`,
@@ -234,7 +234,8 @@ func TestMigrationsKeepToOldSQLite(t *testing.T) {
 		`\bRAISE\s*\(\s*\w+\s*,\s*[^'\s]`, `\bRAISE\s*\(\s*\w+\s*,\s*'[^']*'\s*[^)\s]`, // a message is a constant before 3.47
 	}
 	comment := regexp.MustCompile(`--.*`)
-	for _, st := range steps() {
+	f := readSchema(files)
+	for _, st := range append(f.from(0), f.steps...) {
 		for _, script := range []string{st.up, st.down} {
 			for _, construct := range tooNew {
 				found := regexp.MustCompile(`(?i)` + construct).FindString(comment.ReplaceAllString(script, ""))

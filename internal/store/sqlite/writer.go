@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -15,7 +16,7 @@ type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	token chan struct{}
-	stmts map[string]*sql.Stmt // prepared once, by their text; touched only by whose turn it is
+	stmts map[string]*sql.Stmt // prepared once, by their text; only the call whose turn it is uses it
 	pace  pace
 
 	closed bool // like stmts
@@ -43,7 +44,7 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	return w, nil
 }
 
-// useWAL switches the file to write-ahead logging, where it is not yet. SQLite does not wait by itself where several
+// useWAL switches the file to write-ahead logging, where it is not yet. SQLite does not wait where several
 // processes switch at once.
 func (s *Store) useWAL(ctx context.Context, conn *sql.Conn) error {
 	return s.retryBusy(ctx, time.Now().Add(s.busy), func() error {
@@ -90,6 +91,7 @@ func (w *writer) turn(ctx context.Context) (release func(), err error) {
 type tx struct {
 	ctx context.Context //nolint:containedctx // lives as long as the call that made it
 	w   *writer
+	sql *statements
 	now time.Time
 }
 
@@ -112,7 +114,7 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 	if err := s.write.pace.wait(ctx); err != nil {
 		return s.explain(op, err)
 	}
-	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write}
+	t := &tx{ctx: context.WithoutCancel(ctx), w: s.write, sql: s.sql}
 	start := time.Now()
 	if err := s.retryBusy(ctx, limit, func() error { return t.run("BEGIN IMMEDIATE") }); err != nil {
 		return s.explain(op, err)
@@ -132,8 +134,8 @@ func (s *Store) carryOut(t *tx, fn func(*tx) error) error {
 		}
 		s.write.pace.ended(begun)
 	}()
-	var version int64
-	if err := t.row([]any{&version}, "PRAGMA data_version"); err != nil {
+	version, err := t.dataVersion()
+	if err != nil {
 		return err
 	}
 	s.write.pace.begun(version)
@@ -163,7 +165,7 @@ func (w *writer) noteLarge(id task.ID) {
 	w.large[id], w.shrink = true, true
 }
 
-// settledOne is told of each row that is settled.
+// settledOne notes that a row is settled.
 func (w *writer) settledOne(id task.ID) {
 	if w.large[id] {
 		delete(w.large, id)
@@ -195,7 +197,7 @@ func (s *Store) retryBusy(ctx context.Context, limit time.Time, f func() error) 
 	}
 }
 
-// stmt gives the prepared statement of that text.
+// stmt returns the prepared statement of that text.
 func (t *tx) stmt(text string) (*sql.Stmt, error) {
 	if stmt := t.w.stmts[text]; stmt != nil {
 		return stmt, nil
@@ -208,17 +210,21 @@ func (t *tx) stmt(text string) (*sql.Stmt, error) {
 }
 
 func (t *tx) run(text string) error {
-	_, err := t.exec(text)
+	_, err := t.execText(text)
 	return err
 }
 
-// exec runs a statement and tells how many rows it changed.
-func (t *tx) exec(text string, args ...any) (int64, error) {
+// exec runs a statement and returns how many rows it changed.
+func (t *tx) exec(q *sqltext.Query, args ...sqltext.Arg) (int64, error) {
+	return t.execText(q.Text, q.Args(args...)...)
+}
+
+func (t *tx) execText(text string, values ...any) (int64, error) {
 	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return 0, err
 	}
-	res, err := stmt.ExecContext(t.ctx, args...)
+	res, err := stmt.ExecContext(t.ctx, values...)
 	if err != nil {
 		return 0, err
 	}
@@ -227,12 +233,12 @@ func (t *tx) exec(text string, args ...any) (int64, error) {
 
 // query runs a statement that returns rows and calls each for every one of them. Statements of the same transaction may
 // only run once it has returned.
-func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) error {
-	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
+func (t *tx) query(each func(*sql.Rows) error, q *sqltext.Query, args ...sqltext.Arg) error {
+	stmt, err := t.stmt(q.Text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(t.ctx, args...)
+	rows, err := stmt.QueryContext(t.ctx, q.Args(args...)...)
 	if err != nil {
 		return err
 	}
@@ -240,12 +246,22 @@ func (t *tx) query(each func(*sql.Rows) error, text string, args ...any) error {
 }
 
 // row scans the first row of a query; sql.ErrNoRows where there is none.
-func (t *tx) row(dest []any, text string, args ...any) error {
-	stmt, err := t.stmt(text) //nolint:sqlclosecheck // it is kept, and closed with the writer
+func (t *tx) row(dest []any, q *sqltext.Query, args ...sqltext.Arg) error {
+	stmt, err := t.stmt(q.Text) //nolint:sqlclosecheck // it is kept, and closed with the writer
 	if err != nil {
 		return err
 	}
-	return stmt.QueryRowContext(t.ctx, args...).Scan(dest...)
+	return stmt.QueryRowContext(t.ctx, q.Args(args...)...).Scan(dest...)
+}
+
+// dataVersion returns a number that differs from the last where another connection has written.
+func (t *tx) dataVersion() (version int64, err error) {
+	stmt, err := t.stmt("PRAGMA data_version") //nolint:sqlclosecheck // it is kept, and closed with the writer
+	if err != nil {
+		return 0, err
+	}
+	err = stmt.QueryRowContext(t.ctx).Scan(&version)
+	return version, err
 }
 
 func eachRow(rows *sql.Rows, each func(*sql.Rows) error) (err error) {
@@ -258,8 +274,29 @@ func eachRow(rows *sql.Rows, each func(*sql.Rows) error) (err error) {
 	return rows.Err()
 }
 
+// snapshot reads the file as it was at one moment.
+type snapshot struct {
+	ctx context.Context
+	tx  *sql.Tx
+	sql *statements
+}
+
+// query runs a statement that returns rows and calls each for every one of them.
+func (t *snapshot) query(each func(*sql.Rows) error, q *sqltext.Query, args ...sqltext.Arg) error {
+	rows, err := t.tx.QueryContext(t.ctx, q.Text, q.Args(args...)...)
+	if err != nil {
+		return err
+	}
+	return eachRow(rows, each)
+}
+
+// row scans the first row of a query; sql.ErrNoRows where there is none.
+func (t *snapshot) row(dest []any, q *sqltext.Query, args ...sqltext.Arg) error {
+	return t.tx.QueryRowContext(t.ctx, q.Text, q.Args(args...)...).Scan(dest...)
+}
+
 // view runs fn on one snapshot of the file, without waiting for writers.
-func (s *Store) view(ctx context.Context, op string, fn func(*sql.Tx) error) (err error) {
+func (s *Store) view(ctx context.Context, op string, fn func(*snapshot) error) (err error) {
 	t, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return s.explain(op, err)
@@ -269,5 +306,5 @@ func (s *Store) view(ctx context.Context, op string, fn func(*sql.Tx) error) (er
 			err = s.explain(op, end)
 		}
 	}()
-	return s.explain(op, fn(t))
+	return s.explain(op, fn(&snapshot{ctx: ctx, tx: t, sql: s.sql}))
 }

@@ -1,0 +1,27 @@
+-- INSERT INTO cancel (id, by) cancels a task. A waiting task never starts (again), a running one is asked to stop, one that is
+-- finished or being rolled back does not change. SELECT answer FROM cancel WHERE id = … is then cancelling, or the task's state.
+CREATE VIEW cancel AS
+    SELECT id, cancel_by AS by, iif(state = 'running' AND cancel_asked IS NOT NULL, 'cancelling', state) AS answer
+    FROM tasks;
+
+CREATE TRIGGER cancel_insert INSTEAD OF INSERT ON cancel
+BEGIN
+    SELECT RAISE(ABORT, 'there is no task with this id') WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE id = NEW.id);
+    SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
+
+    INSERT INTO audit (who, verb, task_id, answer)
+    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id,
+           CASE
+               WHEN state = 'running' THEN 'cancelling'
+               WHEN ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task.policy)
+                   THEN 'rollback_pending'
+               ELSE 'cancelled'
+           END
+    FROM task WHERE id = NEW.id AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_asked IS NULL);
+
+    UPDATE task SET cancel_asked = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), cancel_by = nullif(CAST(NEW.by AS TEXT), '')
+    WHERE id = NEW.id AND state = 'running' AND cancel_asked IS NULL;
+    UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
+
+    INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 0);
+END;

@@ -1,0 +1,34 @@
+-- For agents and the other functions, not for applications.
+--
+-- INSERT INTO cancel_waiting (id, by, rollback) ends a waiting task as cancelled. If it was ever started and can be rolled back,
+-- it waits for its rollback instead, which is due once its last attempt is certainly over: the policy that attempt began
+-- with decides or, if rollback is 1, any policy of the type.
+CREATE VIEW cancel_waiting AS SELECT id, cancel_by AS by, 0 AS rollback FROM task;
+
+CREATE TRIGGER cancel_waiting_insert INSTEAD OF INSERT ON cancel_waiting
+BEGIN
+    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
+        run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
+        error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
+    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND ever_started
+      AND (EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task.policy)
+           OR NEW.rollback AND EXISTS (SELECT 1 FROM rollback_policy WHERE type = task.type));
+    UPDATE wakeup SET due = due + 1 WHERE changes() > 0; -- rows that the statement before has changed
+    UPDATE batch SET undoing = undoing + 1
+    WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
+
+    INSERT INTO task_archive (
+           id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
+           ever_started, result, batch_id, rollback_payload, round, state, fence, outcome, error, cancel_asked, cancel_by,
+           finished_at)
+    SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
+           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
+           ever_started, result, batch_id, rollback_payload, round, 'cancelled', fence + 1, 'cancelled',
+           iif(ever_started, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
+           strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
+    UPDATE batch SET cancelled = cancelled + 1
+    WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
+    DELETE FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
+END;

@@ -1,9 +1,0 @@
-DROP VIEW enqueue;
-DROP VIEW tasks;
-DROP TABLE sign;
-DROP TABLE setting;
-DROP TABLE policy;
-DROP TABLE agent;
-DROP TABLE attempt;
-DROP TABLE task_archive;
-DROP TABLE task;

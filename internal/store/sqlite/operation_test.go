@@ -1,0 +1,67 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// An operation on one task of a batch names both, and is not one of the batch: that can be sealed, cancelled and ended
+// meanwhile.
+func TestAnOperationOnATaskOfABatch(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := beating(nil)
+	s := h.session(t, p)
+	id := h.batchOf(t, 2)
+	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 2, Window: time.Hour, Policy: p.Hash("a")}}}
+	rows, err := h.Claim(t.Context(), w)
+	require.NoError(t, err)
+	require.Len(t, rows, 2)
+	became, err := h.Rollback(t.Context(), rows[0].ID, "ops")
+	require.NoError(t, err)
+	require.Equal(t, ops.Became("cancelling"), became)
+	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM operation WHERE batch_id = ? AND task_id = ? AND requested_by = 'ops'",
+		int64(id), int64(rows[0].ID)))
+	info, err := h.GetBatch(t.Context(), id)
+	require.NoError(t, err)
+	require.Empty(t, info.Operation)
+	require.Zero(t, info.Refused)
+	did, err := h.Step(t.Context(), 10)
+	require.NoError(t, err)
+	require.Zero(t, did.Rows, "it waits for the attempt to end")
+
+	_, err = h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), succeeded(rows[1])})
+	require.NoError(t, err)
+	folded, err := h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, folded.Ended, "the batch is done")
+	answer, err := h.RetryBatch(t.Context(), id, "ops")
+	require.NoError(t, err)
+	require.Equal(t, "succeeded", answer, "there is nothing to retry")
+	did, err = h.Step(t.Context(), 10)
+	require.NoError(t, err)
+	require.True(t, did.Ended)
+	require.Equal(t, rows[0].ID, did.Task)
+	require.Zero(t, did.Batch)
+	info, err = h.GetBatch(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, 1, info.Round, "it was reopened")
+	counted(t, h)
+	w.Number, w.Wants[0].Phase = 2, task.Rollback
+	rows, err = h.Claim(t.Context(), w)
+	require.NoError(t, err)
+	require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?, ?)", int64(rows[0].ID), int64(rows[0].Fence)))
+	_, err = h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	h.Advance(t, 2*time.Hour)
+	removed, err := h.Maintain(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, removed)
+	require.Zero(t, h.count(t, "SELECT (SELECT count(*) FROM batch) + (SELECT count(*) FROM operation)"))
+}

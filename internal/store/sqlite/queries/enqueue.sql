@@ -1,0 +1,26 @@
+-- name: enqueue
+INSERT INTO task
+    (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, created_at, batch_id, rollback_payload)
+VALUES (@type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by, @now, @batch,
+    @rollback_payload)
+ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
+RETURNING id;
+
+-- name: live_with_key
+SELECT id FROM task WHERE type = @type AND key = @key;
+
+-- name: admission
+-- Whether a batch accepts rows, and what keeps it from it.
+SELECT (NOT sealed OR NOT seen) AND ended_at IS NULL, stopping, ifnull(requested, '') FROM batch WHERE id = @id;
+
+-- name: create_batch
+INSERT INTO batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed, created_at)
+VALUES (@name, @on_failure, @finish_type, @finish_payload, @labels, @created_by, @sealed, @now)
+RETURNING id;
+
+-- name: insert_row
+-- A row of a batch. For several rows, the values in parentheses are repeated (rowsQuery).
+INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
+    rollback_payload)
+VALUES (@now, @batch, @type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by,
+    @rollback_payload);

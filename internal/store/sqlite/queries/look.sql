@@ -1,0 +1,61 @@
+-- name: get
+-- A task as an operator sees it. The columns are in the order of record.fields and then of scanInfos, here and in the lists.
+SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
+    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
+    type, state, priority, policy, claimed_at, lease_until, session,
+    finished_at, output, detached, progress, message, cancel_asked, cancel_by,
+    ifnull((SELECT name FROM agent WHERE session = tasks.session), '')
+FROM tasks WHERE id = @id;
+
+-- name: history
+SELECT ran_fence, session, phase, attempt, outcome, ifnull(error, ''), ifnull(output, ''), result, state, started_at, ended_at
+FROM attempt WHERE task_id = @id ORDER BY fence;
+
+-- name: list_live
+-- {where} are the conditions of a filter (conditions in look.go): one text for all filters could use no index.
+SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
+    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
+    type, state, priority, policy, claimed_at, lease_until, session,
+    NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_asked, cancel_by,
+    ifnull((SELECT name FROM agent WHERE session = task.session), '')
+FROM task WHERE {where}
+ORDER BY id DESC LIMIT @limit;
+
+-- name: list_finished
+-- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
+SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
+    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
+    type, state, priority, policy, claimed_at, lease_until, session,
+    finished_at, NULL AS output, 0 AS detached, progress, message, cancel_asked, cancel_by,
+    ifnull((SELECT name FROM agent WHERE session = task_archive.session), '')
+FROM task_archive {index} WHERE {where}
+ORDER BY id DESC LIMIT @limit;
+
+-- name: declared_types
+-- The types of the agents that are present. An observer (no workers) claims nothing.
+SELECT types FROM agent WHERE present_until > @now AND workers > 0;
+
+-- name: takers
+-- How many agents claim tasks, and how many of these claim tasks of the type.
+SELECT count(*), coalesce(sum(EXISTS (SELECT 1 FROM json_each(types) WHERE value = @type)), 0)
+FROM agent WHERE present_until > @now AND workers > 0;
+
+-- name: count_due
+-- The counts of live rows are read from one index each, and in its order: payloads cost nothing, and nothing is sorted. INDEXED
+-- BY: after an ANALYZE the planner may prefer the table.
+SELECT type, min(run_at), count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending')
+FROM task INDEXED BY task_due WHERE state IN ('pending', 'retry_pending') GROUP BY type;
+
+-- name: count_rollback
+SELECT type, min(run_at), count(*) FILTER (WHERE state = 'rollback_pending')
+FROM task INDEXED BY task_rollback WHERE state = 'rollback_pending' GROUP BY type;
+
+-- name: count_running
+SELECT type, min(run_at), count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
+FROM task INDEXED BY task_running WHERE state IN ('running', 'rollback_running') GROUP BY type;
+
+-- name: count_archived
+SELECT count(*) FROM task_archive;

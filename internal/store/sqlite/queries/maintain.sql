@@ -1,0 +1,43 @@
+-- Retention. A task of an open batch stays, and so does a batch of which a task is left.
+
+-- name: delete_sessions
+-- One that holds something may be alive, whatever the clock says: the reaper must know its presence.
+DELETE FROM agent
+WHERE seen_at < @before AND session NOT IN (SELECT session FROM task WHERE state IN ('running', 'rollback_running'));
+
+-- name: expired_tasks
+-- INDEXED BY: the planner knows neither that the oldest rows are the ones to remove nor how few they are.
+SELECT id, finished_at FROM task_archive INDEXED BY task_archive_finished
+WHERE finished_at < @before AND finished_at >= @from
+    AND (batch_id IS NULL OR NOT EXISTS (SELECT 1 FROM batch WHERE id = batch_id AND ended_at IS NULL))
+ORDER BY finished_at LIMIT @limit;
+
+-- name: count_removed
+UPDATE batch SET removed = removed + expired.n
+FROM (
+    SELECT batch_id, count(*) AS n FROM task_archive
+    WHERE id IN (SELECT value FROM json_each(@ids)) AND batch_id IS NOT NULL GROUP BY batch_id) AS expired
+WHERE expired.batch_id = batch.id;
+
+-- name: delete_attempts
+DELETE FROM attempt WHERE task_id IN (SELECT value FROM json_each(@ids));
+
+-- name: delete_tasks
+DELETE FROM task_archive WHERE id IN (SELECT value FROM json_each(@ids));
+
+-- name: expired_batches
+-- INDEXED BY: as of expired_tasks.
+SELECT id FROM batch INDEXED BY batch_ended
+WHERE ended_at < @before
+    AND NOT EXISTS (SELECT 1 FROM task_archive WHERE batch_id = batch.id)
+    AND NOT EXISTS (SELECT 1 FROM task WHERE batch_id = batch.id)
+ORDER BY ended_at LIMIT @limit;
+
+-- name: delete_task_operations
+DELETE FROM operation WHERE task_id IS NOT NULL AND ended_at < @before;
+
+-- name: delete_batch_operations
+DELETE FROM operation WHERE batch_id IN (SELECT value FROM json_each(@ids));
+
+-- name: delete_batches
+DELETE FROM batch WHERE id IN (SELECT value FROM json_each(@ids));

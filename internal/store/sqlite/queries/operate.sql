@@ -1,0 +1,56 @@
+-- What operators do to tasks and batches: the same functions that applications use, and what the messages about a refusal name.
+
+-- name: standing
+SELECT state, type, ifnull(key, ''), ifnull(batch_id, 0), ever_started,
+    EXISTS (SELECT 1 FROM operation WHERE task_id = tasks.id AND ended_at IS NULL),
+    EXISTS (SELECT 1 FROM rollback_policy WHERE hash = tasks.policy) OR EXISTS (SELECT 1 FROM rollback_policy WHERE type = tasks.type)
+FROM tasks WHERE id = @id;
+
+-- name: cancel
+INSERT INTO cancel (id, by) VALUES (@id, @by);
+
+-- name: cancel_answer
+SELECT answer FROM cancel WHERE id = @id;
+
+-- name: retry
+INSERT INTO retry (id, by) VALUES (@id, @by);
+
+-- name: retry_answer
+SELECT answer FROM retry WHERE id = @id;
+
+-- name: rollback
+INSERT INTO rollback (id, by) VALUES (@id, @by);
+
+-- name: rollback_answer
+SELECT answer FROM rollback WHERE id = @id;
+
+-- name: batch_request
+SELECT ifnull(requested, '') FROM batch WHERE id = @id AND ended_at IS NULL;
+
+-- name: seal_batch
+INSERT INTO seal_batch (id) VALUES (@id);
+
+-- name: seal_batch_answer
+SELECT answer FROM seal_batch WHERE id = @id;
+
+-- name: cancel_batch
+INSERT INTO cancel_batch (id, by) VALUES (@id, @by);
+
+-- name: cancel_batch_answer
+SELECT answer FROM cancel_batch WHERE id = @id;
+
+-- name: retry_batch
+INSERT INTO retry_batch (id, by) VALUES (@id, @by);
+
+-- name: retry_batch_answer
+SELECT answer FROM retry_batch WHERE id = @id;
+
+-- name: rollback_batch
+INSERT INTO rollback_batch (id, by, force) VALUES (@id, @by, @force);
+
+-- name: rollback_batch_answer
+SELECT answer FROM rollback_batch WHERE id = @id;
+
+-- name: batch_remains
+-- How many of a batch's tasks have expired, and whether it is being rolled back.
+SELECT total, removed, ended_at IS NULL AND requested IS 'rollback' FROM batch WHERE id = @id;

@@ -1,0 +1,38 @@
+-- name: join
+INSERT INTO agent (name, region, version, config, workers, types, started_at, seen_at, present_until)
+VALUES (@name, @region, @version, @config, @workers, @types, @now, @now, @until)
+RETURNING session;
+
+-- name: present
+-- Renews the session, and creates its row again where it has expired.
+INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done)
+VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done)
+ON CONFLICT (session) DO UPDATE SET
+    name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
+    workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at, present_until = excluded.present_until,
+    draining = excluded.draining, running = excluded.running, done = excluded.done;
+
+-- name: held
+-- What the session holds. INDEXED BY, here and below: there are few running rows.
+SELECT id, fence, claim, lease_until, ping_due, detached, cancel_asked IS NOT NULL AND state = 'running', cancel_by,
+    CASE WHEN ping_due IS NOT NULL THEN marks END
+FROM task INDEXED BY task_running
+WHERE session = @session AND state IN ('running', 'rollback_running')
+ORDER BY id;
+
+-- name: cancels
+-- What the session holds that is to stop. The second condition on the state is the query's own, the first that of the index.
+SELECT id, fence, claim, cancel_asked IS NOT NULL, cancel_by
+FROM task INDEXED BY task_running
+WHERE session = @session AND state IN ('running', 'rollback_running') AND state = 'running'
+    AND (cancel_asked IS NOT NULL
+        OR batch_id IN (SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL));
+
+-- name: leave
+UPDATE agent SET present_until = @now, seen_at = @now WHERE session = @session;
+
+-- name: keep_policy
+INSERT INTO policy (hash, type, body) VALUES (@hash, @type, @body) ON CONFLICT (hash) DO NOTHING;
+
+-- name: policies
+SELECT hash, body FROM policy WHERE hash IN (SELECT value FROM json_each(@hashes));

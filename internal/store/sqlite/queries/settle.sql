@@ -1,0 +1,67 @@
+-- The end of a lease. A row is archived or released if session and fence still hold it.
+
+-- name: note_progress
+-- Writes the last progress updates of a row before it is settled. @cancel_seen: also of a row whose cancellation was requested.
+UPDATE task SET progress = ifnull(@progress, progress), message = ifnull(@message, message), checkpoint = ifnull(@checkpoint, checkpoint)
+WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
+    AND (cancel_asked IS NULL OR @cancel_seen);
+
+-- name: archive
+-- Copies a finished row; delete_archived deletes all of a call at once. Where @exact is true the history gets no row of the
+-- attempt: the archived row then has exactly the attempt's result, and none that an earlier, released attempt left. The result
+-- of a rollback stands in the history only: the row keeps that of its run.
+INSERT INTO task_archive (
+    id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
+    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
+    batch_id, rollback_payload, cause, round,
+    state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until)
+SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
+    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
+    batch_id, rollback_payload, cause, round,
+    @state, fence + 1, @attempt, @deferrals, @ever_started, @outcome, @error,
+    iif(@exact, @result, ifnull(iif(state = 'running', @result, NULL), result)),
+    @output, @started_at, @now, iif(@after_lease, lease_until, NULL)
+FROM task
+WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
+
+-- name: release
+-- Returns a row to waiting. Outcome and error stay where @outcome is NULL, run_at where @run_at is. @after_lease: something may
+-- be at work until the lease's end, so the row is due no earlier, and keeps that time. A row whose cancellation was requested
+-- is released only where @cancel_seen is true: the decision took it into account, or the row is to be rolled back.
+UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals = @deferrals, ever_started = @ever_started,
+    outcome = ifnull(@outcome, outcome), error = iif(@outcome IS NULL, error, @error),
+    result = ifnull(iif(state = 'running', @result, NULL), result),
+    cause = CASE
+        WHEN @state <> 'rollback_pending' THEN NULL
+        WHEN state <> 'running' THEN cause
+        WHEN cancel_asked IS NOT NULL THEN 'cancelled'
+        ELSE @cause
+    END,
+    run_at = CASE
+        WHEN @run_at IS NULL THEN run_at
+        WHEN @after_lease THEN max(@run_at, ifnull(lease_until, @run_at))
+        ELSE @run_at
+    END,
+    lease_until = iif(@after_lease, lease_until, NULL),
+    claim = NULL, claimed_at = NULL, detached = NULL, ping_due = NULL, cancel_asked = NULL, cancel_by = NULL
+WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
+    AND (cancel_asked IS NULL OR @cancel_seen);
+
+-- name: unapplied
+-- Of a settlement that changed nothing: whether it repeats one that was applied, and whether the session still holds the row.
+SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = @id AND fence = @fence + 1 AND session = @session)
+        OR EXISTS (SELECT 1 FROM task WHERE id = @id AND fence = @fence + 1 AND session = @session
+            AND NOT state IN ('running', 'rollback_running'))
+        OR EXISTS (SELECT 1 FROM attempt WHERE task_id = @id AND fence = @fence AND session = @session),
+    EXISTS (SELECT 1 FROM task WHERE id = @id AND fence = @fence AND session = @session
+        AND state IN ('running', 'rollback_running'));
+
+-- name: add_attempt
+INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
+VALUES (@id, @fence, @ran_fence, @session, @phase, @attempt, @outcome, @error, @output, @result, @state, @started_at, @now);
+
+-- name: delete_archived
+DELETE FROM task WHERE id IN (SELECT value FROM json_each(@ids));
+
+-- name: wake_for_due
+UPDATE wakeup SET due = due + 1;

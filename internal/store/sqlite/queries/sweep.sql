@@ -1,0 +1,50 @@
+-- name: expired
+-- Rows whose lease has expired or whose session is not present, and which of the two it is. It finds nothing for a session
+-- (@session) that is not present itself: then the clock may have jumped, and every session looks dead. A session that was seen
+-- in the future (after @soon) was seen before the clock was set back, and is present once it is seen again. Rows of another
+-- session with a presence longer than @calm seconds, the time since the reaper's start or last clock jump, are spared for the
+-- same reason. A detached row depends on its lease alone.
+--
+-- It reads every running row: there are no more of them than agents have workers, and detached tasks.
+SELECT t.id, a.session IS NOT NULL AS present, t.detached IS NOT NULL AS detached
+FROM task AS t INDEXED BY task_running
+    LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > @now AND a.seen_at <= @soon
+WHERE t.state IN ('running', 'rollback_running')
+    AND EXISTS (SELECT 1 FROM agent WHERE session = @session AND present_until > @now AND seen_at <= @soon)
+    AND (ifnull(t.lease_until <= @now, 1) OR a.session IS NULL AND t.detached IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM agent AS long WHERE long.session = t.session AND long.session <> @session
+        AND (julianday(long.present_until) - julianday(long.seen_at)) * 86400 > @calm + 0.001)
+ORDER BY t.id LIMIT @limit;
+
+-- name: reap
+-- Claims such rows for the session, to decide what becomes of them. That needs no documents. The columns are in the order of
+-- record.fields, and whether cancellation was requested. The fence: see claim_due.
+UPDATE task SET fence = max(min(fence, 4611686018426339328), 0) + 1, session = @session, claim = 0, lease_until = @until,
+    detached = NULL, ping_due = NULL
+WHERE id IN (SELECT value FROM json_each(@ids))
+RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
+    traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
+    type, state, priority, policy, claimed_at, lease_until, session, cancel_asked IS NOT NULL AND state = 'running';
+
+-- name: adoptable
+-- The row that an attempt with the fence holds, or that a reaper took from it: by whom it is held, whether it is detached,
+-- whether that is a reaper, and whether the session is present. NOT INDEXED: the planner must not prefer task_running to the
+-- id.
+SELECT t.session, t.detached IS NOT NULL, t.claim = 0, a.session IS NOT NULL
+FROM task AS t NOT INDEXED LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > @now AND a.seen_at <= @soon
+WHERE t.id = @id AND t.state IN ('running', 'rollback_running')
+    AND (t.fence = @fence AND t.claim > 0 OR t.fence = @fence + 1 AND t.claim = 0);
+
+-- name: adopt
+-- reap of one row, by the fence of its attempt.
+UPDATE task SET fence = @fence + 1, session = @session, claim = 0, lease_until = @until, detached = NULL, ping_due = NULL
+WHERE id = @id
+RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
+    traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
+    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
+    type, state, priority, policy, claimed_at, lease_until, session, cancel_asked IS NOT NULL AND state = 'running';
+
+-- name: attempt_failed
+-- Whether an attempt has ended as failed or rejected. The history has all of those.
+SELECT EXISTS (SELECT 1 FROM attempt WHERE task_id = @id AND ran_fence = @fence AND outcome IN ('failed', 'rejected'));

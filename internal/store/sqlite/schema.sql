@@ -1,0 +1,398 @@
+-- The tables of a store as they are. functions/ has the views that applications and agents call like functions, and
+-- task_bounds.sql the one trigger whose text depends on a setting.
+--
+-- Times are UTC text with milliseconds, 2026-11-20T08:00:00.123Z: the order of the text is the order of time. The name of a
+-- constraint is the message that a user sees who violates it.
+--
+-- Applications bring their own SQLite, and one that cannot parse a single trigger can read nothing in the file. So all of this
+-- keeps to what SQLite 3.37 knows, and messages are constants (RAISE takes no other before 3.47). SELECT RAISE … WHERE raises
+-- where the condition is true.
+
+-- Settings of the whole store.
+CREATE TABLE setting (
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    max_payload INTEGER NOT NULL -- bytes of a payload, and of a rollback payload, when it is inserted
+) STRICT;
+INSERT INTO setting (id, max_payload) VALUES (1, 1048576);
+
+-- The key that signs ping URLs.
+CREATE TABLE secret (
+    id  INTEGER PRIMARY KEY CHECK (id = 1),
+    key BLOB NOT NULL
+) STRICT;
+INSERT INTO secret (id, key) VALUES (1, randomblob(32));
+
+-- Counters that idle agents watch. An insert needs none: AUTOINCREMENT keeps the highest id in sqlite_sequence.
+CREATE TABLE wakeup (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    due    INTEGER NOT NULL DEFAULT 0, -- rises when existing rows become due at once
+    cancel INTEGER NOT NULL DEFAULT 0  -- rises when running tasks are to be cancelled, and when a batch or an operation needs an agent
+) STRICT;
+INSERT INTO wakeup (id) VALUES (1);
+
+-- Live tasks. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
+-- created_by, batch_id and rollback_payload; agents write the other columns. ('+0 days' makes strftime compute the date
+-- anew: without it, it would return the 30th of February unchanged.)
+CREATE TABLE task (
+    id               INTEGER PRIMARY KEY AUTOINCREMENT,
+    type             TEXT NOT NULL
+                     CONSTRAINT "type must not be empty" CHECK (type <> '')
+                     CONSTRAINT "type must be 255 bytes at most" CHECK (length(CAST(type AS BLOB)) <= 255),
+    state            TEXT NOT NULL DEFAULT 'pending'
+                     CONSTRAINT "state must be that of a live task" CHECK (state IN
+                         ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
+    priority         INTEGER NOT NULL DEFAULT 0
+                     CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
+    region           TEXT
+                     CONSTRAINT "region must be 255 bytes at most" CHECK (length(CAST(region AS BLOB)) <= 255),
+    key              TEXT
+                     CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
+                     CONSTRAINT "key must be 1 KiB at most" CHECK (length(CAST(key AS BLOB)) <= 1024),
+    run_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+                     CONSTRAINT "run_at must be UTC text like 2026-11-20T08:00:00.123Z" CHECK (
+                         run_at GLOB '????-??-??T??:??:??.???Z'
+                         AND strftime('%Y-%m-%dT%H:%M:%fZ', run_at, '+0 days') IS run_at),
+    payload          TEXT NOT NULL DEFAULT '{}'
+                     CONSTRAINT "payload must be JSON" CHECK (json_valid(payload)),
+    labels           TEXT
+                     CONSTRAINT "labels must be a JSON object of strings" CHECK (
+                         CASE WHEN json_valid(labels) THEN json_type(labels) = 'object' ELSE labels IS NULL END)
+                     CONSTRAINT "labels must be 4 KiB at most" CHECK (length(CAST(labels AS BLOB)) <= 4096),
+    traceparent      TEXT
+                     CONSTRAINT "traceparent must be 512 bytes at most" CHECK (length(CAST(traceparent AS BLOB)) <= 512),
+    created_by       TEXT
+                     CONSTRAINT "created_by must be 512 bytes at most" CHECK (length(CAST(created_by AS BLOB)) <= 512),
+    max_attempts     INTEGER
+                     CONSTRAINT "max_attempts must be between 1 and 1000" CHECK (max_attempts BETWEEN 1 AND 1000),
+    created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+                     CONSTRAINT "created_at must be UTC text like 2026-11-20T08:00:00.123Z" CHECK (
+                         created_at GLOB '????-??-??T??:??:??.???Z'
+                         AND strftime('%Y-%m-%dT%H:%M:%fZ', created_at, '+0 days') IS created_at),
+
+    attempt          INTEGER NOT NULL DEFAULT 0, -- attempts that count
+    deferrals        INTEGER NOT NULL DEFAULT 0, -- consecutive ones
+    ever_started     INTEGER NOT NULL DEFAULT 0,
+    fence            INTEGER NOT NULL DEFAULT 0, -- rises on each claim and each release
+    session          INTEGER,                    -- that holds the row, or held it last
+    claim            INTEGER,                    -- number of the claim within the session; 0: a reaper holds the row
+    policy           INTEGER,                    -- hash of the policy that the attempt began with
+    lease_until      TEXT,
+    claimed_at       TEXT,
+    deadline         TEXT,
+    outcome          TEXT,                       -- of the last attempt
+    error            TEXT,
+    result           TEXT,                       -- JSON
+
+    -- What a task reports while it runs, and whether it is to be cancelled. NULL for most rows.
+    checkpoint       TEXT,                       -- JSON, for the next attempt
+    progress         TEXT,                       -- JSON: a number from 0 to 1, an object of done and total, or a string
+    message          TEXT,
+    cancel_asked     TEXT,                       -- when cancellation of a running task was requested
+    cancel_by        TEXT,
+    detached         INTEGER,                    -- 1: the lease depends on its window only, not on the session
+    ping_due         TEXT,                       -- after a ping from outside the session: when the next one is due
+    marks            TEXT,                       -- JSON, of a type that requires progress: the best reports of the attempt with its fence
+
+    batch_id         INTEGER,
+    -- json_valid of NULL is 0 before SQLite 3.42, and NULL since.
+    rollback_payload TEXT
+                     CONSTRAINT "rollback_payload must be JSON" CHECK (rollback_payload IS NULL OR json_valid(rollback_payload)),
+    cause            TEXT,                       -- of a rollback: how the run had ended
+    round            INTEGER NOT NULL DEFAULT 0  -- retries by operators
+) STRICT;
+
+-- A claim reads one (type, region, priority) of these in order. With the state as the last column, neither finding due rows
+-- nor counting them reads the rows themselves.
+CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
+    WHERE state IN ('pending', 'retry_pending');
+CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
+    WHERE state = 'rollback_pending';
+-- No index has lease_until: a renewal changes the row and nothing else.
+CREATE INDEX task_running ON task (session)
+    WHERE state IN ('running', 'rollback_running');
+CREATE UNIQUE INDEX task_key ON task (type, key) WHERE key IS NOT NULL;
+CREATE INDEX task_batch ON task (batch_id, state) WHERE batch_id IS NOT NULL;
+
+-- A CHECK may not read the elements of a list, a trigger may.
+CREATE TRIGGER task_labels AFTER INSERT ON task WHEN NEW.labels IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'labels must be a JSON object of strings')
+    WHERE EXISTS (SELECT 1 FROM json_each(NEW.labels) AS label WHERE label.type <> 'text');
+END;
+
+-- An explicit id may be that of a finished task, and then the two could not both be archived. A row with a fence is revived
+-- from the archive, by a statement that deletes it there next.
+CREATE TRIGGER task_id AFTER INSERT ON task WHEN NEW.fence = 0 AND EXISTS (SELECT 1 FROM task_archive WHERE id = NEW.id)
+BEGIN
+    SELECT RAISE(ABORT, 'id belongs to a finished task: leave it out, the table gives one');
+END;
+
+-- A row joins its batch, if that accepts more rows. Later changes are counted by the statements that make them, many rows
+-- at once: a trigger for them would also cost rows without a batch.
+CREATE TRIGGER task_joins_batch AFTER INSERT ON task WHEN NEW.batch_id IS NOT NULL AND NEW.fence = 0
+BEGIN
+    UPDATE batch SET total = total + 1
+    WHERE id = NEW.batch_id AND (NOT sealed OR NOT seen) AND NOT stopping AND ended_at IS NULL;
+    SELECT CASE
+        WHEN NOT EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id)
+            THEN RAISE(ABORT, 'there is no batch with this batch_id')
+        WHEN EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id AND stopping AND requested = 'rollback')
+            THEN RAISE(ABORT, 'the batch was rolled back: create another')
+        WHEN EXISTS (SELECT 1 FROM batch WHERE id = NEW.batch_id AND stopping)
+            THEN RAISE(ABORT, 'the batch was cancelled: create another')
+        ELSE RAISE(ABORT, 'the batch is sealed: insert its rows in the transaction that creates it, or create it with sealed = false')
+    END
+    WHERE changes() = 0;
+END;
+
+-- task_bounds bounds what is inserted. No UPDATE of an agent names these columns.
+CREATE TRIGGER task_bounds_kept AFTER UPDATE OF id, payload, rollback_payload ON task
+WHEN NEW.id <> OLD.id OR length(CAST(NEW.payload AS BLOB)) > 67108864 OR length(CAST(NEW.rollback_payload AS BLOB)) > 67108864
+BEGIN
+    SELECT RAISE(ABORT, 'id, and payloads beyond 64 MiB, cannot be set by an update');
+END;
+
+-- Finished tasks: the row as it was, and how it ended.
+CREATE TABLE task_archive (
+    id               INTEGER PRIMARY KEY,
+    type             TEXT NOT NULL,
+    state            TEXT NOT NULL
+                     CONSTRAINT "state must be that of a finished task" CHECK (state IN
+                         ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed')),
+    priority         INTEGER NOT NULL,
+    region           TEXT,
+    key              TEXT,
+    run_at           TEXT NOT NULL,
+    payload          TEXT NOT NULL,
+    labels           TEXT,
+    traceparent      TEXT,
+    created_by       TEXT,
+    max_attempts     INTEGER,
+    created_at       TEXT NOT NULL,
+    attempt          INTEGER NOT NULL,
+    deferrals        INTEGER NOT NULL,
+    ever_started     INTEGER NOT NULL,
+    fence            INTEGER NOT NULL,
+    session          INTEGER,
+    claim            INTEGER,
+    policy           INTEGER,
+    lease_until      TEXT, -- NULL unless the attempt may have gone on until then
+    claimed_at       TEXT,
+    deadline         TEXT,
+    outcome          TEXT,
+    error            TEXT,
+    result           TEXT,
+    output           TEXT,
+    started_at       TEXT,
+    finished_at      TEXT NOT NULL,
+    checkpoint       TEXT,
+    progress         TEXT,
+    message          TEXT,
+    cancel_asked     TEXT,
+    cancel_by        TEXT,
+    batch_id         INTEGER,
+    rollback_payload TEXT,
+    cause            TEXT,
+    round            INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX task_archive_finished ON task_archive (finished_at);
+CREATE INDEX task_archive_type ON task_archive (type);
+CREATE INDEX task_archive_key ON task_archive (key) WHERE key IS NOT NULL;
+-- Nearly all rows succeed: only the others pay for the index that finds them.
+CREATE INDEX task_archive_unsuccessful ON task_archive (id) WHERE state <> 'succeeded';
+CREATE INDEX task_archive_batch ON task_archive (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX task_archive_batch_unsuccessful ON task_archive (batch_id) WHERE batch_id IS NOT NULL AND state <> 'succeeded';
+-- The order in which a batch is rolled back: newest started first.
+CREATE INDEX task_archive_started ON task_archive (batch_id, ifnull(started_at, '') DESC, id) WHERE batch_id IS NOT NULL;
+
+-- The history: one row for each settled attempt. A success at the first try has none: its row in the archive says it all.
+CREATE TABLE attempt (
+    task_id    INTEGER NOT NULL,
+    fence      INTEGER NOT NULL, -- that the settlement carried
+    ran_fence  INTEGER NOT NULL, -- that the task was given
+    session    INTEGER NOT NULL,
+    phase      TEXT NOT NULL,
+    attempt    INTEGER NOT NULL,
+    outcome    TEXT NOT NULL,
+    error      TEXT,
+    output     TEXT,
+    result     TEXT,
+    state      TEXT NOT NULL,    -- of the task afterwards
+    started_at TEXT,
+    ended_at   TEXT NOT NULL,
+    PRIMARY KEY (task_id, fence)
+) STRICT;
+
+-- Groups of tasks that complete as a unit. Applications insert name, on_failure, finish_type, finish_payload, labels,
+-- created_by and sealed; agents write the other columns. The counters are exact in every transaction: SQLite has one
+-- writer, so nothing waits for the row.
+CREATE TABLE batch (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    name            TEXT NOT NULL DEFAULT ''
+                    CONSTRAINT "name must be 255 bytes at most" CHECK (length(CAST(name AS BLOB)) <= 255),
+    on_failure      TEXT NOT NULL DEFAULT 'continue'
+                    CONSTRAINT "on_failure must be continue, cancel or rollback" CHECK (on_failure IN ('continue', 'cancel', 'rollback')),
+    finish_type     TEXT
+                    CONSTRAINT "finish_type must not be empty: leave it out instead" CHECK (finish_type <> '')
+                    CONSTRAINT "finish_type must be 255 bytes at most" CHECK (length(CAST(finish_type AS BLOB)) <= 255),
+    finish_payload  TEXT NOT NULL DEFAULT '{}'
+                    CONSTRAINT "finish_payload must be a JSON object" CHECK (
+                        CASE WHEN json_valid(finish_payload) THEN json_type(finish_payload) = 'object' ELSE 0 END)
+                    -- with what is added to it at the batch's end it is below the least bound on payloads
+                    CONSTRAINT "finish_payload must be 64 KiB at most" CHECK (length(CAST(finish_payload AS BLOB)) <= 65536),
+    labels          TEXT
+                    CONSTRAINT "labels must be a JSON object of strings" CHECK (
+                        CASE WHEN json_valid(labels) THEN json_type(labels) = 'object' ELSE labels IS NULL END)
+                    CONSTRAINT "labels must be 4 KiB at most" CHECK (length(CAST(labels AS BLOB)) <= 4096),
+    created_by      TEXT
+                    CONSTRAINT "created_by must be 512 bytes at most" CHECK (length(CAST(created_by AS BLOB)) <= 512),
+    sealed          INTEGER NOT NULL DEFAULT 1 -- accepts no more rows, except those inserted before an agent has seen it
+                    CONSTRAINT "sealed must be true or false" CHECK (sealed IN (0, 1)),
+
+    created_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    seen            INTEGER NOT NULL DEFAULT 0, -- by an agent
+    round           INTEGER NOT NULL DEFAULT 0, -- how often it was reopened
+    ended_at        TEXT,
+    stopping        INTEGER NOT NULL DEFAULT 0, -- none of its tasks is claimed, except for rollback
+    requested       TEXT CHECK (requested IN ('cancel', 'rollback')), -- in this round
+    requested_by    TEXT,
+    by_failure      INTEGER NOT NULL DEFAULT 0, -- the request follows a failure
+    failures_seen   INTEGER NOT NULL DEFAULT 0, -- of failures, those that were acted on
+
+    total           INTEGER NOT NULL DEFAULT 0,
+    succeeded       INTEGER NOT NULL DEFAULT 0,
+    failed          INTEGER NOT NULL DEFAULT 0,
+    cancelled       INTEGER NOT NULL DEFAULT 0,
+    undoing         INTEGER NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
+    rolled_back     INTEGER NOT NULL DEFAULT 0,
+    rollback_failed INTEGER NOT NULL DEFAULT 0,
+    failures        INTEGER NOT NULL DEFAULT 0, -- how often a task failed for good
+    attempts        INTEGER NOT NULL DEFAULT 0, -- that have ended
+    removed         INTEGER NOT NULL DEFAULT 0  -- expired rows; the counters above still include them
+) STRICT;
+
+CREATE INDEX batch_open ON batch (id) WHERE ended_at IS NULL;
+CREATE INDEX batch_stopping ON batch (id) WHERE stopping = 1 AND ended_at IS NULL;
+CREATE INDEX batch_ended ON batch (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TRIGGER batch_labels AFTER INSERT ON batch WHEN NEW.labels IS NOT NULL
+BEGIN
+    SELECT RAISE(ABORT, 'labels must be a JSON object of strings')
+    WHERE EXISTS (SELECT 1 FROM json_each(NEW.labels) AS label WHERE label.type <> 'text');
+END;
+
+-- Changes to a whole batch, or to one task that ran when they were requested. Agents carry them out in steps.
+CREATE TABLE operation (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    verb         TEXT NOT NULL CHECK (verb IN ('cancel', 'retry', 'rollback')),
+    batch_id     INTEGER,                    -- of a task too, where that belongs to one
+    task_id      INTEGER,                    -- NULL: it is about the whole batch
+    requested_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    requested_by TEXT,
+    force        INTEGER NOT NULL DEFAULT 0,
+    stopped      INTEGER NOT NULL DEFAULT 0, -- of a rollback: everything has stopped, finished tasks come next
+    missed       INTEGER NOT NULL DEFAULT 0, -- of PostgreSQL, where a locked row makes another pass necessary; 0 here
+    -- The cursor. A retry has handled the ids up to after_id. A rollback has handled what started after after_at and, of what
+    -- started then, the ids up to after_id.
+    after_at     TEXT,
+    after_id     INTEGER,
+    done         INTEGER NOT NULL DEFAULT 0, -- tasks that it changed
+    refused      INTEGER NOT NULL DEFAULT 0, -- tasks that it could not change
+    superseded   INTEGER NOT NULL DEFAULT 0, -- another operation replaced it
+    ended_at     TEXT,
+    -- Of this store alone: times have milliseconds here, so a rollback spreads the due times of its tasks over the second
+    -- before it came to them, by how many they are and how many it has taken.
+    since        TEXT,                       -- when it came to the finished tasks
+    goal         INTEGER,                    -- how many there were then
+    taken        INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
+CREATE INDEX operation_batch ON operation (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
+
+-- Who changed what: one row for each request that changed something. who is the name that the caller gave. role is the
+-- database role of the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user has
+-- written.
+CREATE TABLE audit (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    who      TEXT,
+    role     TEXT,
+    verb     TEXT NOT NULL,
+    task_id  INTEGER,
+    batch_id INTEGER,
+    answer   TEXT NOT NULL
+) STRICT;
+
+-- Sessions: one row for each start of an agent.
+CREATE TABLE agent (
+    session       INTEGER PRIMARY KEY AUTOINCREMENT,
+    name          TEXT NOT NULL,
+    region        TEXT,
+    version       TEXT NOT NULL,
+    config        TEXT NOT NULL,
+    workers       INTEGER NOT NULL,
+    types         TEXT NOT NULL, -- JSON list
+    started_at    TEXT NOT NULL,
+    seen_at       TEXT NOT NULL,
+    present_until TEXT NOT NULL,
+    draining      INTEGER NOT NULL DEFAULT 0,
+    running       INTEGER NOT NULL DEFAULT 0,
+    done          INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The policies of all declarations, by hash.
+CREATE TABLE policy (
+    hash INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,
+    body TEXT NOT NULL -- JSON
+) STRICT;
+
+CREATE INDEX policy_rollback ON policy (type) WHERE json_type(body, '$.rollback') = 'object';
+
+-- The policies with a rollback. A type can be rolled back if its last attempt began with one, or if it has one now.
+CREATE VIEW rollback_policy AS
+    SELECT hash, type FROM policy WHERE json_type(body, '$.rollback') = 'object';
+
+-- All tasks, live and finished.
+CREATE VIEW tasks AS
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
+           progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached,
+           batch_id, rollback_payload, cause, round
+    FROM task
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, output, started_at, finished_at,
+           progress, message, checkpoint, cancel_asked, cancel_by, 0,
+           batch_id, rollback_payload, cause, round
+    FROM task_archive;
+
+-- All batches. The state of a batch is derived from its counters. INDEXED BY: SQLite would prefer task_running, which has the
+-- running tasks of all batches.
+CREATE VIEW batches AS
+    SELECT id, name,
+           CASE
+               WHEN ended_at IS NULL AND (requested IS 'rollback' OR undoing > 0 AND live = undoing) THEN 'rolling_back'
+               WHEN ended_at IS NULL AND (attempts > 0 OR running > 0 OR undoing > 0 OR live < total) THEN 'running'
+               WHEN ended_at IS NULL THEN 'pending'
+               WHEN rollback_failed > 0 THEN 'rollback_failed'
+               WHEN requested IS 'rollback' THEN 'rolled_back'
+               WHEN requested IS 'cancel' AND NOT by_failure AND cancelled > 0 THEN 'cancelled'
+               WHEN total > 0 AND rolled_back = total THEN 'rolled_back'
+               WHEN failed + rolled_back > 0 THEN iif(succeeded > 0, 'partially_failed', 'failed')
+               WHEN cancelled > 0 THEN 'cancelled'
+               ELSE 'succeeded'
+           END AS state,
+           on_failure, sealed, stopping, round, total, live, max(live - running - undoing, 0) AS waiting, running, undoing,
+           succeeded, failed, cancelled, rolled_back, rollback_failed, failures,
+           CASE WHEN total > 0 THEN (total - live) * 1.0 / total END AS progress,
+           finish_type, labels, created_by, created_at, ended_at,
+           (SELECT verb FROM operation WHERE batch_id = counted.id AND task_id IS NULL AND ended_at IS NULL) AS operation, requested_by
+    FROM (SELECT batch.*, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
+                 (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running
+          FROM batch) AS counted;

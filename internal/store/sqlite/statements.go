@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/leasehold/leasehold/internal/store/sqltext"
+)
+
+// statements are the SQL of queries/, compiled. Each field has the statement of its name: ClaimDue is claim_due.
+type statements struct {
+	// claim.sql, too_large.sql
+	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, Payload, Claimed, Soonest *sqltext.Query
+	TooLargeDue, TooLargeRollback, Reject, CountRejected, DeleteRejected                                *sqltext.Query
+	// settle.sql, tally.sql, complete.sql
+	NoteProgress, Archive, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
+	AnyOpenBatch, OfBatch, Tally                                                      *sqltext.Query
+	Attempt, Completed                                                                *sqltext.Query
+	// renew.sql, ping.sql, session.sql, sweep.sql
+	Renew, RenewWithProgress                                  *sqltext.Query
+	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
+	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
+	Expired, Reap, Adoptable, Adopt, AttemptFailed            *sqltext.Query
+	// enqueue.sql, look.sql, batches.sql
+	Enqueue, LiveWithKey, Admission, CreateBatch, InsertRow                      *sqltext.Query
+	Get, History, ListLive, ListFinished, DeclaredTypes, Takers                  *sqltext.Query
+	CountDue, CountRollback, CountRunning, CountArchived                         *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks                          *sqltext.Query
+	AnyFoldable, Foldable, SeeBatches, EndBatch, InsertFinishTask, MarkByFailure *sqltext.Query
+	BatchSummary                                                                 *sqltext.Query
+	// operate.sql, step.sql
+	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
+	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query
+	RetryBatch, RetryBatchAnswer, RollbackBatch, RollbackBatchAnswer                       *sqltext.Query
+	AnyOperation, Operations, KeepOperation, WaitingOfBatch, CancelWaiting, RequestCancel  *sqltext.Query
+	WakeForCancel, AnyUnstopped, FailedOfBatch, CountFinished, FinishedOfBatch             *sqltext.Query
+	Revive, CountRevived, TaskToRollBack, ReopenBatchOf                                    *sqltext.Query
+	// maintain.sql, migrate.sql, listen.sql
+	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
+	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches                              *sqltext.Query
+	CountVersionTables, SchemaVersion, AppliedVersions, AddVersion, DeleteVersion           *sqltext.Query
+	CountPresent, MaxPayload, SetMaxPayload                                                 *sqltext.Query
+	Wakeups                                                                                 *sqltext.Query
+}
+
+// compileStatements compiles the embedded files. It panics on a mistake in them, which every test would find.
+func compileStatements() *statements {
+	queries, err := sqltext.Load(files, "queries/*.sql", sqltext.SQLite)
+	if err != nil {
+		panic("the statements are embedded: " + err.Error())
+	}
+	s := new(statements)
+	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+		value.Set(reflect.ValueOf(queries.Take(snakeCase(field.Name))))
+	}
+	if unused := queries.Untaken(); len(unused) > 0 {
+		panic("no code uses the statements " + strings.Join(unused, ", "))
+	}
+	return s
+}
+
+// snakeCase returns claim_due for ClaimDue.
+func snakeCase(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// arg names an argument of a statement.
+func arg(name string, value any) sqltext.Arg { return sqltext.A(name, value) }
