@@ -100,7 +100,7 @@ func TestTheFirstClaimIsBoundedInBytes(t *testing.T) {
 			h.wire = r.wire
 			r.opts.Store, r.opts.Workers = h, 1000
 		})
-		ids := r.insert(100, payload(1<<20)) // nothing is known of how large they are
+		ids := r.insert(sized(40, 100), payload(1<<20)) // nothing is known of how large they are
 		after(5 * time.Second)
 		for _, n := range h.claims {
 			require.LessOrEqual(t, n, 9, "megabytes of one claim")

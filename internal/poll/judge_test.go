@@ -143,10 +143,10 @@ func TestOwnOutcomesAreNotJudgedLost(t *testing.T) {
 func TestFullAgentStillJudges(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
-			r.opts.Workers = 9_900 // so many that their outcomes alone could fill the memory set aside
+			r.opts.Workers = busySlots
 			r.deeds.do = takes(15 * time.Second)
 		})
-		r.insert(9_900)
+		r.insert(busySlots)
 		id := r.orphan()
 		after(10 * time.Second)
 		require.Equal(t, task.StateRetryPending, r.get(id).State, "judged, though every slot is taken")

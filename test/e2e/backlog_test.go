@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,18 +11,19 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// TestBacklog kills all agents, over 100,000 overdue tasks, and starts one: it works through them by priority, then due
-// time, and never has more connections to the target than workers.
+// TestBacklog kills all agents, over 30,000 overdue tasks (at full length 100,000), and starts one: it works through them by
+// priority, then due time, and never has more connections to the target than workers.
 func TestBacklog(t *testing.T) {
-	const backlog, workers = 100_000, 4
+	const workers = 4
+	backlog := harness.Sized(30_000, 100_000)
 	h := newHouse(t, backlog)
 	hold := make(chan struct{})
 	h.endpoint.setHold(hold)
 	agents := []*harness.Agent{h.agent("first", workers, "", ""), h.agent("second", workers, "", "")}
 	// Priorities and due times are scattered over the ids (7919 is prime), and no two tasks share both.
-	h.insert(backlog, `INSERT INTO leasehold.task (type, priority, run_at)
-		SELECT 'work', n * 7919 % 5 - 2, now() - interval '1 day' + n * 7919 % 100000 * interval '1 ms'
-		FROM generate_series(1, 100000) AS n`)
+	h.insert(backlog, fmt.Sprintf(`INSERT INTO leasehold.task (type, priority, run_at)
+		SELECT 'work', n * 7919 %% 5 - 2, now() - interval '1 day' + n * 7919 %% %[1]d * interval '1 ms'
+		FROM generate_series(1, %[1]d) AS n`, backlog))
 	harness.Until(t, workWithin, "both are at work", func() bool { return h.endpoint.total.Load() == 2*workers })
 	for _, a := range agents {
 		a.Kill(t)

@@ -113,7 +113,7 @@ func (d *desk) cancelBatch(db *sql.DB, id int64) time.Time {
 // TestNothingOfACancelledBatchStartsLater: an agent has always claimed some rows ahead of its slots. What of it belongs to a
 // batch that is cancelled by plain SQL does not start: the agent hears of that within the bounds above, and lets it go.
 func TestNothingOfACancelledBatchStartsLater(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desksAlone(t, func(t *testing.T, d *desk) {
 		slow := &slowDesk{}
 		server := httptest.NewServer(slow)
 		t.Cleanup(server.Close)

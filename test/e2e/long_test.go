@@ -18,6 +18,7 @@ func TestALongTaskThatPingsIsLeftAlone(t *testing.T) {
 		length    = 50              // seconds, and pings
 		down      = 2 * time.Second // beside what stopping and starting take
 	)
+	t.Parallel()
 	c := harness.NewCluster(t)
 	h := &house{t: t, url: c.URL}
 	h.admin = h.pool(c.URL)

@@ -24,6 +24,7 @@ var cells = []string{"malformed", "too large", "forged", "old", "counts", "repea
 
 // The table of a task's signs of life: every channel, in every cell. A channel that leaves one out fails.
 func TestPingTable(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 1)
 	s := newCast(t, h)
 	channels := map[string]func(*actor) map[string]func(*testing.T){

@@ -282,8 +282,10 @@ func TestAgentIsKilledInARollback(t *testing.T) {
 
 // TestAgentIsFrozenInACheck: its check is dead before others have the task, which they ask anew.
 func TestAgentIsFrozenInACheck(t *testing.T) {
+	t.Parallel()
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d, dir := &desk{t: t, store: store}, t.TempDir()
 			const check = `[ -e pid ] && exit 0; echo $$ > tmp; mv tmp pid; exec sleep 1000`
 			work := fmt.Sprintf("check {\n    timeout = \"1m\"\n    command {\n      argv = [\"sh\", \"-c\", %q]\n      dir = %q\n    }\n  }\n"+

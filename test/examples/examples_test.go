@@ -51,6 +51,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		t.Run(app.dir, func(t *testing.T) {
+			t.Parallel() // they wait, most of the time
 			t.Run("postgres", func(t *testing.T) { play(t, app, onPostgres(t)) })
 			t.Run("sqlite", func(t *testing.T) { play(t, app, onSQLite(t)) })
 		})

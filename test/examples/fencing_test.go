@@ -37,6 +37,7 @@ func TestFencing(t *testing.T) {
 			continue
 		}
 		t.Run(f.language, func(t *testing.T) {
+			t.Parallel()
 			t.Run("postgres", func(t *testing.T) { newBank(t, f, onPostgres(t)).play() })
 			t.Run("sqlite", func(t *testing.T) { newBank(t, f, onSQLite(t)).play() })
 		})
@@ -51,6 +52,7 @@ func TestFencingUnderAnAgent(t *testing.T) {
 	}
 	for kind, on := range map[string]func(*testing.T) stores{"postgres": onPostgres, "sqlite": onSQLite} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			b := newBank(t, fenced{"python", "python3", ".py"}, on(t))
 			agent := harness.StartAgent(t, harness.AgentOptions{
 				Name: "agent", Store: b.s.agent, Env: b.env,

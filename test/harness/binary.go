@@ -5,11 +5,13 @@ package harness
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +28,15 @@ const (
 	commandWithin = 2 * time.Minute
 )
 
-// Main builds the agent, runs the tests and gives the exit code. TestMain calls it.
+// besideOneAnother is how many parallel tests run at once for each processor: they wait for processes most of the time.
+const besideOneAnother = 4
+
+// Main builds the agent, runs the tests and returns the exit code. TestMain calls it.
 func Main(m *testing.M) int {
+	if err := waitBesideOneAnother(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dir, err := os.MkdirTemp("", "leasehold-test-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,6 +58,17 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// waitBesideOneAnother sets -parallel, unless the command line does.
+func waitBesideOneAnother() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(besideOneAnother*runtime.GOMAXPROCS(0)))
 }
 
 // Root is the repository's directory.

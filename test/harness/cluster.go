@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,7 +50,9 @@ func newCluster(t testing.TB, with ...string) *Cluster {
 exec sleep infinity`
 	argv := append(with, "sh", "-c", say)
 	cmd := exec.Command(filepath.Join(Root(), "test", "with-postgres"), argv...) //nolint:noctx // StartProcess ends it
-	cmd.Env = append(without(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES="), poolerVariable+"="), "LEASEHOLD_TEST_POSTGRES=")
+	// It is there to be crashed, so it keeps what it has committed, whatever the settings of the tests' own server.
+	cmd.Env = append(without(os.Environ(), "LEASEHOLD_TEST_POSTGRES=", "LEASEHOLD_POSTGRES_CONF=", poolerVariable+"="),
+		"LEASEHOLD_TEST_POSTGRES=")
 	c := &Cluster{process: StartProcess(t, "cluster", cmd, " ready")}
 	t.Cleanup(func() { // before the process is killed, which would leave the server behind
 		c.process.Signal(t, syscall.SIGTERM)
@@ -68,9 +71,9 @@ exec sleep infinity`
 	return c
 }
 
-func without(env []string, prefix string) (kept []string) {
+func without(env []string, prefixes ...string) (kept []string) {
 	for _, e := range env {
-		if !strings.HasPrefix(e, prefix) {
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(e, prefix) }) {
 			kept = append(kept, e)
 		}
 	}
