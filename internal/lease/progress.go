@@ -122,8 +122,8 @@ func (l *Lease) note(p *Ping) {
 	}
 }
 
-// over is n written over older ones.
-func (n Notes) over(older Notes) Notes {
+// Over is n written over older ones.
+func (n Notes) Over(older Notes) Notes {
 	if n.Progress == nil {
 		n.Progress = older.Progress
 	}
@@ -138,7 +138,7 @@ func (n Notes) over(older Notes) Notes {
 func (l *Lease) Notes() Notes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.said.notes.over(l.said.flying)
+	return l.said.notes.Over(l.said.flying)
 }
 
 // outgoing returns what is to be written now; ok is false if there is nothing. The store's answer goes to answered, before
@@ -167,7 +167,7 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 			r.Marks = &marks
 		}
 	}
-	s.flying = s.notes.over(s.flying)
+	s.flying = s.notes.Over(s.flying)
 	s.notes, s.renew = Notes{}, false
 	r.Notes = s.flying
 	return r, true
@@ -183,7 +183,7 @@ func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
 	switch a {
 	case Busy:
 		s.renew = s.renew || until > 0
-		s.notes, s.flying = s.notes.over(s.flying), Notes{}
+		s.notes, s.flying = s.notes.Over(s.flying), Notes{}
 		l.mu.Unlock()
 		return true
 	case Applied:

@@ -116,7 +116,7 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply,
 		w = &remotePing{ping: p, done: make(chan struct{})}
 		b.waiting[key] = w
 	} else {
-		w.ping.Ping = p.Ping.over(w.ping.Ping)
+		w.ping.Ping = p.Ping.Over(w.ping.Ping)
 	}
 	if !b.busy {
 		b.busy = true
@@ -131,9 +131,9 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply,
 	}
 }
 
-// over is p, with what it does not say taken from an older one.
-func (p Ping) over(older Ping) Ping {
-	n := Notes{p.Progress, p.Message, p.Checkpoint}.over(Notes{older.Progress, older.Message, older.Checkpoint})
+// Over is p, with what it does not say taken from an older one.
+func (p Ping) Over(older Ping) Ping {
+	n := Notes{p.Progress, p.Message, p.Checkpoint}.Over(Notes{older.Progress, older.Message, older.Checkpoint})
 	p.Progress, p.Message, p.Checkpoint = n.Progress, n.Message, n.Checkpoint
 	p.NextWithin = max(p.NextWithin, older.NextWithin)
 	return p
