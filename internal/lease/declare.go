@@ -11,7 +11,7 @@ type declaring struct{ stored func() }
 func (k *Keeper) Declare(a Agent, stored func()) {
 	k.mu.Lock()
 	k.agent.Region, k.agent.Config, k.agent.Workers, k.agent.Types, k.agent.Policies = a.Region, a.Config, a.Workers, a.Types, a.Policies
-	k.longest = max(k.longest, a.longestStop()) // attempts under earlier policies may still run
+	k.longest = max(k.longest, a.LongestStop()) // attempts under earlier policies may still run
 	k.declaring = &declaring{stored}
 	k.mu.Unlock()
 	select {
@@ -27,8 +27,8 @@ func (k *Keeper) describe() Agent {
 	return k.agent
 }
 
-// longestStop returns the longest time that a policy takes to stop an attempt.
-func (a *Agent) longestStop() (longest time.Duration) {
+// LongestStop returns the longest time that a policy takes to stop an attempt.
+func (a *Agent) LongestStop() (longest time.Duration) {
 	for _, p := range a.Policies {
 		longest = max(longest, p.Policy.Stop)
 		if p.Policy.Rollback != nil {

@@ -92,7 +92,7 @@ func NewKeeper(o KeeperOptions) *Keeper {
 		pings: o.PingURL, traces: o.Trace, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
-	k.longest = o.Agent.longestStop()
+	k.longest = o.Agent.LongestStop()
 	return k
 }
 
