@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -83,7 +84,7 @@ func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (
 		Declarations: poll.Declarations{
 			Types: cfg.Tasks, Workers: cfg.Agent.Workers, Poll: cfg.Agent.Poll, Drain: time.Second, Config: cfg.Hash,
 		},
-		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: "bench", Presence: cfg.Agent.Presence},
+		Agent:   store.Agent{Name: cfg.Agent.Name, Version: "bench", Presence: cfg.Agent.Presence},
 		Present: present, Batch: a.batches.Note, Clock: lease.BootClock(), Log: logger(), Metrics: metrics,
 	})
 	return a, nil

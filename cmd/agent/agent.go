@@ -17,7 +17,6 @@ import (
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec/ping"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -225,7 +224,7 @@ func (a *agent) collector() *telemetry.StoreCollector {
 }
 
 // plainStats is a store's figures without our types: telemetry knows none.
-func plainStats(s ops.Stats) telemetry.StoreStats {
+func plainStats(s store.Stats) telemetry.StoreStats {
 	plain := telemetry.StoreStats{
 		OldestDue: s.OldestDue, Orphans: s.Orphans, AgentsPresent: s.AgentsPresent, BatchTasks: s.BatchTasks,
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -111,10 +112,10 @@ func TestAgentTellsHowItIs(t *testing.T) {
 		r.eventually(t, "/-/ready", "ok")
 		r.eventually(t, "/-/healthy", "ok")
 
-		id, isNew, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "hello"})
+		id, isNew, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "hello"})
 		require.NoError(t, err)
 		require.True(t, isNew)
-		_, _, err = ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "nobody's"})
+		_, _, err = ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "nobody's"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -138,7 +139,7 @@ func TestAgentDrainsOnASignal(t *testing.T) {
   }
 }`)
 	r.eventually(t, "/-/ready", "ok")
-	id, _, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "slow"})
+	id, _, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "slow"})
 	require.NoError(t, err)
 	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
 

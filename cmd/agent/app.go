@@ -106,7 +106,7 @@ func (a *app) fail(err error) int {
 		return exitUsage
 	}
 	var f *failure
-	var input *ops.InputError
+	var input *store.InputError
 	var schema *store.SchemaError
 	var access *store.AccessError
 	code := exitFailed

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -66,7 +67,7 @@ func (c batchListCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		infos, err := s.ListBatches(call, ops.BatchFilter{States: states, Name: c.Name, Limit: c.Limit})
+		infos, err := s.ListBatches(call, store.BatchFilter{States: states, Name: c.Name, Limit: c.Limit})
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (c batchListCmd) Run(a *app) error {
 }
 
 // batchRow is a batch in a table.
-func (a *app) batchRow(b ops.BatchInfo) table.Row {
+func (a *app) batchRow(b store.BatchInfo) table.Row {
 	const most = 30
 	return table.Row{
 		b.ID, ops.OneLine(b.Name, most), a.batchState(b.State), percentOf(b.Progress), b.Total, b.Failed + b.RollbackFailed,
@@ -85,15 +86,15 @@ func (a *app) batchRow(b ops.BatchInfo) table.Row {
 }
 
 // batchState writes a state, or what else a verb has answered, in its colour where there is colour.
-func (a *app) batchState(s ops.BatchState) string {
+func (a *app) batchState(s store.BatchState) string {
 	if !a.colour {
 		return string(s)
 	}
 	code := "33" // yellow: under way
 	switch {
-	case s == ops.BatchSucceeded || s == ops.BatchRolledBack:
+	case s == store.BatchSucceeded || s == store.BatchRolledBack:
 		code = "32"
-	case s.Ended() && slices.Contains(ops.BatchStates(), s):
+	case s.Ended() && slices.Contains(store.BatchStates(), s):
 		code = "31"
 	}
 	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
@@ -166,14 +167,14 @@ func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 }
 
 // openWords says that rows may be added.
-func openWords(b *ops.BatchInfo) string {
+func openWords(b *store.BatchInfo) string {
 	if b.Sealed || b.EndedAt != nil {
 		return ""
 	}
 	return "for more tasks, until it is sealed"
 }
 
-func showFailures(w io.Writer, groups []ops.FailureGroup) error {
+func showFailures(w io.Writer, groups []store.FailureGroup) error {
 	if len(groups) == 0 {
 		return nil
 	}

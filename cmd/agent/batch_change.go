@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -147,14 +148,14 @@ func (a *app) changeBatch(ctx context.Context, id batchID, change func(context.C
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	became, err := change(call)
-	if refused, ok := errors.AsType[*ops.RefusedError](err); ok {
+	if refused, ok := errors.AsType[*store.RefusedError](err); ok {
 		return refused // which says all
 	}
 	if err != nil {
 		return err
 	}
 	return a.print(batchChanged{Batch: task.BatchID(id), Became: became}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "batch %d: %s\n", id, a.batchState(ops.BatchState(became)))
+		_, err := fmt.Fprintf(w, "batch %d: %s\n", id, a.batchState(store.BatchState(became)))
 		return err
 	})
 }

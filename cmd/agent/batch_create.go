@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -71,7 +72,7 @@ func (c batchCreateCmd) Run(a *app) error {
 		return err
 	}
 	defer source.close()
-	base := ops.Request{Type: c.Type, CreatedBy: c.By}
+	base := store.EnqueueRequest{Type: c.Type, CreatedBy: c.By}
 	if err := base.Check(); c.Type != "" && err != nil {
 		return err
 	}
@@ -101,9 +102,9 @@ func (c batchCreateCmd) Run(a *app) error {
 }
 
 // request is the batch that the flags ask for.
-func (c batchCreateCmd) request(stdin io.Reader) (ops.BatchRequest, error) {
-	b := ops.BatchRequest{
-		Name: c.Name, OnFailure: ops.OnFailure(c.OnFailure), FinishType: c.FinishType, Labels: c.Label, CreatedBy: c.By, Open: c.Open,
+func (c batchCreateCmd) request(stdin io.Reader) (store.BatchRequest, error) {
+	b := store.BatchRequest{
+		Name: c.Name, OnFailure: store.OnFailure(c.OnFailure), FinishType: c.FinishType, Labels: c.Label, CreatedBy: c.By, Open: c.Open,
 	}
 	if c.FinishPayload != nil && *c.FinishPayload == "-" && c.From == "-" {
 		return b, usagef("--finish-payload - and --from -: only one of them can be read from standard input")
@@ -114,7 +115,7 @@ func (c batchCreateCmd) request(stdin io.Reader) (ops.BatchRequest, error) {
 }
 
 // countRows checks all lines.
-func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
+func (a *app) countRows(rows iter.Seq2[store.EnqueueRequest, error]) error {
 	n, err := ops.CountRequests(rows)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (a *app) countRows(rows iter.Seq2[ops.Request, error]) error {
 // createBatch sends the batch to the store, and tells on standard error how far that is. An interrupt ends it, and nothing
 // is created then; also while it waits for standard input, which nothing else would end.
 func (a *app) createBatch(
-	ctx context.Context, s ops.Batches, request ops.BatchRequest, rows iter.Seq2[ops.Request, error], from *source,
+	ctx context.Context, s ops.Batches, request store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], from *source,
 ) (id task.BatchID, n int64, err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

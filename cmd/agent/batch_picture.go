@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // paceWords say how fast a batch gets on, and how long it still takes: "1,204/s", "about 7m35s left".
-func paceWords(p *ops.Pace, b *ops.BatchInfo) []string {
+func paceWords(p *ops.Pace, b *store.BatchInfo) []string {
 	rate, ok := p.Rate()
 	if !ok || b.EndedAt != nil {
 		return nil
@@ -21,7 +22,7 @@ func paceWords(p *ops.Pace, b *ops.BatchInfo) []string {
 }
 
 // title names the batch and its state.
-func (a *app) title(b *ops.BatchInfo) string {
+func (a *app) title(b *store.BatchInfo) string {
 	const most = 40
 	name := ""
 	if b.Name != "" {
@@ -31,7 +32,7 @@ func (a *app) title(b *ops.BatchInfo) string {
 }
 
 // notes are what else is to be said of where it stands.
-func notes(b *ops.BatchInfo) string {
+func notes(b *store.BatchInfo) string {
 	var notes []string
 	if b.Operation != "" && b.EndedAt == nil {
 		note := b.Operation
@@ -90,7 +91,7 @@ func (w *watching) line(v *ops.BatchView) string {
 }
 
 // countWords tell how many tasks stand where.
-func countWords(b *ops.BatchInfo) []string {
+func countWords(b *store.BatchInfo) []string {
 	var words []string
 	for _, c := range ops.BatchCounts(b) {
 		if c.N > 0 {
@@ -101,7 +102,7 @@ func countWords(b *ops.BatchInfo) []string {
 }
 
 // failureLines tell what went wrong, the commonest first.
-func failureLines(groups []ops.FailureGroup) []string {
+func failureLines(groups []store.FailureGroup) []string {
 	const most = 160
 	lines := make([]string, 0, len(groups))
 	for _, g := range groups {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -28,9 +29,9 @@ func TestBar(t *testing.T) {
 }
 
 // half is a batch of 1,000 that is half done.
-func half() *ops.BatchInfo {
-	return &ops.BatchInfo{
-		ID: 17, Name: "move to az2", State: ops.BatchRunning, Sealed: true, Total: 1000, Live: 500, Waiting: 492, Running: 8,
+func half() *store.BatchInfo {
+	return &store.BatchInfo{
+		ID: 17, Name: "move to az2", State: store.BatchRunning, Sealed: true, Total: 1000, Live: 500, Waiting: 492, Running: 8,
 		Succeeded: 499, Failed: 1,
 	}
 }
@@ -56,7 +57,7 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 		w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}}
 		v := &ops.BatchView{BatchDetail: ops.BatchDetail{
 			BatchInfo: half(),
-			Failures:  []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
+			Failures:  []store.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
 		}}
 		v.Operation, v.RequestedBy = "cancel", "alice\x1b[2J"
 		require.NoError(t, w.screen.draw(w.picture(v)))
@@ -83,12 +84,12 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 func TestWithoutATerminalLinesAreWritten(t *testing.T) {
 	var out bytes.Buffer
 	w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out}}
-	line := func(b *ops.BatchInfo) string {
+	line := func(b *store.BatchInfo) string {
 		return w.line(&ops.BatchView{BatchDetail: ops.BatchDetail{BatchInfo: b}})
 	}
 	require.NoError(t, w.screen.draw([]string{line(half())}))
 	require.NoError(t, w.screen.draw(nil))
-	require.NoError(t, w.screen.draw([]string{line(&ops.BatchInfo{ID: 18, State: ops.BatchPending})}))
+	require.NoError(t, w.screen.draw([]string{line(&store.BatchInfo{ID: 18, State: store.BatchPending})}))
 	require.Equal(t, "batch 17 \"move to az2\": running, 50% (500 of 1000), 492 waiting, 8 running, 499 succeeded, 1 failed\n"+
 		"batch 18: pending (open for more tasks), no tasks\n", out.String())
 }
@@ -96,10 +97,10 @@ func TestWithoutATerminalLinesAreWritten(t *testing.T) {
 // stages is a store whose batch moves on with each look.
 type stages struct {
 	ops.Batches
-	looks []any // *ops.BatchInfo, or an error
+	looks []any // *store.BatchInfo, or an error
 }
 
-func (s *stages) GetBatch(context.Context, task.BatchID) (*ops.BatchInfo, error) {
+func (s *stages) GetBatch(context.Context, task.BatchID) (*store.BatchInfo, error) {
 	next := s.looks[0]
 	if len(s.looks) > 1 {
 		s.looks = s.looks[1:]
@@ -107,11 +108,11 @@ func (s *stages) GetBatch(context.Context, task.BatchID) (*ops.BatchInfo, error)
 	if err, ok := next.(error); ok {
 		return nil, err
 	}
-	return next.(*ops.BatchInfo), nil
+	return next.(*store.BatchInfo), nil
 }
 
-func (s *stages) BatchFailures(context.Context, task.BatchID, int) ([]ops.FailureGroup, error) {
-	return []ops.FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
+func (s *stages) BatchFailures(context.Context, task.BatchID, int) ([]store.FailureGroup, error) {
+	return []store.FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
 }
 
 // watched watches a batch through its stages, and gives what was printed.
@@ -130,7 +131,7 @@ func watched(t *testing.T, output string, looks ...any) (string, error) {
 func TestWatchGoesOnWhileTheStoreIsAway(t *testing.T) {
 	end := *half()
 	now := time.Now()
-	end.State, end.Live, end.Waiting, end.Running, end.Succeeded, end.EndedAt = ops.BatchPartiallyFailed, 0, 0, 0, 999, &now
+	end.State, end.Live, end.Waiting, end.Running, end.Succeeded, end.EndedAt = store.BatchPartiallyFailed, 0, 0, 0, 999, &now
 	away := errors.New("connection refused")
 	out, err := watched(t, "table", half(), away, away, half(), &end)
 	var f *failure
@@ -148,8 +149,8 @@ func TestWatchGoesOnWhileTheStoreIsAway(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, 2, strings.Count(out, "\n"))
 
-	_, err = watched(t, "table", half(), ops.ErrNoBatch)
-	require.ErrorIs(t, err, ops.ErrNoBatch)
+	_, err = watched(t, "table", half(), store.ErrNoBatch)
+	require.ErrorIs(t, err, store.ErrNoBatch)
 }
 
 func TestSendingShowsHowFarItIs(t *testing.T) {

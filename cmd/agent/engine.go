@@ -7,6 +7,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -24,7 +25,7 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Leases:  a.store,
 		Remote:  a.store,
 		Adopter: a.store,
-		Agent:   lease.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
+		Agent:   store.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
 
 		Executor: runner,
 		Gate:     runner.Breakers(),

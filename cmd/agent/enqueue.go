@@ -108,14 +108,14 @@ func (a *app) printEnqueued(id task.ID, isNew bool) error {
 }
 
 // request is what the flags ask for.
-func (c enqueueCmd) request(stdin io.Reader) (ops.Request, error) {
-	r := ops.Request{
+func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
+	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
 		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch),
 	}
 	if c.MaxAttempts != nil {
 		if r.MaxAttempts = *c.MaxAttempts; r.MaxAttempts < 1 {
-			return r, usagef("--max-attempts %d: use 1 to %d", r.MaxAttempts, ops.MaxAttempts)
+			return r, usagef("--max-attempts %d: use 1 to %d", r.MaxAttempts, store.MaxAttempts)
 		}
 	}
 	const fromStdin = "-"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 )
@@ -152,7 +151,7 @@ func spareTasks(ctx context.Context, s dataStore) error {
 		return nil
 	}
 	// The tables of an earlier version may not be such that this binary can read them.
-	if found, err := s.List(ctx, ops.Filter{Limit: 1}); err != nil || len(found) > 0 {
+	if found, err := s.List(ctx, store.TaskFilter{Limit: 1}); err != nil || len(found) > 0 {
 		return usagef("this deletes the tables with all tasks in them: confirm with --yes")
 	}
 	return nil

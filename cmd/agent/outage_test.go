@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -106,7 +107,7 @@ func (c *cable) set(cut bool) {
 
 // An outage of the store is one line when it begins and one when it is over, of all that fails meanwhile in all loops.
 func TestOutageIsLoggedOnce(t *testing.T) {
-	line, store := newCable(t)
+	line, db := newCable(t)
 	schema := pgtest.Schema(t)
 	direct, err := openPostgres(t.Context(), config.Store{URL: pgtest.URL(t), Schema: schema, Connections: 2}, quiet(), nil)
 	require.NoError(t, err)
@@ -123,7 +124,7 @@ task "hello" {
   command {
     argv = ["true"]
   }
-}`, store, schema), slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelInfo})), func(*rig) {})
+}`, db, schema), slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelInfo})), func(*rig) {})
 	r.eventually(t, "/-/ready", "ok")
 	before := len(logged.lines())
 	line.set(true)
@@ -147,7 +148,7 @@ task "hello" {
 	require.Regexp(t, `after=\d+\.?\d*s`, warned[1])
 	require.Regexp(t, `failed=\d\d`, warned[1], "many calls failed")
 
-	_, _, err = ops.Enqueue(context.WithoutCancel(t.Context()), r.agent.store, ops.Request{Type: "hello"})
+	_, _, err = ops.Enqueue(context.WithoutCancel(t.Context()), r.agent.store, store.EnqueueRequest{Type: "hello"})
 	require.NoError(t, err)
 	r.stop(t)
 }

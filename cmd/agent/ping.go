@@ -17,7 +17,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/ping"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 type pingCmd struct {
@@ -78,7 +78,7 @@ func (c pingCmd) body() ([]byte, error) {
 	if doc.Checkpoint, err = ping.Checkpoint(c.Checkpoint); err != nil {
 		return nil, usagef("%w", err)
 	}
-	doc.Message, doc.NextWithin = answer.Text(c.Message, lease.MaxMessage), time.Duration(c.NextWithin).Seconds()
+	doc.Message, doc.NextWithin = answer.Text(c.Message, store.MaxMessage), time.Duration(c.NextWithin).Seconds()
 	return json.Marshal(doc)
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/exec/ping"
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -70,7 +70,7 @@ func (a *agent) handler() http.Handler {
 type reports struct{ engine }
 
 // Fail says in the words of the protocol which attempts may not report their failure.
-func (r reports) Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (lease.Answer, error) {
+func (r reports) Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (store.Answer, error) {
 	a, err := r.engine.Fail(ctx, id, f, text, retryable)
 	if errors.Is(err, poll.ErrNotAsync) {
 		err = &ping.Error{Reason: err.Error()}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -146,7 +147,7 @@ func TestTasksDoNotGetTheServiceManagersSocket(t *testing.T) {
     argv = ["env"]
   }
 }`)
-	id, _, err := ops.Enqueue(t.Context(), r.agent.store, ops.Request{Type: "show"})
+	id, _, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "show"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -48,7 +49,7 @@ func (c taskListCmd) Run(a *app) error {
 	if err != nil {
 		return usagef("--state %w", err)
 	}
-	filter := ops.Filter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit, Batch: task.BatchID(c.Batch)}
+	filter := store.TaskFilter{Type: c.Type, States: states, Key: c.Key, Labels: c.Label, Limit: c.Limit, Batch: task.BatchID(c.Batch)}
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -53,7 +54,7 @@ func (c taskShowCmd) Run(a *app) error {
 }
 
 // trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
-func (a *app) trace(ctx context.Context, s lease.Remote, i *ops.Info) {
+func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
 	if i.Traceparent != "" {
 		return
 	}
@@ -68,7 +69,7 @@ func (a *app) trace(ctx context.Context, s lease.Remote, i *ops.Info) {
 }
 
 // showTask writes all that is known of a task: what it is, how it went, what it printed.
-func (a *app) showTask(w io.Writer, i *ops.Info) error {
+func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	const most = 400
 	t := newTable(nil)
 	line := func(name string, value any) {
@@ -116,7 +117,7 @@ func (a *app) showTask(w io.Writer, i *ops.Info) error {
 }
 
 // cancelAsked is when, and by whom, a task was to be cancelled.
-func cancelAsked(i *ops.Info) string {
+func cancelAsked(i *store.TaskInfo) string {
 	if i.CancelAsked == nil || i.CancelBy == "" {
 		return timeOf(i.CancelAsked)
 	}
@@ -125,14 +126,14 @@ func cancelAsked(i *ops.Info) string {
 }
 
 // leaseEnd is until when the task is held.
-func leaseEnd(i *ops.Info) string {
+func leaseEnd(i *store.TaskInfo) string {
 	if i.LeaseEnd == nil || !i.Detached {
 		return timeOf(i.LeaseEnd)
 	}
 	return timeOf(i.LeaseEnd) + " (detached: whatever becomes of its agent)"
 }
 
-func showHistory(w io.Writer, history []ops.Attempt) error {
+func showHistory(w io.Writer, history []store.AttemptInfo) error {
 	if len(history) == 0 {
 		return nil
 	}
@@ -152,7 +153,7 @@ func showHistory(w io.Writer, history []ops.Attempt) error {
 }
 
 // showOutput writes what the attempts printed; the last one's is the task's own.
-func showOutput(w io.Writer, i *ops.Info) error {
+func showOutput(w io.Writer, i *store.TaskInfo) error {
 	for _, h := range ops.EarlierOutputs(i) {
 		if err := section(w, fmt.Sprintf("output of %s, attempt %d", h.Phase, h.Attempt), h.Output); err != nil {
 			return err

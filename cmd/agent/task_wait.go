@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -56,7 +57,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	var broken error
 	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; still waiting", "err", err) }}
 	if a.cli.Output == "table" {
-		watch.Changed = func(i ops.Info) { broken = errors.Join(broken, out.show(a.storyLine(&i))) }
+		watch.Changed = func(i store.TaskInfo) { broken = errors.Join(broken, out.show(a.storyLine(&i))) }
 		if out.width > 0 { // elsewhere each would be a line of its own
 			watch.Progressed = watch.Changed
 		}
@@ -78,10 +79,12 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 }
 
 // storyLine is how a task stands, and in short what came before, with its number in front.
-func (a *app) storyLine(i *ops.Info) string { return fmt.Sprintf("task %d: %s", i.ID, ops.Now(i)) }
+func (a *app) storyLine(i *store.TaskInfo) string {
+	return fmt.Sprintf("task %d: %s", i.ID, ops.Now(i))
+}
 
 // showEnds prints what came of the tasks: all of it as JSON; for people, the results, and why and how one failed.
-func (a *app) showEnds(infos []*ops.Info) error {
+func (a *app) showEnds(infos []*store.TaskInfo) error {
 	switch {
 	case a.cli.Output == "table":
 	case len(infos) == 1:
@@ -106,7 +109,7 @@ func (a *app) showEnds(infos []*ops.Info) error {
 }
 
 // unfinished names the tasks that have not ended.
-func unfinished(ids []task.ID, infos []*ops.Info) string {
+func unfinished(ids []task.ID, infos []*store.TaskInfo) string {
 	left := ops.Unfinished(ids, infos)
 	if len(left) == 1 {
 		return fmt.Sprintf("task %d", left[0])

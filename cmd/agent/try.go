@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/envelope"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -76,7 +77,7 @@ func (c tryCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := (&ops.Request{Type: c.Type, Payload: payload}).Check(); err != nil {
+	if err := (&store.EnqueueRequest{Type: c.Type, Payload: payload}).Check(); err != nil {
 		return err
 	}
 	phase := task.Run

@@ -17,6 +17,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -66,19 +67,19 @@ func (t *tryout) close() {
 }
 
 // Ping is ping.Pings.
-func (t *tryout) Ping(_ context.Context, _ task.ID, _ task.Fence, p lease.Ping) (lease.PingReply, error) {
+func (t *tryout) Ping(_ context.Context, _ task.ID, _ task.Fence, p store.Ping) (store.PingReply, error) {
 	return t.lease.Ping(p), nil
 }
 
 // Complete is ping.Pings.
-func (t *tryout) Complete(_ context.Context, _ task.ID, _ task.Fence, result json.RawMessage) (lease.Answer, error) {
+func (t *tryout) Complete(_ context.Context, _ task.ID, _ task.Fence, result json.RawMessage) (store.Answer, error) {
 	return t.report(task.Outcome{Verdict: task.Succeeded, Result: result}), nil
 }
 
 // Fail is ping.Pings.
-func (t *tryout) Fail(_ context.Context, _ task.ID, _ task.Fence, text string, retryable bool) (lease.Answer, error) {
+func (t *tryout) Fail(_ context.Context, _ task.ID, _ task.Fence, text string, retryable bool) (store.Answer, error) {
 	if _, _, async := t.lease.Policy().Liveness(t.lease.Task().Phase()); !async {
-		return lease.Lost, &ping.Error{Reason: "only a task that was accepted with 202 reports its failure this way"}
+		return store.Lost, &ping.Error{Reason: "only a task that was accepted with 202 reports its failure this way"}
 	}
 	o := task.Outcome{Verdict: task.Failed, Error: text}
 	if !retryable {
@@ -88,25 +89,25 @@ func (t *tryout) Fail(_ context.Context, _ task.ID, _ task.Fence, text string, r
 }
 
 // report notes how the task has ended by its own account; the first time counts.
-func (t *tryout) report(o task.Outcome) lease.Answer {
+func (t *tryout) report(o task.Outcome) store.Answer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.ended != nil && t.ended.Verdict == o.Verdict:
-		return lease.Ended
+		return store.Ended
 	case t.ended != nil || t.lease.Context().Err() != nil:
-		return lease.Lost
+		return store.Lost
 	}
 	t.ended = &o
 	close(t.done)
-	return lease.Applied
+	return store.Applied
 }
 
 // outcome is how the attempt has ended, given what its runner says: one that was accepted goes on until it reports, or
 // must stop.
 func (t *tryout) outcome(o task.Outcome) task.Outcome {
 	if o.Accepted {
-		t.lease.Ping(lease.Ping{}) // to be told so counts
+		t.lease.Ping(store.Ping{}) // to be told so counts
 		select {
 		case <-t.done:
 		case <-t.lease.Context().Done():
@@ -122,7 +123,7 @@ func (t *tryout) outcome(o task.Outcome) task.Outcome {
 }
 
 // show shows a ping.
-func (t *tryout) show(p lease.Ping, answer lease.PingReply) {
+func (t *tryout) show(p store.Ping, answer store.PingReply) {
 	var b strings.Builder
 	b.WriteString("ping")
 	for _, part := range []string{string(p.Progress), p.Message} {

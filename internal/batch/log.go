@@ -1,9 +1,13 @@
 package batch
 
-import "log/slog"
+import (
+	"log/slog"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
 
 // logFold logs the batches that completed, and those that are cancelled or rolled back because one of their tasks failed.
-func (l *Loop) logFold(f *Folded) {
+func (l *Loop) logFold(f *store.Folded) {
 	for i := range f.Acts {
 		b := &f.Acts[i]
 		l.o.Log.Warn("a task of a batch has failed for good: its on_failure is followed", "batch", b.ID, "name", b.Name, "request", b.State)
@@ -11,7 +15,7 @@ func (l *Loop) logFold(f *Folded) {
 	for i := range f.Ends {
 		b := &f.Ends[i]
 		log := l.o.Log.Info
-		switch b.State { // as ops.BatchState has them
+		switch b.State { // as store.BatchState has them
 		case "rollback_failed":
 			log = l.o.Log.Error
 		case "failed", "partially_failed":
@@ -28,7 +32,7 @@ func (l *Loop) logFold(f *Folded) {
 }
 
 // ended is a batch and its state.
-func ended(b *Summary) []any {
+func ended(b *store.BatchSummary) []any {
 	return []any{
 		slog.Int64("batch", int64(b.ID)), slog.String("name", b.Name), slog.String("state", b.State),
 		slog.Int("round", b.Round), slog.Int64("total", b.Total),
@@ -36,7 +40,7 @@ func ended(b *Summary) []any {
 }
 
 // counts are the tasks of a batch by how they ended; what is 0 is left out.
-func counts(b *Summary) []any {
+func counts(b *store.BatchSummary) []any {
 	var attrs []any
 	for _, c := range []struct {
 		name string
@@ -53,7 +57,7 @@ func counts(b *Summary) []any {
 }
 
 // logStep logs an operation that is over.
-func (l *Loop) logStep(s *Stepped) {
+func (l *Loop) logStep(s *store.Stepped) {
 	attrs := []any{slog.String("verb", s.Verb), slog.Int64("tasks", s.Done)}
 	if s.Batch != 0 {
 		attrs = append(attrs, slog.Int64("batch", int64(s.Batch)))

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
 
@@ -28,28 +29,28 @@ type script struct {
 	folds []time.Time
 	steps []time.Time
 	rows  []int
-	fold  func(context.Context) (Folded, error)
-	step  func(ctx context.Context, rows int) (Stepped, error)
+	fold  func(context.Context) (store.Folded, error)
+	step  func(ctx context.Context, rows int) (store.Stepped, error)
 }
 
-func (s *script) Fold(ctx context.Context, _ int) (Folded, error) {
+func (s *script) Fold(ctx context.Context, _ int) (store.Folded, error) {
 	s.mu.Lock()
 	s.folds = append(s.folds, time.Now())
 	f := s.fold
 	s.mu.Unlock()
 	if f == nil {
-		return Folded{}, nil
+		return store.Folded{}, nil
 	}
 	return f(ctx)
 }
 
-func (s *script) Step(ctx context.Context, rows int) (Stepped, error) {
+func (s *script) Step(ctx context.Context, rows int) (store.Stepped, error) {
 	s.mu.Lock()
 	s.steps, s.rows = append(s.steps, time.Now()), append(s.rows, rows)
 	f := s.step
 	s.mu.Unlock()
 	if f == nil {
-		return Stepped{}, nil
+		return store.Stepped{}, nil
 	}
 	return f(ctx, rows)
 }
@@ -125,7 +126,7 @@ func TestAnIdleLoopAsksOnceAPoll(t *testing.T) {
 
 func TestOpenBatchesAreLookedAtEachPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{fold: func(context.Context) (Folded, error) { return Folded{Batches: 3}, nil }}
+		s := &script{fold: func(context.Context) (store.Folded, error) { return store.Folded{Batches: 3}, nil }}
 		r := start(t, s)
 		after(100 * time.Second)
 		folds, steps := s.counts()
@@ -155,7 +156,7 @@ func TestANoteIsFollowedSoon(t *testing.T) {
 
 func TestAFloodOfNotesIsNotFollowedEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{fold: func(context.Context) (Folded, error) { return Folded{Batches: 1}, nil }}
+		s := &script{fold: func(context.Context) (store.Folded, error) { return store.Folded{Batches: 1}, nil }}
 		r := start(t, s)
 		for range 10_000 {
 			r.loop.Note()
@@ -166,7 +167,9 @@ func TestAFloodOfNotesIsNotFollowedEachTime(t *testing.T) {
 		require.InDelta(t, 40, steps, 10)
 
 		s.mu.Lock()
-		s.fold = func(ctx context.Context) (Folded, error) { return Folded{Batches: 1}, takes(ctx, time.Second) }
+		s.fold = func(ctx context.Context) (store.Folded, error) {
+			return store.Folded{Batches: 1}, takes(ctx, time.Second)
+		}
 		s.mu.Unlock()
 		after(time.Second)
 		s.forget()
@@ -184,13 +187,13 @@ func TestAnOperationIsCarriedOnInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := 10_000
 		s := &script{}
-		s.step = func(ctx context.Context, rows int) (Stepped, error) {
+		s.step = func(ctx context.Context, rows int) (store.Stepped, error) {
 			if left == 0 {
-				return Stepped{}, nil
+				return store.Stepped{}, nil
 			}
 			n := min(rows, left)
 			left -= n
-			return Stepped{Found: true, Rows: n, Ended: left == 0, Verb: "cancel", Batch: 17, Done: 10_000}, takes(ctx, 20*time.Millisecond)
+			return store.Stepped{Found: true, Rows: n, Ended: left == 0, Verb: "cancel", Batch: 17, Done: 10_000}, takes(ctx, 20*time.Millisecond)
 		}
 		r := start(t, s)
 		after(time.Second)
@@ -207,8 +210,8 @@ func TestStepsAreAsLargeAsTheStoreIsQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		each := 5 * time.Millisecond
 		s := &script{}
-		s.step = func(ctx context.Context, rows int) (Stepped, error) {
-			return Stepped{Found: true, Rows: rows}, takes(ctx, time.Duration(rows)*each)
+		s.step = func(ctx context.Context, rows int) (store.Stepped, error) {
+			return store.Stepped{Found: true, Rows: rows}, takes(ctx, time.Duration(rows)*each)
 		}
 		r := start(t, s)
 		after(20 * time.Second)
@@ -234,7 +237,7 @@ func TestStepsAreAsLargeAsTheStoreIsQuick(t *testing.T) {
 
 func TestAnOperationThatWaitsIsLookedAtEverLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{step: func(context.Context, int) (Stepped, error) { return Stepped{Found: true}, nil }}
+		s := &script{step: func(context.Context, int) (store.Stepped, error) { return store.Stepped{Found: true}, nil }}
 		r := start(t, s)
 		after(time.Second)
 		_, first := s.counts()
@@ -255,11 +258,11 @@ func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed atomic.Bool
 		s := &script{}
-		s.fold = func(context.Context) (Folded, error) {
+		s.fold = func(context.Context) (store.Folded, error) {
 			if !failed.CompareAndSwap(true, false) {
-				return Folded{}, nil
+				return store.Folded{}, nil
 			}
-			return Folded{Batches: 1, Acted: 1, Acts: []Summary{{ID: 17, Name: "move", State: "rollback"}}}, nil
+			return store.Folded{Batches: 1, Acted: 1, Acts: []store.BatchSummary{{ID: 17, Name: "move", State: "rollback"}}}, nil
 		}
 		r := start(t, s)
 		after(10 * time.Second)
@@ -276,7 +279,7 @@ func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 
 func TestErrorsAreCountedAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{fold: func(context.Context) (Folded, error) { return Folded{}, errors.New("connection refused") }}
+		s := &script{fold: func(context.Context) (store.Folded, error) { return store.Folded{}, errors.New("connection refused") }}
 		r := start(t, s)
 		after(100 * time.Second)
 		folds, steps := s.counts()
@@ -309,7 +312,7 @@ func TestTheLastAgentLooksOnceMore(t *testing.T) {
 		require.Equal(t, 1, folds)
 		require.Equal(t, 1, steps)
 
-		hang := &script{fold: func(ctx context.Context) (Folded, error) { <-ctx.Done(); return Folded{}, ctx.Err() }}
+		hang := &script{fold: func(ctx context.Context) (store.Folded, error) { <-ctx.Done(); return store.Folded{}, ctx.Err() }}
 		r = start(t, hang)
 		after(time.Second)
 		r.loop.Note()
@@ -325,16 +328,16 @@ func TestEndsAreTold(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		l := New(Options{Poll: time.Second, Log: slog.New(slog.NewTextHandler(&out, nil))})
-		l.logFold(&Folded{Ended: 1, Ends: []Summary{{ID: 17, Name: "move", State: state, Round: 1, Total: 9, Succeeded: 5, Failed: 4}}})
+		l.logFold(&store.Folded{Ended: 1, Ends: []store.BatchSummary{{ID: 17, Name: "move", State: state, Round: 1, Total: 9, Succeeded: 5, Failed: 4}}})
 		require.Contains(t, out.String(), want)
 		require.NotContains(t, out.String(), "cancelled=")
 		require.Equal(t, 1, strings.Count(out.String(), "\n"))
 	}
 	var out bytes.Buffer
 	l := New(Options{Poll: time.Second, Log: slog.New(slog.NewTextHandler(&out, nil))})
-	l.logFold(&Folded{Ended: 3, Acted: 2})
+	l.logFold(&store.Folded{Ended: 3, Acted: 2})
 	require.Contains(t, out.String(), `msg="batches ended" batches=3`)
 	require.Contains(t, out.String(), "batches=2")
-	l.logStep(&Stepped{Verb: "rollback", Task: 4211, Refused: 2})
+	l.logStep(&store.Stepped{Verb: "rollback", Task: 4211, Refused: 2})
 	require.Contains(t, out.String(), "verb=rollback tasks=0 task=4211 refused=2")
 }

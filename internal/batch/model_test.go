@@ -13,8 +13,8 @@ import (
 
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -29,7 +29,7 @@ func (d doing) Run(l *lease.Lease, _ *task.Type) task.Outcome {
 }
 
 // agents run n agents, each with its loop for batches, on one store in memory. end drains them.
-func agents(t *testing.T, store *model.Store, n int, do doing) (end func()) {
+func agents(t *testing.T, db *model.Store, n int, do doing) (end func()) {
 	t.Helper()
 	policy := task.Policy{
 		Timeout: 20 * time.Second, Stop: task.StopLength(task.DefaultGrace),
@@ -44,9 +44,9 @@ func agents(t *testing.T, store *model.Store, n int, do doing) (end func()) {
 	for range n {
 		metrics := telemetry.NewMetrics(prometheus.NewRegistry())
 		log := slog.New(slog.DiscardHandler)
-		loop := batch.New(batch.Options{Store: store, Poll: time.Second, Log: log, Metrics: metrics})
+		loop := batch.New(batch.Options{Store: db, Poll: time.Second, Log: log, Metrics: metrics})
 		engine := poll.New(poll.Options{
-			Store: store, Leases: store, Executor: do, Agent: lease.Agent{Name: "rig", Presence: 15 * time.Second},
+			Store: db, Leases: db, Executor: do, Agent: store.Agent{Name: "rig", Presence: 15 * time.Second},
 			Declarations: poll.Declarations{
 				Types: []*task.Type{{Name: "a", Policy: policy, Undo: &task.Webhook{}}}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
 			},
@@ -67,11 +67,11 @@ func agents(t *testing.T, store *model.Store, n int, do doing) (end func()) {
 }
 
 // create creates a batch of n tasks.
-func create(t *testing.T, store *model.Store, n int, b ops.BatchRequest) task.BatchID {
+func create(t *testing.T, db *model.Store, n int, b store.BatchRequest) task.BatchID {
 	t.Helper()
-	id, err := store.CreateBatch(t.Context(), b, func(yield func(ops.Request, error) bool) {
+	id, err := db.CreateBatch(t.Context(), b, func(yield func(store.EnqueueRequest, error) bool) {
 		for range n {
-			if !yield(ops.Request{Type: "a"}, nil) {
+			if !yield(store.EnqueueRequest{Type: "a"}, nil) {
 				return
 			}
 		}
@@ -81,7 +81,7 @@ func create(t *testing.T, store *model.Store, n int, b ops.BatchRequest) task.Ba
 }
 
 // ended waits for the end of a batch.
-func ended(t *testing.T, store *model.Store, id task.BatchID) *ops.BatchInfo {
+func ended(t *testing.T, store *model.Store, id task.BatchID) *store.BatchInfo {
 	t.Helper()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -100,9 +100,9 @@ func ended(t *testing.T, store *model.Store, id task.BatchID) *ops.BatchInfo {
 }
 
 // last is when the last task of a batch ended.
-func last(t *testing.T, store *model.Store, id task.BatchID) time.Time {
+func last(t *testing.T, db *model.Store, id task.BatchID) time.Time {
 	t.Helper()
-	rows, err := store.List(t.Context(), ops.Filter{Batch: id, Limit: 1000})
+	rows, err := db.List(t.Context(), store.TaskFilter{Batch: id, Limit: 1000})
 	require.NoError(t, err)
 	var at time.Time
 	for _, r := range rows {
@@ -132,15 +132,15 @@ func outcome(f func(l *lease.Lease) task.Outcome) doing {
 
 func TestABatchEndsSoonAfterItsLastTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := model.New(time.Now)
-		end := agents(t, store, 4, outcome(func(*lease.Lease) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }))
+		db := model.New(time.Now)
+		end := agents(t, db, 4, outcome(func(*lease.Lease) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }))
 		for range 5 {
-			id := create(t, store, 100, ops.BatchRequest{FinishType: "told"})
-			b := ended(t, store, id)
-			require.Equal(t, ops.BatchSucceeded, b.State)
-			require.LessOrEqual(t, b.EndedAt.Sub(last(t, store, id)), soon)
+			id := create(t, db, 100, store.BatchRequest{FinishType: "told"})
+			b := ended(t, db, id)
+			require.Equal(t, store.BatchSucceeded, b.State)
+			require.LessOrEqual(t, b.EndedAt.Sub(last(t, db, id)), soon)
 		}
-		told, err := store.List(t.Context(), ops.Filter{Type: "told", Limit: 100})
+		told, err := db.List(t.Context(), store.TaskFilter{Type: "told", Limit: 100})
 		require.NoError(t, err)
 		require.Len(t, told, 5)
 		end()
@@ -149,21 +149,21 @@ func TestABatchEndsSoonAfterItsLastTask(t *testing.T) {
 
 func TestWhatAFailureAsksForFollowsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := model.New(time.Now)
+		db := model.New(time.Now)
 		var failed sync.Once
-		end := agents(t, store, 2, outcome(func(l *lease.Lease) task.Outcome {
+		end := agents(t, db, 2, outcome(func(l *lease.Lease) task.Outcome {
 			out := task.Outcome{Verdict: task.Succeeded}
 			if l.Task().ID > 50 && l.Task().Phase() == task.Run {
 				failed.Do(func() { out = task.Outcome{Verdict: task.Rejected, Error: "no room"} })
 			}
 			return out
 		}))
-		id := create(t, store, 300, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
-		b := ended(t, store, id)
-		require.Equal(t, ops.BatchRolledBack, b.State)
+		id := create(t, db, 300, store.BatchRequest{OnFailure: store.OnFailureRollback})
+		b := ended(t, db, id)
+		require.Equal(t, store.BatchRolledBack, b.State)
 		require.Equal(t, int64(300), b.RolledBack+b.Cancelled)
 		require.Positive(t, b.RolledBack)
-		require.LessOrEqual(t, b.EndedAt.Sub(last(t, store, id)), soon)
+		require.LessOrEqual(t, b.EndedAt.Sub(last(t, db, id)), soon)
 		require.Less(t, b.RolledBack, int64(120), "the others were called off soon after")
 		end()
 	})
@@ -171,17 +171,17 @@ func TestWhatAFailureAsksForFollowsSoon(t *testing.T) {
 
 func TestTheLastAgentEndsTheBatchBeforeItGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := model.New(time.Now)
-		end := agents(t, store, 1, outcome(func(*lease.Lease) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }))
-		id := create(t, store, 1, ops.BatchRequest{})
+		db := model.New(time.Now)
+		end := agents(t, db, 1, outcome(func(*lease.Lease) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }))
+		id := create(t, db, 1, store.BatchRequest{})
 		timer := time.NewTimer(30 * time.Millisecond)
 		<-timer.C
-		b, err := store.GetBatch(t.Context(), id)
+		b, err := db.GetBatch(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, int64(1), b.Running)
 		end() // which lets it finish
-		b, err = store.GetBatch(t.Context(), id)
+		b, err = db.GetBatch(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, ops.BatchSucceeded, b.State, "%+v", b)
+		require.Equal(t, store.BatchSucceeded, b.State, "%+v", b)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -126,7 +127,7 @@ func TestNothingThatACheckSaysMoves(t *testing.T) {
 		defer c.Close()
 		c.Start()
 		end := l.EndsIn()
-		c.Ping(lease.Ping{Progress: []byte("0.4"), Checkpoint: []byte("1"), NextWithin: time.Hour})
+		c.Ping(store.Ping{Progress: []byte("0.4"), Checkpoint: []byte("1"), NextWithin: time.Hour})
 		c.Tell("page 40")
 		require.Equal(t, end, l.EndsIn())
 		require.True(t, l.Notes().Empty())

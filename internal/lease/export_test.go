@@ -1,6 +1,10 @@
 package lease
 
-import "context"
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
 
 // Sign writes one sign of life now.
-func (k *Keeper) Sign(ctx context.Context) (strays []Held, err error) { return k.present(ctx) }
+func (k *Keeper) Sign(ctx context.Context) (strays []store.Held, err error) { return k.present(ctx) }

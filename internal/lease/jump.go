@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock.
@@ -66,7 +68,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 
 // adrift returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
 // that are settled, or have expired already.
-func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
+func (k *Keeper) adrift(most int) (leases []*Lease, rows []store.Renewal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for l := range k.jump.adrift {
@@ -79,17 +81,17 @@ func (k *Keeper) adrift(most int) (leases []*Lease, rows []Renewal) {
 			continue
 		}
 		leases = append(leases, l)
-		rows = append(rows, Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
+		rows = append(rows, store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
 	}
 	return leases, rows
 }
 
 // anchored takes the store's answers, and returns how many of the leases are done.
-func (k *Keeper) anchored(leases []*Lease, answers []Answer) (n int) {
+func (k *Keeper) anchored(leases []*Lease, answers []store.Answer) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, l := range leases {
-		if answers[i] != Busy {
+		if answers[i] != store.Busy {
 			delete(k.jump.adrift, l)
 			n++
 		}

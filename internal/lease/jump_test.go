@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // keepsFirst is a store in which somebody keeps the first of the rows.
-func (p *post) keepsFirst(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (p *post) keepsFirst(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	answers, err := p.store.Renew(ctx, s, rows[1:])
-	return append([]lease.Answer{lease.Busy}, answers...), err
+	return append([]store.Answer{store.Busy}, answers...), err
 }
 
 func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
@@ -56,7 +57,7 @@ func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
 			station(t, func(t *testing.T, p *post) {
 				pass(5 * time.Second)
 				leases := p.hold(t, 1, 2)
-				f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+				f := renews(func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error) {
 					return nil, errors.New("out of reach")
 				})
 				if what == "busy rows" {
@@ -164,8 +165,8 @@ func TestWritingAnewTakesNothingAway(t *testing.T) {
 		l.Start()
 		defer l.Close()
 		pass(time.Second)
-		var late []lease.Renewal
-		f := renews(func(_ context.Context, _ task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+		var late []store.Renewal
+		f := renews(func(_ context.Context, _ task.Session, rows []store.Renewal) ([]store.Answer, error) {
 			late = rows
 			return nil, errors.New("out of reach")
 		})
@@ -175,7 +176,7 @@ func TestWritingAnewTakesNothingAway(t *testing.T) {
 		require.Len(t, late, 1)
 		p.renews.Store(nil)
 		pass(2 * time.Second)
-		_, err := p.store.Renew(t.Context(), p.Session(), []lease.Renewal{
+		_, err := p.store.Renew(t.Context(), p.Session(), []store.Renewal{
 			{ID: late[0].ID, Fence: late[0].Fence, Window: late[0].Window + time.Second},
 		})
 		require.NoError(t, err)

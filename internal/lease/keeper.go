@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -22,13 +23,13 @@ type Keeper struct {
 	store   Store
 	remote  Remote
 	clock   Clock
-	agent   Agent // Name, Version and Presence stay; mu is held for the rest
+	agent   store.Agent // Name, Version and Presence stay; mu is held for the rest
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
 	// strays gets rows that the session holds in the store although the agent has no lease on them: their claim committed
 	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.
-	strays func(context.Context, []Held)
+	strays func(context.Context, []store.Held)
 	pings  func(task.ID, task.Fence) string // the ping URL of an attempt; nil: none
 	traces func(task.ID) string             // the trace context of a row without one; nil: none is known
 	lives  func(until time.Duration)        // called whenever the session is extended; nil: never
@@ -44,13 +45,13 @@ type Keeper struct {
 	mu        sync.Mutex
 	session   task.Session
 	open      map[task.ID]*Lease
-	early     map[task.ID]Cancel // of rows of claims whose replies have not been read yet
-	through   int64              // claims up to this number are resolved: their rows are open, or released
-	until     time.Duration      // local time at which the session expires, unless a heartbeat extends it
-	noSweep   time.Duration      // local time before which the session runs no sweep
-	offset    offset             // of the store's clock
-	calm      time.Duration      // local time since which that clock has not jumped, as far as the session knows
-	jump      jump               // the last jump of that clock
+	early     map[task.ID]store.Cancel // of rows of claims whose replies have not been read yet
+	through   int64                    // claims up to this number are resolved: their rows are open, or released
+	until     time.Duration            // local time at which the session expires, unless a heartbeat extends it
+	noSweep   time.Duration            // local time before which the session runs no sweep
+	offset    offset                   // of the store's clock
+	calm      time.Duration            // local time since which that clock has not jumped, as far as the session knows
+	jump      jump                     // the last jump of that clock
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
@@ -64,10 +65,10 @@ type Keeper struct {
 type KeeperOptions struct {
 	Store   Store
 	Clock   Clock
-	Agent   Agent
+	Agent   store.Agent
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
-	Strays  func(context.Context, []Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
+	Strays  func(context.Context, []store.Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
 	// Remote handles pings and completions for rows of other sessions; nil: they are refused.
 	Remote Remote
 	// PingURL returns the ping URL of an attempt; nil: there is none.
@@ -197,14 +198,14 @@ func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
 func (k *Keeper) MaySweep() bool { return !k.View().Now.IsZero() }
 
 // View returns what a sweep sends along about the store's clock; zero while the session may run no sweep.
-func (k *Keeper) View() View {
+func (k *Keeper) View() store.Clock {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	if now < k.noSweep || now >= k.until {
-		return View{}
+		return store.Clock{}
 	}
-	return View{Now: k.offset.at(now), Calm: now - k.calm}
+	return store.Clock{Now: k.offset.at(now), Calm: now - k.calm}
 }
 
 // Drain marks the session as draining: Fit is false from now on.

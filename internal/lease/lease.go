@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -68,8 +69,8 @@ type Lease struct {
 	over    bool
 	alarm   alarm
 	said    said
-	moved   func()                // called when end has moved; nil: no call
-	heard   func(Ping, PingReply) // called with each ping; nil: no call
+	moved   func()                            // called when end has moved; nil: no call
+	heard   func(store.Ping, store.PingReply) // called with each ping; nil: no call
 
 	detached  bool   // the attempt goes on without the agent
 	completed bool   // the task has completed itself in the store: there is nothing left to settle
@@ -83,7 +84,7 @@ type warden interface {
 	// write writes the task's reports to the store by that local time.
 	write(l *Lease, by time.Duration)
 	// count counts a ping.
-	count(typ string, p PingReply)
+	count(typ string, p store.PingReply)
 	// doubt asks the store whether pings arrived elsewhere, and then calls Lease.settleDoubt.
 	doubt(l *Lease)
 }
@@ -235,7 +236,7 @@ func (l *Lease) Trace() string {
 func (l *Lease) SetPingURL(url func() string) { l.url = url }
 
 // OnPing registers f to be called with each ping and its reply. f must not block.
-func (l *Lease) OnPing(f func(Ping, PingReply)) {
+func (l *Lease) OnPing(f func(store.Ping, store.PingReply)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = f
@@ -314,7 +315,7 @@ func (l *Lease) Close() {
 // Detach lets the task continue without a connection (docs/protocol.md, 202): from now on the lease depends on its own window
 // alone. The 202 counts as a ping.
 func (l *Lease) Detach() {
-	l.Ping(Ping{})
+	l.Ping(store.Ping{})
 	l.mu.Lock()
 	l.detached, l.said.detach = true, true
 	l.moved = nil

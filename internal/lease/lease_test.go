@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -142,9 +143,9 @@ func TestPingTellsWhetherTheRowIsHeld(t *testing.T) {
 		clock := lease.RunClock()
 		l := lease.New(t.Context(), claimed(), &policy, clock, clock.Now(), nil)
 		l.Start()
-		require.Equal(t, lease.Applied, l.Ping(lease.Ping{}).Answer)
+		require.Equal(t, store.Applied, l.Ping(store.Ping{}).Answer)
 		l.Stop(&lease.Cause{Verdict: task.Lost})
-		require.Equal(t, lease.Lost, l.Ping(lease.Ping{}).Answer)
+		require.Equal(t, store.Lost, l.Ping(store.Ping{}).Answer)
 		l.Close()
 		require.True(t, l.Over())
 	})

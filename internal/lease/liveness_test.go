@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,10 +24,10 @@ var lively = task.Policy{
 // grab claims a row under a policy, opens its lease and starts it.
 func (p *post) grab(t *testing.T, number int64, policy task.Policy) *lease.Lease {
 	t.Helper()
-	_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+	_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 	require.NoError(t, err)
 	sent := p.clock.Now()
-	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
+	got, err := p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: number, Wants: []store.Want{
 		{Type: "a", Phase: task.Run, N: 1, Window: policy.Window(task.Run), Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
@@ -40,15 +39,15 @@ func (p *post) grab(t *testing.T, number int64, policy task.Policy) *lease.Lease
 }
 
 // written has the post note what is written, and answer a in place of the store; nil: the store itself answers.
-func (p *post) written(a *lease.Answer) (rows *[]lease.Renewal, calls *int) {
-	rows, calls = new([]lease.Renewal), new(int)
-	f := renews(func(ctx context.Context, s task.Session, asked []lease.Renewal) ([]lease.Answer, error) {
+func (p *post) written(a *store.Answer) (rows *[]store.Renewal, calls *int) {
+	rows, calls = new([]store.Renewal), new(int)
+	f := renews(func(ctx context.Context, s task.Session, asked []store.Renewal) ([]store.Answer, error) {
 		*rows = append(*rows, asked...)
 		*calls++
 		if a == nil {
 			return p.store.Renew(ctx, s, asked)
 		}
-		answers := make([]lease.Answer, len(asked))
+		answers := make([]store.Answer, len(asked))
 		for i := range answers {
 			answers[i] = *a
 		}
@@ -59,7 +58,7 @@ func (p *post) written(a *lease.Answer) (rows *[]lease.Renewal, calls *int) {
 }
 
 // change has the store say something else of the session.
-func (p *post) change(f func(*lease.Standing)) { p.standing.Store(&f) }
+func (p *post) change(f func(*store.HeartbeatReply)) { p.standing.Store(&f) }
 
 func verdict(l *lease.Lease) task.Verdict {
 	if c := l.Cause(); c != nil {
@@ -92,11 +91,11 @@ func TestProgressKeepsALeaseUntilItsTimeout(t *testing.T) {
 		rows, _ := p.written(nil)
 		l := p.grab(t, 1, lively)
 		for range 6 {
-			require.Equal(t, lease.PingReply{Answer: lease.Applied, Counted: true, Remaining: l.Remaining()}, l.Ping(lease.Ping{}))
+			require.Equal(t, store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.Remaining()}, l.Ping(store.Ping{}))
 			pass(9 * time.Second)
 		}
 		require.Nil(t, l.Cause())
-		l.Ping(lease.Ping{})
+		l.Ping(store.Ping{})
 		pass(time.Second)
 		require.Len(t, *rows, 7, "one write for each ping")
 		for _, r := range *rows {
@@ -118,7 +117,7 @@ func TestTheEndMovesOnlyWhenTheStoreSaysSo(t *testing.T) {
 		l.OnMove(func() { moves.Add(1) })
 		pass(5 * time.Second)
 		was := l.KillIn()
-		l.Ping(lease.Ping{})
+		l.Ping(store.Ping{})
 		require.Equal(t, was, l.KillIn())
 		require.Zero(t, moves.Load())
 		pass(time.Second)
@@ -137,7 +136,7 @@ func TestManyPingsAreOneWrite(t *testing.T) {
 		}
 		for range 10 {
 			for _, l := range leases {
-				l.Ping(lease.Ping{})
+				l.Ping(store.Ping{})
 			}
 			pass(time.Second)
 		}
@@ -153,7 +152,7 @@ func TestPingsElsewhereAreHeardBeforeAStall(t *testing.T) {
 		l := p.grab(t, 1, lively)
 		pass(lively.Heartbeat - 10*time.Millisecond)
 		once := true
-		p.change(func(s *lease.Standing) {
+		p.change(func(s *store.HeartbeatReply) {
 			for i := range s.Held {
 				s.Held[i].Pinged, s.Held[i].PingDue, s.Held[i].Left = once, 5*time.Second, 5*time.Second+lively.Stop
 			}
@@ -183,7 +182,7 @@ func TestAStoreThatDoesNotAnswerDelaysAStallByPatience(t *testing.T) {
 func TestARenewalThatIsNotConfirmedStopsInTime(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		tries := 0
-		f := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+		f := renews(func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error) {
 			tries++
 			return nil, errors.New("out of reach")
 		})
@@ -191,7 +190,7 @@ func TestARenewalThatIsNotConfirmedStopsInTime(t *testing.T) {
 		l := p.grab(t, 1, lively)
 		for range 11 {
 			pass(time.Second)
-			l.Ping(lease.Ping{Message: "still here"})
+			l.Ping(store.Ping{Message: "still here"})
 		}
 		require.NoError(t, l.Context().Err(), "the window as claimed is not over")
 		pass(patience())
@@ -204,19 +203,19 @@ func TestARenewalThatIsNotConfirmedStopsInTime(t *testing.T) {
 
 func TestBusyIsNotLost(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		busy := lease.Busy
+		busy := store.Busy
 		rows, _ := p.written(&busy)
 		l := p.grab(t, 1, lively)
-		l.Ping(lease.Ping{Checkpoint: json.RawMessage(`1`), Message: "a"})
+		l.Ping(store.Ping{Checkpoint: json.RawMessage(`1`), Message: "a"})
 		pass(3 * time.Second)
-		l.Ping(lease.Ping{Checkpoint: json.RawMessage(`2`)})
+		l.Ping(store.Ping{Checkpoint: json.RawMessage(`2`)})
 		pass(3 * time.Second)
 		require.NoError(t, l.Context().Err())
 		require.Greater(t, len(*rows), 3)
 		rows, _ = p.written(nil)
 		pass(2 * time.Second)
 		require.Len(t, *rows, 1)
-		require.Equal(t, lease.Notes{Checkpoint: json.RawMessage(`2`), Message: "a"}, (*rows)[0].Notes)
+		require.Equal(t, store.Report{Checkpoint: json.RawMessage(`2`), Message: "a"}, (*rows)[0].Report)
 		notes := l.Notes()
 		require.True(t, notes.Empty())
 	})
@@ -227,13 +226,13 @@ func patience() time.Duration { return 501 * time.Millisecond }
 
 func TestALostRenewalEndsTheWork(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		lost := lease.Lost
+		lost := store.Lost
 		p.written(&lost)
 		l := p.grab(t, 1, lively)
-		l.Ping(lease.Ping{})
+		l.Ping(store.Ping{})
 		pass(time.Second)
 		require.Equal(t, task.Lost, verdict(l))
-		require.Equal(t, lease.PingReply{}, l.Ping(lease.Ping{}), "this attempt holds the row no longer")
+		require.Equal(t, store.PingReply{}, l.Ping(store.Ping{}), "this attempt holds the row no longer")
 	})
 }
 
@@ -242,8 +241,8 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 	strict.RequireProgress = true
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, strict)
-		say := func(progress, checkpoint string) lease.PingReply {
-			var ping lease.Ping
+		say := func(progress, checkpoint string) store.PingReply {
+			var ping store.Ping
 			if progress != "" {
 				ping.Progress = json.RawMessage(progress)
 			}
@@ -275,7 +274,7 @@ func TestOnlyProgressCountsWhereItIsRequired(t *testing.T) {
 func TestWhatGoesRoundInCirclesStalls(t *testing.T) {
 	strict := lively
 	strict.RequireProgress = true
-	for name, reports := range map[string][]lease.Ping{
+	for name, reports := range map[string][]store.Ping{
 		"toggling":  {{Progress: json.RawMessage(`0.4`)}, {Progress: json.RawMessage(`0.5`)}},
 		"falling":   {{Progress: json.RawMessage(`0.9`)}, {Progress: json.RawMessage(`0.8`)}, {Progress: json.RawMessage(`0.7`)}},
 		"counting":  {{Progress: json.RawMessage(`{"done":2,"total":3}`)}, {Progress: json.RawMessage(`{"done":1,"total":3}`)}},
@@ -304,20 +303,20 @@ func TestALongerWindowIsForOnce(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		rows, _ := p.written(nil)
 		l := p.grab(t, 1, lively)
-		l.Ping(lease.Ping{NextWithin: time.Hour})
+		l.Ping(store.Ping{NextWithin: time.Hour})
 		pass(lively.MaxHeartbeat - time.Second)
 		require.NoError(t, l.Context().Err(), "max_heartbeat bounds it")
 		require.Equal(t, lively.MaxHeartbeat+lively.Stop, (*rows)[0].Window)
-		l.Ping(lease.Ping{NextWithin: time.Millisecond})
+		l.Ping(store.Ping{NextWithin: time.Millisecond})
 		pass(lively.Heartbeat - time.Millisecond)
 		require.NoError(t, l.Context().Err(), "a window is never shorter than the heartbeat")
 		pass(time.Millisecond)
 		require.Equal(t, task.Stalled, verdict(l))
 
 		l = p.grab(t, 2, lively)
-		l.Ping(lease.Ping{NextWithin: 40 * time.Second})
+		l.Ping(store.Ping{NextWithin: 40 * time.Second})
 		pass(2 * time.Second)
-		l.Ping(lease.Ping{})
+		l.Ping(store.Ping{})
 		pass(time.Second)
 		require.True(t, (*rows)[len(*rows)-1].Exact, "the store's end comes back to the shorter window")
 		require.Equal(t, lively.Heartbeat+lively.Stop-lease.KillMargin-time.Second, l.KillIn())
@@ -330,10 +329,10 @@ func TestWithoutAHeartbeatPingsMoveNothing(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		rows, _ := p.written(nil)
 		l := p.grab(t, 1, policy)
-		require.True(t, l.Ping(lease.Ping{}).Counted)
+		require.True(t, l.Ping(store.Ping{}).Counted)
 		pass(2 * time.Second)
 		require.Empty(t, *rows, "there is nothing to write")
-		l.Ping(lease.Ping{Progress: json.RawMessage(`0.5`)})
+		l.Ping(store.Ping{Progress: json.RawMessage(`0.5`)})
 		pass(2 * time.Second)
 		require.Len(t, *rows, 1)
 		require.Zero(t, (*rows)[0].Window)
@@ -345,7 +344,7 @@ func TestWithoutAHeartbeatPingsMoveNothing(t *testing.T) {
 func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, lively)
-		p.change(func(s *lease.Standing) {
+		p.change(func(s *store.HeartbeatReply) {
 			for i := range s.Held {
 				s.Held[i].CancelAsked, s.Held[i].CancelReason = true, "cancelled by an operator"
 			}
@@ -353,8 +352,8 @@ func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
 		pass(lease.Period(presence) + time.Millisecond)
 		require.Equal(t, task.Cancelled, verdict(l))
 		require.True(t, l.CancelAsked())
-		reply := l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
-		require.Equal(t, lease.Applied, reply.Answer)
+		reply := l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
+		require.Equal(t, store.Applied, reply.Answer)
 		require.True(t, reply.Cancel)
 		require.Contains(t, reply.Reason, "cancelled by an operator")
 		require.Equal(t, `{"tidy":1}`, string(l.Notes().Checkpoint), "a checkpoint is kept to the last")
@@ -374,13 +373,13 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		p.StopAll("the agent was stopped")
 		pass(11 * time.Second)
 		require.NoError(t, l.Context().Err(), "nobody here stops it: the sweep does")
-		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, lease.Ping{})
+		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, store.Ping{})
 		require.NoError(t, err)
 		require.True(t, reply.Counted)
 		pass(time.Second)
 		require.Len(t, *rows, 2)
 		require.False(t, (*rows)[1].Detach)
-		p.change(func(s *lease.Standing) { s.Held = nil })
+		p.change(func(s *store.HeartbeatReply) { s.Held = nil })
 		pass(2 * time.Second)
 		require.Zero(t, p.Held(), "it has ended, and is forgotten without a word")
 		require.NoError(t, l.Context().Err())

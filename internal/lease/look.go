@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -63,10 +64,10 @@ func (k *Keeper) seeCancels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var stopped []Cancel
+	var stopped []store.Cancel
 	var leases []*Lease
 	k.mu.Lock()
-	k.early = make(map[task.ID]Cancel)
+	k.early = make(map[task.ID]store.Cancel)
 	for _, c := range list {
 		switch l := k.open[c.ID]; {
 		case l != nil && l.task.Fence == c.Fence:
@@ -93,7 +94,7 @@ func (k *Keeper) halt() {
 }
 
 // cancelled acts on what Store.Cancels returned for the row.
-func (l *Lease) cancelled(c Cancel) {
+func (l *Lease) cancelled(c store.Cancel) {
 	if fault.Off(fault.Hear) && !l.begun() {
 		return // a session heartbeat may still stop it
 	}

@@ -7,17 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // claim claims a row whose lease is not open yet.
 func (p *post) claim(t *testing.T, number int64) task.Task {
 	t.Helper()
-	_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+	_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 	require.NoError(t, err)
-	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
+	got, err := p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: number, Wants: []store.Want{
 		{Type: "a", Phase: task.Run, N: 1, Window: policy.Window(task.Run), Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
@@ -33,10 +32,10 @@ func (p *post) open(t *testing.T, number int64, row *task.Task) *lease.Lease {
 }
 
 // says has the store name rows that are to stop.
-func (p *post) says(list ...lease.Cancel) { p.cancels.Store(&list) }
+func (p *post) says(list ...store.Cancel) { p.cancels.Store(&list) }
 
-func named(row task.Task, claim int64, asked bool) lease.Cancel {
-	return lease.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Asked: asked, Reason: "alice"}
+func named(row task.Task, claim int64, asked bool) store.Cancel {
+	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Asked: asked, Reason: "alice"}
 }
 
 func TestALookStopsWhatIsMarked(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -103,11 +104,11 @@ func (k *Keeper) Leave(ctx context.Context) error {
 }
 
 // present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory.
-func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
+func (k *Keeper) present(ctx context.Context) (strays []store.Held, err error) {
 	k.mu.Lock()
 	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is a stray.
 	open, through := k.leases(), k.through
-	p := Presence{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
+	p := store.Heartbeat{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
 	declared := k.declaring
 	k.mu.Unlock()
 
@@ -158,7 +159,7 @@ func (k *Keeper) present(ctx context.Context) (strays []Held, err error) {
 // compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, and
 // the strays: rows that it holds without a lease. open and through are from before the store was asked, at the local time
 // sent. sound: the store's clock has not jumped since the leases were written, so its times can be used.
-func (k *Keeper) compare(open []*Lease, held []Held, through int64, sent time.Duration, sound bool) (strays []Held, gone []*Lease) {
+func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool) (strays []store.Held, gone []*Lease) {
 	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
 		mine[l.task.ID] = l
@@ -196,9 +197,9 @@ func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
 	if len(gone) == 0 {
 		return
 	}
-	rows := make([]Held, len(gone))
+	rows := make([]store.Held, len(gone))
 	for i, l := range gone {
-		rows[i] = Held{ID: l.task.ID, Fence: l.task.Fence}
+		rows[i] = store.Held{ID: l.task.ID, Fence: l.task.Fence}
 	}
 	completed := make([]bool, len(gone))
 	if k.remote != nil {

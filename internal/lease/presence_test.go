@@ -15,8 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const presence = 15 * time.Second
 
 // calm is the view of a session that has been there for long.
-func calm() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} }
+func calm() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} }
 
 // post is a keeper at a store whose clock can be moved and whose line can be cut.
 type post struct {
@@ -38,26 +37,26 @@ type post struct {
 	slow   atomic.Int64 // how long a sign of life takes to the store,
 	late   atomic.Int64 // and its reply from there
 	clock  lease.Clock
-	strays [][]lease.Held
+	strays [][]store.Held
 	lost   prometheus.Counter
 	errors *prometheus.CounterVec
 
-	shown    atomic.Int64                          // signs of life
-	looks    atomic.Int64                          // for cancellations
-	cancels  atomic.Pointer[[]lease.Cancel]        // in place of the store's, where it is set
-	standing atomic.Pointer[func(*lease.Standing)] // changes what the store says
-	renews   atomic.Pointer[renews]                // in place of the store's, where it is set
+	shown    atomic.Int64                                // signs of life
+	looks    atomic.Int64                                // for cancellations
+	cancels  atomic.Pointer[[]store.Cancel]              // in place of the store's, where it is set
+	standing atomic.Pointer[func(*store.HeartbeatReply)] // changes what the store says
+	renews   atomic.Pointer[renews]                      // in place of the store's, where it is set
 }
 
-type renews func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error)
+type renews func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error)
 
-func (p *post) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+func (p *post) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	return p.store.Join(ctx, a)
 }
 
-func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, error) {
+func (p *post) Present(ctx context.Context, q store.Heartbeat) (store.HeartbeatReply, error) {
 	if p.cut.Load() {
-		return lease.Standing{}, errors.New("out of reach")
+		return store.HeartbeatReply{}, errors.New("out of reach")
 	}
 	on := func(way *atomic.Int64) {
 		if d := way.Load(); d > 0 {
@@ -76,7 +75,7 @@ func (p *post) Present(ctx context.Context, q lease.Presence) (lease.Standing, e
 }
 
 // Cancels are the store's, or those that the test sets.
-func (p *post) Cancels(ctx context.Context, s task.Session) ([]lease.Cancel, error) {
+func (p *post) Cancels(ctx context.Context, s task.Session) ([]store.Cancel, error) {
 	p.looks.Add(1)
 	if p.cut.Load() {
 		return nil, errors.New("out of reach")
@@ -87,7 +86,7 @@ func (p *post) Cancels(ctx context.Context, s task.Session) ([]lease.Cancel, err
 	return p.store.Cancels(ctx, s)
 }
 
-func (p *post) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (p *post) Renew(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	if f := p.renews.Load(); f != nil {
 		return (*f)(ctx, s, rows)
 	}
@@ -110,12 +109,12 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 		p.lost, p.errors = metrics.LeasesLost, metrics.StoreErrors
 		p.Keeper = lease.NewKeeper(lease.KeeperOptions{
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: metrics,
-			Agent: lease.Agent{
+			Agent: store.Agent{
 				Workers: 1,
 				Name:    "post", Presence: presence,
-				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
+				Policies: map[task.PolicyHash]store.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
-			Strays: func(_ context.Context, h []lease.Held) { p.strays = append(p.strays, h) },
+			Strays: func(_ context.Context, h []store.Held) { p.strays = append(p.strays, h) },
 		})
 		require.NoError(t, p.Keeper.Join(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,11 +134,11 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 func (p *post) hold(t *testing.T, number int64, n int) []*lease.Lease {
 	t.Helper()
 	for range n {
-		_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
 	}
 	sent := p.clock.Now()
-	got, err := p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: number, Wants: []poll.Want{
+	got, err := p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: number, Wants: []store.Want{
 		{Type: "a", Phase: task.Run, N: n, Window: policy.Window(task.Run), Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
@@ -183,7 +182,7 @@ func TestFailedReanchorIsCounted(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		p.hold(t, 1, 1)
 		pass(4 * time.Second)
-		fail := renews(func(context.Context, task.Session, []lease.Renewal) ([]lease.Answer, error) {
+		fail := renews(func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error) {
 			return nil, errors.New("out of reach")
 		})
 		p.renews.Store(&fail)
@@ -239,10 +238,10 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 		policy.Stop = time.Minute
 		k := lease.NewKeeper(lease.KeeperOptions{
 			Store: p, Clock: p.clock, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-			Agent: lease.Agent{
+			Agent: store.Agent{
 				Workers: 1,
 				Name:    "long", Presence: presence,
-				Policies: map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
+				Policies: map[task.PolicyHash]store.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
 		})
 		require.NoError(t, k.Join(t.Context()))
@@ -264,13 +263,13 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 
 // A claim that is opened while a sign of life is written is not taken for one that came too late.
 func TestOpenedMeanwhileIsNoStray(t *testing.T) {
-	store := model.New(time.Now)
+	db := model.New(time.Now)
 	k := lease.NewKeeper(lease.KeeperOptions{
-		Store: store, Clock: lease.RunClock(), Log: slog.New(slog.DiscardHandler),
-		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Agent: lease.Agent{Name: "post", Presence: presence},
+		Store: db, Clock: lease.RunClock(), Log: slog.New(slog.DiscardHandler),
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Agent: store.Agent{Name: "post", Presence: presence},
 	})
 	require.NoError(t, k.Join(t.Context()))
-	p := &post{Keeper: k, store: store, clock: lease.RunClock()}
+	p := &post{Keeper: k, store: db, clock: lease.RunClock()}
 	var done atomic.Bool
 	signed := make(chan struct{})
 	go func() {
@@ -285,12 +284,12 @@ func TestOpenedMeanwhileIsNoStray(t *testing.T) {
 	for n := range 3000 {
 		l := p.hold(t, int64(n+1), 1)[0]
 		l.Close()
-		answers, err := store.Settle(t.Context(), k.Session(), []poll.Settlement{{
+		answers, err := db.Settle(t.Context(), k.Session(), []store.Settlement{{
 			ID: l.Task().ID, Fence: l.Task().Fence, Phase: task.Run, Attempt: 1,
 			Next: task.Transition{State: task.StateSucceeded, Attempt: 1},
 		}})
 		require.NoError(t, err)
-		require.Equal(t, lease.Applied, answers[0])
+		require.Equal(t, store.Applied, answers[0])
 		k.Release(l)
 	}
 	done.Store(true)
@@ -302,7 +301,7 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		leases := p.hold(t, 1, 2)
 		leases[1].Close() // over, and its settlement's answer is still out
 		require.NoError(t, p.store.Leave(t.Context(), p.Session()))
-		other, err := p.store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
+		other, err := p.store.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
 		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute, calm)
 		require.NoError(t, err)
@@ -349,11 +348,11 @@ func TestReleasedLeaseLeavesTheNextOnItsRow(t *testing.T) {
 
 func TestJudgedRowsAreNoStrays(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
-		dead, err := p.store.Join(t.Context(), lease.Agent{Name: "dead", Presence: time.Hour})
+		dead, err := p.store.Join(t.Context(), store.Agent{Name: "dead", Presence: time.Hour})
 		require.NoError(t, err)
-		_, err = p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		_, err = p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
-		_, err = p.store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+		_, err = p.store.Claim(t.Context(), store.Claim{Session: dead, Number: 1, Wants: []store.Want{
 			{Type: "a", Phase: task.Run, N: 1, Window: time.Hour, Policy: policy.Hash("a")},
 		}})
 		require.NoError(t, err)
@@ -376,12 +375,12 @@ func TestStraysAreReported(t *testing.T) {
 		require.Len(t, p.strays, 1)
 		require.Len(t, p.strays[0], 1)
 		h := p.strays[0][0]
-		require.Equal(t, lease.Held{ID: mine[0].Task().ID, Fence: 1, Claim: 6, Left: h.Left}, h)
+		require.Equal(t, store.Held{ID: mine[0].Task().ID, Fence: 1, Claim: 6, Left: h.Left}, h)
 
 		// A claim that is not resolved yet is nobody's stray.
-		_, err := p.store.Insert(t.Context(), ops.Request{Type: "a"})
+		_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
-		_, err = p.store.Claim(t.Context(), poll.Claim{Session: p.Session(), Number: 7, Wants: []poll.Want{
+		_, err = p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: 7, Wants: []store.Want{
 			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: policy.Hash("a")},
 		}})
 		require.NoError(t, err)
@@ -398,9 +397,9 @@ func TestDeclare(t *testing.T) {
 			other := policy
 			other.Timeout = timeout
 			h, stored = other.Hash("a"), &atomic.Int64{}
-			p.Declare(lease.Agent{
+			p.Declare(store.Agent{
 				Name: "another", Presence: time.Hour, Config: "c",
-				Policies: map[task.PolicyHash]lease.NamedPolicy{h: {Type: "a", Policy: other}},
+				Policies: map[task.PolicyHash]store.NamedPolicy{h: {Type: "a", Policy: other}},
 			}, func() { stored.Add(1) })
 			return h, stored
 		}

@@ -2,11 +2,11 @@ package lease
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/fault"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -23,8 +23,8 @@ type said struct {
 	ignored              bool            // the last ping did not count
 	marks                task.Marks      // what it has reported; only where its type requires progress
 
-	notes  Notes         // not on their way yet
-	flying Notes         // on their way
+	notes  store.Report  // not on their way yet
+	flying store.Report  // on their way
 	renew  bool          // a ping counted that is not on its way yet
 	pinged time.Duration // local time of the last that counted
 	detach bool          // the store is to learn that the lease is detached
@@ -33,7 +33,7 @@ type said struct {
 
 // Ping handles a ping and returns its reply. Where the policy requires progress, only a ping that advances counts
 // (task.Marks).
-func (l *Lease) Ping(p Ping) PingReply {
+func (l *Lease) Ping(p store.Ping) store.PingReply {
 	l.mu.Lock()
 	now := l.clock.Now()
 	reply, by := l.take(&p, now)
@@ -51,19 +51,19 @@ func (l *Lease) Ping(p Ping) PingReply {
 		l.warden.write(l, by)
 	default:
 		if r, ok := l.outgoing(); ok {
-			l.answered(&r, Applied)
+			l.answered(&r, store.Applied)
 		}
 	}
 	return reply
 }
 
 // take is Ping; by is the local time by which the store is to learn of it, 0: never. l.mu is held.
-func (l *Lease) take(p *Ping, now time.Duration) (reply PingReply, by time.Duration) {
+func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, by time.Duration) {
 	cause := l.Cause()
 	if l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
-		return PingReply{}, 0
+		return store.PingReply{}, 0
 	}
-	reply = PingReply{Answer: Applied, Counted: true, Remaining: l.remaining()}
+	reply = store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.remaining()}
 	l.note(p)
 	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.said.marks.Advance(p.Progress, p.Checkpoint) {
 		reply.Counted, reply.Reason = false, "progress did not change"
@@ -105,7 +105,7 @@ func (l *Lease) beat(next, now time.Duration) {
 }
 
 // note keeps what is new, to be written. l.mu is held.
-func (l *Lease) note(p *Ping) {
+func (l *Lease) note(p *store.Ping) {
 	s := &l.said
 	if p.Progress != nil && !bytes.Equal(p.Progress, s.progress) {
 		s.progress, s.notes.Progress = p.Progress, p.Progress
@@ -122,20 +122,8 @@ func (l *Lease) note(p *Ping) {
 	}
 }
 
-// Over is n written over older ones.
-func (n Notes) Over(older Notes) Notes {
-	if n.Progress == nil {
-		n.Progress = older.Progress
-	}
-	if n.Checkpoint == nil {
-		n.Checkpoint = older.Checkpoint
-	}
-	n.Message = cmp.Or(n.Message, older.Message)
-	return n
-}
-
 // Notes returns the reports that the store is not known to have, for the settlement to write.
-func (l *Lease) Notes() Notes {
+func (l *Lease) Notes() store.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said.notes.Over(l.said.flying)
@@ -146,14 +134,14 @@ func (l *Lease) Notes() Notes {
 //
 // It sends how old the ping is, and not the time of the ping or of the lease's end: the store subtracts the age from its own
 // clock when it writes. So a write that is late does not extend the lease.
-func (l *Lease) outgoing() (r Renewal, ok bool) {
+func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.said
 	if l.over && !l.detached || l.completed || !s.renew && !s.detach && s.notes.Empty() {
-		return Renewal{}, false
+		return store.Renewal{}, false
 	}
-	r = Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
+	r = store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
 	if s.renew {
 		_, _, stop := l.policy.Lengths(l.phase)
 		s.until = min(l.alarm.due, l.alarm.last) + stop
@@ -168,33 +156,33 @@ func (l *Lease) outgoing() (r Renewal, ok bool) {
 		}
 	}
 	s.flying = s.notes.Over(s.flying)
-	s.notes, s.renew = Notes{}, false
-	r.Notes = s.flying
+	s.notes, s.renew = store.Report{}, false
+	r.Report = s.flying
 	return r, true
 }
 
 // answered takes the store's answer to what outgoing returned; Busy also stands for an answer that never came. It reports
 // whether the renewal has to be written again.
-func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
+func (l *Lease) answered(r *store.Renewal, a store.Answer) (again bool) {
 	l.mu.Lock()
 	s := &l.said
 	until := s.until
 	s.until = 0
 	switch a {
-	case Busy:
+	case store.Busy:
 		s.renew = s.renew || until > 0
-		s.notes, s.flying = s.notes.Over(s.flying), Notes{}
+		s.notes, s.flying = s.notes.Over(s.flying), store.Report{}
 		l.mu.Unlock()
 		return true
-	case Applied:
-		s.flying = Notes{}
+	case store.Applied:
+		s.flying = store.Report{}
 		if r.Detach {
 			s.detach = false
 		}
 	default:
 	}
 	var moved func()
-	if a == Applied && (until > l.end || r.Exact) {
+	if a == store.Applied && (until > l.end || r.Exact) {
 		l.end, l.alarm.urged = until, 0
 		moved = l.moved
 	}
@@ -207,7 +195,7 @@ func (l *Lease) answered(r *Renewal, a Answer) (again bool) {
 
 // hear takes what the store knows of the row, as of the local time sent: a requested cancellation, and pings that arrived
 // elsewhere.
-func (l *Lease) hear(h Held, sent time.Duration) {
+func (l *Lease) hear(h store.Held, sent time.Duration) {
 	if h.CancelAsked {
 		l.askCancel(h.CancelReason)
 	}

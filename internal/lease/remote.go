@@ -8,44 +8,45 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Ping handles a ping for any row, by id and fence. Pings for rows that this session holds are answered from memory; the
 // others go to the store, many at a time. Answer is Busy if the store cannot answer now.
-func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p Ping) (PingReply, error) {
+func (k *Keeper) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
 	if l := k.held(id, f); l != nil && !l.lapsed() {
 		return l.Ping(p), nil
 	}
 	if k.remote == nil {
-		return PingReply{}, nil
+		return store.PingReply{}, nil
 	}
-	reply, err := k.batched.ping(ctx, k, RemotePing{ID: id, Fence: f, Ping: p})
+	reply, err := k.batched.ping(ctx, k, store.RemotePing{ID: id, Fence: f, Ping: p})
 	if err != nil {
-		return PingReply{Answer: Busy}, err
+		return store.PingReply{Answer: store.Busy}, err
 	}
 	k.count("", reply)
 	return reply, nil
 }
 
 // count counts a ping. The type of another session's row is not known.
-func (k *Keeper) count(typ string, p PingReply) {
-	if p.Answer == Applied {
+func (k *Keeper) count(typ string, p store.PingReply) {
+	if p.Answer == store.Applied {
 		k.metrics.Pings.WithLabelValues(typ, fmt.Sprint(p.Counted)).Inc()
 	}
 }
 
 // Complete ends a row as succeeded at its task's request: Applied, Ended if the task has completed it before, Lost or Busy.
-func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (Answer, error) {
+func (k *Keeper) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error) {
 	if k.remote == nil {
-		return Lost, nil
+		return store.Lost, nil
 	}
 	a, err := k.remote.Complete(ctx, id, f, result)
 	if err != nil {
 		k.failed(ctx, "complete")
-		return Busy, fmt.Errorf("complete task %d: %w", id, err)
+		return store.Busy, fmt.Errorf("complete task %d: %w", id, err)
 	}
-	if l := k.held(id, f); l != nil && (a == Applied || a == Ended) {
+	if l := k.held(id, f); l != nil && (a == store.Applied || a == store.Ended) {
 		k.Ended(l)
 	}
 	return a, nil
@@ -90,14 +91,14 @@ type remoteKey struct {
 }
 
 type remotePing struct {
-	ping  RemotePing
+	ping  store.RemotePing
 	done  chan struct{}
-	reply PingReply
+	reply store.PingReply
 	err   error
 }
 
 // ping waits for the store's reply. Pings of the same attempt that wait at the same time are merged.
-func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply, error) {
+func (b *batched) ping(ctx context.Context, k *Keeper, p store.RemotePing) (store.PingReply, error) {
 	key := remoteKey{p.ID, p.Fence}
 	b.mu.Lock()
 	if b.waiting == nil {
@@ -106,12 +107,12 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply,
 	w := b.waiting[key]
 	if b.closed {
 		b.mu.Unlock()
-		return PingReply{}, errors.New("the agent is ending")
+		return store.PingReply{}, errors.New("the agent is ending")
 	}
 	if w == nil {
 		if len(b.waiting) >= maxRemote {
 			b.mu.Unlock()
-			return PingReply{}, fmt.Errorf("%d pings wait for the store already", maxRemote)
+			return store.PingReply{}, fmt.Errorf("%d pings wait for the store already", maxRemote)
 		}
 		w = &remotePing{ping: p, done: make(chan struct{})}
 		b.waiting[key] = w
@@ -127,16 +128,8 @@ func (b *batched) ping(ctx context.Context, k *Keeper, p RemotePing) (PingReply,
 	case <-w.done:
 		return w.reply, w.err
 	case <-ctx.Done():
-		return PingReply{}, context.Cause(ctx)
+		return store.PingReply{}, context.Cause(ctx)
 	}
-}
-
-// Over is p, with what it does not say taken from an older one.
-func (p Ping) Over(older Ping) Ping {
-	n := Notes{p.Progress, p.Message, p.Checkpoint}.Over(Notes{older.Progress, older.Message, older.Checkpoint})
-	p.Progress, p.Message, p.Checkpoint = n.Progress, n.Message, n.Checkpoint
-	p.NextWithin = max(p.NextWithin, older.NextWithin)
-	return p
 }
 
 // close takes no more pings, and waits for the answers to those that it has.
@@ -164,7 +157,7 @@ func (b *batched) run(k *Keeper) {
 			return
 		}
 		batch := make([]*remotePing, 0, len(b.waiting))
-		rows := make([]RemotePing, 0, len(b.waiting))
+		rows := make([]store.RemotePing, 0, len(b.waiting))
 		for _, w := range b.waiting {
 			batch, rows = append(batch, w), append(rows, w.ping)
 		}

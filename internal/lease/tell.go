@@ -1,6 +1,9 @@
 package lease
 
-import "github.com/leasehold/leasehold/internal/task"
+import (
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
 
 // Tell takes a message of the task that does not count as a ping.
 func (l *Lease) Tell(message string) {
@@ -16,6 +19,6 @@ func (l *Lease) Tell(message string) {
 	if l.warden != nil {
 		l.warden.write(l, by)
 	} else if r, ok := l.outgoing(); ok {
-		l.answered(&r, Applied)
+		l.answered(&r, store.Applied)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -37,7 +38,7 @@ func TestTell(t *testing.T) {
 // silent is a warden that knows nothing of pings elsewhere, and writes nothing.
 type silent struct{}
 
-func (silent) count(string, PingReply)     {}
-func (silent) write(*Lease, time.Duration) {}
+func (silent) count(string, store.PingReply) {}
+func (silent) write(*Lease, time.Duration)   {}
 
 func (silent) doubt(l *Lease) { l.settleDoubt() }

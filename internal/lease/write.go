@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // maxWrite is how many leases are written in one statement.
@@ -127,7 +129,7 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 	k.writing.Lock() // a reply goes to its lease before the next request
 	defer k.writing.Unlock()
 	leases := k.writes.take()
-	rows := make([]Renewal, 0, len(leases))
+	rows := make([]store.Renewal, 0, len(leases))
 	writers := leases[:0]
 	for _, l := range leases {
 		if r, ok := l.outgoing(); ok {
@@ -142,14 +144,14 @@ func (k *Keeper) writeSome(ctx context.Context, again time.Duration) bool {
 	cancel()
 	var lost, back []*Lease
 	for i, l := range writers {
-		a := Busy
+		a := store.Busy
 		if err == nil {
 			a = answers[i]
 		}
 		if l.answered(&rows[i], a) {
 			back = append(back, l)
 		}
-		if a == Lost && !l.Over() && !l.Completed() {
+		if a == store.Lost && !l.Over() && !l.Completed() {
 			lost = append(lost, l)
 		}
 	}

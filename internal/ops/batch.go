@@ -1,19 +1,12 @@
 package ops
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
-	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
-
-// ErrNoBatch says that there is no such batch. It may have been past its retention.
-var ErrNoBatch = errors.New("no such batch")
 
 // Batches is what operators' work with batches needs of the store. The verbs tell what became of the batch, in one word:
 // its state, or BatchSealed, Cancelling, BatchRetrying; a repeat changes nothing. ErrNoBatch where there is none,
@@ -21,14 +14,14 @@ var ErrNoBatch = errors.New("no such batch")
 type Batches interface {
 	// CreateBatch inserts a batch and its rows, all of it or nothing. An error that rows gives ends it. progress, which may
 	// be nil, is called now and then with how many rows have been sent.
-	CreateBatch(ctx context.Context, b BatchRequest, rows iter.Seq2[Request, error], progress func(n int64)) (task.BatchID, error)
+	CreateBatch(ctx context.Context, b store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(n int64)) (task.BatchID, error)
 	// GetBatch returns a batch; ErrNoBatch where there is none.
-	GetBatch(ctx context.Context, id task.BatchID) (*BatchInfo, error)
+	GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo, error)
 	// ListBatches returns batches that match, newest first.
-	ListBatches(ctx context.Context, f BatchFilter) ([]BatchInfo, error)
+	ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error)
 	// BatchFailures groups the rows of a batch that failed, are rolled back because they did, or could not be rolled back,
 	// by what went wrong (Failures): the commonest first, at most limit groups, found among the newest 10,000 of such rows.
-	BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]FailureGroup, error)
+	BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error)
 
 	SealBatch(ctx context.Context, id task.BatchID) (string, error)
 	CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error)
@@ -37,144 +30,4 @@ type Batches interface {
 	// RollbackBatch calls off what waits, stops what runs and undoes what was done. Where rows are past their retention it is
 	// refused, unless force says that what is left is to be undone.
 	RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error)
-}
-
-// What verbs answer beside states of batches.
-const (
-	BatchSealed   = "sealed"
-	BatchRetrying = "retrying"
-)
-
-// BatchState is where a batch stands: derived from its tasks.
-type BatchState string
-
-// The states of a batch.
-const (
-	BatchPending         BatchState = "pending"          // nothing of it has started
-	BatchRunning         BatchState = "running"          // some of it has
-	BatchSucceeded       BatchState = "succeeded"        // every task
-	BatchFailed          BatchState = "failed"           // some failed, and none succeeded
-	BatchPartiallyFailed BatchState = "partially_failed" // some failed, and some succeeded
-	BatchCancelled       BatchState = "cancelled"        // called off before all was done
-	BatchRollingBack     BatchState = "rolling_back"     // being undone
-	BatchRolledBack      BatchState = "rolled_back"      // undone
-	BatchRollbackFailed  BatchState = "rollback_failed"  // something could not be undone
-)
-
-// BatchStates lists every state of a batch.
-func BatchStates() []BatchState {
-	return []BatchState{
-		BatchPending, BatchRunning, BatchSucceeded, BatchFailed, BatchPartiallyFailed, BatchCancelled,
-		BatchRollingBack, BatchRolledBack, BatchRollbackFailed,
-	}
-}
-
-// Ended reports whether a batch in this state has nothing left to do.
-func (s BatchState) Ended() bool {
-	return s != BatchPending && s != BatchRunning && s != BatchRollingBack
-}
-
-// OnFailure is what becomes of a batch when one of its tasks fails for good.
-type OnFailure string
-
-// What may become of it.
-const (
-	OnFailureContinue OnFailure = "continue" // the others go on
-	OnFailureCancel   OnFailure = "cancel"   // the rest is called off
-	OnFailureRollback OnFailure = "rollback" // and what was done is undone
-)
-
-// BatchRequest is a batch to create. Zero values are the defaults of the table.
-type BatchRequest struct {
-	Name          string
-	OnFailure     OnFailure // "": continue
-	FinishType    string    // "": no row tells of the end
-	FinishPayload json.RawMessage
-	Labels        map[string]string
-	CreatedBy     string
-	Open          bool // rows may be added until it is sealed
-}
-
-// Bounds of a BatchRequest, in bytes.
-const (
-	MaxName = 255 // its name
-	MaxType = 255 // its finish type
-)
-
-// Check finds what no store would take, and says it better than a database does; its errors are *InputError.
-func (b *BatchRequest) Check() error {
-	wrong := func(format string, args ...any) error { return &InputError{Text: fmt.Sprintf(format, args...)} }
-	for _, text := range []struct {
-		what, s string
-		most    int
-	}{{"name", b.Name, MaxName}, {"finish type", b.FinishType, MaxType}, {"created_by", b.CreatedBy, MaxBy}} {
-		switch {
-		case !storable(text.s):
-			return wrong("%s %q: text must be UTF-8 without NUL", text.what, text.s)
-		case len(text.s) > text.most:
-			return wrong("the %s is %d bytes long: %d at most", text.what, len(text.s), text.most)
-		}
-	}
-	switch b.OnFailure {
-	case "", OnFailureContinue, OnFailureCancel, OnFailureRollback:
-	default:
-		return wrong("on_failure %q: use continue, cancel or rollback", b.OnFailure)
-	}
-	if err := checkJSON("finish payload", b.FinishPayload, wrong); err != nil {
-		return err
-	}
-	switch {
-	case b.FinishPayload != nil && !bytes.HasPrefix(bytes.TrimSpace(b.FinishPayload), []byte("{")):
-		return wrong("the finish payload is no JSON object: the counts are put into it as \"batch\"")
-	case b.FinishPayload != nil && b.FinishType == "":
-		return wrong("a finish payload without a finish type: there is no row to carry it")
-	}
-	return checkLabels(b.Labels, wrong)
-}
-
-// BatchInfo is a batch for people to look at.
-type BatchInfo struct {
-	ID             task.BatchID    `json:"id"`
-	Name           string          `json:"name"`
-	State          BatchState      `json:"state"`
-	OnFailure      OnFailure       `json:"on_failure"`
-	Sealed         bool            `json:"sealed"`
-	Stopping       bool            `json:"stopping"` // nothing of it starts any more
-	Round          int             `json:"round"`    // how often it was opened again
-	Total          int64           `json:"total"`
-	Live           int64           `json:"live"`
-	Waiting        int64           `json:"waiting"`
-	Running        int64           `json:"running"`
-	Undoing        int64           `json:"undoing"` // waiting to be rolled back, or being so
-	Succeeded      int64           `json:"succeeded"`
-	Failed         int64           `json:"failed"`
-	Cancelled      int64           `json:"cancelled"`
-	RolledBack     int64           `json:"rolled_back"`
-	RollbackFailed int64           `json:"rollback_failed"`
-	Failures       int64           `json:"failures"` // how often a task has failed for good, whatever became of it then
-	Progress       *float64        `json:"progress"` // finished of all, 0 to 1; nil: there are none
-	FinishType     string          `json:"finish_type,omitempty"`
-	Labels         json.RawMessage `json:"labels,omitempty"`
-	CreatedBy      string          `json:"created_by,omitempty"`
-	CreatedAt      time.Time       `json:"created_at"`
-	EndedAt        *time.Time      `json:"ended_at,omitempty"`
-	Operation      string          `json:"operation,omitempty"`    // cancel, retry or rollback, while one is carried on
-	RequestedBy    string          `json:"requested_by,omitempty"` // who had it cancelled or rolled back
-	Refused        int64           `json:"refused,omitempty"`      // rows that the last operation had to leave as they were
-}
-
-// BatchFilter narrows a ListBatches. Zero values match everything.
-type BatchFilter struct {
-	States []BatchState
-	Name   string
-	Limit  int          // 1..1000; 0: 50
-	Before task.BatchID // only batches with a lower id: the next page
-}
-
-// FailureGroup is how many tasks of a batch went wrong in one way.
-type FailureGroup struct {
-	Signature string  `json:"signature"` // the error, numbers and quoted parts left out
-	N         int64   `json:"n"`
-	Example   task.ID `json:"example"` // one of them
-	Error     string  `json:"error"`   // what that one said
 }

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -17,7 +18,7 @@ type BatchChange struct {
 func (c BatchChange) Check() error { return c.Verb.check(c.By) }
 
 // Affects returns how many tasks the change concerns, at most: some of them may be finished, or refuse, before their turn.
-func (c BatchChange) Affects(b *BatchInfo) int64 {
+func (c BatchChange) Affects(b *store.BatchInfo) int64 {
 	switch c.Verb {
 	case VerbCancel:
 		return b.Waiting + b.Running
@@ -31,7 +32,7 @@ func (c BatchChange) Affects(b *BatchInfo) int64 {
 
 // CountChange returns the batch as it is now, and how many tasks the change concerns at most (Affects). It changes nothing, and
 // names a batch that does not exist.
-func CountChange(ctx context.Context, s Batches, id task.BatchID, c BatchChange) (b *BatchInfo, tasks int64, err error) {
+func CountChange(ctx context.Context, s Batches, id task.BatchID, c BatchChange) (b *store.BatchInfo, tasks int64, err error) {
 	if b, err = s.GetBatch(ctx, id); err != nil {
 		return nil, 0, batchError(id, err)
 	}

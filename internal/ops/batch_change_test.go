@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,13 +23,13 @@ type changed struct {
 
 func (c *changed) ask(id task.BatchID, format string, args ...any) (string, error) {
 	if id != 17 {
-		return "", fmt.Errorf("change batch: %w", ErrNoBatch)
+		return "", fmt.Errorf("change batch: %w", store.ErrNoBatch)
 	}
 	c.asked = append(c.asked, fmt.Sprintf(format, args...))
 	return c.asked[len(c.asked)-1], c.refused
 }
 
-func (c *changed) GetBatch(_ context.Context, id task.BatchID) (*BatchInfo, error) {
+func (c *changed) GetBatch(_ context.Context, id task.BatchID) (*store.BatchInfo, error) {
 	_, err := c.ask(id, "get")
 	return half(), err
 }
@@ -61,7 +62,7 @@ func TestChangeBatch(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, became)
 		_, err = ChangeBatch(t.Context(), s, 18, c)
-		require.ErrorIs(t, err, ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		require.EqualError(t, err, "batch 18: no such batch (or its retention is over)")
 		_, _, err = CountChange(t.Context(), s, 18, c)
 		require.EqualError(t, err, "batch 18: no such batch (or its retention is over)")
@@ -72,22 +73,22 @@ func TestChangeBatch(t *testing.T) {
 	_, err = SealBatch(t.Context(), s, 18)
 	require.EqualError(t, err, "batch 18: no such batch (or its retention is over)")
 
-	s.refused = &RefusedError{Text: "it is being rolled back"}
+	s.refused = &store.RefusedError{Text: "it is being rolled back"}
 	_, err = ChangeBatch(t.Context(), s, 17, BatchChange{Verb: VerbRetry})
-	require.ErrorAs(t, err, new(*RefusedError))
+	require.ErrorAs(t, err, new(*store.RefusedError))
 }
 
 func TestChangeBatchRefusesWhatNoStoreTakes(t *testing.T) {
 	s := &changed{}
-	for _, c := range []BatchChange{{}, {Verb: "explode"}, {Verb: VerbCancel, By: strings.Repeat("x", MaxBy+1)}, {Verb: VerbRetry, By: "\xff"}} {
+	for _, c := range []BatchChange{{}, {Verb: "explode"}, {Verb: VerbCancel, By: strings.Repeat("x", store.MaxBy+1)}, {Verb: VerbRetry, By: "\xff"}} {
 		_, err := ChangeBatch(t.Context(), s, 17, c)
-		require.ErrorAs(t, err, new(*InputError))
+		require.ErrorAs(t, err, new(*store.InputError))
 	}
 	require.Empty(t, s.asked)
 }
 
 func TestBatchChangeAffects(t *testing.T) {
-	b := &BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
+	b := &store.BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
 	for verb, want := range map[Verb]int64{
 		VerbCancel: 1 + 2, VerbRetry: 16 + 64, VerbRollback: 1 + 2 + 8 + 16 + 32, "": 0,
 	} {
@@ -102,7 +103,7 @@ func TestBatchChangeAffects(t *testing.T) {
 }
 
 func TestReadBatch(t *testing.T) {
-	s := &course{at: func(time.Duration) (*BatchInfo, error) { return half(), nil }}
+	s := &course{at: func(time.Duration) (*store.BatchInfo, error) { return half(), nil }}
 	d, err := ReadBatch(t.Context(), s, 17)
 	require.NoError(t, err)
 	require.Len(t, d.Failures, 1)
@@ -111,12 +112,12 @@ func TestReadBatch(t *testing.T) {
 	_, err = ReadBatch(t.Context(), s, 17)
 	require.ErrorIs(t, err, s.unread, "failures are part of what was asked for")
 
-	s = &course{at: func(time.Duration) (*BatchInfo, error) { return &BatchInfo{}, nil }}
+	s = &course{at: func(time.Duration) (*store.BatchInfo, error) { return &store.BatchInfo{}, nil }}
 	d, err = ReadBatch(t.Context(), s, 17)
 	require.NoError(t, err)
 	require.NotNil(t, d.Failures, "an empty list in JSON")
 	require.Zero(t, s.failures)
 
-	_, err = ReadBatch(t.Context(), &course{at: func(time.Duration) (*BatchInfo, error) { return nil, ErrNoBatch }}, 17)
+	_, err = ReadBatch(t.Context(), &course{at: func(time.Duration) (*store.BatchInfo, error) { return nil, store.ErrNoBatch }}, 17)
 	require.EqualError(t, err, "batch 17: no such batch (or its retention is over)")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -17,7 +18,7 @@ var (
 )
 
 // CountRequests reads rows to their end and returns how many there are, or the first mistake.
-func CountRequests(rows iter.Seq2[Request, error]) (n int64, err error) {
+func CountRequests(rows iter.Seq2[store.EnqueueRequest, error]) (n int64, err error) {
 	for _, err := range rows {
 		if err != nil {
 			return 0, err
@@ -30,10 +31,10 @@ func CountRequests(rows iter.Seq2[Request, error]) (n int64, err error) {
 // CreateBatch inserts a batch and its rows as Batches does, and returns how many rows there were. A mistake in a row comes back
 // as the *InputError that names its place; the end of ctx as ErrNotCreated or ErrMaybeCreated.
 func CreateBatch(
-	ctx context.Context, s Batches, b BatchRequest, rows iter.Seq2[Request, error], progress func(n int64),
+	ctx context.Context, s Batches, b store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(n int64),
 ) (id task.BatchID, n int64, err error) {
 	all := false // rows have been read: the store may commit from now on
-	counted := func(yield func(Request, error) bool) {
+	counted := func(yield func(store.EnqueueRequest, error) bool) {
 		for r, err := range rows {
 			if err == nil {
 				n++
@@ -45,7 +46,7 @@ func CreateBatch(
 		all = true
 	}
 	id, err = s.CreateBatch(ctx, b, counted, progress)
-	input, mistaken := errors.AsType[*InputError](err)
+	input, mistaken := errors.AsType[*store.InputError](err)
 	switch {
 	case err == nil:
 		return id, n, nil

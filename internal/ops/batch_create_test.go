@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,7 +23,7 @@ type creating struct {
 }
 
 func (c *creating) CreateBatch(
-	_ context.Context, _ BatchRequest, rows iter.Seq2[Request, error], progress func(int64),
+	_ context.Context, _ store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(int64),
 ) (task.BatchID, error) {
 	n := 0
 	for _, err := range rows {
@@ -40,13 +41,13 @@ func (c *creating) CreateBatch(
 	return 17, c.fails
 }
 
-func lines(text string) iter.Seq2[Request, error] {
-	return ReadRequests(strings.NewReader(text), "rows", Request{Type: "x"})
+func lines(text string) iter.Seq2[store.EnqueueRequest, error] {
+	return ReadRequests(strings.NewReader(text), "rows", store.EnqueueRequest{Type: "x"})
 }
 
 func TestCreateBatchCountsItsRows(t *testing.T) {
 	shown := int64(0)
-	id, n, err := CreateBatch(t.Context(), &creating{}, BatchRequest{}, lines("{}\n\n{}\n{}"), func(n int64) { shown = n })
+	id, n, err := CreateBatch(t.Context(), &creating{}, store.BatchRequest{}, lines("{}\n\n{}\n{}"), func(n int64) { shown = n })
 	require.NoError(t, err)
 	require.Equal(t, task.BatchID(17), id)
 	require.EqualValues(t, 3, n)
@@ -54,7 +55,7 @@ func TestCreateBatchCountsItsRows(t *testing.T) {
 }
 
 func TestCreateBatchNamesTheMistakeAlone(t *testing.T) {
-	_, n, err := CreateBatch(t.Context(), &creating{}, BatchRequest{}, lines("{}\n[]"), func(int64) {})
+	_, n, err := CreateBatch(t.Context(), &creating{}, store.BatchRequest{}, lines("{}\n[]"), func(int64) {})
 	require.EqualError(t, err, `rows:2:1: a line is an object, as {"payload": {"service": 7}}`)
 	require.Zero(t, n)
 }
@@ -67,14 +68,14 @@ func TestCreateBatchSaysWhatAnInterruptLeft(t *testing.T) {
 	}{{1, ErrNotCreated}, {0, ErrMaybeCreated}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &creating{most: c.most, before: cancel, fails: away}
-		_, _, err := CreateBatch(ctx, s, BatchRequest{}, lines("{}\n{}\n"), func(int64) {})
+		_, _, err := CreateBatch(ctx, s, store.BatchRequest{}, lines("{}\n{}\n"), func(int64) {})
 		require.ErrorIs(t, err, c.want)
 		s.fails = nil
-		id, _, err := CreateBatch(ctx, s, BatchRequest{}, lines("{}\n{}\n"), func(int64) {})
+		id, _, err := CreateBatch(ctx, s, store.BatchRequest{}, lines("{}\n{}\n"), func(int64) {})
 		require.NoError(t, err, "what the store has committed is so")
 		require.Equal(t, task.BatchID(17), id)
 	}
-	_, _, err := CreateBatch(t.Context(), &creating{fails: away}, BatchRequest{}, lines("{}"), func(int64) {})
+	_, _, err := CreateBatch(t.Context(), &creating{fails: away}, store.BatchRequest{}, lines("{}"), func(int64) {})
 	require.ErrorIs(t, err, away, "without an interrupt")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -13,8 +14,8 @@ const FailuresShown = 10
 
 // BatchDetail is a batch with what went wrong in it.
 type BatchDetail struct {
-	*BatchInfo
-	Failures []FailureGroup `json:"failures"` // the commonest kinds; not nil
+	*store.BatchInfo
+	Failures []store.FailureGroup `json:"failures"` // the commonest kinds; not nil
 }
 
 // ReadBatch returns a batch with its failures. It names a batch that does not exist.
@@ -32,21 +33,21 @@ func ReadBatch(ctx context.Context, s Batches, id task.BatchID) (BatchDetail, er
 
 // failuresOf returns up to so many kinds of what went wrong in the batch, and asks the store only where something did. It
 // never returns nil without an error.
-func failuresOf(ctx context.Context, s Batches, b *BatchInfo, kinds int) ([]FailureGroup, error) {
+func failuresOf(ctx context.Context, s Batches, b *store.BatchInfo, kinds int) ([]store.FailureGroup, error) {
 	if BatchFaults(b) == 0 {
-		return []FailureGroup{}, nil
+		return []store.FailureGroup{}, nil
 	}
 	groups, err := s.BatchFailures(ctx, b.ID, kinds)
 	if groups == nil && err == nil {
-		groups = []FailureGroup{}
+		groups = []store.FailureGroup{}
 	}
 	return groups, err
 }
 
 // batchError names the batch where err says that there is none; any other error stays as it is.
 func batchError(id task.BatchID, err error) error {
-	if errors.Is(err, ErrNoBatch) {
-		return fmt.Errorf("batch %d: %w (or its retention is over)", id, ErrNoBatch)
+	if errors.Is(err, store.ErrNoBatch) {
+		return fmt.Errorf("batch %d: %w (or its retention is over)", id, store.ErrNoBatch)
 	}
 	return err
 }

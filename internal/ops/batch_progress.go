@@ -1,6 +1,10 @@
 package ops
 
-import "time"
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
 
 // BatchCount is how many tasks of a batch are in one group of states.
 type BatchCount struct {
@@ -9,7 +13,7 @@ type BatchCount struct {
 }
 
 // BatchCounts returns all tasks of a batch by group, in the order in which a task passes through them.
-func BatchCounts(b *BatchInfo) []BatchCount {
+func BatchCounts(b *store.BatchInfo) []BatchCount {
 	return []BatchCount{
 		{"waiting", b.Waiting}, {"running", b.Running}, {"undoing", b.Undoing}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
 		{"cancelled", b.Cancelled}, {"rolled back", b.RolledBack}, {"rollback failed", b.RollbackFailed},
@@ -18,12 +22,12 @@ func BatchCounts(b *BatchInfo) []BatchCount {
 
 // BatchFaults returns how often a task of the batch has failed for good, rollbacks included. A rise says that BatchFailures
 // has something new.
-func BatchFaults(b *BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
+func BatchFaults(b *store.BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
 
 // BatchDone returns how far a batch is: done of how many tasks. While the batch is rolled back (back) it counts the other way:
 // tasks that were rolled back or cancelled.
-func BatchDone(b *BatchInfo) (done, of int64, back bool) {
-	if b.State != BatchRollingBack {
+func BatchDone(b *store.BatchInfo) (done, of int64, back bool) {
+	if b.State != store.BatchRollingBack {
 		return b.Total - b.Live, b.Total, false
 	}
 	done = b.RolledBack + b.RollbackFailed + b.Cancelled
@@ -34,7 +38,7 @@ func BatchDone(b *BatchInfo) (done, of int64, back bool) {
 }
 
 // BatchShare returns BatchDone as a share, 0 to 1. A batch without tasks is at 1 once it has ended.
-func BatchShare(b *BatchInfo) float64 {
+func BatchShare(b *store.BatchInfo) float64 {
 	done, of, _ := BatchDone(b)
 	switch {
 	case of > 0:
@@ -64,7 +68,7 @@ type paceSample struct {
 }
 
 // Add takes in the batch as it was read at a time. Times must not fall.
-func (p *Pace) Add(b *BatchInfo, at time.Time) {
+func (p *Pace) Add(b *store.BatchInfo, at time.Time) {
 	done, _, back := BatchDone(b)
 	if n := len(p.seen); n > 0 && (back != p.back || done < p.seen[n-1].done) { // rolled back, or retried: begin anew
 		p.seen = nil
@@ -90,7 +94,7 @@ func (p *Pace) Rate() (rate float64, ok bool) {
 
 // Left estimates how long the batch still takes at its present rate, in whole seconds. ok is false where nothing can be said:
 // the rate is unknown or zero, nothing is left, or an open batch may still grow.
-func (p *Pace) Left(b *BatchInfo) (left time.Duration, ok bool) {
+func (p *Pace) Left(b *store.BatchInfo) (left time.Duration, ok bool) {
 	rate, ok := p.Rate()
 	done, of, _ := BatchDone(b)
 	if !ok || rate <= 0 || of <= done || !b.Sealed || b.EndedAt != nil {

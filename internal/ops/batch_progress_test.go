@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // half is a batch of 1,000 that is half done.
-func half() *BatchInfo {
-	return &BatchInfo{
-		ID: 17, Name: "move to az2", State: BatchRunning, Sealed: true, Total: 1000, Live: 500, Waiting: 492, Running: 8,
+func half() *store.BatchInfo {
+	return &store.BatchInfo{
+		ID: 17, Name: "move to az2", State: store.BatchRunning, Sealed: true, Total: 1000, Live: 500, Waiting: 492, Running: 8,
 		Succeeded: 499, Failed: 1,
 	}
 }
@@ -60,7 +62,7 @@ func TestPace(t *testing.T) {
 	b.Sealed = false
 	_, ok = p.Left(b)
 	require.False(t, ok, "how many tasks will be added is not known")
-	b.State, b.Live, b.RolledBack = BatchRollingBack, 990, 10
+	b.State, b.Live, b.RolledBack = store.BatchRollingBack, 990, 10
 	p.Add(b, start.Add(2*time.Second))
 	require.Len(t, p.seen, 1, "backward is another count")
 	b.RolledBack, b.Live = 9, 991
@@ -70,7 +72,7 @@ func TestPace(t *testing.T) {
 
 func TestPaceHasNoEstimateBeyondACentury(t *testing.T) {
 	var p Pace
-	b := &BatchInfo{State: BatchRunning, Sealed: true, Total: 1 << 40, Live: 1 << 40}
+	b := &store.BatchInfo{State: store.BatchRunning, Sealed: true, Total: 1 << 40, Live: 1 << 40}
 	start := time.Now()
 	p.Add(b, start)
 	b.Live--
@@ -89,32 +91,32 @@ func TestBatchDone(t *testing.T) {
 	ended := time.Now()
 	for _, c := range []struct {
 		name     string
-		b        BatchInfo
+		b        store.BatchInfo
 		done, of int64
 		share    float64
 	}{
-		{"empty", BatchInfo{State: BatchPending}, 0, 0, 0},
-		{"empty, and ended", BatchInfo{State: BatchSucceeded, EndedAt: &ended}, 0, 0, 1},
-		{"forward", BatchInfo{State: BatchRunning, Total: 10, Live: 4}, 6, 10, 0.6},
-		{"just turned", BatchInfo{State: BatchRollingBack, Total: 10, Live: 4, Succeeded: 6, Operation: "rollback"}, 0, 10, 0},
-		{"backward", BatchInfo{
-			State: BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 2, Operation: "rollback",
+		{"empty", store.BatchInfo{State: store.BatchPending}, 0, 0, 0},
+		{"empty, and ended", store.BatchInfo{State: store.BatchSucceeded, EndedAt: &ended}, 0, 0, 1},
+		{"forward", store.BatchInfo{State: store.BatchRunning, Total: 10, Live: 4}, 6, 10, 0.6},
+		{"just turned", store.BatchInfo{State: store.BatchRollingBack, Total: 10, Live: 4, Succeeded: 6, Operation: "rollback"}, 0, 10, 0},
+		{"backward", store.BatchInfo{
+			State: store.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 2, Operation: "rollback",
 		}, 6, 10, 0.6},
-		{"backward, all of it under way", BatchInfo{
-			State: BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 1, RollbackFailed: 1,
+		{"backward, all of it under way", store.BatchInfo{
+			State: store.BatchRollingBack, Total: 10, Live: 3, Succeeded: 1, Cancelled: 4, RolledBack: 1, RollbackFailed: 1,
 		}, 6, 9, 2.0 / 3},
 	} {
 		done, of, back := BatchDone(&c.b)
 		require.Equal(t, c.done, done, c.name)
 		require.Equal(t, c.of, of, c.name)
-		require.Equal(t, c.b.State == BatchRollingBack, back, c.name)
+		require.Equal(t, c.b.State == store.BatchRollingBack, back, c.name)
 		require.InDelta(t, c.share, BatchShare(&c.b), 1e-9, c.name)
 	}
 }
 
 // Each column of counts is in BatchCounts once: together they are all tasks.
 func TestBatchCountsAreAllTasks(t *testing.T) {
-	b := &BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
+	b := &store.BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
 	sum := int64(0)
 	for _, c := range BatchCounts(b) {
 		require.NotEmpty(t, c.Name)
@@ -124,7 +126,7 @@ func TestBatchCountsAreAllTasks(t *testing.T) {
 }
 
 func TestBatchFaults(t *testing.T) {
-	require.Zero(t, BatchFaults(&BatchInfo{Succeeded: 3}))
-	require.EqualValues(t, 3, BatchFaults(&BatchInfo{Failed: 2, Failures: 1, RollbackFailed: 1}))
-	require.EqualValues(t, 5, BatchFaults(&BatchInfo{Failures: 5, RolledBack: 5}), "also where they were rolled back since")
+	require.Zero(t, BatchFaults(&store.BatchInfo{Succeeded: 3}))
+	require.EqualValues(t, 3, BatchFaults(&store.BatchInfo{Failed: 2, Failures: 1, RollbackFailed: 1}))
+	require.EqualValues(t, 5, BatchFaults(&store.BatchInfo{Failures: 5, RolledBack: 5}), "also where they were rolled back since")
 }

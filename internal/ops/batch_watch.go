@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -38,7 +39,7 @@ type BatchWatch struct {
 // It looks often right after a change and seldom later. It fails with ErrNoBatch, which names the batch, with ctx's error when
 // ctx ends, with the error of Seen, and when the store has failed for 30 s without a break.
 func WatchBatch(ctx context.Context, s Batches, id task.BatchID, w BatchWatch) (*BatchView, error) {
-	f := &batchFollower{store: s, id: id, watch: w, view: BatchView{BatchDetail: BatchDetail{Failures: []FailureGroup{}}}}
+	f := &batchFollower{store: s, id: id, watch: w, view: BatchView{BatchDetail: BatchDetail{Failures: []store.FailureGroup{}}}}
 	err := follow(ctx, batchFirst, batchLongest, func() (changed, done bool, err error) { return f.look(ctx) })
 	if err != nil {
 		return nil, batchError(id, err)
@@ -67,7 +68,7 @@ func (f *batchFollower) look(ctx context.Context) (changed, done bool, err error
 		f.patience.worked()
 	case ctx.Err() != nil:
 		return false, false, ctx.Err()
-	case errors.Is(err, ErrNoBatch):
+	case errors.Is(err, store.ErrNoBatch):
 		return false, false, err
 	default:
 		return false, false, f.patience.failed(err, f.watch.Trouble)

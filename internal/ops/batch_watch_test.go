@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -16,28 +17,28 @@ import (
 type course struct {
 	Batches
 	began           time.Time
-	at              func(since time.Duration) (*BatchInfo, error)
+	at              func(since time.Duration) (*store.BatchInfo, error)
 	looks, failures int
 	kinds           []int // that were asked for
 	unread          error // of BatchFailures
 }
 
-func (c *course) GetBatch(context.Context, task.BatchID) (*BatchInfo, error) {
+func (c *course) GetBatch(context.Context, task.BatchID) (*store.BatchInfo, error) {
 	c.looks++
 	return c.at(time.Since(c.began))
 }
 
-func (c *course) BatchFailures(_ context.Context, _ task.BatchID, kinds int) ([]FailureGroup, error) {
+func (c *course) BatchFailures(_ context.Context, _ task.BatchID, kinds int) ([]store.FailureGroup, error) {
 	c.failures++
 	c.kinds = append(c.kinds, kinds)
 	if c.unread != nil {
 		return nil, c.unread
 	}
-	return []FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
+	return []store.FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
 }
 
 // ends is a batch that runs, and has failed from half of its time on, with one more task failed each 100 ms.
-func ends(since, after time.Duration) *BatchInfo {
+func ends(since, after time.Duration) *store.BatchInfo {
 	b := half()
 	b.Failed = 0
 	if since > after/2 {
@@ -45,14 +46,14 @@ func ends(since, after time.Duration) *BatchInfo {
 	}
 	if since >= after {
 		end := time.Now()
-		b.State, b.Live, b.EndedAt = BatchPartiallyFailed, 0, &end
+		b.State, b.Live, b.EndedAt = store.BatchPartiallyFailed, 0, &end
 	}
 	return b
 }
 
 func TestWatchBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &course{began: time.Now(), at: func(since time.Duration) (*BatchInfo, error) { return ends(since, time.Minute), nil }}
+		s := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) { return ends(since, time.Minute), nil }}
 		seen, changes := 0, 0
 		v, err := WatchBatch(t.Context(), s, 17, BatchWatch{Kinds: 3, Seen: func(v *BatchView) error {
 			seen++
@@ -64,7 +65,7 @@ func TestWatchBatch(t *testing.T) {
 			return nil
 		}})
 		require.NoError(t, err)
-		require.Equal(t, BatchPartiallyFailed, v.State)
+		require.Equal(t, store.BatchPartiallyFailed, v.State)
 		require.True(t, v.Changed)
 		require.NotEmpty(t, v.Failures)
 		require.Equal(t, 1, changes)
@@ -82,14 +83,14 @@ func TestWatchBatch(t *testing.T) {
 
 func TestWatchBatchAsksForNoFailuresUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &course{began: time.Now(), at: func(since time.Duration) (*BatchInfo, error) { return ends(since, time.Minute), nil }}
+		s := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) { return ends(since, time.Minute), nil }}
 		v, err := WatchBatch(t.Context(), s, 17, BatchWatch{})
 		require.NoError(t, err)
 		require.Equal(t, []int{FailuresShown}, s.kinds, "once it has ended")
 		require.Len(t, v.Failures, 1)
-		s = &course{began: time.Now(), at: func(time.Duration) (*BatchInfo, error) {
+		s = &course{began: time.Now(), at: func(time.Duration) (*store.BatchInfo, error) {
 			b := ends(0, 0)
-			b.Failed, b.State = 0, BatchSucceeded
+			b.Failed, b.State = 0, store.BatchSucceeded
 			return b, nil
 		}}
 		v, err = WatchBatch(t.Context(), s, 17, BatchWatch{Kinds: 3})
@@ -104,7 +105,7 @@ func TestWatchBatchOutlastsAFailover(t *testing.T) {
 		away := errors.New("connection refused")
 		trouble := 0
 		outage := func(length time.Duration) (*BatchView, error) {
-			s := &course{began: time.Now(), at: func(since time.Duration) (*BatchInfo, error) {
+			s := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) {
 				if since > time.Second && since < time.Second+length {
 					return nil, away
 				}
@@ -122,7 +123,7 @@ func TestWatchBatchOutlastsAFailover(t *testing.T) {
 
 func TestWatchBatchGoesOnWithoutFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &course{began: time.Now(), unread: errors.New("no such function"), at: func(since time.Duration) (*BatchInfo, error) {
+		s := &course{began: time.Now(), unread: errors.New("no such function"), at: func(since time.Duration) (*store.BatchInfo, error) {
 			return ends(since, 10*time.Second), nil
 		}}
 		unread := 0
@@ -136,13 +137,13 @@ func TestWatchBatchGoesOnWithoutFailures(t *testing.T) {
 
 func TestWatchBatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := &course{at: func(time.Duration) (*BatchInfo, error) { return nil, ErrNoBatch }}
+		gone := &course{at: func(time.Duration) (*store.BatchInfo, error) { return nil, store.ErrNoBatch }}
 		_, err := WatchBatch(t.Context(), gone, 17, BatchWatch{})
-		require.ErrorIs(t, err, ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		require.ErrorContains(t, err, "batch 17: ")
 		require.Equal(t, 1, gone.looks)
 
-		long := &course{began: time.Now(), at: func(since time.Duration) (*BatchInfo, error) { return ends(since, time.Hour), nil }}
+		long := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) { return ends(since, time.Hour), nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err = WatchBatch(ctx, long, 17, BatchWatch{})

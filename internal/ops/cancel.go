@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -10,11 +11,5 @@ import (
 type Canceller interface {
 	// Cancel cancels a task and returns what became of it. by names who requests it, for display ("": not given). A repeat
 	// changes nothing. It fails with ErrNoTask if there is no such task.
-	Cancel(ctx context.Context, id task.ID, by string) (Cancelled, error)
+	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 }
-
-// Cancelled is the result of a cancellation: Cancelling, or the state that the task is in now.
-type Cancelled string
-
-// Cancelling means that the task runs and is asked to stop. Its target may still finish it.
-const Cancelling Cancelled = "cancelling"

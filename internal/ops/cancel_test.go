@@ -9,20 +9,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // cancels is a store that answers with what it was told to.
 type cancels map[task.ID]any
 
-func (c cancels) Cancel(_ context.Context, id task.ID, _ string) (Cancelled, error) {
+func (c cancels) Cancel(_ context.Context, id task.ID, _ string) (store.Became, error) {
 	switch answer := c[id].(type) {
-	case Cancelled:
+	case store.Became:
 		return answer, nil
 	case error:
 		return "", answer
 	}
-	return "", fmt.Errorf("cancel task: %d: %w", id, ErrNoTask)
+	return "", fmt.Errorf("cancel task: %d: %w", id, store.ErrNoTask)
 }
 
 // cancelAll cancels tasks of a store that can do nothing else.
@@ -32,11 +33,11 @@ func cancelAll(t *testing.T, s cancels, ids []task.ID, by string) ([]Report, err
 }
 
 func TestCancelTellsOfEach(t *testing.T) {
-	s := cancels{1: Cancelling, 3: Cancelled(task.StateSucceeded)}
+	s := cancels{1: store.Cancelling, 3: store.Became(task.StateSucceeded)}
 	got, err := cancelAll(t, s, []task.ID{3, 2, 1, 1}, "")
 	require.NoError(t, err)
 	require.Equal(t, []Report{
-		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task", Missing: true}, {ID: 1, Became: Cancelling}, {ID: 1, Became: Cancelling},
+		{ID: 3, Became: "succeeded"}, {ID: 2, Error: "no such task", Missing: true}, {ID: 1, Became: store.Cancelling}, {ID: 1, Became: store.Cancelling},
 	}, got)
 	got, err = cancelAll(t, s, nil, "")
 	require.NoError(t, err)
@@ -45,17 +46,17 @@ func TestCancelTellsOfEach(t *testing.T) {
 
 func TestCancelStopsWhereTheStoreFails(t *testing.T) {
 	dead := errors.New("connection refused")
-	got, err := cancelAll(t, cancels{1: Cancelling, 2: dead, 3: Cancelling}, []task.ID{1, 2, 3}, "alice")
+	got, err := cancelAll(t, cancels{1: store.Cancelling, 2: dead, 3: store.Cancelling}, []task.ID{1, 2, 3}, "alice")
 	require.ErrorIs(t, err, dead)
 	require.ErrorContains(t, err, "task 2")
-	require.Equal(t, []Report{{ID: 1, Became: Cancelling}}, got)
+	require.Equal(t, []Report{{ID: 1, Became: store.Cancelling}}, got)
 }
 
 func TestCancelRefusesWhatNoStoreKeeps(t *testing.T) {
-	for _, by := range []string{"a\x00b", "\xff", strings.Repeat("x", MaxBy+1)} {
-		_, err := cancelAll(t, cancels{1: Cancelling}, []task.ID{1}, by)
-		require.ErrorAs(t, err, new(*InputError), "%.20q", by)
+	for _, by := range []string{"a\x00b", "\xff", strings.Repeat("x", store.MaxBy+1)} {
+		_, err := cancelAll(t, cancels{1: store.Cancelling}, []task.ID{1}, by)
+		require.ErrorAs(t, err, new(*store.InputError), "%.20q", by)
 	}
-	_, err := cancelAll(t, cancels{1: Cancelling}, []task.ID{1}, strings.Repeat("x", MaxBy))
+	_, err := cancelAll(t, cancels{1: store.Cancelling}, []task.ID{1}, strings.Repeat("x", store.MaxBy))
 	require.NoError(t, err)
 }

@@ -1,6 +1,9 @@
 package ops
 
-import "github.com/leasehold/leasehold/internal/task"
+import (
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
 
 // End is what became of work that was waited for.
 type End int
@@ -13,7 +16,7 @@ const (
 )
 
 // EndOf returns what became of tasks that have all finished: a failure outweighs a cancellation.
-func EndOf(infos []*Info) End {
+func EndOf(infos []*store.TaskInfo) End {
 	end := EndSucceeded
 	for _, i := range infos {
 		switch i.State {
@@ -28,18 +31,18 @@ func EndOf(infos []*Info) End {
 }
 
 // EndOfBatch returns what became of a batch that has ended in this state.
-func EndOfBatch(s BatchState) End {
+func EndOfBatch(s store.BatchState) End {
 	switch s {
-	case BatchSucceeded:
+	case store.BatchSucceeded:
 		return EndSucceeded
-	case BatchCancelled:
+	case store.BatchCancelled:
 		return EndCancelled
 	}
 	return EndFailed
 }
 
 // Unfinished returns which of the tasks have not finished, given what a Wait returned for them.
-func Unfinished(ids []task.ID, infos []*Info) []task.ID {
+func Unfinished(ids []task.ID, infos []*store.TaskInfo) []task.ID {
 	var left []task.ID
 	for n, id := range ids {
 		if infos[n] == nil || !infos[n].State.Finished() {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,17 +23,17 @@ func TestEndOf(t *testing.T) {
 		{EndFailed, []task.State{task.StateRollbackFailed, task.StateCancelled}},
 		{EndCancelled, []task.State{task.StateSucceeded, task.StateCancelled, task.StateSucceeded}},
 	} {
-		var infos []*Info
+		var infos []*store.TaskInfo
 		for _, s := range c.states {
-			infos = append(infos, &Info{State: s})
+			infos = append(infos, &store.TaskInfo{State: s})
 		}
 		require.Equal(t, c.end, EndOf(infos), "%v", c.states)
 	}
 }
 
 func TestEndOfBatch(t *testing.T) {
-	want := map[BatchState]End{BatchSucceeded: EndSucceeded, BatchCancelled: EndCancelled}
-	for _, s := range BatchStates() {
+	want := map[store.BatchState]End{store.BatchSucceeded: EndSucceeded, store.BatchCancelled: EndCancelled}
+	for _, s := range store.BatchStates() {
 		end, ok := want[s]
 		if !ok {
 			end = EndFailed
@@ -42,8 +43,8 @@ func TestEndOfBatch(t *testing.T) {
 }
 
 func TestUnfinished(t *testing.T) {
-	done, live := &Info{State: task.StateSucceeded}, &Info{State: task.StateRunning}
-	require.Empty(t, Unfinished([]task.ID{7}, []*Info{done}))
-	require.Equal(t, []task.ID{8}, Unfinished([]task.ID{7, 8}, []*Info{done, live}))
-	require.Equal(t, []task.ID{8, 9}, Unfinished([]task.ID{7, 8, 9}, []*Info{done, live, nil}))
+	done, live := &store.TaskInfo{State: task.StateSucceeded}, &store.TaskInfo{State: task.StateRunning}
+	require.Empty(t, Unfinished([]task.ID{7}, []*store.TaskInfo{done}))
+	require.Equal(t, []task.ID{8}, Unfinished([]task.ID{7, 8}, []*store.TaskInfo{done, live}))
+	require.Equal(t, []task.ID{8, 9}, Unfinished([]task.ID{7, 8, 9}, []*store.TaskInfo{done, live, nil}))
 }

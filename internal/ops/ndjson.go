@@ -28,13 +28,13 @@ const firstBuffer = 64 << 10
 //
 // Every member may be missing; what is missing, or null, is as in base. Lines without anything but spaces are passed
 // over. The first mistake ends it: as *InputError, with name, line and column. Only a line at a time is held in memory.
-func ReadRequests(from io.Reader, name string, base Request) iter.Seq2[Request, error] {
+func ReadRequests(from io.Reader, name string, base store.EnqueueRequest) iter.Seq2[store.EnqueueRequest, error] {
 	return readRequests(from, name, base, maxLine)
 }
 
 // readRequests is ReadRequests for lines of at most so many bytes.
-func readRequests(from io.Reader, name string, base Request, most int) iter.Seq2[Request, error] {
-	return func(yield func(Request, error) bool) {
+func readRequests(from io.Reader, name string, base store.EnqueueRequest, most int) iter.Seq2[store.EnqueueRequest, error] {
+	return func(yield func(store.EnqueueRequest, error) bool) {
 		in := bufio.NewReaderSize(from, firstBuffer)
 		var long []byte
 		for number := 1; ; number++ {
@@ -90,11 +90,11 @@ type place struct {
 
 // wrong is a mistake at a byte of the line, from 0.
 func (p place) wrong(at int, format string, args ...any) error {
-	return &InputError{Text: fmt.Sprintf("%s:%d:%d: %s", p.name, p.line, at+1, fmt.Sprintf(format, args...))}
+	return &store.InputError{Text: fmt.Sprintf("%s:%d:%d: %s", p.name, p.line, at+1, fmt.Sprintf(format, args...))}
 }
 
 // read reads one line. The request keeps nothing of it.
-func (p place) read(line []byte, r *Request) error {
+func (p place) read(line []byte, r *store.EnqueueRequest) error {
 	switch {
 	case !utf8.Valid(line):
 		return p.wrong(0, "the line is not UTF-8")
@@ -190,7 +190,7 @@ var columns = [...]string{ //nolint:gochecknoglobals // a table that nobody chan
 }
 
 // member reads the value of one member.
-func (p place) member(column string, value []byte, at int, r *Request) error {
+func (p place) member(column string, value []byte, at int, r *store.EnqueueRequest) error {
 	if string(value) == "null" {
 		return nil
 	}

@@ -13,15 +13,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // readAll reads to the end, or to the first mistake.
 // testLine is the longest line here.
 const testLine = 1 << 20
 
-func readAll(t *testing.T, text string, base Request) ([]Request, error) {
+func readAll(t *testing.T, text string, base store.EnqueueRequest) ([]store.EnqueueRequest, error) {
 	t.Helper()
-	var got []Request
+	var got []store.EnqueueRequest
 	for r, err := range readRequests(strings.NewReader(text), "f.ndjson", base, testLine) {
 		if err != nil {
 			return got, err
@@ -32,7 +34,7 @@ func readAll(t *testing.T, text string, base Request) ([]Request, error) {
 }
 
 func TestReadRequests(t *testing.T) {
-	base := Request{Type: "move", CreatedBy: "alice", Labels: map[string]string{"by": "base"}}
+	base := store.EnqueueRequest{Type: "move", CreatedBy: "alice", Labels: map[string]string{"by": "base"}}
 	got, err := readAll(t, "\ufeff"+`{}
 {"payload": {"service": 1}, "rollback_payload": ["a", null], "run_at": "2026-11-20T16:00:00+08:00", "priority": -3}`+"\r\n"+`
 
@@ -45,7 +47,7 @@ func TestReadRequests(t *testing.T) {
 	require.JSONEq(t, `["a", null]`, string(got[1].RollbackPayload))
 	require.True(t, time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Equal(got[1].RunAt))
 	require.Equal(t, -3, got[1].Priority)
-	require.Equal(t, Request{
+	require.Equal(t, store.EnqueueRequest{
 		Type: "other", Key: "k", Region: "sg", Labels: map[string]string{"a": "b"}, MaxAttempts: 2, Traceparent: "00-x",
 		Payload: json.RawMessage("7"), CreatedBy: "alice",
 	}, got[2])
@@ -87,9 +89,9 @@ func TestReadRequestsNamesLineAndColumn(t *testing.T) {
 		long:                                 `f.ndjson:1:1: the line is longer than 1 MiB`,
 		"{}\n" + long + "\n{}":               `f.ndjson:2:1: the line is longer than 1 MiB`,
 	} {
-		_, err := readAll(t, text, Request{Type: "move"})
+		_, err := readAll(t, text, store.EnqueueRequest{Type: "move"})
 		require.ErrorContains(t, err, want, "%.80s", text)
-		require.ErrorAs(t, err, new(*InputError), "%.80s", text)
+		require.ErrorAs(t, err, new(*store.InputError), "%.80s", text)
 	}
 }
 
@@ -97,7 +99,7 @@ func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
 	for _, end := range []string{"", "\n", "\r\n"} {
 		line := `{"payload":"` + strings.Repeat("x", testLine-14) + `"}`
 		require.Len(t, line, testLine)
-		got, err := readAll(t, line+end, Request{Type: "move"})
+		got, err := readAll(t, line+end, store.EnqueueRequest{Type: "move"})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 	}
@@ -106,14 +108,14 @@ func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
 func TestReadRequestsTellsWhatKeepsItFromReading(t *testing.T) {
 	cut := errors.New("the disk is gone")
 	var n int
-	for _, err := range readRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", Request{Type: "a"}, testLine) {
+	for _, err := range readRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 		if n++; n == 2 {
 			require.ErrorIs(t, err, cut)
-			require.NotErrorAs(t, err, new(*InputError))
+			require.NotErrorAs(t, err, new(*store.InputError))
 		}
 	}
 	require.Equal(t, 2, n)
-	for _, err := range readRequests(strings.NewReader("{}\n{}\n"), "f", Request{Type: "a"}, testLine) {
+	for _, err := range readRequests(strings.NewReader("{}\n{}\n"), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 		require.NoError(t, err)
 		break // whoever has enough gets no more
 	}
@@ -138,7 +140,7 @@ func TestManyLinesTakeNoMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	n, start := 0, time.Now()
-	for _, err := range readRequests(out, "f", Request{Type: "move"}, testLine) {
+	for _, err := range readRequests(out, "f", store.EnqueueRequest{Type: "move"}, testLine) {
 		require.NoError(t, err)
 		n++
 	}
@@ -154,9 +156,9 @@ func FuzzReadRequests(f *testing.F) {
 	f.Add([]byte(`{"labels": {"a": "b"}, "priority": 3}` + "\r\n\n[1]"))
 	f.Add([]byte(`{"payload": ["}", {"\\"": 1e3}] ,"rollback_payload":true}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for r, err := range readRequests(bytes.NewReader(text), "f", Request{Type: "a"}, testLine) {
+		for r, err := range readRequests(bytes.NewReader(text), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 			if err != nil {
-				require.ErrorAs(t, err, new(*InputError))
+				require.ErrorAs(t, err, new(*store.InputError))
 				require.Regexp(t, `^f:\d+:\d+: `, err.Error())
 				continue
 			}
@@ -165,7 +167,7 @@ func FuzzReadRequests(f *testing.F) {
 		if bytes.ContainsAny(text, "\r\n") {
 			return
 		}
-		for r, err := range readRequests(bytes.NewReader(text), "f", Request{Type: "a"}, testLine) {
+		for r, err := range readRequests(bytes.NewReader(text), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 			if err != nil {
 				continue
 			}

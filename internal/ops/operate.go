@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -23,7 +24,7 @@ func (v Verb) check(by string) error {
 	case VerbCancel, VerbRetry, VerbRollback:
 		return CheckBy(by)
 	}
-	return &InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
+	return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
 }
 
 // Operator is a store in which an operator can change one task. Each call returns what became of the task, changes nothing
@@ -32,26 +33,15 @@ func (v Verb) check(by string) error {
 type Operator interface {
 	Canceller
 	// Retry revives a task that has failed, was cancelled or rolled back: it waits again, with a fresh budget.
-	Retry(ctx context.Context, id task.ID, by string) (Became, error)
+	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
-	Rollback(ctx context.Context, id task.ID, by string) (Became, error)
+	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
 }
-
-// Became is the result of an operator's request: the state that the task is in now, or Cancelling.
-type Became = Cancelled
-
-// RefusedError says why an operator's request is not allowed: the text names the obstacle and the remedy. Nothing has changed.
-type RefusedError struct{ Text string }
-
-func (e *RefusedError) Error() string { return e.Text }
-
-// MaxBy bounds the name of who requests a change, in bytes.
-const MaxBy = 512
 
 // CheckBy rejects a name of who requests a change that no store would take, as *InputError.
 func CheckBy(by string) error {
-	if !storable(by) || len(by) > MaxBy {
-		return &InputError{Text: fmt.Sprintf("who wants it must be UTF-8 without NUL, %d bytes at most", MaxBy)}
+	if !store.Storable(by) || len(by) > store.MaxBy {
+		return &store.InputError{Text: fmt.Sprintf("who wants it must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -20,33 +21,33 @@ type verbs struct {
 	before map[task.ID]task.State
 }
 
-func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (Became, error) {
+func (v verbs) verb(ctx context.Context, name string, id task.ID, by string) (store.Became, error) {
 	*v.asked = append(*v.asked, fmt.Sprintf("%s %d by %s", name, id, by))
 	return v.Cancel(ctx, id, by)
 }
 
-func (v verbs) Get(_ context.Context, id task.ID) (*Info, error) {
+func (v verbs) Get(_ context.Context, id task.ID) (*store.TaskInfo, error) {
 	if s, ok := v.before[id]; ok {
-		return &Info{ID: id, State: s}, nil
+		return &store.TaskInfo{ID: id, State: s}, nil
 	}
-	return nil, ErrNoTask
+	return nil, store.ErrNoTask
 }
 
-func (v verbs) Retry(ctx context.Context, id task.ID, by string) (Became, error) {
+func (v verbs) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return v.verb(ctx, "retry", id, by)
 }
 
-func (v verbs) Rollback(ctx context.Context, id task.ID, by string) (Became, error) {
+func (v verbs) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return v.verb(ctx, "rollback", id, by)
 }
 
 func TestWhatIsRefusedKeepsNoneOfTheOthers(t *testing.T) {
-	busy := fmt.Errorf("retry task: %w", &RefusedError{Text: `task 4212 is live with the key "invoice-7": wait for it or cancel it`})
+	busy := fmt.Errorf("retry task: %w", &store.RefusedError{Text: `task 4212 is live with the key "invoice-7": wait for it or cancel it`})
 	dead := errors.New("connection refused")
 	for _, verb := range []Verb{VerbRetry, VerbRollback} {
 		name := string(verb)
 		var asked []string
-		s := verbs{cancels{1: busy, 3: Became("pending"), 4: dead}, &asked, nil}
+		s := verbs{cancels{1: busy, 3: store.Became("pending"), 4: dead}, &asked, nil}
 		got, err := ChangeTasks(t.Context(), s, []task.ID{1, 2, 3, 4, 3}, TaskChange{Verb: verb, By: "alice"})
 		require.ErrorIs(t, err, dead)
 		require.ErrorContains(t, err, "task 4")
@@ -55,16 +56,16 @@ func TestWhatIsRefusedKeepsNoneOfTheOthers(t *testing.T) {
 			{ID: 2, Error: "no such task", Missing: true}, {ID: 3, Became: "pending"},
 		}, got)
 		require.Equal(t, []string{name + " 1 by alice", name + " 2 by alice", name + " 3 by alice", name + " 4 by alice"}, asked)
-		_, err = ChangeTasks(t.Context(), s, []task.ID{3}, TaskChange{Verb: verb, By: strings.Repeat("x", MaxBy+1)})
-		require.ErrorAs(t, err, new(*InputError))
+		_, err = ChangeTasks(t.Context(), s, []task.ID{3}, TaskChange{Verb: verb, By: strings.Repeat("x", store.MaxBy+1)})
+		require.ErrorAs(t, err, new(*store.InputError))
 		require.Len(t, asked, 4, "nothing was asked for")
 		_, err = ChangeTasks(t.Context(), s, []task.ID{3}, TaskChange{Verb: "explode"})
-		require.ErrorAs(t, err, new(*InputError))
+		require.ErrorAs(t, err, new(*store.InputError))
 	}
 }
 
 func TestReportsOfWhatWasSoBefore(t *testing.T) {
-	s := verbs{cancels: cancels{1: Cancelling, 2: Became(task.StateSucceeded), 3: &RefusedError{Text: "no"}, 4: Became(task.StateCancelled)},
+	s := verbs{cancels: cancels{1: store.Cancelling, 2: store.Became(task.StateSucceeded), 3: &store.RefusedError{Text: "no"}, 4: store.Became(task.StateCancelled)},
 		before: map[task.ID]task.State{1: task.StateRunning, 2: task.StateSucceeded, 3: task.StateSucceeded}}
 	for _, before := range []bool{false, true} {
 		got, err := ChangeTasks(t.Context(), s, []task.ID{1, 2, 3, 4, 5}, TaskChange{Verb: VerbCancel, Before: before})
@@ -98,30 +99,30 @@ func TestReportsError(t *testing.T) {
 }
 
 func TestBatchRequestCheck(t *testing.T) {
-	good := BatchRequest{
-		Name: "move to az2", OnFailure: OnFailureRollback, FinishType: "moved", FinishPayload: json.RawMessage(` {"a": 1}`),
+	good := store.BatchRequest{
+		Name: "move to az2", OnFailure: store.OnFailureRollback, FinishType: "moved", FinishPayload: json.RawMessage(` {"a": 1}`),
 		Labels: map[string]string{"team": "infra"}, CreatedBy: "alice", Open: true,
 	}
 	require.NoError(t, good.Check())
-	require.NoError(t, new(BatchRequest).Check())
-	for want, change := range map[string]func(*BatchRequest){
-		"name is 256 bytes long: 255 at most":      func(b *BatchRequest) { b.Name = strings.Repeat("x", 256) },
-		`name "a\x00": text must be UTF-8`:         func(b *BatchRequest) { b.Name = "a\x00" },
-		"finish type is 256 bytes long":            func(b *BatchRequest) { b.FinishType = strings.Repeat("x", 256) },
-		"created_by is 513 bytes long":             func(b *BatchRequest) { b.CreatedBy = strings.Repeat("x", 513) },
-		`on_failure "explode": use continue`:       func(b *BatchRequest) { b.OnFailure = "explode" },
-		"the finish payload is not JSON":           func(b *BatchRequest) { b.FinishPayload = json.RawMessage("{") },
-		"the finish payload is no JSON object":     func(b *BatchRequest) { b.FinishPayload = json.RawMessage("[1]") },
-		"the finish payload has a NUL":             func(b *BatchRequest) { b.FinishPayload = json.RawMessage(`{"a":"\u0000"}`) },
-		"a finish payload without a finish type":   func(b *BatchRequest) { b.FinishType = "" },
-		"the labels are":                           func(b *BatchRequest) { b.Labels = map[string]string{"a": strings.Repeat("x", MaxLabels)} },
-		"a label needs a name: use name=value":     func(b *BatchRequest) { b.Labels = map[string]string{"": "x"} },
-		`label "team": text must be UTF-8 without`: func(b *BatchRequest) { b.Labels = map[string]string{"team": "\xff"} },
+	require.NoError(t, new(store.BatchRequest).Check())
+	for want, change := range map[string]func(*store.BatchRequest){
+		"name is 256 bytes long: 255 at most":      func(b *store.BatchRequest) { b.Name = strings.Repeat("x", 256) },
+		`name "a\x00": text must be UTF-8`:         func(b *store.BatchRequest) { b.Name = "a\x00" },
+		"finish type is 256 bytes long":            func(b *store.BatchRequest) { b.FinishType = strings.Repeat("x", 256) },
+		"created_by is 513 bytes long":             func(b *store.BatchRequest) { b.CreatedBy = strings.Repeat("x", 513) },
+		`on_failure "explode": use continue`:       func(b *store.BatchRequest) { b.OnFailure = "explode" },
+		"the finish payload is not JSON":           func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage("{") },
+		"the finish payload is no JSON object":     func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage("[1]") },
+		"the finish payload has a NUL":             func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage(`{"a":"\u0000"}`) },
+		"a finish payload without a finish type":   func(b *store.BatchRequest) { b.FinishType = "" },
+		"the labels are":                           func(b *store.BatchRequest) { b.Labels = map[string]string{"a": strings.Repeat("x", store.MaxLabels)} },
+		"a label needs a name: use name=value":     func(b *store.BatchRequest) { b.Labels = map[string]string{"": "x"} },
+		`label "team": text must be UTF-8 without`: func(b *store.BatchRequest) { b.Labels = map[string]string{"team": "\xff"} },
 	} {
 		bad := good
 		change(&bad)
 		err := bad.Check()
 		require.ErrorContains(t, err, want)
-		require.ErrorAs(t, err, new(*InputError))
+		require.ErrorAs(t, err, new(*store.InputError))
 	}
 }

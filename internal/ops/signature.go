@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -190,7 +191,7 @@ func isUUID(s string) bool {
 
 // Failures groups what went wrong by its Signature. The zero value is empty.
 type Failures struct {
-	groups map[string]*FailureGroup
+	groups map[string]*store.FailureGroup
 	order  []string
 }
 
@@ -198,22 +199,22 @@ type Failures struct {
 func (f *Failures) Add(id task.ID, text string) {
 	sign := cmp.Or(Signature(text), "no reason given")
 	if f.groups == nil {
-		f.groups = make(map[string]*FailureGroup)
+		f.groups = make(map[string]*store.FailureGroup)
 	}
 	g := f.groups[sign]
 	if g == nil {
-		g = &FailureGroup{Signature: sign, Example: id, Error: text}
+		g = &store.FailureGroup{Signature: sign, Example: id, Error: text}
 		f.groups[sign], f.order = g, append(f.order, sign)
 	}
 	g.N++
 }
 
 // Groups gives at most limit kinds, the commonest first; of those alike, the one that was added first.
-func (f *Failures) Groups(limit int) []FailureGroup {
-	groups := make([]FailureGroup, 0, len(f.order))
+func (f *Failures) Groups(limit int) []store.FailureGroup {
+	groups := make([]store.FailureGroup, 0, len(f.order))
 	for _, sign := range f.order {
 		groups = append(groups, *f.groups[sign])
 	}
-	slices.SortStableFunc(groups, func(a, b FailureGroup) int { return cmp.Compare(b.N, a.N) })
+	slices.SortStableFunc(groups, func(a, b store.FailureGroup) int { return cmp.Compare(b.N, a.N) })
 	return groups[:min(max(limit, 0), len(groups))]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -79,7 +80,7 @@ func TestFailures(t *testing.T) {
 			f.Add(task.ID(id), text)
 		}
 	}
-	require.Equal(t, []FailureGroup{
+	require.Equal(t, []store.FailureGroup{
 		{Signature: "common #", N: 2, Example: 2, Error: "common 1"},
 		{Signature: "no reason given", N: 2, Example: 3},
 		{Signature: "rare #", N: 1, Example: 1, Error: "rare 7"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -12,7 +13,9 @@ import (
 func ParseStates(names []string) ([]task.State, error) { return parseStates(names, task.States()) }
 
 // ParseBatchStates reads names of states of batches, each once. A name that is none is an *InputError, which lists them.
-func ParseBatchStates(names []string) ([]BatchState, error) { return parseStates(names, BatchStates()) }
+func ParseBatchStates(names []string) ([]store.BatchState, error) {
+	return parseStates(names, store.BatchStates())
+}
 
 func parseStates[S ~string](names []string, known []S) ([]S, error) {
 	var states []S
@@ -23,7 +26,7 @@ func parseStates[S ~string](names []string, known []S) ([]S, error) {
 			for _, k := range known {
 				all = append(all, string(k))
 			}
-			return nil, &InputError{Text: fmt.Sprintf("%s: there is no such state: use %s", name, strings.Join(all, ", "))}
+			return nil, &store.InputError{Text: fmt.Sprintf("%s: there is no such state: use %s", name, strings.Join(all, ", "))}
 		}
 		if !slices.Contains(states, s) {
 			states = append(states, s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -13,7 +14,7 @@ func TestParseStates(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []task.State{task.StateFailed, task.StateRunning}, states)
 	_, err = ParseStates([]string{"failed", "rolling_back"})
-	require.ErrorAs(t, err, new(*InputError))
+	require.ErrorAs(t, err, new(*store.InputError))
 	require.ErrorContains(t, err, "rolling_back: there is no such state: use pending, running, ")
 	for _, s := range task.States() {
 		require.True(t, s.Known())
@@ -23,7 +24,7 @@ func TestParseStates(t *testing.T) {
 
 	batches, err := ParseBatchStates([]string{"rolling_back"})
 	require.NoError(t, err)
-	require.Equal(t, []BatchState{BatchRollingBack}, batches)
+	require.Equal(t, []store.BatchState{store.BatchRollingBack}, batches)
 	_, err = ParseBatchStates([]string{"retry_pending"})
 	require.ErrorContains(t, err, "retry_pending: there is no such state: use pending, running, ")
 	none, err := ParseBatchStates(nil)

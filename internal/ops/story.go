@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // Story is a task's life so far in one line, oldest first: "claimed 1.2 ms, running, succeeded". It depends on the task
 // alone. Attempts that ended alike are counted: however many there are, the line stays short.
-func Story(i *Info) string {
+func Story(i *store.TaskInfo) string {
 	var parts []string
 	earlier := before(i)
 	parts = append(parts, past(earlier, mostPast)...)
@@ -29,7 +30,7 @@ func Story(i *Info) string {
 
 // Now is Story with the present in front and the past shortened: "attempt 3 running 40%; before: failed 2 times (exit code
 // 1)". A task without a past has the same line.
-func Now(i *Info) string {
+func Now(i *store.TaskInfo) string {
 	earlier := before(i)
 	if len(earlier) == 0 {
 		return Story(i)
@@ -42,7 +43,7 @@ func Now(i *Info) string {
 }
 
 // before is the history of what came before the present: the attempt that ended the task is not among it.
-func before(i *Info) []Attempt {
+func before(i *store.TaskInfo) []store.AttemptInfo {
 	earlier := i.History
 	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
 		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
@@ -52,7 +53,7 @@ func before(i *Info) []Attempt {
 }
 
 // past is how attempts ended, at most so many entries, and what was left out before them.
-func past(attempts []Attempt, most int) []string {
+func past(attempts []store.AttemptInfo, most int) []string {
 	var parts []string
 	for len(attempts) > 0 {
 		first, n := attempts[0], 1
@@ -69,7 +70,7 @@ func past(attempts []Attempt, most int) []string {
 }
 
 // endedAlike is how one attempt ended, or how several in a row did, with the reason of the last.
-func endedAlike(attempts []Attempt) string {
+func endedAlike(attempts []store.AttemptInfo) string {
 	last := attempts[len(attempts)-1]
 	if len(attempts) == 1 {
 		return ended(last)
@@ -82,7 +83,7 @@ func endedAlike(attempts []Attempt) string {
 }
 
 // ended tells how one attempt of several ended.
-func ended(a Attempt) string {
+func ended(a store.AttemptInfo) string {
 	phase := "attempt"
 	if a.Phase == task.Rollback {
 		phase = "rollback"
@@ -95,7 +96,7 @@ func ended(a Attempt) string {
 }
 
 // standing tells what a task does now.
-func standing(i *Info, again bool) []string {
+func standing(i *store.TaskInfo, again bool) []string {
 	running := "running"
 	if i.State.Phase() == task.Rollback {
 		running = "rolling back"
@@ -119,7 +120,7 @@ func standing(i *Info, again bool) []string {
 }
 
 // progress is what the task has said of how far it is: " 40%", " at page 40", or nothing.
-func progress(i *Info) string {
+func progress(i *store.TaskInfo) string {
 	var share float64
 	var count struct{ Done, Total float64 }
 	var position string
@@ -139,7 +140,7 @@ func progress(i *Info) string {
 }
 
 // claimLatency is how long the task was due before it was claimed.
-func claimLatency(i *Info) time.Duration {
+func claimLatency(i *store.TaskInfo) time.Duration {
 	due := i.RunAt
 	if i.CreatedAt.After(due) {
 		due = i.CreatedAt

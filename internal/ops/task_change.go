@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -24,14 +25,14 @@ type TaskChange struct {
 type ChangedTasks interface {
 	Operator
 	// Get is Store.Get.
-	Get(ctx context.Context, id task.ID) (*Info, error)
+	Get(ctx context.Context, id task.ID) (*store.TaskInfo, error)
 }
 
 // Report is what became of one task that was to be changed.
 type Report struct {
-	ID     task.ID `json:"id"`
-	Became Became  `json:"became,omitempty"` // "": there is no such task, or it must not be
-	Error  string  `json:"error,omitempty"`
+	ID     task.ID      `json:"id"`
+	Became store.Became `json:"became,omitempty"` // "": there is no such task, or it must not be
+	Error  string       `json:"error,omitempty"`
 	// Missing: there is no such task; else, where Error is set, the request was refused.
 	Missing bool `json:"-"`
 	// Before is the task's state before the change; "": not known.
@@ -78,10 +79,10 @@ func (c TaskChange) one(ctx context.Context, s ChangedTasks, id task.ID) (r Repo
 	case VerbRollback:
 		r.Became, err = s.Rollback(call, id, c.By)
 	}
-	refused, isRefused := errors.AsType[*RefusedError](err)
+	refused, isRefused := errors.AsType[*store.RefusedError](err)
 	switch {
-	case errors.Is(err, ErrNoTask):
-		r.Error, r.Missing = ErrNoTask.Error(), true
+	case errors.Is(err, store.ErrNoTask):
+		r.Error, r.Missing = store.ErrNoTask.Error(), true
 	case isRefused:
 		r.Error = refused.Text
 	default:
@@ -105,7 +106,7 @@ func ReportsError(reports []Report) error {
 	case len(missing)+len(refused) == 0:
 		return nil
 	case len(missing) == 1 && len(refused) == 0:
-		return taskError(missing[0].ID, ErrNoTask)
+		return taskError(missing[0].ID, store.ErrNoTask)
 	case len(refused) == 0:
 		return fmt.Errorf("%d of %d tasks do not exist (or their retention is over)", len(missing), len(reports))
 	case len(refused) == 1 && len(missing) == 0:

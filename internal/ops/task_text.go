@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Attempts writes the number of a task's attempts: "2 of 3" where the row has a limit of its own.
-func Attempts(i *Info) string {
+func Attempts(i *store.TaskInfo) string {
 	if i.MaxAttempts > 0 {
 		return fmt.Sprintf("%d of %d", i.Attempt, i.MaxAttempts)
 	}
@@ -18,7 +20,7 @@ func Attempts(i *Info) string {
 }
 
 // When writes when a task is due, for how long it has been running, or when it ended, as seen from now.
-func When(i *Info, now time.Time) string {
+func When(i *store.TaskInfo, now time.Time) string {
 	switch {
 	case i.FinishedAt != nil:
 		return Age(now.Sub(*i.FinishedAt)) + " ago"
@@ -32,7 +34,7 @@ func When(i *Info, now time.Time) string {
 
 // Detail writes the progress of a task that runs, and otherwise the reason for its state. It may be long and may hold what does
 // not print.
-func Detail(i *Info) string {
+func Detail(i *store.TaskInfo) string {
 	if !i.State.Running() {
 		return Cause(i.Error)
 	}
@@ -69,8 +71,8 @@ func Progress(doc json.RawMessage) string {
 
 // EarlierOutputs returns the attempts of the history whose output is worth showing beside the task's own: it is not empty, and
 // not the same.
-func EarlierOutputs(i *Info) []Attempt {
-	var earlier []Attempt
+func EarlierOutputs(i *store.TaskInfo) []store.AttemptInfo {
+	var earlier []store.AttemptInfo
 	for _, h := range i.History {
 		if h.Output != "" && h.Output != i.Output {
 			earlier = append(earlier, h)

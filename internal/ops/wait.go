@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -18,9 +19,9 @@ const (
 // Watch is what a Wait reports while it goes on. Its functions may be nil.
 type Watch struct {
 	// Changed is called with each task as it is first seen, and whenever its state or fence is another.
-	Changed func(Info)
+	Changed func(store.TaskInfo)
 	// Progressed is called when only its progress or message is another.
-	Progressed func(Info)
+	Progressed func(store.TaskInfo)
 	// Trouble is called when the store begins to fail; the wait goes on.
 	Trouble func(error)
 }
@@ -29,8 +30,8 @@ type Watch struct {
 // change and seldom later, and never takes more than a fifth of the time for looking. It fails with ErrNoTask where
 // one does not exist, with ctx's error when ctx ends (the tasks as last seen come with it, nil where never seen), and
 // when the store has failed for 30 s without a break.
-func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error) {
-	wait := waiting{store: s, watch: w, ids: ids, seen: make([]*Info, len(ids))}
+func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*store.TaskInfo, error) {
+	wait := waiting{store: s, watch: w, ids: ids, seen: make([]*store.TaskInfo, len(ids))}
 	err := follow(ctx, waitFirst, waitLongest, func() (changed, done bool, err error) {
 		changed, left, err := wait.look(ctx)
 		return changed, left == 0, err
@@ -39,7 +40,7 @@ func Wait(ctx context.Context, s Store, ids []task.ID, w Watch) ([]*Info, error)
 }
 
 // ReadTask returns a task with its history. It names a task that does not exist.
-func ReadTask(ctx context.Context, s Store, id task.ID) (*Info, error) {
+func ReadTask(ctx context.Context, s Store, id task.ID) (*store.TaskInfo, error) {
 	info, err := s.Get(ctx, id)
 	return info, taskError(id, err)
 }
@@ -49,7 +50,7 @@ type waiting struct {
 	store    Store
 	watch    Watch
 	ids      []task.ID
-	seen     []*Info
+	seen     []*store.TaskInfo
 	patience patience
 }
 
@@ -86,7 +87,7 @@ func (w *waiting) look(ctx context.Context) (changed bool, left int, err error) 
 }
 
 // get reads one task; nil without an error says that the store failed and may be asked again.
-func (w *waiting) get(ctx context.Context, id task.ID) (*Info, error) {
+func (w *waiting) get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	timed, cancel := context.WithTimeout(ctx, waitLook)
 	defer cancel()
 	info, err := w.store.Get(timed, id)
@@ -96,7 +97,7 @@ func (w *waiting) get(ctx context.Context, id task.ID) (*Info, error) {
 		return info, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, ErrNoTask):
+	case errors.Is(err, store.ErrNoTask):
 		return nil, taskError(id, err)
 	}
 	return nil, w.patience.failed(err, w.watch.Trouble)

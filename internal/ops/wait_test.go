@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -19,32 +20,32 @@ type script struct {
 	Store
 	began time.Time
 	looks int
-	at    func(id task.ID, since time.Duration) (*Info, error)
+	at    func(id task.ID, since time.Duration) (*store.TaskInfo, error)
 }
 
-func (s *script) Get(_ context.Context, id task.ID) (*Info, error) {
+func (s *script) Get(_ context.Context, id task.ID) (*store.TaskInfo, error) {
 	s.looks++
 	return s.at(id, time.Since(s.began))
 }
 
 // life is a task that is claimed after claimed and done after done.
-func life(id task.ID, since, claimed, done time.Duration) *Info {
+func life(id task.ID, since, claimed, done time.Duration) *store.TaskInfo {
 	switch {
 	case since < claimed:
-		return &Info{ID: id, State: task.StatePending}
+		return &store.TaskInfo{ID: id, State: task.StatePending}
 	case since < done:
-		return &Info{ID: id, State: task.StateRunning, Fence: 1}
+		return &store.TaskInfo{ID: id, State: task.StateRunning, Fence: 1}
 	}
-	return &Info{ID: id, State: task.StateSucceeded, Fence: 2}
+	return &store.TaskInfo{ID: id, State: task.StateSucceeded, Fence: 2}
 }
 
 func TestWaitTellsEachChangeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			return life(id, since, time.Duration(id)*time.Second, time.Duration(id)*10*time.Second), nil
 		}}
 		var told []task.State
-		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i Info) { told = append(told, i.State) }})
+		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i store.TaskInfo) { told = append(told, i.State) }})
 		require.NoError(t, err)
 		require.Equal(t, task.ID(2), infos[0].ID)
 		require.Equal(t, task.ID(1), infos[1].ID)
@@ -56,7 +57,7 @@ func TestWaitTellsEachChangeOnce(t *testing.T) {
 
 func TestWaitShowsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			i := life(id, since, time.Second, 10*time.Second)
 			if i.State == task.StateRunning && since > 2*time.Second {
 				i.Progress = json.RawMessage(fmt.Sprintf("0.%d", min(int(since.Seconds()), 4)))
@@ -65,7 +66,7 @@ func TestWaitShowsProgress(t *testing.T) {
 		}}
 		var changes, progress int
 		_, err := Wait(t.Context(), s, []task.ID{1}, Watch{
-			Changed: func(Info) { changes++ }, Progressed: func(Info) { progress++ },
+			Changed: func(store.TaskInfo) { changes++ }, Progressed: func(store.TaskInfo) { progress++ },
 		})
 		require.NoError(t, err)
 		require.Equal(t, 3, changes)
@@ -75,7 +76,7 @@ func TestWaitShowsProgress(t *testing.T) {
 
 func TestWaitLooksSoonAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			return life(id, since, 0, 4*time.Millisecond), nil
 		}}
 		_, err := Wait(t.Context(), s, []task.ID{1}, Watch{})
@@ -86,7 +87,7 @@ func TestWaitLooksSoonAfterAChange(t *testing.T) {
 
 func TestWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			return life(id, since, time.Hour, time.Hour), nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -99,9 +100,9 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestWaitForNobody(t *testing.T) {
-	s := &script{at: func(task.ID, time.Duration) (*Info, error) { return nil, ErrNoTask }}
+	s := &script{at: func(task.ID, time.Duration) (*store.TaskInfo, error) { return nil, store.ErrNoTask }}
 	_, err := Wait(t.Context(), s, []task.ID{7}, Watch{})
-	require.ErrorIs(t, err, ErrNoTask)
+	require.ErrorIs(t, err, store.ErrNoTask)
 	require.ErrorContains(t, err, "task 7")
 	_, named := ReadTask(t.Context(), s, 7)
 	require.EqualError(t, named, err.Error())
@@ -113,7 +114,7 @@ func TestWaitForNobody(t *testing.T) {
 
 func TestWaitOutlastsAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*Info, error) {
+		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			if since > time.Second && since < 25*time.Second {
 				return nil, errors.New("the database starts up")
 			}
@@ -129,7 +130,7 @@ func TestWaitOutlastsAFailover(t *testing.T) {
 func TestWaitGivesUpOnADeadStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := errors.New("connection refused")
-		s := &script{began: time.Now(), at: func(task.ID, time.Duration) (*Info, error) { return nil, dead }}
+		s := &script{began: time.Now(), at: func(task.ID, time.Duration) (*store.TaskInfo, error) { return nil, dead }}
 		infos, err := Wait(t.Context(), s, []task.ID{1}, Watch{})
 		require.ErrorIs(t, err, dead)
 		require.Nil(t, infos[0])
@@ -140,10 +141,10 @@ func TestWaitGivesUpOnADeadStore(t *testing.T) {
 func TestStory(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	claimed := start.Add(1200 * time.Microsecond)
-	failed := Attempt{
+	failed := store.AttemptInfo{
 		Phase: task.Run, Attempt: 1, Outcome: task.Failed, Error: "exit status 1", State: task.StateRetryPending,
 	}
-	for want, i := range map[string]Info{
+	for want, i := range map[string]store.TaskInfo{
 		"waiting":                               {State: task.StatePending},
 		"waiting, due 2026-11-20T09:00:00.000Z": {State: task.StatePending, RunAt: start.Add(time.Hour)},
 		"claimed 1.2 ms, running":               {State: task.StateRunning, Attempt: 1, ClaimedAt: &claimed},
@@ -165,33 +166,33 @@ func TestStory(t *testing.T) {
 		},
 		"cancelled": {State: task.StateCancelled},
 		"attempt 1 failed (exit status 1), waiting, due 2026-11-20T08:00:01.000Z": {
-			State: task.StateRetryPending, RunAt: start.Add(time.Second), History: []Attempt{failed}, Attempt: 1,
+			State: task.StateRetryPending, RunAt: start.Add(time.Second), History: []store.AttemptInfo{failed}, Attempt: 1,
 		},
 		"attempt 1 failed (exit status 1), attempt 2 running": {
-			State: task.StateRunning, ClaimedAt: &claimed, History: []Attempt{failed}, Attempt: 2,
+			State: task.StateRunning, ClaimedAt: &claimed, History: []store.AttemptInfo{failed}, Attempt: 2,
 		},
 		"attempt 1 failed (exit status 1), attempt 2 running, succeeded": {
 			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 2,
-			History: []Attempt{failed, {
+			History: []store.AttemptInfo{failed, {
 				Phase: task.Run, Attempt: 2, Outcome: task.Succeeded, State: task.StateSucceeded, EndedAt: claimed.Add(time.Second),
 			}},
 		},
 		"attempt 1 failed (exit status 1), attempt 1 running, succeeded": { // after an operator's retry
-			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 1, Round: 1, History: []Attempt{failed},
+			State: task.StateSucceeded, ClaimedAt: &claimed, Attempt: 1, Round: 1, History: []store.AttemptInfo{failed},
 		},
 		"attempt 1 failed, failed (exit status 1)": { // after two: the last attempt is not in the history
 			State: task.StateFailed, ClaimedAt: &claimed, Attempt: 1, Round: 1, Error: "exit status 1",
-			History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Failed, State: task.StateFailed, EndedAt: start}},
+			History: []store.AttemptInfo{{Phase: task.Run, Attempt: 1, Outcome: task.Failed, State: task.StateFailed, EndedAt: start}},
 		},
 		"attempt 1 deferred (does not count), waiting": {
-			State: task.StatePending, RunAt: start, History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred}},
+			State: task.StatePending, RunAt: start, History: []store.AttemptInfo{{Phase: task.Run, Attempt: 1, Outcome: task.Deferred}},
 		},
 		"attempt 1 drained (does not count: stopped), waiting": {
 			State: task.StatePending, RunAt: start,
-			History: []Attempt{{Phase: task.Run, Attempt: 1, Outcome: task.Drained, Error: "stopped"}},
+			History: []store.AttemptInfo{{Phase: task.Run, Attempt: 1, Outcome: task.Drained, Error: "stopped"}},
 		},
 		"attempt 1 failed (exit status 1), rolling back": {
-			State: task.StateRollbackRunning, ClaimedAt: &claimed, History: []Attempt{failed}, Attempt: 1,
+			State: task.StateRollbackRunning, ClaimedAt: &claimed, History: []store.AttemptInfo{failed}, Attempt: 1,
 		},
 	} {
 		i.CreatedAt = start

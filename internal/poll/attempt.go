@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -144,7 +145,7 @@ func (e *Engine) giveBack(a *attempt, why string) {
 }
 
 // decide returns the settlement of an attempt with that outcome.
-func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
+func (e *Engine) decide(l *lease.Lease, out task.Outcome) store.Settlement {
 	row := l.Task()
 	asked := l.CancelAsked()
 	if asked && !row.CancelAsked {
@@ -154,7 +155,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) Settlement {
 	}
 	left, _ := l.Left()
 	out = clean(out)
-	s := Settlement{
+	s := store.Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Outcome: out, Started: -1,
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
@@ -179,7 +180,7 @@ func waited(row *task.Task) string {
 }
 
 // report logs the end of an attempt: a success at debug level, any other end above.
-func (e *Engine) report(row *task.Task, s Settlement) {
+func (e *Engine) report(row *task.Task, s store.Settlement) {
 	if e.o.Ended != nil {
 		e.o.Ended(row, s.Outcome, s.Next, s.Started)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -16,7 +16,7 @@ import (
 // grouped hands the rows of type b out as those of a batch.
 type grouped struct{ *wire }
 
-func (g grouped) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (g grouped) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	tasks, err := g.wire.Claim(ctx, c)
 	for i := range tasks {
 		if tasks[i].Type == "b" {

@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -26,7 +24,7 @@ type heavy struct {
 
 var errTooLong = errors.New("canceling statement due to statement timeout")
 
-func (h *heavy) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (h *heavy) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	n := 0
 	for _, w := range c.Wants {
 		n += w.N
@@ -39,7 +37,7 @@ func (h *heavy) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 	return got, err
 }
 
-func (h *heavy) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+func (h *heavy) Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error) {
 	if len(rows) > h.most {
 		return nil, errTooLong
 	}
@@ -47,9 +45,9 @@ func (h *heavy) Settle(ctx context.Context, s task.Session, rows []poll.Settleme
 	return h.wire.Settle(ctx, s, rows)
 }
 
-func payload(size int) func(*ops.Request) {
+func payload(size int) func(*store.EnqueueRequest) {
 	text := json.RawMessage(`"` + strings.Repeat("x", size-2) + `"`)
-	return func(r *ops.Request) { r.Payload = text }
+	return func(r *store.EnqueueRequest) { r.Payload = text }
 }
 
 func TestStatementsThatTakeTooLongGetSmaller(t *testing.T) {
@@ -116,7 +114,7 @@ type unfit struct {
 	rows map[task.ID]bool
 }
 
-func (u *unfit) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (u *unfit) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	got, err := u.wire.Claim(ctx, c)
 	for i := range got {
 		if u.rows[got[i].ID] {

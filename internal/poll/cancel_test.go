@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -14,15 +14,15 @@ import (
 // batchOf makes a batch of n rows that are due.
 func (r *rig) batchOf(n int) (id task.BatchID, ids []task.ID) {
 	r.t.Helper()
-	id, err := r.store.CreateBatch(r.t.Context(), ops.BatchRequest{}, func(yield func(ops.Request, error) bool) {
+	id, err := r.store.CreateBatch(r.t.Context(), store.BatchRequest{}, func(yield func(store.EnqueueRequest, error) bool) {
 		for range n {
-			if !yield(ops.Request{Type: "a"}, nil) {
+			if !yield(store.EnqueueRequest{Type: "a"}, nil) {
 				return
 			}
 		}
 	}, nil)
 	require.NoError(r.t, err)
-	list, err := r.store.List(r.t.Context(), ops.Filter{Batch: id, Limit: 1000})
+	list, err := r.store.List(r.t.Context(), store.TaskFilter{Batch: id, Limit: 1000})
 	require.NoError(r.t, err)
 	for i := range list {
 		ids = append(ids, list[i].ID)

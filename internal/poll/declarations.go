@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -26,7 +26,7 @@ type generation struct {
 	Declarations
 	types    []*declared
 	byName   map[string]*declared // by row type, aliases included
-	policies map[task.PolicyHash]lease.NamedPolicy
+	policies map[task.PolicyHash]store.NamedPolicy
 }
 
 // declared is a declared type.
@@ -40,7 +40,7 @@ type declared struct {
 
 func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 	d.Types = slices.Clone(d.Types)
-	g := &generation{Declarations: d, byName: make(map[string]*declared), policies: make(map[task.PolicyHash]lease.NamedPolicy)}
+	g := &generation{Declarations: d, byName: make(map[string]*declared), policies: make(map[task.PolicyHash]store.NamedPolicy)}
 	for _, t := range d.Types {
 		x := &declared{
 			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, meters: newMeters(metrics, t),
@@ -55,13 +55,13 @@ func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 			g.byName[name] = x
 		}
 		g.types = append(g.types, x)
-		g.policies[x.policy] = lease.NamedPolicy{Type: t.Name, Policy: t.Policy}
+		g.policies[x.policy] = store.NamedPolicy{Type: t.Name, Policy: t.Policy}
 	}
 	return g
 }
 
 // describe returns the description of a session that goes by these declarations.
-func (g *generation) describe(a lease.Agent) lease.Agent {
+func (g *generation) describe(a store.Agent) store.Agent {
 	a.Region, a.Config, a.Workers, a.Policies = g.Region, g.Config, g.Workers, g.policies
 	a.Types = nil
 	for _, t := range g.Types {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -138,9 +139,9 @@ func TestDeadAgentsRowsComeBack(t *testing.T) {
 }
 
 func TestLostLeaseStopsItsAttempt(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		var cause *lease.Cause
-		r := newRig(t, store, func(r *rig) {
+		r := newRig(t, db, func(r *rig) {
 			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
 				<-l.Context().Done()
 				cause = l.Cause()
@@ -150,10 +151,10 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		ids := r.insert(1)
 		after(4 * time.Second)
 		// Another agent judges the row dead, as it may after this one's presence ran out.
-		other, err := store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
+		other, err := db.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
-		require.NoError(t, store.Leave(t.Context(), r.session()))
-		swept, err := store.Sweep(t.Context(), other, 10, time.Minute, func() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} })
+		require.NoError(t, db.Leave(t.Context(), r.session()))
+		swept, err := db.Sweep(t.Context(), other, 10, time.Minute, func() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} })
 		require.NoError(t, err)
 		require.Len(t, swept, 1)
 		after(4 * time.Second)

@@ -33,7 +33,7 @@ type Gate interface {
 type Options struct {
 	Declarations // to begin with
 	Store        Store
-	Agent        lease.Agent // of the keeper that the engine makes; what it declares is filled in
+	Agent        store.Agent // of the keeper that the engine makes; what it declares is filled in
 	Leases       lease.Store
 	Executor     Executor
 	Gate         Gate // nil: always open

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -68,17 +68,17 @@ func TestEachWakeUpWorksAlone(t *testing.T) {
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, store *model.Store) {
+			bubble(t, func(t *testing.T, db *model.Store) {
 				change := func(r *rig) { r.opts.Poll, r.wire.deaf = c.poll, c.deaf }
 				known := c.in > 0 && c.deaf
 				var ids []task.ID
 				if known {
 					var err error
-					ids, err = store.Insert(t.Context(), ops.Request{Type: "a", In: c.in})
+					ids, err = db.Insert(t.Context(), store.EnqueueRequest{Type: "a", In: c.in})
 					require.NoError(t, err)
 				}
 				inserted := time.Now()
-				r := newRig(t, store, change)
+				r := newRig(t, db, change)
 				synctest.Wait()
 				if !known {
 					after(time.Minute)
@@ -199,8 +199,8 @@ func TestBusyRowIsSettledLater(t *testing.T) {
 }
 
 func TestRetryIsDueInTimeWithoutAnyOtherWakeUp(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, func(r *rig) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, func(r *rig) {
 			r.opts.Poll, r.wire.deaf = 24*time.Hour, true
 			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
 				if l.Task().Attempt == 1 {
@@ -208,7 +208,7 @@ func TestRetryIsDueInTimeWithoutAnyOtherWakeUp(t *testing.T) {
 				}
 				return task.Outcome{Verdict: task.Succeeded}
 			}
-			_, err := store.Insert(t.Context(), ops.Request{Type: "a", In: 10 * time.Second})
+			_, err := db.Insert(t.Context(), store.EnqueueRequest{Type: "a", In: 10 * time.Second})
 			require.NoError(t, err)
 		})
 		after(13 * time.Second)
@@ -256,11 +256,11 @@ func TestPanicIsTheAttemptsFailure(t *testing.T) {
 }
 
 func TestDeadlineThatPassedIsNotStarted(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		ids, err := store.Insert(t.Context(), ops.Request{Type: "a"})
+	bubble(t, func(t *testing.T, db *model.Store) {
+		ids, err := db.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
 		after(2 * time.Minute)
-		r := newRig(t, store, func(r *rig) { r.opts.Types[0].Policy.Deadline = time.Minute })
+		r := newRig(t, db, func(r *rig) { r.opts.Types[0].Policy.Deadline = time.Minute })
 		after(time.Second)
 		r.all(ids, task.StateFailed, 0)
 		require.Contains(t, r.get(ids[0]).Error, "deadline")

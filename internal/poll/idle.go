@@ -3,6 +3,8 @@ package poll
 import (
 	"context"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 const (
@@ -154,7 +156,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	var in time.Duration
 	var ok bool
 	err := e.ask(calls, "next_due", func(ctx context.Context) (err error) {
-		in, ok, err = e.o.Store.NextDue(ctx, Claim{Session: e.keeper.Session(), Region: e.declarations().Region, Wants: wants})
+		in, ok, err = e.o.Store.NextDue(ctx, store.Claim{Session: e.keeper.Session(), Region: e.declarations().Region, Wants: wants})
 		return err
 	})
 	switch {

@@ -26,7 +26,7 @@ type door struct {
 	tries  int
 }
 
-func (d *door) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+func (d *door) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	d.tries++
 	s, err := d.schema()
 	if err == nil {
@@ -44,7 +44,7 @@ func joining(t *testing.T, s *model.Store, d *door) error {
 	d.wire, d.binary = &wire{Store: s, ops: map[string]int{}}, 7
 	engine := poll.New(poll.Options{
 		Store: d, Leases: d, Executor: &deeds{running: map[string]int{}, most: map[string]int{}, do: succeed},
-		Agent: lease.Agent{Name: "door", Presence: 15 * time.Second},
+		Agent: store.Agent{Name: "door", Presence: 15 * time.Second},
 		Declarations: poll.Declarations{
 			Types: []*task.Type{declare("a", 0)}, Workers: 1, Poll: time.Second, Drain: time.Second,
 		},

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -19,10 +19,10 @@ import (
 func (r *rig) orphan() task.ID {
 	r.t.Helper()
 	ctx := r.t.Context()
-	dead, err := r.store.Join(ctx, lease.Agent{Name: "dead", Presence: time.Hour})
+	dead, err := r.store.Join(ctx, store.Agent{Name: "dead", Presence: time.Hour})
 	require.NoError(r.t, err)
 	id := r.insert(1, of("nobody's"))[0]
-	got, err := r.store.Claim(ctx, poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+	got, err := r.store.Claim(ctx, store.Claim{Session: dead, Number: 1, Wants: []store.Want{
 		{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash("a")},
 	}})
 	require.NoError(r.t, err)
@@ -55,19 +55,19 @@ func TestWhoCannotSettleJudgesNobody(t *testing.T) {
 }
 
 func TestJudgeSaysWhatItSaw(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store)
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db)
 		gone := r.orphan()
-		hanging := lease.Agent{Name: "hung", Presence: 5 * time.Second}
-		alive, err := store.Join(t.Context(), hanging)
+		hanging := store.Agent{Name: "hung", Presence: 5 * time.Second}
+		alive, err := db.Join(t.Context(), hanging)
 		require.NoError(t, err)
 		hung := r.insert(1, of("nobody's"))[0]
-		_, err = store.Claim(t.Context(), poll.Claim{Session: alive, Number: 1, Wants: []poll.Want{
+		_, err = db.Claim(t.Context(), store.Claim{Session: alive, Number: 1, Wants: []store.Want{
 			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		after(4 * time.Second)
-		_, err = store.Present(t.Context(), lease.Presence{Session: alive, Agent: hanging})
+		_, err = db.Present(t.Context(), store.Heartbeat{Session: alive, Agent: hanging})
 		require.NoError(t, err)
 		after(2 * time.Second)
 		require.Equal(t, "its agent is gone", r.get(gone).History[0].Error)
@@ -99,8 +99,8 @@ type poisoned struct {
 	id task.ID
 }
 
-func (p *poisoned) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
-	if slices.ContainsFunc(rows, func(e poll.Settlement) bool { return e.ID == p.id }) {
+func (p *poisoned) Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error) {
+	if slices.ContainsFunc(rows, func(e store.Settlement) bool { return e.ID == p.id }) {
 		return nil, errors.New("that will not do")
 	}
 	return p.wire.Settle(ctx, s, rows)

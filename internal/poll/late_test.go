@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -23,7 +23,7 @@ func (r *rig) claimLate(s task.Session, number int64) []task.ID {
 		return none
 	})
 	ids := r.insert(1)
-	got, err := r.store.Claim(r.t.Context(), poll.Claim{Session: s, Number: number, Wants: []poll.Want{
+	got, err := r.store.Claim(r.t.Context(), store.Claim{Session: s, Number: number, Wants: []store.Want{
 		{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash("a")},
 	}})
 	require.NoError(r.t, err)

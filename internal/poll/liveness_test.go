@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -44,15 +44,15 @@ func TestAHungTaskComesBack(t *testing.T) {
 }
 
 func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, lively, doing(accept))
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, lively, doing(accept))
 		ids := r.insert(20) // five times as many as there are workers
 		after(time.Second)
 		require.Len(t, r.deeds.started(), 20)
 		for range 3 {
 			after(4 * time.Second)
 			for _, id := range ids {
-				reply, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
+				reply, err := r.engine.Ping(t.Context(), id, 1, store.Ping{})
 				require.NoError(t, err)
 				require.True(t, reply.Counted)
 			}
@@ -62,7 +62,7 @@ func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
 			for range 2 { // and again, for want of an answer
 				a, err := r.engine.Complete(t.Context(), id, 1, json.RawMessage(`{"n":1}`))
 				require.NoError(t, err)
-				require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, a)
+				require.Contains(t, []store.Answer{store.Applied, store.Ended}, a)
 			}
 			require.Equal(t, task.StateSucceeded, r.get(id).State)
 		}
@@ -74,17 +74,17 @@ func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
 }
 
 func TestDrainLeavesAnAcceptedTaskAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, lively, doing(accept))
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, lively, doing(accept))
 		id := r.insert(1)[0]
 		after(time.Second)
 		r.drain()
 		require.Equal(t, task.StateRunning, r.get(id).State)
 
-		other := newRig(t, store, lively)
+		other := newRig(t, db, lively)
 		for range 2 { // its agent is gone, and it goes on
 			after(4 * time.Second)
-			reply, err := other.engine.Ping(t.Context(), id, 1, lease.Ping{})
+			reply, err := other.engine.Ping(t.Context(), id, 1, store.Ping{})
 			require.NoError(t, err)
 			require.True(t, reply.Counted, "%+v", reply)
 		}
@@ -98,35 +98,35 @@ func TestDrainLeavesAnAcceptedTaskAlone(t *testing.T) {
 }
 
 func TestAnAcceptedTaskRunsOutOfTime(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, lively, doing(accept))
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, lively, doing(accept))
 		id := r.insert(1)[0]
 		for range 10 {
 			after(3 * time.Second)
-			_, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
+			_, err := r.engine.Ping(t.Context(), id, 1, store.Ping{})
 			require.NoError(t, err)
 		}
 		info := r.get(id)
 		require.Equal(t, task.TimedOut, info.Outcome, "no ping reaches beyond the timeout")
-		reply, err := r.engine.Ping(t.Context(), id, 1, lease.Ping{})
+		reply, err := r.engine.Ping(t.Context(), id, 1, store.Ping{})
 		require.NoError(t, err)
-		require.Equal(t, lease.Lost, reply.Answer)
+		require.Equal(t, store.Lost, reply.Answer)
 		r.drain()
 	})
 }
 
 func TestFail(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, lively, doing(accept))
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, lively, doing(accept))
 		ids := r.insert(2)
 		after(time.Second)
 		for range 2 {
 			a, err := r.engine.Fail(t.Context(), ids[0], 1, "no paper", true)
 			require.NoError(t, err)
-			require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, a)
+			require.Contains(t, []store.Answer{store.Applied, store.Ended}, a)
 			a, err = r.engine.Fail(t.Context(), ids[1], 1, "no such printer", false)
 			require.NoError(t, err)
-			require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, a)
+			require.Contains(t, []store.Answer{store.Applied, store.Ended}, a)
 		}
 		require.Equal(t, task.StateRetryPending, r.get(ids[0]).State)
 		require.Equal(t, "no paper", r.get(ids[0]).Error)
@@ -134,7 +134,7 @@ func TestFail(t *testing.T) {
 		require.Contains(t, r.get(ids[1]).Error, "no such printer")
 		a, err := r.engine.Fail(t.Context(), ids[1], 7, "forged", false)
 		require.NoError(t, err)
-		require.Equal(t, lease.Lost, a)
+		require.Equal(t, store.Lost, a)
 		r.drain()
 	})
 }
@@ -153,18 +153,18 @@ func TestOnlyAcceptedTasksReportTheirFailure(t *testing.T) {
 }
 
 func TestATaskThatCompletesItselfIsLeftToItsEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		ended := make(chan task.Outcome, 1)
-		r := newRig(t, store, lively, doing(func(l *lease.Lease, typ *task.Type) task.Outcome {
+		r := newRig(t, db, lively, doing(func(l *lease.Lease, typ *task.Type) task.Outcome {
 			o := takes(4*time.Second)(l, typ)
 			ended <- o
 			return o
 		}))
 		id := r.insert(1)[0]
 		after(time.Second)
-		a, err := store.Complete(t.Context(), id, 1, nil) // as by SQL: the agent is not told
+		a, err := db.Complete(t.Context(), id, 1, nil) // as by SQL: the agent is not told
 		require.NoError(t, err)
-		require.Equal(t, lease.Applied, a)
+		require.Equal(t, store.Applied, a)
 		after(4 * time.Second)
 		require.Equal(t, task.Succeeded, (<-ended).Verdict, "it was not stopped")
 		require.Equal(t, task.StateSucceeded, r.get(id).State)
@@ -175,13 +175,13 @@ func TestATaskThatCompletesItselfIsLeftToItsEnd(t *testing.T) {
 }
 
 func TestCancelStopsARunningTask(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, lively, doing(takes(time.Hour)))
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, lively, doing(takes(time.Hour)))
 		id := r.insert(1)[0]
 		after(time.Second)
-		what, err := store.Cancel(t.Context(), id, "me")
+		what, err := db.Cancel(t.Context(), id, "me")
 		require.NoError(t, err)
-		require.Equal(t, ops.Cancelling, what)
+		require.Equal(t, store.Cancelling, what)
 		after(100 * time.Millisecond) // the notification
 		require.Equal(t, task.StateCancelled, r.get(id).State)
 		r.drain()
@@ -209,14 +209,14 @@ func TestACancellationBetweenDecisionAndSettlementIsHeeded(t *testing.T) {
 }
 
 func TestTheLastCheckpointComesWithTheSettlement(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		seen := make(chan string, 10)
-		r := newRig(t, store, lively, doing(func(l *lease.Lease, _ *task.Type) task.Outcome {
+		r := newRig(t, db, lively, doing(func(l *lease.Lease, _ *task.Type) task.Outcome {
 			seen <- string(l.Task().Checkpoint)
 			if l.Task().Attempt > 1 {
 				return task.Outcome{Verdict: task.Succeeded}
 			}
-			l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"page":40}`), Progress: json.RawMessage(`0.4`)})
+			l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"page":40}`), Progress: json.RawMessage(`0.4`)})
 			return task.Outcome{Verdict: task.Failed, Error: "cut off"}
 		}))
 		r.wire.setHook(func(op string) fault {

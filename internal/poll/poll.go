@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -58,7 +59,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
 	cut, g := false, e.declarations()
-	c := Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut}
+	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut}
 	asked, extra := 0, e.extra
 	for _, a := range asks {
 		w := a.want

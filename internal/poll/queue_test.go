@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -94,9 +94,9 @@ func TestClaimsAreWorthTheirRoundTrip(t *testing.T) {
 }
 
 func TestGiveBackWhoseReplyIsLostIsNotStale(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store)
-		other, err := store.Join(t.Context(), lease.Agent{Name: "other", Presence: time.Hour})
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db)
+		other, err := db.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
 		after(2 * time.Second)
 		r.wire.setSlow("claim", 3*time.Second)
@@ -109,7 +109,7 @@ func TestGiveBackWhoseReplyIsLostIsNotStale(t *testing.T) {
 		})
 		after(4 * time.Second)
 		require.Equal(t, task.StatePending, r.get(ids[0]).State, "given back: its claim took too long")
-		got, err := store.Claim(t.Context(), poll.Claim{Session: other, Number: 1, Wants: []poll.Want{
+		got, err := db.Claim(t.Context(), store.Claim{Session: other, Number: 1, Wants: []store.Want{
 			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})
 		require.NoError(t, err)

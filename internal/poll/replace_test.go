@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -96,10 +97,10 @@ func eras(n int) poll.Declarations {
 // watched looks at the claims of an engine whose declarations are eras.
 type watched struct {
 	*wire
-	check func(ctx context.Context, c poll.Claim)
+	check func(ctx context.Context, c store.Claim)
 }
 
-func (w watched) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (w watched) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	w.check(ctx, c)
 	return w.wire.Claim(ctx, c)
 }
@@ -108,11 +109,11 @@ func (w watched) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 // attempt has policy, target and deadline of the generation that its row was claimed under. No reply that is lost and
 // read back later changes that.
 func TestNothingIsOfTwoGenerations(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		generation := func(timeout time.Duration) int { return int((timeout - time.Minute) / time.Second) }
 		var mu sync.Mutex
 		claims, ran := map[int]int{}, map[int]int{}
-		check := func(ctx context.Context, c poll.Claim) {
+		check := func(ctx context.Context, c store.Claim) {
 			var n int
 			_, err := fmt.Sscanf(c.Region, "region %d", &n)
 			assert.NoError(t, err)
@@ -134,12 +135,12 @@ func TestNothingIsOfTwoGenerations(t *testing.T) {
 				assert.Equal(t, typ.Policy.Hash(typ.Name), w.Policy)
 				assert.GreaterOrEqual(t, w.Window, typ.Policy.Window(w.Phase))
 				assert.Equal(t, typ.Policy.Deadline, w.Deadline)
-				stored, err := store.Policies(ctx, []task.PolicyHash{w.Policy})
+				stored, err := db.Policies(ctx, []task.PolicyHash{w.Policy})
 				assert.NoError(t, err)
 				assert.Len(t, stored, 1, "a judge must find the policy of a row that was claimed")
 			}
 		}
-		r := newRig(t, store, func(r *rig) {
+		r := newRig(t, db, func(r *rig) {
 			r.opts.Declarations = eras(0)
 			r.opts.Store = watched{r.wire, check}
 			r.deeds.do = func(l *lease.Lease, typ *task.Type) task.Outcome {

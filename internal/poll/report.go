@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -18,16 +18,16 @@ var ErrNotAsync = errors.New("only a task that was accepted with 202 reports its
 const reportFor = 10 * time.Second
 
 // Ping takes in a sign of life of whatever attempt, whoever holds its row.
-func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.PingReply, error) {
+func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
 	return e.keeper.Ping(ctx, id, f, p)
 }
 
 // Complete ends an attempt as succeeded because its task says so, whoever holds its row: Applied, or Ended where it has
 // said so before; both are durable. Busy, and every error: it is to be said again.
-func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error) {
+func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error) {
 	l := e.keeper.HeldBy(id, f)
 	a, err := e.keeper.Complete(ctx, id, f, result)
-	if a == lease.Applied && l != nil && l.Detached() {
+	if a == store.Applied && l != nil && l.Detached() {
 		e.o.Metrics.Attempts.WithLabelValues(l.Task().Type, string(l.Task().Phase()), string(task.Succeeded)).Inc()
 	}
 	return a, err
@@ -36,39 +36,39 @@ func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 // Fail ends an attempt that was accepted as failed, or as rejected where it is not retryable, because its task says so.
 // It answers as Complete does, once that is settled. Its error is ErrNotAsync where the attempt has an answer of its own
 // to give.
-func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string, retryable bool) (lease.Answer, error) {
+func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string, retryable bool) (store.Answer, error) {
 	if e.o.Adopter == nil || !e.Joined() {
-		return lease.Busy, errors.New("fail a task: the agent is not ready")
+		return store.Busy, errors.New("fail a task: the agent is not ready")
 	}
 	l := e.keeper.HeldBy(id, f)
 	if l != nil {
 		if _, _, async := l.Policy().Liveness(l.Task().Phase()); !async {
-			return lease.Lost, ErrNotAsync
+			return store.Lost, ErrNotAsync
 		}
 	}
-	var r *Swept
-	var a lease.Answer
+	var r *store.Swept
+	var a store.Answer
 	err := e.call(ctx, "adopt", func(ctx context.Context) (err error) {
 		r, a, err = e.o.Adopter.Adopt(ctx, e.keeper.Session(), id, f, judgeFor)
 		return err
 	})
 	if err != nil {
-		return lease.Busy, fmt.Errorf("fail task %d: %w", id, err)
+		return store.Busy, fmt.Errorf("fail task %d: %w", id, err)
 	}
-	if l != nil && (a == lease.Applied || a == lease.Ended) {
+	if l != nil && (a == store.Applied || a == store.Ended) {
 		e.keeper.Ended(l)
 	}
-	if a != lease.Applied {
+	if a != store.Applied {
 		return a, nil
 	}
-	if err := e.learn(ctx, []Swept{*r}); err != nil {
-		return lease.Busy, err // it is judged when judgeFor is over
+	if err := e.learn(ctx, []store.Swept{*r}); err != nil {
+		return store.Busy, err // it is judged when judgeFor is over
 	}
 	out := task.Outcome{Verdict: task.Failed, Error: why}
 	if !retryable {
 		out.Verdict = task.Rejected
 	}
-	done := make(chan lease.Answer, 1)
+	done := make(chan store.Answer, 1)
 	e.judge(r, e.policy(&r.Task), out, done) //nolint:contextcheck // it is settled whoever waits
 	timer := time.NewTimer(reportFor)
 	defer timer.Stop()
@@ -78,5 +78,5 @@ func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string,
 	case <-ctx.Done():
 	case <-timer.C:
 	}
-	return lease.Busy, nil
+	return store.Busy, nil
 }

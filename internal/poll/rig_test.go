@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -97,15 +97,15 @@ func (w *wire) setHook(h func(op string) fault) {
 	w.hook = h
 }
 
-func (w *wire) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+func (w *wire) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	return cut(ctx, w, "join", func() (task.Session, error) { return w.Store.Join(ctx, a) })
 }
 
-func (w *wire) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
-	return cut(ctx, w, "present", func() (lease.Standing, error) { return w.Store.Present(ctx, p) })
+func (w *wire) Present(ctx context.Context, p store.Heartbeat) (store.HeartbeatReply, error) {
+	return cut(ctx, w, "present", func() (store.HeartbeatReply, error) { return w.Store.Present(ctx, p) })
 }
 
-func (w *wire) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (w *wire) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	return cut(ctx, w, "claim", func() ([]task.Task, error) { return w.Store.Claim(ctx, c) })
 }
 
@@ -113,17 +113,17 @@ func (w *wire) Claimed(ctx context.Context, s task.Session, n int64) ([]task.Tas
 	return cut(ctx, w, "claimed", func() ([]task.Task, error) { return w.Store.Claimed(ctx, s, n) })
 }
 
-func (w *wire) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
-	return cut(ctx, w, "settle", func() ([]lease.Answer, error) { return w.Store.Settle(ctx, s, rows) })
+func (w *wire) Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error) {
+	return cut(ctx, w, "settle", func() ([]store.Answer, error) { return w.Store.Settle(ctx, s, rows) })
 }
 
 func (w *wire) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
-	return cut(ctx, w, "sweep", func() ([]poll.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, view) })
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
+	return cut(ctx, w, "sweep", func() ([]store.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, view) })
 }
 
-func (w *wire) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {
+func (w *wire) NextDue(ctx context.Context, c store.Claim) (time.Duration, bool, error) {
 	var ok bool
 	in, err := cut(ctx, w, "next_due", func() (in time.Duration, err error) {
 		in, ok, err = w.Store.NextDue(ctx, c)
@@ -137,8 +137,8 @@ func (w *wire) Idle(ctx context.Context, s task.Session, idle bool) error {
 	return err
 }
 
-func (w *wire) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
-	return cut(ctx, w, "renew", func() ([]lease.Answer, error) { return w.Store.Renew(ctx, s, rows) })
+func (w *wire) Renew(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
+	return cut(ctx, w, "renew", func() ([]store.Answer, error) { return w.Store.Renew(ctx, s, rows) })
 }
 
 func (w *wire) Leave(ctx context.Context, s task.Session) error {
@@ -146,7 +146,7 @@ func (w *wire) Leave(ctx context.Context, s task.Session) error {
 	return err
 }
 
-func (w *wire) Listen(ctx context.Context, wake func(poll.News)) error {
+func (w *wire) Listen(ctx context.Context, wake func(store.News)) error {
 	if w.deaf {
 		<-ctx.Done()
 		return nil
@@ -232,14 +232,14 @@ func declare(name string, workers int) *task.Type {
 	}}
 }
 
-func newRig(t *testing.T, store *model.Store, change ...func(*rig)) *rig {
+func newRig(t *testing.T, db *model.Store, change ...func(*rig)) *rig {
 	r := &rig{
-		t: t, store: store, wire: &wire{Store: store, ops: map[string]int{}}, over: make(chan struct{}),
+		t: t, store: db, wire: &wire{Store: db, ops: map[string]int{}}, over: make(chan struct{}),
 		deeds: &deeds{running: map[string]int{}, most: map[string]int{}, do: succeed},
 	}
 	r.opts = poll.Options{
 		Store: r.wire, Leases: r.wire, Executor: r.deeds,
-		Agent: lease.Agent{Name: "rig", Presence: 15 * time.Second},
+		Agent: store.Agent{Name: "rig", Presence: 15 * time.Second},
 		Declarations: poll.Declarations{
 			Types: []*task.Type{declare("a", 0), declare("b", 2)}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
 		},
@@ -268,9 +268,9 @@ func (r *rig) drain() {
 	r.cancel()
 }
 
-func (r *rig) insert(n int, change ...func(*ops.Request)) []task.ID {
+func (r *rig) insert(n int, change ...func(*store.EnqueueRequest)) []task.ID {
 	r.t.Helper()
-	rows := make([]ops.Request, n)
+	rows := make([]store.EnqueueRequest, n)
 	for i := range rows {
 		rows[i].Type = "a"
 		for _, c := range change {
@@ -282,7 +282,7 @@ func (r *rig) insert(n int, change ...func(*ops.Request)) []task.ID {
 	return ids
 }
 
-func (r *rig) get(id task.ID) *ops.Info {
+func (r *rig) get(id task.ID) *store.TaskInfo {
 	r.t.Helper()
 	info, err := r.store.Get(r.t.Context(), id)
 	require.NoError(r.t, err)
@@ -326,6 +326,10 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func of(typ string) func(*ops.Request) { return func(r *ops.Request) { r.Type = typ } }
+func of(typ string) func(*store.EnqueueRequest) {
+	return func(r *store.EnqueueRequest) { r.Type = typ }
+}
 
-func in(d time.Duration) func(*ops.Request) { return func(r *ops.Request) { r.In = d } }
+func in(d time.Duration) func(*store.EnqueueRequest) {
+	return func(r *store.EnqueueRequest) { r.In = d }
+}

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -98,18 +97,18 @@ func TestATypeWithoutARollbackClaimsNone(t *testing.T) {
 func TestRunsAndRollbacksTakeTurns(t *testing.T) {
 	for flood, rare := range map[task.Phase]task.State{task.Run: task.StateRolledBack, task.Rollback: task.StateSucceeded} {
 		t.Run("a flood of "+string(flood), func(t *testing.T) {
-			bubble(t, func(t *testing.T, store *model.Store) {
+			bubble(t, func(t *testing.T, db *model.Store) {
 				rollbacks, runs := 1, 500
 				if flood == task.Rollback {
 					rollbacks, runs = runs, rollbacks
 				}
-				ids := undone(t, store, rollbacks)
-				more, err := store.Insert(t.Context(), slices.Repeat([]ops.Request{{Type: "a"}}, runs)...)
+				ids := undone(t, db, rollbacks)
+				more, err := db.Insert(t.Context(), slices.Repeat([]store.EnqueueRequest{{Type: "a"}}, runs)...)
 				require.NoError(t, err)
 				if flood == task.Rollback {
 					ids = more
 				}
-				r := newRig(t, store, undoable, func(r *rig) { r.opts.Workers = 1 }, doing(takes(900*time.Millisecond)))
+				r := newRig(t, db, undoable, func(r *rig) { r.opts.Workers = 1 }, doing(takes(900*time.Millisecond)))
 				after(5 * time.Second)
 				require.Equal(t, rare, r.get(ids[0]).State)
 				require.Less(t, len(r.deeds.started()), 10)
@@ -121,30 +120,30 @@ func TestRunsAndRollbacksTakeTurns(t *testing.T) {
 }
 
 // undone makes n rows of type a that wait to be undone. No agent is there yet that could run them.
-func undone(t *testing.T, store *model.Store, n int) []task.ID {
+func undone(t *testing.T, db *model.Store, n int) []task.ID {
 	t.Helper()
 	ctx, policy := t.Context(), undoing().Policy
-	other, err := store.Join(ctx, lease.Agent{Name: "other", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+	other, err := db.Join(ctx, store.Agent{Name: "other", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 		policy.Hash("a"): {Type: "a", Policy: policy},
 	}})
 	require.NoError(t, err)
-	ids, err := store.Insert(ctx, slices.Repeat([]ops.Request{{Type: "a"}}, n)...)
+	ids, err := db.Insert(ctx, slices.Repeat([]store.EnqueueRequest{{Type: "a"}}, n)...)
 	require.NoError(t, err)
-	got, err := store.Claim(ctx, poll.Claim{Session: other, Number: 1, Wants: []poll.Want{
+	got, err := db.Claim(ctx, store.Claim{Session: other, Number: 1, Wants: []store.Want{
 		{Type: "a", Phase: task.Run, N: n, Window: time.Hour, Policy: policy.Hash("a")},
 	}})
 	require.NoError(t, err)
 	require.Len(t, got, n)
-	var ends []poll.Settlement
+	var ends []store.Settlement
 	for _, row := range got {
-		ends = append(ends, poll.Settlement{
+		ends = append(ends, store.Settlement{
 			ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: task.Run, Attempt: 1, CancelKnown: true,
 			Outcome: task.Outcome{Verdict: task.Failed}, Next: task.Transition{State: task.StateRollbackPending, EverStarted: true},
 		})
 	}
-	answers, err := store.Settle(ctx, other, ends)
+	answers, err := db.Settle(ctx, other, ends)
 	require.NoError(t, err)
-	require.NotContains(t, answers, lease.Lost)
+	require.NotContains(t, answers, store.Lost)
 	return ids
 }
 
@@ -339,22 +338,22 @@ func TestARollbackThatFailsIsLoud(t *testing.T) {
 
 // A rollback whose agent is gone, too: whoever sweeps it is as loud.
 func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		var log lines
 		once := undoing().Policy
 		once.Rollback.Retry.Limit = 0
-		id := undone(t, store, 1)[0]
-		dead, err := store.Join(t.Context(), lease.Agent{Name: "dead", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+		id := undone(t, db, 1)[0]
+		dead, err := db.Join(t.Context(), store.Agent{Name: "dead", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 			once.Hash("a"): {Type: "a", Policy: once},
 		}})
 		require.NoError(t, err)
-		got, err := store.Claim(t.Context(), poll.Claim{Session: dead, Number: 1, Wants: []poll.Want{
+		got, err := db.Claim(t.Context(), store.Claim{Session: dead, Number: 1, Wants: []store.Want{
 			{Type: "a", Phase: task.Rollback, N: 1, Window: time.Hour, Policy: once.Hash("a")},
 		}})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
-		require.NoError(t, store.Leave(t.Context(), dead))
-		r := newRig(t, store, undoable, doing(succeed), func(r *rig) {
+		require.NoError(t, db.Leave(t.Context(), dead))
+		r := newRig(t, db, undoable, doing(succeed), func(r *rig) {
 			r.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 		})
 		after(10 * time.Second)
@@ -368,26 +367,26 @@ func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 // Equal policies are not one: each type is known to have a rollback by its own name, which is what a task goes by whose own
 // attempt knew of none.
 func TestOfTypesWithEqualPoliciesEachCanBeRolledBack(t *testing.T) {
-	bubble(t, func(t *testing.T, store *model.Store) {
+	bubble(t, func(t *testing.T, db *model.Store) {
 		both := func(declared func() *task.Type) func(*rig) {
 			return func(r *rig) {
 				r.opts.Types = []*task.Type{declared(), declared()}
 				r.opts.Types[1].Name = "b"
 			}
 		}
-		r := newRig(t, store, both(func() *task.Type { return declare("a", 0) }), doing(succeed))
-		ids, err := store.Insert(t.Context(), ops.Request{Type: "a"}, ops.Request{Type: "b"})
+		r := newRig(t, db, both(func() *task.Type { return declare("a", 0) }), doing(succeed))
+		ids, err := db.Insert(t.Context(), store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "b"})
 		require.NoError(t, err)
 		after(time.Second)
 		r.all(ids, task.StateSucceeded, 1)
 		r.drain()
 
-		r = newRig(t, store, both(undoing), doing(succeed))
+		r = newRig(t, db, both(undoing), doing(succeed))
 		after(time.Second)
 		for _, id := range ids {
-			became, err := store.Rollback(t.Context(), id, "alice")
+			became, err := db.Rollback(t.Context(), id, "alice")
 			require.NoError(t, err)
-			require.Equal(t, ops.Became(task.StateRollbackPending), became)
+			require.Equal(t, store.Became(task.StateRollbackPending), became)
 		}
 		after(time.Second)
 		r.all(ids, task.StateRolledBack, 1)

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
-	Settlement
+	store.Settlement
 	lease  *lease.Lease // nil: of a row that is judged, or a stray
-	judged *Swept       // a row that is judged, or a stray; nil: it has a lease
+	judged *store.Swept // a row that is judged, or a stray; nil: it has a lease
 	policy *task.Policy // that it is judged by
 	stray  bool
-	done   chan lease.Answer // gets the last answer; nil: nothing waits for it
+	done   chan store.Answer // gets the last answer; nil: nothing waits for it
 }
 
 // bytes returns how much memory the outcome keeps, with the row as it was claimed.
@@ -86,7 +87,7 @@ func (s *settler) addStray(u *unsettled) (isNew bool) {
 }
 
 // returns reports whether a stray is being released.
-func (s *settler) returns(h lease.Held) bool {
+func (s *settler) returns(h store.Held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.strays[h.ID] == h.Fence
@@ -193,11 +194,11 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 
 // try makes one settlement and returns the outcomes that are to be tried again.
 func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettled, err error) {
-	rows := make([]Settlement, len(batch))
+	rows := make([]store.Settlement, len(batch))
 	for i, u := range batch {
 		rows[i] = u.Settlement
 	}
-	var answers []lease.Answer
+	var answers []store.Answer
 	err = s.e.call(ctx, "settle", func(ctx context.Context) (err error) {
 		answers, err = s.e.o.Store.Settle(ctx, s.e.keeper.Session(), rows)
 		return err
@@ -207,7 +208,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	moved := false
 	for i, u := range batch {
-		moved = moved || u.row().Batch != 0 && answers[i] == lease.Applied
+		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}
@@ -221,20 +222,20 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 // answered acts on the store's answer for one row. It returns false if the row must be settled again: Busy, because another
 // transaction had locked it, and Unaware, because a cancellation was requested after the decision. A Lost outcome is dropped:
 // the attempt that holds the row now has the last word.
-func (s *settler) answered(u *unsettled, a lease.Answer) bool {
+func (s *settler) answered(u *unsettled, a store.Answer) bool {
 	switch a {
-	case lease.Busy:
+	case store.Busy:
 		return false
-	case lease.Unaware:
+	case store.CancelPending:
 		s.decideAgain(u)
 		return false
-	case lease.Lost:
+	case store.Lost:
 		if u.Silent || u.lease != nil && u.lease.Completed() {
 			break // a repeated release leaves no trace in the history, so it cannot be recognized once the row was claimed again
 		}
 		s.e.o.Metrics.StaleSettlements.Inc()
 		s.e.log.Warn("outcome refused: another has taken the row", "task", u.ID, "fence", u.Fence, "outcome", u.Outcome.Verdict)
-	case lease.Applied, lease.Ended:
+	case store.Applied, store.Ended:
 		if u.Next.State.Waiting() && !u.Next.AfterLease && u.Next.Delay < s.e.declarations().Poll {
 			s.e.wake.by(s.e.o.Clock.Now() + max(u.Next.Delay, time.Millisecond))
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -35,7 +35,7 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.
 func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
-	var rows []Swept
+	var rows []store.Swept
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
 		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, judgeFor, e.keeper.View)
 		return err
@@ -58,7 +58,7 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 }
 
 // learn reads the policies of rows that were claimed under a configuration that this agent does not have.
-func (e *Engine) learn(calls context.Context, rows []Swept) error {
+func (e *Engine) learn(calls context.Context, rows []store.Swept) error {
 	var missing []task.PolicyHash
 	for i := range rows {
 		if _, ok := e.policies.get(rows[i].Policy); !ok {
@@ -97,7 +97,7 @@ func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
 }
 
 // verdict returns the outcome of the attempt of a reaped row.
-func verdict(r *Swept, p *task.Policy) task.Outcome {
+func verdict(r *store.Swept, p *task.Policy) task.Outcome {
 	switch {
 	case r.Detached:
 		timeout, heartbeat, stop := p.Lengths(r.Phase())
@@ -115,7 +115,7 @@ func verdict(r *Swept, p *task.Policy) task.Outcome {
 
 // judge hands in how the attempt ended that a row was claimed for judgement of, by a policy. done gets the store's last answer; nil:
 // nobody waits for it.
-func (e *Engine) judge(r *Swept, p *task.Policy, out task.Outcome, done chan lease.Answer) {
+func (e *Engine) judge(r *store.Swept, p *task.Policy, out task.Outcome, done chan store.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(r.Type).Inc()
@@ -126,9 +126,9 @@ func (e *Engine) judge(r *Swept, p *task.Policy, out task.Outcome, done chan lea
 }
 
 // sentence makes the settlement of a row that has no lease here.
-func sentence(r *Swept, p *task.Policy, out task.Outcome, silent bool) Settlement {
+func sentence(r *store.Swept, p *task.Policy, out task.Outcome, silent bool) store.Settlement {
 	out = clean(out)
-	return Settlement{
+	return store.Settlement{
 		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1, Silent: silent,
 		Next: task.Decide(&r.Task, p, out, r.Left, jitter()), CancelKnown: r.CancelAsked,
 	}
@@ -152,7 +152,7 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 
 // strays releases rows that the session holds without a lease: the claim that took them committed after the agent had stopped
 // waiting for it. They are read first, because the decision needs the whole row.
-func (e *Engine) strays(ctx context.Context, held []lease.Held) {
+func (e *Engine) strays(ctx context.Context, held []store.Held) {
 	held = slices.DeleteFunc(held, e.settle.returns)
 	if len(held) == 0 {
 		return
@@ -184,7 +184,7 @@ func (e *Engine) strays(ctx context.Context, held []lease.Held) {
 
 func (e *Engine) returnStray(t *task.Task) {
 	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", NeverStarted: true}
-	r := &Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
+	r := &store.Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
 	p := e.policy(t)
 	if e.settle.addStray(&unsettled{stray: true, judged: r, policy: p, Settlement: sentence(r, p, out, true)}) {
 		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)

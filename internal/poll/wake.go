@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // wake is what ends the loop's rest: a notification, the next due time, or the poll.
@@ -62,12 +64,12 @@ func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
 func (w *wake) listenTo(e *Engine) func(context.Context) {
 	return func(ctx context.Context) {
 		var b backoff
-		hear := func(n News) {
-			if n&Asked != 0 {
+		hear := func(n store.News) {
+			if n&store.Asked != 0 {
 				e.keeper.Look()
 				e.o.Batch()
 			}
-			if n&Due != 0 {
+			if n&store.Due != 0 {
 				w.call()
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -12,7 +13,7 @@ type ask struct {
 	lane   *lane
 	source *source
 	n      int
-	want   Want
+	want   store.Want
 }
 
 const (
@@ -160,10 +161,10 @@ func (s *slots) wet() {
 }
 
 // open returns a want of one row for each source that could be claimed from now, to ask the store what is due.
-func (s *slots) open(room func(*lane, task.Phase) int) []Want {
+func (s *slots) open(room func(*lane, task.Phase) int) []store.Want {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var wants []Want
+	var wants []store.Want
 	for _, l := range s.lanes {
 		if l.running >= l.workers {
 			continue
@@ -183,9 +184,9 @@ func (s *slots) open(room func(*lane, task.Phase) int) []Want {
 }
 
 // want returns the want for n rows of a source. A rollback gets no deadline.
-func (l *lane) want(src *source, n int) Want {
+func (l *lane) want(src *source, n int) store.Want {
 	p := &l.typ.Policy
-	w := Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy}
+	w := store.Want{Type: src.name, Phase: src.phase, N: n, Window: p.Window(src.phase), Policy: l.policy}
 	if src.phase == task.Run {
 		w.Deadline = p.Deadline
 	}

@@ -1,4 +1,5 @@
-// Package store holds what the stores have in common: the errors that callers decide on, and which binaries a schema admits.
+// Package store is the protocol between Leasehold and its stores: the requests and replies of the calls, their errors, the rules
+// that follow from them, and which binaries a schema admits. It is pure: implementations and callers import it.
 package store
 
 import (

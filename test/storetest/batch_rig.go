@@ -8,8 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,7 +24,7 @@ func (r *opsRig) inOne(f func(p Producer) error) error {
 }
 
 // batch creates a batch by plain SQL with rows in it, all in one transaction.
-func (r *opsRig) batch(b ops.BatchRequest, rows ...ops.Request) (id task.BatchID, ids []task.ID) {
+func (r *opsRig) batch(b store.BatchRequest, rows ...store.EnqueueRequest) (id task.BatchID, ids []task.ID) {
 	r.t.Helper()
 	require.NoError(r.t, r.inOne(func(p Producer) (err error) {
 		if id, err = p.CreateBatch(r.ctx, b); err != nil {
@@ -46,13 +45,13 @@ func (r *opsRig) batch(b ops.BatchRequest, rows ...ops.Request) (id task.BatchID
 }
 
 // batchOf creates a batch of n rows of kind that are due.
-func (r *opsRig) batchOf(n int, b ops.BatchRequest) (task.BatchID, []task.ID) {
+func (r *opsRig) batchOf(n int, b store.BatchRequest) (task.BatchID, []task.ID) {
 	r.t.Helper()
-	return r.batch(b, slices.Repeat([]ops.Request{{Type: kind}}, n)...)
+	return r.batch(b, slices.Repeat([]store.EnqueueRequest{{Type: kind}}, n)...)
 }
 
 // add inserts a row into a batch that is there, in a transaction of its own.
-func (r *opsRig) add(id task.BatchID, q ops.Request) error {
+func (r *opsRig) add(id task.BatchID, q store.EnqueueRequest) error {
 	r.t.Helper()
 	q.Batch = id
 	return r.inOne(func(p Producer) error {
@@ -62,7 +61,7 @@ func (r *opsRig) add(id task.BatchID, q ops.Request) error {
 }
 
 // look reads a batch.
-func (r *opsRig) look(id task.BatchID) *ops.BatchInfo {
+func (r *opsRig) look(id task.BatchID) *store.BatchInfo {
 	r.t.Helper()
 	i, err := r.h.GetBatch(r.ctx, id)
 	require.NoError(r.t, err)
@@ -71,7 +70,7 @@ func (r *opsRig) look(id task.BatchID) *ops.BatchInfo {
 }
 
 // stands asserts where a batch stands, and that its counters are those of its rows, of which none has gone.
-func (r *opsRig) stands(id task.BatchID, want ops.BatchState) *ops.BatchInfo {
+func (r *opsRig) stands(id task.BatchID, want store.BatchState) *store.BatchInfo {
 	r.t.Helper()
 	i := r.look(id)
 	require.Equal(r.t, want, i.State)
@@ -81,10 +80,10 @@ func (r *opsRig) stands(id task.BatchID, want ops.BatchState) *ops.BatchInfo {
 }
 
 // reckoned asserts that the counters of a batch are those of its rows.
-func (r *opsRig) reckoned(i *ops.BatchInfo) {
+func (r *opsRig) reckoned(i *store.BatchInfo) {
 	r.t.Helper()
 	in := map[task.State]int64{}
-	rows, err := r.List(r.ctx, ops.Filter{Batch: i.ID, Limit: 1000})
+	rows, err := r.List(r.ctx, store.TaskFilter{Batch: i.ID, Limit: 1000})
 	require.NoError(r.t, err)
 	for _, row := range rows {
 		in[row.State]++
@@ -109,9 +108,9 @@ func (r *opsRig) reckoned(i *ops.BatchInfo) {
 }
 
 // fold folds as often as there may be something to do, and adds up what that did.
-func (r *opsRig) fold() batch.Folded {
+func (r *opsRig) fold() store.Folded {
 	r.t.Helper()
-	var all batch.Folded
+	var all store.Folded
 	for range 5 {
 		got, err := r.h.Fold(r.ctx, 100)
 		require.NoError(r.t, err)
@@ -137,9 +136,9 @@ func (r *opsRig) over() {
 }
 
 // finished lists the rows of a type, oldest first: of a batch's finish_type.
-func (r *opsRig) finished(typ string) []ops.Info {
+func (r *opsRig) finished(typ string) []store.TaskInfo {
 	r.t.Helper()
-	rows, err := r.List(r.ctx, ops.Filter{Type: typ})
+	rows, err := r.List(r.ctx, store.TaskFilter{Type: typ})
 	require.NoError(r.t, err)
 	slices.Reverse(rows)
 	return rows
@@ -159,15 +158,15 @@ func (r *opsRig) runAll(states ...task.State) []task.Task {
 var errNoMore = errors.New("there are no more rows")
 
 // rowsThen gives rows, and then an error if there is one.
-func rowsThen(err error, rows ...ops.Request) iter.Seq2[ops.Request, error] {
-	return func(yield func(ops.Request, error) bool) {
+func rowsThen(err error, rows ...store.EnqueueRequest) iter.Seq2[store.EnqueueRequest, error] {
+	return func(yield func(store.EnqueueRequest, error) bool) {
 		for _, q := range rows {
 			if !yield(q, nil) {
 				return
 			}
 		}
 		if err != nil {
-			yield(ops.Request{}, err)
+			yield(store.EnqueueRequest{}, err)
 		}
 	}
 }
@@ -215,9 +214,9 @@ func (r *opsRig) still(id task.BatchID, f func()) {
 }
 
 // rows lists the rows of a batch, by id.
-func (r *opsRig) rows(id task.BatchID) []ops.Info {
+func (r *opsRig) rows(id task.BatchID) []store.TaskInfo {
 	r.t.Helper()
-	list, err := r.List(r.ctx, ops.Filter{Batch: id, Limit: 1000})
+	list, err := r.List(r.ctx, store.TaskFilter{Batch: id, Limit: 1000})
 	require.NoError(r.t, err)
 	slices.Reverse(list)
 	return list

@@ -8,8 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -36,14 +35,14 @@ func adoptWrites(t testing.TB, h Harness) {
 	w := under(beating(), 1)
 	w.Deadline = time.Hour
 	row := r.claim(w)[0]
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
-	r.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
+	r.counted(row, store.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
 	r.detach(row)
 	r.Advance(t, time.Minute)
 	r.present()
 	before := r.get(row.ID)
 	swept, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, store.Applied, answer)
 	require.Equal(t, row.Fence, swept.RanFence)
 	require.Equal(t, row.Fence+1, swept.Fence)
 	require.Equal(t, row.ID, swept.ID)
@@ -68,8 +67,8 @@ func adoptWrites(t testing.TB, h Harness) {
 	require.Zero(t, got.Claim)
 	require.False(t, got.Pinged)
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Lost, 2), r.settle(finish(row), retry(row, 0)), "the attempt itself holds it no longer")
-		require.Equal(t, lease.PingReply{}, r.ping(row, everything()))
+		require.Equal(t, same(store.Lost, 2), r.settle(finish(row), retry(row, 0)), "the attempt itself holds it no longer")
+		require.Equal(t, store.PingReply{}, r.ping(row, everything()))
 	})
 	end := retry(swept.Task, 0)
 	end.RanFence, end.CancelKnown, end.Next.State = swept.RanFence, true, task.StateCancelled
@@ -94,7 +93,7 @@ func adoptHolders(t testing.TB, h Harness) {
 			require.NoError(t, r.Leave(r.ctx, r.session))
 		}
 		swept, answer := o.adopt(row.ID, row.Fence)
-		require.Equal(t, lease.Applied, answer)
+		require.Equal(t, store.Applied, answer)
 		require.Equal(t, !gone, swept.Present)
 		require.True(t, swept.Detached)
 		o.settled(finish(swept.Task))
@@ -102,7 +101,7 @@ func adoptHolders(t testing.TB, h Harness) {
 	r.present()
 	row := r.heldUnder(beating())
 	swept, answer := r.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer, "from itself, before it is detached, too")
+	require.Equal(t, store.Applied, answer, "from itself, before it is detached, too")
 	require.False(t, swept.Detached)
 	r.settled(retry(swept.Task, 0))
 	require.Equal(t, row.ID, r.claim(under(beating(), 1))[0].ID)
@@ -116,7 +115,7 @@ func adoptAttached(t testing.TB, h Harness) {
 		t.Helper()
 		r.unchanged(row.ID, func() {
 			_, answer := o.adopt(row.ID, row.Fence)
-			require.Equal(t, lease.Busy, answer, "its own session is to say how it ended")
+			require.Equal(t, store.Busy, answer, "its own session is to say how it ended")
 		})
 	}
 	busy()
@@ -130,7 +129,7 @@ func adoptRollback(t testing.TB, h Harness) {
 	row := r.undoing(beating())
 	r.detach(row)
 	swept, answer := r.second().adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, store.Applied, answer)
 	require.Equal(t, task.StateRollbackRunning, swept.State)
 	require.False(t, swept.CancelAsked)
 }
@@ -141,7 +140,7 @@ func adoptLate(t testing.TB, h Harness) {
 	r.Advance(t, time.Hour)
 	o := r.second()
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer, "its window is over, and nobody has swept it")
+	require.Equal(t, store.Applied, answer, "its window is over, and nobody has swept it")
 	require.Empty(t, r.second().sweep(10), "it has a new judge's")
 }
 
@@ -154,13 +153,13 @@ func adoptStale(t testing.TB, h Harness) {
 		r.unchanged(row.ID, func() {
 			for _, f := range fences {
 				_, answer := o.adopt(row.ID, f)
-				require.Equal(t, lease.Lost, answer, "fence %d", f)
+				require.Equal(t, store.Lost, answer, "fence %d", f)
 			}
 		})
 	}
 	refused(0, -1, row.Fence-1, row.Fence+1, row.Fence+2)
 	_, answer := o.adopt(999_999_999, row.Fence)
-	require.Equal(t, lease.Lost, answer)
+	require.Equal(t, store.Lost, answer)
 	end := retry(row, 0)
 	end.Outcome.Verdict = task.Stalled
 	r.settled(end)
@@ -176,19 +175,19 @@ func adoptAgain(t testing.TB, h Harness) {
 	o := r.second()
 	row := r.accepted(beating())
 	first, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, store.Applied, answer)
 	o.Advance(t, judge/2)
 	again, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer, "the reply may have been lost")
+	require.Equal(t, store.Applied, answer, "the reply may have been lost")
 	require.Equal(t, first.Fence, again.Fence)
 	require.Equal(t, first.RanFence, again.RanFence)
 	near(t, o.now().Add(judge), again.LeaseEnd)
 	end := retry(again.Task, time.Hour)
 	end.RanFence = again.RanFence
 	o.settled(end)
-	require.Equal(t, same(lease.Ended, 1), o.settle(retry(first.Task, time.Hour)))
+	require.Equal(t, same(store.Ended, 1), o.settle(retry(first.Task, time.Hour)))
 	_, answer = o.adopt(row.ID, row.Fence+1)
-	require.Equal(t, lease.Lost, answer, "no task was given the judge's fence")
+	require.Equal(t, store.Lost, answer, "no task was given the judge's fence")
 }
 
 func adoptByAnother(t testing.TB, h Harness) {
@@ -196,18 +195,18 @@ func adoptByAnother(t testing.TB, h Harness) {
 	o := r.second()
 	row := r.accepted(beating())
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, store.Applied, answer)
 	r.unchanged(row.ID, func() {
 		_, answer = r.adopt(row.ID, row.Fence)
-		require.Equal(t, lease.Busy, answer, "it is not known yet how it is judged")
+		require.Equal(t, store.Busy, answer, "it is not known yet how it is judged")
 		_, answer = r.adopt(row.ID, row.Fence+1)
-		require.Equal(t, lease.Lost, answer)
+		require.Equal(t, store.Lost, answer)
 	})
-	got, err := o.Renew(o.ctx, o.session, []lease.Renewal{{ID: row.ID, Fence: row.Fence + 1, Detach: true}})
+	got, err := o.Renew(o.ctx, o.session, []store.Renewal{{ID: row.ID, Fence: row.Fence + 1, Detach: true}})
 	require.NoError(t, err)
-	require.Equal(t, same(lease.Applied, 1), got)
+	require.Equal(t, same(store.Applied, 1), got)
 	_, answer = r.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Busy, answer, "whatever its judge says of it")
+	require.Equal(t, store.Busy, answer, "whatever its judge says of it")
 }
 
 func adoptJudged(t testing.TB, h Harness) {
@@ -216,19 +215,19 @@ func adoptJudged(t testing.TB, h Harness) {
 	for _, c := range []struct {
 		verdict task.Verdict
 		next    task.State
-		answer  lease.Answer
+		answer  store.Answer
 	}{
-		{task.Failed, task.StateRetryPending, lease.Ended}, {task.Failed, task.StateFailed, lease.Ended},
-		{task.Rejected, task.StateFailed, lease.Ended}, {task.Rejected, task.StateRollbackPending, lease.Ended},
-		{task.Stalled, task.StateRetryPending, lease.Lost}, {task.Lost, task.StateFailed, lease.Lost},
-		{task.Succeeded, task.StateSucceeded, lease.Lost}, {task.Cancelled, task.StateCancelled, lease.Lost},
+		{task.Failed, task.StateRetryPending, store.Ended}, {task.Failed, task.StateFailed, store.Ended},
+		{task.Rejected, task.StateFailed, store.Ended}, {task.Rejected, task.StateRollbackPending, store.Ended},
+		{task.Stalled, task.StateRetryPending, store.Lost}, {task.Lost, task.StateFailed, store.Lost},
+		{task.Succeeded, task.StateSucceeded, store.Lost}, {task.Cancelled, task.StateCancelled, store.Lost},
 	} {
 		for _, adopted := range []bool{true, false} {
 			row := r.accepted(beating())
 			end, by := retry(row, time.Hour), r
 			if adopted {
 				swept, answer := o.adopt(row.ID, row.Fence)
-				require.Equal(t, lease.Applied, answer)
+				require.Equal(t, store.Applied, answer)
 				end, by = retry(swept.Task, time.Hour), o
 				end.RanFence = swept.RanFence
 			}
@@ -246,12 +245,12 @@ func adoptJudged(t testing.TB, h Harness) {
 	r.settled(retry(row, 0))
 	next := r.claim(under(beating(), 1))[0]
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Ended, answer, "also when the next attempt runs")
-	require.Equal(t, same(lease.Applied, 1), r.settle(finish(next)))
+	require.Equal(t, store.Ended, answer, "also when the next attempt runs")
+	require.Equal(t, same(store.Applied, 1), r.settle(finish(next)))
 	_, answer = o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Ended, answer)
+	require.Equal(t, store.Ended, answer)
 	_, answer = o.adopt(row.ID, next.Fence)
-	require.Equal(t, lease.Lost, answer)
+	require.Equal(t, store.Lost, answer)
 }
 
 func adoptOrphan(t testing.TB, h Harness) {
@@ -259,13 +258,13 @@ func adoptOrphan(t testing.TB, h Harness) {
 	o := r.second()
 	row := r.accepted(beating())
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Applied, answer)
+	require.Equal(t, store.Applied, answer)
 	require.NoError(t, o.Leave(o.ctx, o.session))
 	swept := r.sweep(10)
 	require.Len(t, swept, 1, "as any judged row")
 	require.Equal(t, row.Fence+2, swept[0].Fence)
 	_, answer = o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Lost, answer)
+	require.Equal(t, store.Lost, answer)
 }
 
 func adoptRace(t testing.TB, h Harness) {
@@ -300,7 +299,7 @@ func adoptRace(t testing.TB, h Harness) {
 			if err != nil {
 				return err
 			}
-			if answer == lease.Applied && got.Fence == row.Fence+1 {
+			if answer == store.Applied && got.Fence == row.Fence+1 {
 				adopted.Add(1)
 			}
 		}

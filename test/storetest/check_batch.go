@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -35,8 +36,8 @@ func batchChecks() []Check {
 
 func batchColumns(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	q := ops.BatchRequest{
-		Name: "move to az2", OnFailure: ops.OnFailureRollback, FinishType: "moved", FinishPayload: raw(`{"to":"az2"}`),
+	q := store.BatchRequest{
+		Name: "move to az2", OnFailure: store.OnFailureRollback, FinishType: "moved", FinishPayload: raw(`{"to":"az2"}`),
 		Labels: map[string]string{"tenant": "acme"}, CreatedBy: "suite", Open: true,
 	}
 	bySQL, _ := r.batch(q)
@@ -44,11 +45,11 @@ func batchColumns(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Greater(t, byGo, bySQL)
 	for _, id := range []task.BatchID{bySQL, byGo} {
-		got := r.stands(id, ops.BatchPending)
+		got := r.stands(id, store.BatchPending)
 		near(t, r.now(), got.CreatedAt)
 		sameJSON(t, `{"tenant":"acme"}`, got.Labels, "labels")
-		require.Equal(t, &ops.BatchInfo{
-			ID: id, Name: "move to az2", State: ops.BatchPending, OnFailure: ops.OnFailureRollback, FinishType: "moved",
+		require.Equal(t, &store.BatchInfo{
+			ID: id, Name: "move to az2", State: store.BatchPending, OnFailure: store.OnFailureRollback, FinishType: "moved",
 			Labels: got.Labels, CreatedBy: "suite", CreatedAt: got.CreatedAt,
 		}, got)
 	}
@@ -56,20 +57,20 @@ func batchColumns(t testing.TB, h Harness) {
 
 func batchDefaults(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	bySQL, _ := r.batch(ops.BatchRequest{})
-	byGo, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{}, rowsThen(nil), nil)
+	bySQL, _ := r.batch(store.BatchRequest{})
+	byGo, err := r.h.CreateBatch(r.ctx, store.BatchRequest{}, rowsThen(nil), nil)
 	require.NoError(t, err)
 	for _, id := range []task.BatchID{bySQL, byGo} {
 		got := r.look(id)
-		require.Equal(t, &ops.BatchInfo{
-			ID: id, State: ops.BatchPending, OnFailure: ops.OnFailureContinue, Sealed: true, CreatedAt: got.CreatedAt,
+		require.Equal(t, &store.BatchInfo{
+			ID: id, State: store.BatchPending, OnFailure: store.OnFailureContinue, Sealed: true, CreatedAt: got.CreatedAt,
 		}, got)
 	}
 }
 
 func batchBad(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for name, q := range map[string]ops.BatchRequest{
+	for name, q := range map[string]store.BatchRequest{
 		"what follows a failure":   {OnFailure: "explode"},
 		"a payload that is a list": {FinishType: "f", FinishPayload: raw(`[1]`)},
 		"a payload that is null":   {FinishType: "f", FinishPayload: raw(`null`)},
@@ -83,10 +84,10 @@ func batchBad(t testing.TB, h Harness) {
 			return err
 		}), name)
 		_, err := r.h.CreateBatch(r.ctx, q, rowsThen(nil), nil)
-		var input *ops.InputError
+		var input *store.InputError
 		require.ErrorAs(t, err, &input, name)
 	}
-	list, err := r.h.ListBatches(r.ctx, ops.BatchFilter{})
+	list, err := r.h.ListBatches(r.ctx, store.BatchFilter{})
 	require.NoError(t, err)
 	require.Empty(t, list)
 }
@@ -95,17 +96,17 @@ func batchAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.BatchID{999_999_999, 0, -1} {
 		_, err := r.h.GetBatch(r.ctx, id)
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.BatchFailures(r.ctx, id, 10)
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.SealBatch(r.ctx, id)
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.CancelBatch(r.ctx, id, "alice")
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.RetryBatch(r.ctx, id, "alice")
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.RollbackBatch(r.ctx, id, "alice", true)
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 
 		require.ErrorContains(t, r.inOne(func(p Producer) error {
 			_, err := p.SealBatch(r.ctx, id)
@@ -125,71 +126,71 @@ func batchAbsent(t testing.TB, h Harness) {
 func (r *opsRig) noRow(id task.BatchID, words string) {
 	r.t.Helper()
 	before := r.look(id)
-	says(r.t, r.add(id, ops.Request{Type: kind}), words)
-	_, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Batch: id})
+	says(r.t, r.add(id, store.EnqueueRequest{Type: kind}), words)
+	_, _, err := r.Enqueue(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.ErrorContains(r.t, err, words)
-	var input *ops.InputError
+	var input *store.InputError
 	require.ErrorAs(r.t, err, &input)
-	require.NotEmpty(r.t, expect(r.t, func(t testing.TB) { r.EnqueueSQL(t, ops.Request{Type: kind, Batch: id}) }))
+	require.NotEmpty(r.t, expect(r.t, func(t testing.TB) { r.EnqueueSQL(t, store.EnqueueRequest{Type: kind, Batch: id}) }))
 	require.Equal(r.t, before, r.look(id))
 }
 
 func batchSealed(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(3, ops.BatchRequest{})
+	id, ids := r.batchOf(3, store.BatchRequest{})
 	require.Len(t, ids, 3)
 	r.fold() // an agent has seen it: on stores that cannot tell transactions apart it is this that closes it
 	require.True(t, r.look(id).Sealed)
 	r.noRow(id, "batch "+number(id)+" is sealed")
-	require.EqualValues(t, 3, r.stands(id, ops.BatchPending).Total)
+	require.EqualValues(t, 3, r.stands(id, store.BatchPending).Total)
 }
 
 func batchOpen(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	id, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	for range 3 {
 		r.fold()
-		require.NoError(t, r.add(id, ops.Request{Type: kind}))
-		r.enqueue(ops.Request{Type: kind, Batch: id}, true)
-		r.EnqueueSQL(t, ops.Request{Type: kind, Batch: id})
+		require.NoError(t, r.add(id, store.EnqueueRequest{Type: kind}))
+		r.enqueue(store.EnqueueRequest{Type: kind, Batch: id}, true)
+		r.EnqueueSQL(t, store.EnqueueRequest{Type: kind, Batch: id})
 		r.runAll(task.StateSucceeded)
 	}
-	require.EqualValues(t, 10, r.stands(id, ops.BatchRunning).Total)
+	require.EqualValues(t, 10, r.stands(id, store.BatchRunning).Total)
 	answer, err := r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
-	require.Equal(t, ops.BatchSealed, answer)
+	require.Equal(t, store.BatchSealed, answer)
 	r.noRow(id, "batch "+number(id)+" is sealed")
 	r.fold()
 	r.noRow(id, "batch "+number(id))
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 }
 
 func batchStopped(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, open := range []bool{false, true} {
-		id, _ := r.batchOf(1, ops.BatchRequest{Open: open})
+		id, _ := r.batchOf(1, store.BatchRequest{Open: open})
 		_, err := r.h.CancelBatch(r.ctx, id, "alice")
 		require.NoError(t, err)
 		r.noRow(id, "batch "+number(id)+" was cancelled")
 		r.over()
 		r.noRow(id, "batch "+number(id))
-		r.stands(id, ops.BatchCancelled)
+		r.stands(id, store.BatchCancelled)
 
-		id, _ = r.batchOf(1, ops.BatchRequest{Open: open})
+		id, _ = r.batchOf(1, store.BatchRequest{Open: open})
 		_, err = r.h.RollbackBatch(r.ctx, id, "alice", false)
 		require.NoError(t, err)
 		r.noRow(id, "batch "+number(id)+" was rolled back")
 		r.over()
 		r.noRow(id, "batch "+number(id))
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 	}
 }
 
 func batchNone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, id := range []task.BatchID{999_999_999, -1} {
-		says(t, r.add(id, ops.Request{Type: kind}), "there is no batch "+number(id))
-		_, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Batch: id})
+		says(t, r.add(id, store.EnqueueRequest{Type: kind}), "there is no batch "+number(id))
+		_, _, err := r.Enqueue(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 		require.ErrorContains(t, err, "there is no batch "+number(id))
 	}
 	r.nothing()
@@ -197,78 +198,78 @@ func batchNone(t testing.TB, h Harness) {
 
 func batchRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	sealed, _ := r.batchOf(1, ops.BatchRequest{})
-	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	sealed, _ := r.batchOf(1, store.BatchRequest{})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	r.fold()
 	require.Error(t, r.inOne(func(p Producer) error {
-		if _, err := p.Insert(r.ctx, ops.Request{Type: kind}, ops.Request{Type: kind}); err != nil {
+		if _, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}); err != nil {
 			return err
 		}
-		if _, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: open}); err != nil {
+		if _, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: open}); err != nil {
 			return err
 		}
-		_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: sealed})
+		_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: sealed})
 		return err
 	}))
-	require.EqualValues(t, 1, r.stands(open, ops.BatchPending).Total)
-	require.EqualValues(t, 1, r.stands(sealed, ops.BatchPending).Total)
-	require.Len(t, r.list(ops.Filter{}), 2)
+	require.EqualValues(t, 1, r.stands(open, store.BatchPending).Total)
+	require.EqualValues(t, 1, r.stands(sealed, store.BatchPending).Total)
+	require.Len(t, r.list(store.TaskFilter{}), 2)
 }
 
 func batchTakenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	p := r.h.Produce(t)
-	id, err := p.CreateBatch(r.ctx, ops.BatchRequest{Name: "never"})
+	id, err := p.CreateBatch(r.ctx, store.BatchRequest{Name: "never"})
 	require.NoError(t, err)
-	_, err = p.Insert(r.ctx, ops.Request{Type: kind, Batch: id}, ops.Request{Type: kind, Batch: open})
+	_, err = p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id}, store.EnqueueRequest{Type: kind, Batch: open})
 	require.NoError(t, err)
 	_, err = p.SealBatch(r.ctx, open)
 	require.NoError(t, err)
 	require.NoError(t, p.Rollback(r.ctx))
 	_, err = r.h.GetBatch(r.ctx, id)
-	require.ErrorIs(t, err, ops.ErrNoBatch)
-	got := r.stands(open, ops.BatchPending)
+	require.ErrorIs(t, err, store.ErrNoBatch)
+	got := r.stands(open, store.BatchPending)
 	require.EqualValues(t, 1, got.Total)
 	require.False(t, got.Sealed)
 	require.Zero(t, r.fold().Ended)
-	require.NoError(t, r.add(open, ops.Request{Type: kind}))
+	require.NoError(t, r.add(open, store.EnqueueRequest{Type: kind}))
 }
 
 func batchStatement(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	one, _ := r.batch(ops.BatchRequest{Open: true})
-	two, _ := r.batch(ops.BatchRequest{Open: true})
-	rows := slices.Repeat([]ops.Request{{Type: kind, Batch: one}, {Type: kind, Batch: two}, {Type: kind, Batch: one}}, 50)
+	one, _ := r.batch(store.BatchRequest{Open: true})
+	two, _ := r.batch(store.BatchRequest{Open: true})
+	rows := slices.Repeat([]store.EnqueueRequest{{Type: kind, Batch: one}, {Type: kind, Batch: two}, {Type: kind, Batch: one}}, 50)
 	require.NoError(t, r.inOne(func(p Producer) error {
 		ids, err := p.Insert(r.ctx, rows...)
 		require.Len(t, ids, len(rows))
 		return err
 	}))
-	require.EqualValues(t, 100, r.stands(one, ops.BatchPending).Total)
-	require.EqualValues(t, 50, r.stands(two, ops.BatchPending).Total)
+	require.EqualValues(t, 100, r.stands(one, store.BatchPending).Total)
+	require.EqualValues(t, 50, r.stands(two, store.BatchPending).Total)
 	r.fold()
 	r.runAll(task.StateSucceeded)
-	require.EqualValues(t, 100, r.stands(one, ops.BatchRunning).Succeeded)
-	require.EqualValues(t, 50, r.stands(two, ops.BatchRunning).Succeeded)
+	require.EqualValues(t, 100, r.stands(one, store.BatchRunning).Succeeded)
+	require.EqualValues(t, 50, r.stands(two, store.BatchRunning).Succeeded)
 }
 
 func batchKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batch(ops.BatchRequest{Open: true})
-	plain := r.enqueue(ops.Request{Type: kind, Key: "invoice-7"}, true)
-	require.Equal(t, plain, r.enqueue(ops.Request{Type: kind, Key: "invoice-7", Batch: id}, false))
-	require.Equal(t, plain, r.EnqueueSQL(t, ops.Request{Type: kind, Key: "invoice-7", Batch: id}))
-	require.Error(t, r.add(id, ops.Request{Type: kind, Key: "invoice-7"}))
+	id, _ := r.batch(store.BatchRequest{Open: true})
+	plain := r.enqueue(store.EnqueueRequest{Type: kind, Key: "invoice-7"}, true)
+	require.Equal(t, plain, r.enqueue(store.EnqueueRequest{Type: kind, Key: "invoice-7", Batch: id}, false))
+	require.Equal(t, plain, r.EnqueueSQL(t, store.EnqueueRequest{Type: kind, Key: "invoice-7", Batch: id}))
+	require.Error(t, r.add(id, store.EnqueueRequest{Type: kind, Key: "invoice-7"}))
 	require.Zero(t, r.get(plain).Batch, "it stays what it was")
-	require.Zero(t, r.stands(id, ops.BatchPending).Total)
-	r.enqueue(ops.Request{Type: kind, Key: "invoice-8", Batch: id}, true)
-	require.EqualValues(t, 1, r.stands(id, ops.BatchPending).Total)
+	require.Zero(t, r.stands(id, store.BatchPending).Total)
+	r.enqueue(store.EnqueueRequest{Type: kind, Key: "invoice-8", Batch: id}, true)
+	require.EqualValues(t, 1, r.stands(id, store.BatchPending).Total)
 }
 
 func batchFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(11, ops.BatchRequest{})
+	id, _ := r.batchOf(11, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 11))
 	fail := func(row task.Task, s task.State, why string) {
 		t.Helper()
@@ -287,7 +288,7 @@ func batchFailures(t testing.TB, h Harness) {
 	fail(rows[7], task.StateRollbackPending, "disk 4 of 4 is full")
 	r.undoAll()
 	fail(rows[8], task.StateRollbackPending, "disk 5 of 5 is full")
-	require.Equal(t, ops.Cancelling, r.cancel(rows[9].ID, ""))
+	require.Equal(t, store.Cancelling, r.cancel(rows[9].ID, ""))
 	fail(rows[9], task.StateRollbackPending, "it was told to")
 	r.settled(finish(rows[10]))
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[10].ID, "")
@@ -303,7 +304,7 @@ func batchFailures(t testing.TB, h Harness) {
 	groups, err = r.h.BatchFailures(r.ctx, id, 1)
 	require.NoError(t, err)
 	require.Len(t, groups, 1)
-	empty, _ := r.batch(ops.BatchRequest{})
+	empty, _ := r.batch(store.BatchRequest{})
 	groups, err = r.h.BatchFailures(r.ctx, empty, 10)
 	require.NoError(t, err)
 	require.Empty(t, groups)
@@ -313,12 +314,12 @@ func batchList(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	var all []task.BatchID
 	for _, name := range []string{"one", "two", "one", "three"} {
-		id, _ := r.batchOf(1, ops.BatchRequest{Name: name})
+		id, _ := r.batchOf(1, store.BatchRequest{Name: name})
 		all = append(all, id)
 	}
 	r.settled(finish(r.claim(wantOf(kind, task.Run, 1))[0])) // that of the first
 	r.fold()
-	listed := func(f ops.BatchFilter) []task.BatchID {
+	listed := func(f store.BatchFilter) []task.BatchID {
 		t.Helper()
 		list, err := r.h.ListBatches(r.ctx, f)
 		require.NoError(t, err)
@@ -329,12 +330,12 @@ func batchList(t testing.TB, h Harness) {
 		}
 		return ids
 	}
-	require.Equal(t, []task.BatchID{all[3], all[2], all[1], all[0]}, listed(ops.BatchFilter{}))
-	require.Equal(t, []task.BatchID{all[3], all[2]}, listed(ops.BatchFilter{Limit: 2}))
-	require.Equal(t, []task.BatchID{all[1], all[0]}, listed(ops.BatchFilter{Before: all[2]}))
-	require.Equal(t, []task.BatchID{all[2], all[0]}, listed(ops.BatchFilter{Name: "one"}))
-	require.Equal(t, []task.BatchID{all[0]}, listed(ops.BatchFilter{States: []ops.BatchState{ops.BatchSucceeded}}))
-	require.Equal(t, []task.BatchID{all[0]}, listed(ops.BatchFilter{Name: "one", Before: all[2]}))
-	require.Len(t, listed(ops.BatchFilter{States: []ops.BatchState{ops.BatchPending, ops.BatchSucceeded}}), 4)
-	require.Empty(t, listed(ops.BatchFilter{Name: "four"}))
+	require.Equal(t, []task.BatchID{all[3], all[2], all[1], all[0]}, listed(store.BatchFilter{}))
+	require.Equal(t, []task.BatchID{all[3], all[2]}, listed(store.BatchFilter{Limit: 2}))
+	require.Equal(t, []task.BatchID{all[1], all[0]}, listed(store.BatchFilter{Before: all[2]}))
+	require.Equal(t, []task.BatchID{all[2], all[0]}, listed(store.BatchFilter{Name: "one"}))
+	require.Equal(t, []task.BatchID{all[0]}, listed(store.BatchFilter{States: []store.BatchState{store.BatchSucceeded}}))
+	require.Equal(t, []task.BatchID{all[0]}, listed(store.BatchFilter{Name: "one", Before: all[2]}))
+	require.Len(t, listed(store.BatchFilter{States: []store.BatchState{store.BatchPending, store.BatchSucceeded}}), 4)
+	require.Empty(t, listed(store.BatchFilter{Name: "four"}))
 }

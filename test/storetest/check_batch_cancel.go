@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -32,13 +31,13 @@ func batchOpsChecks() []Check {
 func batchCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.bulks("cancel") {
-		id, ids := r.batchOf(5, ops.BatchRequest{FinishType: "told by " + way})
+		id, ids := r.batchOf(5, store.BatchRequest{FinishType: "told by " + way})
 		other, plain := r.insertFar(), r.insert(1)[0]
 		rows := r.claim(wantOf(kind, task.Run, 4))
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], farOff))
 		r.audited(func() { r.gets(cancel, id, "alice", "cancelling") },
 			Audited{Who: "alice", Verb: "cancel", Batch: id, Answer: "cancelling"})
-		got := r.stands(id, ops.BatchRunning)
+		got := r.stands(id, store.BatchRunning)
 		require.True(t, got.Stopping, way)
 		require.True(t, got.Sealed, way)
 		require.Equal(t, "alice", got.RequestedBy, way)
@@ -62,11 +61,11 @@ func batchCancels(t testing.TB, h Harness) {
 		r.settled(e)
 		require.Zero(t, r.fold().Ended, "its operation is not over")
 		r.over()
-		require.Empty(t, r.stands(id, ops.BatchRollingBack).Operation, "one is being undone, and that is all")
+		require.Empty(t, r.stands(id, store.BatchRollingBack).Operation, "one is being undone, and that is all")
 		r.undoAll()
 		require.Empty(t, r.finished("told by "+way))
 		require.Equal(t, 1, r.fold().Ended)
-		got = r.stands(id, ops.BatchCancelled)
+		got = r.stands(id, store.BatchCancelled)
 		require.Equal(t, "alice", got.RequestedBy, way)
 		require.Zero(t, got.Round, way)
 		require.Len(t, r.finished("told by "+way), 1)
@@ -80,21 +79,21 @@ func batchCancelBars(t testing.TB, h Harness) {
 	o := r.twin()
 	for _, verb := range []string{"cancel", "rollback"} {
 		for _, do := range r.bulks(verb) {
-			id, all := r.batchOf(3, ops.BatchRequest{})
+			id, all := r.batchOf(3, store.BatchRequest{})
 			waits := r.claim(wantOf(kind, task.Run, 1))[0]
 			r.settled(retry(waits, 0))
 			_, err := do(r.ctx, id, "alice")
 			require.NoError(t, err)
 			for _, agent := range []*opsRig{r, o} {
 				require.Empty(t, agent.claim(wantOf(kind, task.Run, 10)))
-				_, ok, err := agent.NextDue(r.ctx, poll.Claim{Session: agent.session, Wants: []poll.Want{wantOf(kind, task.Run, 1)}})
+				_, ok, err := agent.NextDue(r.ctx, store.Claim{Session: agent.session, Wants: []store.Want{wantOf(kind, task.Run, 1)}})
 				require.NoError(t, err)
 				require.False(t, ok, "nor is anybody to come for them")
 			}
 			r.in(task.StatePending, all[1:]...)
 			// Others are not kept.
 			plain := r.insert(2)
-			other, more := r.batchOf(1, ops.BatchRequest{})
+			other, more := r.batchOf(1, store.BatchRequest{})
 			require.ElementsMatch(t, append(plain, more...), ids(o.claim(wantOf(kind, task.Run, 10))))
 			for _, row := range append(plain, more...) {
 				o.letGo(row)
@@ -102,7 +101,7 @@ func batchCancelBars(t testing.TB, h Harness) {
 			r.over()
 			r.undoAll()
 			r.over()
-			r.stands(other, ops.BatchSucceeded)
+			r.stands(other, store.BatchSucceeded)
 			require.True(t, r.look(id).State.Ended())
 		}
 	}
@@ -110,7 +109,7 @@ func batchCancelBars(t testing.TB, h Harness) {
 
 func batchCancelUndoes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(2, ops.BatchRequest{})
+	id, ids := r.batchOf(2, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(ended(rows[0], task.Failed, task.StateRollbackPending))
 	r.wants("cancel", id, "cancelling")
@@ -120,13 +119,13 @@ func batchCancelUndoes(t testing.TB, h Harness) {
 	require.Equal(t, ids[1], r.claimOne(kind, task.Rollback).ID)
 	r.letGo(ids[1])
 	r.over()
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 }
 
 func batchCancelAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.bulks("cancel") {
-		id, _ := r.batchOf(2, ops.BatchRequest{})
+		id, _ := r.batchOf(2, store.BatchRequest{})
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
 		r.gets(cancel, id, "alice", "cancelling")
 		r.still(id, func() { r.gets(cancel, id, "bob", "cancelling") })
@@ -137,12 +136,12 @@ func batchCancelAnswers(t testing.TB, h Harness) {
 		r.still(id, func() { r.gets(cancel, id, "bob", "cancelled") })
 		require.Equal(t, "alice", r.look(id).RequestedBy, way)
 
-		id, _ = r.batchOf(1, ops.BatchRequest{})
+		id, _ = r.batchOf(1, store.BatchRequest{})
 		r.runAll(task.StateSucceeded)
 		r.fold()
 		r.still(id, func() { r.gets(cancel, id, "bob", "succeeded") })
 
-		id, _ = r.batchOf(1, ops.BatchRequest{})
+		id, _ = r.batchOf(1, store.BatchRequest{})
 		r.wants("rollback", id, "rolling_back")
 		r.still(id, func() { r.gets(cancel, id, "bob", "rolling_back") })
 		r.over()
@@ -152,7 +151,7 @@ func batchCancelAnswers(t testing.TB, h Harness) {
 
 func batchCancelSteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(10, ops.BatchRequest{})
+	id, ids := r.batchOf(10, store.BatchRequest{})
 	running := r.claim(wantOf(kind, task.Run, 4))
 	require.False(t, r.step(3).Found, "there is none")
 	r.wants("cancel", id, "cancelling")
@@ -181,12 +180,12 @@ func batchCancelSteps(t testing.TB, h Harness) {
 	require.Zero(t, got.Refused)
 	require.False(t, r.step(3).Found)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchCancelled)
+	r.stands(id, store.BatchCancelled)
 }
 
 func batchCancelWaits(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.wants("cancel", id, "cancelling")
 	require.Equal(t, 2, r.steps())
@@ -196,13 +195,13 @@ func batchCancelWaits(t testing.TB, h Harness) {
 	r.settled(finish(rows[1]))
 	require.Empty(t, r.finished("told"))
 	r.over()
-	r.stands(id, ops.BatchSucceeded) // all of it had
+	r.stands(id, store.BatchSucceeded) // all of it had
 	require.Len(t, r.finished("told"), 1)
 }
 
 func batchCancelGivenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(3, ops.BatchRequest{})
+	id, ids := r.batchOf(3, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.wants("cancel", id, "cancelling")
 	r.settled(release(rows[0]), retry(rows[1], 0)) // before anybody told them
@@ -218,30 +217,30 @@ func batchCancelGivenBack(t testing.TB, h Harness) {
 	r.in(task.StateRollbackPending, ids[2])
 	r.undoAll()
 	r.over()
-	r.stands(id, ops.BatchCancelled)
+	r.stands(id, store.BatchCancelled)
 }
 
 func batchCancelLate(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, ops.BatchRequest{})
+	id, _ := r.batchOf(2, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
 	r.wants("cancel", id, "cancelling") // nobody has seen yet that it was done
 	r.over()
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 
-	open, _ := r.batchOf(1, ops.BatchRequest{Open: true, FinishType: "told"})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
 	r.runAll(task.StateSucceeded)
 	r.fold()
 	r.wants("cancel", open, "cancelling")
 	r.over()
-	require.True(t, r.stands(open, ops.BatchSucceeded).Sealed)
+	require.True(t, r.stands(open, store.BatchSucceeded).Sealed)
 	require.Len(t, r.finished("told"), 1)
 }
 
 func batchCancelOverhanging(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verb := range []string{"cancel", "rollback"} {
-		id, ids := r.batchOf(1, ops.BatchRequest{})
+		id, ids := r.batchOf(1, store.BatchRequest{})
 		row := r.claimOne(kind, task.Run)
 		e := ended(row, task.TimedOut, task.StateRetryPending)
 		e.Next.AfterLease = true
@@ -257,16 +256,16 @@ func batchCancelOverhanging(t testing.TB, h Harness) {
 		r.present()
 		r.undoAll()
 		r.over()
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 	}
 }
 
 func batchOpsFair(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	first, _ := r.batchOf(1, ops.BatchRequest{})
+	first, _ := r.batchOf(1, store.BatchRequest{})
 	held := r.claimOne(kind, task.Run)
-	second, ids := r.batchOf(2, ops.BatchRequest{})
-	third, more := r.batchOf(2, ops.BatchRequest{})
+	second, ids := r.batchOf(2, store.BatchRequest{})
+	third, more := r.batchOf(2, store.BatchRequest{})
 	r.wants("cancel", first, "cancelling")
 	r.wants("cancel", second, "cancelling")
 	r.wants("rollback", third, "rolling_back")
@@ -274,12 +273,12 @@ func batchOpsFair(t testing.TB, h Harness) {
 	r.in(task.StateCancelled, ids...)
 	r.in(task.StateCancelled, more...)
 	require.Equal(t, 2, r.fold().Ended)
-	r.stands(first, ops.BatchRunning)
-	r.stands(second, ops.BatchCancelled)
-	r.stands(third, ops.BatchRolledBack)
+	r.stands(first, store.BatchRunning)
+	r.stands(second, store.BatchCancelled)
+	r.stands(third, store.BatchRolledBack)
 	r.settled(finish(held))
 	r.over()
-	r.stands(first, ops.BatchSucceeded)
+	r.stands(first, store.BatchSucceeded)
 }
 
 func batchOpsWake(t testing.TB, h Harness) {
@@ -287,15 +286,15 @@ func batchOpsWake(t testing.TB, h Harness) {
 	o := r.twin()
 	news, stop := r.hear()
 	defer stop()
-	r.await(news, poll.Asked)
+	r.await(news, store.Asked)
 	for _, way := range []string{"Go", "SQL"} {
-		id, _ := r.batchOf(2, ops.BatchRequest{Open: true})
+		id, _ := r.batchOf(2, store.BatchRequest{Open: true})
 		r.runAll(task.StateFailed)
 		hears := func(f func()) {
 			t.Helper()
 			drain(news)
 			f()
-			r.await(news, poll.Asked)
+			r.await(news, store.Asked)
 		}
 		if way == "Go" {
 			hears(func() { _, err := o.h.SealBatch(r.ctx, id); require.NoError(t, err) })

@@ -8,8 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,20 +28,20 @@ func batchCountChecks() []Check {
 func countSettlements(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, folds := range []bool{false, true} {
-		id, _ := r.batchOf(11, ops.BatchRequest{Open: true})
-		look := func(want ops.BatchState) {
+		id, _ := r.batchOf(11, store.BatchRequest{Open: true})
+		look := func(want store.BatchState) {
 			t.Helper()
 			if folds {
 				r.fold()
 			}
 			r.stands(id, want)
 		}
-		look(ops.BatchPending)
+		look(store.BatchPending)
 		rows := r.claim(wantOf(kind, task.Run, 10))
 		require.Len(t, rows, 10)
-		look(ops.BatchRunning)
+		look(store.BatchRunning)
 		r.settled(release(rows[9]))
-		look(ops.BatchRunning)
+		look(store.BatchRunning)
 		for i, s := range []task.State{
 			task.StateRetryPending, task.StatePending, task.StateSucceeded, task.StateFailed, task.StateCancelled,
 			task.StateRollbackPending,
@@ -52,38 +51,38 @@ func countSettlements(t testing.TB, h Harness) {
 				e.Next.Delay = farOff
 			}
 			r.settled(e)
-			look(ops.BatchRunning)
+			look(store.BatchRunning)
 		}
 		back := r.claimOne(kind, task.Rollback)
-		look(ops.BatchRunning)
+		look(store.BatchRunning)
 		r.settled(ended(back, task.Failed, task.StateRollbackPending))
-		look(ops.BatchRunning)
+		look(store.BatchRunning)
 		back = r.claimOne(kind, task.Rollback)
 		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
-		look(ops.BatchRunning)
+		look(store.BatchRunning)
 		// Many in one call, of every kind, and of none and of another batch beside.
-		other, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+		other, _ := r.batchOf(1, store.BatchRequest{Open: true})
 		r.insert(1)
 		more := r.claim(wantOf(kind, task.Run, 10))
 		r.settled(ended(rows[6], task.Failed, task.StateRollbackPending))
-		mixed := []poll.Settlement{finish(rows[7]), ended(rows[8], task.Failed, task.StateFailed)}
+		mixed := []store.Settlement{finish(rows[7]), ended(rows[8], task.Failed, task.StateFailed)}
 		for _, row := range more {
 			mixed = append(mixed, finish(row))
 		}
 		mixed = append(mixed, ended(r.claimOne(kind, task.Rollback), task.Failed, task.StateRollbackFailed))
 		r.settled(mixed...)
-		look(ops.BatchRunning)
-		r.stands(other, ops.BatchRunning)
+		look(store.BatchRunning)
+		r.stands(other, store.BatchRunning)
 		for range 2 {
 			r.settle(mixed...) // and repeats count nothing
-			look(ops.BatchRunning)
+			look(store.BatchRunning)
 		}
 	}
 }
 
 func countRequests(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batch(ops.BatchRequest{Open: true})
+	id, _ := r.batch(store.BatchRequest{Open: true})
 	look := func() {
 		t.Helper()
 		r.reckoned(r.look(id))
@@ -93,7 +92,7 @@ func countRequests(t testing.TB, h Harness) {
 			"cancel": r.h.Cancel, "cancel by SQL": r.sql.Cancel, "retry": r.h.Retry, "retry by SQL": r.sql.Retry,
 			"rollback": r.h.Rollback, "rollback by SQL": r.sql.Rollback,
 		} {
-			row := r.standing(ops.Request{Type: kind, Batch: id}, s, true)
+			row := r.standing(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
 			look()
 			_, err := do(r.ctx, row, "alice")
 			require.NoError(t, err, "%s of %s", name, s)
@@ -108,52 +107,52 @@ func countRequests(t testing.TB, h Harness) {
 			look()
 		}
 	}
-	far := r.enqueue(ops.Request{Type: kind, In: farOff, Batch: id}, true)
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(far, ""))
+	far := r.enqueue(store.EnqueueRequest{Type: kind, In: farOff, Batch: id}, true)
+	require.Equal(t, store.Became("cancelled"), r.cancel(far, ""))
 	look()
 }
 
 func countOthers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(4, ops.BatchRequest{Open: true})
+	id, _ := r.batchOf(4, store.BatchRequest{Open: true})
 	for way, complete := range r.completions() {
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
 		require.True(t, complete(row.ID, row.Fence, `{"ok":true}`), way)
-		r.stands(id, ops.BatchRunning)
+		r.stands(id, store.BatchRunning)
 	}
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
 	back := r.claimOne(kind, task.Rollback)
 	require.True(t, r.completions()["SQL"](back.ID, back.Fence, ""))
-	require.EqualValues(t, 1, r.stands(id, ops.BatchRunning).RolledBack)
+	require.EqualValues(t, 1, r.stands(id, store.BatchRunning).RolledBack)
 
 	row = r.claimOne(kind, task.Run)
 	o := r.twin()
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept := o.sweep(10)
 	require.Len(t, swept, 1)
-	require.EqualValues(t, 1, o.stands(id, ops.BatchRunning).Running, "it is judged, and runs all the same")
+	require.EqualValues(t, 1, o.stands(id, store.BatchRunning).Running, "it is judged, and runs all the same")
 	end := ended(swept[0].Task, task.Lost, task.StateFailed)
 	end.RanFence = row.Fence
 	o.settled(end)
-	require.EqualValues(t, 1, o.stands(id, ops.BatchRunning).Failed)
+	require.EqualValues(t, 1, o.stands(id, store.BatchRunning).Failed)
 }
 
 func countMany(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	const n = 200
-	id, _ := r.batchOf(n, ops.BatchRequest{})
+	id, _ := r.batchOf(n, store.BatchRequest{})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	atOnce(agents, func(ctx context.Context, o *opsRig) error {
 		for i := range 200 {
 			o.claims++
-			rows, err := o.Claim(ctx, poll.Claim{
-				Session: o.session, Number: o.claims, Wants: []poll.Want{wantOf(kind, task.Run, 3), wantOf(kind, task.Rollback, 2)},
+			rows, err := o.Claim(ctx, store.Claim{
+				Session: o.session, Number: o.claims, Wants: []store.Want{wantOf(kind, task.Run, 3), wantOf(kind, task.Rollback, 2)},
 			})
 			if err != nil || len(rows) == 0 {
 				return err
 			}
-			ends := make([]poll.Settlement, len(rows))
+			ends := make([]store.Settlement, len(rows))
 			for j, row := range rows {
 				ends[j] = lifeOf(row, i+j)
 			}
@@ -176,7 +175,7 @@ func countMany(t testing.TB, h Harness) {
 		return nil
 	})
 	for _, o := range agents {
-		for _, w := range []poll.Want{wantOf(kind, task.Run, n), wantOf(kind, task.Rollback, n)} {
+		for _, w := range []store.Want{wantOf(kind, task.Run, n), wantOf(kind, task.Rollback, n)} {
 			for _, row := range o.claim(w) {
 				o.settled(lifeOf(row, 0))
 			}
@@ -193,7 +192,7 @@ func countMany(t testing.TB, h Harness) {
 
 func countFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(7, ops.BatchRequest{Open: true})
+	id, _ := r.batchOf(7, store.BatchRequest{Open: true})
 	rows := r.claim(wantOf(kind, task.Run, 7))
 	failures := int64(0)
 	counts := func(n int64) {
@@ -212,7 +211,7 @@ func countFailures(t testing.TB, h Harness) {
 	counts(0)
 	r.settled(ended(rows[2], task.Cancelled, task.StateRollbackPending), ended(rows[3], task.Cancelled, task.StateCancelled))
 	counts(0)
-	require.Equal(t, ops.Cancelling, r.cancel(rows[4].ID, ""))
+	require.Equal(t, store.Cancelling, r.cancel(rows[4].ID, ""))
 	r.settled(ended(rows[4], task.TimedOut, task.StateRollbackPending))
 	counts(0)
 	r.settled(finish(rows[5]), ended(rows[6], task.Failed, task.StateRetryPending))
@@ -228,7 +227,7 @@ func countFailures(t testing.TB, h Harness) {
 }
 
 // lifeOf ends an attempt in one of the ways that there are.
-func lifeOf(row task.Task, n int) poll.Settlement {
+func lifeOf(row task.Task, n int) store.Settlement {
 	s := []task.State{task.StateSucceeded, task.StateFailed, task.StateRetryPending, task.StateRollbackPending}[n%4]
 	if row.State.Phase() == task.Rollback {
 		s = []task.State{task.StateRolledBack, task.StateRollbackFailed, task.StateRollbackPending}[n%3]
@@ -237,7 +236,7 @@ func lifeOf(row task.Task, n int) poll.Settlement {
 }
 
 // adds tells what is wrong with the counters of a batch of n rows.
-func adds(i *ops.BatchInfo, n int64) error {
+func adds(i *store.BatchInfo, n int64) error {
 	ended := i.Succeeded + i.Failed + i.Cancelled + i.RolledBack + i.RollbackFailed
 	switch {
 	case i.Total != n:
@@ -255,35 +254,35 @@ func adds(i *ops.BatchInfo, n int64) error {
 
 func batchStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, ops.BatchRequest{})
-	r.stands(id, ops.BatchPending)
+	id, _ := r.batchOf(2, store.BatchRequest{})
+	r.stands(id, store.BatchPending)
 	rows := r.claim(wantOf(kind, task.Run, 2))
-	r.stands(id, ops.BatchRunning)
+	r.stands(id, store.BatchRunning)
 	r.settled(release(rows[0]), release(rows[1]))
-	r.stands(id, ops.BatchPending)
+	r.stands(id, store.BatchPending)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	r.settled(retry(rows[0], time.Hour))
 	r.settled(release(rows[1]))
-	r.stands(id, ops.BatchRunning)
+	r.stands(id, store.BatchRunning)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	require.Len(t, rows, 1)
 	r.settled(finish(rows[0]))
-	r.stands(id, ops.BatchRunning)
+	r.stands(id, store.BatchRunning)
 	r.Advance(t, 2*time.Hour)
 	r.present()
 	row := r.claimOne(kind, task.Run)
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
-	r.stands(id, ops.BatchRollingBack)
+	r.stands(id, store.BatchRollingBack)
 	back := r.claimOne(kind, task.Rollback)
-	r.stands(id, ops.BatchRollingBack)
+	r.stands(id, store.BatchRollingBack)
 	r.settled(ended(back, task.Succeeded, task.StateRolledBack))
-	r.stands(id, ops.BatchRunning) // until it is folded
+	r.stands(id, store.BatchRunning) // until it is folded
 	r.fold()
-	r.stands(id, ops.BatchPartiallyFailed)
+	r.stands(id, store.BatchPartiallyFailed)
 	// Called off before anything of it ran, but for one.
-	id, ids := r.batchOf(2, ops.BatchRequest{})
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(ids[0], ""))
-	r.stands(id, ops.BatchRunning)
+	id, ids := r.batchOf(2, store.BatchRequest{})
+	require.Equal(t, store.Became("cancelled"), r.cancel(ids[0], ""))
+	r.stands(id, store.BatchRunning)
 }
 
 func batchEndStates(t testing.TB, h Harness) {
@@ -294,26 +293,26 @@ func batchEndStates(t testing.TB, h Harness) {
 	)
 	for _, c := range []struct {
 		rows []task.State
-		want ops.BatchState
+		want store.BatchState
 	}{
-		{nil, ops.BatchSucceeded},
-		{[]task.State{ok, ok}, ops.BatchSucceeded},
-		{[]task.State{ok, failed}, ops.BatchPartiallyFailed},
-		{[]task.State{failed, failed}, ops.BatchFailed},
-		{[]task.State{failed, cancelled}, ops.BatchFailed},
-		{[]task.State{ok, cancelled}, ops.BatchCancelled},
-		{[]task.State{cancelled}, ops.BatchCancelled},
-		{[]task.State{ok, failed, cancelled}, ops.BatchPartiallyFailed},
-		{[]task.State{ok, back}, ops.BatchPartiallyFailed},
-		{[]task.State{back, back}, ops.BatchRolledBack},
-		{[]task.State{back, failed}, ops.BatchFailed},
-		{[]task.State{back, cancelled}, ops.BatchFailed},
-		{[]task.State{ok, broken}, ops.BatchRollbackFailed},
-		{[]task.State{back, broken}, ops.BatchRollbackFailed},
+		{nil, store.BatchSucceeded},
+		{[]task.State{ok, ok}, store.BatchSucceeded},
+		{[]task.State{ok, failed}, store.BatchPartiallyFailed},
+		{[]task.State{failed, failed}, store.BatchFailed},
+		{[]task.State{failed, cancelled}, store.BatchFailed},
+		{[]task.State{ok, cancelled}, store.BatchCancelled},
+		{[]task.State{cancelled}, store.BatchCancelled},
+		{[]task.State{ok, failed, cancelled}, store.BatchPartiallyFailed},
+		{[]task.State{ok, back}, store.BatchPartiallyFailed},
+		{[]task.State{back, back}, store.BatchRolledBack},
+		{[]task.State{back, failed}, store.BatchFailed},
+		{[]task.State{back, cancelled}, store.BatchFailed},
+		{[]task.State{ok, broken}, store.BatchRollbackFailed},
+		{[]task.State{back, broken}, store.BatchRollbackFailed},
 	} {
-		id, _ := r.batch(ops.BatchRequest{Open: true})
+		id, _ := r.batch(store.BatchRequest{Open: true})
 		for _, s := range c.rows {
-			r.standing(ops.Request{Type: kind, Batch: id}, s, true)
+			r.standing(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
 		}
 		_, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
@@ -328,15 +327,15 @@ func batchEndStates(t testing.TB, h Harness) {
 
 func batchStats(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	done, _ := r.batchOf(2, ops.BatchRequest{})
+	done, _ := r.batchOf(2, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	r.stands(done, ops.BatchSucceeded)
-	one, _ := r.batch(ops.BatchRequest{Open: true})
+	r.stands(done, store.BatchSucceeded)
+	one, _ := r.batch(store.BatchRequest{Open: true})
 	for _, s := range task.States() {
-		r.standing(ops.Request{Type: kind, Batch: one}, s, true)
+		r.standing(store.EnqueueRequest{Type: kind, Batch: one}, s, true)
 	}
-	r.batchOf(3, ops.BatchRequest{})
+	r.batchOf(3, store.BatchRequest{})
 	stats, err := r.Stats(r.ctx)
 	require.NoError(t, err)
 	for name, n := range map[string]int64{

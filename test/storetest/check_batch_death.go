@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -31,13 +29,13 @@ func killedBeforeEnd(t testing.TB, h Harness) {
 	n := 0
 	for _, settling := range r.Failpoints() {
 		for _, folding := range r.h.BatchFailpoints() {
-			id, _ := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+			id, _ := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 			n++
 			dies := r.twin()
 			rows := dies.claim(wantOf(kind, task.Run, 2))
 			dies.settled(finish(rows[0]))
 			dies.crashing(settling, func() error {
-				_, err := dies.Settle(r.ctx, dies.session, []poll.Settlement{finish(rows[1])})
+				_, err := dies.Settle(r.ctx, dies.session, []store.Settlement{finish(rows[1])})
 				return err
 			})
 			dies.crashing(folding, func() error { _, err := dies.h.Fold(r.ctx, 10); return err })
@@ -56,7 +54,7 @@ func killedBeforeEnd(t testing.TB, h Harness) {
 
 func killedUndoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batch(ops.BatchRequest{FinishType: "told"}, ops.Request{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
+	id, all := r.batch(store.BatchRequest{FinishType: "told"}, store.EnqueueRequest{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
 	row := r.claimOne(kind, task.Run)
 	done := finish(row)
 	done.Outcome.Result = raw(`{"moved":3}`)
@@ -65,7 +63,7 @@ func killedUndoing(t testing.TB, h Harness) {
 	r.wants("rollback", id, "rolling_back")
 	r.over()
 	fence := row.Fence
-	var late []poll.Settlement
+	var late []store.Settlement
 	var dead []*opsRig
 	for attempt := 1; attempt <= 3; attempt++ {
 		dies := r.twin()
@@ -86,19 +84,19 @@ func killedUndoing(t testing.TB, h Harness) {
 		end.RanFence = swept[0].RanFence
 		end.Next.Attempt = attempt
 		r.settled(end)
-		r.stands(id, ops.BatchRollingBack)
+		r.stands(id, store.BatchRollingBack)
 	}
 	back := r.claimOne(kind, task.Rollback)
 	require.Equal(t, 4, back.Attempt)
 	for i, o := range dead {
 		got, err := o.Settle(r.ctx, o.session, late[i:i+1])
 		require.NoError(t, err)
-		require.Equal(t, same(lease.Lost, 1), got, "who died comes too late")
+		require.Equal(t, same(store.Lost, 1), got, "who died comes too late")
 	}
 	r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 	require.Len(t, r.get(all[0]).History, 5)
 	require.Len(t, r.finished("told"), 2, "one for each round")
 }
@@ -107,7 +105,7 @@ func killedStepping(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	told := 0
 	for _, point := range r.h.BatchFailpoints() {
-		id, all := r.batchOf(6, ops.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(6, store.BatchRequest{FinishType: "told"})
 		rows := r.claim(wantOf(kind, task.Run, 4))
 		r.settled(finish(rows[0]), finish(rows[1]), ended(rows[2], task.Failed, task.StateFailed), finish(rows[3]))
 		crashes := func() {
@@ -129,7 +127,7 @@ func killedStepping(t testing.TB, h Harness) {
 		}
 		r.undoAll()
 		r.over()
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 		r.crashing(point, func() error { _, err := r.h.RetryBatch(r.ctx, id, "alice"); return err })
 		r.wants("retry", id, "retrying")
 		crashes()
@@ -145,8 +143,8 @@ func killedStepping(t testing.TB, h Harness) {
 
 func retryNearlyGone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
-	of, all := r.batchOf(1, ops.BatchRequest{})
+	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+	of, all := r.batchOf(1, store.BatchRequest{})
 	r.runAll(task.StateFailed)
 	r.fold()
 	r.Advance(t, 7*day-time.Hour)
@@ -167,7 +165,7 @@ func retryNearlyGone(t testing.TB, h Harness) {
 	r.Advance(t, 6*day)
 	r.maintain(7 * day)
 	require.Len(t, r.get(id).History, 2, "and what came since")
-	require.Equal(t, 1, r.stands(of, ops.BatchFailed).Round)
+	require.Equal(t, 1, r.stands(of, store.BatchFailed).Round)
 	r.Advance(t, 3*day)
 	r.maintain(7 * day)
 	r.gone(id)
@@ -179,7 +177,7 @@ func retryGoing(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	var all []task.ID
 	for range 9 {
-		all = append(all, r.standing(ops.Request{Type: kind}, task.StateFailed, true))
+		all = append(all, r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true))
 	}
 	r.Advance(t, 10*day)
 	r.present()
@@ -198,7 +196,7 @@ func retryGoing(t testing.TB, h Harness) {
 				continue
 			}
 			_, retried[i] = o.h.Retry(ctx, id, "alice")
-			if retried[i] != nil && !errors.Is(retried[i], ops.ErrNoTask) && !errors.As(retried[i], new(*ops.RefusedError)) {
+			if retried[i] != nil && !errors.Is(retried[i], store.ErrNoTask) && !errors.As(retried[i], new(*store.RefusedError)) {
 				return retried[i]
 			}
 		}
@@ -213,7 +211,7 @@ func retryGoing(t testing.TB, h Harness) {
 		got := r.get(id)
 		require.Equal(t, task.StatePending, got.State)
 		require.Len(t, got.History, 1)
-		require.Len(t, r.list(ops.Filter{Type: kind, Before: id + 1, Limit: 1}), 1)
+		require.Len(t, r.list(store.TaskFilter{Type: kind, Before: id + 1, Limit: 1}), 1)
 	}
 }
 
@@ -239,7 +237,7 @@ func retryBatchGoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 4 {
-		id, all := r.batchOf(4, ops.BatchRequest{})
+		id, all := r.batchOf(4, store.BatchRequest{})
 		r.runAll(task.StateFailed)
 		r.fold()
 		r.Advance(t, 10*day)
@@ -250,17 +248,17 @@ func retryBatchGoing(t testing.TB, h Harness) {
 			return err
 		})
 		r.maintain(7 * day)
-		if errors.Is(err, ops.ErrNoBatch) {
+		if errors.Is(err, store.ErrNoBatch) {
 			for _, row := range all {
 				r.gone(row)
 			}
 			continue
 		}
 		require.NoError(t, err)
-		if answer == string(ops.BatchFailed) {
+		if answer == string(store.BatchFailed) {
 			continue // they had gone, and there was nothing left to retry
 		}
-		require.Equal(t, ops.BatchRetrying, answer)
+		require.Equal(t, store.BatchRetrying, answer)
 		n := r.steps()
 		require.Len(t, r.runAll(task.StateSucceeded), n)
 		r.over()
@@ -275,7 +273,7 @@ func rollbackGoing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 4 {
-		id, all := r.batchOf(4, ops.BatchRequest{})
+		id, all := r.batchOf(4, store.BatchRequest{})
 		for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
 			r.settled(finish(row))
 		}
@@ -293,7 +291,7 @@ func rollbackGoing(t testing.TB, h Harness) {
 		})
 		if err != nil {
 			refusal(t, "Go", err, "2", "4", "force")
-			require.Equal(t, ops.BatchSucceeded, r.look(id).State, "nothing has changed")
+			require.Equal(t, store.BatchSucceeded, r.look(id).State, "nothing has changed")
 			r.in(task.StateSucceeded, all[2:]...)
 			continue
 		}
@@ -302,6 +300,6 @@ func rollbackGoing(t testing.TB, h Harness) {
 		r.undoAll()
 		r.over()
 		r.in(task.StateRolledBack, all...)
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 	}
 }

@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -37,14 +36,14 @@ func batchEndChecks() []Check {
 
 func endsWhenDone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(3, ops.BatchRequest{})
+	id, ids := r.batchOf(3, store.BatchRequest{})
 	require.Zero(t, r.fold().Ended)
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(finish(rows[0]))
 	require.Zero(t, r.fold().Ended)
 	r.settled(ended(rows[1], task.Failed, task.StateFailed))
 	require.Zero(t, r.fold().Ended)
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(ids[2], ""))
+	require.Equal(t, store.Became("cancelled"), r.cancel(ids[2], ""))
 	f := r.fold()
 	require.Equal(t, 1, f.Ended)
 	require.Equal(t, id, f.Ends[0].ID)
@@ -52,7 +51,7 @@ func endsWhenDone(t testing.TB, h Harness) {
 	require.EqualValues(t, 1, f.Ends[0].Succeeded)
 	require.EqualValues(t, 1, f.Ends[0].Failed)
 	require.EqualValues(t, 1, f.Ends[0].Cancelled)
-	got := r.stands(id, ops.BatchPartiallyFailed)
+	got := r.stands(id, store.BatchPartiallyFailed)
 	near(t, r.now(), *got.EndedAt)
 	require.InDelta(t, 1, *got.Progress, 0.001)
 	require.Zero(t, got.Round)
@@ -64,39 +63,39 @@ func endsWhenDone(t testing.TB, h Harness) {
 
 func endsSealed(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, ops.BatchRequest{Open: true})
+	id, _ := r.batchOf(2, store.BatchRequest{Open: true})
 	r.runAll(task.StateSucceeded)
 	require.Zero(t, r.fold().Ended)
-	r.stands(id, ops.BatchRunning)
-	require.NoError(t, r.add(id, ops.Request{Type: kind}))
+	r.stands(id, store.BatchRunning)
+	require.NoError(t, r.add(id, store.EnqueueRequest{Type: kind}))
 	require.NoError(t, r.inOne(func(p Producer) error {
 		answer, err := p.SealBatch(r.ctx, id)
-		require.Equal(t, ops.BatchSealed, answer)
+		require.Equal(t, store.BatchSealed, answer)
 		return err
 	}))
 	require.Zero(t, r.fold().Ended)
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 }
 
 func endsEmpty(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	q := ops.BatchRequest{FinishType: "told"}
+	q := store.BatchRequest{FinishType: "told"}
 	bySQL, _ := r.batch(q)
 	byGo, err := r.h.CreateBatch(r.ctx, q, rowsThen(nil), nil)
 	require.NoError(t, err)
 	q.Open = true
 	open, _ := r.batch(q)
 	require.Equal(t, 2, r.fold().Ended)
-	r.stands(bySQL, ops.BatchSucceeded)
-	r.stands(byGo, ops.BatchSucceeded)
-	r.stands(open, ops.BatchPending)
+	r.stands(bySQL, store.BatchSucceeded)
+	r.stands(byGo, store.BatchSucceeded)
+	r.stands(open, store.BatchPending)
 	require.Len(t, r.finished("told"), 2)
 	_, err = r.h.SealBatch(r.ctx, open)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(open, ops.BatchSucceeded)
+	r.stands(open, store.BatchSucceeded)
 	require.Len(t, r.finished("told"), 3)
 }
 
@@ -112,19 +111,19 @@ func sealAnswers(t testing.TB, h Harness) {
 			return answer, err
 		},
 	} {
-		id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+		id, _ := r.batchOf(1, store.BatchRequest{Open: true})
 		require.False(t, r.look(id).Sealed)
 		for range 2 {
 			answer, err := seal(id)
 			require.NoError(t, err)
-			require.Equal(t, ops.BatchSealed, answer, way)
+			require.Equal(t, store.BatchSealed, answer, way)
 			require.True(t, r.look(id).Sealed, way)
 		}
 		r.runAll(task.StateFailed)
 		r.fold()
 		answer, err := seal(id)
 		require.NoError(t, err)
-		require.Equal(t, string(ops.BatchFailed), answer, way)
+		require.Equal(t, string(store.BatchFailed), answer, way)
 	}
 }
 
@@ -132,10 +131,10 @@ func sealsAtOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	var id task.BatchID
 	require.NoError(t, r.inOne(func(p Producer) (err error) {
-		if id, err = p.CreateBatch(r.ctx, ops.BatchRequest{Open: true}); err != nil {
+		if id, err = p.CreateBatch(r.ctx, store.BatchRequest{Open: true}); err != nil {
 			return err
 		}
-		if _, err = p.Insert(r.ctx, ops.Request{Type: kind, Batch: id}); err != nil {
+		if _, err = p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id}); err != nil {
 			return err
 		}
 		_, err = p.SealBatch(r.ctx, id)
@@ -146,12 +145,12 @@ func sealsAtOnce(t testing.TB, h Harness) {
 	r.noRow(id, "is sealed")
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 }
 
 func endTells(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(3, ops.BatchRequest{Name: "move", FinishType: "told"})
+	id, _ := r.batchOf(3, store.BatchRequest{Name: "move", FinishType: "told"})
 	r.runAll(task.StateSucceeded, task.StateFailed, task.StateSucceeded)
 	require.Empty(t, r.finished("told"))
 	require.Equal(t, 1, r.fold().Ended)
@@ -164,7 +163,7 @@ func endTells(t testing.TB, h Harness) {
 	near(t, r.now(), got.RunAt)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"partially_failed","round":0,"total":3,"succeeded":2,
 		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "what it tells")
-	row := r.claim(poll.Want{Type: "told", Phase: task.Run, N: 5, Window: window, Policy: 7})
+	row := r.claim(store.Want{Type: "told", Phase: task.Run, N: 5, Window: window, Policy: 7})
 	require.Len(t, row, 1)
 	r.settled(finish(row[0]))
 	r.fold()
@@ -173,7 +172,7 @@ func endTells(t testing.TB, h Harness) {
 	// And again when the batch has ended again.
 	answer, err := r.h.RetryBatch(r.ctx, id, "alice")
 	require.NoError(t, err)
-	require.Equal(t, ops.BatchRetrying, answer)
+	require.Equal(t, store.BatchRetrying, answer)
 	r.steps()
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
@@ -185,7 +184,7 @@ func endTells(t testing.TB, h Harness) {
 
 func endPayload(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	r.batch(ops.BatchRequest{FinishType: "told", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
+	r.batch(store.BatchRequest{FinishType: "told", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
 	r.fold()
 	rows := r.finished("told")
 	require.Len(t, rows, 1)
@@ -201,10 +200,10 @@ func endPayload(t testing.TB, h Harness) {
 
 func endTellsNobody(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	r.batchOf(1, ops.BatchRequest{})
+	r.batchOf(1, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	require.Len(t, r.list(ops.Filter{}), 1)
+	require.Len(t, r.list(store.TaskFilter{}), 1)
 }
 
 func endRace(t testing.TB, h Harness) {
@@ -212,7 +211,7 @@ func endRace(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for n := range 5 {
 		for range 3 {
-			r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+			r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		}
 		r.runAll(task.StateSucceeded)
 		var ends atomic.Int64
@@ -236,7 +235,7 @@ func endCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	hits, n := 0, 0
 	for _, point := range r.h.BatchFailpoints() {
-		id, _ := r.batchOf(1, ops.BatchRequest{FinishType: "told"})
+		id, _ := r.batchOf(1, store.BatchRequest{FinishType: "told"})
 		n++
 		r.runAll(task.StateSucceeded)
 		if r.crashing(point, func() error { _, err := r.h.Fold(r.ctx, 10); return err }) {
@@ -244,7 +243,7 @@ func endCrash(t testing.TB, h Harness) {
 		}
 		require.LessOrEqual(t, len(r.finished("told")), n, point)
 		r.fold()
-		r.stands(id, ops.BatchSucceeded)
+		r.stands(id, store.BatchSucceeded)
 		require.Len(t, r.finished("told"), n, point)
 	}
 	require.Positive(t, hits, "a Fold comes by some point")
@@ -252,10 +251,10 @@ func endCrash(t testing.TB, h Harness) {
 
 func endFew(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	open, _ := r.batchOf(1, ops.BatchRequest{Open: true})
-	waits, _ := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, In: farOff})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true})
+	waits, _ := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind, In: farOff})
 	for range 4 {
-		r.batchOf(1, ops.BatchRequest{FinishType: "told"})
+		r.batchOf(1, store.BatchRequest{FinishType: "told"})
 	}
 	r.runAll(task.StateSucceeded)
 	ends := 0
@@ -268,50 +267,50 @@ func endFew(t testing.TB, h Harness) {
 	}
 	require.Equal(t, 4, ends, "those that cannot end keep no other")
 	require.Len(t, r.finished("told"), 4)
-	r.stands(open, ops.BatchRunning)
-	r.stands(waits, ops.BatchPending)
+	r.stands(open, store.BatchRunning)
+	r.stands(waits, store.BatchPending)
 }
 
 func endOpen(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(1, ops.BatchRequest{Open: true, FinishType: "told"})
+	id, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
 	r.runAll(task.StateSucceeded)
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
-	_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id})
+	_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
 	if locks { // elsewhere nobody else can write as long as the transaction is open: it keeps all of them from it
 		answer, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, ops.BatchSealed, answer)
+		require.Equal(t, store.BatchSealed, answer)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 1, r.stands(id, ops.BatchRunning).Total, "nobody sees the row")
+		require.EqualValues(t, 1, r.stands(id, store.BatchRunning).Total, "nobody sees the row")
 		require.Zero(t, r.twin().fold().Ended)
 	}
 	require.NoError(t, p.Commit(r.ctx))
 	_, err = r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.Zero(t, r.fold().Ended)
-	require.EqualValues(t, 2, r.stands(id, ops.BatchRunning).Total)
+	require.EqualValues(t, 2, r.stands(id, store.BatchRunning).Total)
 	require.Empty(t, r.finished("told"))
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
 	require.Len(t, r.finished("told"), 1)
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 }
 
 func endOpenBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	id, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	r.runAll(task.StateSucceeded)
 	p := r.h.Produce(t)
-	_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id})
+	_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
 	require.NoError(t, p.Rollback(r.ctx))
 	_, err = r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.fold().Ended)
-	require.EqualValues(t, 1, r.stands(id, ops.BatchSucceeded).Total)
+	require.EqualValues(t, 1, r.stands(id, store.BatchSucceeded).Total)
 }
 
 func endWakes(t testing.TB, h Harness) {
@@ -320,17 +319,17 @@ func endWakes(t testing.TB, h Harness) {
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
 	news, stop := r.hear()
 	defer stop()
-	r.await(news, poll.Due)
-	o.batchOf(1, ops.BatchRequest{FinishType: "told"})
+	r.await(news, store.Due)
+	o.batchOf(1, store.BatchRequest{FinishType: "told"})
 	o.runAll(task.StateSucceeded)
 	drain(news)
 	require.Equal(t, 1, o.fold().Ended)
-	r.await(news, poll.Due)
+	r.await(news, store.Due)
 }
 
 func endRetention(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind}, ops.Request{Type: kind, In: 30 * day})
+	id, ids := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind, In: 30 * day})
 	plain := r.insert(1)[0]
 	r.runAll(task.StateSucceeded)
 	r.fold()
@@ -339,7 +338,7 @@ func endRetention(t testing.TB, h Harness) {
 	r.maintain(7 * day)
 	r.gone(plain)
 	require.Equal(t, task.StateSucceeded, r.state(ids[0]), "its batch has not ended")
-	r.stands(id, ops.BatchRunning)
+	r.stands(id, store.BatchRunning)
 	r.Advance(t, 20*day)
 	r.present()
 	r.runAll(task.StateSucceeded)
@@ -347,23 +346,23 @@ func endRetention(t testing.TB, h Harness) {
 	r.maintain(7 * day)
 	r.gone(ids[0])
 	got := r.look(id)
-	require.Equal(t, ops.BatchSucceeded, got.State)
+	require.Equal(t, store.BatchSucceeded, got.State)
 	require.EqualValues(t, 2, got.Total, "what has gone is still counted")
 	require.EqualValues(t, 2, got.Succeeded)
 }
 
 func endRetentionBatch(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	empty, _ := r.batch(ops.BatchRequest{})
-	id, ids := r.batchOf(2, ops.BatchRequest{})
-	live, _ := r.batchOf(1, ops.BatchRequest{Open: true})
+	empty, _ := r.batch(store.BatchRequest{})
+	id, ids := r.batchOf(2, store.BatchRequest{})
+	live, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(finish(rows[0]), finish(rows[1]))
 	r.fold()
 	r.Advance(t, 3*day)
 	r.maintain(7 * day)
 	r.look(empty)
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 	r.Advance(t, 20*day)
 	r.maintain(7 * day)
 	for _, row := range ids {
@@ -371,11 +370,11 @@ func endRetentionBatch(t testing.TB, h Harness) {
 	}
 	for _, b := range []task.BatchID{empty, id} {
 		_, err := r.h.GetBatch(r.ctx, b)
-		require.ErrorIs(t, err, ops.ErrNoBatch)
+		require.ErrorIs(t, err, store.ErrNoBatch)
 	}
 	require.EqualValues(t, 1, r.look(live).Total)
-	list, err := r.h.ListBatches(r.ctx, ops.BatchFilter{})
+	list, err := r.h.ListBatches(r.ctx, store.BatchFilter{})
 	require.NoError(t, err)
-	require.True(t, slices.ContainsFunc(list, func(i ops.BatchInfo) bool { return i.ID == live }))
+	require.True(t, slices.ContainsFunc(list, func(i store.BatchInfo) bool { return i.ID == live }))
 	require.Len(t, list, 1)
 }

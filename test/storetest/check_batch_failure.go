@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -27,23 +27,23 @@ func batchFailureChecks() []Check {
 
 func failureContinues(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(3, ops.BatchRequest{})
+	id, all := r.batchOf(3, store.BatchRequest{})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateFailed))
 	r.audited(func() { require.Zero(t, r.fold().Acted) })
 	require.False(t, r.step(10).Found)
-	got := r.stands(id, ops.BatchRunning)
+	got := r.stands(id, store.BatchRunning)
 	require.False(t, got.Stopping)
 	require.Empty(t, got.RequestedBy)
 	r.runAll(task.StateSucceeded)
 	r.in(task.StateSucceeded, all[1:]...)
 	r.fold()
-	r.stands(id, ops.BatchPartiallyFailed)
+	r.stands(id, store.BatchPartiallyFailed)
 }
 
 func failureCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(4, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
+	id, all := r.batchOf(4, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.settled(retry(rows[0], farOff), finish(rows[1]))
 	require.Zero(t, r.fold().Acted, "it has not failed for good")
@@ -54,7 +54,7 @@ func failureCancels(t testing.TB, h Harness) {
 		require.Equal(t, id, f.Acts[0].ID)
 		require.Equal(t, "cancel", f.Acts[0].State)
 	}, Audited{Who: "on_failure", Verb: "cancel", Batch: id, Answer: "cancelling"})
-	got := r.stands(id, ops.BatchRunning)
+	got := r.stands(id, store.BatchRunning)
 	require.True(t, got.Stopping)
 	require.Equal(t, "on_failure", got.RequestedBy)
 	require.Equal(t, "cancel", got.Operation)
@@ -66,13 +66,13 @@ func failureCancels(t testing.TB, h Harness) {
 	require.Contains(t, r.get(all[3]).CancelBy, "batch "+number(id))
 	r.undoAll()
 	r.over()
-	r.stands(id, ops.BatchPartiallyFailed) // it was not called off: it failed
+	r.stands(id, store.BatchPartiallyFailed) // it was not called off: it failed
 	require.Len(t, r.finished("told"), 1)
 }
 
 func failureRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(5, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
+	id, all := r.batchOf(5, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 4))
 	r.settled(finish(rows[0]), ended(rows[1], task.Rejected, task.StateFailed), retry(rows[2], 0))
 	r.audited(func() {
@@ -80,7 +80,7 @@ func failureRollsBack(t testing.TB, h Harness) {
 		require.Equal(t, 1, f.Acted)
 		require.Equal(t, "rollback", f.Acts[0].State)
 	}, Audited{Who: "on_failure", Verb: "rollback", Batch: id, Answer: "rolling_back"})
-	require.Equal(t, "on_failure", r.stands(id, ops.BatchRollingBack).RequestedBy)
+	require.Equal(t, "on_failure", r.stands(id, store.BatchRollingBack).RequestedBy)
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, all[4])
 	r.in(task.StateRollbackPending, all[2])
@@ -90,14 +90,14 @@ func failureRollsBack(t testing.TB, h Harness) {
 	r.undoAll()
 	r.over()
 	r.in(task.StateRolledBack, all[:4]...)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 	require.Len(t, r.finished("told"), 1)
 	require.Equal(t, task.Rejected, r.get(all[1]).Cause)
 }
 
 func failureOfLast(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	back, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureRollback, FinishType: "told"})
+	back, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "told"})
 	r.runAll(task.StateSucceeded, task.StateFailed)
 	f := r.fold()
 	require.Zero(t, f.Ended, "there is something to do first")
@@ -107,19 +107,19 @@ func failureOfLast(t testing.TB, h Harness) {
 	r.undoAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(back, ops.BatchRolledBack)
+	r.stands(back, store.BatchRolledBack)
 	require.Zero(t, r.look(back).Round)
 	require.Len(t, r.finished("told"), 1)
 
-	off, _ := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	off, _ := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	r.runAll(task.StateFailed)
 	r.over()
-	r.stands(off, ops.BatchFailed)
+	r.stands(off, store.BatchFailed)
 }
 
 func failureUndone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	id, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
 	require.Equal(t, 1, r.fold().Acted, "it failed, whatever becomes of it now")
@@ -127,23 +127,23 @@ func failureUndone(t testing.TB, h Harness) {
 	r.undoAll()
 	r.over()
 	r.in(task.StateCancelled, all[1])
-	r.stands(id, ops.BatchFailed)
+	r.stands(id, store.BatchFailed)
 
-	id, _ = r.batchOf(2, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	id, _ = r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	row = r.claim(wantOf(kind, task.Run, 1))[0]
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	r.settled(ended(row, task.TimedOut, task.StateRollbackPending))
 	require.Zero(t, r.fold().Acted, "it was called off")
 	r.undoAll()
 	r.runAll(task.StateSucceeded)
 	r.over()
-	r.stands(id, ops.BatchPartiallyFailed)
+	r.stands(id, store.BatchPartiallyFailed)
 }
 
 func failureOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
-	id, _ := r.batchOf(6, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
+	id, _ := r.batchOf(6, store.BatchRequest{OnFailure: store.OnFailureRollback})
 	rows := r.claim(wantOf(kind, task.Run, 6))
 	r.settled(ended(rows[0], task.Failed, task.StateFailed), ended(rows[1], task.Failed, task.StateFailed))
 	var acts atomic.Int64
@@ -170,12 +170,12 @@ func failureOnce(t testing.TB, h Harness) {
 		r.over()
 		r.undoAll()
 	}
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 }
 
 func failureAfterRequest(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureRollback})
+	id, all := r.batchOf(3, store.BatchRequest{OnFailure: store.OnFailureRollback})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(finish(rows[0]))
 	r.wants("cancel", id, "cancelling")
@@ -183,12 +183,12 @@ func failureAfterRequest(t testing.TB, h Harness) {
 	require.Zero(t, r.fold().Acted, "an operator has said what is to become of it")
 	r.over()
 	r.in(task.StateSucceeded, all[0])
-	require.Equal(t, "alice", r.stands(id, ops.BatchCancelled).RequestedBy)
+	require.Equal(t, "alice", r.stands(id, store.BatchCancelled).RequestedBy)
 }
 
 func failureThenRequest(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel})
+	id, all := r.batchOf(3, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
 	require.Equal(t, 1, r.fold().Acted)
@@ -198,21 +198,21 @@ func failureThenRequest(t testing.TB, h Harness) {
 	r.undoAll()
 	r.over()
 	r.in(task.StateRolledBack, all[:2]...)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 }
 
 func failureInRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(3, ops.BatchRequest{OnFailure: ops.OnFailureCancel, FinishType: "told"})
+	id, _ := r.batchOf(3, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "told"})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateFailed))
 	r.over()
-	r.stands(id, ops.BatchFailed)
+	r.stands(id, store.BatchFailed)
 	for round := 1; round <= 2; round++ {
 		r.wants("retry", id, "retrying")
 		require.Zero(t, r.fold().Acted, "that failure is of the past")
 		r.steps()
-		got := r.stands(id, ops.BatchRunning)
+		got := r.stands(id, store.BatchRunning)
 		require.Equal(t, round, got.Round)
 		require.Empty(t, got.RequestedBy)
 		require.False(t, got.Stopping)
@@ -220,12 +220,12 @@ func failureInRounds(t testing.TB, h Harness) {
 		r.settled(ended(row, task.Failed, task.StateFailed))
 		require.Equal(t, 1, r.fold().Acted, "and this is new")
 		r.over()
-		require.Equal(t, "on_failure", r.stands(id, ops.BatchFailed).RequestedBy)
+		require.Equal(t, "on_failure", r.stands(id, store.BatchFailed).RequestedBy)
 		require.Len(t, r.finished("told"), round+1)
 	}
 	r.wants("retry", id, "retrying")
 	r.steps()
 	r.runAll(task.StateSucceeded)
 	r.over()
-	require.Equal(t, 3, r.stands(id, ops.BatchCancelled).Round) // two were called off, in the first
+	require.Equal(t, 3, r.stands(id, store.BatchCancelled).Round) // two were called off, in the first
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -17,15 +17,15 @@ func batchGo(t testing.TB, h Harness) {
 	q := full(r.now())
 	q.RollbackPayload = raw(`{"was":"az1"}`)
 	var told []int64
-	id, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{Name: "by Go"}, rowsThen(nil, q, ops.Request{Type: kind}),
+	id, err := r.h.CreateBatch(r.ctx, store.BatchRequest{Name: "by Go"}, rowsThen(nil, q, store.EnqueueRequest{Type: kind}),
 		func(n int64) { told = append(told, n) })
 	require.NoError(t, err)
 	require.NotEmpty(t, told)
 	require.EqualValues(t, 2, told[len(told)-1])
-	got := r.stands(id, ops.BatchPending)
+	got := r.stands(id, store.BatchPending)
 	require.EqualValues(t, 2, got.Total)
 	require.True(t, got.Sealed)
-	rows := r.list(ops.Filter{Batch: id})
+	rows := r.list(store.TaskFilter{Batch: id})
 	require.Len(t, rows, 2)
 	first := r.get(min(rows[0], rows[1]))
 	require.Equal(t, id, first.Batch)
@@ -46,10 +46,10 @@ func batchGo(t testing.TB, h Harness) {
 	near(t, r.now(), second.RunAt)
 	require.Equal(t, []task.ID{second.ID, first.ID}, rows, "ids rise in the order of the rows")
 
-	id, err = r.h.CreateBatch(r.ctx, ops.BatchRequest{Open: true}, rowsThen(nil), nil)
+	id, err = r.h.CreateBatch(r.ctx, store.BatchRequest{Open: true}, rowsThen(nil), nil)
 	require.NoError(t, err)
-	require.NoError(t, r.add(id, ops.Request{Type: kind}))
-	require.EqualValues(t, 1, r.stands(id, ops.BatchPending).Total)
+	require.NoError(t, r.add(id, store.EnqueueRequest{Type: kind}))
+	require.EqualValues(t, 1, r.stands(id, store.BatchPending).Total)
 }
 
 func batchGoMany(t testing.TB, h Harness) {
@@ -57,10 +57,10 @@ func batchGoMany(t testing.TB, h Harness) {
 	const n = 12_345
 	given := 0
 	last := int64(0)
-	id, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{}, func(yield func(ops.Request, error) bool) {
+	id, err := r.h.CreateBatch(r.ctx, store.BatchRequest{}, func(yield func(store.EnqueueRequest, error) bool) {
 		for i := range n {
 			given++
-			if !yield(ops.Request{Type: kind, Payload: raw(fmt.Sprintf(`{"n":%d}`, i))}, nil) {
+			if !yield(store.EnqueueRequest{Type: kind, Payload: raw(fmt.Sprintf(`{"n":%d}`, i))}, nil) {
 				return
 			}
 		}
@@ -74,7 +74,7 @@ func batchGoMany(t testing.TB, h Harness) {
 	got := r.look(id)
 	require.EqualValues(t, n, got.Total)
 	require.EqualValues(t, n, got.Waiting)
-	require.Equal(t, ops.BatchPending, got.State)
+	require.Equal(t, store.BatchPending, got.State)
 	r.fold()
 	require.Equal(t, got, r.look(id))
 	require.Len(t, r.claim(wantOf(kind, task.Run, 500)), 500, "they can be claimed at once")
@@ -85,20 +85,20 @@ func batchGoMany(t testing.TB, h Harness) {
 
 func batchGoNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	live := r.enqueue(ops.Request{Type: kind, Key: "taken"}, true)
+	live := r.enqueue(store.EnqueueRequest{Type: kind, Key: "taken"}, true)
 	wrong := fmt.Errorf("line 3: %w", errNoMore)
-	_, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{}, rowsThen(wrong, ops.Request{Type: kind}, ops.Request{Type: kind}), nil)
+	_, err := r.h.CreateBatch(r.ctx, store.BatchRequest{}, rowsThen(wrong, store.EnqueueRequest{Type: kind}, store.EnqueueRequest{Type: kind}), nil)
 	require.ErrorIs(t, err, errNoMore)
-	for name, rows := range map[string][]ops.Request{
+	for name, rows := range map[string][]store.EnqueueRequest{
 		"a key twice":        {{Type: kind, Key: "a"}, {Type: kind, Key: "a"}},
 		"a key that is live": {{Type: kind}, {Type: kind, Key: "taken"}},
 		"a bad value":        {{Type: kind}, {Type: kind, Priority: 11}},
 	} {
-		_, err := r.h.CreateBatch(r.ctx, ops.BatchRequest{}, rowsThen(nil, rows...), nil)
+		_, err := r.h.CreateBatch(r.ctx, store.BatchRequest{}, rowsThen(nil, rows...), nil)
 		require.Error(t, err, name)
 	}
-	list, err := r.h.ListBatches(r.ctx, ops.BatchFilter{})
+	list, err := r.h.ListBatches(r.ctx, store.BatchFilter{})
 	require.NoError(t, err)
 	require.Empty(t, list)
-	require.Equal(t, []task.ID{live}, r.list(ops.Filter{}))
+	require.Equal(t, []task.ID{live}, r.list(store.TaskFilter{}))
 }

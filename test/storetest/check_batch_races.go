@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -34,15 +32,15 @@ func batchRaceChecks() []Check {
 func raceCancelCompletion(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
-	id, _ := r.batchOf(24, ops.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(24, store.BatchRequest{FinishType: "told"})
 	for i, row := range r.claim(wantOf(kind, task.Run, 24)) {
-		var answer ops.Became
+		var answer store.Became
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch {
 			case o == agents[1]:
 				answer, err = o.h.Cancel(ctx, row.ID, "alice")
 			case o == agents[0] && i%2 == 0:
-				_, err = o.Settle(ctx, r.session, []poll.Settlement{finish(row)})
+				_, err = o.Settle(ctx, r.session, []store.Settlement{finish(row)})
 			case o == agents[0]:
 				_, err = o.Complete(ctx, row.ID, row.Fence, nil)
 			default:
@@ -50,12 +48,12 @@ func raceCancelCompletion(t testing.TB, h Harness) {
 			}
 			return err
 		})
-		require.Contains(t, []ops.Became{ops.Cancelling, "succeeded"}, answer)
+		require.Contains(t, []store.Became{store.Cancelling, "succeeded"}, answer)
 		require.Equal(t, task.StateSucceeded, r.state(row.ID), "what succeeds has succeeded")
 		require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 	}
 	r.over()
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -63,13 +61,13 @@ func raceCancelEnd(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 8 {
-		id, all := r.batchOf(3, ops.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(3, store.BatchRequest{FinishType: "told"})
 		rows := r.claim(wantOf(kind, task.Run, 2))
 		var answer string
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch o {
 			case agents[0]:
-				_, err = o.Settle(ctx, r.session, []poll.Settlement{finish(rows[0]), finish(rows[1])})
+				_, err = o.Settle(ctx, r.session, []store.Settlement{finish(rows[0]), finish(rows[1])})
 			case agents[1]:
 				answer, err = o.h.CancelBatch(ctx, id, "alice")
 			default:
@@ -88,7 +86,7 @@ func raceCancelEnd(t testing.TB, h Harness) {
 		r.over()
 		r.in(task.StateSucceeded, all[:2]...)
 		r.in(task.StateCancelled, all[2])
-		r.stands(id, ops.BatchCancelled)
+		r.stands(id, store.BatchCancelled)
 		require.Len(t, r.finished("told"), n+1)
 	}
 }
@@ -97,9 +95,9 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 16 {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		r.did(became(task.StatePending), r.h.Retry, id, "alice")
-		var answer ops.Became
+		var answer store.Became
 		var claimed []task.Task
 		atOnce([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) (err error) {
 			if a == r {
@@ -107,13 +105,13 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 				return err
 			}
 			a.claims++
-			claimed, err = a.Claim(ctx, poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(kind, task.Run, 1)}})
+			claimed, err = a.Claim(ctx, store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(kind, task.Run, 1)}})
 			return err
 		})
 		if len(claimed) == 0 {
 			require.Equal(t, became(task.StateRollbackPending), answer)
 		} else {
-			require.Equal(t, ops.Cancelling, answer, "it was claimed before")
+			require.Equal(t, store.Cancelling, answer, "it was claimed before")
 			require.NotNil(t, r.get(id).CancelAsked)
 			o.settled(finish(claimed[0]))
 			require.Equal(t, 1, r.steps())
@@ -137,7 +135,7 @@ type bars struct {
 func (b *bars) claim(ctx context.Context, o *opsRig) error {
 	late := b.stopped.Load()
 	o.claims++
-	rows, err := o.Claim(ctx, poll.Claim{Session: o.session, Number: o.claims, Wants: []poll.Want{wantOf(kind, task.Run, 2)}})
+	rows, err := o.Claim(ctx, store.Claim{Session: o.session, Number: o.claims, Wants: []store.Want{wantOf(kind, task.Run, 2)}})
 	if err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (b *bars) claim(ctx context.Context, o *opsRig) error {
 
 func raceCancelStream(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batch(ops.BatchRequest{Open: true, FinishType: "told"})
+	id, _ := r.batch(store.BatchRequest{Open: true, FinishType: "told"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin(), r.twin()}
 	var b bars
 	var streamed, refused atomic.Int64
@@ -176,8 +174,8 @@ func raceCancelStream(t testing.TB, h Harness) {
 			return nil
 		}
 		for range 1000 { // insert
-			_, _, err := o.Enqueue(ctx, ops.Request{Type: kind, Batch: id})
-			if _, is := errors.AsType[*ops.InputError](err); is {
+			_, _, err := o.Enqueue(ctx, store.EnqueueRequest{Type: kind, Batch: id})
+			if _, is := errors.AsType[*store.InputError](err); is {
 				refused.Add(1)
 				return nil
 			}
@@ -200,13 +198,13 @@ func raceCancelStream(t testing.TB, h Harness) {
 		}
 	}
 	r.over()
-	require.Equal(t, streamed.Load(), r.stands(id, ops.BatchCancelled).Cancelled)
+	require.Equal(t, streamed.Load(), r.stands(id, store.BatchCancelled).Cancelled)
 	require.Len(t, r.finished("told"), 1)
 }
 
 func raceRollbackClaims(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(60, ops.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(60, store.BatchRequest{FinishType: "told"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	var b bars
 	atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -242,7 +240,7 @@ func raceRollbackClaims(t testing.TB, h Harness) {
 		r.undoAll()
 	}
 	r.over()
-	got := r.stands(id, ops.BatchRolledBack)
+	got := r.stands(id, store.BatchRolledBack)
 	require.EqualValues(t, len(b.rows), got.RolledBack)
 	require.EqualValues(t, 60-len(b.rows), got.Cancelled)
 	require.Len(t, r.finished("told"), 1)
@@ -250,39 +248,39 @@ func raceRollbackClaims(t testing.TB, h Harness) {
 
 func raceOpenInsert(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(6, ops.BatchRequest{Open: true, FinishType: "told"})
+	id, all := r.batchOf(6, store.BatchRequest{Open: true, FinishType: "told"})
 	o := r.twin()
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
-	_, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id})
+	_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
 	work := func() {
 		t.Helper()
 		rows := r.claim(wantOf(kind, task.Run, 4))
 		require.Len(t, rows, 4)
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), ended(rows[2], task.Failed, task.StateRollbackPending))
-		require.Equal(t, lease.Applied, r.complete(rows[3].ID, rows[3].Fence, ""))
+		require.Equal(t, store.Applied, r.complete(rows[3].ID, rows[3].Fence, ""))
 		o.fold()
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(all[5], ""))
+		require.Equal(t, store.Became("cancelled"), r.cancel(all[5], ""))
 		r.did(became(task.StatePending), o.h.Retry, all[1], "")
 		r.did(became(task.StateRollbackPending), o.h.Rollback, all[0], "")
-		require.EqualValues(t, 6, r.stands(id, ops.BatchRunning).Total)
-		require.NoError(t, o.add(id, ops.Request{Type: kind}))
-		require.EqualValues(t, 7, r.stands(id, ops.BatchRunning).Total)
+		require.EqualValues(t, 6, r.stands(id, store.BatchRunning).Total)
+		require.NoError(t, o.add(id, store.EnqueueRequest{Type: kind}))
+		require.EqualValues(t, 7, r.stands(id, store.BatchRunning).Total)
 	}
 	if !locks { // all of them would wait for the transaction: that is what one writer at a time means
 		require.NoError(t, p.Commit(r.ctx))
 		_, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 7, r.stands(id, ops.BatchPending).Total)
+		require.EqualValues(t, 7, r.stands(id, store.BatchPending).Total)
 		return
 	}
 	work()
 	_, err = o.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.NoError(t, p.Commit(r.ctx))
-	require.EqualValues(t, 8, r.stands(id, ops.BatchRunning).Total)
+	require.EqualValues(t, 8, r.stands(id, store.BatchRunning).Total)
 	for range 3 {
 		r.runAll(task.StateSucceeded)
 		r.undoAll()
@@ -294,10 +292,10 @@ func raceOpenInsert(t testing.TB, h Harness) {
 
 func raceOpenCancel(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(2, ops.BatchRequest{Open: true, FinishType: "told"})
+	id, all := r.batchOf(2, store.BatchRequest{Open: true, FinishType: "told"})
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
-	more, err := p.Insert(r.ctx, ops.Request{Type: kind, Batch: id}, ops.Request{Type: kind, Batch: id})
+	more, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id}, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
 	if locks { // elsewhere the cancel waits for the transaction
 		r.wants("cancel", id, "cancelling")
@@ -314,7 +312,7 @@ func raceOpenCancel(t testing.TB, h Harness) {
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)), "what came late does not start")
 	r.over()
 	r.in(task.StateCancelled, more...)
-	require.EqualValues(t, 4, r.stands(id, ops.BatchCancelled).Cancelled)
+	require.EqualValues(t, 4, r.stands(id, store.BatchCancelled).Cancelled)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -322,7 +320,7 @@ func raceOpposite(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 6 {
-		id, all := r.batchOf(4, ops.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(4, store.BatchRequest{FinishType: "told"})
 		rows := r.claim(wantOf(kind, task.Run, 3))
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -333,7 +331,7 @@ func raceOpposite(t testing.TB, h Harness) {
 				_, err = o.h.RollbackBatch(ctx, id, "bob", false)
 			default:
 				_, err = o.h.RetryBatch(ctx, id, "carol")
-				if errors.As(err, new(*ops.RefusedError)) {
+				if errors.As(err, new(*store.RefusedError)) {
 					err = nil
 				}
 			}
@@ -348,7 +346,7 @@ func raceOpposite(t testing.TB, h Harness) {
 		r.over()
 		r.in(task.StateRolledBack, all[0], all[1], all[2])
 		r.in(task.StateCancelled, all[3])
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 		require.Len(t, r.finished("told"), n+1)
 	}
 }
@@ -358,7 +356,7 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	told := 0
 	for range 6 {
-		id, all := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		r.runAll(task.StateSucceeded, task.StateFailed)
 		r.fold()
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -372,7 +370,7 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 			default:
 				_, err = o.h.Step(ctx, 1)
 			}
-			if errors.As(err, new(*ops.RefusedError)) {
+			if errors.As(err, new(*store.RefusedError)) {
 				err = nil
 			}
 			return err
@@ -384,7 +382,7 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 		}
 		r.over()
 		r.in(task.StateRolledBack, all...)
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 		told += 2
 		require.Len(t, r.finished("told"), told, "one for each round")
 	}

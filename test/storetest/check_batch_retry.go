@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,11 +25,11 @@ func batchRetryChecks() []Check {
 }
 
 // everyEnd creates a batch with a row in each finished state, and one that was undone for each cause that matters.
-func (r *opsRig) everyEnd(q ops.BatchRequest) (id task.BatchID, rows map[string]task.ID) {
+func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[string]task.ID) {
 	r.t.Helper()
 	q.Open = true
 	id, _ = r.batch(q)
-	row := ops.Request{Type: kind, Batch: id}
+	row := store.EnqueueRequest{Type: kind, Batch: id}
 	rows = map[string]task.ID{}
 	for _, s := range task.States() {
 		if s.Finished() {
@@ -37,33 +37,33 @@ func (r *opsRig) everyEnd(q ops.BatchRequest) (id task.BatchID, rows map[string]
 		}
 	}
 	rows["untouched"] = r.standing(row, task.StateCancelled, false)
-	rows["one way"] = r.standing(ops.Request{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
+	rows["one way"] = r.standing(store.EnqueueRequest{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
 	back := r.standing(row, task.StateSucceeded, true)
 	r.did(became(task.StateRollbackPending), r.h.Rollback, back, "")
 	rows["undone after a success"] = back
 	r.undoAll()
 	back = r.standing(row, task.StateRetryPending, true)
-	require.Equal(r.t, ops.Cancelled("rollback_pending"), r.cancel(back, ""))
+	require.Equal(r.t, store.Became("rollback_pending"), r.cancel(back, ""))
 	rows["undone after a cancellation"] = back
 	r.undoAll()
 	_, err := r.h.SealBatch(r.ctx, id)
 	require.NoError(r.t, err)
 	require.Equal(r.t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchRollbackFailed)
+	r.stands(id, store.BatchRollbackFailed)
 	return id, rows
 }
 
 func batchRetries(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.bulks("retry") {
-		id, rows := r.everyEnd(ops.BatchRequest{})
-		before := map[string]*ops.Info{}
+		id, rows := r.everyEnd(store.BatchRequest{})
+		before := map[string]*store.TaskInfo{}
 		for name, row := range rows {
 			before[name] = r.get(row)
 		}
 		r.audited(func() { r.gets(again, id, "alice", "retrying") },
 			Audited{Who: "alice", Verb: "retry", Batch: id, Answer: "retrying"})
-		got := r.stands(id, ops.BatchRunning)
+		got := r.stands(id, store.BatchRunning)
 		require.Equal(t, 1, got.Round, way)
 		require.Equal(t, "retry", got.Operation, way)
 		require.False(t, got.Stopping, way)
@@ -87,30 +87,30 @@ func batchRetries(t testing.TB, h Harness) {
 		require.Zero(t, r.look(id).Refused, way)
 		require.Len(t, r.runAll(task.StateSucceeded), 2)
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, ops.BatchRollbackFailed)
+		r.stands(id, store.BatchRollbackFailed)
 	}
 }
 
 func batchRetriesRunning(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(3, ops.BatchRequest{})
+	id, ids := r.batchOf(3, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.settled(ended(rows[0], task.Failed, task.StateFailed), finish(rows[1]))
 	r.wants("retry", id, "retrying")
 	require.Equal(t, 1, r.steps())
 	r.in(task.StatePending, ids[0])
 	r.in(task.StateRunning, ids[2])
-	require.Zero(t, r.stands(id, ops.BatchRunning).Round, "it had not ended")
+	require.Zero(t, r.stands(id, store.BatchRunning).Round, "it had not ended")
 	r.settled(finish(rows[2]))
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchSucceeded)
+	r.stands(id, store.BatchSucceeded)
 }
 
 func batchRetryAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, again := range r.bulks("retry") {
-		id, _ := r.batchOf(2, ops.BatchRequest{})
+		id, _ := r.batchOf(2, store.BatchRequest{})
 		r.still(id, func() { r.gets(again, id, "bob", "pending") })
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
 		r.still(id, func() { r.gets(again, id, "bob", "running") })
@@ -130,7 +130,7 @@ func batchRetryAnswers(t testing.TB, h Harness) {
 
 func batchRetrySteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(10, ops.BatchRequest{})
+	id, ids := r.batchOf(10, store.BatchRequest{})
 	r.runAll(task.StateFailed)
 	r.fold()
 	r.wants("retry", id, "retrying")
@@ -153,10 +153,10 @@ func batchRetrySteps(t testing.TB, h Harness) {
 
 func batchRetryKeys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"}, ops.Request{Type: kind})
+	id, ids := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind, Key: "a"}, store.EnqueueRequest{Type: kind, Key: "b"}, store.EnqueueRequest{Type: kind})
 	r.runAll(task.StateFailed)
 	r.fold()
-	live := r.enqueue(ops.Request{Type: kind, Key: "a", In: farOff}, true)
+	live := r.enqueue(store.EnqueueRequest{Type: kind, Key: "a", In: farOff}, true)
 	r.wants("retry", id, "retrying")
 	require.Equal(t, 2, r.steps())
 	r.in(task.StateFailed, ids[0])
@@ -165,8 +165,8 @@ func batchRetryKeys(t testing.TB, h Harness) {
 	require.EqualValues(t, 1, r.look(id).Refused)
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	require.EqualValues(t, 1, r.stands(id, ops.BatchPartiallyFailed).Refused)
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+	require.EqualValues(t, 1, r.stands(id, store.BatchPartiallyFailed).Refused)
+	require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 	r.wants("retry", id, "retrying")
 	require.Equal(t, 1, r.steps())
 	require.Zero(t, r.look(id).Refused)
@@ -175,7 +175,7 @@ func batchRetryKeys(t testing.TB, h Harness) {
 
 func batchRetryOnce(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, ids := r.batchOf(6, ops.BatchRequest{})
+	id, ids := r.batchOf(6, store.BatchRequest{})
 	r.runAll(task.StateFailed)
 	r.fold()
 	r.wants("retry", id, "retrying")
@@ -188,14 +188,14 @@ func batchRetryOnce(t testing.TB, h Harness) {
 		require.Equal(t, 1, r.get(row).Round)
 	}
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchFailed)
+	r.stands(id, store.BatchFailed)
 }
 
 func batchRetryRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.bulks("retry") {
 		for _, verb := range []string{"cancel", "rollback"} {
-			id, _ := r.batchOf(3, ops.BatchRequest{})
+			id, _ := r.batchOf(3, store.BatchRequest{})
 			rows := r.claim(wantOf(kind, task.Run, 2))
 			r.settled(ended(rows[0], task.Failed, task.StateFailed))
 			_, err := r.bulks(verb)["Go"](r.ctx, id, "alice")
@@ -229,14 +229,14 @@ func batchRetryRefused(t testing.TB, h Harness) {
 func batchRetryRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, again := range r.retries() {
-		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		r.runAll(task.StateFailed, task.StateSucceeded)
 		told := len(r.finished("told"))
 		r.fold()
-		ended := r.stands(id, ops.BatchPartiallyFailed)
+		ended := r.stands(id, store.BatchPartiallyFailed)
 		require.Zero(t, ended.Round)
 		r.did(became(task.StatePending), again, ids[0], "alice")
-		got := r.stands(id, ops.BatchRunning)
+		got := r.stands(id, store.BatchRunning)
 		require.Equal(t, 1, got.Round)
 		require.Nil(t, got.EndedAt)
 		require.Empty(t, got.Operation)
@@ -244,7 +244,7 @@ func batchRetryRow(t testing.TB, h Harness) {
 		require.Zero(t, r.fold().Ended)
 		r.runAll(task.StateSucceeded)
 		require.Equal(t, 1, r.fold().Ended)
-		require.Equal(t, 1, r.stands(id, ops.BatchSucceeded).Round)
+		require.Equal(t, 1, r.stands(id, store.BatchSucceeded).Round)
 		require.Len(t, r.finished("told"), told+2)
 	}
 }
@@ -253,7 +253,7 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, verb := range []string{"cancel", "rollback"} {
-			id, ids := r.batchOf(3, ops.BatchRequest{})
+			id, ids := r.batchOf(3, store.BatchRequest{})
 			rows := r.claim(wantOf(kind, task.Run, 2))
 			r.settled(ended(rows[0], task.Failed, task.StateFailed))
 			_, err := r.bulks(verb)["Go"](r.ctx, id, "alice")
@@ -273,7 +273,7 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 				require.Empty(t, r.look(id).RequestedBy)
 				require.Len(t, r.runAll(task.StateSucceeded), 1, "and it starts")
 				r.over()
-				r.stands(id, ops.BatchCancelled) // one of it was called off
+				r.stands(id, store.BatchCancelled) // one of it was called off
 			}
 		}
 	}
@@ -282,28 +282,28 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 func batchRollbackRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.rollbacks() {
-		id, ids := r.batchOf(2, ops.BatchRequest{FinishType: "told"})
+		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		told := len(r.finished("told"))
 		r.runAll(task.StateSucceeded)
 		r.fold()
-		r.stands(id, ops.BatchSucceeded)
+		r.stands(id, store.BatchSucceeded)
 		r.did(became(task.StateRollbackPending), undo, ids[1], "alice")
-		got := r.stands(id, ops.BatchRollingBack)
+		got := r.stands(id, store.BatchRollingBack)
 		require.Equal(t, 1, got.Round)
 		require.False(t, got.Stopping)
 		r.undoAll()
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, ops.BatchPartiallyFailed)
+		r.stands(id, store.BatchPartiallyFailed)
 		require.Len(t, r.finished("told"), told+2)
 		// One that ran when it was asked for.
-		id, ids = r.batchOf(1, ops.BatchRequest{})
+		id, ids = r.batchOf(1, store.BatchRequest{})
 		row := r.claimOne(kind, task.Run)
-		r.did(ops.Cancelling, undo, row.ID, "alice")
+		r.did(store.Cancelling, undo, row.ID, "alice")
 		r.settled(finish(row))
 		r.over()
 		r.undoAll()
 		r.over()
 		r.in(task.StateRolledBack, ids...)
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 	}
 }

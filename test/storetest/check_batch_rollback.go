@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -31,14 +31,14 @@ func batchRollbackChecks() []Check {
 func batchRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.bulks("rollback") {
-		id, rows := r.everyEnd(ops.BatchRequest{})
-		before := map[string]*ops.Info{}
+		id, rows := r.everyEnd(store.BatchRequest{})
+		before := map[string]*store.TaskInfo{}
 		for name, row := range rows {
 			before[name] = r.get(row)
 		}
 		r.audited(func() { r.gets(undo, id, "alice", "rolling_back") },
 			Audited{Who: "alice", Verb: "rollback", Batch: id, Answer: "rolling_back"})
-		got := r.stands(id, ops.BatchRollingBack)
+		got := r.stands(id, store.BatchRollingBack)
 		require.Equal(t, 1, got.Round, way)
 		require.Equal(t, "rollback", got.Operation, way)
 		require.Equal(t, "alice", got.RequestedBy, way)
@@ -54,17 +54,17 @@ func batchRollsBack(t testing.TB, h Harness) {
 			r.undone(row, before[name], causes[name], name)
 		}
 		require.Zero(t, r.fold().Ended, way)
-		r.stands(id, ops.BatchRollingBack)
+		r.stands(id, store.BatchRollingBack)
 		r.undoAll()
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, ops.BatchRollbackFailed)
+		r.stands(id, store.BatchRollbackFailed)
 		r.still(id, func() { r.gets(undo, id, "bob", "rollback_failed") })
 	}
 }
 
 func batchRollsBackRunning(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(6, ops.BatchRequest{FinishType: "told"})
+	id, all := r.batchOf(6, store.BatchRequest{FinishType: "told"})
 	rows := r.claim(wantOf(kind, task.Run, 5))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], 0))
 	r.wants("rollback", id, "rolling_back")
@@ -74,7 +74,7 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	r.in(task.StateRollbackPending, all[2])
 	r.in(task.StateRunning, all[3], all[4])
 	r.in(task.StateCancelled, all[5])
-	r.stands(id, ops.BatchRollingBack)
+	r.stands(id, store.BatchRollingBack)
 	r.settled(ended(rows[3], task.Cancelled, task.StateRollbackPending))
 	require.Zero(t, r.steps(), "one still runs")
 	r.in(task.StateSucceeded, all[0])
@@ -86,7 +86,7 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	r.over()
 	r.in(task.StateRolledBack, all[:5]...)
 	r.in(task.StateCancelled, all[5])
-	got := r.stands(id, ops.BatchRolledBack)
+	got := r.stands(id, store.BatchRolledBack)
 	require.Zero(t, got.Round, "it had not ended")
 	require.Len(t, r.finished("told"), 1)
 	for i, cause := range []task.Verdict{task.Succeeded, task.Failed, task.Cancelled, task.Cancelled, task.Succeeded} {
@@ -96,7 +96,7 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 
 func batchNewestFirst(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(8, ops.BatchRequest{})
+	id, all := r.batchOf(8, store.BatchRequest{})
 	started := slices.Clone(all)
 	// They start in an order that is not that of their ids.
 	for _, i := range []int{1, 4, 6} {
@@ -143,7 +143,7 @@ func batchNewestFirst(t testing.TB, h Harness) {
 func batchRollbackAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.bulks("rollback") {
-		id, _ := r.batchOf(2, ops.BatchRequest{})
+		id, _ := r.batchOf(2, store.BatchRequest{})
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
 		r.gets(undo, id, "alice", "rolling_back")
 		r.still(id, func() { r.gets(undo, id, "bob", "rolling_back") })
@@ -156,11 +156,11 @@ func batchRollbackAnswers(t testing.TB, h Harness) {
 		r.still(id, func() { r.gets(undo, id, "bob", "rolled_back") })
 		require.Equal(t, "alice", r.look(id).RequestedBy, way)
 
-		id, _ = r.batch(ops.BatchRequest{}, ops.Request{Type: oneWayKind})
+		id, _ = r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: oneWayKind})
 		r.settled(finish(r.claimOne(oneWayKind, task.Run)))
 		r.fold()
 		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
-		id, _ = r.batch(ops.BatchRequest{})
+		id, _ = r.batch(store.BatchRequest{})
 		r.fold()
 		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
 	}
@@ -168,7 +168,7 @@ func batchRollbackAnswers(t testing.TB, h Harness) {
 
 func batchRollbackSteps(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(10, ops.BatchRequest{})
+	id, all := r.batchOf(10, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 7))
 	for _, row := range rows {
 		r.settled(finish(row))
@@ -195,15 +195,15 @@ func batchRollbackSteps(t testing.TB, h Harness) {
 		r.over()
 	}
 	r.in(task.StateRolledBack, all[:7]...)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 }
 
 func batchRollbackKeys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batch(ops.BatchRequest{}, ops.Request{Type: kind, Key: "a"}, ops.Request{Type: kind, Key: "b"})
+	id, all := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind, Key: "a"}, store.EnqueueRequest{Type: kind, Key: "b"})
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	live := r.enqueue(ops.Request{Type: kind, Key: "a", In: farOff}, true)
+	live := r.enqueue(store.EnqueueRequest{Type: kind, Key: "a", In: farOff}, true)
 	r.wants("rollback", id, "rolling_back")
 	require.Equal(t, 1, r.steps())
 	r.in(task.StateSucceeded, all[0])
@@ -211,26 +211,26 @@ func batchRollbackKeys(t testing.TB, h Harness) {
 	require.EqualValues(t, 1, r.look(id).Refused)
 	r.undoAll()
 	r.over()
-	require.EqualValues(t, 1, r.stands(id, ops.BatchRolledBack).Refused)
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+	require.EqualValues(t, 1, r.stands(id, store.BatchRolledBack).Refused)
+	require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 	r.wants("rollback", id, "rolling_back")
 	require.Equal(t, 1, r.steps())
 	r.undoAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	require.Zero(t, r.stands(id, ops.BatchRolledBack).Refused)
+	require.Zero(t, r.stands(id, store.BatchRolledBack).Refused)
 }
 
 func batchRollbackSupersedes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, undo := range r.bulks("rollback") {
-		id, all := r.batchOf(4, ops.BatchRequest{})
+		id, all := r.batchOf(4, store.BatchRequest{})
 		rows := r.claim(wantOf(kind, task.Run, 2))
 		r.settled(finish(rows[0]))
 		r.wants("cancel", id, "cancelling")
 		r.step(1)
 		r.gets(undo, id, "bob", "rolling_back")
-		got := r.stands(id, ops.BatchRollingBack)
+		got := r.stands(id, store.BatchRollingBack)
 		require.Equal(t, "rollback", got.Operation)
 		require.Equal(t, "bob", got.RequestedBy)
 		require.Zero(t, got.Round)
@@ -243,7 +243,7 @@ func batchRollbackSupersedes(t testing.TB, h Harness) {
 		require.False(t, r.step(10).Found, "both are over")
 		r.undoAll()
 		r.over()
-		r.stands(id, ops.BatchRolledBack)
+		r.stands(id, store.BatchRolledBack)
 	}
 }
 
@@ -251,7 +251,7 @@ func batchStopsRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verb := range []string{"cancel", "rollback"} {
 		for _, do := range r.bulks(verb) {
-			id, all := r.batchOf(4, ops.BatchRequest{})
+			id, all := r.batchOf(4, store.BatchRequest{})
 			r.runAll(task.StateFailed)
 			r.fold()
 			r.wants("retry", id, "retrying")
@@ -279,7 +279,7 @@ func batchStopsRetry(t testing.TB, h Harness) {
 // halfGone creates a batch that has ended, of whose four rows the first two are past their retention.
 func (r *opsRig) halfGone() (task.BatchID, []task.ID) {
 	r.t.Helper()
-	id, all := r.batchOf(4, ops.BatchRequest{FinishType: "told"})
+	id, all := r.batchOf(4, store.BatchRequest{FinishType: "told"})
 	for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
 		r.settled(finish(row))
 	}
@@ -323,7 +323,7 @@ func batchPastRetention(t testing.TB, h Harness) {
 		r.over()
 		r.in(task.StateRolledBack, all[2:]...)
 		got := r.look(id)
-		require.Equal(t, ops.BatchRolledBack, got.State, way)
+		require.Equal(t, store.BatchRolledBack, got.State, way)
 		require.EqualValues(t, 4, got.Total, way)
 		require.EqualValues(t, 2, got.RolledBack, way)
 		require.EqualValues(t, 2, got.Succeeded, "of these nobody knows any more than that")
@@ -333,7 +333,7 @@ func batchPastRetention(t testing.TB, h Harness) {
 
 func batchRollbackFails(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(2, ops.BatchRequest{})
+	id, all := r.batchOf(2, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
 	r.fold()
 	r.wants("rollback", id, "rolling_back")
@@ -341,23 +341,23 @@ func batchRollbackFails(t testing.TB, h Harness) {
 	rows := r.claim(wantOf(kind, task.Rollback, 2))
 	r.settled(ended(rows[0], task.Rejected, task.StateRollbackFailed), ended(rows[1], task.Succeeded, task.StateRolledBack))
 	r.over()
-	r.stands(id, ops.BatchRollbackFailed)
+	r.stands(id, store.BatchRollbackFailed)
 	r.still(id, func() { r.wants("rollback", id, "rollback_failed") })
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[0].ID, "alice")
-	require.Equal(t, 2, r.stands(id, ops.BatchRollingBack).Round)
+	require.Equal(t, 2, r.stands(id, store.BatchRollingBack).Round)
 	r.undoAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 }
 
 func batchRollsBackNothing(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(3, ops.BatchRequest{})
+	id, all := r.batchOf(3, store.BatchRequest{})
 	r.wants("rollback", id, "rolling_back")
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, all...)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, ops.BatchRolledBack)
+	r.stands(id, store.BatchRolledBack)
 	require.Empty(t, r.claim(wantOf(kind, task.Rollback, 10)))
 }

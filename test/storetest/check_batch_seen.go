@@ -7,17 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // cancels lists what the session holds that is to stop, by id.
-func (r *opsRig) cancels() []lease.Cancel {
+func (r *opsRig) cancels() []store.Cancel {
 	r.t.Helper()
 	list, err := r.h.Cancels(r.ctx, r.session)
 	require.NoError(r.t, err)
-	slices.SortFunc(list, func(a, b lease.Cancel) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b store.Cancel) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
@@ -28,22 +27,22 @@ func batchCancelSeen(t testing.TB, h Harness) {
 	o := r.twin()
 	for _, verb := range []string{"cancel", "rollback"} {
 		for way, do := range r.bulks(verb) {
-			id, _ := r.batchOf(4, ops.BatchRequest{})
+			id, _ := r.batchOf(4, store.BatchRequest{})
 			mine := r.claim(wantOf(kind, task.Run, 2))
 			theirs := o.claim(wantOf(kind, task.Run, 1))[0]
 			undone := o.claim(wantOf(kind, task.Run, 1))[0]
 			o.settled(ended(undone, task.Failed, task.StateRollbackPending))
 			undone = r.claimOne(kind, task.Rollback)
-			_, others := r.batchOf(1, ops.BatchRequest{})
+			_, others := r.batchOf(1, store.BatchRequest{})
 			plain := r.insert(1)[0]
 			rest := r.claim(wantOf(kind, task.Run, 2))
 			require.Empty(t, r.cancels(), way)
 
 			_, err := do(r.ctx, id, "alice")
 			require.NoError(t, err)
-			want := make([]lease.Cancel, 2)
+			want := make([]store.Cancel, 2)
 			for i, row := range mine {
-				want[i] = lease.Cancel{ID: row.ID, Fence: row.Fence, Claim: r.claims - 2}
+				want[i] = store.Cancel{ID: row.ID, Fence: row.Fence, Claim: r.claims - 2}
 			}
 			require.Equal(t, want, r.cancels(), "%s: the rows are not marked yet, and what is undone goes on", way)
 			require.Equal(t, []task.ID{theirs.ID}, cancelled(o.cancels()), way)
@@ -88,7 +87,7 @@ func (r *opsRig) holder(row, that task.Task, o *opsRig) *opsRig {
 	return r
 }
 
-func cancelled(list []lease.Cancel) (ids []task.ID) {
+func cancelled(list []store.Cancel) (ids []task.ID) {
 	for _, c := range list {
 		ids = append(ids, c.ID)
 	}

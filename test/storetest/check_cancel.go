@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -34,10 +32,10 @@ func cancelChecks() []Check {
 }
 
 // cancellations are the ways to cancel. The one that does not answer answers as the state tells.
-func (r *liveRig) cancellations() map[string]func(id task.ID, by string) ops.Cancelled {
-	return map[string]func(task.ID, string) ops.Cancelled{
-		"Go": func(id task.ID, by string) ops.Cancelled { r.t.Helper(); return r.cancel(id, by) },
-		"SQL": func(id task.ID, by string) ops.Cancelled {
+func (r *liveRig) cancellations() map[string]func(id task.ID, by string) store.Became {
+	return map[string]func(task.ID, string) store.Became{
+		"Go": func(id task.ID, by string) store.Became { r.t.Helper(); return r.cancel(id, by) },
+		"SQL": func(id task.ID, by string) store.Became {
 			r.t.Helper()
 			c, err := r.cancelSQL(id, by)
 			require.NoError(r.t, err)
@@ -46,15 +44,15 @@ func (r *liveRig) cancellations() map[string]func(id task.ID, by string) ops.Can
 			}
 			info := r.get(id)
 			if info.State == task.StateRunning && info.CancelAsked != nil {
-				return ops.Cancelling
+				return store.Cancelling
 			}
-			return ops.Cancelled(info.State)
+			return store.Became(info.State)
 		},
 	}
 }
 
 // calledOff asserts that a task was archived without running again.
-func (r *liveRig) calledOff(before *ops.Info, why, by string) {
+func (r *liveRig) calledOff(before *store.TaskInfo, why, by string) {
 	r.t.Helper()
 	got := r.get(before.ID)
 	require.Equal(r.t, task.StateCancelled, got.State)
@@ -85,17 +83,17 @@ func cancelFresh(t testing.TB, h Harness) {
 		due, far := r.Insert(t, q)[0], r.insertFar()
 		for _, id := range []task.ID{due, far} {
 			before := r.get(id)
-			require.Equal(t, ops.Cancelled("cancelled"), cancel(id, "alice"), way)
+			require.Equal(t, store.Became("cancelled"), cancel(id, "alice"), way)
 			r.calledOff(before, "cancelled before it started", "alice")
-			r.unchanged(id, func() { require.Equal(t, ops.Cancelled("cancelled"), cancel(id, "bob"), way) })
+			r.unchanged(id, func() { require.Equal(t, store.Became("cancelled"), cancel(id, "bob"), way) })
 		}
 		require.Empty(t, r.claimIn("sg", want(kind, 10)), way)
-		require.Len(t, r.list(ops.Filter{Key: way}), 1, "it is in the archive and nowhere else")
-		again := r.enqueue(ops.Request{Type: kind, Key: way}, true)
+		require.Len(t, r.list(store.TaskFilter{Key: way}), 1, "it is in the archive and nowhere else")
+		again := r.enqueue(store.EnqueueRequest{Type: kind, Key: way}, true)
 		require.Equal(t, []task.ID{again}, ids(r.claim(want(kind, 10))), "its key is free")
 	}
 	id := r.insertFar()
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""))
+	require.Equal(t, store.Became("cancelled"), r.cancel(id, ""))
 	require.Equal(t, "cancelled before it started", r.get(id).Error)
 	require.Empty(t, r.get(id).CancelBy)
 }
@@ -108,11 +106,11 @@ func cancelWaiting(t testing.TB, h Harness) {
 		end.Next.Deferrals, end.Outcome.Result, end.Notes = 2, raw(`{"page":4}`), said(`0.4`, "page 4", `4`)
 		r.settled(end)
 		before := r.get(row.ID)
-		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("cancelled"), cancel(row.ID, "alice"), way)
 		r.calledOff(before, "cancelled while it waited", "alice")
 		r.unchanged(row.ID, func() {
-			require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "bob"), way)
-			require.Equal(t, same(lease.Ended, 1), r.settle(end), "the settlement before is found, all the same")
+			require.Equal(t, store.Became("cancelled"), cancel(row.ID, "bob"), way)
+			require.Equal(t, same(store.Ended, 1), r.settle(end), "the settlement before is found, all the same")
 		})
 		r.nothingDue()
 
@@ -120,7 +118,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 		row = r.heldUnder(beating())
 		r.settled(release(row))
 		before = r.get(row.ID)
-		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("cancelled"), cancel(row.ID, "alice"), way)
 		r.calledOff(before, "cancelled before it started", "alice")
 	}
 }
@@ -133,7 +131,7 @@ func cancelUndone(t testing.TB, h Harness) {
 		end.Next.Deferrals = 2
 		r.settled(end)
 		before := r.get(row.ID)
-		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "alice"), way)
 		got := r.get(row.ID)
 		require.Equal(t, task.StateRollbackPending, got.State, way)
 		require.Equal(t, before.Fence+1, got.Fence, way)
@@ -147,7 +145,7 @@ func cancelUndone(t testing.TB, h Harness) {
 		near(t, r.now(), got.RunAt)
 		require.Equal(t, before.History, got.History, way)
 		r.unchanged(row.ID, func() {
-			require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "bob"), way)
+			require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "bob"), way)
 		})
 		require.Empty(t, r.claim(under(beating(), 1)), way)
 		w := under(beating(), 1)
@@ -169,19 +167,19 @@ func cancelRunning(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		require.False(t, r.held0().CancelAsked, way)
 		before := r.get(row.ID)
-		require.Equal(t, ops.Cancelling, cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Cancelling, cancel(row.ID, "alice"), way)
 		got := r.get(row.ID)
 		require.NotNil(t, got.CancelAsked, way)
 		near(t, r.now(), *got.CancelAsked)
 		require.Equal(t, "alice", got.CancelBy, way)
 		before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
 		require.Equal(t, before, got, "and nothing else")
-		r.unchanged(row.ID, func() { require.Equal(t, ops.Cancelling, cancel(row.ID, "bob"), way) })
+		r.unchanged(row.ID, func() { require.Equal(t, store.Cancelling, cancel(row.ID, "bob"), way) })
 		told := r.held0()
 		require.True(t, told.CancelAsked, way)
 		require.Equal(t, "alice", told.CancelReason, way)
 		require.Empty(t, o.present().Held, way)
-		require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
+		require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
 		require.NoError(t, r.holdSQL(row.ID, row.Fence), "who is asked to stop still holds its row")
 		r.settled(finish(row))
 		got = r.get(row.ID)
@@ -196,15 +194,15 @@ func cancelUndoing(t testing.TB, h Harness) {
 	for way, cancel := range r.cancellations() {
 		row := r.undoing(beating())
 		r.unchanged(row.ID, func() {
-			require.Equal(t, ops.Cancelled("rollback_running"), cancel(row.ID, "alice"), way)
+			require.Equal(t, store.Became("rollback_running"), cancel(row.ID, "alice"), way)
 			require.False(t, r.held0().CancelAsked, way)
-			require.False(t, r.ping(row, lease.Ping{}).Cancel, way)
+			require.False(t, r.ping(row, store.Ping{}).Cancel, way)
 		})
 		again := retry(row, 0)
 		again.Next.State = task.StateRollbackPending
 		r.settled(again)
 		r.unchanged(row.ID, func() {
-			require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+			require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "alice"), way)
 		})
 		w := under(beating(), 1)
 		w.Phase = task.Rollback
@@ -225,7 +223,7 @@ func cancelFinished(t testing.TB, h Harness) {
 			end := finish(row)
 			end.Next.State = state
 			r.settled(end)
-			r.unchanged(row.ID, func() { require.Equal(t, ops.Cancelled(state), cancel(row.ID, "alice"), way) })
+			r.unchanged(row.ID, func() { require.Equal(t, store.Became(state), cancel(row.ID, "alice"), way) })
 		}
 	}
 }
@@ -234,7 +232,7 @@ func cancelNothing(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		_, err := r.Cancel(r.ctx, id, "alice")
-		require.ErrorIs(t, err, ops.ErrNoTask)
+		require.ErrorIs(t, err, store.ErrNoTask)
 		_, err = r.cancelSQL(id, "alice")
 		require.ErrorContains(t, err, "there is no task")
 	}
@@ -245,13 +243,13 @@ func cancelRace(t testing.TB, h Harness) {
 	all := r.insert(120)
 	agents := []*rig{r.rig, r.second().rig, r.second().rig, r.second().rig}
 	claimed := map[task.ID]bool{}
-	answers := map[task.ID]ops.Cancelled{}
+	answers := map[task.ID]store.Became{}
 	var mu sync.Mutex
 	together(agents, func(ctx context.Context, o *rig) error {
 		for i, id := range all {
 			if o != agents[0] && i%3 == 0 {
 				o.claims++
-				rows, err := o.Claim(ctx, poll.Claim{Session: o.session, Number: o.claims, Wants: []poll.Want{under(beating(), 1)}})
+				rows, err := o.Claim(ctx, store.Claim{Session: o.session, Number: o.claims, Wants: []store.Want{under(beating(), 1)}})
 				if err != nil {
 					return err
 				}
@@ -278,12 +276,12 @@ func cancelRace(t testing.TB, h Harness) {
 	for _, id := range all {
 		info := r.get(id)
 		if claimed[id] {
-			require.Equal(t, ops.Cancelling, answers[id], "it was claimed before")
+			require.Equal(t, store.Cancelling, answers[id], "it was claimed before")
 			require.Equal(t, task.StateRunning, info.State)
 			require.NotNil(t, info.CancelAsked)
 			continue
 		}
-		require.Equal(t, ops.Cancelled("cancelled"), answers[id])
+		require.Equal(t, store.Became("cancelled"), answers[id])
 		require.Equal(t, task.StateCancelled, info.State)
 		require.EqualValues(t, 1, info.Fence, "nobody had it")
 	}
@@ -298,7 +296,7 @@ func cancelCrash(t testing.TB, h Harness) {
 		hit := r.crash(point)
 		_, err := r.Cancel(r.ctx, id, "alice")
 		r.Fail(nil)
-		require.Len(t, r.list(ops.Filter{Limit: 1000}), rows, point)
+		require.Len(t, r.list(store.TaskFilter{Limit: 1000}), rows, point)
 		if !hit() {
 			require.NoError(t, err)
 			continue
@@ -312,7 +310,7 @@ func cancelCrash(t testing.TB, h Harness) {
 			after++
 			require.Equal(t, task.StateCancelled, info.State, point)
 		}
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "alice"), point)
+		require.Equal(t, store.Became("cancelled"), r.cancel(id, "alice"), point)
 		require.EqualValues(t, 1, r.get(id).Fence, point)
 	}
 	require.Positive(t, before, "a crash before the commit")

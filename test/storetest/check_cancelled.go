@@ -7,9 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -20,19 +18,19 @@ func cancelJudged(t testing.TB, h Harness) {
 	o := r.second()
 	r.insert(2)
 	rows := r.claim(under(beating(), 2))
-	require.Equal(t, ops.Cancelling, r.cancel(rows[0].ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(rows[0].ID, "alice"))
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept := o.sweep(10)
 	require.Len(t, swept, 2)
-	ends := make([]poll.Settlement, 2)
+	ends := make([]store.Settlement, 2)
 	for i, s := range swept {
 		require.Equal(t, s.ID == rows[0].ID, s.CancelAsked, "who judges is told")
 		ends[i] = retry(s.Task, 0)
 		ends[i].RanFence = s.RanFence
 	}
-	require.Equal(t, same(lease.Unaware, 1), o.settle(ends[0]))
-	require.Equal(t, ops.Cancelling, r.cancel(rows[1].ID, "bob"), "while it is judged")
-	require.Equal(t, same(lease.Unaware, 2), o.settle(ends...))
+	require.Equal(t, same(store.CancelPending, 1), o.settle(ends[0]))
+	require.Equal(t, store.Cancelling, r.cancel(rows[1].ID, "bob"), "while it is judged")
+	require.Equal(t, same(store.CancelPending, 2), o.settle(ends...))
 	for i := range ends {
 		ends[i].CancelKnown = true
 		ends[i].Next.State = task.StateCancelled
@@ -46,23 +44,23 @@ func cancelUnaware(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	r.insert(2)
 	rows := r.claim(under(beating(), 2))
-	require.Equal(t, ops.Cancelling, r.cancel(rows[0].ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(rows[0].ID, "alice"))
 	pending := retry(rows[0], 0)
 	pending.Next.State = task.StatePending
 	r.unchanged(rows[0].ID, func() {
-		for _, end := range []poll.Settlement{retry(rows[0], 0), pending, release(rows[0])} {
-			require.Equal(t, same(lease.Unaware, 1), r.settle(end))
+		for _, end := range []store.Settlement{retry(rows[0], 0), pending, release(rows[0])} {
+			require.Equal(t, same(store.CancelPending, 1), r.settle(end))
 		}
 		foreign := retry(rows[0], 0)
-		require.Equal(t, same(lease.Lost, 1), r.second().settle(foreign))
+		require.Equal(t, same(store.Lost, 1), r.second().settle(foreign))
 		foreign.Fence++
-		require.Equal(t, same(lease.Lost, 1), r.settle(foreign))
+		require.Equal(t, same(store.Lost, 1), r.settle(foreign))
 	})
-	require.Equal(t, []lease.Answer{lease.Applied, lease.Unaware}, r.settle(retry(rows[1], 0), retry(rows[0], 0)))
+	require.Equal(t, []store.Answer{store.Applied, store.CancelPending}, r.settle(retry(rows[1], 0), retry(rows[0], 0)))
 	next := r.claim(under(beating(), 1))[0]
-	require.Equal(t, []lease.Answer{lease.Applied, lease.Applied}, r.settle(finish(next), finish(rows[0])))
+	require.Equal(t, []store.Answer{store.Applied, store.Applied}, r.settle(finish(next), finish(rows[0])))
 	require.Equal(t, task.StateSucceeded, r.state(rows[0].ID))
-	require.Equal(t, same(lease.Ended, 1), r.settle(retry(rows[0], 0)), "it has ended otherwise")
+	require.Equal(t, same(store.Ended, 1), r.settle(retry(rows[0], 0)), "it has ended otherwise")
 }
 
 func cancelKnown(t testing.TB, h Harness) {
@@ -70,12 +68,12 @@ func cancelKnown(t testing.TB, h Harness) {
 	for _, state := range []task.State{task.StateCancelled, task.StateFailed, task.StateRollbackPending} {
 		for _, known := range []bool{false, true} {
 			row := r.heldUnder(beating())
-			require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+			require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 			end := retry(row, time.Hour)
 			end.Next.State, end.CancelKnown = state, known
 			r.settled(end)
 			require.Equal(t, state, r.state(row.ID))
-			require.Equal(t, same(lease.Ended, 1), r.settle(end))
+			require.Equal(t, same(store.Ended, 1), r.settle(end))
 		}
 	}
 	row := r.heldUnder(beating())
@@ -88,7 +86,7 @@ func cancelKnown(t testing.TB, h Harness) {
 func cancelForgotten(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	end := retry(row, 0)
 	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(end)
@@ -104,11 +102,11 @@ func cancelForgotten(t testing.TB, h Harness) {
 }
 
 // hear has the store tell its news until the check is over.
-func (r *liveRig) hear() (news <-chan poll.News, stop func()) {
+func (r *liveRig) hear() (news <-chan store.News, stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	heard := make(chan poll.News, 1000)
+	heard := make(chan store.News, 1000)
 	ended := make(chan error, 1)
-	go func() { ended <- r.Listen(ctx, func(n poll.News) { heard <- n }) }()
+	go func() { ended <- r.Listen(ctx, func(n store.News) { heard <- n }) }()
 	return heard, func() {
 		r.t.Helper()
 		cancel()
@@ -119,12 +117,12 @@ func (r *liveRig) hear() (news <-chan poll.News, stop func()) {
 func cancelWakes(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
-	await := func(news <-chan poll.News) {
+	await := func(news <-chan store.News) {
 		t.Helper()
 		for {
 			select {
 			case n := <-news:
-				if n&poll.Asked != 0 {
+				if n&store.Asked != 0 {
 					return
 				}
 			case <-time.After(10 * time.Second):
@@ -140,7 +138,7 @@ func cancelWakes(t testing.TB, h Harness) {
 		for len(news) > 0 {
 			<-news
 		}
-		require.Equal(t, ops.Cancelling, cancel(row.ID, "alice"))
+		require.Equal(t, store.Cancelling, cancel(row.ID, "alice"))
 		await(news)
 		require.True(t, r.held0().CancelAsked)
 		r.settled(finish(row))

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -36,13 +35,13 @@ func claimBounded(t testing.TB, h Harness) {
 
 func claimOrder(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	in := func(priority int, ago time.Duration) ops.Request {
-		return ops.Request{Type: kind, Priority: priority, RunAt: r.now().Add(-ago)}
+	in := func(priority int, ago time.Duration) store.EnqueueRequest {
+		return store.EnqueueRequest{Type: kind, Priority: priority, RunAt: r.now().Add(-ago)}
 	}
 	due := r.now().Add(-time.Hour)
 	got := r.Insert(t,
 		in(0, time.Minute), in(0, 3*time.Minute), in(10, time.Minute), in(-10, 4*time.Minute), in(1, 2*time.Minute),
-		ops.Request{Type: kind, RunAt: due}, ops.Request{Type: kind, RunAt: due})
+		store.EnqueueRequest{Type: kind, RunAt: due}, store.EnqueueRequest{Type: kind, RunAt: due})
 	wanted := []task.ID{got[2], got[4], got[5], got[6], got[1], got[0], got[3]}
 	require.Equal(t, wanted[:2], ids(r.claim(want(kind, 2))))
 	require.Equal(t, wanted[2:], ids(r.claim(want(kind, 10))))
@@ -50,7 +49,7 @@ func claimOrder(t testing.TB, h Harness) {
 
 func claimFuture(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	got := r.Insert(t, ops.Request{Type: kind, In: 10 * time.Minute, Priority: 10}, ops.Request{Type: kind})
+	got := r.Insert(t, store.EnqueueRequest{Type: kind, In: 10 * time.Minute, Priority: 10}, store.EnqueueRequest{Type: kind})
 	require.Equal(t, got[1:], ids(r.claim(want(kind, 10))))
 	r.Advance(t, 9*time.Minute)
 	require.Empty(t, r.claim(want(kind, 10)))
@@ -61,8 +60,8 @@ func claimFuture(t testing.TB, h Harness) {
 func claimWants(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	rows := r.Insert(t,
-		ops.Request{Type: "b"}, ops.Request{Type: "a"}, ops.Request{Type: "b", Priority: 5}, ops.Request{Type: "a"},
-		ops.Request{Type: "c"}, ops.Request{Type: "a", Priority: 1})
+		store.EnqueueRequest{Type: "b"}, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "b", Priority: 5}, store.EnqueueRequest{Type: "a"},
+		store.EnqueueRequest{Type: "c"}, store.EnqueueRequest{Type: "a", Priority: 1})
 	got := r.claim(want("a", 2), want("b", 10), want("none", 3))
 	require.Equal(t, []task.ID{rows[5], rows[1], rows[2], rows[0]}, ids(got), "in order, want by want")
 	require.Equal(t, []task.ID{rows[4], rows[3]}, ids(r.claim(want("c", 1), want("a", 1), want("b", 1))))
@@ -71,7 +70,7 @@ func claimWants(t testing.TB, h Harness) {
 
 func claimTypes(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	rows := r.Insert(t, ops.Request{Type: kind + ".more"}, ops.Request{Type: "Suite.Work"}, ops.Request{Type: kind})
+	rows := r.Insert(t, store.EnqueueRequest{Type: kind + ".more"}, store.EnqueueRequest{Type: "Suite.Work"}, store.EnqueueRequest{Type: kind})
 	require.Equal(t, rows[2:], ids(r.claim(want(kind, 10))))
 	require.Equal(t, task.StatePending, r.state(rows[0]))
 	require.Equal(t, task.StatePending, r.state(rows[1]))
@@ -80,8 +79,8 @@ func claimTypes(t testing.TB, h Harness) {
 func claimRegions(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	due := r.now().Add(-time.Hour)
-	in := func(region string, after time.Duration, priority int) ops.Request {
-		return ops.Request{Type: kind, Region: region, RunAt: due.Add(after), Priority: priority}
+	in := func(region string, after time.Duration, priority int) store.EnqueueRequest {
+		return store.EnqueueRequest{Type: kind, Region: region, RunAt: due.Add(after), Priority: priority}
 	}
 	rows := r.Insert(t,
 		in("sg", 4*time.Minute, 0), in("", 3*time.Minute, 0), in("sg", 2*time.Minute, 0), in("", time.Minute, 0),
@@ -140,12 +139,12 @@ func claimBytes(t testing.TB, h Harness) {
 	big := document(300 << 10)
 	var ids []task.ID
 	for range 10 {
-		ids = append(ids, r.Insert(t, ops.Request{Type: kind, Payload: big})...)
+		ids = append(ids, r.Insert(t, store.EnqueueRequest{Type: kind, Payload: big})...)
 	}
 	claim := func(bytes int64) (got []task.ID, cut bool) {
 		r.claims++
-		rows, err := r.Claim(r.ctx, poll.Claim{
-			Session: r.session, Number: r.claims, Wants: []poll.Want{want(kind, 100)}, Bytes: bytes, Cut: &cut,
+		rows, err := r.Claim(r.ctx, store.Claim{
+			Session: r.session, Number: r.claims, Wants: []store.Want{want(kind, 100)}, Bytes: bytes, Cut: &cut,
 		})
 		require.NoError(t, err)
 		for i := range rows {
@@ -163,7 +162,7 @@ func claimBytes(t testing.TB, h Harness) {
 	got, cut = claim(100 << 20)
 	require.Equal(t, ids[5:], got)
 	require.False(t, cut)
-	r.Insert(t, ops.Request{Type: kind, Payload: big})
+	r.Insert(t, store.EnqueueRequest{Type: kind, Payload: big})
 	got, _ = claim(0)
 	require.Len(t, got, 1, "0 is no bound")
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,8 +28,8 @@ func claimedChecks() []Check {
 }
 
 // full is a request with every column set.
-func full(now time.Time) ops.Request {
-	return ops.Request{
+func full(now time.Time) store.EnqueueRequest {
+	return store.EnqueueRequest{
 		Type: kind, Payload: json.RawMessage(`{"invoice":7}`), RunAt: now.Add(-time.Minute), Priority: 3,
 		Key: "invoice-7", Region: "sg", MaxAttempts: 4, Labels: map[string]string{"tenant": "acme"},
 		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", CreatedBy: "suite",
@@ -165,8 +164,8 @@ func claimDeadline(t testing.TB, h Harness) {
 func claimReadBack(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	r.insert(3)
-	r.Insert(t, ops.Request{Type: "b"})
-	wants := []poll.Want{want("b", 1), want(kind, 2)}
+	r.Insert(t, store.EnqueueRequest{Type: "b"})
+	wants := []store.Want{want("b", 1), want(kind, 2)}
 	first := r.claim(wants...)
 	second := r.claim(wants...)
 	require.Len(t, first, 3)
@@ -219,12 +218,12 @@ func claimReadBackOwn(t testing.TB, h Harness) {
 
 func nextDue(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	ask := poll.Claim{Session: r.session, Region: "sg", Wants: []poll.Want{want(kind, 1), want("b", 1)}}
+	ask := store.Claim{Session: r.session, Region: "sg", Wants: []store.Want{want(kind, 1), want("b", 1)}}
 	_, ok, err := r.NextDue(r.ctx, ask)
 	require.NoError(t, err)
 	require.False(t, ok, "none waits")
 
-	r.Insert(t, ops.Request{Type: kind, In: 30 * time.Minute, Region: "sg"}, ops.Request{Type: "b", In: time.Hour})
+	r.Insert(t, store.EnqueueRequest{Type: kind, In: 30 * time.Minute, Region: "sg"}, store.EnqueueRequest{Type: "b", In: time.Hour})
 	in := func() time.Duration {
 		t.Helper()
 		in, ok, err := r.NextDue(r.ctx, ask)
@@ -247,8 +246,8 @@ func nextDueWants(t testing.TB, h Harness) {
 	undo := retry(row, 5*time.Minute)
 	undo.Next.State = task.StateRollbackPending
 	r.settled(undo)
-	r.Insert(t, ops.Request{Type: kind, In: 10 * time.Minute, Region: "eu"},
-		ops.Request{Type: kind, In: 20 * time.Minute}, ops.Request{Type: "b"})
+	r.Insert(t, store.EnqueueRequest{Type: kind, In: 10 * time.Minute, Region: "eu"},
+		store.EnqueueRequest{Type: kind, In: 20 * time.Minute}, store.EnqueueRequest{Type: "b"})
 	for _, c := range []struct {
 		region string
 		phase  task.Phase
@@ -261,7 +260,7 @@ func nextDueWants(t testing.TB, h Harness) {
 	} {
 		w := want(kind, 1)
 		w.Phase = c.phase
-		in, ok, err := r.NextDue(r.ctx, poll.Claim{Session: r.session, Region: c.region, Wants: []poll.Want{w}})
+		in, ok, err := r.NextDue(r.ctx, store.Claim{Session: r.session, Region: c.region, Wants: []store.Want{w}})
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.InDelta(t, c.in, in, float64(slack), "region %q, phase %s", c.region, c.phase)

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -42,10 +40,10 @@ func (r *liveRig) completions() map[string]func(id task.ID, f task.Fence, result
 		"Go": func(id task.ID, f task.Fence, result string) bool {
 			r.t.Helper()
 			switch got := r.complete(id, f, result); got {
-			case lease.Applied, lease.Ended:
+			case store.Applied, store.Ended:
 				return true
 			default:
-				require.Equal(r.t, lease.Lost, got)
+				require.Equal(r.t, store.Lost, got)
 				return false
 			}
 		},
@@ -69,8 +67,8 @@ func completeWrites(t testing.TB, h Harness) {
 		w := under(beating(), 1)
 		w.Deadline = time.Hour
 		row := r.claimIn("sg", w)[0]
-		require.Equal(t, ops.Cancelling, r.cancel(id, "alice"))
-		r.renewOne(lease.Renewal{ID: id, Fence: row.Fence, Notes: said(`0.9`, "nearly", `{"page":90}`)})
+		require.Equal(t, store.Cancelling, r.cancel(id, "alice"))
+		r.renewOne(store.Renewal{ID: id, Fence: row.Fence, Report: said(`0.9`, "nearly", `{"page":90}`)})
 		r.Advance(t, time.Minute)
 		before := r.get(id)
 		require.True(t, complete(id, row.Fence, `{"ok":true}`), way)
@@ -93,8 +91,8 @@ func completeWrites(t testing.TB, h Harness) {
 		require.Empty(t, got.History, way)
 		sameDeclared(t, before, got)
 		require.Empty(t, r.present().Held, way)
-		require.Len(t, r.list(ops.Filter{Key: way}), 1, "it is in the archive and nowhere else")
-		r.enqueue(ops.Request{Type: kind, Key: way, In: time.Hour}, true)
+		require.Len(t, r.list(store.TaskFilter{Key: way}), 1, "it is in the archive and nowhere else")
+		r.enqueue(store.EnqueueRequest{Type: kind, Key: way, In: time.Hour}, true)
 	}
 }
 
@@ -104,12 +102,12 @@ func completeTwice(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		require.True(t, complete(row.ID, row.Fence, `1`), way)
 		r.unchanged(row.ID, func() {
-			require.Equal(t, lease.Ended, r.complete(row.ID, row.Fence, `2`), "the first word stands")
+			require.Equal(t, store.Ended, r.complete(row.ID, row.Fence, `2`), "the first word stands")
 			require.NoError(t, r.completeSQL(row.ID, row.Fence, `2`))
 		})
 		r.Advance(t, time.Hour)
 		r.unchanged(row.ID, func() {
-			require.Equal(t, lease.Ended, r.second().complete(row.ID, row.Fence, ``))
+			require.Equal(t, store.Ended, r.second().complete(row.ID, row.Fence, ``))
 			require.NoError(t, r.completeSQL(row.ID, row.Fence, ``))
 		})
 	}
@@ -127,7 +125,7 @@ func completeRollback(t testing.TB, h Harness) {
 		last := got.History[1]
 		require.Equal(t, task.Rollback, last.Phase, way)
 		require.Equal(t, task.StateRolledBack, last.State, way)
-		require.Equal(t, lease.Ended, r.complete(row.ID, row.Fence, ``), way)
+		require.Equal(t, store.Ended, r.complete(row.ID, row.Fence, ``), way)
 		require.NoError(t, r.completeSQL(row.ID, row.Fence, ``), way)
 	}
 }
@@ -185,7 +183,7 @@ func completeResult(t testing.TB, h Harness) {
 	require.ErrorContains(t, err, "result must be 64 KiB at most")
 	for _, result := range awkward() {
 		row := r.heldUnder(beating())
-		require.Equal(t, lease.Applied, r.complete(row.ID, row.Fence, result), "%.40s", result)
+		require.Equal(t, store.Applied, r.complete(row.ID, row.Fence, result), "%.40s", result)
 		require.Equal(t, task.StateSucceeded, r.state(row.ID))
 	}
 }
@@ -244,12 +242,12 @@ func completeThenSettle(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		require.True(t, complete(row.ID, row.Fence, `1`), way)
 		r.unchanged(row.ID, func() {
-			for _, end := range []poll.Settlement{finish(row), retry(row, 0), release(row)} {
-				require.Equal(t, same(lease.Ended, 1), r.settle(end), way)
-				require.Equal(t, same(lease.Lost, 1), r.second().settle(end), way)
+			for _, end := range []store.Settlement{finish(row), retry(row, 0), release(row)} {
+				require.Equal(t, same(store.Ended, 1), r.settle(end), way)
+				require.Equal(t, same(store.Lost, 1), r.second().settle(end), way)
 			}
-			require.Equal(t, lease.Lost, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
-			require.Equal(t, lease.PingReply{}, r.ping(row, everything()), way)
+			require.Equal(t, store.Lost, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
+			require.Equal(t, store.PingReply{}, r.ping(row, everything()), way)
 			gone(t, r.holdSQL(row.ID, row.Fence))
 		})
 	}
@@ -257,19 +255,19 @@ func completeThenSettle(t testing.TB, h Harness) {
 
 func settleThenComplete(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	failed := func(row task.Task) poll.Settlement {
+	failed := func(row task.Task) store.Settlement {
 		end := retry(row, 0)
 		end.Next.State = task.StateFailed
 		return end
 	}
-	cancelled := func(row task.Task) poll.Settlement {
+	cancelled := func(row task.Task) store.Settlement {
 		end := retry(row, 0)
 		end.Next.State, end.Outcome.Verdict = task.StateCancelled, task.Cancelled
 		return end
 	}
 	for way, complete := range r.completions() {
-		for _, end := range []func(task.Task) poll.Settlement{
-			failed, cancelled, func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
+		for _, end := range []func(task.Task) store.Settlement{
+			failed, cancelled, func(row task.Task) store.Settlement { return retry(row, time.Hour) },
 		} {
 			row := r.heldUnder(beating())
 			r.settled(end(row))
@@ -291,7 +289,7 @@ func completeRolledBack(t testing.TB, h Harness) {
 		require.NoError(t, a.Complete(r.ctx, row.ID, row.Fence, raw(`1`)))
 		require.NoError(t, a.Rollback(r.ctx))
 	})
-	told, err := r.Completed(r.ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+	told, err := r.Completed(r.ctx, []store.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, told)
 	require.Len(t, r.present().Held, 1)
@@ -316,15 +314,15 @@ func completedTold(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	r.insert(6)
 	rows := r.claim(under(beating(), 6))
-	require.Equal(t, lease.Applied, r.complete(rows[1].ID, rows[1].Fence, ``))
+	require.Equal(t, store.Applied, r.complete(rows[1].ID, rows[1].Fence, ``))
 	require.NoError(t, r.completeSQL(rows[3].ID, rows[3].Fence, ``))
 	failed := finish(rows[4])
 	failed.Next.State, failed.Outcome = task.StateFailed, task.Outcome{Verdict: task.Rejected, Error: "never"}
 	r.settled(failed, retry(rows[5], time.Hour))
-	asked := []lease.Held{{ID: rows[3].ID, Fence: rows[3].Fence}, {ID: 999_999_999, Fence: 1}}
+	asked := []store.Held{{ID: rows[3].ID, Fence: rows[3].Fence}, {ID: 999_999_999, Fence: 1}}
 	want := []bool{true, false}
 	for i, row := range rows {
-		asked = append(asked, lease.Held{ID: row.ID, Fence: row.Fence}, lease.Held{ID: row.ID, Fence: row.Fence + 1})
+		asked = append(asked, store.Held{ID: row.ID, Fence: row.Fence}, store.Held{ID: row.ID, Fence: row.Fence + 1})
 		want = append(want, i == 1 || i == 3, false)
 	}
 	got, err := r.Completed(r.ctx, asked)
@@ -334,8 +332,8 @@ func completedTold(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Empty(t, got)
 	back := r.undoing(beating())
-	require.Equal(t, lease.Applied, r.complete(back.ID, back.Fence, ``))
-	got, err = r.Completed(r.ctx, []lease.Held{{ID: back.ID, Fence: back.Fence}})
+	require.Equal(t, store.Applied, r.complete(back.ID, back.Fence, ``))
+	got, err = r.Completed(r.ctx, []store.Held{{ID: back.ID, Fence: back.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, got)
 }
@@ -352,7 +350,7 @@ func completedUndone(t testing.TB, h Harness) {
 			func() { require.Equal(t, row.ID, r.claimOne(kind, task.Rollback).ID) },
 		} {
 			then()
-			got, err := r.Completed(r.ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
+			got, err := r.Completed(r.ctx, []store.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
 			require.NoError(t, err)
 			require.Equal(t, []bool{true, false}, got, name)
 			require.True(t, complete(row.ID, row.Fence, `1`), name)
@@ -368,19 +366,19 @@ func completeRace(t testing.TB, h Harness) {
 	var applied, ended atomic.Int64
 	together(agents, func(ctx context.Context, o *rig) error {
 		if o == agents[3] { // the holder has something else to say
-			ends := make([]poll.Settlement, len(rows))
+			ends := make([]store.Settlement, len(rows))
 			for i, row := range rows {
 				ends[i] = retry(row, time.Hour)
 			}
 			return o.settleAll(ctx, r.session, ends, &applied, &ended)
 		}
 		for _, row := range rows {
-			for answer := lease.Busy; answer == lease.Busy; {
+			for answer := store.Busy; answer == store.Busy; {
 				var err error
 				if answer, err = o.Complete(ctx, row.ID, row.Fence, nil); err != nil {
 					return err
 				}
-				if answer == lease.Applied {
+				if answer == store.Applied {
 					applied.Add(1)
 				}
 			}
@@ -396,10 +394,10 @@ func completeRace(t testing.TB, h Harness) {
 
 func completeCrash(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	seen, done := map[lease.Answer]int{}, 0
+	seen, done := map[store.Answer]int{}, 0
 	for _, point := range r.Failpoints() {
 		row := r.heldUnder(beating())
-		r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
+		r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.4`, "page 40", `{"page":40}`)})
 		hit := r.crash(point)
 		_, err := r.Complete(r.ctx, row.ID, row.Fence, raw(`1`))
 		r.Fail(nil)
@@ -410,17 +408,17 @@ func completeCrash(t testing.TB, h Harness) {
 		}
 		require.ErrorIs(t, err, errCrash, point)
 		done++
-		require.Len(t, r.list(ops.Filter{Limit: 1000}), done, point)
+		require.Len(t, r.list(store.TaskFilter{Limit: 1000}), done, point)
 		answer := r.complete(row.ID, row.Fence, `1`)
-		require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, answer, point)
+		require.Contains(t, []store.Answer{store.Applied, store.Ended}, answer, point)
 		seen[answer]++
-		require.Equal(t, lease.Ended, r.complete(row.ID, row.Fence, `1`), point)
+		require.Equal(t, store.Ended, r.complete(row.ID, row.Fence, `1`), point)
 		info := r.get(row.ID)
 		require.Equal(t, task.StateSucceeded, info.State, point)
 		require.Equal(t, row.Fence+1, info.Fence, point)
 		r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
 		require.Empty(t, r.present().Held, point)
 	}
-	require.Positive(t, seen[lease.Applied], "a crash before the commit")
-	require.Positive(t, seen[lease.Ended], "a crash after it")
+	require.Positive(t, seen[store.Applied], "a crash before the commit")
+	require.Positive(t, seen[store.Ended], "a crash after it")
 }

@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -84,17 +82,17 @@ const patience = 10
 
 func concurrentClaims(t testing.TB, h Harness) {
 	agents := crew(t, h)
-	reqs := make([]ops.Request, 400)
+	reqs := make([]store.EnqueueRequest, 400)
 	for i := range reqs {
-		reqs[i] = ops.Request{Type: []string{kind, "b"}[i%2], Priority: i % 3}
+		reqs[i] = store.EnqueueRequest{Type: []string{kind, "b"}[i%2], Priority: i % 3}
 	}
 	all := agents[0].Insert(t, reqs...)
 	var seen tally
 	together(agents, func(ctx context.Context, r *rig) error {
 		for empty := 0; empty < patience; {
 			r.claims++
-			wants := []poll.Want{want(kind, 7), want("b", 3)}
-			rows, err := r.Claim(ctx, poll.Claim{Session: r.session, Number: r.claims, Wants: wants})
+			wants := []store.Want{want(kind, 7), want("b", 3)}
+			rows, err := r.Claim(ctx, store.Claim{Session: r.session, Number: r.claims, Wants: wants})
 			if err != nil {
 				return err
 			}
@@ -146,11 +144,11 @@ func concurrentWork(t testing.TB, h Harness) {
 // workOnce claims a few rows, and fails first attempts and finishes second ones, which it counts.
 func (r *rig) workOnce(ctx context.Context, seen *tally) (finished int64, err error) {
 	r.claims++
-	rows, err := r.Claim(ctx, poll.Claim{Session: r.session, Number: r.claims, Wants: []poll.Want{want(kind, 5)}})
+	rows, err := r.Claim(ctx, store.Claim{Session: r.session, Number: r.claims, Wants: []store.Want{want(kind, 5)}})
 	if err != nil {
 		return 0, err
 	}
-	var ends []poll.Settlement
+	var ends []store.Settlement
 	for _, row := range rows {
 		if row.Attempt == 1 {
 			ends = append(ends, retry(row, 0))
@@ -209,7 +207,7 @@ func concurrentSettle(t testing.TB, h Harness) {
 	var applied, ended atomic.Int64
 	together(agents, func(ctx context.Context, o *rig) error {
 		// Every agent speaks for the holder, as one does whose replies are lost; half of them finish, half retry.
-		ends := make([]poll.Settlement, len(rows))
+		ends := make([]store.Settlement, len(rows))
 		for i, row := range rows {
 			if ends[i] = finish(row); o.session%2 == 0 {
 				ends[i] = retry(row, time.Hour)
@@ -222,26 +220,26 @@ func concurrentSettle(t testing.TB, h Harness) {
 	for _, row := range rows {
 		require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 	}
-	require.Len(t, r.list(ops.Filter{}), len(rows))
+	require.Len(t, r.list(store.TaskFilter{}), len(rows))
 }
 
 // settleAll settles, and asks again for what is busy: another's claim may look at a row for a moment.
 func (r *rig) settleAll(
-	ctx context.Context, s task.Session, ends []poll.Settlement, applied, ended *atomic.Int64,
+	ctx context.Context, s task.Session, ends []store.Settlement, applied, ended *atomic.Int64,
 ) error {
 	for len(ends) > 0 {
 		answers, err := r.Settle(ctx, s, ends)
 		if err != nil {
 			return err
 		}
-		var again []poll.Settlement
+		var again []store.Settlement
 		for i, a := range answers {
 			switch a {
-			case lease.Applied:
+			case store.Applied:
 				applied.Add(1)
-			case lease.Ended:
+			case store.Ended:
 				ended.Add(1)
-			case lease.Busy:
+			case store.Busy:
 				again = append(again, ends[i])
 			default:
 				return fmt.Errorf("settling row %d of its holder: %s", ends[i].ID, a)
@@ -259,7 +257,7 @@ func concurrentKey(t testing.TB, h Harness) {
 	ids := map[task.ID]bool{}
 	together(agents, func(ctx context.Context, r *rig) error {
 		for range 5 {
-			id, isNew, err := r.Enqueue(ctx, ops.Request{Type: kind, Key: "k"})
+			id, isNew, err := r.Enqueue(ctx, store.EnqueueRequest{Type: kind, Key: "k"})
 			if err != nil {
 				return err
 			}
@@ -274,7 +272,7 @@ func concurrentKey(t testing.TB, h Harness) {
 	})
 	require.EqualValues(t, 1, fresh.Load())
 	require.Len(t, ids, 1)
-	require.Len(t, agents[0].list(ops.Filter{}), 1)
+	require.Len(t, agents[0].list(store.TaskFilter{}), 1)
 }
 
 func concurrentJoins(t testing.TB, h Harness) {
@@ -285,7 +283,7 @@ func concurrentJoins(t testing.TB, h Harness) {
 		for range 5 {
 			a := agent("crowd")
 			p := task.Policy{Timeout: time.Minute}
-			a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: kind, Policy: p}}
+			a.Policies = map[task.PolicyHash]store.NamedPolicy{p.Hash("a"): {Type: kind, Policy: p}}
 			s, err := r.Join(ctx, a)
 			if err != nil {
 				return err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -35,9 +35,9 @@ func detachTold(t testing.TB, h Harness) {
 	require.True(t, after.Detached)
 	before.Detached = true
 	require.Equal(t, before, after, "and nothing else")
-	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
+	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
 	require.True(t, r.held0().Detached, "a renewal does not bring it back")
-	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.5`, "", "")}))
+	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.5`, "", "")}))
 	require.True(t, r.held0().Detached, "nor does one with something to tell")
 }
 
@@ -55,7 +55,7 @@ func detachOutlives(t testing.TB, h Harness) {
 	require.False(t, swept[0].Detached)
 	o.settled(finish(swept[0].Task))
 	for range 4 {
-		r.counted(rows[0], lease.Ping{})
+		r.counted(rows[0], store.Ping{})
 		r.Advance(t, 8*time.Minute)
 		o.present()
 		require.Empty(t, o.sweep(10), "pings alone keep it")
@@ -70,7 +70,7 @@ func detachLeft(t testing.TB, h Harness) {
 	r.detach(row)
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	require.Empty(t, o.sweep(10))
-	r.counted(row, lease.Ping{})
+	r.counted(row, store.Ping{})
 	require.NoError(t, r.holdSQL(row.ID, row.Fence))
 	require.Empty(t, o.present().Held, "it is nobody else's for that")
 	require.Len(t, r.present().Held, 1, "and its session's, should it come back")
@@ -90,7 +90,7 @@ func detachSwept(t testing.TB, h Harness) {
 	require.False(t, swept[0].Present)
 	require.Equal(t, row.Fence, swept[0].RanFence)
 	require.Equal(t, row.Fence+1, swept[0].Fence)
-	require.Equal(t, lease.PingReply{}, r.ping(row, lease.Ping{}))
+	require.Equal(t, store.PingReply{}, r.ping(row, store.Ping{}))
 	end := retry(swept[0].Task, 0)
 	end.RanFence = swept[0].RanFence
 	o.settled(end)
@@ -144,7 +144,7 @@ func detachCompleted(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.detach(row)
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	require.Equal(t, lease.Applied, o.complete(row.ID, row.Fence, `{"ok":true}`))
+	require.Equal(t, store.Applied, o.complete(row.ID, row.Fence, `{"ok":true}`))
 	info := r.get(row.ID)
 	require.Equal(t, task.StateSucceeded, info.State)
 	require.Equal(t, r.session, info.Session)

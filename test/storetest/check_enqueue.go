@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -33,16 +33,16 @@ func enqueueChecks() []Check {
 }
 
 // ways are the three ways to enqueue a row.
-func (r *rig) ways() map[string]func(ops.Request) task.ID {
-	return map[string]func(ops.Request) task.ID{
-		"INSERT": func(q ops.Request) task.ID { r.t.Helper(); return r.Insert(r.t, q)[0] },
-		"SQL":    func(q ops.Request) task.ID { r.t.Helper(); return r.EnqueueSQL(r.t, q) },
-		"Go":     func(q ops.Request) task.ID { r.t.Helper(); return r.enqueue(q, true) },
+func (r *rig) ways() map[string]func(store.EnqueueRequest) task.ID {
+	return map[string]func(store.EnqueueRequest) task.ID{
+		"INSERT": func(q store.EnqueueRequest) task.ID { r.t.Helper(); return r.Insert(r.t, q)[0] },
+		"SQL":    func(q store.EnqueueRequest) task.ID { r.t.Helper(); return r.EnqueueSQL(r.t, q) },
+		"Go":     func(q store.EnqueueRequest) task.ID { r.t.Helper(); return r.enqueue(q, true) },
 	}
 }
 
 // enqueue enqueues by Go and asserts whether the row is new.
-func (r *rig) enqueue(q ops.Request, isNew bool) task.ID {
+func (r *rig) enqueue(q store.EnqueueRequest, isNew bool) task.ID {
 	r.t.Helper()
 	id, fresh, err := r.Enqueue(r.ctx, q)
 	require.NoError(r.t, err)
@@ -76,7 +76,7 @@ func enqueueColumns(t testing.TB, h Harness) {
 func enqueueDefaults(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for name, add := range r.ways() {
-		got := r.get(add(ops.Request{Type: kind}))
+		got := r.get(add(store.EnqueueRequest{Type: kind}))
 		require.Equal(t, kind, got.Type, name)
 		require.Equal(t, task.StatePending, got.State, name)
 		require.Zero(t, got.Priority, name)
@@ -104,28 +104,28 @@ func enqueueDue(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	at := r.now().Add(time.Hour)
 	for name, add := range r.ways() {
-		near(t, r.now().Add(30*time.Minute), r.get(add(ops.Request{Type: kind, In: 30 * time.Minute})).RunAt)
-		got := r.get(add(ops.Request{Type: kind, RunAt: at})).RunAt
+		near(t, r.now().Add(30*time.Minute), r.get(add(store.EnqueueRequest{Type: kind, In: 30 * time.Minute})).RunAt)
+		got := r.get(add(store.EnqueueRequest{Type: kind, RunAt: at})).RunAt
 		require.WithinDuration(t, at, got, time.Millisecond, name)
 		elsewhere := at.In(time.FixedZone("", 8*60*60))
-		got = r.get(add(ops.Request{Type: kind, RunAt: elsewhere})).RunAt
+		got = r.get(add(store.EnqueueRequest{Type: kind, RunAt: elsewhere})).RunAt
 		require.WithinDuration(t, at, got, time.Millisecond, "%s, in another zone", name)
 	}
 }
 
 func enqueueKey(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	q := ops.Request{Type: kind, Key: "k", Payload: json.RawMessage(`{"n":1}`)}
+	q := store.EnqueueRequest{Type: kind, Key: "k", Payload: json.RawMessage(`{"n":1}`)}
 	id := r.enqueue(q, true)
 	q.Payload, q.Priority = json.RawMessage(`{"n":2}`), 5
 	r.unchanged(id, func() {
 		require.Equal(t, id, r.enqueue(q, false))
 		require.Equal(t, id, r.EnqueueSQL(t, q))
 	})
-	other := r.enqueue(ops.Request{Type: "b", Key: "k"}, true)
+	other := r.enqueue(store.EnqueueRequest{Type: "b", Key: "k"}, true)
 	require.NotEqual(t, id, other, "a key is its type's")
-	require.NotEqual(t, id, r.enqueue(ops.Request{Type: kind, Key: "K"}, true))
-	first, second := r.enqueue(ops.Request{Type: kind}, true), r.enqueue(ops.Request{Type: kind}, true)
+	require.NotEqual(t, id, r.enqueue(store.EnqueueRequest{Type: kind, Key: "K"}, true))
+	first, second := r.enqueue(store.EnqueueRequest{Type: kind}, true), r.enqueue(store.EnqueueRequest{Type: kind}, true)
 	require.NotEqual(t, first, second, "no key")
 	require.Equal(t, []task.ID{id}, ids(r.claim(want(kind, 1))))
 	require.Equal(t, id, r.enqueue(q, false), "while it runs")
@@ -134,7 +134,7 @@ func enqueueKey(t testing.TB, h Harness) {
 
 func enqueueKeyFree(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	q := ops.Request{Type: kind, Key: "k"}
+	q := store.EnqueueRequest{Type: kind, Key: "k"}
 	seen := map[task.ID]bool{}
 	for name, add := range r.ways() {
 		id := add(q)
@@ -147,7 +147,7 @@ func enqueueKeyFree(t testing.TB, h Harness) {
 
 func enqueueKeyHeld(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	q := ops.Request{Type: kind, Key: "k"}
+	q := store.EnqueueRequest{Type: kind, Key: "k"}
 	id := r.enqueue(q, true)
 	r.settled(retry(r.claim(want(kind, 1))[0], time.Hour))
 	require.Equal(t, id, r.enqueue(q, false))
@@ -156,17 +156,17 @@ func enqueueKeyHeld(t testing.TB, h Harness) {
 
 func insertKey(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	id := r.Insert(t, ops.Request{Type: kind, Key: "k"})[0]
-	require.NotEmpty(t, expect(t, func(t testing.TB) { r.Insert(t, ops.Request{Type: kind, Key: "k"}) }))
-	require.Equal(t, id, r.enqueue(ops.Request{Type: kind, Key: "k"}, false))
-	listed, err := r.List(r.ctx, ops.Filter{})
+	id := r.Insert(t, store.EnqueueRequest{Type: kind, Key: "k"})[0]
+	require.NotEmpty(t, expect(t, func(t testing.TB) { r.Insert(t, store.EnqueueRequest{Type: kind, Key: "k"}) }))
+	require.Equal(t, id, r.enqueue(store.EnqueueRequest{Type: kind, Key: "k"}, false))
+	listed, err := r.List(r.ctx, store.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
 }
 
 // badRequests are refused, each for one reason.
-func badRequests() map[string]ops.Request {
-	return map[string]ops.Request{
+func badRequests() map[string]store.EnqueueRequest {
+	return map[string]store.EnqueueRequest{
 		"no type":               {},
 		"priority too high":     {Type: kind, Priority: 11},
 		"priority too low":      {Type: kind, Priority: -11},
@@ -194,7 +194,7 @@ func enqueueBad(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for name, q := range badRequests() {
 		id, isNew, err := r.Enqueue(r.ctx, q)
-		var input *ops.InputError
+		var input *store.InputError
 		require.ErrorAs(t, err, &input, name)
 		require.NotEmpty(t, input.Text, name)
 		require.Zero(t, id, name)
@@ -206,7 +206,7 @@ func enqueueBad(t testing.TB, h Harness) {
 // nothing asserts that the store has no task.
 func (r *rig) nothing() {
 	r.t.Helper()
-	listed, err := r.List(r.ctx, ops.Filter{})
+	listed, err := r.List(r.ctx, store.TaskFilter{})
 	require.NoError(r.t, err)
 	require.Empty(r.t, listed)
 }
@@ -225,7 +225,7 @@ func insertBad(t testing.TB, h Harness) {
 func enqueueLimits(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for _, add := range r.ways() {
-		for _, q := range []ops.Request{
+		for _, q := range []store.EnqueueRequest{
 			{Type: kind, Priority: 10}, {Type: kind, Priority: -10},
 			{Type: kind, MaxAttempts: 1}, {Type: kind, MaxAttempts: 1000},
 			{Type: kind, Labels: map[string]string{"long": strings.Repeat("x", 4000)}},
@@ -255,7 +255,7 @@ func enqueuePayloads(t testing.TB, h Harness) {
 	} {
 		name := payload[:min(len(payload), 60)]
 		for way, add := range r.ways() {
-			id := add(ops.Request{Type: kind, Payload: json.RawMessage(payload)})
+			id := add(store.EnqueueRequest{Type: kind, Payload: json.RawMessage(payload)})
 			sameJSON(t, payload, r.get(id).Payload, "%s: %s", way, name)
 			row := r.claim(want(kind, 1))[0]
 			sameJSON(t, payload, row.Payload, "%s, claimed: %s", way, name)
@@ -279,7 +279,7 @@ func enqueueIDs(t testing.TB, h Harness) {
 	var last task.ID
 	for range 3 {
 		for name, add := range r.ways() {
-			id := add(ops.Request{Type: kind})
+			id := add(store.EnqueueRequest{Type: kind})
 			require.Greater(t, id, last, name)
 			last = id
 		}
@@ -291,5 +291,5 @@ func enqueueIDs(t testing.TB, h Harness) {
 	}
 	r.Advance(t, 30*24*time.Hour)
 	r.maintain(24 * time.Hour)
-	require.Greater(t, r.enqueue(ops.Request{Type: kind}, true), last, "an id is never used again")
+	require.Greater(t, r.enqueue(store.EnqueueRequest{Type: kind}, true), last, "an id is never used again")
 }

@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -45,16 +43,16 @@ func (r *rig) crash(point string) (hit func() bool) {
 }
 
 // mixed is one settlement of each kind, for four rows that are held.
-func mixed(rows []task.Task) []poll.Settlement {
+func mixed(rows []task.Task) []store.Settlement {
 	failed := finish(rows[1])
 	failed.Next.State, failed.Outcome = task.StateFailed, task.Outcome{Verdict: task.Rejected, Error: "never"}
-	return []poll.Settlement{finish(rows[0]), failed, retry(rows[2], time.Hour), release(rows[3])}
+	return []store.Settlement{finish(rows[0]), failed, retry(rows[2], time.Hour), release(rows[3])}
 }
 
 // accounted asserts that each row is there once, as it was claimed or as its settlement left it.
-func (r *rig) accounted(rows []task.Task, ends []poll.Settlement) {
+func (r *rig) accounted(rows []task.Task, ends []store.Settlement) {
 	r.t.Helper()
-	all := r.list(ops.Filter{Limit: 1000})
+	all := r.list(store.TaskFilter{Limit: 1000})
 	for i, row := range rows {
 		n := 0
 		for _, id := range all {
@@ -94,8 +92,8 @@ func failpoints(t testing.TB, h Harness) {
 
 		applied := r.settle(ends...)
 		require.Equal(t, same(applied[0], 4), applied, "%q: all or none", point)
-		require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, applied[0], "%q", point)
-		require.Equal(t, same(lease.Ended, 4), r.settle(ends...), "%q", point)
+		require.Contains(t, []store.Answer{store.Applied, store.Ended}, applied[0], "%q", point)
+		require.Equal(t, same(store.Ended, 4), r.settle(ends...), "%q", point)
 		r.accounted(rows, ends)
 		for i, row := range rows {
 			require.Equal(t, row.Fence+1, r.get(row.ID).Fence, "%q: it is settled once", point)
@@ -126,9 +124,9 @@ func failpointsSwept(t testing.TB, h Harness) {
 		for _, row := range swept {
 			o.settled(finish(row.Task))
 		}
-		want4 := same(lease.Ended, 4)
+		want4 := same(store.Ended, 4)
 		if len(swept) > 0 {
-			want4 = same(lease.Lost, 4)
+			want4 = same(store.Lost, 4)
 		}
 		require.Equal(t, want4, r.settle(ends...), "%q", point)
 		if len(swept) == 0 {

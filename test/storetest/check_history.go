@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -77,7 +76,7 @@ func historyAll(t testing.TB, h Harness) {
 	back := want(kind, 1)
 	back.Phase = task.Rollback
 	row = r.claim(back)[0]
-	r.settled(poll.Settlement{
+	r.settled(store.Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: task.Rollback, Attempt: 1,
 		Next:    task.Transition{State: task.StateRollbackPending, Attempt: 1, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Failed},
@@ -136,11 +135,11 @@ func historyRefused(t testing.TB, h Harness) {
 	row := r.held()
 	stale := retry(row, 0)
 	stale.Fence++
-	require.Equal(t, same(lease.Lost, 1), r.settle(stale))
-	require.Equal(t, same(lease.Lost, 1), o.settle(retry(row, 0)))
+	require.Equal(t, same(store.Lost, 1), r.settle(stale))
+	require.Equal(t, same(store.Lost, 1), o.settle(retry(row, 0)))
 	require.Empty(t, r.get(row.ID).History)
 	r.settled(retry(row, 0))
-	require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)))
+	require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)))
 	require.Len(t, r.get(row.ID).History, 1)
 }
 

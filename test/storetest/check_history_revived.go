@@ -6,15 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // firstEnds are ways in which a first attempt ends its task, by what the history says of them. Only the one that leaves no
 // attempt at all is silent.
-func firstEnds(row task.Task) map[string]poll.Settlement {
+func firstEnds(row task.Task) map[string]store.Settlement {
 	failed := ended(row, task.Failed, task.StateFailed)
 	failed.Next.Reason = "attempt 1 of 1 failed: it broke"
 	failed.Outcome.Result, failed.Outcome.Output = raw(`{"page":4}`), "some output"
@@ -31,7 +29,7 @@ func firstEnds(row task.Task) map[string]poll.Settlement {
 	noted.Outcome.Note = "the result was too large to keep"
 	bare := finish(row)
 	bare.Outcome.Result = nil
-	return map[string]poll.Settlement{
+	return map[string]store.Settlement{
 		"failed": failed, "past its deadline": late, "never reached": unreached, "cancelled": cancelled, "silent": silent,
 		"succeeded": finish(row), "succeeded, with a note": noted, "succeeded, without a result": bare,
 	}
@@ -43,7 +41,7 @@ func historyRevived(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name := range firstEnds(task.Task{}) {
 		// What an attempt that did not count has left is not what the next one resulted in.
-		id := r.Insert(r.t, ops.Request{Type: kind})[0]
+		id := r.Insert(r.t, store.EnqueueRequest{Type: kind})[0]
 		before := ended(r.claimOne(kind, task.Run), task.Deferred, task.StatePending)
 		before.Next.Attempt, before.Next.Deferrals, before.Outcome.Result = 0, 1, raw(`{"retry":"later"}`)
 		r.settled(before)
@@ -60,22 +58,22 @@ func historyRevived(t testing.TB, h Harness) {
 func historyRevivedJudged(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name := range firstEnds(task.Task{}) {
-		id := r.Insert(r.t, ops.Request{Type: kind})[0]
+		id := r.Insert(r.t, store.EnqueueRequest{Type: kind})[0]
 		row := r.claimOne(kind, task.Run)
 		swept, a, err := r.Adopt(r.ctx, r.session, row.ID, row.Fence, judge)
 		require.NoError(t, err)
-		require.Equal(t, lease.Applied, a)
+		require.Equal(t, store.Applied, a)
 		end := firstEnds(swept.Task)[name]
 		end.RanFence = swept.RanFence
 		r.settled(end)
-		ask := func() lease.Answer {
+		ask := func() store.Answer {
 			_, a, err := r.Adopt(r.ctx, r.session, id, row.Fence, judge)
 			require.NoError(t, err)
 			return a
 		}
-		want := lease.Lost
+		want := store.Lost
 		if end.Outcome.Verdict == task.Failed {
-			want = lease.Ended
+			want = store.Ended
 		}
 		require.Equal(t, want, ask(), name)
 		r.revived(id, name, end)
@@ -85,7 +83,7 @@ func historyRevivedJudged(t testing.TB, h Harness) {
 
 // revived has a finished task run again or rolled back, asserts what its history says of the attempt that ended as it did,
 // and ends it for good.
-func (r *opsRig) revived(id task.ID, name string, end poll.Settlement) {
+func (r *opsRig) revived(id task.ID, name string, end store.Settlement) {
 	r.t.Helper()
 	before := r.get(id)
 	do, phase, last := r.h.Retry, task.Run, task.StateSucceeded

@@ -7,9 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -73,7 +71,7 @@ func holdLate(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	gone(t, r.holdSQL(row.ID, row.Fence))
-	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute}))
+	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute}))
 	require.NoError(t, r.holdSQL(row.ID, row.Fence))
 }
 
@@ -90,14 +88,14 @@ func holdKeeps(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		a := r.Begin(t)
 		require.NoError(t, a.Hold(r.ctx, row.ID, row.Fence))
-		require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Exact: true}))
-		r.counted(row, lease.Ping{})
-		require.Equal(t, ops.Cancelling, o.cancel(row.ID, "alice"))
-		require.Equal(t, same(lease.Busy, 2), r.settle(finish(row), finish(row)))
-		require.Equal(t, lease.Busy, o.complete(row.ID, row.Fence, ""))
+		require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Exact: true}))
+		r.counted(row, store.Ping{})
+		require.Equal(t, store.Cancelling, o.cancel(row.ID, "alice"))
+		require.Equal(t, same(store.Busy, 2), r.settle(finish(row), finish(row)))
+		require.Equal(t, store.Busy, o.complete(row.ID, row.Fence, ""))
 		_, answer := r.adopt(row.ID, row.Fence)
-		require.Equal(t, lease.Busy, answer)
-		require.Equal(t, same(lease.Unaware, 1), r.settle(retry(row, 0)))
+		require.Equal(t, store.Busy, answer)
+		require.Equal(t, same(store.CancelPending, 1), r.settle(retry(row, 0)))
 		require.NoError(t, r.Leave(r.ctx, r.session))
 		require.Empty(t, o.sweep(10))
 		require.Equal(t, row.Fence, r.get(row.ID).Fence)
@@ -116,8 +114,8 @@ func holdOutlasts(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	a := r.Begin(t)
 	require.NoError(t, a.Hold(r.ctx, row.ID, row.Fence))
-	w := lease.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Minute, Exact: true}
-	require.Equal(t, lease.Applied, r.renewOne(w), "the window is over")
+	w := store.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Minute, Exact: true}
+	require.Equal(t, store.Applied, r.renewOne(w), "the window is over")
 	require.Empty(t, o.sweep(10))
 	require.NoError(t, a.Complete(r.ctx, row.ID, row.Fence, raw(`1`)), "what was held can be completed")
 	require.Empty(t, o.sweep(10))
@@ -142,13 +140,13 @@ func holdSlow(t testing.TB, h Harness) {
 	ctx, cancel := context.WithTimeout(r.ctx, bound)
 	defer cancel()
 
-	renewals := make([]lease.Renewal, len(rows))
-	pings := make([]lease.RemotePing, len(rows))
-	ends := make([]poll.Settlement, len(rows))
-	want := same(lease.Applied, len(rows))
+	renewals := make([]store.Renewal, len(rows))
+	pings := make([]store.RemotePing, len(rows))
+	ends := make([]store.Settlement, len(rows))
+	want := same(store.Applied, len(rows))
 	for i, row := range rows {
-		renewals[i] = lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Notes: said(`0.1`, "", "")}
-		pings[i] = lease.RemotePing{ID: row.ID, Fence: row.Fence}
+		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Report: said(`0.1`, "", "")}
+		pings[i] = store.RemotePing{ID: row.ID, Fence: row.Fence}
 		ends[i] = finish(row)
 		if i%2 == 1 {
 			ends[i] = retry(row, 0)
@@ -160,13 +158,13 @@ func holdSlow(t testing.TB, h Harness) {
 	replies, err := r.TakePings(ctx, pings)
 	require.NoError(t, err)
 	for i := range replies {
-		require.Equal(t, lease.Applied, replies[i].Answer)
+		require.Equal(t, store.Applied, replies[i].Answer)
 	}
 	answers, err = r.Settle(ctx, r.session, ends)
 	require.NoError(t, err)
-	want[20] = lease.Busy
+	want[20] = store.Busy
 	require.Equal(t, want, answers)
-	next, err := r.Claim(ctx, poll.Claim{Session: r.session, Number: 99, Wants: []poll.Want{under(beating(), 100)}})
+	next, err := r.Claim(ctx, store.Claim{Session: r.session, Number: 99, Wants: []store.Want{under(beating(), 100)}})
 	require.NoError(t, err)
 	require.Len(t, next, 20)
 	o := r.second()

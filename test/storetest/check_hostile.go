@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -41,15 +39,15 @@ func hostileOutcome(t testing.TB, h Harness) {
 		r.insert(3)
 		rows := r.claim(want(kind, 3))
 		ended, waits := finish(rows[0]), retry(rows[1], judge)
-		for _, e := range []*poll.Settlement{&ended, &waits} {
+		for _, e := range []*store.Settlement{&ended, &waits} {
 			e.Outcome.Error, e.Outcome.Output = text, text
 			e.Next.Reason = text
 		}
-		require.Equal(t, same(lease.Applied, 3), r.settle(ended, waits, finish(rows[2])), "%q", text)
+		require.Equal(t, same(store.Applied, 3), r.settle(ended, waits, finish(rows[2])), "%q", text)
 		require.NotEmpty(t, r.get(rows[0].ID).Error, "%q: as much as can be is kept", text)
 		require.NotEmpty(t, r.get(rows[0].ID).Output, "%q", text)
 		require.Len(t, r.get(rows[1].ID).History, 1, "%q", text)
-		require.Equal(t, same(lease.Ended, 2), r.settle(ended, waits), "%q", text)
+		require.Equal(t, same(store.Ended, 2), r.settle(ended, waits), "%q", text)
 	}
 }
 
@@ -69,7 +67,7 @@ func hostileResult(t testing.TB, h Harness) {
 		rows := r.claim(want(kind, 3))
 		ended, waits := finish(rows[0]), retry(rows[1], judge)
 		ended.Outcome.Result, waits.Outcome.Result = json.RawMessage(result), json.RawMessage(result)
-		require.Equal(t, same(lease.Applied, 3), r.settle(ended, waits, finish(rows[2])), "%s", name)
+		require.Equal(t, same(store.Applied, 3), r.settle(ended, waits, finish(rows[2])), "%s", name)
 		for i, state := range []task.State{task.StateSucceeded, task.StateRetryPending} {
 			got := r.get(rows[i].ID)
 			require.Equal(t, state, got.State, "%s", name)
@@ -83,9 +81,9 @@ func hostilePayload(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for _, payload := range awkward() {
 		name := payload[:min(len(payload), 40)]
-		id, _, err := r.Enqueue(r.ctx, ops.Request{Type: kind, Payload: json.RawMessage(payload)})
+		id, _, err := r.Enqueue(r.ctx, store.EnqueueRequest{Type: kind, Payload: json.RawMessage(payload)})
 		if err != nil {
-			var input *ops.InputError
+			var input *store.InputError
 			require.ErrorAs(t, err, &input, "%s: kept, or an *ops.InputError", name)
 			continue
 		}
@@ -106,14 +104,14 @@ func (r *rig) nothingDue() {
 func hostileSQL(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for _, text := range []string{"'; DROP TABLE task; --", `"quoted"`, "$1", "%_\\", "{}", "ünïcode ☃", " "} {
-		q := ops.Request{Type: text, Key: text, Region: text, CreatedBy: text, Labels: map[string]string{text: text}}
+		q := store.EnqueueRequest{Type: text, Key: text, Region: text, CreatedBy: text, Labels: map[string]string{text: text}}
 		for name, add := range r.ways() {
 			got := r.get(add(q))
 			require.Equal(t, text, got.Type, name)
 			require.Equal(t, text, got.Key, name)
 			require.Equal(t, text, got.Region, name)
 			require.Equal(t, text, got.CreatedBy, name)
-			found := r.list(ops.Filter{Type: text, Key: text, Labels: q.Labels})
+			found := r.list(store.TaskFilter{Type: text, Key: text, Labels: q.Labels})
 			require.Equal(t, []task.ID{got.ID}, found, "%s: %q", name, text)
 			row := r.claimIn(text, want(text, 2))
 			require.Equal(t, []task.ID{got.ID}, ids(row), "%s: %q", name, text)
@@ -149,17 +147,17 @@ func hostileContext(t testing.TB, h Harness) {
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
 	r.unchanged(row.ID, func() {
-		_, err := r.Claim(ended, poll.Claim{Session: r.session, Number: 99, Wants: []poll.Want{want(kind, 1)}})
+		_, err := r.Claim(ended, store.Claim{Session: r.session, Number: 99, Wants: []store.Want{want(kind, 1)}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Settle(ended, r.session, []poll.Settlement{finish(row)})
+		_, err = r.Settle(ended, r.session, []store.Settlement{finish(row)})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Renew(ended, r.session, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: 3 * window}})
+		_, err = r.Renew(ended, r.session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: 3 * window}})
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Sweep(ended, r.session, 10, judge, r.view)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Present(ended, lease.Presence{Session: r.session, Agent: agent(r.name)})
+		_, err = r.Present(ended, store.Heartbeat{Session: r.session, Agent: agent(r.name)})
 		require.ErrorIs(t, err, context.Canceled)
-		_, _, err = r.Enqueue(ended, ops.Request{Type: kind})
+		_, _, err = r.Enqueue(ended, store.EnqueueRequest{Type: kind})
 		require.ErrorIs(t, err, context.Canceled)
 	})
 	require.Equal(t, waits, ids(r.claim(want(kind, 10))), "and the store goes on")

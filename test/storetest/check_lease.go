@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -31,11 +30,11 @@ func leaseChecks() []Check {
 }
 
 // renew renews one row and tells by how much its end lies in the future then.
-func (r *rig) renew(w lease.Renewal) (ahead time.Duration) {
+func (r *rig) renew(w store.Renewal) (ahead time.Duration) {
 	r.t.Helper()
-	got, err := r.Renew(r.ctx, r.session, []lease.Renewal{w})
+	got, err := r.Renew(r.ctx, r.session, []store.Renewal{w})
 	require.NoError(r.t, err)
-	require.Equal(r.t, same(lease.Applied, 1), got)
+	require.Equal(r.t, same(store.Applied, 1), got)
 	end := r.get(w.ID).LeaseEnd
 	require.NotNil(r.t, end)
 	return end.Sub(r.now())
@@ -46,42 +45,42 @@ func renewMoves(t testing.TB, h Harness) {
 	row := r.held()
 	r.Advance(t, window/2)
 	before := r.get(row.ID)
-	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
+	ahead := r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
 	require.InDelta(t, window, ahead, float64(slack))
 	after := r.get(row.ID)
 	before.LeaseEnd = after.LeaseEnd
 	require.Equal(t, before, after, "and nothing else")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window})
 	require.InDelta(t, window, ahead, float64(slack), "a repeat does nothing more")
 }
 
 func renewGreatest(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2})
+	ahead := r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2})
 	require.InDelta(t, window, ahead, float64(slack), "a later end stays")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Exact: true})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Exact: true})
 	require.InDelta(t, window/2, ahead, float64(slack), "unless it is exact")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Exact: true})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Exact: true})
 	require.InDelta(t, 2*window, ahead, float64(slack))
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: 3 * window})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: 3 * window})
 	require.InDelta(t, 2*window, ahead, float64(slack), "it is no further ahead than it may be")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: window})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: window / 2, Most: window})
 	require.InDelta(t, window, ahead, float64(slack), "it was")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Most: window})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window, Most: window})
 	require.InDelta(t, 2*window, ahead, float64(slack), "what is asked for is given")
 }
 
 func renewAge(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window / 2, Window: 2 * window})
+	ahead := r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Age: window / 2, Window: 2 * window})
 	require.InDelta(t, window*3/2, ahead, float64(slack))
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window})
 	require.InDelta(t, window*3/2, ahead, float64(slack), "older progress takes nothing away")
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window, Exact: true})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: 2 * window, Exact: true})
 	require.InDelta(t, window, ahead, float64(slack))
-	ahead = r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: window / 2, Exact: true})
+	ahead = r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Age: window, Window: window / 2, Exact: true})
 	require.InDelta(t, -window/2, ahead, float64(slack), "even into the past")
 	require.Len(t, r.sweep(10), 1)
 }
@@ -91,14 +90,14 @@ func renewOrder(t testing.TB, h Harness) {
 	r.insert(3)
 	rows := r.claim(want(kind, 3))
 	r.settled(finish(rows[1]))
-	ask := func(i int, fence task.Fence) lease.Renewal {
-		return lease.Renewal{ID: rows[i].ID, Fence: fence, Window: 2 * window}
+	ask := func(i int, fence task.Fence) store.Renewal {
+		return store.Renewal{ID: rows[i].ID, Fence: fence, Window: 2 * window}
 	}
-	got, err := r.Renew(r.ctx, r.session, []lease.Renewal{
+	got, err := r.Renew(r.ctx, r.session, []store.Renewal{
 		ask(2, rows[2].Fence), ask(1, rows[1].Fence), ask(0, rows[0].Fence), ask(2, rows[2].Fence+1),
 	})
 	require.NoError(t, err)
-	require.Equal(t, []lease.Answer{lease.Applied, lease.Lost, lease.Applied, lease.Lost}, got)
+	require.Equal(t, []store.Answer{store.Applied, store.Lost, store.Applied, store.Lost}, got)
 }
 
 func renewKeeps(t testing.TB, h Harness) {
@@ -107,7 +106,7 @@ func renewKeeps(t testing.TB, h Harness) {
 	r.insert(2)
 	rows := r.claim(want(kind, 2))
 	r.Advance(t, window-time.Minute)
-	r.renew(lease.Renewal{ID: rows[0].ID, Fence: rows[0].Fence, Window: window})
+	r.renew(store.Renewal{ID: rows[0].ID, Fence: rows[0].Fence, Window: window})
 	r.Advance(t, 2*time.Minute)
 	r.present()
 	o.present()
@@ -124,14 +123,14 @@ func renewKept(t testing.TB, h Harness) {
 		return // no locks on rows
 	}
 	defer release()
-	ahead := r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window})
+	ahead := r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: 2 * window})
 	require.InDelta(t, 2*window, ahead, float64(slack), "hold lets renewals pass")
 }
 
 func settleBusy(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	for _, end := range []func(task.Task) poll.Settlement{
-		finish, release, func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
+	for _, end := range []func(task.Task) store.Settlement{
+		finish, release, func(row task.Task) store.Settlement { return retry(row, time.Hour) },
 	} {
 		row, beside, third := r.held(), r.held(), r.held()
 		release := r.LockRow(t, row.ID)
@@ -139,12 +138,12 @@ func settleBusy(t testing.TB, h Harness) {
 			return // no locks on rows
 		}
 		defer release()
-		require.Equal(t, []lease.Answer{lease.Applied, lease.Busy, lease.Applied},
+		require.Equal(t, []store.Answer{store.Applied, store.Busy, store.Applied},
 			r.settle(finish(beside), end(row), retry(third, time.Hour)))
 		require.Equal(t, task.StateRunning, r.state(row.ID))
 		require.Equal(t, task.StateSucceeded, r.state(beside.ID))
 		release()
-		require.Equal(t, []lease.Answer{lease.Applied, lease.Ended}, r.settle(end(row), finish(beside)))
+		require.Equal(t, []store.Answer{store.Applied, store.Ended}, r.settle(end(row), finish(beside)))
 		require.Equal(t, end(row).Next.State, r.state(row.ID))
 		if end(row).Silent {
 			r.settled(finish(r.claim(want(kind, 1))[0]))
@@ -171,11 +170,11 @@ func sweepKept(t testing.TB, h Harness) {
 }
 
 // present3 is what the session holds: id, fence and claim of each.
-func (r *rig) present3() []lease.Held {
+func (r *rig) present3() []store.Held {
 	r.t.Helper()
-	var out []lease.Held
+	var out []store.Held
 	for _, h := range r.present().Held {
-		out = append(out, lease.Held{ID: h.ID, Fence: h.Fence, Claim: h.Claim})
+		out = append(out, store.Held{ID: h.ID, Fence: h.Fence, Claim: h.Claim})
 	}
 	return out
 }
@@ -186,17 +185,17 @@ func presentHeld(t testing.TB, h Harness) {
 	require.Empty(t, r.present3())
 	r.insert(5)
 	first, second, theirs := r.claim(want(kind, 2)), r.claim(want(kind, 1)), o.claim(want(kind, 1))
-	require.ElementsMatch(t, []lease.Held{
+	require.ElementsMatch(t, []store.Held{
 		{ID: first[0].ID, Fence: 1, Claim: 1}, {ID: first[1].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 1, Claim: 2},
 	}, r.present3())
-	require.ElementsMatch(t, []lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}}, o.present3())
+	require.ElementsMatch(t, []store.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}}, o.present3())
 
 	r.settled(finish(first[0]), retry(first[1], time.Hour))
-	require.Equal(t, []lease.Held{{ID: second[0].ID, Fence: 1, Claim: 2}}, r.present3())
+	require.Equal(t, []store.Held{{ID: second[0].ID, Fence: 1, Claim: 2}}, r.present3())
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	require.Len(t, o.sweep(10), 1)
 	require.ElementsMatch(t,
-		[]lease.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 2, Claim: 0}},
+		[]store.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 2, Claim: 0}},
 		o.present3(), "a judged row is held by no claim")
 	require.Empty(t, r.present3())
 }
@@ -229,7 +228,7 @@ func presentRevives(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Zero(t, stats.AgentsPresent)
 
-	require.Equal(t, []lease.Held{{ID: row.ID, Fence: row.Fence, Claim: 1}}, r.present3())
+	require.Equal(t, []store.Held{{ID: row.ID, Fence: row.Fence, Claim: 1}}, r.present3())
 	stats, err = r.Stats(r.ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, stats.AgentsPresent)
@@ -281,7 +280,7 @@ func policies(t testing.TB, h Harness) {
 	}
 	bare := task.Policy{Timeout: 1}
 	a := agent("with policies")
-	a.Policies = map[task.PolicyHash]lease.NamedPolicy{
+	a.Policies = map[task.PolicyHash]store.NamedPolicy{
 		full.Hash("a"): {Type: kind, Policy: full}, bare.Hash("a"): {Type: "b", Policy: bare},
 	}
 	var session task.Session
@@ -298,8 +297,8 @@ func policies(t testing.TB, h Harness) {
 	require.Empty(t, got)
 
 	later := task.Policy{Timeout: 2}
-	a.Policies = map[task.PolicyHash]lease.NamedPolicy{later.Hash("a"): {Type: kind, Policy: later}}
-	_, err = r.Present(r.ctx, lease.Presence{Session: session, Agent: a})
+	a.Policies = map[task.PolicyHash]store.NamedPolicy{later.Hash("a"): {Type: kind, Policy: later}}
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: session, Agent: a})
 	require.NoError(t, err)
 	got, err = r.Policies(r.ctx, []task.PolicyHash{bare.Hash("a"), later.Hash("a")})
 	require.NoError(t, err)

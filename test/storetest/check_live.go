@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -30,11 +29,11 @@ func liveContext(t testing.TB, h Harness) {
 	r.unchanged(row.ID, func() {
 		_, err := r.Secret(ended)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.TakePings(ended, []lease.RemotePing{{ID: row.ID, Fence: row.Fence, Ping: everything()}})
+		_, err = r.TakePings(ended, []store.RemotePing{{ID: row.ID, Fence: row.Fence, Ping: everything()}})
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Complete(ended, row.ID, row.Fence, nil)
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Completed(ended, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+		_, err = r.Completed(ended, []store.Held{{ID: row.ID, Fence: row.Fence}})
 		require.ErrorIs(t, err, context.Canceled)
 		_, _, err = r.Adopt(ended, r.session, row.ID, row.Fence, judge)
 		require.ErrorIs(t, err, context.Canceled)
@@ -48,13 +47,13 @@ func liveSQL(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for _, text := range []string{"'; DROP TABLE task; --", `"quoted"`, "$1", "%_\\", "{}", "ünïcode ☃"} {
 		row := r.heldUnder(beating())
-		_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Progress: asJSON(t, text), Message: text, Checkpoint: asJSON(t, text)})
+		_, err := r.pingSQL(row.ID, row.Fence, store.Ping{Progress: asJSON(t, text), Message: text, Checkpoint: asJSON(t, text)})
 		require.NoError(t, err)
 		r.notes(row.ID, string(asJSON(t, text)), text, string(asJSON(t, text)))
 		_, err = r.cancelSQL(row.ID, text)
 		require.NoError(t, err)
 		require.Equal(t, text, r.held0().CancelReason)
-		require.Equal(t, "a cancellation was asked for by "+text, r.ping(row, lease.Ping{}).Reason)
+		require.Equal(t, "a cancellation was asked for by "+text, r.ping(row, store.Ping{}).Reason)
 		require.NoError(t, r.completeSQL(row.ID, row.Fence, string(asJSON(t, text))))
 		require.Equal(t, text, r.get(row.ID).CancelBy)
 	}
@@ -81,36 +80,36 @@ func liveStory(t testing.TB, h Harness) {
 	r.detach(row)
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	for range 2 {
-		o.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
-		require.Equal(t, ops.Cancelling, o.cancel(row.ID, "alice"))
-		require.True(t, o.ping(row, lease.Ping{}).Cancel)
+		o.counted(row, store.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+		require.Equal(t, store.Cancelling, o.cancel(row.ID, "alice"))
+		require.True(t, o.ping(row, store.Ping{}).Cancel)
 	}
 	var end = retry(row, 0)
 	for range 2 {
 		swept, answer := o.adopt(row.ID, row.Fence)
-		require.Equal(t, lease.Applied, answer)
+		require.Equal(t, store.Applied, answer)
 		end = retry(swept.Task, 0)
 		end.RanFence = swept.RanFence
-		require.Equal(t, same(lease.Unaware, 1), o.settle(end))
+		require.Equal(t, same(store.CancelPending, 1), o.settle(end))
 	}
 	end.CancelKnown, end.Next = true, task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	o.settled(end)
-	require.Equal(t, same(lease.Ended, 1), o.settle(end))
+	require.Equal(t, same(store.Ended, 1), o.settle(end))
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, lease.Ended, answer)
-	require.Equal(t, ops.Cancelled("rollback_pending"), o.cancel(row.ID, "alice"))
+	require.Equal(t, store.Ended, answer)
+	require.Equal(t, store.Became("rollback_pending"), o.cancel(row.ID, "alice"))
 
 	w := under(beating(), 1)
 	w.Phase, w.Window = task.Rollback, beating().Window(task.Rollback)
 	back := o.claim(w)[0]
 	require.JSONEq(t, `{"page":40}`, string(back.Checkpoint))
 	o.Advance(t, 10*time.Minute)
-	o.counted(back, lease.Ping{})
-	require.Equal(t, lease.PingReply{}, o.ping(row, everything()))
-	require.Equal(t, lease.Lost, o.complete(row.ID, row.Fence, `1`))
-	require.Equal(t, lease.Applied, o.complete(back.ID, back.Fence, ``))
-	require.Equal(t, lease.Ended, o.complete(back.ID, back.Fence, ``))
-	require.Equal(t, same(lease.Ended, 1), o.settle(finish(back)))
+	o.counted(back, store.Ping{})
+	require.Equal(t, store.PingReply{}, o.ping(row, everything()))
+	require.Equal(t, store.Lost, o.complete(row.ID, row.Fence, `1`))
+	require.Equal(t, store.Applied, o.complete(back.ID, back.Fence, ``))
+	require.Equal(t, store.Ended, o.complete(back.ID, back.Fence, ``))
+	require.Equal(t, same(store.Ended, 1), o.settle(finish(back)))
 	got := r.get(row.ID)
 	require.Equal(t, task.StateRolledBack, got.State)
 	require.Len(t, got.History, 2)

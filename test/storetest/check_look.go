@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,7 +28,7 @@ func lookChecks() []Check {
 }
 
 // list lists ids.
-func (r *rig) list(f ops.Filter) []task.ID {
+func (r *rig) list(f store.TaskFilter) []task.ID {
 	r.t.Helper()
 	infos, err := r.List(r.ctx, f)
 	require.NoError(r.t, err)
@@ -43,40 +42,40 @@ func (r *rig) list(f ops.Filter) []task.ID {
 func getMissing(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	_, err := r.Get(r.ctx, 999_999_999)
-	require.ErrorIs(t, err, ops.ErrNoTask)
+	require.ErrorIs(t, err, store.ErrNoTask)
 }
 
 func listFilters(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	acme, beta := map[string]string{"tenant": "acme"}, map[string]string{"tenant": "beta", "tier": "gold"}
 	rows := r.Insert(t,
-		ops.Request{Type: kind, Labels: acme, Priority: 3}, ops.Request{Type: kind, Key: "k", Labels: beta},
-		ops.Request{Type: "b", Key: "k"}, ops.Request{Type: "b", Labels: acme, Priority: 1}, ops.Request{Type: kind})
+		store.EnqueueRequest{Type: kind, Labels: acme, Priority: 3}, store.EnqueueRequest{Type: kind, Key: "k", Labels: beta},
+		store.EnqueueRequest{Type: "b", Key: "k"}, store.EnqueueRequest{Type: "b", Labels: acme, Priority: 1}, store.EnqueueRequest{Type: kind})
 	taken := r.claim(want(kind, 1), want("b", 1))
 	r.settled(finish(taken[0])) // rows[0]; rows[3] runs
 	pending := []task.State{task.StatePending}
 	for _, c := range []struct {
-		filter ops.Filter
+		filter store.TaskFilter
 		want   []int
 	}{
-		{ops.Filter{}, []int{4, 3, 2, 1, 0}},
-		{ops.Filter{Type: kind}, []int{4, 1, 0}},
-		{ops.Filter{Type: "none"}, nil},
-		{ops.Filter{States: pending}, []int{4, 2, 1}},
-		{ops.Filter{States: []task.State{task.StateRunning, task.StateSucceeded}}, []int{3, 0}},
-		{ops.Filter{States: []task.State{task.StateFailed}}, nil},
-		{ops.Filter{Key: "k"}, []int{2, 1}},
-		{ops.Filter{Key: "k", Type: "b"}, []int{2}},
-		{ops.Filter{Labels: acme}, []int{3, 0}},
-		{ops.Filter{Labels: acme, Type: kind}, []int{0}},
-		{ops.Filter{Labels: beta}, []int{1}},
-		{ops.Filter{Labels: map[string]string{"tier": "gold"}}, []int{1}},
-		{ops.Filter{Labels: map[string]string{"tier": "gold", "tenant": "acme"}}, nil},
-		{ops.Filter{Labels: map[string]string{"tier": ""}}, nil},
-		{ops.Filter{Limit: 2}, []int{4, 3}},
-		{ops.Filter{Before: rows[3]}, []int{2, 1, 0}},
-		{ops.Filter{Before: rows[3], Type: kind, Limit: 1}, []int{1}},
-		{ops.Filter{Before: rows[0]}, nil},
+		{store.TaskFilter{}, []int{4, 3, 2, 1, 0}},
+		{store.TaskFilter{Type: kind}, []int{4, 1, 0}},
+		{store.TaskFilter{Type: "none"}, nil},
+		{store.TaskFilter{States: pending}, []int{4, 2, 1}},
+		{store.TaskFilter{States: []task.State{task.StateRunning, task.StateSucceeded}}, []int{3, 0}},
+		{store.TaskFilter{States: []task.State{task.StateFailed}}, nil},
+		{store.TaskFilter{Key: "k"}, []int{2, 1}},
+		{store.TaskFilter{Key: "k", Type: "b"}, []int{2}},
+		{store.TaskFilter{Labels: acme}, []int{3, 0}},
+		{store.TaskFilter{Labels: acme, Type: kind}, []int{0}},
+		{store.TaskFilter{Labels: beta}, []int{1}},
+		{store.TaskFilter{Labels: map[string]string{"tier": "gold"}}, []int{1}},
+		{store.TaskFilter{Labels: map[string]string{"tier": "gold", "tenant": "acme"}}, nil},
+		{store.TaskFilter{Labels: map[string]string{"tier": ""}}, nil},
+		{store.TaskFilter{Limit: 2}, []int{4, 3}},
+		{store.TaskFilter{Before: rows[3]}, []int{2, 1, 0}},
+		{store.TaskFilter{Before: rows[3], Type: kind, Limit: 1}, []int{1}},
+		{store.TaskFilter{Before: rows[0]}, nil},
 	} {
 		wanted := []task.ID{}
 		for _, i := range c.want {
@@ -94,19 +93,19 @@ func listOrder(t testing.TB, h Harness) {
 			r.settled(finish(row))
 		}
 	}
-	require.Equal(t, []task.ID{rows[4], rows[3], rows[2], rows[1], rows[0]}, r.list(ops.Filter{}))
-	require.Equal(t, []task.ID{rows[4], rows[3], rows[2]}, r.list(ops.Filter{Limit: 3}))
-	require.Equal(t, []task.ID{rows[2], rows[1]}, r.list(ops.Filter{Limit: 2, Before: rows[3]}), "pages go over both")
+	require.Equal(t, []task.ID{rows[4], rows[3], rows[2], rows[1], rows[0]}, r.list(store.TaskFilter{}))
+	require.Equal(t, []task.ID{rows[4], rows[3], rows[2]}, r.list(store.TaskFilter{Limit: 3}))
+	require.Equal(t, []task.ID{rows[2], rows[1]}, r.list(store.TaskFilter{Limit: 2, Before: rows[3]}), "pages go over both")
 }
 
 func listPages(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	all := r.insert(60)
-	require.Len(t, r.list(ops.Filter{}), 50, "the default")
-	require.Len(t, r.list(ops.Filter{Limit: 1000}), 60)
+	require.Len(t, r.list(store.TaskFilter{}), 50, "the default")
+	require.Len(t, r.list(store.TaskFilter{Limit: 1000}), 60)
 	page := func(states ...task.State) (got []task.ID) {
 		t.Helper()
-		for f := (ops.Filter{States: states, Limit: 7}); ; f.Before = got[len(got)-1] {
+		for f := (store.TaskFilter{States: states, Limit: 7}); ; f.Before = got[len(got)-1] {
 			next := r.list(f)
 			got = append(got, next...)
 			if len(next) < 7 {
@@ -135,14 +134,14 @@ func listLean(t testing.TB, h Harness) {
 	whole := r.get(row.ID)
 	require.NotEmpty(t, whole.History)
 	require.NotEmpty(t, whole.Output)
-	listed, err := r.List(r.ctx, ops.Filter{})
+	listed, err := r.List(r.ctx, store.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, listed, 1)
 	whole.History, whole.Output = nil, ""
 	require.Equal(t, *whole, listed[0], "all but history and output")
 }
 
-func (r *rig) stats() ops.Stats {
+func (r *rig) stats() store.Stats {
 	r.t.Helper()
 	s, err := r.Stats(r.ctx)
 	require.NoError(r.t, err)
@@ -153,10 +152,10 @@ func statsCounts(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	require.Empty(t, r.stats().Waiting)
 	r.insert(6)
-	r.Insert(t, ops.Request{Type: "b", In: time.Hour})
+	r.Insert(t, store.EnqueueRequest{Type: "b", In: time.Hour})
 	rows := r.claim(want(kind, 4))
 	r.settled(finish(rows[0]), retry(rows[1], time.Hour))
-	require.ElementsMatch(t, []ops.TypeCount{
+	require.ElementsMatch(t, []store.TypeCount{
 		{Type: kind, State: task.StatePending, N: 2}, {Type: kind, State: task.StateRunning, N: 2},
 		{Type: kind, State: task.StateRetryPending, N: 1}, {Type: "b", State: task.StatePending, N: 1},
 	}, r.stats().Waiting)
@@ -164,8 +163,8 @@ func statsCounts(t testing.TB, h Harness) {
 
 func statsOldest(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	r.Insert(t, ops.Request{Type: kind, RunAt: r.now().Add(-10 * time.Minute)}, ops.Request{Type: kind},
-		ops.Request{Type: "b", In: time.Hour}, ops.Request{Type: "c"})
+	r.Insert(t, store.EnqueueRequest{Type: kind, RunAt: r.now().Add(-10 * time.Minute)}, store.EnqueueRequest{Type: kind},
+		store.EnqueueRequest{Type: "b", In: time.Hour}, store.EnqueueRequest{Type: "c"})
 	r.Advance(t, 5*time.Minute)
 	got := r.stats().OldestDue
 	require.InDelta(t, 15*time.Minute, got[kind], float64(slack))
@@ -178,7 +177,7 @@ func statsOldest(t testing.TB, h Harness) {
 func statsOrphans(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	r.insert(2)
-	r.Insert(t, ops.Request{Type: "b"}, ops.Request{Type: "b", In: time.Hour}, ops.Request{Type: "c"})
+	r.Insert(t, store.EnqueueRequest{Type: "b"}, store.EnqueueRequest{Type: "b", In: time.Hour}, store.EnqueueRequest{Type: "c"})
 	require.Equal(t, map[string]int64{"b": 2, "c": 1}, r.stats().Orphans)
 
 	a := agent("third")
@@ -192,7 +191,7 @@ func statsOrphans(t testing.TB, h Harness) {
 	require.NoError(t, r.Leave(r.ctx, s))
 	require.Equal(t, map[string]int64{"b": 2}, r.stats().Orphans)
 	a.Types = []string{"b"}
-	_, err = r.Present(r.ctx, lease.Presence{Session: r.session, Agent: a})
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: a})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans, "a reload changes what an agent declares")
 	r.Advance(t, presence+time.Minute)
@@ -209,7 +208,7 @@ func statsObserver(t testing.TB, h Harness) {
 	_, err := r.Join(r.ctx, observer)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.stats().AgentsPresent)
-	_, err = r.Present(r.ctx, lease.Presence{Session: r.session, Agent: observer})
+	_, err = r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: observer})
 	require.NoError(t, err)
 	require.Zero(t, r.stats().AgentsPresent, "a reload changes how many workers an agent has")
 	require.Equal(t, map[string]int64{kind: 2}, r.stats().Orphans)
@@ -224,7 +223,7 @@ func statsTakers(t testing.TB, h Harness) {
 		t.Helper()
 		got, err := r.Takers(r.ctx, typ)
 		require.NoError(t, err)
-		require.Equal(t, ops.Takers{Agents: agents, OfType: ofType}, got, typ)
+		require.Equal(t, store.Takers{Agents: agents, OfType: ofType}, got, typ)
 	}
 	takers(kind, 1, 1)
 	takers("b", 1, 0)

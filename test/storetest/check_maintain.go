@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -37,7 +37,7 @@ func (r *rig) maintain(retention time.Duration) (removed int64) {
 func (r *rig) gone(id task.ID) {
 	r.t.Helper()
 	_, err := r.Get(r.ctx, id)
-	require.ErrorIs(r.t, err, ops.ErrNoTask)
+	require.ErrorIs(r.t, err, store.ErrNoTask)
 }
 
 func maintainOld(t testing.TB, h Harness) {
@@ -55,7 +55,7 @@ func maintainOld(t testing.TB, h Harness) {
 	r.maintain(7 * day)
 	r.gone(old.ID)
 	require.Equal(t, task.StateSucceeded, r.state(young.ID))
-	require.Equal(t, []task.ID{young.ID}, r.list(ops.Filter{}))
+	require.Equal(t, []task.ID{young.ID}, r.list(store.TaskFilter{}))
 	r.Advance(t, 5*day)
 	r.maintain(7 * day)
 	r.gone(young.ID)
@@ -66,12 +66,12 @@ func maintainLive(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	w := want(kind, 1)
 	w.Window = 100 * day
-	waits := r.Insert(t, ops.Request{Type: "b"})[0]
+	waits := r.Insert(t, store.EnqueueRequest{Type: "b"})[0]
 	r.insert(1)
 	runs := r.claim(w)[0]
 	failed := r.heldOf("c")
 	r.settled(retry(failed, 0))
-	future := r.Insert(t, ops.Request{Type: "d", In: 365 * day})[0]
+	future := r.Insert(t, store.EnqueueRequest{Type: "d", In: 365 * day})[0]
 	r.Advance(t, 90*day)
 	require.Zero(t, r.maintain(day))
 	require.Equal(t, task.StatePending, r.state(waits))
@@ -120,7 +120,7 @@ func maintainDays(t testing.TB, h Harness) {
 	r.Advance(t, 40*day) // nobody made room for that day
 	r.settled(finish(row))
 	require.Equal(t, task.StateSucceeded, r.state(row.ID))
-	require.Len(t, r.list(ops.Filter{}), len(all)+1)
+	require.Len(t, r.list(store.TaskFilter{}), len(all)+1)
 }
 
 func maintainEmpty(t testing.TB, h Harness) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -26,8 +26,8 @@ func markChecks() []Check {
 }
 
 // circles are the reports of a loop that hangs, in turns: after the first round none of them advances.
-func circles() map[string][]lease.Ping {
-	return map[string][]lease.Ping{
+func circles() map[string][]store.Ping {
+	return map[string][]store.Ping{
 		"two numbers":       {{Progress: raw(`0.4`)}, {Progress: raw(`0.5`)}},
 		"falling numbers":   {{Progress: raw(`0.9`)}, {Progress: raw(`0.5`)}, {Progress: raw(`0.4`)}, {Progress: raw(`0`)}},
 		"two counts":        {{Progress: raw(`{"done":4,"total":9}`)}, {Progress: raw(`{"done":5,"total":9}`)}, {Progress: raw(`{"done":5,"total":10}`)}},
@@ -47,11 +47,11 @@ func marksCircles(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	for name, pings := range circles() {
-		for way, send := range map[string]func(row task.Task, n int, p lease.Ping){
-			"by Go":        func(row task.Task, _ int, p lease.Ping) { o.ping(row, p) },
-			"by SQL":       func(row task.Task, _ int, p lease.Ping) { r.mustPingSQL(row, p) },
-			"in turns":     func(row task.Task, n int, p lease.Ping) { r.either(row, n%2 == 0, p) },
-			"by both each": func(row task.Task, _ int, p lease.Ping) { r.either(row, true, p); r.either(row, false, p) },
+		for way, send := range map[string]func(row task.Task, n int, p store.Ping){
+			"by Go":        func(row task.Task, _ int, p store.Ping) { o.ping(row, p) },
+			"by SQL":       func(row task.Task, _ int, p store.Ping) { r.mustPingSQL(row, p) },
+			"in turns":     func(row task.Task, n int, p store.Ping) { r.either(row, n%2 == 0, p) },
+			"by both each": func(row task.Task, _ int, p store.Ping) { r.either(row, true, p); r.either(row, false, p) },
 		} {
 			row := r.heldUnder(moving())
 			for n, p := range append(pings, pings...) { // SQL may count once what Go has, and the other way round
@@ -69,19 +69,19 @@ func marksCircles(t testing.TB, h Harness) {
 			dead := o.sweep(10)
 			require.Len(t, dead, 1, "%s, %s", name, way)
 			gone := finish(dead[0].Task)
-			require.Equal(t, same(lease.Applied, 1), o.settle(gone))
+			require.Equal(t, same(store.Applied, 1), o.settle(gone))
 		}
 	}
 }
 
-func (r *liveRig) mustPingSQL(row task.Task, p lease.Ping) *lease.PingReply {
+func (r *liveRig) mustPingSQL(row task.Task, p store.Ping) *store.PingReply {
 	r.t.Helper()
 	reply, err := r.pingSQL(row.ID, row.Fence, p)
 	require.NoError(r.t, err)
 	return reply
 }
 
-func (r *liveRig) either(row task.Task, goes bool, p lease.Ping) {
+func (r *liveRig) either(row task.Task, goes bool, p store.Ping) {
 	r.t.Helper()
 	if goes {
 		r.ping(row, p)
@@ -118,7 +118,7 @@ func marksGenerated(t testing.TB, h Harness) {
 			switch way {
 			case 0:
 				at := marks
-				require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Marks: &at}))
+				require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Marks: &at}))
 			case 1:
 				got = o.ping(row, p).Counted
 			case 2:
@@ -137,7 +137,7 @@ func isText(doc json.RawMessage) bool { return len(doc) > 0 && doc[0] == '"' }
 // reporter makes up what a task reports.
 type reporter struct{ *rand.Rand }
 
-func (g *reporter) report() (p lease.Ping) {
+func (g *reporter) report() (p store.Ping) {
 	switch g.IntN(4) {
 	case 0:
 		p.Progress = raw(g.form(fmt.Sprintf("0.%d", 1+g.IntN(30))))
@@ -208,15 +208,15 @@ func marksMerged(t testing.TB, h Harness) {
 	row := r.heldUnder(moving())
 	mine := task.Marks{Fence: row.Fence}
 	require.True(t, mine.Advance(raw(`0.5`), raw(`{"page":5,"of":9}`)))
-	renewal := lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 10 * time.Minute, Marks: &mine}
+	renewal := store.Renewal{ID: row.ID, Fence: row.Fence, Window: 10 * time.Minute, Marks: &mine}
 	for range 2 { // it may be repeated
-		require.Equal(t, lease.Applied, r.renewOne(renewal))
+		require.Equal(t, store.Applied, r.renewOne(renewal))
 	}
-	require.False(t, o.ping(row, lease.Ping{Progress: raw(`0.4`)}).Counted)
-	require.False(t, o.ping(row, lease.Ping{Progress: raw(`0.50`), Checkpoint: raw(`{"of":9,"page":5.0}`)}).Counted)
+	require.False(t, o.ping(row, store.Ping{Progress: raw(`0.4`)}).Counted)
+	require.False(t, o.ping(row, store.Ping{Progress: raw(`0.50`), Checkpoint: raw(`{"of":9,"page":5.0}`)}).Counted)
 	require.False(t, r.held0().Pinged)
-	o.counted(row, lease.Ping{Progress: raw(`0.75`)})
-	o.counted(row, lease.Ping{Progress: raw(`"last"`)})
+	o.counted(row, store.Ping{Progress: raw(`0.75`)})
+	o.counted(row, store.Ping{Progress: raw(`"last"`)})
 	held := r.held0()
 	require.True(t, held.Pinged)
 	mine.Merge(task.MarksOf(held.Marks, row.Fence))
@@ -226,14 +226,14 @@ func marksMerged(t testing.TB, h Harness) {
 	foreign := task.Marks{Fence: row.Fence + 1}
 	require.True(t, foreign.Advance(raw(`1`), nil))
 	renewal.Marks = &foreign
-	require.Equal(t, lease.Applied, r.renewOne(renewal))
-	o.counted(row, lease.Ping{Progress: raw(`0.9`)})
+	require.Equal(t, store.Applied, r.renewOne(renewal))
+	o.counted(row, store.Ping{Progress: raw(`0.9`)})
 }
 
 // marksAnew: what an earlier attempt has reported does not bind the next, not even where it goes on from its checkpoint.
 func marksAnew(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	p := lease.Ping{Progress: raw(`0.9`), Checkpoint: raw(`{"page":9}`)}
+	p := store.Ping{Progress: raw(`0.9`), Checkpoint: raw(`{"page":9}`)}
 	row := r.heldUnder(moving())
 	for range 3 {
 		r.counted(row, p)
@@ -245,19 +245,19 @@ func marksAnew(t testing.TB, h Harness) {
 	}
 	mine := task.Marks{Fence: row.Fence}
 	require.True(t, mine.Advance(raw(`0.1`), nil))
-	require.Equal(t, lease.Applied, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Marks: &mine}))
-	r.counted(row, lease.Ping{Progress: raw(`0.2`)})
+	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Minute, Marks: &mine}))
+	r.counted(row, store.Ping{Progress: raw(`0.2`)})
 }
 
 func marksStay(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(moving())
-	r.counted(row, lease.Ping{Progress: raw(`0.5`)})
-	for _, w := range []lease.Renewal{
+	r.counted(row, store.Ping{Progress: raw(`0.5`)})
+	for _, w := range []store.Renewal{
 		{ID: row.ID, Fence: row.Fence, Window: 10 * time.Minute},
-		{ID: row.ID, Fence: row.Fence, Window: 10 * time.Minute, Detach: true, Notes: lease.Notes{Progress: raw(`0.1`)}},
+		{ID: row.ID, Fence: row.Fence, Window: 10 * time.Minute, Detach: true, Report: store.Report{Progress: raw(`0.1`)}},
 	} {
-		require.Equal(t, lease.Applied, r.renewOne(w))
-		require.False(t, r.ping(row, lease.Ping{Progress: raw(`0.5`)}).Counted)
+		require.Equal(t, store.Applied, r.renewOne(w))
+		require.False(t, r.ping(row, store.Ping{Progress: raw(`0.5`)}).Counted)
 	}
 }

@@ -7,9 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,8 +27,8 @@ func noteChecks() []Check {
 	}
 }
 
-func said(progress, message, checkpoint string) lease.Notes {
-	return lease.Notes{Progress: raw(progress), Message: message, Checkpoint: raw(checkpoint)}
+func said(progress, message, checkpoint string) store.Report {
+	return store.Report{Progress: raw(progress), Message: message, Checkpoint: raw(checkpoint)}
 }
 
 func notesRenewed(t testing.TB, h Harness) {
@@ -38,17 +36,17 @@ func notesRenewed(t testing.TB, h Harness) {
 	r.insert(3)
 	rows := r.claim(under(beating(), 3))
 	before := r.get(rows[1].ID)
-	write := func(all ...lease.Notes) {
+	write := func(all ...store.Report) {
 		t.Helper()
-		renewals := make([]lease.Renewal, len(all))
+		renewals := make([]store.Renewal, len(all))
 		for i, n := range all {
-			renewals[i] = lease.Renewal{ID: rows[i].ID, Fence: rows[i].Fence, Window: 20 * time.Minute, Notes: n}
+			renewals[i] = store.Renewal{ID: rows[i].ID, Fence: rows[i].Fence, Window: 20 * time.Minute, Report: n}
 		}
 		got, err := r.Renew(r.ctx, r.session, renewals)
 		require.NoError(t, err)
-		require.Equal(t, same(lease.Applied, len(all)), got)
+		require.Equal(t, same(store.Applied, len(all)), got)
 	}
-	write(said(`0.1`, "page 1", `{"page":1}`), lease.Notes{}, said("", "", `[3]`))
+	write(said(`0.1`, "page 1", `{"page":1}`), store.Report{}, said("", "", `[3]`))
 	near(t, r.now().Add(20*time.Minute), r.leaseEnd(rows[1].ID))
 	r.notes(rows[0].ID, `0.1`, "page 1", `{"page":1}`)
 	after := r.get(rows[1].ID)
@@ -65,8 +63,8 @@ func notesLate(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	end := r.leaseEnd(row.ID)
-	got := r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Hour, Window: time.Minute, Notes: said(`0.5`, "half", `5`)})
-	require.Equal(t, lease.Applied, got)
+	got := r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Age: time.Hour, Window: time.Minute, Report: said(`0.5`, "half", `5`)})
+	require.Equal(t, store.Applied, got)
 	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	r.notes(row.ID, `0.5`, "half", `5`)
 }
@@ -75,19 +73,19 @@ func notesRefused(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	row := r.heldUnder(beating())
-	w := lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Notes: said(`0.9`, "stale", `"stale"`)}
+	w := store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Report: said(`0.9`, "stale", `"stale"`)}
 	r.unchanged(row.ID, func() {
-		require.Equal(t, lease.Lost, o.renewOne(w))
+		require.Equal(t, store.Lost, o.renewOne(w))
 		for _, f := range []task.Fence{row.Fence - 1, row.Fence + 1, -1} {
 			w.Fence = f
-			require.Equal(t, lease.Lost, r.renewOne(w), "fence %d", f)
+			require.Equal(t, store.Lost, r.renewOne(w), "fence %d", f)
 		}
 	})
 	r.settled(retry(row, time.Hour))
 	r.unchanged(row.ID, func() {
 		for _, f := range []task.Fence{row.Fence, row.Fence + 1} {
 			w.Fence = f
-			require.Equal(t, lease.Lost, r.renewOne(w), "fence %d", f)
+			require.Equal(t, store.Lost, r.renewOne(w), "fence %d", f)
 		}
 	})
 }
@@ -96,7 +94,7 @@ func notesHanded(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	require.Nil(t, row.Checkpoint)
-	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
+	r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.4`, "page 40", `{"page":40}`)})
 	r.settled(retry(row, 0))
 	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
 
@@ -110,7 +108,7 @@ func notesHanded(t testing.TB, h Harness) {
 	r.settled(release(row))
 	row = r.second().claim(under(beating(), 1))[0]
 	require.JSONEq(t, `{"page":40}`, string(row.Checkpoint), "also to another agent, and after an attempt that never started")
-	r.counted(row, lease.Ping{Checkpoint: raw(`{"page":50}`)})
+	r.counted(row, store.Ping{Checkpoint: raw(`{"page":50}`)})
 	r.notes(row.ID, `0.4`, "page 40", `{"page":50}`)
 }
 
@@ -118,7 +116,7 @@ func notesJudged(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	row := r.heldUnder(beating())
-	r.counted(row, lease.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
+	r.counted(row, store.Ping{Progress: raw(`0.4`), Checkpoint: raw(`{"page":40}`)})
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept := o.sweep(10)
 	require.Len(t, swept, 1)
@@ -147,10 +145,10 @@ func notesSettled(t testing.TB, h Harness) {
 
 	// Of one that was asked to stop, and ends well before it has heard of that.
 	row = r.heldUnder(beating())
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	end = retry(row, 0)
 	end.Notes = said(`0.1`, "again", `[0]`)
-	r.unchanged(row.ID, func() { require.Equal(t, same(lease.Unaware, 1), r.settle(end)) })
+	r.unchanged(row.ID, func() { require.Equal(t, same(store.CancelPending, 1), r.settle(end)) })
 	end = finish(row)
 	end.Notes = said(`1`, "done", `[1]`)
 	r.settled(end)
@@ -166,7 +164,7 @@ func notesSettled(t testing.TB, h Harness) {
 	r.notes(rows[1].ID, `{"done":2,"total":2}`, "all pages", `[2]`)
 	r.unchanged(rows[1].ID, func() {
 		end.Notes = said(`0.1`, "again", `0`)
-		require.Equal(t, same(lease.Ended, 1), r.settle(end))
+		require.Equal(t, same(store.Ended, 1), r.settle(end))
 	})
 }
 
@@ -174,12 +172,12 @@ func notesUnsettled(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	r.unchanged(row.ID, func() {
-		for _, end := range []poll.Settlement{finish(row), retry(row, 0)} {
+		for _, end := range []store.Settlement{finish(row), retry(row, 0)} {
 			end.Notes = said(`0.9`, "stale", `"stale"`)
 			end.Fence++
-			require.Equal(t, same(lease.Lost, 1), r.settle(end))
+			require.Equal(t, same(store.Lost, 1), r.settle(end))
 			end.Fence--
-			require.Equal(t, same(lease.Lost, 1), r.second().settle(end))
+			require.Equal(t, same(store.Lost, 1), r.second().settle(end))
 		}
 	})
 }
@@ -188,7 +186,7 @@ func notesFinished(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for _, state := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
 		row := r.heldUnder(beating())
-		r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: said(`0.4`, "page 40", `{"page":40}`)})
+		r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.4`, "page 40", `{"page":40}`)})
 		end := finish(row)
 		end.Next.State = state
 		r.settled(end)
@@ -200,14 +198,14 @@ func notesLong(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	text := func(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
-	long := said(text(lease.MaxProgress), strings.Repeat("x", lease.MaxMessage), text(lease.MaxCheckpoint))
-	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Notes: long})
+	long := said(text(store.MaxProgress), strings.Repeat("x", store.MaxMessage), text(store.MaxCheckpoint))
+	r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: long})
 	r.notes(row.ID, string(long.Progress), long.Message, string(long.Checkpoint))
-	_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Checkpoint: raw(text(lease.MaxCheckpoint - 1))})
+	_, err := r.pingSQL(row.ID, row.Fence, store.Ping{Checkpoint: raw(text(store.MaxCheckpoint - 1))})
 	require.NoError(t, err)
 	r.settled(retry(row, 0))
 	row = r.claim(under(beating(), 1))[0]
-	require.Len(t, row.Checkpoint, lease.MaxCheckpoint-1)
+	require.Len(t, row.Checkpoint, store.MaxCheckpoint-1)
 	end := finish(row)
 	end.Notes = long
 	r.settled(end)
@@ -219,10 +217,10 @@ func notesHostile(t testing.TB, h Harness) {
 	r.insert(3)
 	rows := r.claim(under(beating(), 3))
 	for _, text := range append(strange(), awkward()...) {
-		n := lease.Notes{Message: text}
-		if len(text) <= lease.MaxCheckpoint && strings.Contains(strings.Join(awkward(), "\n"), text) && text != " " {
+		n := store.Report{Message: text}
+		if len(text) <= store.MaxCheckpoint && strings.Contains(strings.Join(awkward(), "\n"), text) && text != " " {
 			n = said(`"page"`, "well", text)
-			if len(text) <= lease.MaxProgress {
+			if len(text) <= store.MaxProgress {
 				n.Progress = raw(text)
 			}
 		}
@@ -232,31 +230,31 @@ func notesHostile(t testing.TB, h Harness) {
 }
 
 // hostileNotes has the notes of one row reach the store by each way, in the midst of others' that must not suffer.
-func (r *liveRig) hostileNotes(rows []task.Task, n lease.Notes, name string) {
+func (r *liveRig) hostileNotes(rows []task.Task, n store.Report, name string) {
 	r.t.Helper()
-	renewals := make([]lease.Renewal, len(rows))
-	pings := make([]lease.RemotePing, len(rows))
+	renewals := make([]store.Renewal, len(rows))
+	pings := make([]store.RemotePing, len(rows))
 	for i, row := range rows {
-		renewals[i] = lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Notes: said(`0.4`, "well", `{"page":40}`)}
-		pings[i] = lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Checkpoint: raw(`{"page":50}`)}}
+		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Report: said(`0.4`, "well", `{"page":40}`)}
+		pings[i] = store.RemotePing{ID: row.ID, Fence: row.Fence, Ping: store.Ping{Checkpoint: raw(`{"page":50}`)}}
 	}
-	renewals[1].Notes = n
+	renewals[1].Report = n
 	got, err := r.Renew(r.ctx, r.session, renewals)
 	require.NoError(r.t, err, name)
-	require.Equal(r.t, same(lease.Applied, 3), got, name)
+	require.Equal(r.t, same(store.Applied, 3), got, name)
 	near(r.t, r.now().Add(20*time.Minute), r.leaseEnd(rows[1].ID))
 	r.notes(rows[0].ID, `0.4`, "well", `{"page":40}`)
 	require.NotEmpty(r.t, r.get(rows[1].ID).Message, "%s: as much as can be is kept", name)
 
 	pings[1].Progress, pings[1].Message, pings[1].Checkpoint = n.Progress, n.Message, n.Checkpoint
 	for _, reply := range r.pings(pings...) {
-		require.Equal(r.t, lease.Applied, reply.Answer, name)
+		require.Equal(r.t, store.Applied, reply.Answer, name)
 	}
 	r.notes(rows[2].ID, `0.4`, "well", `{"page":50}`)
 
 	r.insert(3)
 	others := r.claim(under(beating(), 3))
-	ends := []poll.Settlement{finish(others[0]), finish(others[1]), retry(others[2], judge)}
+	ends := []store.Settlement{finish(others[0]), finish(others[1]), retry(others[2], judge)}
 	ends[1].Notes, ends[2].Notes = n, n
 	r.settled(ends...)
 	require.NotEmpty(r.t, r.get(others[1].ID).Message, name)

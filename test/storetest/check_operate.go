@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -17,7 +16,7 @@ func retryRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 5 {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		r.audited(func() {
 			atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -42,12 +41,12 @@ func retryWakes(t testing.TB, h Harness) {
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
 	news, stop := r.hear()
 	defer stop()
-	r.await(news, poll.Due)
+	r.await(news, store.Due)
 	for _, again := range o.retries() {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		drain(news)
 		r.did(became(task.StatePending), again, id, "alice")
-		r.await(news, poll.Due)
+		r.await(news, store.Due)
 		r.settled(finish(r.claimOne(kind, task.Run)))
 	}
 }
@@ -55,7 +54,7 @@ func retryWakes(t testing.TB, h Harness) {
 func retryCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		fence := r.get(id).Fence
 		hit := r.crash(point)
 		_, err := r.h.Retry(r.ctx, id, "alice")
@@ -70,7 +69,7 @@ func retryCrash(t testing.TB, h Harness) {
 		got := r.get(id)
 		require.Equal(t, fence+1, got.Fence, point)
 		require.Len(t, got.History, 1, point)
-		require.Len(t, r.list(ops.Filter{Type: kind, States: []task.State{task.StatePending, task.StateFailed}}), 1, point)
+		require.Len(t, r.list(store.TaskFilter{Type: kind, States: []task.State{task.StatePending, task.StateFailed}}), 1, point)
 		r.settled(finish(r.claimOne(kind, task.Run)))
 	}
 }
@@ -79,11 +78,11 @@ func rollbackRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for _, s := range []task.State{task.StateSucceeded, task.StateRetryPending, task.StateRunning} {
-		id := r.standing(ops.Request{Type: kind}, s, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
 		before := r.get(id)
 		answer := became(task.StateRollbackPending)
 		if s == task.StateRunning {
-			answer = ops.Cancelling
+			answer = store.Cancelling
 		}
 		r.audited(func() {
 			atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -114,7 +113,7 @@ func rollbackStepRace(t testing.TB, h Harness) {
 	r.insert(20)
 	rows := r.claim(under(beating(), 20))
 	for _, row := range rows {
-		r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+		r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 		r.settled(finish(row))
 	}
 	atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -138,10 +137,10 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 8 {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		atOnce(agents, func(ctx context.Context, o *opsRig) error {
-			do, answers := operation(o.h.Retry), []ops.Became{"pending", "rollback_pending"}
+			do, answers := operation(o.h.Retry), []store.Became{"pending", "rollback_pending"}
 			if o == agents[0] || o == agents[2] {
 				do, answers = o.h.Rollback, answers[1:]
 			}
@@ -166,23 +165,23 @@ func rollbackWakes(t testing.TB, h Harness) {
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
 	news, stop := r.hear()
 	defer stop()
-	r.await(news, poll.Due)
+	r.await(news, store.Due)
 	for _, undo := range o.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateRetryPending} {
-			id := r.standing(ops.Request{Type: kind}, s, true)
+			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
 			drain(news)
 			r.did(became(task.StateRollbackPending), undo, id, "alice")
-			r.await(news, poll.Due)
+			r.await(news, store.Due)
 			r.undoAll()
 		}
 		row := r.heldUnder(beating())
 		drain(news)
-		r.did(ops.Cancelling, undo, row.ID, "alice")
-		r.await(news, poll.Asked)
+		r.did(store.Cancelling, undo, row.ID, "alice")
+		r.await(news, store.Asked)
 		r.settled(finish(row))
 		drain(news)
 		require.Equal(t, 1, o.steps())
-		r.await(news, poll.Due)
+		r.await(news, store.Due)
 		r.undoAll()
 	}
 }
@@ -191,11 +190,11 @@ func rollbackCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateRunning} {
-			id := r.standing(ops.Request{Type: kind}, s, true)
+			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
 			n := len(r.get(id).History) + 1
 			r.crashing(point, func() error { _, err := r.h.Rollback(r.ctx, id, "alice"); return err })
 			if s == task.StateRunning {
-				r.did(ops.Cancelling, r.h.Rollback, id, "alice")
+				r.did(store.Cancelling, r.h.Rollback, id, "alice")
 				r.letGo(id)
 				n = len(r.get(id).History)
 				r.crashing(point, func() error { _, err := r.h.Step(r.ctx, 10); return err })
@@ -206,7 +205,7 @@ func rollbackCrash(t testing.TB, h Harness) {
 			got := r.get(id)
 			require.Equal(t, task.StateRollbackPending, got.State, point)
 			require.Len(t, got.History, n, point)
-			require.Len(t, r.list(ops.Filter{Type: kind, States: []task.State{task.StateRollbackPending, s}}), 1, point)
+			require.Len(t, r.list(store.TaskFilter{Type: kind, States: []task.State{task.StateRollbackPending, s}}), 1, point)
 			r.undoAll()
 		}
 	}

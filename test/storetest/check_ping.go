@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -43,8 +42,8 @@ func pingMoves(t testing.TB, h Harness) {
 	r.Advance(t, 14*time.Minute)
 	before := r.get(row.ID)
 	for range 2 {
-		reply := o.ping(row, lease.Ping{}) // whichever agent is asked
-		require.Equal(t, lease.PingReply{Answer: lease.Applied, Counted: true, Remaining: reply.Remaining}, reply)
+		reply := o.ping(row, store.Ping{}) // whichever agent is asked
+		require.Equal(t, store.PingReply{Answer: store.Applied, Counted: true, Remaining: reply.Remaining}, reply)
 		require.InDelta(t, r.attemptLeft(beating(), row.ID), reply.Remaining, float64(slack))
 		near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
 	}
@@ -60,12 +59,12 @@ func pingMoves(t testing.TB, h Harness) {
 func pingGreatest(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
-	r.unchanged(row.ID, func() { r.counted(row, lease.Ping{}) })
-	r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	r.unchanged(row.ID, func() { r.counted(row, store.Ping{}) })
+	r.counted(row, store.Ping{NextWithin: 30 * time.Minute})
 	r.Advance(t, 5*time.Minute)
 	end := r.leaseEnd(row.ID)
 	near(t, r.now().Add(27*time.Minute), end)
-	r.counted(row, lease.Ping{})
+	r.counted(row, store.Ping{})
 	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	require.InDelta(t, 10*time.Minute, r.held0().PingDue, float64(slack), "but the next ping is due as ever")
 }
@@ -77,7 +76,7 @@ func pingLonger(t testing.TB, h Harness) {
 	for _, c := range []struct{ asked, window time.Duration }{
 		{time.Minute, 10 * time.Minute}, {20 * time.Minute, 20 * time.Minute}, {5 * time.Hour, 30 * time.Minute},
 	} {
-		r.counted(row, lease.Ping{NextWithin: c.asked})
+		r.counted(row, store.Ping{NextWithin: c.asked})
 		near(t, r.now().Add(c.window+2*time.Minute), r.leaseEnd(row.ID))
 		require.InDelta(t, c.window, r.held0().PingDue, float64(slack))
 	}
@@ -88,23 +87,23 @@ func pingEnd(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	for range 7 {
 		r.Advance(t, 15*time.Minute)
-		r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+		r.counted(row, store.Ping{NextWithin: 30 * time.Minute})
 	}
 	left := 2*time.Hour + 3*time.Minute + time.Second - 7*15*time.Minute
-	reply := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	reply := r.counted(row, store.Ping{NextWithin: 30 * time.Minute})
 	require.InDelta(t, left, reply.Remaining, float64(slack))
 	require.InDelta(t, left, r.held0().PingDue, float64(slack))
 	near(t, r.now().Add(left+2*time.Minute), r.leaseEnd(row.ID))
 
 	r.Advance(t, left+time.Minute)
 	end := r.leaseEnd(row.ID)
-	reply = r.ping(row, lease.Ping{Message: "nearly done", NextWithin: time.Hour})
-	require.Equal(t, lease.Applied, reply.Answer, "it is being stopped, and holds its row")
+	reply = r.ping(row, store.Ping{Message: "nearly done", NextWithin: time.Hour})
+	require.Equal(t, store.Applied, reply.Answer, "it is being stopped, and holds its row")
 	require.Zero(t, reply.Remaining)
 	require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	require.Equal(t, "nearly done", r.get(row.ID).Message)
 	r.Advance(t, 2*time.Minute)
-	require.Equal(t, lease.PingReply{}, r.ping(row, lease.Ping{NextWithin: time.Hour}))
+	require.Equal(t, store.PingReply{}, r.ping(row, store.Ping{NextWithin: time.Hour}))
 }
 
 func pingDeadline(t testing.TB, h Harness) {
@@ -114,12 +113,12 @@ func pingDeadline(t testing.TB, h Harness) {
 	w.Deadline = 25 * time.Minute
 	row := r.claim(w)[0]
 	r.Advance(t, 10*time.Minute)
-	reply := r.counted(row, lease.Ping{NextWithin: 30 * time.Minute})
+	reply := r.counted(row, store.Ping{NextWithin: 30 * time.Minute})
 	require.InDelta(t, 15*time.Minute, reply.Remaining, float64(slack))
 	near(t, r.now().Add(17*time.Minute), r.leaseEnd(row.ID))
 	require.InDelta(t, 15*time.Minute, r.held0().PingDue, float64(slack))
 	r.Advance(t, 16*time.Minute)
-	require.Zero(t, r.ping(row, lease.Ping{}).Remaining)
+	require.Zero(t, r.ping(row, store.Ping{}).Remaining)
 }
 
 func pingQuiet(t testing.TB, h Harness) {
@@ -127,7 +126,7 @@ func pingQuiet(t testing.TB, h Harness) {
 	row := r.heldUnder(quiet())
 	r.Advance(t, 10*time.Minute)
 	before := r.get(row.ID)
-	reply := r.counted(row, lease.Ping{
+	reply := r.counted(row, store.Ping{
 		Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`), NextWithin: time.Hour,
 	})
 	require.Empty(t, reply.Reason)
@@ -141,22 +140,22 @@ func pingProgress(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(moving())
 	r.Advance(t, 10*time.Minute)
-	refused := func(p lease.Ping) {
+	refused := func(p store.Ping) {
 		t.Helper()
 		end := r.leaseEnd(row.ID)
 		reply := r.ping(row, p)
-		require.Equal(t, lease.PingReply{
-			Answer: lease.Applied, Reason: "progress did not change", Remaining: reply.Remaining,
+		require.Equal(t, store.PingReply{
+			Answer: store.Applied, Reason: "progress did not change", Remaining: reply.Remaining,
 		}, reply)
 		require.Positive(t, reply.Remaining)
 		require.WithinDuration(t, end, r.leaseEnd(row.ID), time.Millisecond)
 	}
-	refused(lease.Ping{})
-	refused(lease.Ping{Message: "only words", NextWithin: 30 * time.Minute})
+	refused(store.Ping{})
+	refused(store.Ping{Message: "only words", NextWithin: 30 * time.Minute})
 	require.Equal(t, "only words", r.get(row.ID).Message, "heard all the same")
 	require.False(t, r.held0().Pinged)
 
-	forward := []lease.Ping{
+	forward := []store.Ping{
 		{Progress: raw(`0.1`)}, {Progress: raw(`0.2`)}, {Checkpoint: raw(`{"page":1}`)}, {Progress: raw(`"page 2"`)},
 		{Progress: raw(`{"done":3,"total":9}`)}, {Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":1}`)},
 		{Progress: raw(`{"done":4,"total":9}`), Checkpoint: raw(`{"page":4}`)}, {Progress: raw(`0.3`)},
@@ -166,7 +165,7 @@ func pingProgress(t testing.TB, h Harness) {
 		r.counted(row, p)
 		near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
 		refused(p)
-		refused(lease.Ping{})
+		refused(store.Ping{})
 	}
 	r.Advance(t, 13*time.Minute)
 	r.present()
@@ -185,10 +184,10 @@ func pingRollback(t testing.TB, h Harness) {
 	w.Window = beating().Window(task.Rollback)
 	row := r.claim(w)[0]
 	r.Advance(t, 10*time.Minute) // past the deadline, which is the run's
-	reply := r.counted(row, lease.Ping{})
+	reply := r.counted(row, store.Ping{})
 	require.InDelta(t, 50*time.Minute, reply.Remaining, float64(slack))
 	require.InDelta(t, 20*time.Minute, r.held0().PingDue, float64(slack))
-	r.counted(row, lease.Ping{NextWithin: time.Hour})
+	r.counted(row, store.Ping{NextWithin: time.Hour})
 	near(t, r.now().Add(44*time.Minute), r.leaseEnd(row.ID))
 }
 
@@ -197,7 +196,7 @@ func pingUnknown(t testing.TB, h Harness) {
 	row := r.held() // under a policy that is not in the store
 	r.Advance(t, time.Minute)
 	r.unchanged(row.ID, func() {
-		reply := r.counted(row, lease.Ping{NextWithin: time.Hour})
+		reply := r.counted(row, store.Ping{NextWithin: time.Hour})
 		require.InDelta(t, window-time.Minute, reply.Remaining, float64(slack))
 	})
 }
@@ -207,20 +206,20 @@ func pingOrder(t testing.TB, h Harness) {
 	r.insert(4)
 	rows := r.claim(under(beating(), 4))
 	r.settled(finish(rows[1]))
-	var all []lease.RemotePing
+	var all []store.RemotePing
 	for i, row := range rows {
-		all = append(all, lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Progress: raw(`0.` + string('1'+rune(i)))}})
+		all = append(all, store.RemotePing{ID: row.ID, Fence: row.Fence, Ping: store.Ping{Progress: raw(`0.` + string('1'+rune(i)))}})
 	}
 	stale := all[2]
 	stale.Fence, stale.Progress = stale.Fence+1, raw(`0.9`)
-	got := r.pings(all[3], all[1], stale, all[0], all[2], lease.RemotePing{ID: 999_999_999, Fence: 1})
-	var answers []lease.Answer
+	got := r.pings(all[3], all[1], stale, all[0], all[2], store.RemotePing{ID: 999_999_999, Fence: 1})
+	var answers []store.Answer
 	for _, reply := range got {
 		answers = append(answers, reply.Answer)
-		require.Equal(t, reply.Answer == lease.Applied, reply.Counted)
+		require.Equal(t, reply.Answer == store.Applied, reply.Counted)
 	}
-	require.Equal(t, []lease.Answer{
-		lease.Applied, lease.Lost, lease.Lost, lease.Applied, lease.Applied, lease.Lost,
+	require.Equal(t, []store.Answer{
+		store.Applied, store.Lost, store.Lost, store.Applied, store.Applied, store.Lost,
 	}, answers)
 	r.notes(rows[0].ID, `0.1`, "", "")
 	r.notes(rows[1].ID, "", "", "")
@@ -230,8 +229,8 @@ func pingOrder(t testing.TB, h Harness) {
 }
 
 // everything is a ping that changes all that a ping can.
-func everything() lease.Ping {
-	return lease.Ping{
+func everything() store.Ping {
+	return store.Ping{
 		Progress: raw(`0.99`), Message: "stale", Checkpoint: raw(`"stale"`), NextWithin: 30 * time.Minute,
 	}
 }
@@ -244,7 +243,7 @@ func pingStale(t testing.TB, h Harness) {
 		t.Helper()
 		r.unchanged(row.ID, func() {
 			for _, f := range fences {
-				require.Equal(t, lease.PingReply{}, r.ping(task.Task{ID: id, Fence: f}, everything()), "fence %d", f)
+				require.Equal(t, store.PingReply{}, r.ping(task.Task{ID: id, Fence: f}, everything()), "fence %d", f)
 				_, err := r.pingSQL(id, f, everything())
 				gone(t, err)
 			}
@@ -256,7 +255,7 @@ func pingStale(t testing.TB, h Harness) {
 	refused(row.ID, row.Fence, row.Fence+1, row.Fence+2)
 	next := r.claim(under(beating(), 1))[0]
 	refused(row.ID, row.Fence, row.Fence+1)
-	r.counted(next, lease.Ping{})
+	r.counted(next, store.Ping{})
 	r.settled(finish(next))
 	refused(row.ID, row.Fence, next.Fence, next.Fence+1)
 }
@@ -266,7 +265,7 @@ func pingLate(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	r.unchanged(row.ID, func() {
-		require.Equal(t, lease.PingReply{}, r.ping(row, everything()), "though nobody has swept it yet")
+		require.Equal(t, store.PingReply{}, r.ping(row, everything()), "though nobody has swept it yet")
 		_, err := r.pingSQL(row.ID, row.Fence, everything())
 		gone(t, err)
 	})
@@ -280,7 +279,7 @@ func pingJudged(t testing.TB, h Harness) {
 	require.Len(t, o.sweep(10), 1)
 	r.unchanged(row.ID, func() {
 		for _, f := range []task.Fence{row.Fence, row.Fence + 1} {
-			require.Equal(t, lease.PingReply{}, r.ping(task.Task{ID: row.ID, Fence: f}, everything()), "fence %d", f)
+			require.Equal(t, store.PingReply{}, r.ping(task.Task{ID: row.ID, Fence: f}, everything()), "fence %d", f)
 			_, err := r.pingSQL(row.ID, f, everything())
 			gone(t, err)
 		}
@@ -296,7 +295,7 @@ func pingKept(t testing.TB, h Harness) {
 		return // no locks on rows
 	}
 	defer release()
-	r.counted(row, lease.Ping{})
+	r.counted(row, store.Ping{})
 	near(t, r.now().Add(12*time.Minute), r.leaseEnd(row.ID))
 }
 
@@ -306,11 +305,11 @@ func pingPresent(t testing.TB, h Harness) {
 	got := r.held0()
 	require.False(t, got.Pinged)
 	require.InDelta(t, beating().Window(task.Run), got.Left, float64(slack))
-	r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute})
+	r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute})
 	got = r.held0()
 	require.False(t, got.Pinged, "its own session's renewals are no news to it")
 	require.InDelta(t, 20*time.Minute, got.Left, float64(slack))
-	r.counted(row, lease.Ping{NextWithin: 25 * time.Minute})
+	r.counted(row, store.Ping{NextWithin: 25 * time.Minute})
 	got = r.held0()
 	require.True(t, got.Pinged)
 	require.InDelta(t, 25*time.Minute, got.PingDue, float64(slack))
@@ -329,20 +328,20 @@ func pingCancelled(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for _, p := range []*task.Policy{beating(), moving()} {
 		row := r.heldUnder(p)
-		require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
-		reply := r.ping(row, lease.Ping{})
-		require.Equal(t, lease.Applied, reply.Answer)
+		require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
+		reply := r.ping(row, store.Ping{})
+		require.Equal(t, store.Applied, reply.Answer)
 		require.True(t, reply.Cancel)
 		require.Equal(t, "a cancellation was asked for by alice", reply.Reason)
 		require.Equal(t, !p.RequireProgress, reply.Counted)
-		reply = r.counted(row, lease.Ping{Progress: raw(`0.5`)})
+		reply = r.counted(row, store.Ping{Progress: raw(`0.5`)})
 		require.True(t, reply.Cancel)
 		r.settled(finish(row))
 	}
 	row := r.heldUnder(beating())
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, ""))
-	require.Equal(t, "a cancellation was asked for", r.ping(row, lease.Ping{}).Reason)
-	other, err := r.pingSQL(row.ID, row.Fence, lease.Ping{})
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, ""))
+	require.Equal(t, "a cancellation was asked for", r.ping(row, store.Ping{}).Reason)
+	other, err := r.pingSQL(row.ID, row.Fence, store.Ping{})
 	require.NoError(t, err)
 	require.True(t, other == nil || other.Cancel && other.Counted)
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 func pingBySQL(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(moving())
 	r.Advance(t, 10*time.Minute)
-	sql := func(p lease.Ping, counted bool, window time.Duration) {
+	sql := func(p store.Ping, counted bool, window time.Duration) {
 		t.Helper()
 		end := r.leaseEnd(row.ID)
 		reply, err := r.pingSQL(row.ID, row.Fence, p)
@@ -32,13 +32,13 @@ func pingBySQL(t testing.TB, h Harness) {
 		near(t, r.now().Add(window+2*time.Minute), r.leaseEnd(row.ID))
 		require.InDelta(t, window, r.held0().PingDue, float64(slack))
 	}
-	sql(lease.Ping{}, false, 0)
-	sql(lease.Ping{Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`)}, true, 10*time.Minute)
+	sql(store.Ping{}, false, 0)
+	sql(store.Ping{Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`)}, true, 10*time.Minute)
 	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
-	sql(lease.Ping{Progress: raw(`0.4`)}, false, 0)
-	require.False(t, r.ping(row, lease.Ping{Progress: raw(`0.4`)}).Counted, "the two ways have one memory")
-	sql(lease.Ping{Progress: raw(`0.5`), NextWithin: 20 * time.Minute}, true, 20*time.Minute)
-	sql(lease.Ping{Progress: raw(`0.6`), NextWithin: 20 * time.Hour}, true, 30*time.Minute)
+	sql(store.Ping{Progress: raw(`0.4`)}, false, 0)
+	require.False(t, r.ping(row, store.Ping{Progress: raw(`0.4`)}).Counted, "the two ways have one memory")
+	sql(store.Ping{Progress: raw(`0.5`), NextWithin: 20 * time.Minute}, true, 20*time.Minute)
+	sql(store.Ping{Progress: raw(`0.6`), NextWithin: 20 * time.Hour}, true, 30*time.Minute)
 	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
 	r.settled(finish(row))
 	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
@@ -50,7 +50,7 @@ func pingForms(t testing.TB, h Harness) {
 	for _, progress := range []string{
 		`0`, `1`, `0.25`, `{"done":40,"total":100}`, `"page 40 of 100"`, `"2.5"`, `"-1"`, `"[1]"`, `"null"`, `""`, `"{\"page\":1}"`,
 	} {
-		_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Progress: raw(progress)})
+		_, err := r.pingSQL(row.ID, row.Fence, store.Ping{Progress: raw(progress)})
 		require.NoError(t, err, progress)
 		var text string
 		if json.Unmarshal(raw(progress), &text) == nil && text == "" {
@@ -64,16 +64,16 @@ func pingBounds(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	r.unchanged(row.ID, func() {
-		for name, p := range map[string]lease.Ping{
-			"progress must be 1 KiB at most":    {Progress: raw(`"` + strings.Repeat("x", lease.MaxProgress) + `"`)},
-			"checkpoint must be 64 KiB at most": {Checkpoint: raw(`"` + strings.Repeat("x", lease.MaxCheckpoint) + `"`)},
+		for name, p := range map[string]store.Ping{
+			"progress must be 1 KiB at most":    {Progress: raw(`"` + strings.Repeat("x", store.MaxProgress) + `"`)},
+			"checkpoint must be 64 KiB at most": {Checkpoint: raw(`"` + strings.Repeat("x", store.MaxCheckpoint) + `"`)},
 			"next_within_s must be positive":    {NextWithin: -time.Second},
 		} {
 			_, err := r.pingSQL(row.ID, row.Fence, p)
 			require.ErrorContains(t, err, name)
 		}
 	})
-	_, err := r.pingSQL(row.ID, row.Fence, lease.Ping{Message: strings.Repeat("x", lease.MaxMessage)})
+	_, err := r.pingSQL(row.ID, row.Fence, store.Ping{Message: strings.Repeat("x", store.MaxMessage)})
 	require.NoError(t, err)
-	require.Len(t, r.get(row.ID).Message, lease.MaxMessage)
+	require.Len(t, r.get(row.ID).Message, store.MaxMessage)
 }

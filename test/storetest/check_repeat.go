@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -43,11 +42,11 @@ func repeatFinished(t testing.TB, h Harness) {
 	row := r.held()
 	r.settled(finish(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(finish(row)))
-		require.Equal(t, same(lease.Ended, 1), r.settle(finish(row)))
+		require.Equal(t, same(store.Ended, 1), r.settle(finish(row)))
+		require.Equal(t, same(store.Ended, 1), r.settle(finish(row)))
 	})
 	r.Advance(t, time.Hour)
-	require.Equal(t, same(lease.Ended, 1), r.settle(finish(row)))
+	require.Equal(t, same(store.Ended, 1), r.settle(finish(row)))
 }
 
 func repeatFinishedLater(t testing.TB, h Harness) {
@@ -57,7 +56,7 @@ func repeatFinishedLater(t testing.TB, h Harness) {
 	second := r.claim(want(kind, 1))[0]
 	r.settled(finish(second))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 2), r.settle(finish(second), retry(row, 0)))
+		require.Equal(t, same(store.Ended, 2), r.settle(finish(second), retry(row, 0)))
 	})
 }
 
@@ -66,8 +65,8 @@ func repeatReleased(t testing.TB, h Harness) {
 	row := r.held()
 	r.settled(retry(row, time.Hour))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, time.Hour)))
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)))
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, time.Hour)))
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)))
 	})
 }
 
@@ -78,13 +77,13 @@ func repeatClaimedAgain(t testing.TB, h Harness) {
 	r.settled(retry(row, 0))
 	next := o.claim(want(kind, 1))[0]
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)))
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)))
 	})
-	require.Equal(t, same(lease.Lost, 1), o.settle(retry(row, 0)), "it was another's")
+	require.Equal(t, same(store.Lost, 1), o.settle(retry(row, 0)), "it was another's")
 	o.settled(retry(next, 0))
 	again := r.claim(want(kind, 1))[0]
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)), "also by the same session")
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)), "also by the same session")
 	})
 	r.settled(finish(again))
 }
@@ -97,8 +96,8 @@ func repeatFinishedByNext(t testing.TB, h Harness) {
 	next := o.claim(want(kind, 1))[0]
 	o.settled(finish(next))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)))
-		require.Equal(t, same(lease.Ended, 1), o.settle(finish(next)))
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)))
+		require.Equal(t, same(store.Ended, 1), o.settle(finish(next)))
 	})
 }
 
@@ -107,7 +106,7 @@ func repeatSilent(t testing.TB, h Harness) {
 	row := r.held()
 	r.settled(release(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(release(row)))
+		require.Equal(t, same(store.Ended, 1), r.settle(release(row)))
 	})
 }
 
@@ -116,23 +115,23 @@ func repeatOther(t testing.TB, h Harness) {
 	row := r.held()
 	r.settled(finish(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Ended, 1), r.settle(retry(row, 0)), "the first word stands")
+		require.Equal(t, same(store.Ended, 1), r.settle(retry(row, 0)), "the first word stands")
 	})
 }
 
 func repeatTwice(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	for _, end := range []func(task.Task) poll.Settlement{
+	for _, end := range []func(task.Task) store.Settlement{
 		finish, release,
-		func(row task.Task) poll.Settlement { return retry(row, time.Hour) },
+		func(row task.Task) store.Settlement { return retry(row, time.Hour) },
 	} {
 		row, beside := r.held(), r.held()
 		got := r.settle(end(row), finish(beside), end(row))
-		require.Contains(t, got, lease.Applied)
+		require.Contains(t, got, store.Applied)
 		for _, i := range []int{0, 2} {
-			require.Contains(t, []lease.Answer{lease.Applied, lease.Ended}, got[i])
+			require.Contains(t, []store.Answer{store.Applied, store.Ended}, got[i])
 		}
-		require.Equal(t, lease.Applied, got[1])
+		require.Equal(t, store.Applied, got[1])
 		info := r.get(row.ID)
 		require.Equal(t, end(row).Next.State, info.State)
 		require.Equal(t, row.Fence+1, info.Fence, "it was applied once")
@@ -154,7 +153,7 @@ func staleSettle(t testing.TB, h Harness) {
 		for _, fence := range []task.Fence{0, row.Fence - 1, next.Fence - 1, next.Fence + 1, -1} {
 			stale := finish(next)
 			stale.Fence = fence
-			require.Equal(t, same(lease.Lost, 1), o.settle(stale), "fence %d", fence)
+			require.Equal(t, same(store.Lost, 1), o.settle(stale), "fence %d", fence)
 		}
 	})
 	o.settled(finish(next))
@@ -165,45 +164,45 @@ func foreignSettle(t testing.TB, h Harness) {
 	o := r.other("second")
 	row := r.held()
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Lost, 2), o.settle(finish(row), retry(row, 0)))
+		require.Equal(t, same(store.Lost, 2), o.settle(finish(row), retry(row, 0)))
 	})
 	r.settled(retry(row, time.Hour))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Lost, 1), o.settle(retry(row, time.Hour)), "a repeat is the holder's alone")
+		require.Equal(t, same(store.Lost, 1), o.settle(retry(row, time.Hour)), "a repeat is the holder's alone")
 	})
 	row = r.held()
 	r.settled(finish(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, same(lease.Lost, 1), o.settle(finish(row)))
+		require.Equal(t, same(store.Lost, 1), o.settle(finish(row)))
 	})
 }
 
 func staleRenew(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	renew := func(s task.Session, id task.ID, fence task.Fence) lease.Answer {
+	renew := func(s task.Session, id task.ID, fence task.Fence) store.Answer {
 		t.Helper()
-		got, err := r.Renew(r.ctx, s, []lease.Renewal{{ID: id, Fence: fence, Window: 3 * window, Exact: fence%2 == 0}})
+		got, err := r.Renew(r.ctx, s, []store.Renewal{{ID: id, Fence: fence, Window: 3 * window, Exact: fence%2 == 0}})
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 		return got[0]
 	}
 	r.unchanged(row.ID, func() {
 		for _, fence := range []task.Fence{0, row.Fence - 1, row.Fence + 1, row.Fence + 2, -1} {
-			require.Equal(t, lease.Lost, renew(r.session, row.ID, fence), "fence %d", fence)
+			require.Equal(t, store.Lost, renew(r.session, row.ID, fence), "fence %d", fence)
 		}
-		require.Equal(t, lease.Lost, renew(r.session, 999_999_999, row.Fence))
+		require.Equal(t, store.Lost, renew(r.session, 999_999_999, row.Fence))
 	})
 	r.settled(retry(row, time.Hour))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, lease.Lost, renew(r.session, row.ID, row.Fence))
-		require.Equal(t, lease.Lost, renew(r.session, row.ID, row.Fence+1), "nobody holds a row that waits")
+		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence))
+		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence+1), "nobody holds a row that waits")
 	})
 	row = r.held()
 	r.settled(finish(row))
 	r.unchanged(row.ID, func() {
-		require.Equal(t, lease.Lost, renew(r.session, row.ID, row.Fence))
-		require.Equal(t, lease.Lost, renew(r.session, row.ID, row.Fence+1))
+		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence))
+		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence+1))
 	})
 }
 
@@ -213,11 +212,11 @@ func foreignRenew(t testing.TB, h Harness) {
 	row := r.held()
 	r.unchanged(row.ID, func() {
 		for _, exact := range []bool{false, true} {
-			got, err := o.Renew(o.ctx, o.session, []lease.Renewal{
+			got, err := o.Renew(o.ctx, o.session, []store.Renewal{
 				{ID: row.ID, Fence: row.Fence, Window: 3 * window, Exact: exact},
 			})
 			require.NoError(t, err)
-			require.Equal(t, same(lease.Lost, 1), got)
+			require.Equal(t, same(store.Lost, 1), got)
 		}
 	})
 }
@@ -233,15 +232,15 @@ func sweptHolder(t testing.TB, h Harness) {
 		for _, fence := range []task.Fence{row.Fence, swept[0].Fence} {
 			end := finish(row)
 			end.Fence = fence
-			require.Equal(t, same(lease.Lost, 1), r.settle(end))
-			got, err := r.Renew(r.ctx, r.session, []lease.Renewal{{ID: row.ID, Fence: fence, Window: 3 * window}})
+			require.Equal(t, same(store.Lost, 1), r.settle(end))
+			got, err := r.Renew(r.ctx, r.session, []store.Renewal{{ID: row.ID, Fence: fence, Window: 3 * window}})
 			require.NoError(t, err)
-			require.Equal(t, same(lease.Lost, 1), got)
+			require.Equal(t, same(store.Lost, 1), got)
 		}
 	})
 	require.Empty(t, r.present().Held)
 	judged := retry(swept[0].Task, 0)
 	judged.RanFence = swept[0].RanFence
 	o.settled(judged)
-	require.Equal(t, same(lease.Lost, 1), r.settle(finish(row)))
+	require.Equal(t, same(store.Lost, 1), r.settle(finish(row)))
 }

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -82,7 +81,7 @@ func retryWrites(t testing.TB, h Harness) {
 			require.Equal(t, before.History, got.History, way)
 			require.Equal(t, before.Outcome, got.Outcome, way)
 			require.Equal(t, before.Error, got.Error, way)
-			plain := &ops.Info{
+			plain := &store.TaskInfo{
 				ID: id, Type: kind, State: task.StatePending, Priority: before.Priority, Key: before.Key, Fence: before.Fence + 1,
 				Labels: got.Labels, Payload: got.Payload, Error: before.Error, Outcome: before.Outcome, MaxAttempts: before.MaxAttempts,
 				EverStarted: s != task.StateRolledBack, Session: got.Session, Agent: got.Agent, CreatedBy: before.CreatedBy,
@@ -90,7 +89,7 @@ func retryWrites(t testing.TB, h Harness) {
 				Round: 1, RollbackPayload: got.RollbackPayload, History: got.History,
 			}
 			require.Equal(t, plain, got, "%s: no deadline, no result, no budget spent, nothing that was said", way)
-			require.Len(t, r.list(ops.Filter{Key: way + string(s)}), 1, "it is there once")
+			require.Len(t, r.list(store.TaskFilter{Key: way + string(s)}), 1, "it is there once")
 			r.settled(finish(r.claimOne(kind, task.Run)))
 			require.Equal(t, task.StateSucceeded, r.state(id))
 		}
@@ -105,7 +104,7 @@ func retryNothing(t testing.TB, h Harness) {
 				if s == task.StateFailed || s == task.StateCancelled || s == task.StateRolledBack {
 					continue
 				}
-				q := ops.Request{Type: kind}
+				q := store.EnqueueRequest{Type: kind}
 				id := r.standing(q, s, everStarted)
 				r.idle(id, func() { r.did(became(s), again, id, "alice") })
 				if s.Running() {
@@ -134,7 +133,7 @@ func retryAbsent(t testing.TB, h Harness) {
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		r.audited(func() {
 			_, err := r.h.Retry(r.ctx, id, "alice")
-			require.ErrorIs(t, err, ops.ErrNoTask)
+			require.ErrorIs(t, err, store.ErrNoTask)
 			_, err = r.sql.Retry(r.ctx, id, "alice")
 			require.ErrorContains(t, err, "there is no task")
 		})
@@ -212,15 +211,15 @@ func retryHistoryOnce(t testing.TB, h Harness) {
 func retryHistoryNone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	fresh := r.insertFar()
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(fresh, ""))
+	require.Equal(t, store.Became("cancelled"), r.cancel(fresh, ""))
 	r.did(became(task.StatePending), r.h.Retry, fresh, "")
 	require.Empty(t, r.get(fresh).History)
 	require.False(t, r.get(fresh).EverStarted)
 
-	r.Insert(t, ops.Request{Type: oneWayKind})
+	r.Insert(t, store.EnqueueRequest{Type: oneWayKind})
 	row := r.claimOne(oneWayKind, task.Run)
 	r.settled(retry(row, time.Hour))
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(row.ID, ""))
+	require.Equal(t, store.Became("cancelled"), r.cancel(row.ID, ""))
 	r.did(became(task.StatePending), r.h.Retry, row.ID, "")
 	require.Len(t, r.get(row.ID).History, 1, "that of the attempt that there was")
 }
@@ -232,14 +231,14 @@ func retrySettled(t testing.TB, h Harness) {
 		end := ended(row, verdictFor(s), s)
 		r.settled(end)
 		r.did(became(task.StatePending), r.h.Retry, row.ID, "")
-		r.unchanged(row.ID, func() { require.Equal(t, same(lease.Ended, 1), r.settle(end), "a repeat") })
+		r.unchanged(row.ID, func() { require.Equal(t, same(store.Ended, 1), r.settle(end), "a repeat") })
 		next := r.claimOne(kind, task.Run)
-		r.unchanged(row.ID, func() { require.Equal(t, same(lease.Ended, 1), r.settle(end), "while the next runs") })
+		r.unchanged(row.ID, func() { require.Equal(t, same(store.Ended, 1), r.settle(end), "while the next runs") })
 		r.settled(finish(next))
 		r.unchanged(row.ID, func() {
-			require.Equal(t, same(lease.Ended, 1), r.settle(end))
+			require.Equal(t, same(store.Ended, 1), r.settle(end))
 			end.Fence += 50
-			require.Equal(t, same(lease.Lost, 1), r.settle(end))
+			require.Equal(t, same(store.Lost, 1), r.settle(end))
 		})
 	}
 }
@@ -247,24 +246,24 @@ func retrySettled(t testing.TB, h Harness) {
 func retryTouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
-		id := r.standing(ops.Request{Type: kind}, s, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
 		r.did(became(task.StatePending), r.h.Retry, id, "")
-		require.Equal(t, ops.Cancelled("rollback_pending"), r.cancel(id, ""), "it was started once, and is undone")
+		require.Equal(t, store.Became("rollback_pending"), r.cancel(id, ""), "it was started once, and is undone")
 		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
-		id = r.standing(ops.Request{Type: kind}, s, false)
+		id = r.standing(store.EnqueueRequest{Type: kind}, s, false)
 		r.did(became(task.StatePending), r.h.Retry, id, "")
 		require.False(t, r.get(id).EverStarted)
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""), "it never was")
+		require.Equal(t, store.Became("cancelled"), r.cancel(id, ""), "it never was")
 	}
 }
 
 func retryUntouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(ops.Request{Type: kind}, task.StateRolledBack, true)
+	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateRolledBack, true)
 	require.True(t, r.get(id).EverStarted)
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.False(t, r.get(id).EverStarted)
-	require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, ""))
+	require.Equal(t, store.Became("cancelled"), r.cancel(id, ""))
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.Equal(t, 2, r.get(id).Round)
 	r.settled(ended(r.claimOne(kind, task.Run), task.Failed, task.StateRollbackPending))
@@ -292,9 +291,9 @@ func retryKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		for _, s := range retriable() {
-			q := ops.Request{Type: kind, Key: "invoice-7"}
+			q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
 			id := r.standing(q, s, true)
-			other := r.Insert(t, ops.Request{Type: oneWayKind, Key: "invoice-7"})[0]
+			other := r.Insert(t, store.EnqueueRequest{Type: oneWayKind, Key: "invoice-7"})[0]
 			q.In = farOff
 			live := r.Insert(t, q)[0]
 			r.idle(live, func() {
@@ -303,17 +302,17 @@ func retryKey(t testing.TB, h Harness) {
 					refusal(t, way, err, "task "+number(live)+" is live with the key", "invoice-7", "wait for it or cancel it")
 				})
 			})
-			require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+			require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 			r.did(became(task.StatePending), again, id, "alice")
 			r.settled(finish(r.claimOne(kind, task.Run)))
-			require.Equal(t, ops.Cancelled("cancelled"), r.cancel(other, ""), "a key is of one type")
+			require.Equal(t, store.Became("cancelled"), r.cancel(other, ""), "a key is of one type")
 		}
 	}
 }
 
 func retryKeyTaken(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	q := ops.Request{Type: kind, Key: "invoice-7"}
+	q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
 	id := r.standing(q, task.StateFailed, true)
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.Equal(t, id, r.enqueue(q, false))
@@ -324,7 +323,7 @@ func retryKeyTaken(t testing.TB, h Harness) {
 
 func retryRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 	fence := r.get(id).Fence
 	for round := 1; round <= 4; round++ {
 		r.did(became(task.StatePending), r.h.Retry, id, "alice")
@@ -347,7 +346,7 @@ func retryAudit(t testing.TB, h Harness) {
 	agents, operators := h.Roles(t)
 	role := map[string]string{"Go": agents, "SQL": operators}
 	for way, again := range r.retries() {
-		id := r.standing(ops.Request{Type: kind}, task.StateFailed, true)
+		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		r.audited(func() { r.did(became(task.StatePending), again, id, "alice, by "+way) },
 			Audited{Who: "alice, by " + way, Verb: "retry", Task: id, Answer: "pending"})
 		require.Equal(t, role[way], h.Audit(t)[len(h.Audit(t))-1].Role, "whatever the caller says, by %s", way)

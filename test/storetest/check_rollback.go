@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -36,7 +35,7 @@ func rollbackChecks() []Check {
 }
 
 // undone asserts that a request has made the row wait for its rollback.
-func (r *opsRig) undone(id task.ID, before *ops.Info, cause task.Verdict, why string) *ops.Info {
+func (r *opsRig) undone(id task.ID, before *store.TaskInfo, cause task.Verdict, why string) *store.TaskInfo {
 	r.t.Helper()
 	got := r.get(id)
 	require.Equal(r.t, task.StateRollbackPending, got.State, why)
@@ -57,14 +56,14 @@ func rollbackStates(t testing.TB, h Harness) {
 	for way, undo := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(ops.Request{Type: kind}, s, everStarted)
+				id := r.standing(store.EnqueueRequest{Type: kind}, s, everStarted)
 				before := r.get(id)
 				why := way + ", " + string(s)
 				switch {
 				case s.Phase() == task.Rollback || s == task.StateRolledBack:
 					r.idle(id, func() { r.did(became(s), undo, id, "alice") })
 				case s == task.StateRunning:
-					r.did(ops.Cancelling, undo, id, "alice")
+					r.did(store.Cancelling, undo, id, "alice")
 					got := r.get(id)
 					require.NotNil(t, got.CancelAsked, why)
 					require.Equal(t, "alice", got.CancelBy, why)
@@ -103,7 +102,7 @@ func rollbackOneWay(t testing.TB, h Harness) {
 	for way, undo := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(ops.Request{Type: oneWayKind}, s, everStarted)
+				id := r.standing(store.EnqueueRequest{Type: oneWayKind}, s, everStarted)
 				r.idle(id, func() {
 					got, err := undo(r.ctx, id, "alice")
 					if s.Phase() == task.Rollback || s == task.StateRolledBack {
@@ -127,7 +126,7 @@ func rollbackAbsent(t testing.TB, h Harness) {
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		r.audited(func() {
 			_, err := r.h.Rollback(r.ctx, id, "alice")
-			require.ErrorIs(t, err, ops.ErrNoTask)
+			require.ErrorIs(t, err, store.ErrNoTask)
 			_, err = r.sql.Rollback(r.ctx, id, "alice")
 			require.ErrorContains(t, err, "there is no task")
 		})
@@ -153,7 +152,7 @@ func rollbackWrites(t testing.TB, h Harness) {
 			require.Equal(t, before.Outcome, got.Outcome, way)
 			require.Equal(t, before.Error, got.Error, way)
 			require.Equal(t, before.History, got.History, way)
-			require.Len(t, r.list(ops.Filter{Key: way + string(s)}), 1, "it is there once")
+			require.Len(t, r.list(store.TaskFilter{Key: way + string(s)}), 1, "it is there once")
 			require.Empty(t, r.claim(wantOf(kind, task.Run, 1)), way)
 			back := r.claimOne(kind, task.Rollback)
 			require.Equal(t, id, back.ID)
@@ -237,7 +236,7 @@ func rollbackLater(t testing.TB, h Harness) {
 		after.Rollback = beating().Rollback
 		r.declare(typ, before)
 		held := func(s task.State) task.ID {
-			id := r.Insert(t, ops.Request{Type: typ})[0]
+			id := r.Insert(t, store.EnqueueRequest{Type: typ})[0]
 			w := wantOf(typ, task.Run, 1)
 			w.Policy = before.Hash("a")
 			e := ended(r.claim(w)[0], verdictFor(s), s)
@@ -252,7 +251,7 @@ func rollbackLater(t testing.TB, h Harness) {
 		})
 		r.declare(typ, after)
 		called := held(task.StateRetryPending)
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(called, ""), "a cancellation goes by what the attempt started with")
+		require.Equal(t, store.Became("cancelled"), r.cancel(called, ""), "a cancellation goes by what the attempt started with")
 		for _, id := range []task.ID{waits, done, called} {
 			r.did(became(task.StateRollbackPending), r.rollbacks()[way], id, "alice")
 		}
@@ -262,10 +261,10 @@ func rollbackLater(t testing.TB, h Harness) {
 func rollbackAlias(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
-		id := r.standing(ops.Request{Type: "an old name"}, task.StateSucceeded, true)
+		id := r.standing(store.EnqueueRequest{Type: "an old name"}, task.StateSucceeded, true)
 		r.did(became(task.StateRollbackPending), undo, id, "alice")
 		r.settled(ended(r.claimOne("an old name", task.Rollback), task.Succeeded, task.StateRolledBack))
-		id = r.Insert(t, ops.Request{Type: "an old name", In: farOff})[0]
+		id = r.Insert(t, store.EnqueueRequest{Type: "an old name", In: farOff})[0]
 		_, err := undo(r.ctx, id, "alice")
 		refusal(t, way, err, "has no rollback")
 	}
@@ -291,12 +290,12 @@ func rollbackHistory(t testing.TB, h Harness) {
 			require.Equal(t, "some output", got[0].Output, way)
 			require.NotNil(t, got[0].StartedAt, way)
 			require.WithinDuration(t, *finished.FinishedAt, got[0].EndedAt, time.Millisecond, way)
-			r.unchanged(row.ID, func() { require.Equal(t, same(lease.Ended, 1), r.settle(end), "a repeat") })
+			r.unchanged(row.ID, func() { require.Equal(t, same(store.Ended, 1), r.settle(end), "a repeat") })
 			back := r.claimOne(kind, task.Rollback)
 			require.Equal(t, row.Fence+3, back.Fence, "settled, brought back, claimed")
 			e := ended(back, task.Succeeded, task.StateRolledBack)
 			r.settled(e)
-			require.Equal(t, same(lease.Ended, 2), r.settle(end, e), "repeats of both")
+			require.Equal(t, same(store.Ended, 2), r.settle(end, e), "repeats of both")
 			require.Len(t, r.get(row.ID).History, 2, way)
 		}
 	}
@@ -324,7 +323,7 @@ func rollbackAgain(t testing.TB, h Harness) {
 
 func rollbackRetried(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(ops.Request{Type: kind}, task.StateSucceeded, true)
+	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateSucceeded, true)
 	fence := task.Fence(0)
 	for round := range 3 {
 		r.did(became(task.StateRollbackPending), r.h.Rollback, id, "")
@@ -343,7 +342,7 @@ func rollbackRetried(t testing.TB, h Harness) {
 func rollbackKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
-		q := ops.Request{Type: kind, Key: "invoice-7"}
+		q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
 		id := r.standing(q, task.StateSucceeded, true)
 		q.In = farOff
 		live := r.Insert(t, q)[0]
@@ -353,7 +352,7 @@ func rollbackKey(t testing.TB, h Harness) {
 				refusal(t, way, err, "task "+number(live)+" is live with the key", "invoice-7", "wait for it or cancel it")
 			})
 		})
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(live, ""))
+		require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 		r.did(became(task.StateRollbackPending), undo, id, "alice")
 		require.Equal(t, id, r.enqueue(q, false), "while it is undone its key is its own")
 		r.undoAll()
@@ -366,10 +365,10 @@ func rollbackAudit(t testing.TB, h Harness) {
 		for s, answer := range map[task.State]string{
 			task.StateSucceeded: "rollback_pending", task.StateRetryPending: "rollback_pending", task.StateRunning: "cancelling",
 		} {
-			id := r.standing(ops.Request{Type: kind}, s, true)
-			r.audited(func() { r.did(ops.Became(answer), undo, id, "alice") },
+			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
+			r.audited(func() { r.did(store.Became(answer), undo, id, "alice") },
 				Audited{Who: "alice", Verb: "rollback", Task: id, Answer: answer})
-			r.idle(id, func() { r.did(ops.Became(answer), undo, id, "bob") })
+			r.idle(id, func() { r.did(store.Became(answer), undo, id, "bob") })
 			if s == task.StateRunning {
 				r.letGo(id)
 				r.audited(func() { r.steps() })
@@ -379,7 +378,7 @@ func rollbackAudit(t testing.TB, h Harness) {
 		}
 	}
 	id := r.insertFar()
-	r.audited(func() { require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "alice")) },
+	r.audited(func() { require.Equal(t, store.Became("cancelled"), r.cancel(id, "alice")) },
 		Audited{Who: "alice", Verb: "cancel", Task: id, Answer: "cancelled"})
-	r.idle(id, func() { require.Equal(t, ops.Cancelled("cancelled"), r.cancel(id, "bob")) })
+	r.idle(id, func() { require.Equal(t, store.Became("cancelled"), r.cancel(id, "bob")) })
 }

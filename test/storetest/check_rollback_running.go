@@ -5,9 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -26,7 +24,7 @@ func rollbackRunningChecks() []Check {
 }
 
 // step carries on one operation.
-func (r *opsRig) step(rows int) batch.Stepped {
+func (r *opsRig) step(rows int) store.Stepped {
 	r.t.Helper()
 	got, err := r.h.Step(r.ctx, rows)
 	require.NoError(r.t, err)
@@ -55,7 +53,7 @@ func rollbackThenSucceeds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, undo := range r.rollbacks() {
 		row := r.heldUnder(beating())
-		r.did(ops.Cancelling, undo, row.ID, "alice")
+		r.did(store.Cancelling, undo, row.ID, "alice")
 		told := r.held0()
 		require.True(t, told.CancelAsked, way)
 		require.Equal(t, "alice", told.CancelReason, way)
@@ -79,7 +77,7 @@ func rollbackThenSucceeds(t testing.TB, h Harness) {
 		info := r.undone(row.ID, before, task.Succeeded, way)
 		near(t, r.now(), info.RunAt)
 		require.Len(t, info.History, 1, way)
-		require.Equal(t, same(lease.Ended, 1), r.settle(end), "a repeat")
+		require.Equal(t, same(store.Ended, 1), r.settle(end), "a repeat")
 		require.False(t, r.step(10).Found, way)
 		r.undoAll()
 	}
@@ -94,7 +92,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 		task.StateRetryPending:    task.StateRollbackPending,
 	} {
 		row := r.heldUnder(moving()) // which says nothing of a rollback: the type does
-		r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+		r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 		end := ended(row, task.Failed, s)
 		end.CancelKnown = true
 		r.settled(end)
@@ -113,7 +111,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	}
 	// Nothing of it was started.
 	row := r.heldUnder(beating())
-	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	end := ended(row, task.Undelivered, task.StateCancelled)
 	end.Next.EverStarted = false
 	r.settled(end)
@@ -121,7 +119,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	require.False(t, r.step(10).Found)
 	// It was undone by itself, quickly.
 	row = r.heldUnder(beating())
-	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	r.settled(ended(row, task.Cancelled, task.StateRollbackPending))
 	r.settled(ended(r.claimOne(kind, task.Rollback), task.Rejected, task.StateRollbackFailed))
 	r.unchanged(row.ID, func() { require.True(t, r.step(10).Ended) })
@@ -131,12 +129,12 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 func rollbackAsked(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
-	require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	r.audited(func() {
-		r.unchanged(row.ID, func() { r.did(ops.Cancelling, r.h.Rollback, row.ID, "bob") })
+		r.unchanged(row.ID, func() { r.did(store.Cancelling, r.h.Rollback, row.ID, "bob") })
 	}, Audited{Who: "bob", Verb: "rollback", Task: row.ID, Answer: "cancelling"})
 	require.Equal(t, "alice", r.get(row.ID).CancelBy, "who asked first stands")
-	r.idle(row.ID, func() { require.Equal(t, ops.Cancelling, r.cancel(row.ID, "carol")) })
+	r.idle(row.ID, func() { require.Equal(t, store.Cancelling, r.cancel(row.ID, "carol")) })
 	r.settled(finish(row))
 	require.Equal(t, 1, r.steps(), "a cancellation would have left it")
 	require.Equal(t, task.StateRollbackPending, r.state(row.ID))
@@ -146,7 +144,7 @@ func rollbackThenLost(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	row := r.heldUnder(beating())
-	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	swept := o.sweep(10)
 	require.Len(t, swept, 1)
@@ -162,10 +160,10 @@ func rollbackThenLost(t testing.TB, h Harness) {
 
 func rollbackThenKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	q := ops.Request{Type: kind, Key: "invoice-7"}
+	q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
 	r.Insert(t, q)
 	row := r.claimOne(kind, task.Run)
-	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	r.settled(finish(row))
 	q.In = farOff
 	r.Insert(t, q)
@@ -181,7 +179,7 @@ func rollbackThenKey(t testing.TB, h Harness) {
 func rollbackThenGone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
-	r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	r.settled(finish(row))
 	r.Advance(t, 10*day)
 	r.maintain(day)
@@ -195,7 +193,7 @@ func rollbackFair(t testing.TB, h Harness) {
 	r.insert(4)
 	rows := r.claim(under(beating(), 4))
 	for _, row := range rows {
-		r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+		r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	}
 	r.settled(finish(rows[3]), finish(rows[1]))
 	require.Equal(t, 2, r.steps(), "those that asked first wait for what runs")
@@ -210,7 +208,7 @@ func rollbackNoRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, again := range r.retries() {
 		row := r.heldUnder(moving())
-		r.did(ops.Cancelling, r.h.Rollback, row.ID, "alice")
+		r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 		r.settled(ended(row, task.Failed, task.StateFailed))
 		r.idle(row.ID, func() {
 			_, err := again(r.ctx, row.ID, "bob")
@@ -219,6 +217,6 @@ func rollbackNoRetry(t testing.TB, h Harness) {
 		require.Equal(t, 1, r.steps(), way)
 		r.undoAll()
 		r.did(became(task.StatePending), again, row.ID, "bob")
-		require.Equal(t, ops.Cancelled("cancelled"), r.cancel(row.ID, ""))
+		require.Equal(t, store.Became("cancelled"), r.cancel(row.ID, ""))
 	}
 }

@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -63,13 +61,13 @@ func settleFinish(t testing.TB, h Harness) {
 
 	require.Empty(t, r.claimIn("sg", want(kind, 1)))
 	require.Empty(t, r.present().Held)
-	listed, err := r.List(r.ctx, ops.Filter{})
+	listed, err := r.List(r.ctx, store.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, listed, 1, "it is in the archive and nowhere else")
 }
 
 // sameDeclared asserts that what was said when the task was enqueued is unchanged.
-func sameDeclared(t testing.TB, want, got *ops.Info) {
+func sameDeclared(t testing.TB, want, got *store.TaskInfo) {
 	t.Helper()
 	require.Equal(t, want.Type, got.Type)
 	require.Equal(t, want.Priority, got.Priority)
@@ -207,7 +205,7 @@ func settleAfterLease(t testing.TB, h Harness) {
 	}
 
 	row := r.held()
-	r.renew(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: 3 * window})
+	r.renew(store.Renewal{ID: row.ID, Fence: row.Fence, Window: 3 * window})
 	end := retry(row, 0)
 	end.Next.AfterLease = true
 	r.settled(end)
@@ -277,9 +275,9 @@ func settleOrder(t testing.TB, h Harness) {
 	stale := finish(rows[2])
 	stale.Fence--
 	require.Equal(t,
-		[]lease.Answer{lease.Ended, lease.Applied, lease.Lost, lease.Applied, lease.Lost, lease.Ended, lease.Applied},
+		[]store.Answer{store.Ended, store.Applied, store.Lost, store.Applied, store.Lost, store.Ended, store.Applied},
 		r.settle(retry(rows[4], time.Hour), finish(rows[5]), stale, finish(rows[0]),
-			poll.Settlement{ID: 999_999_999, Fence: 1, Next: task.Transition{State: task.StateSucceeded}},
+			store.Settlement{ID: 999_999_999, Fence: 1, Next: task.Transition{State: task.StateSucceeded}},
 			finish(rows[1]), retry(rows[3], time.Hour)))
 	for i, state := range []task.State{
 		task.StateSucceeded, task.StateSucceeded, task.StateRunning,

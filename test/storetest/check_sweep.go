@@ -6,9 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -73,10 +71,10 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	o := r.other("second")
 	row := r.held()
 	asked := 0
-	believes := func(off time.Duration) []poll.Swept {
-		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View {
+	believes := func(off time.Duration) []store.Swept {
+		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock {
 			asked++
-			return lease.View{Now: o.Now().Add(off), Calm: later}
+			return store.Clock{Now: o.Now().Add(off), Calm: later}
 		})
 		require.NoError(t, err)
 		return swept
@@ -86,7 +84,7 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	for _, off := range []time.Duration{-later, -slack, slack, later} {
 		require.Empty(t, believes(off), "it is off by %s", off)
 	}
-	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View { return lease.View{} })
+	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock { return store.Clock{} })
 	require.NoError(t, err)
 	require.Empty(t, never, "it does not know the time")
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
@@ -103,8 +101,8 @@ func sweepCalm(t testing.TB, h Harness) {
 	row, mine := r.held(), o.held()
 	r.Advance(t, later)
 	o.present()
-	calm := func(d time.Duration) []poll.Swept {
-		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() lease.View { return lease.View{Now: o.Now(), Calm: d} })
+	calm := func(d time.Duration) []store.Swept {
+		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock { return store.Clock{Now: o.Now(), Calm: d} })
 		require.NoError(t, err)
 		return swept
 	}
@@ -249,7 +247,7 @@ func sweepLimit(t testing.TB, h Harness) {
 }
 
 // judged is a row that a second agent has swept from a first that left.
-func judged(t testing.TB, h Harness) (first, second *rig, row poll.Swept) {
+func judged(t testing.TB, h Harness) (first, second *rig, row store.Swept) {
 	t.Helper()
 	first = newRig(t, h)
 	second = first.other("second")
@@ -281,7 +279,7 @@ func sweepJudgeDead(t testing.TB, h Harness) {
 	require.Equal(t, first.Attempt, swept[0].Attempt)
 	require.False(t, swept[0].Present)
 	end := retry(first.Task, 0)
-	require.Equal(t, same(lease.Lost, 1), o.settle(end), "its judgement comes too late")
+	require.Equal(t, same(store.Lost, 1), o.settle(end), "its judgement comes too late")
 	third.settled(retry(swept[0].Task, time.Hour))
 }
 
@@ -293,7 +291,7 @@ func sweepJudgeLate(t testing.TB, h Harness) {
 	require.Len(t, swept, 1)
 	require.Equal(t, first.Fence+1, swept[0].Fence)
 	require.True(t, swept[0].Present)
-	require.Equal(t, same(lease.Lost, 1), o.settle(retry(first.Task, 0)))
+	require.Equal(t, same(store.Lost, 1), o.settle(retry(first.Task, 0)))
 }
 
 func sweepOwn(t testing.TB, h Harness) {
@@ -302,7 +300,7 @@ func sweepOwn(t testing.TB, h Harness) {
 	swept := r.sweep(10)
 	require.Len(t, swept, 1)
 	require.Equal(t, row.Fence+1, swept[0].Fence)
-	require.Equal(t, same(lease.Lost, 1), r.settle(finish(row)), "the attempt itself holds it no longer")
+	require.Equal(t, same(store.Lost, 1), r.settle(finish(row)), "the attempt itself holds it no longer")
 	r.settled(retry(swept[0].Task, 0))
 }
 
@@ -328,7 +326,7 @@ func sweepAbsent(t testing.TB, h Harness) {
 // What is left until a deadline of some thousand years ago is less than a duration can say.
 func sweepAncient(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	r.Insert(t, ops.Request{Type: kind, RunAt: time.Date(400, 1, 3, 0, 0, 0, 0, time.UTC)})
+	r.Insert(t, store.EnqueueRequest{Type: kind, RunAt: time.Date(400, 1, 3, 0, 0, 0, 0, time.UTC)})
 	w := want(kind, 1)
 	w.Deadline = time.Hour
 	require.Len(t, r.claim(w), 1)
@@ -344,7 +342,7 @@ func sweepSettled(t testing.TB, h Harness) {
 	end.RanFence, end.Started = row.RanFence, -1
 	end.Outcome = task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 	o.settled(end)
-	require.Equal(t, same(lease.Ended, 1), o.settle(end))
+	require.Equal(t, same(store.Ended, 1), o.settle(end))
 	got := r.get(row.ID)
 	require.Equal(t, task.StateRetryPending, got.State)
 	require.Len(t, got.History, 1)

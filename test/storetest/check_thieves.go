@@ -9,8 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -58,7 +57,7 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	r.claims++
 	w := want(kind, 5)
 	w.Window = 0
-	rows, err := r.Claim(ctx, poll.Claim{Session: r.session, Number: r.claims, Wants: []poll.Want{w}})
+	rows, err := r.Claim(ctx, store.Claim{Session: r.session, Number: r.claims, Wants: []store.Want{w}})
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	for _, s := range swept {
 		rows = append(rows, s.Task)
 	}
-	var ends []poll.Settlement
+	var ends []store.Settlement
 	for _, row := range rows {
 		th.given(row)
 		if row.Attempt == 1 {
@@ -88,23 +87,23 @@ func (th *thieves) given(row task.Task) {
 }
 
 // settle settles, and again what is busy. Each answer counts but busy; a row of one's own that is lost was stolen.
-func (th *thieves) settle(ctx context.Context, r *rig, ends []poll.Settlement) error {
+func (th *thieves) settle(ctx context.Context, r *rig, ends []store.Settlement) error {
 	for len(ends) > 0 {
 		answers, err := r.Settle(ctx, r.session, ends)
 		if err != nil {
 			return err
 		}
-		var again []poll.Settlement
+		var again []store.Settlement
 		for i, e := range ends {
 			switch {
-			case answers[i] == lease.Busy:
+			case answers[i] == store.Busy:
 				again = append(again, e)
-			case answers[i] == lease.Applied && e.Next.State.Finished():
+			case answers[i] == store.Applied && e.Next.State.Finished():
 				th.left.Add(-1)
 				th.mu.Lock()
 				th.finishes[e.ID]++
 				th.mu.Unlock()
-			case answers[i] == lease.Ended:
+			case answers[i] == store.Ended:
 				return fmt.Errorf("row %d, fence %d: ended before it was settled", e.ID, e.Fence)
 			}
 		}

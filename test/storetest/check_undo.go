@@ -6,9 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -35,12 +33,12 @@ func undoChecks() []Check {
 func undoPayload(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name, add := range r.ways() {
-		none := r.get(add(ops.Request{Type: kind}))
+		none := r.get(add(store.EnqueueRequest{Type: kind}))
 		require.Nil(t, none.RollbackPayload, name)
 		require.Empty(t, none.Cause, name)
 		require.Zero(t, none.Batch, name)
 		require.Zero(t, none.Round, name)
-		id := add(ops.Request{Type: "undoable", RollbackPayload: raw(`{"was":"az1"}`)})
+		id := add(store.EnqueueRequest{Type: "undoable", RollbackPayload: raw(`{"was":"az1"}`)})
 		sameOr(t, raw(`{"was":"az1"}`), r.get(id).RollbackPayload, name)
 		row := r.claimOne("undoable", task.Run)
 		sameOr(t, raw(`{"was":"az1"}`), row.RollbackPayload, name)
@@ -55,9 +53,9 @@ func undoPayload(t testing.TB, h Harness) {
 
 func undoBatch(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	of, _ := r.batch(ops.BatchRequest{Open: true})
+	of, _ := r.batch(store.BatchRequest{Open: true})
 	for name, add := range r.ways() {
-		id := add(ops.Request{Type: "of a batch", Batch: of})
+		id := add(store.EnqueueRequest{Type: "of a batch", Batch: of})
 		require.Equal(t, of, r.get(id).Batch, name)
 		row := r.claimOne("of a batch", task.Run)
 		require.Equal(t, of, row.Batch, name)
@@ -65,29 +63,29 @@ func undoBatch(t testing.TB, h Harness) {
 		require.Equal(t, of, r.get(id).Batch, name)
 	}
 	other := r.insert(1)[0]
-	list := r.list(ops.Filter{Batch: of})
+	list := r.list(store.TaskFilter{Batch: of})
 	require.Len(t, list, 3)
 	require.NotContains(t, list, other)
-	require.Len(t, r.list(ops.Filter{}), 4)
-	require.Empty(t, r.list(ops.Filter{Batch: of + 1000}))
+	require.Len(t, r.list(store.TaskFilter{}), 4)
+	require.Empty(t, r.list(store.TaskFilter{Batch: of + 1000}))
 }
 
 func undoPayloads(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, text := range []string{`null`, `0`, `[]`, `"text"`, `{"a":{"b":[1,2.5,null]},"ü":"☃"}`, `12345678901234567890.5`} {
-		id := r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(text)})[0]
+		id := r.Insert(t, store.EnqueueRequest{Type: kind, RollbackPayload: raw(text)})[0]
 		sameOr(t, raw(text), r.get(id).RollbackPayload, text)
 		row := r.claimOne(kind, task.Run)
 		sameOr(t, raw(text), row.RollbackPayload, text)
 		r.settled(finish(row))
 	}
-	refused := expect(t, func(t testing.TB) { r.Insert(t, ops.Request{Type: kind, RollbackPayload: raw(`{`)}) })
+	refused := expect(t, func(t testing.TB) { r.Insert(t, store.EnqueueRequest{Type: kind, RollbackPayload: raw(`{`)}) })
 	require.NotEmpty(t, refused, "what is no JSON")
 }
 
 func undoTold(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	b, ids := r.batch(ops.BatchRequest{}, ops.Request{
+	b, ids := r.batch(store.BatchRequest{}, store.EnqueueRequest{
 		Type: kind, Payload: raw(`{"to":"az2"}`), RollbackPayload: raw(`{"was":"az1"}`),
 	})
 	e := ended(r.claimOne(kind, task.Run), task.TimedOut, task.StateRollbackPending)
@@ -149,14 +147,14 @@ func undoCauseWaiting(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		r.settled(retry(row, time.Hour))
 		require.Empty(t, r.get(row.ID).Cause, way)
-		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "alice"), way)
 		require.Equal(t, task.Cancelled, r.get(row.ID).Cause, way)
 		back := r.claimOne(kind, task.Rollback)
 		require.Equal(t, task.Cancelled, back.Cause, way)
 		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 	}
 	for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled, task.StateRetryPending} {
-		require.Empty(t, r.get(r.standing(ops.Request{Type: kind}, s, true)).Cause, "%s is not rolled back", s)
+		require.Empty(t, r.get(r.standing(store.EnqueueRequest{Type: kind}, s, true)).Cause, "%s is not rolled back", s)
 	}
 }
 
@@ -164,7 +162,7 @@ func undoCauseAsked(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verdict := range []task.Verdict{task.Cancelled, task.Failed, task.TimedOut, task.Drained} {
 		row := r.heldUnder(beating())
-		require.Equal(t, ops.Cancelling, r.cancel(row.ID, "alice"))
+		require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 		e := ended(row, verdict, task.StateRollbackPending)
 		e.CancelKnown = true
 		r.settled(e)
@@ -234,9 +232,9 @@ func undoResultCompleted(t testing.TB, h Harness) {
 }
 
 // overHanging is a row that waits, due at once but for what may be at work of it.
-func (r *opsRig) overHanging(typ string) (row task.Task, info *ops.Info) {
+func (r *opsRig) overHanging(typ string) (row task.Task, info *store.TaskInfo) {
 	r.t.Helper()
-	r.Insert(r.t, ops.Request{Type: typ})
+	r.Insert(r.t, store.EnqueueRequest{Type: typ})
 	row = r.claimOne(typ, task.Run)
 	e := ended(row, task.TimedOut, task.StateRetryPending)
 	e.Next.AfterLease = true
@@ -260,7 +258,7 @@ func undoLease(t testing.TB, h Harness) {
 	require.Nil(t, r.get(row.ID).LeaseEnd, "of that attempt nothing is left")
 
 	// Where it is due later than that anyway, the end is kept all the same.
-	r.Insert(t, ops.Request{Type: kind})
+	r.Insert(t, store.EnqueueRequest{Type: kind})
 	row = r.claimOne(kind, task.Run)
 	e := retry(row, 5*time.Hour)
 	e.Next.AfterLease = true
@@ -276,9 +274,9 @@ func undoLeaseNobodys(t testing.TB, h Harness) {
 	row, _ := r.overHanging(kind)
 	r.unchanged(row.ID, func() {
 		require.Empty(t, r.present().Held)
-		require.Equal(t, lease.Lost, r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
-		require.Equal(t, lease.Lost, r.ping(row, lease.Ping{}).Answer)
-		require.Equal(t, lease.Lost, r.complete(row.ID, row.Fence, ""))
+		require.Equal(t, store.Lost, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
+		require.Equal(t, store.Lost, r.ping(row, store.Ping{}).Answer)
+		require.Equal(t, store.Lost, r.complete(row.ID, row.Fence, ""))
 		gone(t, r.holdSQL(row.ID, row.Fence))
 		require.Empty(t, r.claim(under(beating(), 1)), "not before the lease's end")
 		claimed, err := r.Claimed(r.ctx, r.session, r.claims)
@@ -296,11 +294,11 @@ func undoLeaseCancelled(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row, _ := r.overHanging(kind)
-		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "alice"), way)
 		got := r.get(row.ID)
 		require.WithinDuration(t, row.LeaseEnd, got.RunAt, time.Millisecond, way)
 		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), way)
-		in, ok, err := r.NextDue(r.ctx, poll.Claim{Session: r.session, Wants: []poll.Want{wantOf(kind, task.Rollback, 1)}})
+		in, ok, err := r.NextDue(r.ctx, store.Claim{Session: r.session, Wants: []store.Want{wantOf(kind, task.Rollback, 1)}})
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.InDelta(t, beating().Window(task.Run).Seconds(), in.Seconds(), slack.Seconds())
@@ -311,7 +309,7 @@ func undoLeaseCancelled(t testing.TB, h Harness) {
 		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 
 		row, _ = r.overHanging(oneWayKind)
-		require.Equal(t, ops.Cancelled("cancelled"), cancel(row.ID, "alice"), "there is nothing to wait for")
+		require.Equal(t, store.Became("cancelled"), cancel(row.ID, "alice"), "there is nothing to wait for")
 	}
 }
 
@@ -321,7 +319,7 @@ func undoLeaseOver(t testing.TB, h Harness) {
 		row, _ := r.overHanging(kind)
 		r.Advance(t, 3*time.Hour)
 		r.present()
-		require.Equal(t, ops.Cancelled("rollback_pending"), cancel(row.ID, "alice"), way)
+		require.Equal(t, store.Became("rollback_pending"), cancel(row.ID, "alice"), way)
 		near(t, r.now(), r.get(row.ID).RunAt)
 		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
 	}
@@ -332,16 +330,16 @@ func undoLeaseOver(t testing.TB, h Harness) {
 func undoLeaseFinished(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, want := range map[string]struct {
-		became ops.Became
+		became store.Became
 		phase  task.Phase
 		do     map[string]operation
 	}{
-		"retry":    {ops.Became(task.StatePending), task.Run, r.retries()},
-		"rollback": {ops.Became(task.StateRollbackPending), task.Rollback, r.rollbacks()},
+		"retry":    {store.Became(task.StatePending), task.Run, r.retries()},
+		"rollback": {store.Became(task.StateRollbackPending), task.Rollback, r.rollbacks()},
 	} {
 		for by, do := range want.do {
 			for _, hanging := range []bool{true, false} {
-				r.Insert(t, ops.Request{Type: kind})
+				r.Insert(t, store.EnqueueRequest{Type: kind})
 				row := r.claimOne(kind, task.Run)
 				e := ended(row, task.TimedOut, task.StateFailed)
 				e.Next.AfterLease = hanging

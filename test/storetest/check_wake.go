@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 func wakeChecks() []Check {
@@ -24,7 +23,7 @@ func (r *rig) listen() (wakes <-chan struct{}, stop func()) {
 	woken := make(chan struct{}, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.Listen(ctx, func(poll.News) {
+		ended <- r.Listen(ctx, func(store.News) {
 			select {
 			case woken <- struct{}{}:
 			default:
@@ -50,10 +49,10 @@ func wakeInsert(t testing.TB, h Harness) {
 	defer stop()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
 	for way, add := range map[string]func(){
-		"INSERT": func() { producer.Insert(t, ops.Request{Type: kind}) },
-		"SQL":    func() { producer.EnqueueSQL(t, ops.Request{Type: kind}) },
+		"INSERT": func() { producer.Insert(t, store.EnqueueRequest{Type: kind}) },
+		"SQL":    func() { producer.EnqueueSQL(t, store.EnqueueRequest{Type: kind}) },
 		"Go": func() {
-			_, _, err := producer.Enqueue(r.ctx, ops.Request{Type: kind})
+			_, _, err := producer.Enqueue(r.ctx, store.EnqueueRequest{Type: kind})
 			require.NoError(t, err)
 		},
 	} {

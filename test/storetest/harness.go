@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,9 +30,9 @@ type Harness interface {
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
 	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.
-	Insert(t testing.TB, r ...ops.Request) []task.ID
+	Insert(t testing.TB, r ...store.EnqueueRequest) []task.ID
 	// EnqueueSQL is Insert by the store's SQL enqueue (a function or a view): the id of the row, new or live.
-	EnqueueSQL(t testing.TB, r ops.Request) task.ID
+	EnqueueSQL(t testing.TB, r store.EnqueueRequest) task.ID
 	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back. A store
 	// that remembers how far its claims have come forgets it here, for this harness.
 	Advance(t testing.TB, d time.Duration)
@@ -72,9 +73,9 @@ type Application interface {
 	Hold(ctx context.Context, id task.ID, f task.Fence) error
 	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) error
 	// Ping gives a nil PingReply on a store whose SQL does not answer. Its Answer and its Reason may be left out.
-	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error)
+	Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (*store.PingReply, error)
 	// Cancel gives "" on a store whose SQL does not answer.
-	Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error)
+	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }

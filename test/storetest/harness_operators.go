@@ -3,7 +3,7 @@ package storetest
 import (
 	"context"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -11,9 +11,9 @@ import (
 // back. Every transaction ends by Commit or Rollback; Rollback after Commit does nothing.
 type Producer interface {
 	// CreateBatch inserts into the table batch, with the columns that the request sets.
-	CreateBatch(ctx context.Context, b ops.BatchRequest) (task.BatchID, error)
+	CreateBatch(ctx context.Context, b store.BatchRequest) (task.BatchID, error)
 	// Insert inserts into the table task. All rows set the same columns, and go in one statement.
-	Insert(ctx context.Context, rows ...ops.Request) ([]task.ID, error)
+	Insert(ctx context.Context, rows ...store.EnqueueRequest) ([]task.ID, error)
 	// SealBatch seals by SQL, and tells what that answered.
 	SealBatch(ctx context.Context, id task.BatchID) (string, error)
 	Commit(ctx context.Context) error
@@ -23,9 +23,9 @@ type Producer interface {
 // OperatorSQL is what an operator does by SQL. Each call is a transaction of its own and gives the answer, on SQLite what
 // the view says of the id afterwards, in the same transaction. Errors are the database's own, with its text.
 type OperatorSQL interface {
-	Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error)
-	Retry(ctx context.Context, id task.ID, by string) (ops.Became, error)
-	Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error)
+	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
+	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
+	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
 	CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error)
 	RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error)
 	RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error)

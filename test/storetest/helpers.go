@@ -11,9 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -55,8 +53,8 @@ func (r *rig) other(name string) *rig {
 	return o
 }
 
-func agent(name string) lease.Agent {
-	return lease.Agent{
+func agent(name string) store.Agent {
+	return store.Agent{
 		Name: name, Version: "test", Config: "c0ffee", Workers: 4, Types: []string{kind}, Presence: presence,
 	}
 }
@@ -72,9 +70,9 @@ func (r *rig) join(name string) task.Session {
 // insert adds n due rows of kind.
 func (r *rig) insert(n int) []task.ID {
 	r.t.Helper()
-	reqs := make([]ops.Request, n)
+	reqs := make([]store.EnqueueRequest, n)
 	for i := range reqs {
-		reqs[i] = ops.Request{Type: kind}
+		reqs[i] = store.EnqueueRequest{Type: kind}
 	}
 	ids := r.Insert(r.t, reqs...)
 	require.Len(r.t, ids, n)
@@ -82,21 +80,21 @@ func (r *rig) insert(n int) []task.ID {
 }
 
 // want asks for n rows of a type in the run phase.
-func want(typ string, n int) poll.Want {
-	return poll.Want{Type: typ, Phase: task.Run, N: n, Window: window, Policy: 7}
+func want(typ string, n int) store.Want {
+	return store.Want{Type: typ, Phase: task.Run, N: n, Window: window, Policy: 7}
 }
 
 // claim claims for the rig's session.
-func (r *rig) claim(wants ...poll.Want) []task.Task {
+func (r *rig) claim(wants ...store.Want) []task.Task {
 	r.t.Helper()
 	return r.claimIn("", wants...)
 }
 
 // claimIn claims as an agent of that region.
-func (r *rig) claimIn(region string, wants ...poll.Want) []task.Task {
+func (r *rig) claimIn(region string, wants ...store.Want) []task.Task {
 	r.t.Helper()
 	r.claims++
-	got, err := r.Claim(r.ctx, poll.Claim{Session: r.session, Number: r.claims, Region: region, Wants: wants})
+	got, err := r.Claim(r.ctx, store.Claim{Session: r.session, Number: r.claims, Region: region, Wants: wants})
 	require.NoError(r.t, err)
 	return got
 }
@@ -110,15 +108,15 @@ func (r *rig) held() task.Task {
 // heldOf is held with a row of another type.
 func (r *rig) heldOf(typ string) task.Task {
 	r.t.Helper()
-	id := r.Insert(r.t, ops.Request{Type: typ})
+	id := r.Insert(r.t, store.EnqueueRequest{Type: typ})
 	got := r.claim(want(typ, 1))
 	require.Equal(r.t, id, ids(got))
 	return got[0]
 }
 
 // finish is a settlement that ends the task well.
-func finish(t task.Task) poll.Settlement {
-	return poll.Settlement{
+func finish(t task.Task) store.Settlement {
+	return store.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
 		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"ok":true}`)},
@@ -126,8 +124,8 @@ func finish(t task.Task) poll.Settlement {
 }
 
 // retry is a settlement after which the task is due again when delay is over.
-func retry(t task.Task, delay time.Duration) poll.Settlement {
-	return poll.Settlement{
+func retry(t task.Task, delay time.Duration) store.Settlement {
+	return store.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: time.Minute,
 		Next:    task.Transition{State: task.StateRetryPending, Delay: delay, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Failed, Error: "it broke"},
@@ -135,8 +133,8 @@ func retry(t task.Task, delay time.Duration) poll.Settlement {
 }
 
 // release is a settlement for a row that was claimed and never started.
-func release(t task.Task) poll.Settlement {
-	return poll.Settlement{
+func release(t task.Task) store.Settlement {
+	return store.Settlement{
 		ID: t.ID, Fence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt, RanFence: t.Fence, Started: -1, Silent: true,
 		Next:    task.Transition{State: task.StatePending, Attempt: t.Attempt - 1},
 		Outcome: task.Outcome{Verdict: task.Drained},
@@ -144,7 +142,7 @@ func release(t task.Task) poll.Settlement {
 }
 
 // settle settles for the rig's session.
-func (r *rig) settle(rows ...poll.Settlement) []lease.Answer {
+func (r *rig) settle(rows ...store.Settlement) []store.Answer {
 	r.t.Helper()
 	got, err := r.Settle(r.ctx, r.session, rows)
 	require.NoError(r.t, err)
@@ -153,13 +151,13 @@ func (r *rig) settle(rows ...poll.Settlement) []lease.Answer {
 }
 
 // settled is settle where everything must be applied.
-func (r *rig) settled(rows ...poll.Settlement) {
+func (r *rig) settled(rows ...store.Settlement) {
 	r.t.Helper()
-	require.Equal(r.t, same(lease.Applied, len(rows)), r.settle(rows...))
+	require.Equal(r.t, same(store.Applied, len(rows)), r.settle(rows...))
 }
 
 // get reads a task.
-func (r *rig) get(id task.ID) *ops.Info {
+func (r *rig) get(id task.ID) *store.TaskInfo {
 	r.t.Helper()
 	i, err := r.Get(r.ctx, id)
 	require.NoError(r.t, err)
@@ -180,18 +178,18 @@ func (r *rig) now() time.Time {
 }
 
 // present is a sign of life.
-func (r *rig) present() lease.Standing {
+func (r *rig) present() store.HeartbeatReply {
 	r.t.Helper()
-	st, err := r.Present(r.ctx, lease.Presence{Session: r.session, Agent: agent(r.name)})
+	st, err := r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: agent(r.name)})
 	require.NoError(r.t, err)
 	return st
 }
 
 // view is that of a session that has been there for long, and knows the time.
-func (r *rig) view() lease.View { return lease.View{Now: r.Now(), Calm: later} }
+func (r *rig) view() store.Clock { return store.Clock{Now: r.Now(), Calm: later} }
 
 // sweep sweeps for the rig's session.
-func (r *rig) sweep(limit int) []poll.Swept {
+func (r *rig) sweep(limit int) []store.Swept {
 	r.t.Helper()
 	got, err := r.Sweep(r.ctx, r.session, limit, judge, r.view)
 	require.NoError(r.t, err)
@@ -208,8 +206,8 @@ func ids(tasks []task.Task) []task.ID {
 }
 
 // same is n times the same answer.
-func same(a lease.Answer, n int) []lease.Answer {
-	out := make([]lease.Answer, n)
+func same(a store.Answer, n int) []store.Answer {
+	out := make([]store.Answer, n)
 	for i := range out {
 		out[i] = a
 	}

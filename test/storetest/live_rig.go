@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -43,9 +41,9 @@ func newLiveRig(t testing.TB, h Harness) *liveRig {
 	t.Helper()
 	r := &liveRig{newRig(t, h)}
 	a := agent("who knows the policies")
-	a.Policies = map[task.PolicyHash]lease.NamedPolicy{}
+	a.Policies = map[task.PolicyHash]store.NamedPolicy{}
 	for _, p := range []*task.Policy{beating(), moving(), quiet()} {
-		a.Policies[p.Hash("a")] = lease.NamedPolicy{Type: kind, Policy: *p}
+		a.Policies[p.Hash("a")] = store.NamedPolicy{Type: kind, Policy: *p}
 	}
 	_, err := r.Join(r.ctx, a)
 	require.NoError(t, err)
@@ -59,7 +57,7 @@ func (r *liveRig) second() *liveRig {
 }
 
 // under asks for n rows of kind under a policy.
-func under(p *task.Policy, n int) poll.Want {
+func under(p *task.Policy, n int) store.Want {
 	w := want(kind, n)
 	w.Policy, w.Window = p.Hash("a"), p.Window(task.Run)
 	return w
@@ -101,16 +99,16 @@ func (r *liveRig) keepsRows() bool {
 // insertFar adds a row that is not due while the check lasts.
 func (r *liveRig) insertFar() task.ID {
 	r.t.Helper()
-	return r.Insert(r.t, ops.Request{Type: "far", In: 1000 * time.Hour})[0]
+	return r.Insert(r.t, store.EnqueueRequest{Type: "far", In: 1000 * time.Hour})[0]
 }
 
 // ping sends one ping for a row.
-func (r *liveRig) ping(row task.Task, p lease.Ping) lease.PingReply {
+func (r *liveRig) ping(row task.Task, p store.Ping) store.PingReply {
 	r.t.Helper()
-	return r.pings(lease.RemotePing{ID: row.ID, Fence: row.Fence, Ping: p})[0]
+	return r.pings(store.RemotePing{ID: row.ID, Fence: row.Fence, Ping: p})[0]
 }
 
-func (r *liveRig) pings(rows ...lease.RemotePing) []lease.PingReply {
+func (r *liveRig) pings(rows ...store.RemotePing) []store.PingReply {
 	r.t.Helper()
 	got, err := r.TakePings(r.ctx, rows)
 	require.NoError(r.t, err)
@@ -119,16 +117,16 @@ func (r *liveRig) pings(rows ...lease.RemotePing) []lease.PingReply {
 }
 
 // counted is ping where it must count.
-func (r *liveRig) counted(row task.Task, p lease.Ping) lease.PingReply {
+func (r *liveRig) counted(row task.Task, p store.Ping) store.PingReply {
 	r.t.Helper()
 	reply := r.ping(row, p)
-	require.Equal(r.t, lease.Applied, reply.Answer)
+	require.Equal(r.t, store.Applied, reply.Answer)
 	require.True(r.t, reply.Counted, reply.Reason)
 	return reply
 }
 
 // held0 is the one row that the rig's session holds.
-func (r *liveRig) held0() lease.Held {
+func (r *liveRig) held0() store.Held {
 	r.t.Helper()
 	list := r.present().Held
 	require.Len(r.t, list, 1)
@@ -152,9 +150,9 @@ func (r *liveRig) attemptLeft(p *task.Policy, id task.ID) time.Duration {
 }
 
 // renewOne renews one row by the rig's session.
-func (r *liveRig) renewOne(w lease.Renewal) lease.Answer {
+func (r *liveRig) renewOne(w store.Renewal) store.Answer {
 	r.t.Helper()
-	got, err := r.Renew(r.ctx, r.session, []lease.Renewal{w})
+	got, err := r.Renew(r.ctx, r.session, []store.Renewal{w})
 	require.NoError(r.t, err)
 	require.Len(r.t, got, 1)
 	return got[0]
@@ -163,12 +161,12 @@ func (r *liveRig) renewOne(w lease.Renewal) lease.Answer {
 // detach takes the row off the rig's session.
 func (r *liveRig) detach(row task.Task) {
 	r.t.Helper()
-	got := r.renewOne(lease.Renewal{ID: row.ID, Fence: row.Fence, Detach: true})
-	require.Equal(r.t, lease.Applied, got)
+	got := r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Detach: true})
+	require.Equal(r.t, store.Applied, got)
 }
 
 // complete completes an attempt by Go.
-func (r *liveRig) complete(id task.ID, f task.Fence, result string) lease.Answer {
+func (r *liveRig) complete(id task.ID, f task.Fence, result string) store.Answer {
 	r.t.Helper()
 	got, err := r.Complete(r.ctx, id, f, raw(result))
 	require.NoError(r.t, err)
@@ -176,7 +174,7 @@ func (r *liveRig) complete(id task.ID, f task.Fence, result string) lease.Answer
 }
 
 // cancel cancels a task by Go.
-func (r *liveRig) cancel(id task.ID, by string) ops.Cancelled {
+func (r *liveRig) cancel(id task.ID, by string) store.Became {
 	r.t.Helper()
 	got, err := r.Cancel(r.ctx, id, by)
 	require.NoError(r.t, err)
@@ -184,11 +182,11 @@ func (r *liveRig) cancel(id task.ID, by string) ops.Cancelled {
 }
 
 // adopt adopts an attempt.
-func (r *liveRig) adopt(id task.ID, f task.Fence) (*poll.Swept, lease.Answer) {
+func (r *liveRig) adopt(id task.ID, f task.Fence) (*store.Swept, store.Answer) {
 	r.t.Helper()
 	swept, answer, err := r.Adopt(r.ctx, r.session, id, f, judge)
 	require.NoError(r.t, err)
-	require.Equal(r.t, answer == lease.Applied, swept != nil)
+	require.Equal(r.t, answer == store.Applied, swept != nil)
 	return swept, answer
 }
 
@@ -213,7 +211,7 @@ func (r *liveRig) completeSQL(id task.ID, f task.Fence, result string) error {
 	return r.bySQL(func(ctx context.Context, a Application) error { return a.Complete(ctx, id, f, raw(result)) })
 }
 
-func (r *liveRig) pingSQL(id task.ID, f task.Fence, p lease.Ping) (reply *lease.PingReply, err error) {
+func (r *liveRig) pingSQL(id task.ID, f task.Fence, p store.Ping) (reply *store.PingReply, err error) {
 	r.t.Helper()
 	err = r.bySQL(func(ctx context.Context, a Application) error {
 		reply, err = a.Ping(ctx, id, f, p)
@@ -222,7 +220,7 @@ func (r *liveRig) pingSQL(id task.ID, f task.Fence, p lease.Ping) (reply *lease.
 	return reply, err
 }
 
-func (r *liveRig) cancelSQL(id task.ID, by string) (c ops.Cancelled, err error) {
+func (r *liveRig) cancelSQL(id task.ID, by string) (c store.Became, err error) {
 	r.t.Helper()
 	err = r.bySQL(func(ctx context.Context, a Application) error {
 		c, err = a.Cancel(ctx, id, by)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -181,7 +181,7 @@ func (m *machine) sessionPairs() []pair[task.Session] {
 // action was about, and the counts.
 func (m *machine) compare(*rapid.T) {
 	ctx := m.t.Context()
-	all := ops.Filter{Limit: 1000}
+	all := store.TaskFilter{Limit: 1000}
 	got, err := m.real.List(ctx, all)
 	require.NoError(m.t, err)
 	want, err := m.ideal.List(ctx, all)

@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -32,8 +30,8 @@ func delay(t *rapid.T, label string) time.Duration {
 func types(t *rapid.T) string   { return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "type") }
 func regions(t *rapid.T) string { return rapid.SampledFrom([]string{"", "", "sg"}).Draw(t, "region") }
 
-func request(t *rapid.T) ops.Request {
-	r := ops.Request{
+func request(t *rapid.T) store.EnqueueRequest {
+	r := store.EnqueueRequest{
 		Type: types(t), Region: regions(t), In: delay(t, "in"),
 		Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
 	}
@@ -85,12 +83,12 @@ func (m *machine) pick(t *rapid.T) (int, *session) {
 	return i, m.sessions[i]
 }
 
-func (m *machine) wants(t *rapid.T) []poll.Want {
-	var out []poll.Want
+func (m *machine) wants(t *rapid.T) []store.Want {
+	var out []store.Want
 	for _, typ := range []string{"a", "b"} {
 		for _, phase := range []task.Phase{task.Run, task.Rollback} {
 			if n := rapid.IntRange(-1, 4).Draw(t, "rows of "+typ+" "+string(phase)); n > 0 {
-				out = append(out, poll.Want{
+				out = append(out, store.Want{
 					Type: typ, Phase: phase, N: n, Window: length(t, "window", 5),
 					Policy: m.policy(t, n), Deadline: delay(t, "deadline"),
 				})
@@ -104,7 +102,7 @@ func (m *machine) claim(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
 	s.claims++
-	c := poll.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: m.wants(t)}
+	c := store.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: m.wants(t)}
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
 	c.Session = s.real
@@ -138,7 +136,7 @@ func (m *machine) claimed(t *rapid.T) {
 
 func (m *machine) nextDue(t *rapid.T) {
 	ctx := m.begin()
-	c := poll.Claim{Region: regions(t), Wants: m.wants(t)}
+	c := store.Claim{Region: regions(t), Wants: m.wants(t)}
 	want, wantOK, err := m.ideal.NextDue(ctx, c)
 	require.NoError(m.t, err)
 	got, ok, err := m.real.NextDue(ctx, c)
@@ -170,9 +168,9 @@ func (m *machine) someone(t *rapid.T) (*session, []hold) {
 func (m *machine) renew(t *rapid.T) {
 	ctx := m.begin()
 	s, holds := m.someone(t)
-	var onModel, onStore []lease.Renewal
+	var onModel, onStore []store.Renewal
 	for _, h := range holds {
-		r := lease.Renewal{
+		r := store.Renewal{
 			ID: m.tasks[h.row].ideal, Fence: h.fence, Window: length(t, "window", 5), Exact: rapid.Bool().Draw(t, "exact"),
 			Most: rapid.SampledFrom([]time.Duration{0, window, 2 * window}).Draw(t, "most"),
 			Age:  time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * step,
@@ -193,7 +191,7 @@ func (m *machine) renew(t *rapid.T) {
 type sent struct {
 	session         *session
 	holds           []hold
-	onModel, onReal []poll.Settlement
+	onModel, onReal []store.Settlement
 }
 
 func (m *machine) settle(t *rapid.T) {
@@ -233,8 +231,8 @@ func (m *machine) send(c sent) {
 	}
 }
 
-func settlement(t *rapid.T, h hold) poll.Settlement {
-	e := poll.Settlement{
+func settlement(t *rapid.T, h hold) store.Settlement {
+	e := store.Settlement{
 		Fence: h.fence, RanFence: h.ran, Phase: h.phase, Attempt: h.attempt, Started: -1,
 		Outcome: task.Outcome{
 			Verdict: rapid.SampledFrom(task.Verdicts()).Draw(t, "verdict"),
@@ -274,8 +272,8 @@ func settlement(t *rapid.T, h hold) poll.Settlement {
 }
 
 // seeing is the view of a session that is off by so much, and has seen the clock go on for so long.
-func seeing(h Harness, off, calm time.Duration) func() lease.View {
-	return func() lease.View { return lease.View{Now: h.Now().Add(off), Calm: calm} }
+func seeing(h Harness, off, calm time.Duration) func() store.Clock {
+	return func() store.Clock { return store.Clock{Now: h.Now().Add(off), Calm: calm} }
 }
 
 func (m *machine) sweep(t *rapid.T) {
@@ -299,7 +297,7 @@ func (m *machine) sweep(t *rapid.T) {
 	}
 }
 
-func (m *machine) sweptViews(list []poll.Swept, ids taskSide) []taskView {
+func (m *machine) sweptViews(list []store.Swept, ids taskSide) []taskView {
 	out := make([]taskView, len(list))
 	for i := range list {
 		out[i] = m.taskView(&list[i].Task, ids)
@@ -312,7 +310,7 @@ func (m *machine) sweptViews(list []poll.Swept, ids taskSide) []taskView {
 	return byRow(out)
 }
 
-func (m *machine) agent(name string) lease.Agent {
+func (m *machine) agent(name string) store.Agent {
 	a := agent(name)
 	a.Presence = 2*step + half
 	a.Types = []string{"a"}
@@ -340,15 +338,15 @@ func (m *machine) join(name string) {
 func (m *machine) present(t *rapid.T) {
 	ctx := m.begin()
 	_, s := m.pick(t)
-	want, err := m.ideal.Present(ctx, lease.Presence{Session: s.ideal, Agent: m.agent(s.name)})
+	want, err := m.ideal.Present(ctx, store.Heartbeat{Session: s.ideal, Agent: m.agent(s.name)})
 	require.NoError(m.t, err)
-	got, err := m.real.Present(ctx, lease.Presence{Session: s.real, Agent: m.agent(s.name)})
+	got, err := m.real.Present(ctx, store.Heartbeat{Session: s.real, Agent: m.agent(s.name)})
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.heldViews(want.Held, onIdeal), m.heldViews(got.Held, onReal), "what it holds")
 }
 
-func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
-	out := make([]lease.Held, len(list))
+func (m *machine) heldViews(list []store.Held, ids taskSide) []store.Held {
+	out := make([]store.Held, len(list))
 	for i, h := range list {
 		out[i] = h
 		out[i].ID = task.ID(place(m.tasks, ids, h.ID))
@@ -364,7 +362,7 @@ func (m *machine) heldViews(list []lease.Held, ids taskSide) []lease.Held {
 			out[i].Marks = marks.JSON()
 		}
 	}
-	slices.SortFunc(out, func(a, b lease.Held) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b store.Held) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -32,8 +30,8 @@ func (m *machine) liveActions() map[string]func(*rapid.T) {
 
 // machinePolicies are those that rows are claimed under. Windows end half a step away from whatever happens; the lengths
 // of stopping are odd, so that no sum of them ends where something happens.
-func machinePolicies() map[task.PolicyHash]lease.NamedPolicy {
-	all := map[task.PolicyHash]lease.NamedPolicy{}
+func machinePolicies() map[task.PolicyHash]store.NamedPolicy {
+	all := map[task.PolicyHash]store.NamedPolicy{}
 	for _, p := range []task.Policy{
 		{Timeout: 4*step + half, Stop: 17 * time.Minute},
 		{
@@ -48,7 +46,7 @@ func machinePolicies() map[task.PolicyHash]lease.NamedPolicy {
 			},
 		},
 	} {
-		all[p.Hash("a")] = lease.NamedPolicy{Type: "a", Policy: p}
+		all[p.Hash("a")] = store.NamedPolicy{Type: "a", Policy: p}
 	}
 	return all
 }
@@ -63,20 +61,20 @@ func (m *machine) policy(t *rapid.T, n int) task.PolicyHash {
 	return rapid.SampledFrom(hashes).Draw(t, "policy")
 }
 
-func notes(t *rapid.T) lease.Notes {
+func notes(t *rapid.T) store.Report {
 	drawn := func(name string, of ...string) string {
 		return rapid.SampledFrom(append([]string{"", ""}, of...)).Draw(t, name)
 	}
-	return lease.Notes{
+	return store.Report{
 		Progress:   raw(drawn("progress", `0.25`, `0.5`, `0.50`, `{"done":1,"total":4}`, `"page 1"`, `"0.5"`)),
 		Message:    drawn("message", "on page 1", "on page 2"),
 		Checkpoint: raw(drawn("checkpoint", `{"page":1}`, `{"page":2}`, `{"at":1,"page":2}`, `{"page":2.0,"at":1}`, `null`)),
 	}
 }
 
-func (m *machine) renewMore(t *rapid.T, r *lease.Renewal) {
+func (m *machine) renewMore(t *rapid.T, r *store.Renewal) {
 	r.Detach = rapid.IntRange(0, 3).Draw(t, "detach") == 0
-	r.Notes = notes(t)
+	r.Report = notes(t)
 	if rapid.IntRange(0, 3).Draw(t, "marks") == 0 {
 		n := notes(t)
 		r.Marks = &task.Marks{Fence: r.Fence}
@@ -84,7 +82,7 @@ func (m *machine) renewMore(t *rapid.T, r *lease.Renewal) {
 	}
 }
 
-func (m *machine) settleMore(t *rapid.T, e *poll.Settlement) {
+func (m *machine) settleMore(t *rapid.T, e *store.Settlement) {
 	e.CancelKnown = rapid.Bool().Draw(t, "cancel known")
 	e.Notes = notes(t)
 }
@@ -95,9 +93,9 @@ func (m *machine) one(t *rapid.T) hold {
 	return holds[0]
 }
 
-func drawPing(t *rapid.T) lease.Ping {
+func drawPing(t *rapid.T) store.Ping {
 	n := notes(t)
-	return lease.Ping{
+	return store.Ping{
 		Progress: n.Progress, Message: n.Message, Checkpoint: n.Checkpoint, NextWithin: delay(t, "next within"),
 	}
 }
@@ -105,9 +103,9 @@ func drawPing(t *rapid.T) lease.Ping {
 func (m *machine) ping(t *rapid.T) {
 	ctx := m.begin()
 	_, holds := m.someone(t)
-	var onModel, onStore []lease.RemotePing
+	var onModel, onStore []store.RemotePing
 	for _, h := range holds {
-		p := lease.RemotePing{ID: m.tasks[h.row].ideal, Fence: h.fence, Ping: drawPing(t)}
+		p := store.RemotePing{ID: m.tasks[h.row].ideal, Fence: h.fence, Ping: drawPing(t)}
 		onModel = append(onModel, p)
 		p.ID = m.tasks[h.row].real
 		onStore = append(onStore, p)
@@ -120,8 +118,8 @@ func (m *machine) ping(t *rapid.T) {
 }
 
 // pingReplyViews gives what is left in halves of a step.
-func pingReplyViews(replies []lease.PingReply) []lease.PingReply {
-	out := make([]lease.PingReply, len(replies))
+func pingReplyViews(replies []store.PingReply) []store.PingReply {
+	out := make([]store.PingReply, len(replies))
 	for i, p := range replies {
 		out[i] = p
 		out[i].Remaining = time.Duration(inHalves(p.Remaining))
@@ -135,7 +133,7 @@ func (m *machine) pingSQL(t *rapid.T) {
 	if string(p.Progress) == `"0.5"` {
 		p.Progress = nil // SQL is given words, and this one is a number
 	}
-	var want, got *lease.PingReply
+	var want, got *store.PingReply
 	m.inBoth(
 		func(a Application) (err error) {
 			want, err = a.Ping(ctx, m.tasks[h.row].ideal, h.fence, p)
@@ -147,7 +145,7 @@ func (m *machine) pingSQL(t *rapid.T) {
 		})
 	if want != nil && got != nil {
 		got.Answer, got.Reason = want.Answer, want.Reason
-		require.Equal(m.t, pingReplyViews([]lease.PingReply{*want}), pingReplyViews([]lease.PingReply{*got}), "pinging %v by SQL", h)
+		require.Equal(m.t, pingReplyViews([]store.PingReply{*want}), pingReplyViews([]store.PingReply{*got}), "pinging %v by SQL", h)
 	}
 }
 
@@ -198,10 +196,10 @@ func (m *machine) complete(t *rapid.T) {
 func (m *machine) completed(t *rapid.T) {
 	ctx := m.begin()
 	_, holds := m.someone(t)
-	var onModel, onStore []lease.Held
+	var onModel, onStore []store.Held
 	for _, h := range holds {
-		onModel = append(onModel, lease.Held{ID: m.tasks[h.row].ideal, Fence: h.fence})
-		onStore = append(onStore, lease.Held{ID: m.tasks[h.row].real, Fence: h.fence})
+		onModel = append(onModel, store.Held{ID: m.tasks[h.row].ideal, Fence: h.fence})
+		onStore = append(onStore, store.Held{ID: m.tasks[h.row].real, Fence: h.fence})
 	}
 	want, err := m.ideal.Completed(ctx, onModel)
 	require.NoError(m.t, err)
@@ -222,7 +220,7 @@ func (m *machine) cancel(t *rapid.T) {
 	m.everStarted[row] = true
 	by := rapid.SampledFrom([]string{"alice", "bob"}).Draw(t, "by")
 	if rapid.Bool().Draw(t, "by SQL") {
-		var want, got ops.Cancelled
+		var want, got store.Became
 		m.inBoth(
 			func(a Application) (err error) {
 				want, err = a.Cancel(ctx, m.tasks[row].ideal, by)
@@ -254,11 +252,11 @@ func (m *machine) adopt(t *rapid.T) {
 	got, answer, err := m.real.Adopt(ctx, s.real, m.tasks[h.row].real, h.fence, length)
 	require.NoError(m.t, err)
 	require.Equal(m.t, wantAnswer, answer, "adopting %v", h)
-	if answer != lease.Applied {
+	if answer != store.Applied {
 		require.Nil(m.t, got)
 		return
 	}
-	require.Equal(m.t, m.sweptViews([]poll.Swept{*want}, onIdeal), m.sweptViews([]poll.Swept{*got}, onReal), "adopting %v", h)
+	require.Equal(m.t, m.sweptViews([]store.Swept{*want}, onIdeal), m.sweptViews([]store.Swept{*got}, onReal), "adopting %v", h)
 	m.hold(i, want.Task, want.RanFence)
 }
 

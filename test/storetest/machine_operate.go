@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -34,8 +33,8 @@ func (m *machine) operate(t *rapid.T, what string, onModel, onStore operation) {
 	m.everStarted[row] = true
 	want, whyWant := onModel(ctx, m.tasks[row].ideal, "alice")
 	got, why := onStore(ctx, m.tasks[row].real, "alice")
-	_, refusedWant := errors.AsType[*ops.RefusedError](whyWant)
-	_, refused := errors.AsType[*ops.RefusedError](why)
+	_, refusedWant := errors.AsType[*store.RefusedError](whyWant)
+	_, refused := errors.AsType[*store.RefusedError](why)
 	require.Equal(m.t, refusedWant, refused, "%s %d: %v, and %v", what, row, whyWant, why)
 	if !refused {
 		require.NoError(m.t, whyWant)
@@ -48,7 +47,7 @@ func (m *machine) operate(t *rapid.T, what string, onModel, onStore operation) {
 func (m *machine) step(t *rapid.T) {
 	ctx := m.begin()
 	n := rapid.IntRange(1, 3).Draw(t, "tasks")
-	did := func(step func(context.Context, int) (batch.Stepped, error), place func(task.ID) int) batch.Stepped {
+	did := func(step func(context.Context, int) (store.Stepped, error), place func(task.ID) int) store.Stepped {
 		got, err := step(ctx, n)
 		require.NoError(m.t, err)
 		at := place(got.Task)

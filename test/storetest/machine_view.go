@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -84,7 +84,7 @@ type (
 	sessionSide = func(pair[task.Session]) task.Session
 )
 
-func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
+func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) view {
 	v := view{
 		Row:  place(m.tasks, ids, i.ID),
 		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
@@ -106,7 +106,7 @@ func (m *machine) view(i *ops.Info, ids taskSide, sessions sessionSide) view {
 }
 
 // whole is a view with the history.
-func (m *machine) whole(i *ops.Info, ids taskSide, sessions sessionSide) view {
+func (m *machine) whole(i *store.TaskInfo, ids taskSide, sessions sessionSide) view {
 	v := m.view(i, ids, sessions)
 	for _, a := range i.History {
 		v.History = append(v.History, attemptView{
@@ -118,7 +118,7 @@ func (m *machine) whole(i *ops.Info, ids taskSide, sessions sessionSide) view {
 	return v
 }
 
-func (m *machine) views(list []ops.Info, ids taskSide, sessions sessionSide) []view {
+func (m *machine) views(list []store.TaskInfo, ids taskSide, sessions sessionSide) []view {
 	out := make([]view, len(list))
 	for i := range list {
 		out[i] = m.view(&list[i], ids, sessions)
@@ -182,16 +182,16 @@ func byRow(views []taskView) []taskView {
 
 // statsView is the counts in the same manner.
 type statsView struct {
-	Waiting []ops.TypeCount
+	Waiting []store.TypeCount
 	Oldest  map[string]int
 	Orphans map[string]int64
 	Present int
 }
 
-func counts(s ops.Stats) statsView {
+func counts(s store.Stats) statsView {
 	v := statsView{Oldest: map[string]int{}, Orphans: map[string]int64{}, Present: s.AgentsPresent}
 	v.Waiting = append(v.Waiting, s.Waiting...)
-	slices.SortFunc(v.Waiting, func(a, b ops.TypeCount) int {
+	slices.SortFunc(v.Waiting, func(a, b store.TypeCount) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.State, b.State))
 	})
 	for typ, ago := range s.OldestDue {

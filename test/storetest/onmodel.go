@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -52,7 +52,7 @@ func (c *clock) advance(d time.Duration) {
 }
 
 // Insert adds rows and fails t where it cannot.
-func (h *OnModel) Insert(t testing.TB, r ...ops.Request) []task.ID {
+func (h *OnModel) Insert(t testing.TB, r ...store.EnqueueRequest) []task.ID {
 	t.Helper()
 	ids, err := h.Store.Insert(t.Context(), r...)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func (h *OnModel) Insert(t testing.TB, r ...ops.Request) []task.ID {
 }
 
 // EnqueueSQL is Enqueue: the model speaks no SQL.
-func (h *OnModel) EnqueueSQL(t testing.TB, r ops.Request) task.ID {
+func (h *OnModel) EnqueueSQL(t testing.TB, r store.EnqueueRequest) task.ID {
 	t.Helper()
 	id, _, err := h.Enqueue(t.Context(), r)
 	require.NoError(t, err)
@@ -112,15 +112,15 @@ func (h *OnModel) BatchFailpoints() []string { return h.Failpoints() }
 // onModelSQL speaks as a database does.
 type onModelSQL struct{ *model.Store }
 
-func (s onModelSQL) Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (s onModelSQL) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return inSQL(s.Store.Cancel(ctx, id, by))
 }
 
-func (s onModelSQL) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (s onModelSQL) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return inSQL(s.Store.Retry(ctx, id, by))
 }
 
-func (s onModelSQL) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (s onModelSQL) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return inSQL(s.Store.Rollback(ctx, id, by))
 }
 
@@ -139,9 +139,9 @@ func (s onModelSQL) RollbackBatch(ctx context.Context, id task.BatchID, by strin
 // inSQL says that there is no such thing as the functions of SQL do.
 func inSQL[A any](a A, err error) (A, error) {
 	switch {
-	case errors.Is(err, ops.ErrNoTask):
+	case errors.Is(err, store.ErrNoTask):
 		err = errors.New("there is no task of that id")
-	case errors.Is(err, ops.ErrNoBatch):
+	case errors.Is(err, store.ErrNoBatch):
 		err = errors.New("there is no batch of that id")
 	}
 	return a, err

@@ -14,9 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -49,7 +47,7 @@ func newOpsRig(t testing.TB, h Harness) *opsRig {
 func (r *opsRig) declare(typ string, p *task.Policy) {
 	r.t.Helper()
 	a := agent("who declares " + typ)
-	a.Policies = map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: typ, Policy: *p}}
+	a.Policies = map[task.PolicyHash]store.NamedPolicy{p.Hash("a"): {Type: typ, Policy: *p}}
 	_, err := r.Join(r.ctx, a)
 	require.NoError(r.t, err)
 }
@@ -70,9 +68,9 @@ func policyOf(typ string) *task.Policy {
 }
 
 // wantOf asks for n rows of a type and phase.
-func wantOf(typ string, phase task.Phase, n int) poll.Want {
+func wantOf(typ string, phase task.Phase, n int) store.Want {
 	p := policyOf(typ)
-	return poll.Want{Type: typ, Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash("a")}
+	return store.Want{Type: typ, Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash("a")}
 }
 
 // claimOne claims the one row that is due of a type and phase.
@@ -84,7 +82,7 @@ func (r *opsRig) claimOne(typ string, phase task.Phase) task.Task {
 }
 
 // ended is a settlement with that verdict after which the task is in that state, everStarted, and due at once if it waits.
-func ended(row task.Task, v task.Verdict, s task.State) poll.Settlement {
+func ended(row task.Task, v task.Verdict, s task.State) store.Settlement {
 	e := finish(row)
 	e.Next.State = s
 	e.Outcome = task.Outcome{Verdict: v}
@@ -110,7 +108,7 @@ func verdictFor(s task.State) task.Verdict {
 
 // standing is a row of which no other row of its type is due, in that state; one that waits is not due for long. A row
 // that is not everStarted has been claimed, if its state says so, and given back or called off before anything of it started.
-func (r *opsRig) standing(q ops.Request, s task.State, everStarted bool) task.ID {
+func (r *opsRig) standing(q store.EnqueueRequest, s task.State, everStarted bool) task.ID {
 	r.t.Helper()
 	if s == task.StatePending && !everStarted {
 		q.In = farOff
@@ -147,7 +145,7 @@ func (r *opsRig) standing(q ops.Request, s task.State, everStarted bool) task.ID
 }
 
 // operation is what an operator requests of one task.
-type operation func(ctx context.Context, id task.ID, by string) (ops.Became, error)
+type operation func(ctx context.Context, id task.ID, by string) (store.Became, error)
 
 // retries are the ways to retry a task.
 func (r *opsRig) retries() map[string]operation {
@@ -160,7 +158,7 @@ func (r *opsRig) rollbacks() map[string]operation {
 }
 
 // did asserts what a request met.
-func (r *opsRig) did(want ops.Became, do operation, id task.ID, by string) {
+func (r *opsRig) did(want store.Became, do operation, id task.ID, by string) {
 	r.t.Helper()
 	got, err := do(r.ctx, id, by)
 	require.NoError(r.t, err)
@@ -168,14 +166,14 @@ func (r *opsRig) did(want ops.Became, do operation, id task.ID, by string) {
 }
 
 // became is a state as the answer to a request.
-func became(s task.State) ops.Became { return ops.Became(s) }
+func became(s task.State) store.Became { return store.Became(s) }
 
 // refusal asserts that an operator's request was refused, in words that name all of these.
 func refusal(t testing.TB, way string, err error, words ...string) {
 	t.Helper()
 	require.Error(t, err, way)
 	if way == "Go" {
-		var refused *ops.RefusedError
+		var refused *store.RefusedError
 		require.ErrorAs(t, err, &refused)
 	}
 	says(t, err, words...)
@@ -247,7 +245,7 @@ func atOnce(agents []*opsRig, f func(ctx context.Context, o *opsRig) error) {
 }
 
 // await waits for news of that kind.
-func (r *opsRig) await(news <-chan poll.News, kind poll.News) {
+func (r *opsRig) await(news <-chan store.News, kind store.News) {
 	r.t.Helper()
 	for {
 		select {
@@ -262,7 +260,7 @@ func (r *opsRig) await(news <-chan poll.News, kind poll.News) {
 }
 
 // drain forgets what was heard.
-func drain(news <-chan poll.News) {
+func drain(news <-chan store.News) {
 	for len(news) > 0 {
 		<-news
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -142,7 +143,7 @@ func TestGuardianHearsOfMoves(t *testing.T) {
 		for again := time.NewTicker(100 * time.Millisecond); ; {
 			select {
 			case <-again.C:
-				l.Ping(lease.Ping{})
+				l.Ping(store.Ping{})
 			case <-over:
 				again.Stop()
 				return

@@ -21,6 +21,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -112,14 +113,14 @@ func listening(t *testing.T, heartbeat time.Duration) *listener {
 // heard requires that the lease knows this progress: the same once more is no change.
 func (l *listener) heard(t *testing.T, progress string) {
 	t.Helper()
-	require.Equal(t, "progress did not change", l.Ping(lease.Ping{Progress: json.RawMessage(progress)}).Reason, progress)
+	require.Equal(t, "progress did not change", l.Ping(store.Ping{Progress: json.RawMessage(progress)}).Reason, progress)
 }
 
 // unheard requires that nobody has told the lease anything.
 func (l *listener) unheard(t *testing.T) {
 	t.Helper()
 	require.Empty(t, l.moves)
-	require.Empty(t, l.Ping(lease.Ping{Progress: json.RawMessage(`"first"`)}).Reason)
+	require.Empty(t, l.Ping(store.Ping{Progress: json.RawMessage(`"first"`)}).Reason)
 }
 
 func TestWhatCountsAsAPing(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -30,11 +30,11 @@ func seeds(f *testing.F) {
 }
 
 // fit requires that a ping is what every store takes, and that it stays itself when it is sent once more.
-func fit(t *testing.T, p lease.Ping) {
+func fit(t *testing.T, p store.Ping) {
 	t.Helper()
-	require.LessOrEqual(t, len(p.Progress), lease.MaxProgress)
-	require.LessOrEqual(t, len(p.Checkpoint), lease.MaxCheckpoint)
-	require.LessOrEqual(t, len(p.Message), lease.MaxMessage)
+	require.LessOrEqual(t, len(p.Progress), store.MaxProgress)
+	require.LessOrEqual(t, len(p.Checkpoint), store.MaxCheckpoint)
+	require.LessOrEqual(t, len(p.Message), store.MaxMessage)
 	require.True(t, utf8.ValidString(p.Message))
 	require.NotContains(t, p.Message, "\x00")
 	require.GreaterOrEqual(t, p.NextWithin, 0*p.NextWithin)
@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 		p, err := Parse(body)
 		if err != nil {
 			refused(t, err)
-			require.Equal(t, lease.Ping{}, p)
+			require.Equal(t, store.Ping{}, p)
 			return
 		}
 		fit(t, p)
@@ -129,7 +129,7 @@ func FuzzDatagram(f *testing.F) {
 		if err != nil {
 			refused(t, err)
 			require.False(t, alive)
-			require.Equal(t, lease.Ping{}, p)
+			require.Equal(t, store.Ping{}, p)
 			return
 		}
 		fit(t, p)
@@ -138,7 +138,7 @@ func FuzzDatagram(f *testing.F) {
 		}
 		if len(d) > 0 && !bytes.ContainsAny(d, "=\n") {
 			require.False(t, alive)
-			require.Equal(t, lease.Ping{}, p)
+			require.Equal(t, store.Ping{}, p)
 		}
 	})
 }
@@ -156,7 +156,7 @@ func FuzzText(f *testing.F) {
 			refused(t, err)
 			require.Nil(t, p)
 		} else {
-			fit(t, lease.Ping{Progress: p})
+			fit(t, store.Ping{Progress: p})
 			require.Equal(t, said == "", p == nil)
 			again, err := progress(p) // in JSON it means the same
 			require.NoError(t, err)
@@ -170,7 +170,7 @@ func FuzzText(f *testing.F) {
 		}
 		require.True(t, said == "" || json.Valid([]byte(said)), "dropped without a word: %q", said)
 		require.Equal(t, said == "" || said == "null", c == nil)
-		fit(t, lease.Ping{Checkpoint: c})
+		fit(t, store.Ping{Checkpoint: c})
 	})
 }
 

@@ -12,19 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Pings is who takes in what comes over ping URLs, for whatever attempt of the store, whoever holds it.
 type Pings interface {
-	Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (lease.PingReply, error)
+	Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error)
 	// Complete ends the task as succeeded, with that result (nil: none): Applied once that is committed, Ended where it
 	// was so already, Lost or Busy.
-	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (lease.Answer, error)
+	Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error)
 	// Fail ends the attempt as failed, or as rejected where it is not retryable. Its answers are those of Complete. An
 	// *Error says that this attempt may not do so.
-	Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (lease.Answer, error)
+	Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (store.Answer, error)
 }
 
 // answerWithin bounds what one request may wait for the store.
@@ -157,7 +157,7 @@ func (c *call) fail(body []byte) {
 }
 
 // settled reports whether it went well, and answers where it did not.
-func (c *call) settled(a lease.Answer, err error) bool {
+func (c *call) settled(a store.Answer, err error) bool {
 	if _, ok := errors.AsType[*Error](err); ok {
 		refuse(c.w, err)
 		return false
@@ -166,9 +166,9 @@ func (c *call) settled(a lease.Answer, err error) bool {
 	case err != nil:
 		c.log.Debug("cannot accept a ping", "task", c.id, "fence", c.fence, "err", err)
 		unavailable(c.w, "the store is out of reach: repeat the request")
-	case a == lease.Applied || a == lease.Ended:
+	case a == store.Applied || a == store.Ended:
 		return true
-	case a == lease.Lost:
+	case a == store.Lost:
 		problem(c.w, http.StatusGone, fmt.Sprintf("task %d is not held with fence %d any more: stop, and commit nothing", c.id, c.fence))
 	default:
 		unavailable(c.w, "the row is busy: repeat the request")
@@ -177,7 +177,7 @@ func (c *call) settled(a lease.Answer, err error) bool {
 }
 
 // AppendReply appends what a task is told in answer to a ping.
-func AppendReply(b []byte, p lease.PingReply) []byte {
+func AppendReply(b []byte, p store.PingReply) []byte {
 	b = append(b, `{"counted": `...)
 	b = strconv.AppendBool(b, p.Counted)
 	b = append(b, `, "cancel": `...)

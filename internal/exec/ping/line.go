@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Line reads a line on descriptor 3: a number or a word, which is progress, or a ping in JSON. ok is false for a line
 // that says nothing: a blank one, or one that begins with "#". Its errors are *Error.
-func Line(line []byte) (p lease.Ping, ok bool, err error) {
+func Line(line []byte) (p store.Ping, ok bool, err error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] == '#' {
 		return p, false, nil
@@ -36,7 +36,7 @@ type End struct {
 // Stream reads a line of a streamed answer: a ping in JSON, or the last line, which has a result or an error (end is
 // not nil then). ok is false for a blank line. Its errors are *Error. Whatever a server's runtime may write into an
 // answer by itself is no ping, so words and numbers are not taken here.
-func Stream(line []byte) (p lease.Ping, end *End, ok bool, err error) {
+func Stream(line []byte) (p store.Ping, end *End, ok bool, err error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {
 		return p, nil, false, nil

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Datagram reads what came on a notify socket (sd_notify(3)): assignments, one a line. alive is true where it is a sign
 // of life: WATCHDOG=1, a position, a checkpoint, or more time asked for. STATUS= is a message and no sign of life by
 // itself. All else that a service tells its manager (READY=1, MAINPID=, FDSTORE=1, WATCHDOG=trigger, …) means nothing
 // here. Its errors are *Error, and then nothing of it counts.
-func Datagram(d []byte) (p lease.Ping, alive bool, err error) {
+func Datagram(d []byte) (p store.Ping, alive bool, err error) {
 	if len(d) > MaxBody {
 		return p, false, tooLarge("the datagram", len(d), MaxBody)
 	}
@@ -24,20 +24,20 @@ func Datagram(d []byte) (p lease.Ping, alive bool, err error) {
 		case "WATCHDOG":
 			alive = alive || value == "1"
 		case "STATUS":
-			p.Message = answer.Text(value, lease.MaxMessage)
+			p.Message = answer.Text(value, store.MaxMessage)
 		case "X_LEASEHOLD_PROGRESS":
 			if p.Progress, err = Text(value); err != nil {
-				return lease.Ping{}, false, err
+				return store.Ping{}, false, err
 			}
 			alive = alive || p.Progress != nil
 		case "X_LEASEHOLD_CHECKPOINT":
 			if p.Checkpoint, err = Checkpoint(value); err != nil {
-				return lease.Ping{}, false, err
+				return store.Ping{}, false, err
 			}
 			alive = alive || p.Checkpoint != nil
 		case "EXTEND_TIMEOUT_USEC":
 			if p.NextWithin, err = microseconds(value); err != nil {
-				return lease.Ping{}, false, err
+				return store.Ping{}, false, err
 			}
 			alive = true
 		}

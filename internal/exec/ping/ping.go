@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // MaxBody bounds, in bytes, a ping as it is sent: the body of a request, a line, a datagram. It leaves room for the
@@ -39,16 +39,16 @@ func tooLarge(what string, size, most int) error {
 // Parse reads a ping in JSON: an object with progress, message, checkpoint and next_within_s, each of which may be left
 // out or null. Members with other names are for others, and nothing (or white space) is a bare ping. Its errors are
 // *Error.
-func Parse(body []byte) (lease.Ping, error) {
+func Parse(body []byte) (store.Ping, error) {
 	if len(body) > MaxBody {
-		return lease.Ping{}, tooLarge("the ping", len(body), MaxBody)
+		return store.Ping{}, tooLarge("the ping", len(body), MaxBody)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return lease.Ping{}, nil
+		return store.Ping{}, nil
 	}
 	members, err := object("the ping", body)
 	if err != nil {
-		return lease.Ping{}, err
+		return store.Ping{}, err
 	}
 	return fromMembers(members)
 }
@@ -65,18 +65,18 @@ func object(what string, body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-func fromMembers(members map[string]json.RawMessage) (p lease.Ping, err error) {
+func fromMembers(members map[string]json.RawMessage) (p store.Ping, err error) {
 	if p.Progress, err = progress(members["progress"]); err != nil {
-		return lease.Ping{}, err
+		return store.Ping{}, err
 	}
-	if p.Message, err = text(members, "message", lease.MaxMessage); err != nil {
-		return lease.Ping{}, err
+	if p.Message, err = text(members, "message", store.MaxMessage); err != nil {
+		return store.Ping{}, err
 	}
 	if p.Checkpoint, err = checkpoint(members["checkpoint"]); err != nil {
-		return lease.Ping{}, err
+		return store.Ping{}, err
 	}
 	if p.NextWithin, err = within(members["next_within_s"]); err != nil {
-		return lease.Ping{}, err
+		return store.Ping{}, err
 	}
 	return p, nil
 }
@@ -106,15 +106,15 @@ func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 	if err := json.Compact(&compact, raw); err != nil {
 		return nil, malformed("checkpoint is not valid JSON: %s", answer.Line(err.Error()))
 	}
-	if compact.Len() > lease.MaxCheckpoint {
-		return nil, tooLarge("checkpoint", compact.Len(), lease.MaxCheckpoint)
+	if compact.Len() > store.MaxCheckpoint {
+		return nil, tooLarge("checkpoint", compact.Len(), store.MaxCheckpoint)
 	}
 	kept, ok := answer.Mend(compact.Bytes())
 	switch {
 	case !ok:
 		return nil, malformed("checkpoint is nested more than 500 deep")
-	case len(kept) > lease.MaxCheckpoint:
-		return nil, tooLarge("checkpoint", len(kept), lease.MaxCheckpoint)
+	case len(kept) > store.MaxCheckpoint:
+		return nil, tooLarge("checkpoint", len(kept), store.MaxCheckpoint)
 	}
 	return kept, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,35 +28,35 @@ func checkpointOf(n int) string { return `"` + strings.Repeat("c", n-2) + `"` }
 func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
-		want lease.Ping
+		want store.Ping
 	}{
-		"nothing":             {"", lease.Ping{}},
-		"white space":         {" \r\n\t", lease.Ping{}},
-		"an empty object":     {"{}", lease.Ping{}},
-		"nulls":               {`{"progress": null, "message": null, "checkpoint": null, "next_within_s": null}`, lease.Ping{}},
-		"other members":       {`{"progres": 2, "Progress": 3, "MESSAGE": 4, "x": {"progress": 5}}`, lease.Ping{}},
-		"everything":          {`{"progress": 0.4, "message": "page 40 of 100", "checkpoint": {"page": 40}, "next_within_s": 600}`, lease.Ping{Progress: raw("0.4"), Message: "page 40 of 100", Checkpoint: raw(`{"page":40}`), NextWithin: 10 * time.Minute}},
-		"nought":              {`{"progress": 0}`, lease.Ping{Progress: raw("0")}},
-		"minus nought":        {`{"progress": -0.0}`, lease.Ping{Progress: raw("0")}},
-		"one":                 {`{"progress": 1.000}`, lease.Ping{Progress: raw("1")}},
-		"the same number":     {`{"progress": 40e-2}`, lease.Ping{Progress: raw("0.4")}},
-		"a fraction":          {`{"progress": { "total": 100, "done": 40, "what": "pages" }}`, lease.Ping{Progress: raw(`{"done":40,"total":100}`)}},
-		"large counts":        {`{"progress": {"done": 9007199254740993, "total": 9223372036854775807}}`, lease.Ping{Progress: raw(`{"done":9007199254740993,"total":9223372036854775807}`)}},
-		"counts with a point": {`{"progress": {"done": 1.50, "total": 2e3}}`, lease.Ping{Progress: raw(`{"done":1.5,"total":2000}`)}},
-		"past a guess":        {`{"progress": {"done": 12, "total": 10}}`, lease.Ping{Progress: raw(`{"done":12,"total":10}`)}},
-		"a position":          {`{"progress": "page <40>"}`, lease.Ping{Progress: raw(`"page <40>"`)}},
-		"an odd position":     {`{"progress": "a\u0000\ud800b"}`, lease.Ping{Progress: raw("\"a\uFFFD\uFFFDb\"")}},
-		"no position":         {`{"progress": ""}`, lease.Ping{}},
-		"an odd checkpoint":   {"{\"checkpoint\": {\"a\": [\"\\u0000\\ud800\xff\", 1e99999]}}", lease.Ping{Checkpoint: raw("{\"a\":[\"\\ufffd\\ufffd\uFFFD\",\"1e99999\"]}")}},
-		"an odd message":      {"{\"message\": \"a\\u0000\xff\"}", lease.Ping{Message: "a\uFFFD\uFFFD"}},
-		"a long message":      {`{"message": "` + strings.Repeat("m", 2*lease.MaxMessage) + `"}`, lease.Ping{Message: strings.Repeat("m", lease.MaxMessage-len("…")) + "…"}},
-		"the largest":         {`{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint) + `}`, lease.Ping{Checkpoint: raw(checkpointOf(lease.MaxCheckpoint))}},
-		"white space in it":   {`{"checkpoint": [` + strings.Repeat(" ", lease.MaxCheckpoint) + `1 ]}`, lease.Ping{Checkpoint: raw("[1]")}},
-		"a false checkpoint":  {`{"checkpoint": false}`, lease.Ping{Checkpoint: raw("false")}},
-		"the longest string":  {`{"progress": "` + strings.Repeat("p", lease.MaxProgress-2) + `"}`, lease.Ping{Progress: raw(`"` + strings.Repeat("p", lease.MaxProgress-2) + `"`)}},
-		"a short window":      {`{"next_within_s": 1e-300}`, lease.Ping{NextWithin: 1}},
-		"an endless window":   {`{"next_within_s": 1e300}`, lease.Ping{NextWithin: maxWithin}},
-		"the last one counts": {`{"progress": 0.1, "progress": 0.2}`, lease.Ping{Progress: raw("0.2")}},
+		"nothing":             {"", store.Ping{}},
+		"white space":         {" \r\n\t", store.Ping{}},
+		"an empty object":     {"{}", store.Ping{}},
+		"nulls":               {`{"progress": null, "message": null, "checkpoint": null, "next_within_s": null}`, store.Ping{}},
+		"other members":       {`{"progres": 2, "Progress": 3, "MESSAGE": 4, "x": {"progress": 5}}`, store.Ping{}},
+		"everything":          {`{"progress": 0.4, "message": "page 40 of 100", "checkpoint": {"page": 40}, "next_within_s": 600}`, store.Ping{Progress: raw("0.4"), Message: "page 40 of 100", Checkpoint: raw(`{"page":40}`), NextWithin: 10 * time.Minute}},
+		"nought":              {`{"progress": 0}`, store.Ping{Progress: raw("0")}},
+		"minus nought":        {`{"progress": -0.0}`, store.Ping{Progress: raw("0")}},
+		"one":                 {`{"progress": 1.000}`, store.Ping{Progress: raw("1")}},
+		"the same number":     {`{"progress": 40e-2}`, store.Ping{Progress: raw("0.4")}},
+		"a fraction":          {`{"progress": { "total": 100, "done": 40, "what": "pages" }}`, store.Ping{Progress: raw(`{"done":40,"total":100}`)}},
+		"large counts":        {`{"progress": {"done": 9007199254740993, "total": 9223372036854775807}}`, store.Ping{Progress: raw(`{"done":9007199254740993,"total":9223372036854775807}`)}},
+		"counts with a point": {`{"progress": {"done": 1.50, "total": 2e3}}`, store.Ping{Progress: raw(`{"done":1.5,"total":2000}`)}},
+		"past a guess":        {`{"progress": {"done": 12, "total": 10}}`, store.Ping{Progress: raw(`{"done":12,"total":10}`)}},
+		"a position":          {`{"progress": "page <40>"}`, store.Ping{Progress: raw(`"page <40>"`)}},
+		"an odd position":     {`{"progress": "a\u0000\ud800b"}`, store.Ping{Progress: raw("\"a\uFFFD\uFFFDb\"")}},
+		"no position":         {`{"progress": ""}`, store.Ping{}},
+		"an odd checkpoint":   {"{\"checkpoint\": {\"a\": [\"\\u0000\\ud800\xff\", 1e99999]}}", store.Ping{Checkpoint: raw("{\"a\":[\"\\ufffd\\ufffd\uFFFD\",\"1e99999\"]}")}},
+		"an odd message":      {"{\"message\": \"a\\u0000\xff\"}", store.Ping{Message: "a\uFFFD\uFFFD"}},
+		"a long message":      {`{"message": "` + strings.Repeat("m", 2*store.MaxMessage) + `"}`, store.Ping{Message: strings.Repeat("m", store.MaxMessage-len("…")) + "…"}},
+		"the largest":         {`{"checkpoint": ` + checkpointOf(store.MaxCheckpoint) + `}`, store.Ping{Checkpoint: raw(checkpointOf(store.MaxCheckpoint))}},
+		"white space in it":   {`{"checkpoint": [` + strings.Repeat(" ", store.MaxCheckpoint) + `1 ]}`, store.Ping{Checkpoint: raw("[1]")}},
+		"a false checkpoint":  {`{"checkpoint": false}`, store.Ping{Checkpoint: raw("false")}},
+		"the longest string":  {`{"progress": "` + strings.Repeat("p", store.MaxProgress-2) + `"}`, store.Ping{Progress: raw(`"` + strings.Repeat("p", store.MaxProgress-2) + `"`)}},
+		"a short window":      {`{"next_within_s": 1e-300}`, store.Ping{NextWithin: 1}},
+		"an endless window":   {`{"next_within_s": 1e300}`, store.Ping{NextWithin: maxWithin}},
+		"the last one counts": {`{"progress": 0.1, "progress": 0.2}`, store.Ping{Progress: raw("0.2")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse([]byte(c.body))
@@ -91,13 +91,13 @@ func TestParseRefuses(t *testing.T) {
 		"negative":             {`{"progress": {"done": -1, "total": 2}}`, `"done" and "total"`, false},
 		"too large to be one":  {`{"progress": {"done": 1, "total": 1e400}}`, `"done" and "total"`, false},
 		"null in it":           {`{"progress": {"done": null, "total": 2}}`, `"done" and "total"`, false},
-		"a long position":      {`{"progress": "` + strings.Repeat("p", lease.MaxProgress-1) + `"}`, "progress has", true},
+		"a long position":      {`{"progress": "` + strings.Repeat("p", store.MaxProgress-1) + `"}`, "progress has", true},
 		"a message of numbers": {`{"message": 5}`, "message is not a string", false},
 		"a window of nought":   {`{"next_within_s": 0}`, "above 0", false},
 		"a negative window":    {`{"next_within_s": -5}`, "above 0", false},
 		"a window in words":    {`{"next_within_s": "600"}`, "above 0", false},
 		"an infinite window":   {`{"next_within_s": 1e999}`, "above 0", false},
-		"a large checkpoint":   {`{"checkpoint": ` + checkpointOf(lease.MaxCheckpoint+1) + `}`, "checkpoint has 65537 bytes", true},
+		"a large checkpoint":   {`{"checkpoint": ` + checkpointOf(store.MaxCheckpoint+1) + `}`, "checkpoint has 65537 bytes", true},
 		"a deep one":           {`{"checkpoint": ` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`, "more than 500 deep", false},
 		"too long at all":      {strings.Repeat(" ", MaxBody+1), "the ping has", true},
 	} {
@@ -129,7 +129,7 @@ func TestLine(t *testing.T) {
 		require.False(t, ok, "%q says nothing", line)
 	}
 	for line, large := range map[string]bool{
-		"{": false, `{"progress": 2}`: false, strings.Repeat("w", lease.MaxProgress): true, "{" + strings.Repeat(" ", MaxBody) + "}": true,
+		"{": false, `{"progress": 2}`: false, strings.Repeat("w", store.MaxProgress): true, "{" + strings.Repeat(" ", MaxBody) + "}": true,
 	} {
 		_, ok, err := Line([]byte(line))
 		var e *Error
@@ -148,7 +148,7 @@ func TestText(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(got))
 	}
-	for _, s := range []string{"{", "{}", `{"done":1}`, strings.Repeat("w", lease.MaxProgress), "{" + strings.Repeat(" ", MaxBody) + "}"} {
+	for _, s := range []string{"{", "{}", `{"done":1}`, strings.Repeat("w", store.MaxProgress), "{" + strings.Repeat(" ", MaxBody) + "}"} {
 		_, err := Text(s)
 		require.Error(t, err)
 	}
@@ -157,26 +157,26 @@ func TestText(t *testing.T) {
 func TestDatagram(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
-		want  lease.Ping
+		want  store.Ping
 		alive bool
 	}{
-		"nothing":         {"", lease.Ping{}, false},
-		"life":            {"WATCHDOG=1", lease.Ping{}, true},
-		"life, a line":    {"WATCHDOG=1\n", lease.Ping{}, true},
-		"trigger":         {"WATCHDOG=trigger", lease.Ping{}, false},
-		"no life":         {"WATCHDOG=0\nWATCHDOG=\nWATCHDOG\nXWATCHDOG=1\n WATCHDOG=1\nwatchdog=1", lease.Ping{}, false},
-		"a manager's":     {"READY=1\nMAINPID=7\nFDSTORE=1\nFDNAME=x\nBARRIER=1\nWATCHDOG_USEC=5\nRELOADING=1\nSTOPPING=1\nERRNO=2", lease.Ping{}, false},
-		"a message":       {"STATUS=page 40", lease.Ping{Message: "page 40"}, false},
-		"both":            {"READY=1\nSTATUS=a=b\nWATCHDOG=1", lease.Ping{Message: "a=b"}, true},
-		"a long message":  {"STATUS=" + strings.Repeat("m", 2*lease.MaxMessage), lease.Ping{Message: strings.Repeat("m", lease.MaxMessage-len("…")) + "…"}, false},
-		"progress":        {"X_LEASEHOLD_PROGRESS=0.4", lease.Ping{Progress: raw("0.4")}, true},
-		"a fraction":      {`X_LEASEHOLD_PROGRESS={"done": 1, "total": 2}`, lease.Ping{Progress: raw(`{"done":1,"total":2}`)}, true},
-		"no progress":     {"X_LEASEHOLD_PROGRESS=", lease.Ping{}, false},
-		"a checkpoint":    {`X_LEASEHOLD_CHECKPOINT={"page": 40}`, lease.Ping{Checkpoint: raw(`{"page":40}`)}, true},
-		"no checkpoint":   {`X_LEASEHOLD_CHECKPOINT=null`, lease.Ping{}, false},
-		"more time":       {"EXTEND_TIMEOUT_USEC=5000000", lease.Ping{NextWithin: 5 * time.Second}, true},
-		"endless time":    {"EXTEND_TIMEOUT_USEC=18446744073709551615", lease.Ping{NextWithin: maxWithin}, true},
-		"the last counts": {"X_LEASEHOLD_PROGRESS=0.1\nX_LEASEHOLD_PROGRESS=0.2\n", lease.Ping{Progress: raw("0.2")}, true},
+		"nothing":         {"", store.Ping{}, false},
+		"life":            {"WATCHDOG=1", store.Ping{}, true},
+		"life, a line":    {"WATCHDOG=1\n", store.Ping{}, true},
+		"trigger":         {"WATCHDOG=trigger", store.Ping{}, false},
+		"no life":         {"WATCHDOG=0\nWATCHDOG=\nWATCHDOG\nXWATCHDOG=1\n WATCHDOG=1\nwatchdog=1", store.Ping{}, false},
+		"a manager's":     {"READY=1\nMAINPID=7\nFDSTORE=1\nFDNAME=x\nBARRIER=1\nWATCHDOG_USEC=5\nRELOADING=1\nSTOPPING=1\nERRNO=2", store.Ping{}, false},
+		"a message":       {"STATUS=page 40", store.Ping{Message: "page 40"}, false},
+		"both":            {"READY=1\nSTATUS=a=b\nWATCHDOG=1", store.Ping{Message: "a=b"}, true},
+		"a long message":  {"STATUS=" + strings.Repeat("m", 2*store.MaxMessage), store.Ping{Message: strings.Repeat("m", store.MaxMessage-len("…")) + "…"}, false},
+		"progress":        {"X_LEASEHOLD_PROGRESS=0.4", store.Ping{Progress: raw("0.4")}, true},
+		"a fraction":      {`X_LEASEHOLD_PROGRESS={"done": 1, "total": 2}`, store.Ping{Progress: raw(`{"done":1,"total":2}`)}, true},
+		"no progress":     {"X_LEASEHOLD_PROGRESS=", store.Ping{}, false},
+		"a checkpoint":    {`X_LEASEHOLD_CHECKPOINT={"page": 40}`, store.Ping{Checkpoint: raw(`{"page":40}`)}, true},
+		"no checkpoint":   {`X_LEASEHOLD_CHECKPOINT=null`, store.Ping{}, false},
+		"more time":       {"EXTEND_TIMEOUT_USEC=5000000", store.Ping{NextWithin: 5 * time.Second}, true},
+		"endless time":    {"EXTEND_TIMEOUT_USEC=18446744073709551615", store.Ping{NextWithin: maxWithin}, true},
+		"the last counts": {"X_LEASEHOLD_PROGRESS=0.1\nX_LEASEHOLD_PROGRESS=0.2\n", store.Ping{Progress: raw("0.2")}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, alive, err := Datagram([]byte(c.text))
@@ -192,8 +192,8 @@ func TestDatagram(t *testing.T) {
 		"WATCHDOG=1\nEXTEND_TIMEOUT_USEC=0":                                                         false,
 		"WATCHDOG=1\nEXTEND_TIMEOUT_USEC=-1":                                                        false,
 		"WATCHDOG=1\n" + strings.Repeat("x", MaxBody):                                               true,
-		"WATCHDOG=1\nX_LEASEHOLD_PROGRESS=" + strings.Repeat("x", lease.MaxProgress):                true,
-		"WATCHDOG=1\nX_LEASEHOLD_CHECKPOINT=\"" + strings.Repeat("x", lease.MaxCheckpoint-1) + "\"": true,
+		"WATCHDOG=1\nX_LEASEHOLD_PROGRESS=" + strings.Repeat("x", store.MaxProgress):                true,
+		"WATCHDOG=1\nX_LEASEHOLD_CHECKPOINT=\"" + strings.Repeat("x", store.MaxCheckpoint-1) + "\"": true,
 	} {
 		_, alive, err := Datagram([]byte(text))
 		var e *Error
@@ -222,7 +222,7 @@ func TestStream(t *testing.T) {
 		require.NotNil(t, end, line)
 		require.Equal(t, want, *end, line)
 	}
-	for line, want := range map[string]lease.Ping{
+	for line, want := range map[string]store.Ping{
 		"{}": {}, `{"error": null}`: {}, ` {"progress": 0.5} `: {Progress: raw("0.5")}, `{"Result": 1}`: {},
 	} {
 		p, end, ok, err := Stream([]byte(line))

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // progress reads where a task stands: a number from 0 to 1, an object of done and total, or a string. What means the
@@ -55,7 +55,7 @@ func Text(s string) (json.RawMessage, error) {
 
 // share reads a number from 0 to 1, also as ".5", which is how bc(1) writes it.
 func share(s string) (json.RawMessage, bool) {
-	if s == "" || len(s) > lease.MaxProgress || strings.Trim(s, "0123456789.eE+-") != "" {
+	if s == "" || len(s) > store.MaxProgress || strings.Trim(s, "0123456789.eE+-") != "" {
 		return nil, false
 	}
 	f, err := strconv.ParseFloat(s, 64)
@@ -112,8 +112,8 @@ func position(s string) (json.RawMessage, error) {
 	if s == "" {
 		return nil, nil
 	}
-	if len(s) > lease.MaxProgress {
-		return nil, tooLarge("progress", len(s), lease.MaxProgress)
+	if len(s) > store.MaxProgress {
+		return nil, tooLarge("progress", len(s), store.MaxProgress)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -122,8 +122,8 @@ func position(s string) (json.RawMessage, error) {
 		panic("a string always marshals: " + err.Error())
 	}
 	doc := bytes.TrimSpace(b.Bytes())
-	if len(doc) > lease.MaxProgress {
-		return nil, tooLarge("progress", len(doc), lease.MaxProgress)
+	if len(doc) > store.MaxProgress {
+		return nil, tooLarge("progress", len(doc), store.MaxProgress)
 	}
 	return doc, nil
 }

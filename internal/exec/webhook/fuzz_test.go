@@ -21,7 +21,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/exec/ping"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -141,10 +141,10 @@ func (b *piecewise) Read(p []byte) (int, error) {
 func (b *piecewise) Close() error { return nil }
 
 // hear reads a body as a streamed answer, and gives what it says.
-func hear(body *piecewise) (o task.Outcome, pings []lease.Ping) {
+func hear(body *piecewise) (o task.Outcome, pings []store.Ping) {
 	l := exectest.Attempt{}.Lease()
 	defer l.Close()
-	l.OnPing(func(p lease.Ping, _ lease.PingReply) { pings = append(pings, p) })
+	l.OnPing(func(p store.Ping, _ store.PingReply) { pings = append(pings, p) })
 	d := &delivery{lease: l, opaque: true} // the request has left
 	return d.streamed(&http.Response{StatusCode: http.StatusOK, Body: body}), pings
 }
@@ -199,7 +199,7 @@ func FuzzStreamed(f *testing.F) {
 }
 
 // byLine is what the lines of a stream say, up to the one that ends it (nil: none does), and how many are no pings.
-func byLine(text []byte) (last *ping.End, pings []lease.Ping, refused int) {
+func byLine(text []byte) (last *ping.End, pings []store.Ping, refused int) {
 	for line := range bytes.Lines(text) {
 		p, end, ok, err := ping.Stream(bytes.TrimSuffix(line, []byte("\n")))
 		switch {

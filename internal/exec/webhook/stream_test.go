@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -31,7 +32,7 @@ func strict(heartbeat time.Duration) exectest.Attempt {
 // heard requires that the lease knows this progress: the same once more is no change.
 func heard(t *testing.T, l *lease.Lease, progress string) {
 	t.Helper()
-	require.Equal(t, "progress did not change", l.Ping(lease.Ping{Progress: json.RawMessage(progress)}).Reason)
+	require.Equal(t, "progress did not change", l.Ping(store.Ping{Progress: json.RawMessage(progress)}).Reason)
 }
 
 // streaming serves a stream of these pieces, each flushed.
@@ -103,7 +104,7 @@ func TestStreamPings(t *testing.T) {
 	require.Equal(t, task.Outcome{Verdict: task.Succeeded}, o)
 	require.EqualValues(t, 2, moved.Load())
 	heard(t, l, "0.4")
-	require.Equal(t, "progress did not change", l.Ping(lease.Ping{Checkpoint: json.RawMessage(`{"page":41}`)}).Reason)
+	require.Equal(t, "progress did not change", l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"page":41}`)}).Reason)
 }
 
 // A stream that hangs is caught, be its connection open, and the server sees it.

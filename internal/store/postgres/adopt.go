@@ -6,15 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Adopt claims, to be reaped, the row of an attempt that says itself that it is over.
 func (s *Store) Adopt(
 	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (swept *poll.Swept, answer lease.Answer, err error) {
+) (swept *store.Swept, answer store.Answer, err error) {
 	err = s.do(ctx, "adopt a task", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
 			q := &s.sql.adopt
@@ -28,7 +27,7 @@ func (s *Store) Adopt(
 				return err
 			}
 			if len(found) > 0 {
-				swept, answer = &found[0], lease.Applied
+				swept, answer = &found[0], store.Applied
 				return nil
 			}
 			var busy, ended bool
@@ -39,13 +38,13 @@ func (s *Store) Adopt(
 			}
 			switch {
 			case busy:
-				answer = lease.Busy
+				answer = store.Busy
 			case ended:
-				answer = lease.Ended
+				answer = store.Ended
 			default:
-				answer = lease.Lost
+				answer = store.Lost
 			}
-			if answer != lease.Busy || wait > lockLast || !pause(ctx, wait) {
+			if answer != store.Busy || wait > lockLast || !pause(ctx, wait) {
 				return nil
 			}
 		}

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -21,8 +20,8 @@ func TestAnAgentsRole(t *testing.T) {
 	a := joined(t, h)
 	h.exec(t, `DO $$ BEGIN EXECUTE 'DROP TABLE SCHEMA.task_archive_' || to_char((now() + '2 days') AT TIME ZONE 'UTC', 'YYYYMMDD'); END $$`)
 	rows := a.take(t, 3)
-	id, _ := h.batchOf(t, 2, ops.BatchRequest{})
-	require.Equal(t, all(3, lease.Applied), a.settle(t, done(rows[0]), done(rows[1]), done(rows[2])))
+	id, _ := h.batchOf(t, 2, store.BatchRequest{})
+	require.Equal(t, all(3, store.Applied), a.settle(t, done(rows[0]), done(rows[1]), done(rows[2])))
 	_, err := h.Maintain(t.Context(), week)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, h.number(t, `SELECT count(*) FROM pg_inherits WHERE inhparent = 'SCHEMA.task_archive'::regclass`))

@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
@@ -44,7 +43,7 @@ func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, re
 	return err
 }
 
-func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (*store.PingReply, error) {
 	progress := string(p.Progress)
 	var text string
 	if json.Unmarshal(p.Progress, &text) == nil {
@@ -67,13 +66,13 @@ func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 	if err := json.Unmarshal(answer, &told); err != nil {
 		return nil, err
 	}
-	return &lease.PingReply{
-		Answer: lease.Applied, Counted: told.Counted, Cancel: told.Cancel, Reason: told.Reason,
+	return &store.PingReply{
+		Answer: store.Applied, Counted: told.Counted, Cancel: told.Cancel, Reason: told.Reason,
 		Remaining: time.Duration(told.Remaining * float64(time.Second)),
 	}, nil
 }
 
-func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (c ops.Cancelled, err error) {
+func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (c store.Became, err error) {
 	err = a.tx.QueryRow(ctx, a.h.q(`SELECT SCHEMA.cancel($1, $2)`), int64(id), by).Scan((*string)(&c))
 	return c, err
 }

@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -26,9 +25,9 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 	} {
 		h.exec(t, fmt.Sprintf("INSERT INTO SCHEMA.task (type, %s) VALUES ('%s', %s)", columns, "a", values))
 	}
-	good := h.Insert(t, ops.Request{Type: "a"})[0]
+	good := h.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	a := joined(t, h)
-	rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 77, Bytes: 100 << 20, Wants: []poll.Want{wantOf(100)}})
+	rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: 77, Bytes: 100 << 20, Wants: []store.Want{wantOf(100)}})
 	require.NoError(t, err)
 	require.Len(t, rows, 11)
 	unfit := 0
@@ -70,7 +69,7 @@ func TestBoundsOfAnInsert(t *testing.T) {
 	got, err := h.Migrator().MaxPayload(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 128<<10, got)
-	_, _, err = h.Enqueue(t.Context(), ops.Request{Type: "a", Payload: []byte(`"` + fmt.Sprintf("%0200000d", 0) + `"`)})
+	_, _, err = h.Enqueue(t.Context(), store.EnqueueRequest{Type: "a", Payload: []byte(`"` + fmt.Sprintf("%0200000d", 0) + `"`)})
 	require.ErrorContains(t, err, "migrate --max-payload 8MiB")
 
 	// The row that is larger than the present bound is claimed, cancelled and retried.

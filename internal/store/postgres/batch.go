@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -22,12 +23,12 @@ var (
 )
 
 // GetBatch returns a batch.
-func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchInfo, error) {
-	var found []ops.BatchInfo
+func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo, error) {
+	var found []store.BatchInfo
 	err := s.do(ctx, fmt.Sprintf("get batch %d", id), func(ctx context.Context, conn *pgx.Conn) (err error) {
 		found, err = s.batches(ctx, conn, "b.id = @id", arg("limit", 1), arg("id", int64(id)))
 		if err == nil && len(found) == 0 {
-			err = ops.ErrNoBatch
+			err = store.ErrNoBatch
 		}
 		return err
 	})
@@ -38,7 +39,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchInfo, 
 }
 
 // ListBatches returns batches that match, newest first.
-func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.BatchInfo, err error) {
+func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []store.BatchInfo, err error) {
 	terms, args := []string{"true"}, []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
 	term := func(text, name string, value any) {
 		terms, args = append(terms, text), append(args, arg(name, value))
@@ -63,7 +64,7 @@ func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.
 	return list, err
 }
 
-func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args ...sqltext.Arg) ([]ops.BatchInfo, error) {
+func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args ...sqltext.Arg) ([]store.BatchInfo, error) {
 	q, err := s.sql.batches.Fill("{where}", where)
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b ops.BatchInfo, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.BatchInfo, err error) {
 		err = row.Scan((*int64)(&b.ID), &b.Name, (*string)(&b.State), (*string)(&b.OnFailure), &b.Sealed, &b.Stopping, &b.Round,
 			&b.Total, &b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack,
 			&b.RollbackFailed, &b.Failures, &b.Progress, &b.FinishType, (*[]byte)(&b.Labels), &b.CreatedBy, &b.CreatedAt, &b.EndedAt,
@@ -82,14 +83,14 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 }
 
 // BatchFailures groups the rows of a batch that went wrong.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]ops.FailureGroup, error) {
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error) {
 	var failures ops.Failures
 	err := s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		var there int64
 		err := conn.QueryRow(ctx, s.sql.isBatch.Text, s.sql.isBatch.Args(arg("id", int64(id)))...).Scan(&there)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return ops.ErrNoBatch
+			return store.ErrNoBatch
 		case err != nil:
 			return err
 		}

@@ -9,9 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -32,13 +30,13 @@ func shutGate(t *testing.T) (open func()) {
 }
 
 // batchOf inserts a batch of n rows in one transaction.
-func (h *harness) batchOf(t *testing.T, n int, b ops.BatchRequest) (id task.BatchID, ids []task.ID) {
+func (h *harness) batchOf(t *testing.T, n int, b store.BatchRequest) (id task.BatchID, ids []task.ID) {
 	t.Helper()
 	p := h.Produce(t)
 	id, err := p.CreateBatch(t.Context(), b)
 	require.NoError(t, err)
 	if n > 0 {
-		ids, err = p.Insert(t.Context(), slices.Repeat([]ops.Request{{Type: "a", Batch: id}}, n)...)
+		ids, err = p.Insert(t.Context(), slices.Repeat([]store.EnqueueRequest{{Type: "a", Batch: id}}, n)...)
 		require.NoError(t, err)
 	}
 	require.NoError(t, p.Commit(t.Context()))
@@ -49,13 +47,13 @@ func (h *harness) batchOf(t *testing.T, n int, b ops.BatchRequest) (id task.Batc
 func (a *agentOn) claim(t *testing.T, n int) []task.Task {
 	t.Helper()
 	a.claims++
-	rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(n)}})
+	rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(n)}})
 	require.NoError(t, err)
 	return rows
 }
 
 // stands asserts where a batch stands.
-func (h *harness) stands(t *testing.T, id task.BatchID, want ops.BatchState) *ops.BatchInfo {
+func (h *harness) stands(t *testing.T, id task.BatchID, want store.BatchState) *store.BatchInfo {
 	t.Helper()
 	b, err := h.GetBatch(t.Context(), id)
 	require.NoError(t, err)
@@ -82,8 +80,8 @@ func TestAClaimThatBeganBeforeTheCancel(t *testing.T) {
 	a.exec(t, fmt.Sprintf(`ALTER FUNCTION SCHEMA.reserve_start(bigint, bigint) RENAME TO really_reserve_start;
 		CREATE FUNCTION SCHEMA.reserve_start(batch bigint, n bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
 			PERFORM pg_advisory_xact_lock_shared(%d); RETURN SCHEMA.really_reserve_start(batch, n); END $$`, gate))
-	id, _ := a.batchOf(t, 3, ops.BatchRequest{})
-	free := a.Insert(t, ops.Request{Type: "a"})[0]
+	id, _ := a.batchOf(t, 3, store.BatchRequest{})
+	free := a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	open := shutGate(t)
 	var rows []task.Task
 	require.NoError(t, waits(t, a.harness, func() {
@@ -92,13 +90,13 @@ func TestAClaimThatBeganBeforeTheCancel(t *testing.T) {
 		require.Equal(t, "cancelling", said)
 		open()
 	}, func() (err error) {
-		rows, err = a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 1, Wants: []poll.Want{wantOf(10)}})
+		rows, err = a.Claim(t.Context(), store.Claim{Session: a.session, Number: 1, Wants: []store.Want{wantOf(10)}})
 		return err
 	}))
 	require.Len(t, rows, 1)
 	require.Equal(t, free, rows[0].ID, "the row of no batch")
 	a.carryOut(t)
-	require.EqualValues(t, 3, a.stands(t, id, ops.BatchRunning).Cancelled)
+	require.EqualValues(t, 3, a.stands(t, id, store.BatchRunning).Cancelled)
 }
 
 // TestACancelWaitsForClaimsInFlight: a claim that has looked already is over, committed, when the cancellation is; and none
@@ -110,7 +108,7 @@ func TestACancelWaitsForClaimsInFlight(t *testing.T) {
 			PERFORM pg_advisory_xact_lock_shared(%d); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE UPDATE ON SCHEMA.task FOR EACH ROW WHEN (NEW.session = %d) EXECUTE FUNCTION SCHEMA.slow()`,
 		gate, a.session))
-	id, _ := a.batchOf(t, 3, ops.BatchRequest{})
+	id, _ := a.batchOf(t, 3, store.BatchRequest{})
 	open := shutGate(t)
 	var rows []task.Task
 	var cancelled time.Time
@@ -130,7 +128,7 @@ func TestACancelWaitsForClaimsInFlight(t *testing.T) {
 		require.Empty(t, other.claim(t, 5), "who looks now takes nothing")
 		open()
 	}, func() (err error) {
-		rows, err = a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 1, Wants: []poll.Want{wantOf(1)}})
+		rows, err = a.Claim(t.Context(), store.Claim{Session: a.session, Number: 1, Wants: []store.Want{wantOf(1)}})
 		return err
 	}))
 	require.NoError(t, <-done)
@@ -149,15 +147,15 @@ func TestACancelWaitsForClaimsInFlight(t *testing.T) {
 func TestAnOpenCancelBarsNobody(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
-	id, _ := a.batchOf(t, 4, ops.BatchRequest{})
+	id, _ := a.batchOf(t, 4, store.BatchRequest{})
 	tx, err := pgtest.ConnectTo(t, a.asOperator).Begin(t.Context())
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), a.q(`SELECT SCHEMA.cancel_batch($1)`), int64(id))
 	require.NoError(t, err)
 	rows := a.claim(t, 2)
 	require.Len(t, rows, 2)
-	require.Equal(t, all(1, lease.Applied), a.settle(t, done(rows[0])))
-	empty, _ := a.batchOf(t, 0, ops.BatchRequest{})
+	require.Equal(t, all(1, store.Applied), a.settle(t, done(rows[0])))
+	empty, _ := a.batchOf(t, 0, store.BatchRequest{})
 	f, err := a.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
@@ -167,12 +165,12 @@ func TestAnOpenCancelBarsNobody(t *testing.T) {
 	require.False(t, s.Found, "nobody knows of it yet")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Empty(t, a.claim(t, 5))
-	require.Equal(t, all(1, lease.Applied), a.settle(t, done(rows[1])), "what has started may succeed")
+	require.Equal(t, all(1, store.Applied), a.settle(t, done(rows[1])), "what has started may succeed")
 	a.carryOut(t)
 	f, err = a.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
-	b := a.stands(t, id, ops.BatchCancelled)
+	b := a.stands(t, id, store.BatchCancelled)
 	require.EqualValues(t, 2, b.Succeeded)
 	require.EqualValues(t, 2, b.Cancelled)
 }
@@ -191,7 +189,7 @@ func TestOlderSnapshots(t *testing.T) {
 	}
 	const insert = `INSERT INTO SCHEMA.task (type, batch_id) VALUES ('a', $1)`
 
-	sealed, _ := h.batchOf(t, 0, ops.BatchRequest{Open: true})
+	sealed, _ := h.batchOf(t, 0, store.BatchRequest{Open: true})
 	tx := begin(sealed)
 	_, err := h.SealBatch(t.Context(), sealed)
 	require.NoError(t, err)
@@ -202,7 +200,7 @@ func TestOlderSnapshots(t *testing.T) {
 	require.ErrorContains(t, err, "40001")
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	stopped, _ := h.batchOf(t, 2, ops.BatchRequest{Open: true})
+	stopped, _ := h.batchOf(t, 2, store.BatchRequest{Open: true})
 	tx = begin(stopped)
 	_, err = h.CancelBatch(t.Context(), stopped, "alice")
 	require.NoError(t, err)
@@ -219,7 +217,7 @@ func TestOlderSnapshots(t *testing.T) {
 	f, err = h.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
-	require.EqualValues(t, 3, h.stands(t, stopped, ops.BatchCancelled).Cancelled)
+	require.EqualValues(t, 3, h.stands(t, stopped, store.BatchCancelled).Cancelled)
 }
 
 // TestRefusalsOfBatchesReadWell has an application run into each by plain SQL, and the Go calls say the same.
@@ -227,9 +225,9 @@ func TestRefusalsOfBatchesReadWell(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	app := pgtest.ConnectTo(t, h.asApp)
-	sealed, _ := h.batchOf(t, 1, ops.BatchRequest{})
-	stopped, _ := h.batchOf(t, 1, ops.BatchRequest{Open: true})
-	undone, _ := h.batchOf(t, 1, ops.BatchRequest{Open: true})
+	sealed, _ := h.batchOf(t, 1, store.BatchRequest{})
+	stopped, _ := h.batchOf(t, 1, store.BatchRequest{Open: true})
+	undone, _ := h.batchOf(t, 1, store.BatchRequest{Open: true})
 	_, err := h.CancelBatch(t.Context(), stopped, "")
 	require.NoError(t, err)
 	_, err = h.RollbackBatch(t.Context(), undone, "", false)
@@ -243,8 +241,8 @@ func TestRefusalsOfBatchesReadWell(t *testing.T) {
 		require.ErrorContains(t, err, text+" (SQLSTATE LH409)")
 		_, err = app.Exec(t.Context(), h.q(`SELECT SCHEMA.enqueue('a', batch_id => $1)`), int64(id))
 		require.ErrorContains(t, err, text+" (SQLSTATE LH409)")
-		_, _, err = h.Enqueue(t.Context(), ops.Request{Type: "a", Batch: id})
-		var input *ops.InputError
+		_, _, err = h.Enqueue(t.Context(), store.EnqueueRequest{Type: "a", Batch: id})
+		var input *store.InputError
 		require.ErrorAs(t, err, &input)
 		require.Equal(t, text, input.Text)
 	}

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -22,11 +21,11 @@ func (h *harness) rollbackable(t *testing.T) {
 func (a *agentOn) oldBatch(t *testing.T, between, ago time.Duration) (id task.BatchID, ids []task.ID) {
 	t.Helper()
 	a.rollbackable(t)
-	id, ids = a.batchOf(t, 2, ops.BatchRequest{})
+	id, ids = a.batchOf(t, 2, store.BatchRequest{})
 	rows := a.claim(t, 2)
-	require.Equal(t, all(1, lease.Applied), a.settle(t, done(rows[0])))
+	require.Equal(t, all(1, store.Applied), a.settle(t, done(rows[0])))
 	a.Advance(t, between)
-	require.Equal(t, all(1, lease.Applied), a.settle(t, done(rows[1])))
+	require.Equal(t, all(1, store.Applied), a.settle(t, done(rows[1])))
 	f, err := a.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
@@ -49,18 +48,18 @@ func TestARollbackOfHalfABatch(t *testing.T) {
 	id, ids := a.oldBatch(t, 5*day, 6*day)
 	require.EqualValues(t, 1, a.maintain(t))
 	_, err := a.RollbackBatch(t.Context(), id, "alice", false)
-	var refused *ops.RefusedError
+	var refused *store.RefusedError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "1 of the 2 tasks of batch 1 are past their retention and cannot be rolled back: use force to roll back "+
 		"the 1 that are left", refused.Text)
-	a.stands(t, id, ops.BatchSucceeded)
+	a.stands(t, id, store.BatchSucceeded)
 	_, err = a.Rollback(t.Context(), ids[0], "alice")
-	require.ErrorIs(t, err, ops.ErrNoTask)
+	require.ErrorIs(t, err, store.ErrNoTask)
 	said, err := a.RollbackBatch(t.Context(), id, "alice", true)
 	require.NoError(t, err)
 	require.Equal(t, "rolling_back", said)
 	a.carryOut(t)
-	require.EqualValues(t, 1, a.stands(t, id, ops.BatchRollingBack).Undoing)
+	require.EqualValues(t, 1, a.stands(t, id, store.BatchRollingBack).Undoing)
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM SCHEMA.audit`), "a refusal is not noted")
 }
 
@@ -80,7 +79,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context()))
 		require.Zero(t, a.maintain(t), "it has not ended")
 		a.carryOut(t)
-		require.EqualValues(t, 2, a.stands(t, id, ops.BatchRollingBack).Undoing)
+		require.EqualValues(t, 2, a.stands(t, id, store.BatchRollingBack).Undoing)
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
@@ -93,11 +92,11 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, waits(t, a.harness, func() {
 			_, err := a.RollbackBatch(t.Context(), id, "alice", false)
-			var refused *ops.RefusedError
+			var refused *store.RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.Contains(t, refused.Text, "past their retention")
 			_, err = a.Rollback(t.Context(), ids[0], "alice")
-			require.ErrorIs(t, err, ops.ErrNoTask)
+			require.ErrorIs(t, err, store.ErrNoTask)
 			require.NoError(t, reader.Rollback(t.Context()))
 		}, func() error {
 			_, err := a.Maintain(t.Context(), week)
@@ -106,7 +105,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		require.Zero(t, a.number(t, `SELECT count(*) FROM SCHEMA.tasks`))
 		a.maintain(t)
 		_, err = a.GetBatch(t.Context(), id)
-		require.ErrorIs(t, err, ops.ErrNoBatch, "nothing of it is left")
+		require.ErrorIs(t, err, store.ErrNoBatch, "nothing of it is left")
 		require.Zero(t, a.number(t, `SELECT count(*) FROM SCHEMA.batch_delta`))
 	})
 }
@@ -119,7 +118,7 @@ func TestARetryMeetsARemoval(t *testing.T) {
 	for _, row := range rows {
 		end := done(row)
 		end.Next.State, end.Outcome = task.StateFailed, task.Outcome{Verdict: task.Failed, Error: "it broke"}
-		require.Equal(t, all(1, lease.Applied), a.settle(t, end))
+		require.Equal(t, all(1, store.Applied), a.settle(t, end))
 	}
 	a.Advance(t, 10*day)
 	tx, err := pgtest.ConnectTo(t, a.asOperator).Begin(t.Context())
@@ -128,7 +127,7 @@ func TestARetryMeetsARemoval(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, waits(t, a.harness, func() {
 		_, err := a.Retry(t.Context(), rows[1].ID, "alice")
-		require.ErrorIs(t, err, ops.ErrNoTask, "the removal came first")
+		require.ErrorIs(t, err, store.ErrNoTask, "the removal came first")
 		require.NoError(t, tx.Commit(t.Context()))
 	}, func() error {
 		_, err := a.Maintain(t.Context(), week)

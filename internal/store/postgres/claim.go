@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
@@ -32,8 +31,8 @@ func regions(region string) []string {
 
 // Claim takes due rows. Below a low-water mark rows may have appeared since it was set: a want that comes back short is asked
 // for once more without one, so a short answer always means that there is no more; unless its bytes are bounded, and cut it.
-func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
-	c.Wants = slices.DeleteFunc(slices.Clone(c.Wants), func(w poll.Want) bool { return w.N <= 0 })
+func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
+	c.Wants = slices.DeleteFunc(slices.Clone(c.Wants), func(w store.Want) bool { return w.N <= 0 })
 	if len(c.Wants) == 0 {
 		return nil, ctx.Err()
 	}
@@ -73,7 +72,7 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 }
 
 // claim runs the statement to its end, commit included.
-func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look) (tasks []task.Task, cut bool, err error) {
+func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (tasks []task.Task, cut bool, err error) {
 	q := &s.sql.claim
 	if c.Region != "" {
 		q = &s.sql.claimRegion
@@ -91,7 +90,7 @@ func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c poll.Claim, l *look
 }
 
 // claimArgs are the arguments of a claim, which for a region has one more.
-func claimArgs(q *sqltext.Query, c poll.Claim, l *look) []any {
+func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 	n := len(c.Wants)
 	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
 	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -115,9 +114,9 @@ func claimArgs(q *sqltext.Query, c poll.Claim, l *look) []any {
 }
 
 // inOrder sorts claimed rows as they are handed out: want by want, then priority, due time, id.
-func inOrder(rows []task.Task, wants []poll.Want) {
+func inOrder(rows []task.Task, wants []store.Want) {
 	place := func(t *task.Task) int {
-		return slices.IndexFunc(wants, func(w poll.Want) bool { return w.Type == t.Type && w.Phase == t.Phase() })
+		return slices.IndexFunc(wants, func(w store.Want) bool { return w.Type == t.Type && w.Phase == t.Phase() })
 	}
 	slices.SortFunc(rows, func(a, b task.Task) int {
 		return cmp.Or(

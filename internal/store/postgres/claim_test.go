@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -35,7 +34,7 @@ func TestEightClaimersTakeEachRowOnce(t *testing.T) {
 		g.Go(func() error {
 			for empty := 0; empty < 5; {
 				a.claims++
-				c := poll.Claim{Session: a.session, Number: a.claims, Region: region, Wants: []poll.Want{wantOf(300)}}
+				c := store.Claim{Session: a.session, Number: a.claims, Region: region, Wants: []store.Want{wantOf(300)}}
 				rows, err := a.Claim(ctx, c)
 				if err != nil {
 					return err
@@ -71,13 +70,13 @@ func TestRowsBelowTheFloor(t *testing.T) {
 	h.exec(t, many)
 	claim := func(n int) []task.Task {
 		a.claims++
-		rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(n)}})
+		rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(n)}})
 		require.NoError(t, err)
 		return rows
 	}
 	first := claim(100)
 	require.Len(t, first, 100)
-	early := h.Insert(t, ops.Request{Type: "a", Priority: 2, In: -time.Hour})
+	early := h.Insert(t, store.EnqueueRequest{Type: "a", Priority: 2, In: -time.Hour})
 	var got []task.ID
 	for {
 		rows := claim(1000)
@@ -92,7 +91,7 @@ func TestRowsBelowTheFloor(t *testing.T) {
 	require.Len(t, got, 10000-100+1)
 	require.Empty(t, claim(10))
 	// Now that all has been claimed, a row with any due time is seen at once.
-	late := h.Insert(t, ops.Request{Type: "a", Priority: 2, In: -2 * time.Hour})
+	late := h.Insert(t, store.EnqueueRequest{Type: "a", Priority: 2, In: -2 * time.Hour})
 	require.Equal(t, late[0], claim(10)[0].ID)
 }
 
@@ -109,14 +108,14 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 	h.exec(t, `INSERT INTO SCHEMA.task (type) SELECT 'a' FROM generate_series(1, 20000)`)
 	for range 19 {
 		a.claims++
-		rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(1000)}})
+		rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(1000)}})
 		require.NoError(t, err)
 		require.Len(t, rows, 1000)
 	}
-	above, err := a.Touched(t.Context(), poll.Claim{Session: a.session, Number: 100, Wants: []poll.Want{wantOf(10)}})
+	above, err := a.Touched(t.Context(), store.Claim{Session: a.session, Number: 100, Wants: []store.Want{wantOf(10)}})
 	require.NoError(t, err)
 	a.ForgetLowWater()
-	zero, err := a.Touched(t.Context(), poll.Claim{Session: a.session, Number: 101, Wants: []poll.Want{wantOf(10)}})
+	zero, err := a.Touched(t.Context(), store.Claim{Session: a.session, Number: 101, Wants: []store.Want{wantOf(10)}})
 	require.NoError(t, err)
 	require.Less(t, 5*above, zero, "index entries below the mark are passed over")
 	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))

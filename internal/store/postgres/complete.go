@@ -6,14 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Complete ends an attempt as succeeded, whichever session holds its row.
 func (s *Store) Complete(
 	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
-) (answer lease.Answer, err error) {
+) (answer store.Answer, err error) {
 	err = s.do(ctx, "complete a task", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
 			answer, err = s.completeOnce(ctx, conn, id, f, storableResult(result))
@@ -21,7 +21,7 @@ func (s *Store) Complete(
 				s.log.Warn("the store refuses a result as JSON: it is kept as a string", "task", int64(id), "err", err)
 				answer, err = s.completeOnce(ctx, conn, id, f, string(asString(result)))
 			}
-			if err != nil || answer != lease.Busy || wait > lockLast || !pause(ctx, wait) {
+			if err != nil || answer != store.Busy || wait > lockLast || !pause(ctx, wait) {
 				return err
 			}
 		}
@@ -31,9 +31,9 @@ func (s *Store) Complete(
 
 func (s *Store) completeOnce(
 	ctx context.Context, conn *pgx.Conn, id task.ID, f task.Fence, result string,
-) (answer lease.Answer, err error) {
+) (answer store.Answer, err error) {
 	if err := s.failAt(failBefore); err != nil {
-		return lease.Lost, err
+		return store.Lost, err
 	}
 	var text string
 	err = s.committed(ctx, conn, func(q rowsQuerier) error {
@@ -42,10 +42,10 @@ func (s *Store) completeOnce(
 		return scanOne(ctx, q, c.Text, args, &text)
 	})
 	if err != nil {
-		return lease.Lost, err
+		return store.Lost, err
 	}
 	if answer, err = answerOf(text); err != nil {
-		return lease.Lost, err
+		return store.Lost, err
 	}
 	return answer, s.failAt(failAfter)
 }
@@ -61,7 +61,7 @@ func scanOne(ctx context.Context, q rowsQuerier, text string, args []any, into .
 }
 
 // Completed reports which attempts have succeeded.
-func (s *Store) Completed(ctx context.Context, rows []lease.Held) (done []bool, err error) {
+func (s *Store) Completed(ctx context.Context, rows []store.Held) (done []bool, err error) {
 	if len(rows) == 0 {
 		return nil, ctx.Err()
 	}

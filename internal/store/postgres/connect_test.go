@@ -12,16 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func wantOf(n int) poll.Want {
-	return poll.Want{Type: "a", Phase: task.Run, N: n, Window: time.Minute, Policy: 7}
+func wantOf(n int) store.Want {
+	return store.Want{Type: "a", Phase: task.Run, N: n, Window: time.Minute, Policy: 7}
 }
 
 // pooler refuses startup parameters as PgBouncer does.
@@ -52,35 +50,35 @@ func TestPoolerModes(t *testing.T) {
 			ctx := t.Context()
 			agent := someAgent()
 			policy := task.Policy{Timeout: time.Second, Retry: task.Retry{On: task.DefaultOn()}}
-			agent.Policies = map[task.PolicyHash]lease.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}}
+			agent.Policies = map[task.PolicyHash]store.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}}
 			session, err := s.Join(ctx, agent)
 			require.NoError(t, err)
 			stored, err := s.Policies(ctx, []task.PolicyHash{policy.Hash("a"), 1})
 			require.NoError(t, err)
 			require.Equal(t, map[task.PolicyHash]task.Policy{policy.Hash("a"): policy}, stored)
 			labels := map[string]string{"x": "y"}
-			id, isNew, err := s.Enqueue(ctx, ops.Request{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
+			id, isNew, err := s.Enqueue(ctx, store.EnqueueRequest{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
 			require.NoError(t, err)
 			require.True(t, isNew)
-			rows, err := s.Claim(ctx, poll.Claim{Session: session, Number: 1, Region: "sg", Wants: []poll.Want{wantOf(5)}})
+			rows, err := s.Claim(ctx, store.Claim{Session: session, Number: 1, Region: "sg", Wants: []store.Want{wantOf(5)}})
 			require.NoError(t, err)
 			require.Len(t, rows, 1)
 			require.Equal(t, id, rows[0].ID)
 			require.JSONEq(t, `{"n": 1}`, string(rows[0].Payload))
-			answers, err := s.Renew(ctx, session, []lease.Renewal{{ID: id, Fence: rows[0].Fence, Window: time.Hour}})
+			answers, err := s.Renew(ctx, session, []store.Renewal{{ID: id, Fence: rows[0].Fence, Window: time.Hour}})
 			require.NoError(t, err)
-			require.Equal(t, []lease.Answer{lease.Applied}, answers)
-			standing, err := s.Present(ctx, lease.Presence{Session: session, Agent: agent})
+			require.Equal(t, []store.Answer{store.Applied}, answers)
+			standing, err := s.Present(ctx, store.Heartbeat{Session: session, Agent: agent})
 			require.NoError(t, err)
 			require.Len(t, standing.Held, 1)
 			require.InDelta(t, time.Hour, standing.Held[0].Left, float64(time.Minute))
 			standing.Held[0].Left = 0
-			require.Equal(t, []lease.Held{{ID: id, Fence: rows[0].Fence, Claim: 1}}, standing.Held)
+			require.Equal(t, []store.Held{{ID: id, Fence: rows[0].Fence, Claim: 1}}, standing.Held)
 			liveThroughAPooler(t, s, session, rows[0])
-			answers, err = s.Settle(ctx, session, []poll.Settlement{done(rows[0]), done(rows[0])})
+			answers, err = s.Settle(ctx, session, []store.Settlement{done(rows[0]), done(rows[0])})
 			require.NoError(t, err)
-			require.Equal(t, []lease.Answer{lease.Applied, lease.Ended}, answers)
-			list, err := s.List(ctx, ops.Filter{Type: "a", Labels: labels, States: []task.State{task.StateSucceeded}})
+			require.Equal(t, []store.Answer{store.Applied, store.Ended}, answers)
+			list, err := s.List(ctx, store.TaskFilter{Type: "a", Labels: labels, States: []task.State{task.StateSucceeded}})
 			require.NoError(t, err)
 			require.Equal(t, id, list[0].ID)
 			_, err = s.Stats(ctx)
@@ -98,29 +96,29 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 	key, err := s.Secret(ctx)
 	require.NoError(t, err)
 	require.Len(t, key, 32)
-	notes := lease.Notes{Progress: []byte(`0.4`), Message: "page 40", Checkpoint: []byte(`{"page": 40}`)}
-	answers, err := s.Renew(ctx, session, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Notes: notes}})
+	notes := store.Report{Progress: []byte(`0.4`), Message: "page 40", Checkpoint: []byte(`{"page": 40}`)}
+	answers, err := s.Renew(ctx, session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Report: notes}})
 	require.NoError(t, err)
-	require.Equal(t, []lease.Answer{lease.Applied}, answers)
-	replies, err := s.TakePings(ctx, []lease.RemotePing{
-		{ID: row.ID, Fence: row.Fence, Ping: lease.Ping{Message: "page 41", NextWithin: time.Minute}}, {ID: row.ID, Fence: row.Fence + 1},
+	require.Equal(t, []store.Answer{store.Applied}, answers)
+	replies, err := s.TakePings(ctx, []store.RemotePing{
+		{ID: row.ID, Fence: row.Fence, Ping: store.Ping{Message: "page 41", NextWithin: time.Minute}}, {ID: row.ID, Fence: row.Fence + 1},
 	})
 	require.NoError(t, err)
 	require.True(t, replies[0].Counted)
-	require.Equal(t, lease.PingReply{}, replies[1])
-	done, err := s.Completed(ctx, []lease.Held{{ID: row.ID, Fence: row.Fence}})
+	require.Equal(t, store.PingReply{}, replies[1])
+	done, err := s.Completed(ctx, []store.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{false}, done)
 	answer, err := s.Complete(ctx, row.ID, row.Fence+1, []byte(`1`))
 	require.NoError(t, err)
-	require.Equal(t, lease.Lost, answer)
+	require.Equal(t, store.Lost, answer)
 	swept, answer, err := s.Adopt(ctx, session, row.ID, row.Fence+1, time.Minute)
 	require.NoError(t, err)
 	require.Nil(t, swept)
-	require.Equal(t, lease.Lost, answer)
+	require.Equal(t, store.Lost, answer)
 	said, err := s.Cancel(ctx, row.ID, "alice")
 	require.NoError(t, err)
-	require.Equal(t, ops.Cancelling, said)
+	require.Equal(t, store.Cancelling, said)
 	info, err := s.Get(ctx, row.ID)
 	require.NoError(t, err)
 	require.Equal(t, "page 41", info.Message)
@@ -130,8 +128,8 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 }
 
 // done is the settlement of a row that succeeded.
-func done(t task.Task) poll.Settlement {
-	return poll.Settlement{
+func done(t task.Task) store.Settlement {
+	return store.Settlement{
 		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: task.Run, Attempt: t.Attempt, Started: time.Millisecond,
 		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded},
@@ -190,18 +188,18 @@ func TestLostReplyToAClaim(t *testing.T) {
 	s := openStore(t, postgres.Options{URL: p.URL, Schema: h.schema})
 	session, err := s.Join(t.Context(), someAgent())
 	require.NoError(t, err)
-	ids := h.Insert(t, ops.Request{Type: "a"}, ops.Request{Type: "a"}, ops.Request{Type: "a"})
+	ids := h.Insert(t, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "a"})
 	armed.Store(true)
-	_, err = s.Claim(t.Context(), poll.Claim{Session: session, Number: 41, Wants: []poll.Want{wantOf(2)}})
+	_, err = s.Claim(t.Context(), store.Claim{Session: session, Number: 41, Wants: []store.Want{wantOf(2)}})
 	require.Error(t, err)
 	require.False(t, armed.Load(), "the reply was cut")
 	rows, err := s.Claimed(t.Context(), session, 41)
 	require.NoError(t, err)
 	got := []task.ID{rows[0].ID, rows[1].ID}
 	require.Equal(t, ids[:2], got)
-	answers, err := s.Settle(t.Context(), session, []poll.Settlement{done(rows[0]), done(rows[1])})
+	answers, err := s.Settle(t.Context(), session, []store.Settlement{done(rows[0]), done(rows[1])})
 	require.NoError(t, err)
-	require.Equal(t, []lease.Answer{lease.Applied, lease.Applied}, answers)
+	require.Equal(t, []store.Answer{store.Applied, store.Applied}, answers)
 }
 
 // TestACancelledCallerDoesNotCutItsStatement ends the caller's context while the statement waits for a lock.
@@ -238,8 +236,8 @@ func TestSlowCallsDoNotKeepASessionFromSayingThatItIsThere(t *testing.T) {
 	h := newHarness(t)
 	session, err := h.Join(t.Context(), someAgent())
 	require.NoError(t, err)
-	h.Insert(t, ops.Request{Type: "a"})
-	rows, err := h.Claim(t.Context(), poll.Claim{Session: session, Number: 1, Wants: []poll.Want{wantOf(1)}})
+	h.Insert(t, store.EnqueueRequest{Type: "a"})
+	rows, err := h.Claim(t.Context(), store.Claim{Session: session, Number: 1, Wants: []store.Want{wantOf(1)}})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	release, err := h.Occupy(t.Context())
@@ -247,10 +245,10 @@ func TestSlowCallsDoNotKeepASessionFromSayingThatItIsThere(t *testing.T) {
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	standing, err := h.Present(ctx, lease.Presence{Session: session, Agent: someAgent()})
+	standing, err := h.Present(ctx, store.Heartbeat{Session: session, Agent: someAgent()})
 	require.NoError(t, err)
 	require.Len(t, standing.Held, 1)
-	answers, err := h.Renew(ctx, session, []lease.Renewal{{ID: rows[0].ID, Fence: rows[0].Fence, Window: time.Hour}})
+	answers, err := h.Renew(ctx, session, []store.Renewal{{ID: rows[0].ID, Fence: rows[0].Fence, Window: time.Hour}})
 	require.NoError(t, err)
-	require.Equal(t, []lease.Answer{lease.Applied}, answers)
+	require.Equal(t, []store.Answer{store.Applied}, answers)
 }

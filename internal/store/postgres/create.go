@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -23,7 +23,7 @@ const progressEvery = 1000
 
 // CreateBatch inserts a batch and its rows, all of it or nothing.
 func (s *Store) CreateBatch(
-	ctx context.Context, b ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(n int64),
+	ctx context.Context, b store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(n int64),
 ) (id task.BatchID, err error) {
 	labels, err := labelText(b.Labels)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) copyRows(ctx context.Context, tx pgx.Tx, rows *requests) error {
 	case code(err) == codeUnique:
 		var e *pgconn.PgError
 		_ = errors.As(err, &e)
-		return &ops.InputError{Text: fmt.Sprintf("%s: a live task of this type has this key: %s", e.Where, e.Detail)}
+		return &store.InputError{Text: fmt.Sprintf("%s: a live task of this type has this key: %s", e.Where, e.Detail)}
 	case err != nil:
 		return inputError(err)
 	}
@@ -79,11 +79,11 @@ func requestColumns() []string {
 
 // requests gives the rows of a batch to COPY.
 type requests struct {
-	next     func() (ops.Request, error, bool)
+	next     func() (store.EnqueueRequest, error, bool)
 	batch    task.BatchID
 	now      time.Time // the server's
 	progress func(n int64)
-	row      ops.Request
+	row      store.EnqueueRequest
 	n        int64
 	err      error // that the caller's rows gave
 }

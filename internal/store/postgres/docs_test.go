@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
@@ -63,7 +63,7 @@ func TestTheDocumentedRoles(t *testing.T) {
 	s := openStore(t, postgres.Options{URL: asAgent})
 	session, err := s.Join(t.Context(), someAgent())
 	require.NoError(t, err)
-	list, err := s.List(t.Context(), ops.Filter{})
+	list, err := s.List(t.Context(), store.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, list, 2)
 	_, err = s.Maintain(t.Context(), week)

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
@@ -20,7 +19,7 @@ import (
 const enqueueRounds = 10
 
 // Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
 	args, err := enqueueArgs(&s.sql.enqueue, r)
 	if err != nil {
 		return 0, false, fmt.Errorf("enqueue: %w", err)
@@ -45,7 +44,7 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 	return id, isNew, err
 }
 
-func enqueueArgs(q *sqltext.Query, r ops.Request) ([]any, error) {
+func enqueueArgs(q *sqltext.Query, r store.EnqueueRequest) ([]any, error) {
 	labels, err := labelText(r.Labels)
 	if err != nil {
 		return nil, err
@@ -62,24 +61,24 @@ func enqueueArgs(q *sqltext.Query, r ops.Request) ([]any, error) {
 	), nil
 }
 
-// inputError makes an *ops.InputError of a refusal of values: a constraint's name is its text.
+// inputError makes an *store.InputError of a refusal of values: a constraint's name is its text.
 func inputError(err error) error {
 	var e *pgconn.PgError
 	switch {
 	case !errors.As(err, &e):
 		return err
 	case e.Code == codeCheck && e.ConstraintName != "":
-		return &ops.InputError{Text: store.TooLarge(e.ConstraintName)}
+		return &store.InputError{Text: store.TooLarge(e.ConstraintName)}
 	case e.Code == codeNotNull:
-		return &ops.InputError{Text: e.ColumnName + " must be given"}
+		return &store.InputError{Text: e.ColumnName + " must be given"}
 	case e.Code == codeRefused:
-		return &ops.InputError{Text: e.Message}
+		return &store.InputError{Text: e.Message}
 	case badValue(err):
 		text := e.Message
 		if e.Detail != "" {
 			text += ": " + strings.TrimSuffix(e.Detail, ".")
 		}
-		return &ops.InputError{Text: text}
+		return &store.InputError{Text: text}
 	}
 	return err
 }

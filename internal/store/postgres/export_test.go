@@ -11,8 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -59,7 +58,7 @@ func (s *Store) RemovalStatements(day time.Time) map[string]string {
 // ListStatements are the texts that list tasks of no batch in particular, newest first.
 func (s *Store) ListStatements() (map[string]string, error) {
 	texts := map[string]string{}
-	for name, f := range map[string]ops.Filter{
+	for name, f := range map[string]store.TaskFilter{
 		"list all": {}, "list a type": {Type: "type1"}, "list before": {Before: 1000},
 		"list failed": {States: []task.State{task.StateFailed}},
 	} {
@@ -142,7 +141,7 @@ func (s *Store) FreezeLowWater() {
 func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 
 // Touched makes a claim and tells how many buffers its statement touched.
-func (s *Store) Touched(ctx context.Context, c poll.Claim) (buffers int64, err error) {
+func (s *Store) Touched(ctx context.Context, c store.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
 		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim.Text
 		args := claimArgs(&s.sql.claim, c, s.lowWater.look(c))

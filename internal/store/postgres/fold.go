@@ -5,13 +5,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Fold sums what was counted of batches, acts on failures, and ends what is done.
-func (s *Store) Fold(ctx context.Context, limit int) (f batch.Folded, err error) {
+func (s *Store) Fold(ctx context.Context, limit int) (f store.Folded, err error) {
 	if limit <= 0 {
 		return f, ctx.Err()
 	}
@@ -31,14 +31,14 @@ func (s *Store) Fold(ctx context.Context, limit int) (f batch.Folded, err error)
 	return f, err
 }
 
-func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int) (f batch.Folded, err error) {
+func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int) (f store.Folded, err error) {
 	rows, err := q.Query(ctx, fold.Text, fold.Args(arg("limit", int64(limit)))...)
 	if err != nil {
 		return f, err
 	}
 	var acted, ended bool
 	var request string
-	var one batch.Summary
+	var one store.BatchSummary
 	into := []any{
 		&acted, &ended, (*int64)(&one.ID), &one.Name, &one.State, &request, &one.Round, &one.Total, &one.Succeeded, &one.Failed,
 		&one.Cancelled, &one.RolledBack, &one.RollbackFailed,
@@ -61,7 +61,7 @@ func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int
 }
 
 // Step carries on the oldest operation that nobody else carries on.
-func (s *Store) Step(ctx context.Context, rows int) (d batch.Stepped, err error) {
+func (s *Store) Step(ctx context.Context, rows int) (d store.Stepped, err error) {
 	if rows <= 0 {
 		return d, ctx.Err()
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
@@ -131,7 +131,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	joined(t, h)
-	id, ids := h.batchOf(t, 2, ops.BatchRequest{})
+	id, ids := h.batchOf(t, 2, store.BatchRequest{})
 	operator := pgtest.ConnectTo(t, h.asOperator)
 	call := func(text string, of int64) (answer string) {
 		require.NoError(t, operator.QueryRow(t.Context(), h.q(text), of).Scan(&answer), text)
@@ -260,7 +260,7 @@ func TestRefusalsReadWell(t *testing.T) {
 		_, err := app.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.task `+columns))
 		require.ErrorContains(t, err, `violates check constraint "`+text+`"`, columns)
 	}
-	for text, r := range map[string]ops.Request{
+	for text, r := range map[string]store.EnqueueRequest{
 		"type must not be empty":                      {},
 		"priority must be between -10 and 10":         {Type: "a", Priority: 11},
 		"out of range":                                {Type: "a", Priority: 70000},
@@ -271,7 +271,7 @@ func TestRefusalsReadWell(t *testing.T) {
 		"labels must be 4 KiB at most":                {Type: "a", Labels: map[string]string{"a": strings.Repeat("x", 4096)}},
 	} {
 		_, _, err := h.Enqueue(t.Context(), r)
-		var input *ops.InputError
+		var input *store.InputError
 		require.ErrorAs(t, err, &input, text)
 		require.Contains(t, input.Text, text)
 	}

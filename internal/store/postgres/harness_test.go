@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -112,7 +112,7 @@ func (h *harness) number(t testing.TB, query string, args ...any) (n int64) {
 	return n
 }
 
-func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
+func (h *harness) Insert(t testing.TB, requests ...store.EnqueueRequest) []task.ID {
 	t.Helper()
 	conn, end := pgtest.Connection(t, h.asApp)
 	defer end()
@@ -134,7 +134,7 @@ func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
 	return ids
 }
 
-func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
+func (h *harness) EnqueueSQL(t testing.TB, r store.EnqueueRequest) (id task.ID) {
 	t.Helper()
 	_, _, args := producerColumns(t, r)
 	var list []string
@@ -149,7 +149,7 @@ func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
 }
 
 // producerNames lists the columns that a request sets.
-func producerNames(r ops.Request) []string {
+func producerNames(r store.EnqueueRequest) []string {
 	names := []string{"type"}
 	for _, c := range []struct {
 		name string
@@ -168,7 +168,7 @@ func producerNames(r ops.Request) []string {
 }
 
 // producerValue is the placeholder for a column's value.
-func producerValue(r ops.Request, name string, place int) string {
+func producerValue(r store.EnqueueRequest, name string, place int) string {
 	at := "$" + strconv.Itoa(place)
 	switch name {
 	case "payload", "labels", "rollback_payload":
@@ -186,7 +186,7 @@ func producerValue(r ops.Request, name string, place int) string {
 	return at + "::text"
 }
 
-func producerColumns(t testing.TB, r ops.Request) (columns, values string, args []any) {
+func producerColumns(t testing.TB, r store.EnqueueRequest) (columns, values string, args []any) {
 	t.Helper()
 	labels, err := json.Marshal(r.Labels)
 	require.NoError(t, err)

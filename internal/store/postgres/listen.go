@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 var errNoEcho = errors.New("no notification came back")
 
 // Listen calls wake when rows may have been inserted, and after every gap in listening, until ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
+func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	echoed := !s.notify
 	delay := againFirst
 	for s.notify {
@@ -77,7 +77,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // listen listens on one connection until it is lost.
-func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) error {
+func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool) error {
 	opening, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	conn, err := s.connect.single(opening)
@@ -99,7 +99,7 @@ func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) 
 		*echoed = true
 	}
 	s.report(nil)
-	wake(poll.Due | poll.Asked) // for what came while nobody listened
+	wake(store.Due | store.Asked) // for what came while nobody listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
@@ -118,12 +118,12 @@ func (s *Store) listen(ctx context.Context, wake func(poll.News), echoed *bool) 
 }
 
 // tell says what a notification is about.
-func tell(wake func(poll.News), payload string) {
+func tell(wake func(store.News), payload string) {
 	switch {
 	case payload == asked:
-		wake(poll.Asked)
+		wake(store.Asked)
 	case !strings.HasPrefix(payload, echoPrefix):
-		wake(poll.Due)
+		wake(store.Due)
 	}
 }
 
@@ -145,7 +145,7 @@ func probe(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // echo has the agent notify itself, and waits until that arrives.
-func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(poll.News)) error {
+func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(store.News)) error {
 	token := echoPrefix + strconv.FormatUint(rand.Uint64(), 36)
 	err := s.do(ctx, "notify myself", func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_notify($1, $2)", s.schema.channel(), token)

@@ -11,8 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
@@ -26,7 +25,7 @@ func listening(t *testing.T, s *postgres.Store) (wakes chan struct{}) {
 	wakes = make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Listen(ctx, func(poll.News) { wakes <- struct{}{} }) }()
+	go func() { done <- s.Listen(ctx, func(store.News) { wakes <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -75,8 +74,8 @@ func TestInsertsNotifyOnlyWhileSomebodyIsIdle(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `LISTEN "`+channel+`"`)
 	require.NoError(t, err)
 	insert := func() []string {
-		h.Insert(t, ops.Request{Type: "a"}, ops.Request{Type: "a"})
-		h.EnqueueSQL(t, ops.Request{Type: "b", In: time.Hour})
+		h.Insert(t, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "a"})
+		h.EnqueueSQL(t, store.EnqueueRequest{Type: "b", In: time.Hour})
 		return heard(t, conn, channel)
 	}
 	require.Empty(t, insert(), "nobody is idle")
@@ -100,13 +99,13 @@ func TestListenWakes(t *testing.T) {
 	require.NoError(t, h.Idle(t.Context(), session, true))
 	wakes := listening(t, h.Store)
 	awaitWake(t, wakes) // it listens now
-	h.Insert(t, ops.Request{Type: "a"})
+	h.Insert(t, store.EnqueueRequest{Type: "a"})
 	awaitWake(t, wakes)
 	// The connection is lost: whatever came meanwhile must be looked for.
 	require.EqualValues(t, 1, h.number(t, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE query = 'LISTEN "leasehold:SCHEMA"'`))
 	awaitWake(t, wakes)
-	h.Insert(t, ops.Request{Type: "a"})
+	h.Insert(t, store.EnqueueRequest{Type: "a"})
 	awaitWake(t, wakes)
 }
 

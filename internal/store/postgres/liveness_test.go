@@ -12,9 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -60,20 +58,20 @@ func TestBusyIsNotLost(t *testing.T) {
 	a := joined(t, newHarness(t))
 	row := a.take(t, 1)[0]
 	tx := a.lockFor(t, row.ID, "UPDATE")
-	ping := []lease.RemotePing{{ID: row.ID, Fence: row.Fence}}
-	replies, err := a.TakePings(t.Context(), append(ping, lease.RemotePing{ID: row.ID, Fence: row.Fence + 1}))
+	ping := []store.RemotePing{{ID: row.ID, Fence: row.Fence}}
+	replies, err := a.TakePings(t.Context(), append(ping, store.RemotePing{ID: row.ID, Fence: row.Fence + 1}))
 	require.NoError(t, err)
-	require.Equal(t, []lease.PingReply{{Answer: lease.Busy}, {}}, replies)
+	require.Equal(t, []store.PingReply{{Answer: store.Busy}, {}}, replies)
 	answer, err := a.Complete(t.Context(), row.ID, row.Fence, nil)
 	require.NoError(t, err)
-	require.Equal(t, lease.Busy, answer)
+	require.Equal(t, store.Busy, answer)
 	_, answer, err = a.Adopt(t.Context(), a.session, row.ID, row.Fence, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, lease.Busy, answer)
+	require.Equal(t, store.Busy, answer)
 	require.NoError(t, tx.Rollback(t.Context()))
 	replies, err = a.TakePings(t.Context(), ping)
 	require.NoError(t, err)
-	require.Equal(t, lease.Applied, replies[0].Answer)
+	require.Equal(t, store.Applied, replies[0].Answer)
 }
 
 // TestSQLWaits has each function wait for whoever takes the row away, and find that it is gone.
@@ -126,7 +124,7 @@ func TestCompleteWaitsForOtherHolds(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, mine.Commit(t.Context()))
-	done, err := a.Completed(t.Context(), []lease.Held{{ID: row.ID, Fence: row.Fence}})
+	done, err := a.Completed(t.Context(), []store.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, done)
 }
@@ -135,29 +133,29 @@ func TestCompleteWaitsForOtherHolds(t *testing.T) {
 func TestCancelWaitsForAClaim(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
-	id := a.Insert(t, ops.Request{Type: "a"})[0]
+	id := a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	tx := a.lockFor(t, id, "UPDATE")
 	_, err := tx.Exec(t.Context(), a.q(`UPDATE SCHEMA.task SET state = 'running', fence = 1, claim = 1, session = $1,
 		lease_until = now() + interval '1 hour'`), int64(a.session))
 	require.NoError(t, err)
-	var said ops.Cancelled
+	var said store.Became
 	require.NoError(t, waits(t, a.harness, func() { require.NoError(t, tx.Commit(t.Context())) }, func() (err error) {
 		said, err = a.Cancel(t.Context(), id, "alice")
 		return err
 	}))
-	require.Equal(t, ops.Cancelling, said)
+	require.Equal(t, store.Cancelling, said)
 
 	// And the other way round: the claim passes over what is being called off.
-	id = a.Insert(t, ops.Request{Type: "a"})[0]
+	id = a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	app := a.Begin(t)
 	said, err = app.Cancel(t.Context(), id, "alice")
 	require.NoError(t, err)
-	require.Equal(t, ops.Cancelled("cancelled"), said)
-	rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 9, Wants: []poll.Want{wantOf(5)}})
+	require.Equal(t, store.Became("cancelled"), said)
+	rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: 9, Wants: []store.Want{wantOf(5)}})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NoError(t, app.Rollback(t.Context()))
-	rows, err = a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 10, Wants: []poll.Want{wantOf(5)}})
+	rows, err = a.Claim(t.Context(), store.Claim{Session: a.session, Number: 10, Wants: []store.Want{wantOf(5)}})
 	require.NoError(t, err)
 	require.Len(t, rows, 1, "a cancellation that was taken back is none")
 }
@@ -179,7 +177,7 @@ func TestStricterTransactions(t *testing.T) {
 				require.NoError(t, err)
 				next := done(row)
 				next.Next = task.Transition{State: task.StateRetryPending, Attempt: 1, EverStarted: true}
-				require.Equal(t, all(1, lease.Applied), a.settle(t, next))
+				require.Equal(t, all(1, store.Applied), a.settle(t, next))
 				_, err = tx.Exec(t.Context(), a.q(call), int64(row.ID))
 				require.ErrorContains(t, err, "40001", "could not serialize access")
 				require.NoError(t, tx.Rollback(t.Context()))
@@ -196,7 +194,7 @@ func TestNoAgentForDays(t *testing.T) {
 			EXECUTE 'DROP TABLE ' || p; END LOOP; END $$`
 	a := joined(t, newHarness(t))
 	row := a.take(t, 1)[0]
-	waiting := a.Insert(t, ops.Request{Type: "a"})[0]
+	waiting := a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	a.exec(t, forget)
 	app := a.Begin(t)
 	require.NoError(t, app.Complete(t.Context(), row.ID, row.Fence, nil))
@@ -205,11 +203,11 @@ func TestNoAgentForDays(t *testing.T) {
 	require.NoError(t, app.Complete(t.Context(), row.ID, row.Fence, nil))
 	said, err := app.Cancel(t.Context(), waiting, "alice")
 	require.NoError(t, err)
-	require.Equal(t, ops.Cancelled("cancelled"), said)
+	require.Equal(t, store.Became("cancelled"), said)
 	require.NoError(t, app.Commit(t.Context()))
 	require.EqualValues(t, 2, a.number(t, `SELECT count(*) FROM SCHEMA.task_archive`))
 	a.exec(t, forget)
-	waiting = a.Insert(t, ops.Request{Type: "a"})[0]
+	waiting = a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	_, err = a.Cancel(t.Context(), waiting, "alice")
 	require.NoError(t, err)
 	_, err = a.Maintain(t.Context(), week)
@@ -292,16 +290,16 @@ func TestNotesAreHeapOnly(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
 	rows := a.take(t, 10)
-	renewals := make([]lease.Renewal, len(rows))
+	renewals := make([]store.Renewal, len(rows))
 	for i, row := range rows {
-		renewals[i] = lease.Renewal{
+		renewals[i] = store.Renewal{
 			ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: i%2 == 0,
-			Notes: lease.Notes{Progress: json.RawMessage(`0.5`), Message: "half"},
+			Report: store.Report{Progress: json.RawMessage(`0.5`), Message: "half"},
 		}
 	}
 	renewed, err := a.Renew(t.Context(), a.session, renewals)
 	require.NoError(t, err)
-	require.Equal(t, all(len(rows), lease.Applied), renewed)
+	require.Equal(t, all(len(rows), store.Applied), renewed)
 	require.NoError(t, a.Flush(t.Context()))
 	require.EqualValues(t, 10, a.number(t, `SELECT n_tup_hot_upd FROM pg_stat_user_tables
 		WHERE relid = 'SCHEMA.task'::regclass`))
@@ -312,11 +310,11 @@ func TestAskedIsTold(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
 	row := a.take(t, 1)[0]
-	news := make(chan poll.News, 100)
+	news := make(chan store.News, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- a.Listen(ctx, func(n poll.News) { news <- n }) }()
-	next := func() poll.News {
+	go func() { ended <- a.Listen(ctx, func(n store.News) { news <- n }) }()
+	next := func() store.News {
 		t.Helper()
 		select {
 		case n := <-news:
@@ -326,15 +324,15 @@ func TestAskedIsTold(t *testing.T) {
 			return 0
 		}
 	}
-	require.Equal(t, poll.Due|poll.Asked, next(), "what may have been missed")
+	require.Equal(t, store.Due|store.Asked, next(), "what may have been missed")
 	for range 3 { // once is enough
 		_, err := a.Cancel(t.Context(), row.ID, "alice")
 		require.NoError(t, err)
 	}
-	require.Equal(t, poll.Asked, next())
+	require.Equal(t, store.Asked, next())
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
-	a.Insert(t, ops.Request{Type: "a"})
-	require.Equal(t, poll.Due, next())
+	a.Insert(t, store.EnqueueRequest{Type: "a"})
+	require.Equal(t, store.Due, next())
 	cancel()
 	require.NoError(t, <-ended)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
@@ -25,7 +24,7 @@ func TestARoleThatMayConnectHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	a := joined(t, h)
-	id, _ := h.batchOf(t, 3, ops.BatchRequest{})
+	id, _ := h.batchOf(t, 3, store.BatchRequest{})
 	_, err := h.Migrator().Down(t.Context())
 	require.ErrorContains(t, err, "agents are present")
 
@@ -103,7 +102,7 @@ func TestWaitsEndAndSayForWhom(t *testing.T) {
 	h := newHarness(t)
 	h.ShortenWaits(700*time.Millisecond, 200*time.Millisecond)
 	a := joined(t, h)
-	id, _ := h.batchOf(t, 3, ops.BatchRequest{})
+	id, _ := h.batchOf(t, 3, store.BatchRequest{})
 
 	who, release := h.holding(t, "stuck", fmt.Sprintf(`LOCK TABLE SCHEMA.batch_gate_%d IN ROW SHARE MODE`, id%8))
 	var g errgroup.Group
@@ -199,7 +198,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	}
 	_, err = guest.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	_, err = guest.Join(t.Context(), lease.Agent{Name: "a", Version: "1", Types: []string{"a"}, Presence: week})
+	_, err = guest.Join(t.Context(), store.Agent{Name: "a", Version: "1", Types: []string{"a"}, Presence: week})
 	require.NoError(t, err)
 	require.NotContains(t, strings.ToLower(fmt.Sprint(err)), "permission")
 }

@@ -11,19 +11,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Get returns a task with its history.
-func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
-	var info ops.Info
+func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
+	var info store.TaskInfo
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		row := conn.QueryRow(ctx, s.sql.get.Text, s.sql.get.Args(arg("id", int64(id)))...)
 		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
-				return ops.ErrNoTask
+				return store.ErrNoTask
 			}
 			return err
 		}
@@ -43,13 +43,13 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
 	return &info, nil
 }
 
-func scanAttempt(row pgx.CollectableRow) (a ops.Attempt, err error) {
+func scanAttempt(row pgx.CollectableRow) (a store.AttemptInfo, err error) {
 	err = row.Scan((*int64)(&a.Fence), (*int64)(&a.Session), (*string)(&a.Phase), &a.Attempt, (*string)(&a.Outcome),
 		&a.Error, &a.Output, (*[]byte)(&a.Result), (*string)(&a.State), &a.StartedAt, &a.EndedAt)
 	return a, err
 }
 
-func infoTargets(i *ops.Info) []any {
+func infoTargets(i *store.TaskInfo) []any {
 	return []any{
 		(*int64)(&i.ID), &i.Type, (*string)(&i.State), &i.Priority, &i.Region, &i.Key, (*[]byte)(&i.Labels),
 		(*[]byte)(&i.Payload), (*[]byte)(&i.Result), &i.Error, (*string)(&i.Outcome), &i.Attempt, &i.MaxAttempts,
@@ -61,7 +61,7 @@ func infoTargets(i *ops.Info) []any {
 }
 
 // List returns tasks that match, newest first.
-func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo, error) {
 	where, args, err := filterSQL(f)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
@@ -73,13 +73,13 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 	if q, err = q.Fill("{where}", where); err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	var list []ops.Info
+	var list []store.TaskInfo
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
 		if err != nil {
 			return err
 		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i ops.Info, err error) {
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (i store.TaskInfo, err error) {
 			err = row.Scan(infoTargets(&i)...)
 			return i, err
 		})
@@ -92,7 +92,7 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 const failedOnly = "state IN ('failed', 'rollback_failed')"
 
 // filterSQL returns the condition and the arguments of a List.
-func filterSQL(f ops.Filter) (where string, args []sqltext.Arg, err error) {
+func filterSQL(f store.TaskFilter) (where string, args []sqltext.Arg, err error) {
 	terms := []string{"true"}
 	args = []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
 	term := func(text, name string, value any) {

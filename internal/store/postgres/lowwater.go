@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -63,7 +63,7 @@ func (m position) less(o position) bool {
 
 // look is one claim's view of the marks.
 type look struct {
-	claim   poll.Claim
+	claim   store.Claim
 	started time.Time
 	zero    []bool      // by want: looked at from zero
 	at      []time.Time // marks by (want, region, priority) from high to low; empty: none
@@ -73,7 +73,7 @@ type look struct {
 func newLowWater() *lowWater { return &lowWater{now: time.Now, lanes: map[lane]*lowMarks{}} }
 
 // look returns the marks for a claim.
-func (f *lowWater) look(c poll.Claim) *look {
+func (f *lowWater) look(c store.Claim) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := &look{claim: c, started: f.now(), zero: make([]bool, len(c.Wants)), at: []time.Time{}, id: []int64{}}
@@ -104,7 +104,7 @@ func (f *lowWater) look(c poll.Claim) *look {
 // note takes what a look found: it raises the marks of lanes that came back full, drops those that came back short,
 // and returns what is still wanted of lanes that were short above a mark. Where a claim was cut, what came back short says
 // nothing.
-func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []poll.Want) {
+func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	took := f.now().Sub(l.started)

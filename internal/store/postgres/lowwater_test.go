@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -16,8 +16,8 @@ func TestLowWater(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	f := newLowWater()
 	f.now = func() time.Time { return now }
-	claim := func(n int) poll.Claim {
-		return poll.Claim{Region: "sg", Wants: []poll.Want{
+	claim := func(n int) store.Claim {
+		return store.Claim{Region: "sg", Wants: []store.Want{
 			{Type: "other", Phase: task.Run, N: 1}, {Type: "a", Phase: task.Run, N: n},
 		}}
 	}
@@ -67,7 +67,7 @@ func TestLowWater(t *testing.T) {
 	l = f.look(claim(60))
 	require.NotEmpty(t, l.at)
 	again := f.note(l, rows(13), false)
-	require.Equal(t, []poll.Want{{Type: "a", Phase: task.Run, N: 47}}, again)
+	require.Equal(t, []store.Want{{Type: "a", Phase: task.Run, N: 47}}, again)
 	require.Empty(t, f.look(claim(60)).at)
 	// Short from zero: there is no more.
 	l = f.look(claim(60))

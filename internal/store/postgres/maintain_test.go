@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -73,7 +72,7 @@ func (a *agentOn) age(t *testing.T, ago time.Duration) []task.Task {
 	again.Outcome = task.Outcome{Verdict: task.Failed, Error: "it broke"}
 	require.Equal(t, "applied", a.settle(t, again)[0].String())
 	a.claims++
-	got, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(1)}})
+	got, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(1)}})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	rows[0] = got[0]
@@ -95,7 +94,7 @@ func TestRetention(t *testing.T) {
 	require.EqualValues(t, 2, removed)
 	for _, row := range old {
 		_, err := a.Get(t.Context(), row.ID)
-		require.ErrorIs(t, err, ops.ErrNoTask)
+		require.ErrorIs(t, err, store.ErrNoTask)
 	}
 	const history = `SELECT count(*) FROM SCHEMA.attempt WHERE task_id = $1`
 	require.Zero(t, a.number(t, history, int64(old[0].ID)), "its history goes with it")

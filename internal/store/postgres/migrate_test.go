@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
 
-func someAgent() lease.Agent {
-	return lease.Agent{Name: "test", Version: "test", Types: []string{"a"}, Presence: week}
+func someAgent() store.Agent {
+	return store.Agent{Name: "test", Version: "test", Types: []string{"a"}, Presence: week}
 }
 
 func TestTenAgentsMigrateAtOnce(t *testing.T) {

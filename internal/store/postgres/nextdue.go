@@ -6,12 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // NextDue returns how long it is until the next row is due that one of the wants could claim.
-func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
+func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
 	types, undo := make([]string, len(c.Wants)), make([]bool, len(c.Wants))
 	for i, w := range c.Wants {
 		types[i], undo[i] = w.Type, w.Phase == task.Rollback

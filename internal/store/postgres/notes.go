@@ -1,23 +1,25 @@
 package postgres
 
-import "github.com/leasehold/leasehold/internal/lease"
+import (
+	"github.com/leasehold/leasehold/internal/store"
+)
 
 // noteColumns are what tasks said of themselves, as parameters. A column in which nobody has said anything stays nil,
 // and is not sent.
 type noteColumns struct{ progress, message, checkpoint []string }
 
 // set puts what a task said at place i of n.
-func (c *noteColumns) set(i, n int, said *lease.Notes) {
+func (c *noteColumns) set(i, n int, said *store.Report) {
 	c.progress = sparse(c.progress, i, n, storableResult(said.Progress))
 	c.message = sparse(c.message, i, n, storable(said.Message))
 	c.checkpoint = sparse(c.checkpoint, i, n, storableResult(said.Checkpoint))
 }
 
 // hasJSON reports whether there is something in it that the server could refuse.
-func hasJSON(n *lease.Notes) bool { return n.Progress != nil || n.Checkpoint != nil }
+func hasJSON(n *store.Report) bool { return n.Progress != nil || n.Checkpoint != nil }
 
 // asStrings is what notes are kept as whose JSON the server refuses.
-func asStrings(n lease.Notes) lease.Notes {
+func asStrings(n store.Report) store.Report {
 	if n.Progress != nil {
 		n.Progress = asString(n.Progress)
 	}

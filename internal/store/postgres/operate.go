@@ -8,52 +8,52 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Cancel cancels a task.
-func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("cancel task %d", id), ops.ErrNoTask, &s.sql.cancel,
+func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	answer, err := s.operate(ctx, fmt.Sprintf("cancel task %d", id), store.ErrNoTask, &s.sql.cancel,
 		arg("id", int64(id)), arg("by", storable(by)))
-	return ops.Cancelled(answer), err
+	return store.Became(answer), err
 }
 
 // Retry revives a task that has failed, was cancelled or rolled back.
-func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), ops.ErrNoTask, &s.sql.retry,
+func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	answer, err := s.operate(ctx, fmt.Sprintf("retry task %d", id), store.ErrNoTask, &s.sql.retry,
 		arg("id", int64(id)), arg("by", storable(by)))
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
 // Rollback rolls a task back.
-func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	answer, err := s.operate(ctx, fmt.Sprintf("roll back task %d", id), ops.ErrNoTask, &s.sql.rollback,
+func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	answer, err := s.operate(ctx, fmt.Sprintf("roll back task %d", id), store.ErrNoTask, &s.sql.rollback,
 		arg("id", int64(id)), arg("by", storable(by)))
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
 // SealBatch lets no further row into a batch.
 func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("seal batch %d", id), ops.ErrNoBatch, &s.sql.sealBatch, arg("id", int64(id)))
+	return s.operate(ctx, fmt.Sprintf("seal batch %d", id), store.ErrNoBatch, &s.sql.sealBatch, arg("id", int64(id)))
 }
 
 // CancelBatch cancels the waiting tasks of a batch, and stops the running ones.
 func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("cancel batch %d", id), ops.ErrNoBatch, &s.sql.cancelBatch,
+	return s.operate(ctx, fmt.Sprintf("cancel batch %d", id), store.ErrNoBatch, &s.sql.cancelBatch,
 		arg("id", int64(id)), arg("by", storable(by)))
 }
 
 // RetryBatch retries the failed tasks of a batch.
 func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("retry batch %d", id), ops.ErrNoBatch, &s.sql.retryBatch,
+	return s.operate(ctx, fmt.Sprintf("retry batch %d", id), store.ErrNoBatch, &s.sql.retryBatch,
 		arg("id", int64(id)), arg("by", storable(by)))
 }
 
 // RollbackBatch rolls a batch back.
 func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
-	return s.operate(ctx, fmt.Sprintf("roll back batch %d", id), ops.ErrNoBatch, &s.sql.rollbackBatch,
+	return s.operate(ctx, fmt.Sprintf("roll back batch %d", id), store.ErrNoBatch, &s.sql.rollbackBatch,
 		arg("id", int64(id)), arg("by", storable(by)), arg("force", force))
 }
 
@@ -91,7 +91,7 @@ func operatorError(err, missing error) error {
 	case e.Code == codeNoData:
 		return missing
 	case e.Code == codeRefused:
-		return &ops.RefusedError{Text: e.Message}
+		return &store.RefusedError{Text: e.Message}
 	}
 	return inputError(err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -35,7 +35,7 @@ func (h *harness) Produce(t testing.TB) storetest.Producer {
 	return &producer{h, t, tx}
 }
 
-func (p *producer) CreateBatch(ctx context.Context, b ops.BatchRequest) (id task.BatchID, err error) {
+func (p *producer) CreateBatch(ctx context.Context, b store.BatchRequest) (id task.BatchID, err error) {
 	labels, err := json.Marshal(b.Labels)
 	if err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ func (p *producer) CreateBatch(ctx context.Context, b ops.BatchRequest) (id task
 	return id, err
 }
 
-func (p *producer) Insert(ctx context.Context, rows ...ops.Request) (ids []task.ID, err error) {
+func (p *producer) Insert(ctx context.Context, rows ...store.EnqueueRequest) (ids []task.ID, err error) {
 	var columns string
 	var values []string
 	var all []any
@@ -120,19 +120,19 @@ func (o operatorSQL) call(ctx context.Context, what string, args ...any) (answer
 	return answer, err
 }
 
-func (o operatorSQL) Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.call(ctx, `cancel($1, $2)`, int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
-func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.call(ctx, `retry($1, $2)`, int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
-func (o operatorSQL) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.call(ctx, `rollback($1, $2)`, int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
 func (o operatorSQL) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {

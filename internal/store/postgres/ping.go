@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Secret is the store's own key for ping URLs.
@@ -20,11 +20,11 @@ func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 }
 
 // TakePings takes in pings that come by another way than the session that holds the row.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, ctx.Err()
 	}
-	replies := make([]lease.PingReply, len(rows))
+	replies := make([]store.PingReply, len(rows))
 	places := make([]int, len(rows))
 	for i := range places {
 		places[i] = i
@@ -35,7 +35,7 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 				return err
 			}
 			// A lock that is met is another agent's for the length of a statement (see settling).
-			places = slices.DeleteFunc(places, func(p int) bool { return replies[p].Answer != lease.Busy })
+			places = slices.DeleteFunc(places, func(p int) bool { return replies[p].Answer != store.Busy })
 			if len(places) == 0 || wait > lockLast || !pause(ctx, wait) {
 				return nil
 			}
@@ -50,9 +50,9 @@ func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease
 // pingSome records the pings at places and fills in the replies. A report that the server refuses must not keep the others
 // from being recorded: it is found by halving, and kept in another form.
 func (s *Store) pingSome(
-	ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing, places []int, replies []lease.PingReply,
+	ctx context.Context, conn *pgx.Conn, rows []store.RemotePing, places []int, replies []store.PingReply,
 ) error {
-	some := make([]lease.RemotePing, len(places))
+	some := make([]store.RemotePing, len(places))
 	for i, p := range places {
 		some[i] = rows[p]
 	}
@@ -66,7 +66,7 @@ func (s *Store) pingSome(
 	}
 	if badValue(err) {
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(some[0].ID), "err", err)
-		n := asStrings(lease.Notes{Progress: some[0].Progress, Checkpoint: some[0].Checkpoint})
+		n := asStrings(store.Report{Progress: some[0].Progress, Checkpoint: some[0].Checkpoint})
 		some[0].Progress, some[0].Checkpoint = n.Progress, n.Checkpoint
 		got, err = s.pingOnce(ctx, conn, some)
 	}
@@ -79,7 +79,7 @@ func (s *Store) pingSome(
 	return nil
 }
 
-func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []store.RemotePing) ([]store.PingReply, error) {
 	n := len(rows)
 	ids, fences, within := make([]int64, n), make([]int64, n), make([]*float64, n)
 	var notes noteColumns
@@ -89,7 +89,7 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.Remot
 		if seconds := r.NextWithin.Seconds(); seconds > 0 {
 			within[i] = &seconds
 		}
-		notes.set(i, n, &lease.Notes{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
+		notes.set(i, n, &store.Report{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
 	}
 	q := &s.sql.takePings
 	found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("progress", notes.progress),
@@ -97,10 +97,10 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.Remot
 	if err != nil {
 		return nil, err
 	}
-	replies := make([]lease.PingReply, n)
+	replies := make([]store.PingReply, n)
 	var place int
 	var answer string
-	var reply lease.PingReply
+	var reply store.PingReply
 	var remaining float64
 	_, err = pgx.ForEachRow(found, []any{&place, &answer, &reply.Counted, &reply.Cancel, &reply.Reason, &remaining}, func() error {
 		reply.Remaining = time.Duration(remaining * float64(time.Second))
@@ -112,11 +112,11 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []lease.Remot
 }
 
 // answerOf reads the answer of one of the schema's functions.
-func answerOf(text string) (lease.Answer, error) {
-	for _, a := range []lease.Answer{lease.Lost, lease.Applied, lease.Ended, lease.Busy} {
+func answerOf(text string) (store.Answer, error) {
+	for _, a := range []store.Answer{store.Lost, store.Applied, store.Ended, store.Busy} {
 		if a.String() == text {
 			return a, nil
 		}
 	}
-	return lease.Lost, fmt.Errorf("the store answers %q", text)
+	return store.Lost, fmt.Errorf("the store answers %q", text)
 }

@@ -10,13 +10,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Join opens a session, on a schema that is the binary's, with policies stored and partitions made.
-func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
+func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, err error) {
 	err = s.do(ctx, "join", func(ctx context.Context, conn *pgx.Conn) error {
 		if err := s.checkSchema(ctx, conn); err != nil {
 			return err
@@ -37,10 +36,10 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, 
 }
 
 // types is never nil: the column takes no NULL.
-func types(a lease.Agent) []string { return append([]string{}, a.Types...) }
+func types(a store.Agent) []string { return append([]string{}, a.Types...) }
 
 // Present says that the session is there.
-func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.Standing, err error) {
+func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.HeartbeatReply, err error) {
 	err = s.live(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
 		a := p.Agent
 		q := &s.sql.present
@@ -51,7 +50,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 		if err != nil {
 			return err
 		}
-		standing = lease.Standing{}
+		standing = store.HeartbeatReply{}
 		var fresh bool
 		var h heldRow
 		_, err = pgx.ForEachRow(rows, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
@@ -72,14 +71,14 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (standing lease.S
 }
 
 // Cancels lists what the session holds that is to stop.
-func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store.Cancel, err error) {
 	err = s.live(ctx, "look for cancellations", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, s.sql.cancels.Text, s.sql.cancels.Args(arg("session", int64(session)))...)
 		if err != nil {
 			return err
 		}
 		list = nil
-		var c lease.Cancel
+		var c store.Cancel
 		_, err = pgx.ForEachRow(rows, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Asked, &c.Reason}, func() error {
 			list = append(list, c)
 			return nil
@@ -102,8 +101,8 @@ func (h *heldRow) targets() []any {
 	return []any{&h.id, &h.fence, &h.claim, &h.detached, &h.asked, &h.by, &h.due, &h.left, &h.marks}
 }
 
-func (h *heldRow) held() lease.Held {
-	return lease.Held{
+func (h *heldRow) held() store.Held {
+	return store.Held{
 		ID: task.ID(*h.id), Fence: task.Fence(*h.fence), Claim: or(h.claim), Detached: or(h.detached),
 		CancelAsked: or(h.asked), CancelReason: or(h.by), Pinged: h.due != nil, PingDue: or(h.due), Left: or(h.left),
 		Marks: slices.Clone(h.marks),
@@ -119,7 +118,7 @@ func or[T any](v *T) (value T) {
 }
 
 // putPolicies stores the policies that this agent has not seen stored.
-func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[task.PolicyHash]lease.NamedPolicy) error {
+func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[task.PolicyHash]store.NamedPolicy) error {
 	// Sorted: agents that store the same ones wait for each other in one order.
 	lacks := s.stored.lacks(slices.Collect(maps.Keys(policies)))
 	if len(lacks) == 0 {

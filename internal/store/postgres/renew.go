@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Renew moves the ends of leases.
-func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
-	answers := make([]lease.Answer, len(rows))
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Renewal) ([]store.Answer, error) {
+	answers := make([]store.Answer, len(rows))
 	if len(rows) == 0 {
 		return answers, ctx.Err()
 	}
@@ -35,11 +35,11 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 // renewRound renews the rows at places, which are sorted by id, and fills in their answers. A lock that it meets is
 // another agent's for the length of a statement (see settling), and waited for.
 func (s *Store) renewRound(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal, places []int, answers []lease.Answer,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Renewal, places []int, answers []store.Answer,
 ) error {
 	began := time.Now()
 	for wait := lockFirst; ; wait *= 2 {
-		some := make([]lease.Renewal, len(places))
+		some := make([]store.Renewal, len(places))
 		ids, fences := make([]int64, len(places)), make([]int64, len(places))
 		for i, p := range places {
 			some[i], ids[i], fences[i] = rows[p], int64(rows[p].ID), int64(rows[p].Fence)
@@ -61,12 +61,12 @@ func (s *Store) renewRound(
 		for _, p := range places {
 			switch id := rows[p].ID; {
 			case applied[id]:
-				answers[p] = lease.Applied
+				answers[p] = store.Applied
 			case ours[id]:
-				answers[p] = lease.Busy
+				answers[p] = store.Busy
 				busy = append(busy, p)
 			default:
-				answers[p] = lease.Lost
+				answers[p] = store.Lost
 			}
 		}
 		if len(busy) == 0 || wait > lockLast || !pause(ctx, wait) {
@@ -79,15 +79,15 @@ func (s *Store) renewRound(
 // renewSome renews rows that are sorted by id, and returns those that were applied. A note that the server refuses must not
 // keep the batch from being renewed: it is found by halving the batch, and kept in another form.
 func (s *Store) renewSome(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Renewal,
 ) (map[task.ID]bool, error) {
 	applied, err := s.renewOnce(ctx, conn, session, rows)
 	switch {
 	case !badValue(err):
 		return applied, err
-	case len(rows) == 1 && hasJSON(&rows[0].Notes):
+	case len(rows) == 1 && hasJSON(&rows[0].Report):
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(rows[0].ID), "err", err)
-		rows[0].Notes = asStrings(rows[0].Notes)
+		rows[0].Report = asStrings(rows[0].Report)
 		return s.renewOnce(ctx, conn, session, rows)
 	case len(rows) == 1:
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Store) renewSome(
 }
 
 func (s *Store) renewOnce(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []lease.Renewal,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Renewal,
 ) (map[task.ID]bool, error) {
 	n := len(rows)
 	ids, fences, least, most := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -114,11 +114,11 @@ func (s *Store) renewOnce(
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
 		from, to := r.Bounds()
 		least[i], most[i], detach[i] = from.Microseconds(), to.Microseconds(), r.Detach
-		notes.set(i, n, &r.Notes)
+		notes.set(i, n, &r.Report)
 		if r.Marks != nil {
 			marks = sparse(marks, i, n, string(r.Marks.JSON()))
 		}
-		more = more || r.Detach || !r.Notes.Empty() || r.Marks != nil
+		more = more || r.Detach || !r.Report.Empty() || r.Marks != nil
 	}
 	if fault.Off(fault.Fence) {
 		if err := s.takeAnyFence(ctx, conn, ids, fences); err != nil {

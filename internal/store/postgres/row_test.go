@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
@@ -19,14 +18,14 @@ func TestRowsReadTheSameInEveryForm(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	a := joined(t, h)
-	a.Insert(t, ops.Request{Type: "a"}, ops.Request{
+	a.Insert(t, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{
 		Type: "a", Payload: []byte(`{"a": [1]}`), Key: "k", Region: "sg", Priority: -3, MaxAttempts: 7, CreatedBy: "c",
 		Traceparent: "00-1-2-01", Labels: map[string]string{"x": "y"}, In: -time.Hour,
 	})
 	h.exec(t, `UPDATE SCHEMA.task SET attempt = 3, deferrals = 2, ever_started = true, outcome = 'failed', error = 'why',
 		result = '[1]', deadline = '2100-01-02 03:04:05.678901+00', created_at = '1999-12-31 23:59:59.999999+00' WHERE key = 'k'`)
 	for _, region := range []string{"", "sg"} {
-		_, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: 1, Region: region, Wants: []poll.Want{wantOf(1)}})
+		_, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: 1, Region: region, Wants: []store.Want{wantOf(1)}})
 		require.NoError(t, err)
 	}
 	plain, err := a.Claimed(t.Context(), a.session, 1)

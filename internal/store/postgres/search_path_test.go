@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
@@ -190,7 +190,7 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 	a := joined(t, h)
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
 	rows := a.take(t, 4)
-	failed, _ := h.batchOf(t, 2, ops.BatchRequest{Open: true})
+	failed, _ := h.batchOf(t, 2, store.BatchRequest{Open: true})
 	evil, conn := h.plant(t, h.asOperator)
 	for _, text := range []string{
 		`INSERT INTO SCHEMA.task (type) VALUES ('a')`,

@@ -9,8 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -36,8 +35,8 @@ func (s *Store) failAt(point string) error {
 }
 
 // Settle applies the ends of holds.
-func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
-	answers := make([]lease.Answer, len(rows))
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.Settlement) ([]store.Answer, error) {
+	answers := make([]store.Answer, len(rows))
 	if len(rows) == 0 {
 		return answers, ctx.Err()
 	}
@@ -89,8 +88,8 @@ type settling struct {
 	s       *Store
 	conn    *pgx.Conn
 	session task.Session
-	rows    []poll.Settlement // of the whole call
-	answers []lease.Answer
+	rows    []store.Settlement // of the whole call
+	answers []store.Answer
 }
 
 // A claim that meets a row which another has just claimed locks it before it sees that, and keeps it until its
@@ -131,7 +130,7 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 	if err := r.s.failAt(failBefore); err != nil {
 		return nil, err
 	}
-	some := make([]*poll.Settlement, len(places))
+	some := make([]*store.Settlement, len(places))
 	for i, p := range places {
 		some[i] = &r.rows[p]
 	}
@@ -142,7 +141,7 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 	slices.Sort(applied)
 	for _, p := range places {
 		if _, found := slices.BinarySearch(applied, int64(r.rows[p].ID)); found {
-			r.answers[p] = lease.Applied
+			r.answers[p] = store.Applied
 		} else {
 			missed = append(missed, p)
 		}
@@ -152,8 +151,8 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 
 // settle sends rows that are done the short way, and the others, or all where that way is barred, the long one. It gives
 // the ids of those that were applied.
-func (r *settling) settle(ctx context.Context, some []*poll.Settlement) (applied []int64, err error) {
-	var done, others []*poll.Settlement
+func (r *settling) settle(ctx context.Context, some []*store.Settlement) (applied []int64, err error) {
+	var done, others []*store.Settlement
 	if !r.s.kept.lately(time.Now()) {
 		done, others = split(some)
 	}
@@ -172,7 +171,7 @@ func (r *settling) settle(ctx context.Context, some []*poll.Settlement) (applied
 	}
 	if len(applied) < len(done) { // some are lost, or belong to a batch
 		others = append(others, r.missed(done, applied)...)
-		slices.SortFunc(others, func(a, b *poll.Settlement) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(others, func(a, b *store.Settlement) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if len(others) == 0 {
 		return applied, nil
@@ -182,17 +181,17 @@ func (r *settling) settle(ctx context.Context, some []*poll.Settlement) (applied
 }
 
 // missed lists the rows that are not among those that were applied.
-func (*settling) missed(rows []*poll.Settlement, applied []int64) []*poll.Settlement {
+func (*settling) missed(rows []*store.Settlement, applied []int64) []*store.Settlement {
 	slices.Sort(applied)
-	return slices.DeleteFunc(rows, func(row *poll.Settlement) bool {
+	return slices.DeleteFunc(rows, func(row *store.Settlement) bool {
 		_, found := slices.BinarySearch(applied, int64(row.ID))
 		return found
 	})
 }
 
 // split parts rows that are done from the others.
-func split(some []*poll.Settlement) (done, others []*poll.Settlement) {
-	done = make([]*poll.Settlement, 0, len(some))
+func split(some []*store.Settlement) (done, others []*store.Settlement) {
+	done = make([]*store.Settlement, 0, len(some))
 	for _, row := range some {
 		if isDone(row) {
 			done = append(done, row)
@@ -222,14 +221,14 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 		i++
 		switch {
 		case ours && asked:
-			r.answers[place] = lease.Unaware
+			r.answers[place] = store.CancelPending
 		case ours:
-			r.answers[place] = lease.Busy
+			r.answers[place] = store.Busy
 			busy = append(busy, place)
 		case ended && !fault.Off(fault.Repeat):
-			r.answers[place] = lease.Ended
+			r.answers[place] = store.Ended
 		default:
-			r.answers[place] = lease.Lost
+			r.answers[place] = store.Lost
 		}
 		return nil
 	})

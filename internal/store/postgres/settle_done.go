@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -27,14 +27,14 @@ func (r *recent) lately(now time.Time) bool { return now.UnixNano() < r.until.Lo
 func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Add(lasts).UnixNano()) }
 
 // isDone reports whether settle_done.sql does all there is to do for a settlement.
-func isDone(r *poll.Settlement) bool {
+func isDone(r *store.Settlement) bool {
 	n := &r.Next
 	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Notes.Empty()
 }
 
 // settleDone settles rows that are done, sorted by id and no id twice, and returns those that were applied.
 func (s *Store) settleDone(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement,
 ) (applied []int64, err error) {
 	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]pgtype.Interval, len(rows))
 	var results, outputs []string

@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -34,22 +32,22 @@ func joined(t *testing.T, h *harness) *agentOn {
 // take inserts n rows and claims them.
 func (a *agentOn) take(t *testing.T, n int) []task.Task {
 	t.Helper()
-	a.Insert(t, slices.Repeat([]ops.Request{{Type: "a"}}, n)...)
+	a.Insert(t, slices.Repeat([]store.EnqueueRequest{{Type: "a"}}, n)...)
 	a.claims++
-	rows, err := a.Claim(t.Context(), poll.Claim{Session: a.session, Number: a.claims, Wants: []poll.Want{wantOf(n)}})
+	rows, err := a.Claim(t.Context(), store.Claim{Session: a.session, Number: a.claims, Wants: []store.Want{wantOf(n)}})
 	require.NoError(t, err)
 	require.Len(t, rows, n)
 	return rows
 }
 
-func (a *agentOn) settle(t *testing.T, rows ...poll.Settlement) []lease.Answer {
+func (a *agentOn) settle(t *testing.T, rows ...store.Settlement) []store.Answer {
 	t.Helper()
 	answers, err := a.Settle(t.Context(), a.session, rows)
 	require.NoError(t, err)
 	return answers
 }
 
-func all(n int, a lease.Answer) []lease.Answer { return slices.Repeat([]lease.Answer{a}, n) }
+func all(n int, a store.Answer) []store.Answer { return slices.Repeat([]store.Answer{a}, n) }
 
 // TestValuesThatPostgresRefuses has results that are JSON to everybody else in the midst of a batch.
 func TestValuesThatPostgresRefuses(t *testing.T) {
@@ -60,7 +58,7 @@ func TestValuesThatPostgresRefuses(t *testing.T) {
 		"\"\xff\"", "\x00",
 	}
 	rows := a.take(t, 3*len(bad))
-	ends := make([]poll.Settlement, len(rows))
+	ends := make([]store.Settlement, len(rows))
 	for i, row := range rows {
 		ends[i] = done(row)
 		ends[i].Outcome.Result = json.RawMessage(`{"ok": true}`)
@@ -73,7 +71,7 @@ func TestValuesThatPostgresRefuses(t *testing.T) {
 			ends[i].Next = task.Transition{State: task.StateRetryPending, Delay: time.Hour, Attempt: 1}
 		}
 	}
-	require.Equal(t, all(len(rows), lease.Applied), a.settle(t, ends...))
+	require.Equal(t, all(len(rows), store.Applied), a.settle(t, ends...))
 	for i, row := range rows {
 		info, err := a.Get(t.Context(), row.ID)
 		require.NoError(t, err)
@@ -96,22 +94,22 @@ func TestAnApplicationThatKeepsARow(t *testing.T) {
 	a := joined(t, newHarness(t))
 	rows := a.take(t, 50)
 	release := a.LockRow(t, rows[20].ID)
-	ends := make([]poll.Settlement, len(rows))
-	renewals := make([]lease.Renewal, len(rows))
+	ends := make([]store.Settlement, len(rows))
+	renewals := make([]store.Renewal, len(rows))
 	for i, row := range rows {
 		ends[i] = done(row)
-		renewals[i] = lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}
+		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}
 	}
 	renewed, err := a.Renew(t.Context(), a.session, renewals)
 	require.NoError(t, err)
-	require.Equal(t, all(len(rows), lease.Applied), renewed, "renewals pass it")
-	want := all(len(rows), lease.Applied)
-	want[20] = lease.Busy
+	require.Equal(t, all(len(rows), store.Applied), renewed, "renewals pass it")
+	want := all(len(rows), store.Applied)
+	want[20] = store.Busy
 	require.Equal(t, want, a.settle(t, ends...), "nobody else waits for it")
-	require.Equal(t, []lease.Answer{lease.Busy}, a.settle(t, ends[20]))
+	require.Equal(t, []store.Answer{store.Busy}, a.settle(t, ends[20]))
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM SCHEMA.task`))
 	release()
-	require.Equal(t, []lease.Answer{lease.Applied}, a.settle(t, ends[20]))
+	require.Equal(t, []store.Answer{store.Applied}, a.settle(t, ends[20]))
 }
 
 // TestADayWithoutAPartition settles after the clock has gone where no partition was made, and crashes on the way.
@@ -126,7 +124,7 @@ func TestADayWithoutAPartition(t *testing.T) {
 			t.Parallel()
 			a := joined(t, newHarness(t))
 			rows := a.take(t, 4)
-			ends := []poll.Settlement{done(rows[0]), done(rows[1]), done(rows[2]), done(rows[3])}
+			ends := []store.Settlement{done(rows[0]), done(rows[1]), done(rows[2]), done(rows[3])}
 			ends[1].Next = task.Transition{State: task.StateRetryPending, Delay: time.Hour, Attempt: 1}
 			a.exec(t, today)
 			hit := false
@@ -144,8 +142,8 @@ func TestADayWithoutAPartition(t *testing.T) {
 			require.EqualValues(t, 4, a.number(t, `SELECT count(*) FROM SCHEMA.tasks`))
 			again := a.settle(t, ends...)
 			require.Equal(t, all(4, again[0]), again)
-			require.NotContains(t, []lease.Answer{lease.Busy, lease.Lost}, again[0])
-			require.Equal(t, all(4, lease.Ended), a.settle(t, ends...))
+			require.NotContains(t, []store.Answer{store.Busy, store.Lost}, again[0])
+			require.Equal(t, all(4, store.Ended), a.settle(t, ends...))
 			require.EqualValues(t, 3, a.number(t, `SELECT count(*) FROM SCHEMA.task_archive`))
 		})
 	}
@@ -157,13 +155,13 @@ func TestRenewalsAreHeapOnly(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
 	rows := a.take(t, 10)
-	renewals := make([]lease.Renewal, len(rows))
+	renewals := make([]store.Renewal, len(rows))
 	for i, row := range rows {
-		renewals[i] = lease.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}
+		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}
 	}
 	renewed, err := a.Renew(t.Context(), a.session, renewals)
 	require.NoError(t, err)
-	require.Equal(t, all(len(rows), lease.Applied), renewed)
+	require.Equal(t, all(len(rows), store.Applied), renewed)
 	require.NoError(t, a.Flush(t.Context()))
 	require.EqualValues(t, 10, a.number(t, `SELECT n_tup_hot_upd FROM pg_stat_user_tables
 		WHERE relid = 'SCHEMA.task'::regclass`))

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasehold/leasehold/internal/fault"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -21,7 +21,7 @@ import (
 // server refuses would keep the whole batch from ever being settled: it is found by halving the batch, and kept in
 // another form.
 func (s *Store) settleSome(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement,
 ) (applied []int64, err error) {
 	applied, err = s.settleOnce(ctx, conn, session, rows)
 	switch {
@@ -45,7 +45,7 @@ func (s *Store) settleSome(
 			quoted.Outcome.Result = asString(quoted.Outcome.Result)
 		}
 		quoted.Notes = asStrings(quoted.Notes)
-		return s.settleOnce(ctx, conn, session, []*poll.Settlement{&quoted})
+		return s.settleOnce(ctx, conn, session, []*store.Settlement{&quoted})
 	case len(rows) == 1:
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func badValue(err error) bool {
 
 // settleOnce runs the statement to its end, commit included.
 func (s *Store) settleOnce(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*poll.Settlement,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement,
 ) (applied []int64, err error) {
 	var c settleColumns
 	for i, row := range rows {
@@ -176,7 +176,7 @@ func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
 	)
 }
 
-func (c *settleColumns) add(r *poll.Settlement) {
+func (c *settleColumns) add(r *store.Settlement) {
 	next, o := r.Next, r.Outcome
 	c.id, c.fence = append(c.id, int64(r.ID)), append(c.fence, int64(r.Fence))
 	c.state = append(c.state, string(next.State))
@@ -221,7 +221,7 @@ func cause(v task.Verdict) task.Verdict {
 
 // cancelUnseen reports whether a row is to wait for another attempt by a decision that did not know whether a cancel is
 // pending.
-func cancelUnseen(r *poll.Settlement) bool {
+func cancelUnseen(r *store.Settlement) bool {
 	return !r.CancelKnown && r.Next.State.Waiting() && r.Next.State.Phase() == task.Run
 }
 

@@ -6,12 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Stats counts what waits and runs.
-func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
-	stats := ops.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
+	stats := store.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
 	err := s.do(ctx, "count tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		declared, err := s.declared(ctx, conn, &stats)
 		if err != nil {
@@ -28,7 +28,7 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 		if err != nil {
 			return err
 		}
-		var c ops.TypeCount
+		var c store.TypeCount
 		var oldest *int64
 		_, err = pgx.ForEachRow(rows, []any{&c.Type, (*string)(&c.State), &c.N, &oldest}, func() error {
 			stats.Waiting = append(stats.Waiting, c)
@@ -54,7 +54,7 @@ func (s *Store) batchTasks(ctx context.Context, conn *pgx.Conn) (map[string]int6
 }
 
 // count adds what follows from rows that wait.
-func count(stats *ops.Stats, c ops.TypeCount, oldest *int64, declared map[string]bool) {
+func count(stats *store.Stats, c store.TypeCount, oldest *int64, declared map[string]bool) {
 	if oldest != nil {
 		stats.OldestDue[c.Type] = max(stats.OldestDue[c.Type], microseconds(*oldest))
 	}
@@ -64,7 +64,7 @@ func count(stats *ops.Stats, c ops.TypeCount, oldest *int64, declared map[string
 }
 
 // declared counts the present agents and gathers what they claim.
-func (s *Store) declared(ctx context.Context, conn *pgx.Conn, stats *ops.Stats) (map[string]bool, error) {
+func (s *Store) declared(ctx context.Context, conn *pgx.Conn, stats *store.Stats) (map[string]bool, error) {
 	rows, err := conn.Query(ctx, s.sql.agentTypes.Text)
 	if err != nil {
 		return nil, err

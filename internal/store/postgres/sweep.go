@@ -7,15 +7,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Sweep claims dead rows, to be reaped.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() lease.View,
-) (dead []poll.Swept, err error) {
+	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
+) (dead []store.Swept, err error) {
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}
@@ -36,12 +35,12 @@ func (s *Store) Sweep(
 	return dead, nil
 }
 
-func scanSwept(rows pgx.Rows) ([]poll.Swept, error) {
+func scanSwept(rows pgx.Rows) ([]store.Swept, error) {
 	defer rows.Close()
-	var dead []poll.Swept
+	var dead []store.Swept
 	var r taskRow
 	for rows.Next() && r.err == nil {
-		d := poll.Swept{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
+		d := store.Swept{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
 		d.RanFence, d.CancelAsked, d.Left = d.Fence-1, r.bool(), microseconds(r.int(0))
 		dead = append(dead, d)
 	}

@@ -5,12 +5,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Takers counts the agents that claim tasks, and those of them that claim tasks of a type.
-func (s *Store) Takers(ctx context.Context, typ string) (ops.Takers, error) {
-	var t ops.Takers
+func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
+	var t store.Takers
 	err := s.do(ctx, "look for agents", func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, s.sql.takers.Text, s.sql.takers.Args(arg("type", typ))...).Scan(&t.Agents, &t.OfType)
 	})

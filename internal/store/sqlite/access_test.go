@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // umask sets the process's umask until the test ends: such a test runs beside no other.
@@ -33,7 +33,7 @@ func modes(t *testing.T, o Options) map[string]fs.FileMode {
 	defer func() { require.NoError(t, s.Close()) }()
 	_, err = s.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	_, _, err = s.Enqueue(t.Context(), ops.Request{Type: "x"})
+	_, _, err = s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 	require.NoError(t, err)
 	found := map[string]fs.FileMode{}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -105,7 +105,7 @@ func TestTheGroupOfAWAL(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	first := openMigrated(t, path)
 	require.Equal(t, allOf(0o660), modes(t, Options{Path: path, Create: true, Group: name}))
-	_, _, err := first.Enqueue(t.Context(), ops.Request{Type: "x"})
+	_, _, err := first.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 	require.NoError(t, err, "its locks are as they were")
 }
 

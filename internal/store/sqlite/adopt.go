@@ -6,8 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -15,7 +14,7 @@ import (
 // already gets it again.
 func (s *Store) Adopt(
 	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (swept *poll.Swept, a lease.Answer, err error) {
+) (swept *store.Swept, a store.Answer, err error) {
 	err = s.update(ctx, "adopt task", func(t *tx) error {
 		var holder task.Session
 		var detached, reaped, present bool
@@ -25,17 +24,17 @@ func (s *Store) Adopt(
 		case errors.Is(err, sql.ErrNoRows):
 			failed := false
 			err = t.row([]any{&failed}, t.sql.AttemptFailed, arg("id", int64(id)), arg("fence", int64(f)))
-			if a = lease.Lost; failed {
-				a = lease.Ended
+			if a = store.Lost; failed {
+				a = store.Ended
 			}
 			return err
 		case err != nil:
 			return err
 		case holder != session && (reaped || !detached):
-			a = lease.Busy
+			a = store.Busy
 			return nil
 		}
-		a = lease.Applied
+		a = store.Applied
 		return t.query(func(r *sql.Rows) error {
 			row, err := t.scanReaped(r)
 			row.Present, row.Detached = present, detached
@@ -44,7 +43,7 @@ func (s *Store) Adopt(
 		}, t.sql.Adopt, arg("fence", int64(f)), arg("session", int64(session)), arg("until", stamp(t.now.Add(judge))), arg("id", int64(id)))
 	})
 	if err != nil {
-		return nil, lease.Lost, err
+		return nil, store.Lost, err
 	}
 	return swept, a, nil
 }

@@ -8,8 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 )
@@ -38,7 +37,7 @@ func (a *transaction) Complete(ctx context.Context, id task.ID, f task.Fence, re
 	return err
 }
 
-func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
+func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (*store.PingReply, error) {
 	var within any
 	if p.NextWithin != 0 {
 		within = p.NextWithin.Seconds()
@@ -48,7 +47,7 @@ func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 	return nil, err
 }
 
-func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	_, err := a.tx.ExecContext(ctx, `INSERT INTO cancel (id, "by") VALUES (?, ?)`, id, textOrNull(by))
 	return "", err
 }

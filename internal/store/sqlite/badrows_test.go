@@ -8,9 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -54,9 +52,9 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			}
 			require.NoError(t, conn.Close())
 			require.NoError(t, h.exec(t, "INSERT INTO task (id, type, payload) VALUES (4242, 'a', '\"good\"')"))
-			session, err := h.Join(t.Context(), lease.Agent{Name: "n", Presence: time.Minute, Workers: 1})
+			session, err := h.Join(t.Context(), store.Agent{Name: "n", Presence: time.Minute, Workers: 1})
 			require.NoError(t, err)
-			c := poll.Claim{Session: session, Number: 1, Bytes: 1 << 20, Wants: []poll.Want{
+			c := store.Claim{Session: session, Number: 1, Bytes: 1 << 20, Wants: []store.Want{
 				{Type: "a", Phase: task.Run, N: 10, Window: time.Minute, Deadline: time.Hour},
 			}}
 			_, _, err = h.NextDue(t.Context(), c)
@@ -64,10 +62,10 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			rows, err := h.Claim(t.Context(), c)
 			require.NoError(t, err)
 			good := false
-			var ends []poll.Settlement
+			var ends []store.Settlement
 			for _, r := range rows {
 				good = good || r.ID == 4242
-				ends = append(ends, poll.Settlement{
+				ends = append(ends, store.Settlement{
 					ID: r.ID, Fence: r.Fence, RanFence: r.Fence, Phase: task.Run, Attempt: r.Attempt, Started: -1,
 					Outcome: task.Outcome{Verdict: task.Rejected, Error: r.Unfit},
 					Next:    task.Transition{State: task.StateFailed, Attempt: r.Attempt, Deferrals: r.Deferrals},
@@ -78,9 +76,9 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 			answers, err := h.Settle(t.Context(), session, ends)
 			require.NoError(t, err)
 			for _, a := range answers {
-				require.Equal(t, lease.Applied, a)
+				require.Equal(t, store.Applied, a)
 			}
-			listed, err := h.List(t.Context(), ops.Filter{})
+			listed, err := h.List(t.Context(), store.TaskFilter{})
 			require.NoError(t, err)
 			require.Len(t, listed, 2)
 			_, err = json.Marshal(listed)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // scanBatch reads a row of the statement list_batches.
-func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
+func scanBatch(r *sql.Rows) (b store.BatchInfo, err error) {
 	var progress sql.NullFloat64
 	var ended time.Time
 	err = r.Scan(numberOf[task.BatchID]{&b.ID}, &b.Name, &b.State, &b.OnFailure, &b.Sealed, &b.Stopping, &b.Round, &b.Total,
@@ -27,8 +28,8 @@ func scanBatch(r *sql.Rows) (b ops.BatchInfo, err error) {
 	return b, err
 }
 
-// GetBatch returns a batch; ops.ErrNoBatch where there is none.
-func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchInfo, err error) {
+// GetBatch returns a batch; store.ErrNoBatch where there is none.
+func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *store.BatchInfo, err error) {
 	err = s.view(ctx, "get batch", func(t *snapshot) error {
 		one, err := t.sql.ListBatches.Fill("{where}", "id = @id")
 		if err != nil {
@@ -40,7 +41,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchI
 			return err
 		}, &one, arg("id", int64(id)), arg("limit", 1))
 		if err == nil && info == nil {
-			err = fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
+			err = fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
 		return err
 	})
@@ -51,7 +52,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *ops.BatchI
 }
 
 // ListBatches returns batches that match, newest first.
-func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.BatchInfo, err error) {
+func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []store.BatchInfo, err error) {
 	q, args, err := s.sql.listBatchesQuery(f)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) (list []ops.
 }
 
 // listBatchesQuery returns the statement that reads the batches that match, newest first, and its arguments.
-func (q *statements) listBatchesQuery(f ops.BatchFilter) (*sqltext.Query, []sqltext.Arg, error) {
+func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sqltext.Arg, error) {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = 50
@@ -98,14 +99,14 @@ func (q *statements) listBatchesQuery(f ops.BatchFilter) (*sqltext.Query, []sqlt
 const failuresRead = 10_000
 
 // BatchFailures groups what went wrong in a batch, the newest of it.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (groups []ops.FailureGroup, err error) {
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (groups []store.FailureGroup, err error) {
 	err = s.view(ctx, "look for failures of a batch", func(t *snapshot) error {
 		var there bool
 		if err := t.row([]any{&there}, t.sql.BatchExists, arg("id", int64(id))); err != nil {
 			return err
 		}
 		if !there {
-			return fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
+			return fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
 		var f ops.Failures
 		err := t.query(func(r *sql.Rows) error {

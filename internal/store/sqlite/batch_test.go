@@ -11,9 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -81,14 +79,14 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	s := h.session(t, p)
 	id := h.batchOf(t, 5)
 	require.Equal(t, "pending", h.answer(t, "cancel_batch", id))
-	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 4, Window: time.Hour, Policy: p.Hash("a")}}}
+	w := store.Claim{Session: s, Number: 1, Wants: []store.Want{{Type: "x", Phase: task.Run, N: 4, Window: time.Hour, Policy: p.Hash("a")}}}
 	rows, err := h.Claim(t.Context(), w)
 	require.NoError(t, err)
 	require.Len(t, rows, 4)
 	require.Equal(t, id, rows[0].Batch)
 	failed := succeeded(rows[1])
 	failed.Next.State, failed.Outcome = task.StateFailed, task.Outcome{Verdict: task.Failed, Error: "it broke"}
-	_, err = h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), failed})
+	_, err = h.Settle(t.Context(), s, []store.Settlement{succeeded(rows[0]), failed})
 	require.NoError(t, err)
 	require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?, ?)", int64(rows[2].ID), int64(rows[2].Fence)))
 	counted(t, h)
@@ -108,7 +106,7 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"), "one of it runs still")
 	stopped := succeeded(rows[3])
 	stopped.Next.State, stopped.Outcome = task.StateRollbackPending, task.Outcome{Verdict: task.Failed}
-	_, err = h.Settle(t.Context(), s, []poll.Settlement{stopped})
+	_, err = h.Settle(t.Context(), s, []store.Settlement{stopped})
 	require.NoError(t, err)
 	h.carriedOut(t, 2)
 	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"))
@@ -137,7 +135,7 @@ func TestTheNewestIsUndoneFirst(t *testing.T) {
 	const rows = 3000
 	id := h.batchOf(t, rows)
 	ends := settleAll(h.held(t, s, p, task.Run, 0, 0)...)
-	tasks, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 1, Wants: []poll.Want{
+	tasks, err := h.Claim(t.Context(), store.Claim{Session: s, Number: 1, Wants: []store.Want{
 		{Type: "x", Phase: task.Run, N: rows, Window: time.Hour, Policy: p.Hash("a")},
 	}})
 	require.NoError(t, err)
@@ -153,7 +151,7 @@ func TestTheNewestIsUndoneFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "rolling_back", answer)
 	h.carriedOut(t, 700)
-	undone, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 2, Wants: []poll.Want{
+	undone, err := h.Claim(t.Context(), store.Claim{Session: s, Number: 2, Wants: []store.Want{
 		{Type: "x", Phase: task.Rollback, N: rows, Window: time.Hour, Policy: p.Hash("a")},
 	}})
 	require.NoError(t, err)
@@ -171,9 +169,9 @@ func TestAClaimLooksPastWhatIsBeingStopped(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	s := h.session(t)
-	first := h.Insert(t, ops.Request{Type: "x"}, ops.Request{Type: "x", Priority: -1})
+	first := h.Insert(t, store.EnqueueRequest{Type: "x"}, store.EnqueueRequest{Type: "x", Priority: -1})
 	id := h.batchOf(t, lookPast+500)
-	behind := h.Insert(t, ops.Request{Type: "x", In: time.Millisecond})[0]
+	behind := h.Insert(t, store.EnqueueRequest{Type: "x", In: time.Millisecond})[0]
 	_, err := h.CancelBatch(t.Context(), id, "ops")
 	require.NoError(t, err)
 	h.Advance(t, time.Second)
@@ -215,9 +213,9 @@ func TestAnOpenTransactionInsertsWhileOthersSettle(t *testing.T) {
 	h := newHarness(t)
 	s := h.session(t)
 	p := h.Produce(t)
-	id, err := p.CreateBatch(t.Context(), ops.BatchRequest{Open: true, FinishType: "done"})
+	id, err := p.CreateBatch(t.Context(), store.BatchRequest{Open: true, FinishType: "done"})
 	require.NoError(t, err)
-	_, err = p.Insert(t.Context(), ops.Request{Type: "x", Batch: id}, ops.Request{Type: "x", Batch: id})
+	_, err = p.Insert(t.Context(), store.EnqueueRequest{Type: "x", Batch: id}, store.EnqueueRequest{Type: "x", Batch: id})
 	require.NoError(t, err)
 	require.NoError(t, p.Commit(t.Context()))
 	rows, err := h.Claim(t.Context(), claimOf(s, 1))
@@ -225,7 +223,7 @@ func TestAnOpenTransactionInsertsWhileOthersSettle(t *testing.T) {
 	require.Len(t, rows, 2)
 
 	p = h.Produce(t)
-	_, err = p.Insert(t.Context(), ops.Request{Type: "x", Batch: id})
+	_, err = p.Insert(t.Context(), store.EnqueueRequest{Type: "x", Batch: id})
 	require.NoError(t, err)
 	_, err = p.SealBatch(t.Context(), id)
 	require.NoError(t, err)
@@ -261,7 +259,7 @@ func TestAnOpenTransactionInsertsWhileOthersSettle(t *testing.T) {
 	require.NoError(t, err)
 	info, err = h.GetBatch(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, ops.BatchRunning, info.State)
+	require.Equal(t, store.BatchRunning, info.State)
 	require.EqualValues(t, 1, info.Live)
 	rows, err = h.Claim(t.Context(), claimOf(s, 2))
 	require.NoError(t, err)
@@ -281,10 +279,10 @@ func TestABatchLargerThanMemory(t *testing.T) {
 	h := newHarness(t)
 	const rows = 450
 	large := `{"x": "` + strings.Repeat("x", 100_000) + `"}`
-	give := func(bad int) func(yield func(ops.Request, error) bool) {
-		return func(yield func(ops.Request, error) bool) {
+	give := func(bad int) func(yield func(store.EnqueueRequest, error) bool) {
+		return func(yield func(store.EnqueueRequest, error) bool) {
 			for i := range rows {
-				r := ops.Request{Type: "x", Payload: []byte(large), Key: fmt.Sprint(i), Priority: i % 10, In: time.Duration(i) * time.Second}
+				r := store.EnqueueRequest{Type: "x", Payload: []byte(large), Key: fmt.Sprint(i), Priority: i % 10, In: time.Duration(i) * time.Second}
 				if i == bad {
 					r.Key = "7"
 				}
@@ -295,18 +293,18 @@ func TestABatchLargerThanMemory(t *testing.T) {
 		}
 	}
 	var told []int64
-	_, err := h.CreateBatch(t.Context(), ops.BatchRequest{}, give(430), nil)
-	var input *ops.InputError
+	_, err := h.CreateBatch(t.Context(), store.BatchRequest{}, give(430), nil)
+	var input *store.InputError
 	require.ErrorAs(t, err, &input)
 	require.Contains(t, input.Text, "row 431: ")
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM batch"))
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task"))
 	broken := errors.New("line 12 is no JSON")
-	_, err = h.CreateBatch(t.Context(), ops.BatchRequest{}, func(yield func(ops.Request, error) bool) { yield(ops.Request{}, broken) }, nil)
+	_, err = h.CreateBatch(t.Context(), store.BatchRequest{}, func(yield func(store.EnqueueRequest, error) bool) { yield(store.EnqueueRequest{}, broken) }, nil)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM batch"))
 
-	id, err := h.CreateBatch(t.Context(), ops.BatchRequest{}, give(-1), func(n int64) { told = append(told, n) })
+	id, err := h.CreateBatch(t.Context(), store.BatchRequest{}, give(-1), func(n int64) { told = append(told, n) })
 	require.NoError(t, err)
 	require.Equal(t, []int64{200, 400, 450}, told)
 	require.Equal(t, rows, h.count(t, "SELECT count(*) FROM task WHERE batch_id = ? AND length(payload) = ? AND key = id - (SELECT min(id) FROM task)",
@@ -323,7 +321,7 @@ func TestOperatorsWake(t *testing.T) {
 	rows := h.held(t, s, p, task.Run, 2, 0)
 	failed := succeeded(rows[0])
 	failed.Next.State, failed.Outcome.Verdict = task.StateFailed, task.Failed
-	_, err := h.Settle(t.Context(), s, []poll.Settlement{failed, succeeded(rows[1])})
+	_, err := h.Settle(t.Context(), s, []store.Settlement{failed, succeeded(rows[1])})
 	require.NoError(t, err)
 	id := h.batchOf(t, 1)
 	l, err := newListener(t.Context(), h.read, h.sql)
@@ -334,12 +332,12 @@ func TestOperatorsWake(t *testing.T) {
 	for _, c := range []struct {
 		insert string
 		of     any
-		news   poll.News
+		news   store.News
 	}{
-		{"retry", rows[0].ID, poll.Due}, {"rollback", rows[1].ID, poll.Due},
-		{"seal_batch", id, poll.Asked}, {"cancel_batch", id, poll.Asked}, {"rollback_batch", id, poll.Asked},
+		{"retry", rows[0].ID, store.Due}, {"rollback", rows[1].ID, store.Due},
+		{"seal_batch", id, store.Asked}, {"cancel_batch", id, store.Asked}, {"rollback_batch", id, store.Asked},
 	} {
-		for _, want := range []poll.News{c.news, 0} { // a repeat is no news
+		for _, want := range []store.News{c.news, 0} { // a repeat is no news
 			require.NoError(t, h.exec(t, fmt.Sprintf("INSERT INTO %s (id) VALUES (%d)", c.insert, c.of)))
 			now, err := l.look(t.Context())
 			require.NoError(t, err)
@@ -364,13 +362,13 @@ func TestCompletedStaysCompleted(t *testing.T) {
 	_, err := h.Rollback(t.Context(), row.ID, "")
 	require.NoError(t, err)
 	require.NoError(t, complete())
-	done, err := h.Completed(t.Context(), []lease.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
+	done, err := h.Completed(t.Context(), []store.Held{{ID: row.ID, Fence: row.Fence}, {ID: row.ID, Fence: row.Fence + 1}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, false}, done)
 	answer, err := h.Complete(t.Context(), row.ID, row.Fence, nil)
 	require.NoError(t, err)
-	require.Equal(t, lease.Ended, answer)
+	require.Equal(t, store.Ended, answer)
 	answers, err := h.Settle(t.Context(), s, settleAll(row))
 	require.NoError(t, err)
-	require.Equal(t, []lease.Answer{lease.Ended}, answers)
+	require.Equal(t, []store.Answer{store.Ended}, answers)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -77,7 +78,7 @@ func (s *Store) operateBatch(
 			return err
 		}
 		if !there {
-			return fmt.Errorf("%d: %w", id, ops.ErrNoBatch)
+			return fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
 		if err := do(t); err != nil {
 			if input := refused(err); input != nil {

@@ -7,8 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -24,7 +23,7 @@ func life(b *testing.B, batch bool) {
 	b.Helper()
 	const rows = 1000
 	h := newHarness(b)
-	session, err := h.Join(b.Context(), lease.Agent{Name: "bench", Presence: time.Hour})
+	session, err := h.Join(b.Context(), store.Agent{Name: "bench", Presence: time.Hour})
 	require.NoError(b, err)
 	spent := map[string]time.Duration{}
 	timed := func(name string, f func() error) {
@@ -46,16 +45,16 @@ func life(b *testing.B, batch bool) {
 	for i := range b.N {
 		var tasks []task.Task
 		timed("claim", func() (err error) {
-			tasks, err = h.Claim(b.Context(), poll.Claim{Session: session, Number: int64(i), Wants: []poll.Want{
+			tasks, err = h.Claim(b.Context(), store.Claim{Session: session, Number: int64(i), Wants: []store.Want{
 				{Type: "x", Phase: task.Run, N: rows, Window: time.Minute},
 			}})
 			return err
 		})
 		require.Len(b, tasks, rows)
-		renewals := make([]lease.Renewal, rows)
-		settlements := make([]poll.Settlement, rows)
+		renewals := make([]store.Renewal, rows)
+		settlements := make([]store.Settlement, rows)
 		for j, t := range tasks {
-			renewals[j] = lease.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour}
+			renewals[j] = store.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour}
 			settlements[j] = succeeded(t)
 		}
 		timed("renew", func() error {
@@ -64,7 +63,7 @@ func life(b *testing.B, batch bool) {
 		})
 		timed("settle", func() error {
 			answers, err := h.Settle(b.Context(), session, settlements)
-			require.Equal(b, lease.Applied, answers[rows-1])
+			require.Equal(b, store.Applied, answers[rows-1])
 			return err
 		})
 	}
@@ -83,8 +82,8 @@ func fill(t testing.TB, h *harness, n int) {
 		INSERT INTO task (type, payload) SELECT 'x', json_object('invoice', i) FROM n`, n)))
 }
 
-func succeeded(t task.Task) poll.Settlement {
-	return poll.Settlement{
+func succeeded(t task.Task) store.Settlement {
+	return store.Settlement{
 		ID: t.ID, Fence: t.Fence, RanFence: t.Fence, Phase: t.Phase(), Attempt: t.Attempt,
 		Next:    task.Transition{State: task.StateSucceeded, Attempt: t.Attempt, EverStarted: true},
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: []byte(`{"ok": true}`)},
@@ -99,7 +98,7 @@ func BenchmarkLive(b *testing.B) {
 	p := beating(nil)
 	session := h.session(b, p)
 	fill(b, h, rows)
-	tasks, err := h.Claim(b.Context(), poll.Claim{Session: session, Number: 1, Wants: []poll.Want{
+	tasks, err := h.Claim(b.Context(), store.Claim{Session: session, Number: 1, Wants: []store.Want{
 		{Type: "x", Phase: task.Run, N: rows, Window: p.Window(task.Run), Policy: p.Hash("a")},
 	}})
 	require.NoError(b, err)
@@ -111,25 +110,25 @@ func BenchmarkLive(b *testing.B) {
 	}
 	b.ResetTimer()
 	for i := range b.N {
-		renewals := make([]lease.Renewal, rows)
-		pings := make([]lease.RemotePing, rows)
+		renewals := make([]store.Renewal, rows)
+		pings := make([]store.RemotePing, rows)
 		for j, t := range tasks {
-			notes := lease.Notes{Progress: fmt.Appendf(nil, `{"done":%d,"total":%d}`, i, b.N)}
-			renewals[j] = lease.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour, Detach: i == 0, Notes: notes}
-			pings[j] = lease.RemotePing{ID: t.ID, Fence: t.Fence, Ping: lease.Ping{Progress: notes.Progress}}
+			notes := store.Report{Progress: fmt.Appendf(nil, `{"done":%d,"total":%d}`, i, b.N)}
+			renewals[j] = store.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour, Detach: i == 0, Report: notes}
+			pings[j] = store.RemotePing{ID: t.ID, Fence: t.Fence, Ping: store.Ping{Progress: notes.Progress}}
 		}
 		timed("renew", func() error {
 			answers, err := h.Renew(b.Context(), session, renewals)
-			require.Equal(b, lease.Applied, answers[rows-1])
+			require.Equal(b, store.Applied, answers[rows-1])
 			return err
 		})
 		timed("ping", func() error {
 			replies, err := h.TakePings(b.Context(), pings)
-			require.Equal(b, lease.Applied, replies[rows-1].Answer)
+			require.Equal(b, store.Applied, replies[rows-1].Answer)
 			return err
 		})
 		timed("present", func() error {
-			st, err := h.Present(b.Context(), lease.Presence{Session: session, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+			st, err := h.Present(b.Context(), store.Heartbeat{Session: session, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 			require.Len(b, st.Held, rows)
 			return err
 		})

@@ -11,8 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,9 +24,9 @@ func TestAnOpenTransactionStallsWritersWithinTheBound(t *testing.T) {
 	s := open(t, Options{Path: path, Create: true, Busy: bound})
 	_, err := s.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	session, err := s.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	session, err := s.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 	require.NoError(t, err)
-	id, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x"})
+	id, _, err := s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 	require.NoError(t, err)
 
 	app := application(t, path)
@@ -46,7 +45,7 @@ func TestAnOpenTransactionStallsWritersWithinTheBound(t *testing.T) {
 	var wg sync.WaitGroup // also those that wait behind the one that waits
 	for range 5 {
 		wg.Go(func() {
-			_, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x"})
+			_, _, err := s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 			if err == nil {
 				t.Error("the file is locked")
 			}
@@ -77,7 +76,7 @@ func TestWaitingForTheLockEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	start := time.Now()
-	_, _, err = h.Enqueue(ctx, ops.Request{Type: "x"})
+	_, _, err = h.Enqueue(ctx, store.EnqueueRequest{Type: "x"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "while another program kept the file locked")
 	require.Less(t, time.Since(start), DefaultBusy)
@@ -88,7 +87,7 @@ func TestACallThatWasCancelledDoesNothing(t *testing.T) {
 	h := newHarness(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := h.Enqueue(ctx, ops.Request{Type: "x"})
+	_, _, err := h.Enqueue(ctx, store.EnqueueRequest{Type: "x"})
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = h.Get(ctx, 1)
 	require.ErrorIs(t, err, context.Canceled)
@@ -106,7 +105,7 @@ func TestManyWriters(t *testing.T) {
 		for _, s := range []*Store{h.Store, other} {
 			wg.Go(func() {
 				for range each {
-					if _, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x"}); err != nil {
+					if _, _, err := s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"}); err != nil {
 						t.Error(err)
 						return
 					}
@@ -146,7 +145,7 @@ func TestABusyStoreLeavesOthersTheirTurn(t *testing.T) {
 	start := time.Now()
 	for n := 0; n < 20 || turns.Load() < 20; n++ { // both sides get on
 		require.Less(t, time.Since(start), time.Minute)
-		_, _, err := other.Enqueue(t.Context(), ops.Request{Type: "x"})
+		_, _, err := other.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 		require.NoError(t, err)
 		require.NoError(t, h.exec(t, "INSERT INTO task (type) VALUES ('x')"))
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -28,7 +28,7 @@ const lookPast = 10_000
 // heads walks the priorities of a want from the highest down, in all regions at once.
 type heads struct {
 	query   *sqltext.Query
-	want    poll.Want
+	want    store.Want
 	regions []string
 	below   int
 }
@@ -36,7 +36,7 @@ type heads struct {
 // rowFunc runs a query for one row: row of a tx or of a snapshot.
 type rowFunc func(dest []any, q *sqltext.Query, args ...sqltext.Arg) error
 
-func newHeads(q *statements, w poll.Want, region string) *heads {
+func newHeads(q *statements, w store.Want, region string) *heads {
 	h := &heads{query: q.HeadDue, want: w, regions: []string{""}, below: 11}
 	if w.Phase == task.Rollback {
 		h.query = q.HeadRollback
@@ -68,7 +68,7 @@ func (h *heads) next(row rowFunc) (priority int, runAt string, ok bool, err erro
 }
 
 // Claim takes due rows.
-func (s *Store) Claim(ctx context.Context, c poll.Claim) (tasks []task.Task, err error) {
+func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, err error) {
 	err = s.update(ctx, "claim tasks", func(t *tx) error {
 		stopping := false
 		if err := t.row([]any{&stopping}, t.sql.Stopping); err != nil {
@@ -102,7 +102,7 @@ func bytesOf(t *task.Task) int64 {
 
 // claimWant appends the rows of one want, priority by priority, until they come to room bytes. skip: rows of batches that
 // are being stopped wait.
-func (t *tx) claimWant(tasks []task.Task, c poll.Claim, w poll.Want, room int64, skip bool) ([]task.Task, error) {
+func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, room int64, skip bool) ([]task.Task, error) {
 	h := newHeads(t.sql, w, c.Region)
 	now, left := stamp(t.now), w.N
 	for left > 0 && room > 0 {
@@ -172,7 +172,7 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 }
 
 // NextDue returns when the next row is due that one of the wants could claim; ok is false where none waits.
-func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
+func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
 	err = s.view(ctx, "look for the next due task", func(t *snapshot) error {
 		stopping := false
 		if err := t.row([]any{&stopping}, t.sql.Stopping); err != nil {

@@ -7,16 +7,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Complete ends a run as succeeded, or a rollback as rolled back, as if the session that holds it settled it. The function
 // complete does the same for applications. It never answers Busy.
-func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (a lease.Answer, err error) {
+func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (a store.Answer, err error) {
 	err = s.change(ctx, "complete task", func(t *tx) error {
-		e := poll.Settlement{
+		e := store.Settlement{
 			ID: id, Fence: f, RanFence: f, Outcome: task.Outcome{Verdict: task.Succeeded, Result: result}, CancelKnown: true,
 		}
 		var state task.State
@@ -26,8 +25,8 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 		if errors.Is(err, sql.ErrNoRows) {
 			completed := false
 			err = t.row([]any{&completed}, t.sql.Completed, arg("id", int64(id)), arg("fence", int64(f)))
-			if a = lease.Lost; completed {
-				a = lease.Ended
+			if a = store.Lost; completed {
+				a = store.Ended
 			}
 			return err
 		}
@@ -39,7 +38,7 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 		if e.Phase == task.Rollback {
 			e.Next.State = task.StateRolledBack
 		}
-		answers, err := t.settle(session, []poll.Settlement{e}, s.fail)
+		answers, err := t.settle(session, []store.Settlement{e}, s.fail)
 		if err == nil {
 			a = answers[0]
 		}
@@ -49,7 +48,7 @@ func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result j
 }
 
 // Completed reports which attempts have succeeded.
-func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error) {
+func (s *Store) Completed(ctx context.Context, rows []store.Held) ([]bool, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}

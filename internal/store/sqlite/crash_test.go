@@ -16,9 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -78,7 +76,7 @@ func childFails(point string) error {
 
 // childSettles claims twenty rows at a time and settles them, half of them for good, until it is killed or all is done.
 func childSettles(ctx context.Context, s *Store) error {
-	session, err := s.Join(ctx, lease.Agent{Name: "child", Presence: time.Hour})
+	session, err := s.Join(ctx, store.Agent{Name: "child", Presence: time.Hour})
 	if err != nil {
 		return err
 	}
@@ -99,8 +97,8 @@ func childSettles(ctx context.Context, s *Store) error {
 }
 
 // childSettlements finishes tasks with an even id, and those that were tried before; the rest are due again.
-func childSettlements(tasks []task.Task) []poll.Settlement {
-	all := make([]poll.Settlement, len(tasks))
+func childSettlements(tasks []task.Task) []store.Settlement {
+	all := make([]store.Settlement, len(tasks))
 	for i, t := range tasks {
 		all[i] = succeeded(t)
 		if t.ID%2 == 1 && t.Attempt == 1 {
@@ -172,17 +170,17 @@ func TestAKillAtEachFailpointLosesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, eachRow(rows, scanTasks(&tasks)))
 			require.Len(t, tasks, 20)
-			want := lease.Applied
+			want := store.Applied
 			for i := range tasks {
 				if !tasks[i].State.Running() {
-					want = lease.Ended
+					want = store.Ended
 					tasks[i].Fence--
 				}
 			}
 			answers, err := h.Settle(t.Context(), session, childSettlements(tasks))
 			require.NoError(t, err)
-			require.Equal(t, slices.Repeat([]lease.Answer{want}, 20), answers)
-			require.Equal(t, want == lease.Ended, point == failCommitted, "the commit decides")
+			require.Equal(t, slices.Repeat([]store.Answer{want}, 20), answers)
+			require.Equal(t, want == store.Ended, point == failCommitted, "the commit decides")
 			whole(t, h)
 			require.Equal(t, 10, h.count(t, "SELECT count(*) FROM task_archive"))
 		})
@@ -207,12 +205,12 @@ func TestAKillAnywhereLosesNothing(t *testing.T) {
 			whole(t, h)
 
 			// Another agent judges what it held, and finishes the rest.
-			mine, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+			mine, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 			require.NoError(t, err)
 			require.NoError(t, h.Leave(t.Context(), session))
 			swept, err := h.Sweep(t.Context(), mine, 1000, time.Minute, calm)
 			require.NoError(t, err)
-			judged := make([]poll.Settlement, len(swept))
+			judged := make([]store.Settlement, len(swept))
 			for i, s := range swept {
 				require.False(t, s.Present)
 				judged[i] = released(s.Task)
@@ -244,9 +242,9 @@ func childFinishes(t *testing.T, s *Store, session task.Session) error {
 
 // childCreates inserts a batch of crashRows rows, and says how far it is.
 func childCreates(ctx context.Context, s *Store) error {
-	_, err := s.CreateBatch(ctx, ops.BatchRequest{FinishType: "done"}, func(yield func(ops.Request, error) bool) {
+	_, err := s.CreateBatch(ctx, store.BatchRequest{FinishType: "done"}, func(yield func(store.EnqueueRequest, error) bool) {
 		for range crashRows {
-			if !yield(ops.Request{Type: "x"}, nil) {
+			if !yield(store.EnqueueRequest{Type: "x"}, nil) {
 				return
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,7 +29,7 @@ func (q *statements) rowsQuery(n int) string {
 // CreateBatch inserts a batch and its rows in one transaction, all of them or none. While that lasts no other connection can
 // write, so all rows are read before it begins.
 func (s *Store) CreateBatch(
-	ctx context.Context, b ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(n int64),
+	ctx context.Context, b store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(n int64),
 ) (id task.BatchID, err error) {
 	var kept spool
 	defer func() { err = errors.Join(err, kept.close()) }()
@@ -53,7 +53,7 @@ func (s *Store) CreateBatch(
 		payload = "{}"
 	}
 	if onFailure == "" {
-		onFailure = ops.OnFailureContinue
+		onFailure = store.OnFailureContinue
 	}
 	err = s.change(ctx, "create batch", func(t *tx) error {
 		from, err := kept.read()
@@ -112,7 +112,7 @@ func (t *tx) insertSingly(head, values []any, done int64) error {
 		done++
 		if _, err := t.execText(t.sql.rowsQuery(1), append(slices.Clip(head), values[:rowValues]...)...); err != nil {
 			if input := refused(err); input != nil {
-				return &ops.InputError{Text: fmt.Sprintf("row %d: %s", done, input.Text)}
+				return &store.InputError{Text: fmt.Sprintf("row %d: %s", done, input.Text)}
 			}
 			return fmt.Errorf("row %d: %w", done, err)
 		}

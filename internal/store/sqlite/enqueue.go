@@ -9,12 +9,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
 	labels, err := labelText(r.Labels)
 	if err != nil {
 		return 0, false, err
@@ -54,7 +54,7 @@ func (t *tx) admits(id task.BatchID) error {
 	if id == 0 {
 		return nil
 	}
-	wrong := func(format string) error { return &ops.InputError{Text: fmt.Sprintf(format, id)} }
+	wrong := func(format string) error { return &store.InputError{Text: fmt.Sprintf(format, id)} }
 	var open, stopping bool
 	var request string
 	err := t.row([]any{&open, &stopping, &request}, t.sql.Admission, arg("id", int64(id)))

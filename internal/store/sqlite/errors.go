@@ -9,7 +9,6 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -40,13 +39,13 @@ func isBusy(err error) bool {
 // explain adds to err what was being done, on which file, and what a person can do about it.
 func (s *Store) explain(op string, err error) error {
 	var schema *store.SchemaError
-	var input *ops.InputError
-	var refused *ops.RefusedError
+	var input *store.InputError
+	var refused *store.RefusedError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &schema), errors.As(err, &input), errors.As(err, &refused), errors.Is(err, ops.ErrNoTask),
-		errors.Is(err, ops.ErrNoBatch),
+	case errors.As(err, &schema), errors.As(err, &input), errors.As(err, &refused), errors.Is(err, store.ErrNoTask),
+		errors.Is(err, store.ErrNoBatch),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", op, err)
 	case strings.Contains(err.Error(), "no such table"):
@@ -81,7 +80,7 @@ func (s *Store) hint(err error) string {
 
 // refused turns a broken constraint into the mistake that it is; nil where err is something else. The texts are the
 // names of the constraints in the schema.
-func refused(err error) *ops.InputError {
+func refused(err error) *store.InputError {
 	if code(err) != lib.SQLITE_CONSTRAINT {
 		return nil
 	}
@@ -91,5 +90,5 @@ func refused(err error) *ops.InputError {
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 		text = text[:i] // SQLite's result code
 	}
-	return &ops.InputError{Text: store.TooLarge(text)}
+	return &store.InputError{Text: store.TooLarge(text)}
 }

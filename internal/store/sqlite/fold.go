@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -18,18 +17,18 @@ const byFailure = "on_failure"
 // foldable is a batch on which Fold acts.
 type foldable struct {
 	id        task.BatchID
-	onFailure ops.OnFailure
+	onFailure store.OnFailure
 	failed    bool
 }
 
 // Fold acts on failures and ends batches that are done; the counters are exact already. A batch that it has seen accepts no
 // more rows, unless it was created open.
-func (s *Store) Fold(ctx context.Context, limit int) (done batch.Folded, err error) {
+func (s *Store) Fold(ctx context.Context, limit int) (done store.Folded, err error) {
 	if found, err := s.any(ctx, "look for batches to fold", s.sql.AnyFoldable); err != nil || !found {
 		return done, err // mostly, and without the lock
 	}
 	err = s.change(ctx, "fold batches", func(t *tx) error {
-		done = batch.Folded{}
+		done = store.Folded{}
 		if _, err := t.exec(t.sql.SeeBatches); err != nil {
 			return err
 		}
@@ -52,7 +51,7 @@ func (s *Store) Fold(ctx context.Context, limit int) (done batch.Folded, err err
 		return nil
 	})
 	if err != nil {
-		return batch.Folded{}, err
+		return store.Folded{}, err
 	}
 	return done, nil
 }
@@ -63,7 +62,7 @@ func (s *Store) any(ctx context.Context, op string, q *sqltext.Query) (found boo
 	return found, err
 }
 
-func (t *tx) fold(f foldable, done *batch.Folded) error {
+func (t *tx) fold(f foldable, done *store.Folded) error {
 	if f.failed {
 		if err := t.follow(f); err != nil {
 			return err
@@ -88,7 +87,7 @@ func (t *tx) fold(f foldable, done *batch.Folded) error {
 // follow requests what the batch says is to follow a failure.
 func (t *tx) follow(f foldable) (err error) {
 	id, by := arg("id", int64(f.id)), arg("by", byFailure)
-	if f.onFailure == ops.OnFailureRollback {
+	if f.onFailure == store.OnFailureRollback {
 		_, err = t.exec(t.sql.RollbackBatch, id, by, arg("force", true))
 	} else {
 		_, err = t.exec(t.sql.CancelBatch, id, by)
@@ -99,11 +98,11 @@ func (t *tx) follow(f foldable) (err error) {
 	return err
 }
 
-func (t *tx) summary(id task.BatchID) (b batch.Summary, err error) {
+func (t *tx) summary(id task.BatchID) (b store.BatchSummary, err error) {
 	err = t.row([]any{&b.ID, &b.Name, &b.State, &b.Round, &b.Total, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed},
 		t.sql.BatchSummary, arg("id", int64(id)))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = ops.ErrNoBatch
+		err = store.ErrNoBatch
 	}
 	return b, err
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 )
@@ -80,7 +79,7 @@ func application(t testing.TB, path string) *sql.DB {
 }
 
 // Insert is the plain INSERT, all rows in one transaction.
-func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
+func (h *harness) Insert(t testing.TB, requests ...store.EnqueueRequest) []task.ID {
 	t.Helper()
 	tx, err := h.app.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -97,7 +96,7 @@ func (h *harness) Insert(t testing.TB, requests ...ops.Request) []task.ID {
 }
 
 // EnqueueSQL inserts into the view, and reads the id back by key, or as the one that was new in the transaction.
-func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
+func (h *harness) EnqueueSQL(t testing.TB, r store.EnqueueRequest) (id task.ID) {
 	t.Helper()
 	tx, err := h.app.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -117,7 +116,7 @@ func (h *harness) EnqueueSQL(t testing.TB, r ops.Request) (id task.ID) {
 }
 
 // requestColumns lists the columns that an application has something to say about.
-func requestColumns(r ops.Request) (names []string, values []any) {
+func requestColumns(r store.EnqueueRequest) (names []string, values []any) {
 	add := func(name string, set bool, value any) {
 		if set {
 			names, values = append(names, name), append(values, value)
@@ -148,7 +147,7 @@ func requestColumns(r ops.Request) (names []string, values []any) {
 }
 
 // calm is the view of a session that has been there for long.
-func calm() lease.View { return lease.View{Now: time.Now(), Calm: time.Hour} }
+func calm() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} }
 
 // Now is the machine's clock, as the store's is.
 func (h *harness) Now() time.Time { return time.Now() }

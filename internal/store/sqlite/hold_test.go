@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -38,15 +39,15 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 	row := h.held(t, s, p, task.Run, 1, 0)[0]
 	for name, write := range map[string]func() error{
 		"a renewal": func() error {
-			answers, err := h.Renew(t.Context(), s, []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour}})
+			answers, err := h.Renew(t.Context(), s, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour}})
 			return errors.Join(err, applied(answers...))
 		},
 		"a sign of life": func() error {
-			_, err := h.Present(t.Context(), lease.Presence{Session: s, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+			_, err := h.Present(t.Context(), store.Heartbeat{Session: s, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 			return err
 		},
 		"a ping": func() error {
-			replies, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: row.ID, Fence: row.Fence}})
+			replies, err := h.TakePings(t.Context(), []store.RemotePing{{ID: row.ID, Fence: row.Fence}})
 			return errors.Join(err, applied(replies[0].Answer))
 		},
 		"a cancellation": func() error {
@@ -68,7 +69,7 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 		<-begun
 		_, err := h.Get(t.Context(), row.ID)
 		require.NoError(t, err, "reads go on")
-		_, err = h.Completed(t.Context(), []lease.Held{{ID: row.ID, Fence: row.Fence}})
+		_, err = h.Completed(t.Context(), []store.Held{{ID: row.ID, Fence: row.Fence}})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return len(h.write.token) == 1 }, 10*time.Second, time.Millisecond, name)
 		over.Store(true)
@@ -77,9 +78,9 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 	}
 }
 
-func applied(answers ...lease.Answer) error {
+func applied(answers ...store.Answer) error {
 	for _, a := range answers {
-		if a != lease.Applied {
+		if a != store.Applied {
 			return errors.New(a.String())
 		}
 	}
@@ -94,7 +95,7 @@ func TestAHeldRowIsNotTakenAway(t *testing.T) {
 	s := h.session(t, p)
 	row := h.held(t, s, p, task.Run, 1, 0)[0]
 	other := open(t, Options{Path: h.path, Busy: 100 * time.Millisecond})
-	sweeper, err := other.Join(t.Context(), lease.Agent{Name: "b", Presence: time.Hour})
+	sweeper, err := other.Join(t.Context(), store.Agent{Name: "b", Presence: time.Hour})
 	require.NoError(t, err)
 	require.NoError(t, other.Leave(t.Context(), s), "its agent is gone")
 
@@ -137,9 +138,9 @@ func TestAgentsStopTheirWorkWhenAHoldOutlastsPresence(t *testing.T) {
 	k := lease.NewKeeper(lease.KeeperOptions{
 		Store: h.Store, Remote: h.Store, Clock: clock, Log: slog.New(slog.DiscardHandler),
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
-		Agent: lease.Agent{
+		Agent: store.Agent{
 			Name: "a", Presence: presence, Types: []string{"x"},
-			Policies: map[task.PolicyHash]lease.NamedPolicy{p.Hash("a"): {Type: "x", Policy: p}},
+			Policies: map[task.PolicyHash]store.NamedPolicy{p.Hash("a"): {Type: "x", Policy: p}},
 		},
 		Present: func(until time.Duration) { prolonged <- until },
 	})
@@ -174,7 +175,7 @@ func TestAgentsStopTheirWorkWhenAHoldOutlastsPresence(t *testing.T) {
 	}
 	commit()
 	<-prolonged
-	answers, err := h.Renew(t.Context(), k.Session(), []lease.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Minute}})
+	answers, err := h.Renew(t.Context(), k.Session(), []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Minute}})
 	require.NoError(t, err)
 	require.NoError(t, applied(answers...), "nobody else was able to take the row, either")
 }

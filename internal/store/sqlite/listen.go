@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -20,7 +20,7 @@ func (s *Store) Idle(ctx context.Context, _ task.Session, _ bool) error { return
 // once, or asked to stop, by anyone. It checks on a connection of its own whether anything was committed (PRAGMA data_version,
 // https://sqlite.org/pragma.html#pragma_data_version), and only if so, whether it is of interest: claims and
 // settlements, an agent's own or another's, wake no agent.
-func (s *Store) Listen(ctx context.Context, wake func(poll.News)) (err error) {
+func (s *Store) Listen(ctx context.Context, wake func(store.News)) (err error) {
 	db, err := s.openDB("ro")
 	if err != nil {
 		return err
@@ -74,12 +74,12 @@ type work struct {
 }
 
 // since returns what has happened since an earlier count.
-func (w work) since(earlier work) (n poll.News) {
+func (w work) since(earlier work) (n store.News) {
 	if w.inserted != earlier.inserted || w.released != earlier.released {
-		n |= poll.Due
+		n |= store.Due
 	}
 	if w.asked != earlier.asked {
-		n |= poll.Asked
+		n |= store.Asked
 	}
 	return n
 }
@@ -89,7 +89,7 @@ func (l *listener) look(ctx context.Context) (w work, err error) {
 	return w, err
 }
 
-func (l *listener) loop(ctx context.Context, wake func(poll.News)) error {
+func (l *listener) loop(ctx context.Context, wake func(store.News)) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	seen, last, first := int64(0), work{}, true
@@ -105,7 +105,7 @@ func (l *listener) loop(ctx context.Context, wake func(poll.News)) error {
 			}
 			news := now.since(last)
 			if first {
-				news = poll.Due | poll.Asked
+				news = store.Due | store.Asked
 			}
 			if news != 0 {
 				wake(news)

@@ -7,9 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -19,7 +17,7 @@ func listen(t *testing.T, s *Store) (woken chan struct{}) {
 	woken = make(chan struct{}, 1000)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Listen(ctx, func(poll.News) { woken <- struct{}{} }) }()
+	go func() { ended <- s.Listen(ctx, func(store.News) { woken <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -52,7 +50,7 @@ func TestInsertsOfOthersWake(t *testing.T) {
 
 	require.NoError(t, h.exec(t, "INSERT INTO enqueue (type, key) VALUES ('x', 'k')"))
 	await(t, woken)
-	_, _, err := h.Enqueue(t.Context(), ops.Request{Type: "x"}) // through the store that listens
+	_, _, err := h.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"}) // through the store that listens
 	require.NoError(t, err)
 	await(t, woken)
 }
@@ -60,21 +58,21 @@ func TestInsertsOfOthersWake(t *testing.T) {
 func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	session, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 	require.NoError(t, err)
-	h.Insert(t, ops.Request{Type: "x"}, ops.Request{Type: "x"}, ops.Request{Type: "x"})
+	h.Insert(t, store.EnqueueRequest{Type: "x"}, store.EnqueueRequest{Type: "x"}, store.EnqueueRequest{Type: "x"})
 	woken := listen(t, h.Store)
 
 	tasks, err := h.Claim(t.Context(), claimOf(session, 1))
 	require.NoError(t, err)
 	require.Len(t, tasks, 3)
-	_, err = h.Renew(t.Context(), session, []lease.Renewal{{ID: tasks[0].ID, Fence: 1, Window: time.Hour}})
+	_, err = h.Renew(t.Context(), session, []store.Renewal{{ID: tasks[0].ID, Fence: 1, Window: time.Hour}})
 	require.NoError(t, err)
-	_, err = h.Present(t.Context(), lease.Presence{Session: session, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+	_, err = h.Present(t.Context(), store.Heartbeat{Session: session, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 	require.NoError(t, err)
 	later := released(tasks[1])
 	later.Next.Delay = time.Hour
-	_, err = h.Settle(t.Context(), session, []poll.Settlement{succeeded(tasks[0]), later})
+	_, err = h.Settle(t.Context(), session, []store.Settlement{succeeded(tasks[0]), later})
 	require.NoError(t, err)
 	l, err := newListener(t.Context(), h.read, h.sql)
 	require.NoError(t, err)
@@ -82,7 +80,7 @@ func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, work{inserted: 3}, seen, "none of this is a reason to look")
 
-	_, err = h.Settle(t.Context(), session, []poll.Settlement{released(tasks[2])})
+	_, err = h.Settle(t.Context(), session, []store.Settlement{released(tasks[2])})
 	require.NoError(t, err)
 	await(t, woken)
 	seen, err = l.look(t.Context())
@@ -93,8 +91,8 @@ func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 }
 
 // released gives a claimed row back.
-func released(row task.Task) poll.Settlement {
-	return poll.Settlement{
+func released(row task.Task) store.Settlement {
+	return store.Settlement{
 		ID: row.ID, Fence: row.Fence, RanFence: row.Fence, Phase: row.Phase(), Attempt: row.Attempt, Started: -1, Silent: true,
 		Next: task.Transition{State: task.StatePending}, Outcome: task.Outcome{Verdict: task.Drained},
 	}
@@ -112,7 +110,7 @@ func TestCancellationsWake(t *testing.T) {
 	defer func() { require.NoError(t, l.close()) }()
 	before, err := l.look(t.Context())
 	require.NoError(t, err)
-	news := func() poll.News {
+	news := func() store.News {
 		t.Helper()
 		now, err := l.look(t.Context())
 		require.NoError(t, err)
@@ -126,23 +124,23 @@ func TestCancellationsWake(t *testing.T) {
 	require.NoError(t, h.exec(t, cancel, int64(rows[0].ID)))
 	require.Zero(t, news(), "what has finished is not asked anything")
 	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
-	require.Equal(t, poll.Asked, news())
+	require.Equal(t, store.Asked, news())
 	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
 	require.Zero(t, news(), "once")
 	_, err = h.Cancel(t.Context(), rows[2].ID, "alice")
 	require.NoError(t, err)
-	require.Equal(t, poll.Asked, news())
+	require.Equal(t, store.Asked, news())
 
 	failed := released(h.held(t, session, p, task.Run, 1, 0)[0])
 	failed.Silent, failed.Next = false, task.Transition{State: task.StateRetryPending, EverStarted: true, Delay: time.Hour}
-	_, err = h.Settle(t.Context(), session, []poll.Settlement{failed})
+	_, err = h.Settle(t.Context(), session, []store.Settlement{failed})
 	require.NoError(t, err)
 	news()
 	require.NoError(t, h.exec(t, cancel, int64(failed.ID)))
-	require.Equal(t, poll.Due, news(), "its rollback is due")
+	require.Equal(t, store.Due, news(), "its rollback is due")
 	require.NoError(t, h.exec(t, cancel, int64(failed.ID)))
 	require.Zero(t, news(), "and stays as it is")
-	id := h.Insert(t, ops.Request{Type: "x", In: time.Hour})[0]
+	id := h.Insert(t, store.EnqueueRequest{Type: "x", In: time.Hour})[0]
 	news()
 	require.NoError(t, h.exec(t, cancel, int64(id)))
 	require.Zero(t, news(), "nobody has anything to do")

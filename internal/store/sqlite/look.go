@@ -11,20 +11,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Get returns a task, live or finished, with its history; ops.ErrNoTask where there is none.
-func (s *Store) Get(ctx context.Context, id task.ID) (info *ops.Info, err error) {
+// Get returns a task, live or finished, with its history; store.ErrNoTask where there is none.
+func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err error) {
 	err = s.view(ctx, "get task", func(t *snapshot) error {
-		var found []ops.Info
+		var found []store.TaskInfo
 		if err := t.query(scanInfos(&found), t.sql.Get, arg("id", int64(id))); err != nil {
 			return err
 		}
 		if len(found) == 0 {
-			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
+			return fmt.Errorf("%d: %w", id, store.ErrNoTask)
 		}
 		info = &found[0]
 		info.History, err = t.history(id)
@@ -53,11 +53,11 @@ func showable(doc json.RawMessage) json.RawMessage {
 }
 
 // scanInfos gathers the rows of the statements get, list_live and list_finished.
-func scanInfos(into *[]ops.Info) func(*sql.Rows) error {
+func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var r record
 		var finished, asked time.Time
-		var i ops.Info
+		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
 			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelBy}, &i.Agent)...); err != nil {
 			return err
@@ -66,7 +66,7 @@ func scanInfos(into *[]ops.Info) func(*sql.Rows) error {
 		for _, doc := range []*json.RawMessage{&k.Payload, &k.Labels, &k.Result, &k.Checkpoint, &k.RollbackPayload, &i.Progress} {
 			*doc = showable(*doc)
 		}
-		*into = append(*into, ops.Info{
+		*into = append(*into, store.TaskInfo{
 			ID: k.ID, Type: k.Type, State: k.State, Priority: k.Priority, Region: k.Region, Key: k.Key,
 			Labels: k.Labels, Payload: k.Payload, Result: k.Result, Error: r.err, Outcome: r.outcome,
 			Attempt: k.Attempt, MaxAttempts: k.MaxAttempts, Deferrals: k.Deferrals, EverStarted: k.EverStarted, Fence: k.Fence,
@@ -81,9 +81,9 @@ func scanInfos(into *[]ops.Info) func(*sql.Rows) error {
 	}
 }
 
-func (t *snapshot) history(id task.ID) (list []ops.Attempt, err error) {
+func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 	err = t.query(func(r *sql.Rows) error {
-		var a ops.Attempt
+		var a store.AttemptInfo
 		var started time.Time
 		if err := r.Scan(&a.Fence, &a.Session, &a.Phase, &a.Attempt, &a.Outcome, &a.Error, &a.Output, jsonOf{&a.Result}, &a.State,
 			timeOf{&started}, timeOf{&a.EndedAt}); err != nil {
@@ -97,7 +97,7 @@ func (t *snapshot) history(id task.ID) (list []ops.Attempt, err error) {
 }
 
 // List returns tasks that match, newest first.
-func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err error) {
+func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.TaskInfo, err error) {
 	limit := f.Limit
 	if limit <= 0 {
 		limit = 50
@@ -115,13 +115,13 @@ func (s *Store) List(ctx context.Context, f ops.Filter) (list []ops.Info, err er
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b ops.Info) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(list, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
 	return list[:min(limit, len(list))], err
 }
 
 // listQuery returns the statement that reads the live or the finished tasks that match, newest first, and its arguments but
 // for the limit.
-func (q *statements) listQuery(finished bool, f ops.Filter) (*sqltext.Query, []sqltext.Arg, error) {
+func (q *statements) listQuery(finished bool, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
 	where, args, err := conditions(f)
 	if err != nil {
 		return nil, nil, err
@@ -151,7 +151,7 @@ func conjunction(conditions []string) string {
 
 // unsuccessful returns the index that has only the finished rows that did not succeed, where a filter is for such; "" where
 // another serves better. The planner cannot know that nearly all rows succeed.
-func unsuccessful(f ops.Filter) string {
+func unsuccessful(f store.TaskFilter) string {
 	switch {
 	case f.Key != "" || len(f.States) == 0 || slices.Contains(f.States, task.StateSucceeded):
 		return ""
@@ -164,7 +164,7 @@ func unsuccessful(f ops.Filter) string {
 }
 
 // conditions returns a filter as SQL, and its arguments.
-func conditions(f ops.Filter) (all []string, args []sqltext.Arg, err error) {
+func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg, err error) {
 	add := func(condition string, values ...sqltext.Arg) {
 		all, args = append(all, condition), append(args, values...)
 	}
@@ -210,8 +210,8 @@ func (q *statements) countings() []counting {
 }
 
 // Stats counts what waits and runs.
-func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
-	st := ops.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
+	st := store.Stats{OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}}
 	err := s.view(ctx, "count tasks", func(t *snapshot) error {
 		now := s.now()
 		declared, err := t.declaredTypes(now, &st)
@@ -232,7 +232,7 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 }
 
 // add runs the counting and adds what it finds to the statistics.
-func (c *counting) add(t *snapshot, st *ops.Stats, declared map[string]bool, now time.Time) error {
+func (c *counting) add(t *snapshot, st *store.Stats, declared map[string]bool, now time.Time) error {
 	return t.query(func(r *sql.Rows) error {
 		var name string
 		var oldest time.Time
@@ -248,7 +248,7 @@ func (c *counting) add(t *snapshot, st *ops.Stats, declared map[string]bool, now
 			if n == 0 {
 				continue
 			}
-			st.Waiting = append(st.Waiting, ops.TypeCount{Type: name, State: c.states[i], N: n})
+			st.Waiting = append(st.Waiting, store.TypeCount{Type: name, State: c.states[i], N: n})
 			if c.states[i].Waiting() && !declared[name] {
 				st.Orphans[name] += n
 			}
@@ -262,7 +262,7 @@ func (c *counting) add(t *snapshot, st *ops.Stats, declared map[string]bool, now
 
 // declaredTypes gathers the types of the agents that are present, and counts these. An observer (no workers) claims
 // nothing, so it is none of them.
-func (t *snapshot) declaredTypes(now time.Time, st *ops.Stats) (map[string]bool, error) {
+func (t *snapshot) declaredTypes(now time.Time, st *store.Stats) (map[string]bool, error) {
 	declared := map[string]bool{}
 	err := t.query(func(r *sql.Rows) error {
 		var text []byte

@@ -10,8 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -133,7 +131,7 @@ func TestTheScriptDoesWhatUpDoes(t *testing.T) {
 func TestDownRefusesWhileAgentsArePresent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	session, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 	require.NoError(t, err)
 	_, err = h.Migrator().Down(t.Context())
 	require.ErrorContains(t, err, "agents are present (1): stop them first")
@@ -158,7 +156,7 @@ func TestOtherSchemasAreRefused(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
 			require.NoError(t, h.exec(t, c.change))
-			_, joined := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+			_, joined := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 			for _, err := range []error{joined, h.Ping(t.Context())} {
 				var schema *store.SchemaError
 				require.ErrorAs(t, err, &schema)
@@ -182,7 +180,7 @@ func TestCallsOnAFileWithoutSchemaNameTheRemedy(t *testing.T) {
 	_, err := h.Get(t.Context(), 1)
 	require.ErrorAs(t, err, new(*store.SchemaError))
 	require.ErrorContains(t, err, "leasehold migrate up")
-	require.ErrorAs(t, h.Listen(t.Context(), func(poll.News) {}), new(*store.SchemaError))
+	require.ErrorAs(t, h.Listen(t.Context(), func(store.News) {}), new(*store.SchemaError))
 }
 
 // Ten stores in this process and ten processes meet on a file that is not there yet.

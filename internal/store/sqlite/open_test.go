@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 func TestParseURL(t *testing.T) {
@@ -77,7 +75,7 @@ func TestOddNames(t *testing.T) {
 	for _, name := range []string{"a b.db", "50%41.db", "a#b.db", "ä;ö&=.db", "-wal"} {
 		h := openMigrated(t, filepath.Join(dir, name))
 		require.FileExists(t, filepath.Join(dir, name))
-		_, isNew, err := h.Enqueue(t.Context(), ops.Request{Type: "x"})
+		_, isNew, err := h.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 		require.NoError(t, err)
 		require.True(t, isNew)
 	}
@@ -106,10 +104,10 @@ func TestTheFileKeepsWhatIsCommitted(t *testing.T) {
 func TestAClosedStoreSaysSo(t *testing.T) {
 	t.Parallel()
 	s := openMigrated(t, filepath.Join(t.TempDir(), "store.db"))
-	_, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x"})
+	_, _, err := s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
-	_, _, err = s.Enqueue(t.Context(), ops.Request{Type: "x"})
+	_, _, err = s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 	require.ErrorContains(t, err, "is closed")
 	require.ErrorContains(t, s.Ping(t.Context()), "is closed")
 	require.NoError(t, s.Close(), "again")
@@ -121,10 +119,10 @@ func TestTheClockIsTheStores(t *testing.T) {
 	s := open(t, Options{Path: filepath.Join(t.TempDir(), "store.db"), Create: true, Clock: func() time.Time { return now }})
 	_, err := s.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	st, err := s.Present(t.Context(), lease.Presence{Session: 5, Agent: lease.Agent{Name: "a", Presence: time.Hour}})
+	st, err := s.Present(t.Context(), store.Heartbeat{Session: 5, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 	require.NoError(t, err)
 	require.Equal(t, time.Date(2030, 1, 1, 19, 4, 5, 678e6, time.UTC), st.Now, "in UTC, to the millisecond")
-	id, _, err := s.Enqueue(t.Context(), ops.Request{Type: "x", In: time.Second})
+	id, _, err := s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x", In: time.Second})
 	require.NoError(t, err)
 	info, err := s.Get(t.Context(), id)
 	require.NoError(t, err)
@@ -136,14 +134,14 @@ func TestTheClockIsTheStores(t *testing.T) {
 func TestOddTextComesBack(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	session, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 	require.NoError(t, err)
-	h.Insert(t, ops.Request{Type: "x"})
+	h.Insert(t, store.EnqueueRequest{Type: "x"})
 	tasks, err := h.Claim(t.Context(), claimOf(session, 1))
 	require.NoError(t, err)
 	end := succeeded(tasks[0])
 	end.Outcome.Output = "a\x00b\xff\u2028\r\n'"
-	_, err = h.Settle(t.Context(), session, []poll.Settlement{end})
+	_, err = h.Settle(t.Context(), session, []store.Settlement{end})
 	require.NoError(t, err)
 	info, err := h.Get(t.Context(), tasks[0].ID)
 	require.NoError(t, err)

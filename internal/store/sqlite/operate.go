@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -15,17 +15,17 @@ import (
 // name other tasks and batches.
 
 // Cancel cancels a task.
-func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, operator{"cancel", s.sql.Cancel, s.sql.CancelAnswer, func(*tx, *standing) error { return nil }}, id, by)
 }
 
 // Retry revives a finished task.
-func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, operator{"retry", s.sql.Retry, s.sql.RetryAnswer, (*tx).refuseRetry}, id, by)
 }
 
 // Rollback rolls a task back; a running one is asked to stop first, and Step rolls it back then.
-func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, operator{"rollback", s.sql.Rollback, s.sql.RollbackAnswer, (*tx).refuseRollback}, id, by)
 }
 
@@ -47,13 +47,13 @@ type standing struct {
 	canRollBack bool
 }
 
-func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) (became ops.Became, err error) {
+func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) (became store.Became, err error) {
 	err = s.change(ctx, o.verb+" task", func(t *tx) error {
 		at := standing{id: id}
 		err := t.row([]any{&at.state, &at.typ, &at.key, &at.batch, &at.everStarted, &at.awaited, &at.canRollBack},
 			t.sql.Standing, arg("id", int64(id)))
 		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("%d: %w", id, ops.ErrNoTask)
+			return fmt.Errorf("%d: %w", id, store.ErrNoTask)
 		}
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) 
 
 // refusal returns the error of a request that is refused.
 func refusal(format string, args ...any) error {
-	return &ops.RefusedError{Text: fmt.Sprintf(format, args...)}
+	return &store.RefusedError{Text: fmt.Sprintf(format, args...)}
 }
 
 func (t *tx) refuseRetry(at *standing) error {

@@ -6,8 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -19,13 +18,13 @@ func TestAnOperationOnATaskOfABatch(t *testing.T) {
 	p := beating(nil)
 	s := h.session(t, p)
 	id := h.batchOf(t, 2)
-	w := poll.Claim{Session: s, Number: 1, Wants: []poll.Want{{Type: "x", Phase: task.Run, N: 2, Window: time.Hour, Policy: p.Hash("a")}}}
+	w := store.Claim{Session: s, Number: 1, Wants: []store.Want{{Type: "x", Phase: task.Run, N: 2, Window: time.Hour, Policy: p.Hash("a")}}}
 	rows, err := h.Claim(t.Context(), w)
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
 	became, err := h.Rollback(t.Context(), rows[0].ID, "ops")
 	require.NoError(t, err)
-	require.Equal(t, ops.Became("cancelling"), became)
+	require.Equal(t, store.Became("cancelling"), became)
 	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM operation WHERE batch_id = ? AND task_id = ? AND requested_by = 'ops'",
 		int64(id), int64(rows[0].ID)))
 	info, err := h.GetBatch(t.Context(), id)
@@ -36,7 +35,7 @@ func TestAnOperationOnATaskOfABatch(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, did.Rows, "it waits for the attempt to end")
 
-	_, err = h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), succeeded(rows[1])})
+	_, err = h.Settle(t.Context(), s, []store.Settlement{succeeded(rows[0]), succeeded(rows[1])})
 	require.NoError(t, err)
 	folded, err := h.Fold(t.Context(), 10)
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 )
@@ -24,7 +24,7 @@ func (h *harness) Produce(t testing.TB) storetest.Producer {
 	return producer{a}
 }
 
-func (p producer) CreateBatch(ctx context.Context, b ops.BatchRequest) (id task.BatchID, err error) {
+func (p producer) CreateBatch(ctx context.Context, b store.BatchRequest) (id task.BatchID, err error) {
 	names, values := batchRequestColumns(b)
 	text := "INSERT INTO batch DEFAULT VALUES RETURNING id"
 	if len(names) > 0 {
@@ -35,7 +35,7 @@ func (p producer) CreateBatch(ctx context.Context, b ops.BatchRequest) (id task.
 }
 
 // batchRequestColumns lists the columns that an application has something to say about.
-func batchRequestColumns(b ops.BatchRequest) (names []string, values []any) {
+func batchRequestColumns(b store.BatchRequest) (names []string, values []any) {
 	add := func(name string, set bool, value any) {
 		if set {
 			names, values = append(names, name), append(values, value)
@@ -55,7 +55,7 @@ func batchRequestColumns(b ops.BatchRequest) (names []string, values []any) {
 	return names, values
 }
 
-func (p producer) Insert(ctx context.Context, rows ...ops.Request) (ids []task.ID, err error) {
+func (p producer) Insert(ctx context.Context, rows ...store.EnqueueRequest) (ids []task.ID, err error) {
 	var names, places []string
 	var values []any
 	for _, r := range rows {
@@ -87,19 +87,19 @@ type operatorSQL struct{ db *sql.DB }
 
 func (h *harness) OperatorSQL(testing.TB) storetest.OperatorSQL { return operatorSQL{h.app} }
 
-func (o operatorSQL) Cancel(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.do(ctx, "cancel", "id, by", int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
-func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.do(ctx, "retry", "id, by", int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
-func (o operatorSQL) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (o operatorSQL) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	answer, err := o.do(ctx, "rollback", "id, by", int64(id), by)
-	return ops.Became(answer), err
+	return store.Became(answer), err
 }
 
 func (o operatorSQL) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {

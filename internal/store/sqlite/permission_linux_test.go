@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // asNobody runs f without root's right to open any file. Only the thread's rights change (setfsuid(2)), and SQLite works
@@ -49,7 +49,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		asNobody(t, func() {
 			s, err := Open(t.Context(), Options{Path: path, Create: true})
 			if err == nil {
-				_, _, err = s.Enqueue(t.Context(), ops.Request{Type: "x"})
+				_, _, err = s.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 				require.NoError(t, s.Close())
 			}
 			require.ErrorContains(t, err, c.wrong, c.name)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,11 +22,11 @@ func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 
 // TakePings stores pings that reach another agent than the session that holds the row. The function ping does the same for
 // applications; a test compares them. It never answers Busy: rows of this store cannot be locked.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store.PingReply, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	replies := make([]lease.PingReply, len(rows))
+	replies := make([]store.PingReply, len(rows))
 	err := s.update(ctx, "take pings", func(t *tx) error {
 		p := pinging{tx: t, policies: map[task.PolicyHash]*task.Policy{}}
 		for i := range rows {
@@ -58,28 +58,28 @@ type pinged struct {
 	by                       string
 }
 
-func (p *pinging) take(r *lease.RemotePing) (lease.PingReply, error) {
+func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 	var row pinged
 	err := p.row([]any{
 		textOf[task.State]{&row.state}, numberOf[task.PolicyHash]{&row.policy}, timeOf{&row.until}, timeOf{&row.claimed},
 		timeOf{&row.deadline}, truthOf{&row.asked}, textOf[string]{&row.by},
 	}, p.sql.Pinged, arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("now", stamp(p.now)))
 	if errors.Is(err, sql.ErrNoRows) {
-		return lease.PingReply{Answer: lease.Lost}, nil
+		return store.PingReply{Answer: store.Lost}, nil
 	}
 	if err != nil {
-		return lease.PingReply{}, err
+		return store.PingReply{}, err
 	}
 	policy, err := p.policy(row.policy)
 	if err != nil {
-		return lease.PingReply{}, err
+		return store.PingReply{}, err
 	}
 	counted, marks, err := p.counts(r, policy, row.state.Phase())
 	if err != nil {
-		return lease.PingReply{}, err
+		return store.PingReply{}, err
 	}
 	end := row.end(policy)
-	reply := lease.PingReply{Answer: lease.Applied, Counted: counted, Remaining: max(end.Sub(p.now), 0)}
+	reply := store.PingReply{Answer: store.Applied, Counted: counted, Remaining: max(end.Sub(p.now), 0)}
 	var due, until any
 	if _, heartbeat, stop := lengths(policy, row.state.Phase()); counted && heartbeat > 0 {
 		longest, _, _ := policy.Liveness(row.state.Phase())
@@ -132,7 +132,7 @@ func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Du
 
 // counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's new
 // ones; nil where they stay.
-func (p *pinging) counts(r *lease.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
+func (p *pinging) counts(r *store.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
 	if policy == nil {
 		return true, nil, nil
 	}

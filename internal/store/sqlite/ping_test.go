@@ -11,9 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -36,9 +34,9 @@ func beating(change func(*task.Policy)) task.Policy {
 // session joins with those policies.
 func (h *harness) session(t testing.TB, policies ...task.Policy) task.Session {
 	t.Helper()
-	a := lease.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{}}
+	a := store.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{}}
 	for _, p := range policies {
-		a.Policies[p.Hash("a")] = lease.NamedPolicy{Type: "x", Policy: p}
+		a.Policies[p.Hash("a")] = store.NamedPolicy{Type: "x", Policy: p}
 	}
 	s, err := h.Join(t.Context(), a)
 	require.NoError(t, err)
@@ -49,10 +47,10 @@ func (h *harness) session(t testing.TB, policies ...task.Policy) task.Session {
 func (h *harness) held(t testing.TB, s task.Session, p task.Policy, phase task.Phase, n int, deadline time.Duration) []task.Task {
 	t.Helper()
 	for range n {
-		h.Insert(t, ops.Request{Type: "x"})
+		h.Insert(t, store.EnqueueRequest{Type: "x"})
 	}
 	claim := func(phase task.Phase) []task.Task {
-		got, err := h.Claim(t.Context(), poll.Claim{Session: s, Number: 1, Wants: []poll.Want{
+		got, err := h.Claim(t.Context(), store.Claim{Session: s, Number: 1, Wants: []store.Want{
 			{Type: "x", Phase: phase, N: n, Window: p.Window(phase), Policy: p.Hash("a"), Deadline: deadline},
 		}})
 		require.NoError(t, err)
@@ -63,7 +61,7 @@ func (h *harness) held(t testing.TB, s task.Session, p task.Policy, phase task.P
 	if phase == task.Run {
 		return rows
 	}
-	ends := make([]poll.Settlement, n)
+	ends := make([]store.Settlement, n)
 	for i, row := range rows {
 		ends[i] = released(row)
 		ends[i].Silent, ends[i].Next = false, task.Transition{State: task.StateRollbackPending, EverStarted: true}
@@ -136,7 +134,7 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 						h.Advance(t, 3*time.Minute)
 					}
 				}
-				_, err := h.Settle(t.Context(), s, []poll.Settlement{succeeded(rows[0]), succeeded(rows[1])})
+				_, err := h.Settle(t.Context(), s, []store.Settlement{succeeded(rows[0]), succeeded(rows[1])})
 				require.NoError(t, err)
 			}
 		}
@@ -144,9 +142,9 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 }
 
 // pingStory is a task's pings one after the other.
-func pingStory() []lease.Ping {
+func pingStory() []store.Ping {
 	doc := func(s string) json.RawMessage { return json.RawMessage(s) }
-	return []lease.Ping{
+	return []store.Ping{
 		{},
 		{Message: "begun"},
 		{Progress: doc(`0.4`)},
@@ -170,18 +168,18 @@ func pingStory() []lease.Ping {
 const insertPing = "INSERT INTO ping (id, fence, progress, checkpoint, message, next_within_s) VALUES (?, ?, ?, ?, ?, ?)"
 
 // pingArgs writes a ping as an application would.
-func pingArgs(id task.ID, f task.Fence, p lease.Ping) []any {
+func pingArgs(id task.ID, f task.Fence, p store.Ping) []any {
 	return []any{
 		int64(id), int64(f), textOrNull(plain(p.Progress)), jsonText(p.Checkpoint), textOrNull(p.Message), null(p.NextWithin.Seconds()),
 	}
 }
 
 // samePing pings the first row by the call and the second by the view.
-func (h *harness) samePing(t *testing.T, rows []task.Task, p lease.Ping, name string) {
+func (h *harness) samePing(t *testing.T, rows []task.Task, p store.Ping, name string) {
 	t.Helper()
-	replies, err := h.TakePings(t.Context(), []lease.RemotePing{{ID: rows[0].ID, Fence: rows[0].Fence, Ping: p}})
+	replies, err := h.TakePings(t.Context(), []store.RemotePing{{ID: rows[0].ID, Fence: rows[0].Fence, Ping: p}})
 	require.NoError(t, err, name)
-	require.Equal(t, lease.Applied, replies[0].Answer, name)
+	require.Equal(t, store.Applied, replies[0].Answer, name)
 	require.NoError(t, h.exec(t, insertPing, pingArgs(rows[1].ID, rows[1].Fence, p)...), name)
 
 	byCall, byView := h.marks(t, rows[0].ID), h.marks(t, rows[1].ID)
@@ -221,7 +219,7 @@ func TestProgressAsApplicationsWriteIt(t *testing.T) {
 		{`{"done": "40", "total": 100}`, `"{\"done\": \"40\", \"total\": 100}"`},
 		{"page 40", `"page 40"`}, {`"quoted"`, `"\"quoted\""`}, {"[1]", `"[1]"`}, {"true", `"true"`}, {"null", `"null"`},
 		{"{done: 1, total: 2}", `"{done: 1, total: 2}"`}, {"[", `"["`}, {"größer", `"größer"`}, {"a\nb", `"a\nb"`},
-		{strings.Repeat("x", lease.MaxProgress-2), `"` + strings.Repeat("x", lease.MaxProgress-2) + `"`},
+		{strings.Repeat("x", store.MaxProgress-2), `"` + strings.Repeat("x", store.MaxProgress-2) + `"`},
 	} {
 		require.NoError(t, h.exec(t, "INSERT INTO ping (id, fence, progress) VALUES (?, ?, ?)", int64(row.ID), int64(row.Fence), c.given))
 		require.Equal(t, c.kept, h.marks(t, row.ID).progress, "%v", c.given)
@@ -243,8 +241,8 @@ func compacted(t testing.TB, doc string) string {
 	return b.String()
 }
 
-func settleAll(rows ...task.Task) []poll.Settlement {
-	all := make([]poll.Settlement, len(rows))
+func settleAll(rows ...task.Task) []store.Settlement {
+	all := make([]store.Settlement, len(rows))
 	for i, row := range rows {
 		all[i] = succeeded(row)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -147,16 +147,16 @@ func TestPlansOfLists(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, c := range []struct {
-		filter ops.Filter
+		filter store.TaskFilter
 		needs  string
 	}{
-		{ops.Filter{Type: "a"}, "SEARCH task_archive USING INDEX task_archive_type (type=?"},
-		{ops.Filter{Type: "a", Before: 7}, "SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid<?)"},
-		{ops.Filter{Key: "k"}, "SEARCH task_archive USING INDEX task_archive_key (key=?)"},
-		{ops.Filter{States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_unsuccessful"},
-		{ops.Filter{Batch: 7, States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_batch_unsuccessful (batch_id=?)"},
-		{ops.Filter{Batch: 7}, "SEARCH task_archive USING INDEX task_archive_batch (batch_id=?)"},
-		{ops.Filter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
+		{store.TaskFilter{Type: "a"}, "SEARCH task_archive USING INDEX task_archive_type (type=?"},
+		{store.TaskFilter{Type: "a", Before: 7}, "SEARCH task_archive USING INDEX task_archive_type (type=? AND rowid<?)"},
+		{store.TaskFilter{Key: "k"}, "SEARCH task_archive USING INDEX task_archive_key (key=?)"},
+		{store.TaskFilter{States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_unsuccessful"},
+		{store.TaskFilter{Batch: 7, States: []task.State{task.StateFailed}}, "task_archive USING INDEX task_archive_batch_unsuccessful (batch_id=?)"},
+		{store.TaskFilter{Batch: 7}, "SEARCH task_archive USING INDEX task_archive_batch (batch_id=?)"},
+		{store.TaskFilter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
 	} {
 		q, _, err := h.sql.listQuery(true, c.filter)
 		require.NoError(t, err)

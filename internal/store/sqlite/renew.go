@@ -7,15 +7,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // renew moves the end of one lease. It returns how many rows that changed: 0 where the lease is lost.
-func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
+func (t *tx) renew(s task.Session, r *store.Renewal) (int64, error) {
 	least, most := r.Bounds()
 	from, to := stamp(t.now.Add(least)), stamp(t.now.Add(most))
-	if r.Notes.Empty() && !r.Detach && r.Marks == nil {
+	if r.Report.Empty() && !r.Detach && r.Marks == nil {
 		return t.exec(t.sql.Renew, arg("least", from), arg("most", to),
 			arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("session", int64(s)))
 	}
@@ -37,11 +37,11 @@ func (t *tx) renew(s task.Session, r *lease.Renewal) (int64, error) {
 }
 
 // Renew moves lease ends. It never answers Busy: rows of this store cannot be locked.
-func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	answers := make([]lease.Answer, len(rows))
+	answers := make([]store.Answer, len(rows))
 	err := s.update(ctx, "renew leases", func(t *tx) error {
 		for i := range rows {
 			n, err := t.renew(session, &rows[i])
@@ -49,7 +49,7 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 				return fmt.Errorf("task %d: %w", rows[i].ID, err)
 			}
 			if n == 1 {
-				answers[i] = lease.Applied
+				answers[i] = store.Applied
 			}
 		}
 		return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -44,7 +43,7 @@ func (r *record) complete() task.Task {
 	}
 	// An application can write anything. A number that no row reaches in use must leave room to count on from.
 	r.Deferrals = min(max(r.Deferrals, 0), store.MaxAttempt)
-	r.MaxAttempts = min(max(r.MaxAttempts, 0), ops.MaxAttempts)
+	r.MaxAttempts = min(max(r.MaxAttempts, 0), store.MaxAttempts)
 	if r.Fence > store.MaxFence {
 		r.Unfit = store.UnfitFence()
 	}

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -135,12 +133,12 @@ func TestEnqueueViewFillsInDefaults(t *testing.T) {
 func TestIDsAreNeverUsedAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	session, err := h.Join(t.Context(), lease.Agent{Name: "a", Presence: time.Hour})
+	session, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 	require.NoError(t, err)
-	first := h.Insert(t, ops.Request{Type: "x"})[0]
+	first := h.Insert(t, store.EnqueueRequest{Type: "x"})[0]
 	tasks, err := h.Claim(t.Context(), claimOf(session, 1))
 	require.NoError(t, err)
-	_, err = h.Settle(t.Context(), session, []poll.Settlement{succeeded(tasks[0])})
+	_, err = h.Settle(t.Context(), session, []store.Settlement{succeeded(tasks[0])})
 	require.NoError(t, err)
 
 	err = h.exec(t, "INSERT INTO task (id, type) VALUES (?, 'x')", int64(first))
@@ -150,7 +148,7 @@ func TestIDsAreNeverUsedAgain(t *testing.T) {
 	removed, err := h.Maintain(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, removed)
-	require.Greater(t, h.Insert(t, ops.Request{Type: "x"})[0], first)
+	require.Greater(t, h.Insert(t, store.EnqueueRequest{Type: "x"})[0], first)
 }
 
 func TestTheTriggersRunForEachRow(t *testing.T) {
@@ -162,8 +160,8 @@ func TestTheTriggersRunForEachRow(t *testing.T) {
 }
 
 // claimOf wants up to a thousand rows of type x.
-func claimOf(session task.Session, number int64) poll.Claim {
-	return poll.Claim{Session: session, Number: number, Wants: []poll.Want{
+func claimOf(session task.Session, number int64) store.Claim {
+	return store.Claim{Session: session, Number: number, Wants: []store.Want{
 		{Type: "x", Phase: task.Run, N: 1000, Window: time.Minute},
 	}}
 }

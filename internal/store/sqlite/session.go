@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Join opens a session.
-func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, err error) {
+func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, err error) {
 	types, err := typeList(a.Types)
 	if err != nil {
 		return 0, err
@@ -32,7 +32,7 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (session task.Session, 
 }
 
 // Present writes the session's sign of life, and reads what it holds.
-func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standing, err error) {
+func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.HeartbeatReply, err error) {
 	a := p.Agent
 	types, err := typeList(a.Types)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 			arg("running", p.Running), arg("done", p.Done)); err != nil {
 			return err
 		}
-		st = lease.Standing{Now: t.now}
+		st = store.HeartbeatReply{Now: t.now}
 		return t.query(func(r *sql.Rows) error {
 			h, err := t.scanHeld(r)
 			st.Held = append(st.Held, h)
@@ -59,7 +59,7 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (st lease.Standin
 }
 
 // scanHeld reads a row of the statement held.
-func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
+func (t *tx) scanHeld(r *sql.Rows) (h store.Held, err error) {
 	var until, due time.Time
 	err = r.Scan(numberOf[task.ID]{&h.ID}, numberOf[task.Fence]{&h.Fence}, numberOf[int64]{&h.Claim}, timeOf{&until}, timeOf{&due},
 		truthOf{&h.Detached}, truthOf{&h.CancelAsked}, textOf[string]{&h.CancelReason},
@@ -72,10 +72,10 @@ func (t *tx) scanHeld(r *sql.Rows) (h lease.Held, err error) {
 }
 
 // Cancels lists what the session holds that is to stop. It only reads.
-func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store.Cancel, err error) {
 	err = s.view(ctx, "look for cancellations", func(t *snapshot) error {
 		return t.query(func(r *sql.Rows) error {
-			var c lease.Cancel
+			var c store.Cancel
 			err := r.Scan(numberOf[task.ID]{&c.ID}, numberOf[task.Fence]{&c.Fence}, numberOf[int64]{&c.Claim}, truthOf{&c.Asked},
 				textOf[string]{&c.Reason})
 			list = append(list, c)
@@ -108,7 +108,7 @@ func typeList(types []string) (string, error) {
 }
 
 // keepPolicies stores the policies that are not there yet.
-func (t *tx) keepPolicies(policies map[task.PolicyHash]lease.NamedPolicy) error {
+func (t *tx) keepPolicies(policies map[task.PolicyHash]store.NamedPolicy) error {
 	for hash, p := range policies {
 		body, err := json.Marshal(p.Policy)
 		if err != nil {

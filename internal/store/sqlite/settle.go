@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -30,11 +29,11 @@ func Failpoints() []string {
 func (*Store) Failpoints() []string { return Failpoints() }
 
 // Settle applies the ends of holds, all in one transaction. It never answers Busy: rows of this store cannot be locked.
-func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.Settlement) ([]store.Answer, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	var answers []lease.Answer
+	var answers []store.Answer
 	err := s.change(ctx, "settle tasks", func(t *tx) (err error) {
 		answers, err = t.settle(session, rows, s.fail)
 		return err
@@ -63,8 +62,8 @@ func (s *Store) change(ctx context.Context, op string, fn func(*tx) error) error
 }
 
 // settle applies the ends of holds; fail is called at the points between.
-func (t *tx) settle(session task.Session, rows []poll.Settlement, fail func(string) error) ([]lease.Answer, error) {
-	b := &settling{tx: t, at: stamp(t.now), session: session, answers: make([]lease.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
+func (t *tx) settle(session task.Session, rows []store.Settlement, fail func(string) error) ([]store.Answer, error) {
+	b := &settling{tx: t, at: stamp(t.now), session: session, answers: make([]store.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
 	for i := range rows {
 		if err := b.settle(i, &rows[i]); err != nil {
 			return nil, fmt.Errorf("task %d: %w", rows[i].ID, err)
@@ -84,16 +83,16 @@ type settling struct {
 	*tx
 	at       string // now, as the file has it
 	session  task.Session
-	answers  []lease.Answer
+	answers  []store.Answer
 	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
-	applied  []*poll.Settlement     // in their order
+	applied  []*store.Settlement    // in their order
 	due      bool                   // a row was released that is due at once
 }
 
-func (b *settling) settle(i int, e *poll.Settlement) error {
+func (b *settling) settle(i int, e *store.Settlement) error {
 	if fence, twice := b.archived[e.ID]; twice {
 		if fence == e.Fence {
-			b.answers[i] = lease.Ended
+			b.answers[i] = store.Ended
 		}
 		return nil
 	}
@@ -112,7 +111,7 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	}
 	if n == 1 {
 		b.w.settledOne(e.ID)
-		b.answers[i] = lease.Applied
+		b.answers[i] = store.Applied
 		b.applied = append(b.applied, e)
 		return b.remember(e)
 	}
@@ -120,15 +119,15 @@ func (b *settling) settle(i int, e *poll.Settlement) error {
 	err = b.row([]any{&ended, &ours}, b.sql.Unapplied, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	switch {
 	case ours: // nothing but a cancellation keeps a row that is held from being settled
-		b.answers[i] = lease.Unaware
+		b.answers[i] = store.CancelPending
 	case ended:
-		b.answers[i] = lease.Ended
+		b.answers[i] = store.Ended
 	}
 	return err
 }
 
 // kept returns the outcome and the error that the row keeps of an attempt. The outcome is NULL where the row keeps what it has.
-func kept(e *poll.Settlement) (outcome, reason any) {
+func kept(e *store.Settlement) (outcome, reason any) {
 	verdict, text, keep := e.Tells()
 	if !keep {
 		outcome = string(verdict)
@@ -137,7 +136,7 @@ func kept(e *poll.Settlement) (outcome, reason any) {
 }
 
 // archive copies a finished row; finish deletes all of them at once.
-func (b *settling) archive(e *poll.Settlement) (int64, error) {
+func (b *settling) archive(e *store.Settlement) (int64, error) {
 	outcome, reason := kept(e)
 	n, err := b.exec(b.sql.Archive,
 		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
@@ -152,7 +151,7 @@ func (b *settling) archive(e *poll.Settlement) (int64, error) {
 }
 
 // release lets a row wait again. One that was claimed and never tried keeps its place in the order.
-func (b *settling) release(e *poll.Settlement) (int64, error) {
+func (b *settling) release(e *store.Settlement) (int64, error) {
 	var runAt any
 	if !e.Silent || e.Next.Delay > 0 {
 		runAt = stamp(b.now.Add(e.Next.Delay))
@@ -179,12 +178,12 @@ func ended(v task.Verdict) task.Verdict {
 }
 
 // cancelSeen reports whether the decision holds although cancellation was requested.
-func cancelSeen(e *poll.Settlement) bool {
+func cancelSeen(e *store.Settlement) bool {
 	return e.CancelKnown || e.Next.State.Finished() || e.Next.State.Phase() == task.Rollback
 }
 
 // note writes what no renewal has brought, before the row is settled.
-func (b *settling) note(e *poll.Settlement) error {
+func (b *settling) note(e *store.Settlement) error {
 	n := &e.Notes
 	if n.Empty() {
 		return nil
@@ -196,7 +195,7 @@ func (b *settling) note(e *poll.Settlement) error {
 }
 
 // remember writes the history.
-func (b *settling) remember(e *poll.Settlement) error {
+func (b *settling) remember(e *store.Settlement) error {
 	if !e.InHistory() {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // spoolMemory is how many bytes of rows a spool keeps in memory; what is more goes to a temporary file.
@@ -27,7 +27,7 @@ type spool struct {
 }
 
 // add takes in a row.
-func (s *spool) add(r *ops.Request) error {
+func (s *spool) add(r *store.EnqueueRequest) error {
 	labels, err := labelText(r.Labels)
 	if err != nil {
 		return err

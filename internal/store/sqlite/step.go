@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -34,7 +34,7 @@ type operation struct {
 }
 
 // Step carries out a part of the oldest operation that need not wait: at most so many rows of it.
-func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err error) {
+func (s *Store) Step(ctx context.Context, rows int) (did store.Stepped, err error) {
 	if found, err := s.any(ctx, "look for operations", s.sql.AnyOperation); err != nil || !found {
 		return did, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err erro
 		if err != nil {
 			return err
 		}
-		did = batch.Stepped{Found: len(list) > 0}
+		did = store.Stepped{Found: len(list) > 0}
 		for i := range list {
 			st := stepping{tx: t, operation: &list[i], left: rows}
 			if did.Ended, err = st.carryOn(); err != nil {
@@ -64,7 +64,7 @@ func (s *Store) Step(ctx context.Context, rows int) (did batch.Stepped, err erro
 		return nil
 	})
 	if err != nil {
-		return batch.Stepped{}, err
+		return store.Stepped{}, err
 	}
 	return did, nil
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -86,7 +84,7 @@ func TestAStepKeepsTheRows(t *testing.T) {
 	p := beating(nil)
 	session := h.session(t, p)
 	rows := h.held(t, session, p, task.Run, 3, time.Hour)
-	_, err := h.Settle(t.Context(), session, []poll.Settlement{succeeded(rows[0]), released(rows[1])})
+	_, err := h.Settle(t.Context(), session, []store.Settlement{succeeded(rows[0]), released(rows[1])})
 	require.NoError(t, err)
 	require.NoError(t, h.Leave(t.Context(), session))
 	require.NoError(t, h.Migrator().SetMaxPayload(t.Context(), 1<<18))
@@ -159,11 +157,11 @@ func TestRowsInEveryStateSurviveAStep(t *testing.T) {
 		case task.StateFailed:
 			became, err := h.Retry(t.Context(), id, "")
 			require.NoError(t, err)
-			require.Equal(t, ops.Became(task.StatePending), became)
+			require.Equal(t, store.Became(task.StatePending), became)
 		case task.StateSucceeded, task.StateCancelled, task.StateRollbackFailed, task.StateRetryPending:
 			became, err := h.Rollback(t.Context(), id, "")
 			require.NoError(t, err)
-			require.Equal(t, ops.Became(task.StateRollbackPending), became, state)
+			require.Equal(t, store.Became(task.StateRollbackPending), became, state)
 		}
 	}
 	h.batchOf(t, 3)

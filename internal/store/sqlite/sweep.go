@@ -11,27 +11,27 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Sweep claims rows of expired leases for the session, which decides what becomes of them within the duration judge.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
+	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
 	if found, err := s.anyExpired(ctx, session); err != nil || !found {
 		return nil, err // mostly, and without the lock
 	}
-	var swept []poll.Swept
+	var swept []store.Swept
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
 		v := view()
 		if t.now.Sub(v.Now).Abs() > lease.JumpTolerance {
 			return nil
 		}
-		found := map[task.ID]poll.Swept{}
+		found := map[task.ID]store.Swept{}
 		ids := []task.ID{}
 		err := t.query(func(r *sql.Rows) error {
-			var d poll.Swept
+			var d store.Swept
 			err := r.Scan(&d.ID, &d.Present, &d.Detached)
 			ids, found[d.ID] = append(ids, d.ID), d
 			return err
@@ -54,20 +54,20 @@ func (s *Store) Sweep(
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(swept, func(a, b poll.Swept) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(swept, func(a, b store.Swept) int { return cmp.Compare(a.ID, b.ID) })
 	return swept, nil
 }
 
 // scanReaped reads a row of the statements reap and adopt.
-func (t *tx) scanReaped(rows *sql.Rows) (poll.Swept, error) {
+func (t *tx) scanReaped(rows *sql.Rows) (store.Swept, error) {
 	var r record
 	asked := false
 	if err := rows.Scan(append(r.fields(), &asked)...); err != nil {
-		return poll.Swept{}, err
+		return store.Swept{}, err
 	}
 	row := r.complete()
 	row.CancelAsked = asked
-	return poll.Swept{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
+	return store.Swept{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
 }
 
 // anyExpired reports whether there may be rows to reap, without the lock.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -16,7 +16,7 @@ type tally struct {
 }
 
 // add counts the end of a hold; cause is why the row is undone from now on, if it is.
-func (c *tally) add(e *poll.Settlement, cause task.Verdict) {
+func (c *tally) add(e *store.Settlement, cause task.Verdict) {
 	if !e.Silent {
 		c.attempts++
 	}
@@ -46,7 +46,7 @@ func (b *settling) tally() error {
 		return err
 	}
 	ids := make([]task.ID, len(b.applied))
-	ends := make(map[task.ID]*poll.Settlement, len(b.applied))
+	ends := make(map[task.ID]*store.Settlement, len(b.applied))
 	for i, e := range b.applied {
 		ids[i], ends[e.ID] = e.ID, e
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -74,11 +74,11 @@ func TestTheViewsRefuse(t *testing.T) {
 		{"ping (id, fence)", []any{row.ID, nil}, notHeld},
 		{"ping (id, fence, checkpoint)", []any{row.ID, row.Fence, "page 40"}, "checkpoint must be JSON"},
 		{"ping (id, fence, checkpoint)", []any{row.ID, row.Fence, deep}, "checkpoint must be JSON"},
-		{"ping (id, fence, checkpoint)", []any{row.ID, row.Fence, `"` + strings.Repeat("x", lease.MaxCheckpoint-1) + `"`},
+		{"ping (id, fence, checkpoint)", []any{row.ID, row.Fence, `"` + strings.Repeat("x", store.MaxCheckpoint-1) + `"`},
 			"checkpoint must be 64 KiB at most"},
-		{"ping (id, fence, progress)", []any{row.ID, row.Fence, strings.Repeat("x", lease.MaxProgress-1)},
+		{"ping (id, fence, progress)", []any{row.ID, row.Fence, strings.Repeat("x", store.MaxProgress-1)},
 			"progress must be 1 KiB at most"},
-		{"ping (id, fence, progress)", []any{row.ID, row.Fence, strings.Repeat("\x01", lease.MaxProgress/2)},
+		{"ping (id, fence, progress)", []any{row.ID, row.Fence, strings.Repeat("\x01", store.MaxProgress/2)},
 			"progress must be 1 KiB at most"},
 		{"ping (id, fence, next_within_s)", []any{row.ID, row.Fence, -0.001}, "next_within_s must be positive"},
 		{"ping (id, fence, next_within_s)", []any{row.ID, row.Fence, 0}, "next_within_s must be positive"},
@@ -159,19 +159,19 @@ func TestTheViewsTake(t *testing.T) {
 		require.NoError(t, h.exec(t, "INSERT INTO ping (id, fence, next_within_s) VALUES (?, ?, ?)", int64(row.ID), int64(row.Fence), within))
 		require.False(t, h.marks(t, row.ID).until.After(longest.Add(time.Minute)), "%v", within)
 	}
-	for _, text := range []string{"'; DROP TABLE task; --", "a\x00b", "\xff\xfe", strings.Repeat("ü", lease.MaxMessage/2)} {
+	for _, text := range []string{"'; DROP TABLE task; --", "a\x00b", "\xff\xfe", strings.Repeat("ü", store.MaxMessage/2)} {
 		require.NoError(t, h.exec(t, "INSERT INTO ping (id, fence, message) VALUES (?, ?, ?)", int64(row.ID), int64(row.Fence), text))
 		require.Equal(t, text, h.marks(t, row.ID).message)
 	}
 	for _, text := range []string{
-		strings.Repeat("x", lease.MaxMessage+1), strings.Repeat("ü", lease.MaxMessage), "x" + strings.Repeat("€", lease.MaxMessage),
-		strings.Repeat("😀", 1<<20), strings.Repeat("\xff", lease.MaxMessage+1),
+		strings.Repeat("x", store.MaxMessage+1), strings.Repeat("ü", store.MaxMessage), "x" + strings.Repeat("€", store.MaxMessage),
+		strings.Repeat("😀", 1<<20), strings.Repeat("\xff", store.MaxMessage+1),
 	} {
 		require.NoError(t, h.exec(t, "INSERT INTO ping (id, fence, message) VALUES (?, ?, ?)", int64(row.ID), int64(row.Fence), text))
 		cut := h.marks(t, row.ID).message
 		require.True(t, strings.HasPrefix(text, cut), "%.20q", text)
-		require.LessOrEqual(t, len(cut), lease.MaxMessage)
-		require.Greater(t, len(cut), lease.MaxMessage-8)
+		require.LessOrEqual(t, len(cut), store.MaxMessage)
+		require.Greater(t, len(cut), store.MaxMessage-8)
 		require.Equal(t, utf8.ValidString(text), utf8.ValidString(cut))
 	}
 	spaced := strings.Repeat(" ", 1<<20) + `{ "page" : 40 }`

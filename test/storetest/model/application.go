@@ -6,8 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -16,7 +15,7 @@ import (
 type Application struct {
 	s    *Store
 	kept []task.ID
-	ends []func() lease.Answer
+	ends []func() store.Answer
 }
 
 // Begin begins a transaction of an application's.
@@ -61,22 +60,22 @@ func (a *Application) Complete(ctx context.Context, id task.ID, f task.Fence, re
 		return errGone(id, f)
 	}
 	a.keep(id)
-	a.ends = append(a.ends, func() lease.Answer { return a.s.complete(id, f, result, now) })
+	a.ends = append(a.ends, func() store.Answer { return a.s.complete(id, f, result, now) })
 	return nil
 }
 
 // Ping takes in one ping.
-func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p lease.Ping) (*lease.PingReply, error) {
+func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (*store.PingReply, error) {
 	switch {
-	case len(p.Progress) > lease.MaxProgress:
+	case len(p.Progress) > store.MaxProgress:
 		return nil, errors.New("progress must be 1 KiB at most")
-	case len(p.Checkpoint) > lease.MaxCheckpoint:
+	case len(p.Checkpoint) > store.MaxCheckpoint:
 		return nil, errors.New("checkpoint must be 64 KiB at most")
 	case p.NextWithin < 0:
 		return nil, errors.New("next_within_s must be positive")
 	}
-	replies, err := a.s.takePings(ctx, []lease.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
-	if err == nil && replies[0].Answer == lease.Lost {
+	replies, err := a.s.takePings(ctx, []store.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
+	if err == nil && replies[0].Answer == store.Lost {
 		err = errGone(id, f)
 	}
 	if err != nil {
@@ -86,9 +85,9 @@ func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p leas
 }
 
 // Cancel calls a task off.
-func (a *Application) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+func (a *Application) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	c, err := a.s.Cancel(ctx, id, by)
-	if errors.Is(err, ops.ErrNoTask) {
+	if errors.Is(err, store.ErrNoTask) {
 		err = fmt.Errorf("there is no task %d", id)
 	}
 	return c, err
@@ -100,7 +99,7 @@ func (a *Application) Commit(context.Context) error {
 	defer a.s.mu.Unlock()
 	a.free()
 	for _, end := range a.ends {
-		if got := end(); got != lease.Applied && got != lease.Ended {
+		if got := end(); got != store.Applied && got != store.Ended {
 			return fmt.Errorf("complete: %s", got)
 		}
 	}

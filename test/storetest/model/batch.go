@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -18,7 +18,7 @@ import (
 type Batch struct {
 	ID            task.BatchID
 	Name          string
-	OnFailure     ops.OnFailure
+	OnFailure     store.OnFailure
 	FinishType    string // "": none
 	FinishPayload json.RawMessage
 	Labels        json.RawMessage // nil: none
@@ -57,7 +57,7 @@ func (s *Store) of(id task.BatchID) []*Row {
 }
 
 // tally counts the end of an attempt.
-func (s *Store) tally(r *Row, e poll.Settlement) {
+func (s *Store) tally(r *Row, e store.Settlement) {
 	b := s.batches[r.Batch]
 	if b == nil || e.Silent {
 		return
@@ -71,12 +71,12 @@ func (s *Store) tally(r *Row, e poll.Settlement) {
 }
 
 // survey counts the rows of a batch, and says where it stands.
-func (s *Store) survey(b *Batch) ops.BatchInfo {
+func (s *Store) survey(b *Batch) store.BatchInfo {
 	in := maps.Clone(b.Gone)
 	for _, r := range s.of(b.ID) {
 		in[r.State]++
 	}
-	i := ops.BatchInfo{
+	i := store.BatchInfo{
 		ID: b.ID, Name: b.Name, OnFailure: b.OnFailure, Sealed: b.Sealed, Stopping: b.Stopping, Round: b.Round,
 		Waiting: in[task.StatePending] + in[task.StateRetryPending], Running: in[task.StateRunning],
 		Undoing:   in[task.StateRollbackPending] + in[task.StateRollbackRunning],
@@ -106,61 +106,61 @@ func (s *Store) survey(b *Batch) ops.BatchInfo {
 }
 
 // state is where a batch stands.
-func (b *Batch) state(i *ops.BatchInfo) ops.BatchState {
+func (b *Batch) state(i *store.BatchInfo) store.BatchState {
 	if b.ended() {
 		return b.end(i)
 	}
 	switch {
 	case b.Requested == verbRollback, i.Undoing > 0 && i.Live == i.Undoing:
-		return ops.BatchRollingBack
+		return store.BatchRollingBack
 	case b.Attempts > 0, i.Running > 0, i.Undoing > 0, i.Live < i.Total:
-		return ops.BatchRunning
+		return store.BatchRunning
 	}
-	return ops.BatchPending
+	return store.BatchPending
 }
 
 // end is how a batch has ended.
-func (b *Batch) end(i *ops.BatchInfo) ops.BatchState {
+func (b *Batch) end(i *store.BatchInfo) store.BatchState {
 	switch {
 	case i.RollbackFailed > 0:
-		return ops.BatchRollbackFailed
+		return store.BatchRollbackFailed
 	case b.Requested == verbRollback:
-		return ops.BatchRolledBack
+		return store.BatchRolledBack
 	case b.Requested == verbCancel && !b.ByFailure && i.Cancelled > 0:
-		return ops.BatchCancelled
+		return store.BatchCancelled
 	case i.Total > 0 && i.RolledBack == i.Total:
-		return ops.BatchRolledBack
+		return store.BatchRolledBack
 	case i.Failed+i.RolledBack > 0 && i.Succeeded > 0:
-		return ops.BatchPartiallyFailed
+		return store.BatchPartiallyFailed
 	case i.Failed+i.RolledBack > 0:
-		return ops.BatchFailed
+		return store.BatchFailed
 	case i.Cancelled > 0:
-		return ops.BatchCancelled
+		return store.BatchCancelled
 	}
-	return ops.BatchSucceeded
+	return store.BatchSucceeded
 }
 
 // GetBatch returns a batch.
-func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchInfo, error) {
+func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	b := s.batches[id]
 	if b == nil {
-		return nil, fmt.Errorf("get batch %d: %w", id, ops.ErrNoBatch)
+		return nil, fmt.Errorf("get batch %d: %w", id, store.ErrNoBatch)
 	}
 	i := s.survey(b)
 	return &i, nil
 }
 
 // ListBatches returns batches that match, newest first.
-func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) ([]ops.BatchInfo, error) {
+func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var out []ops.BatchInfo
+	var out []store.BatchInfo
 	for _, id := range slices.Backward(slices.Sorted(maps.Keys(s.batches))) {
 		i := s.survey(s.batches[id])
 		if (f.Name == "" || f.Name == i.Name) && (f.Before == 0 || id < f.Before) &&
@@ -172,13 +172,13 @@ func (s *Store) ListBatches(ctx context.Context, f ops.BatchFilter) ([]ops.Batch
 }
 
 // BatchFailures groups what went wrong in a batch.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]ops.FailureGroup, error) {
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	if s.batches[id] == nil {
-		return nil, fmt.Errorf("failures of batch %d: %w", id, ops.ErrNoBatch)
+		return nil, fmt.Errorf("failures of batch %d: %w", id, store.ErrNoBatch)
 	}
 	var f ops.Failures
 	for _, r := range slices.Backward(s.of(id)) {

@@ -8,15 +8,14 @@ import (
 	"maps"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // admits reports whether rows may be inserted into a batch that is there already.
 func (s *Store) admits(id task.BatchID) error {
 	b := s.batches[id]
-	bad := func(format string, a ...any) error { return &ops.InputError{Text: fmt.Sprintf(format, a...)} }
+	bad := func(format string, a ...any) error { return &store.InputError{Text: fmt.Sprintf(format, a...)} }
 	switch {
 	case id == 0:
 		return nil
@@ -33,16 +32,16 @@ func (s *Store) admits(id task.BatchID) error {
 }
 
 // makeBatch fills the defaults in and refuses bad values.
-func makeBatch(r ops.BatchRequest, now time.Time) (*Batch, error) {
+func makeBatch(r store.BatchRequest, now time.Time) (*Batch, error) {
 	bad := func(format string, a ...any) (*Batch, error) {
-		return nil, &ops.InputError{Text: fmt.Sprintf(format, a...)}
+		return nil, &store.InputError{Text: fmt.Sprintf(format, a...)}
 	}
 	b := &Batch{
 		Name: r.Name, OnFailure: r.OnFailure, FinishType: r.FinishType, FinishPayload: r.FinishPayload,
 		CreatedBy: r.CreatedBy, CreatedAt: now, Sealed: !r.Open, Gone: map[task.State]int64{},
 	}
 	if b.OnFailure == "" {
-		b.OnFailure = ops.OnFailureContinue
+		b.OnFailure = store.OnFailureContinue
 	}
 	if b.FinishPayload == nil {
 		b.FinishPayload = json.RawMessage(`{}`)
@@ -55,7 +54,7 @@ func makeBatch(r ops.BatchRequest, now time.Time) (*Batch, error) {
 		b.Labels = labels
 	}
 	switch b.OnFailure {
-	case ops.OnFailureContinue, ops.OnFailureCancel, ops.OnFailureRollback:
+	case store.OnFailureContinue, store.OnFailureCancel, store.OnFailureRollback:
 	default:
 		return bad("on_failure %q: use continue, cancel or rollback", b.OnFailure)
 	}
@@ -71,7 +70,7 @@ func makeBatch(r ops.BatchRequest, now time.Time) (*Batch, error) {
 
 // CreateBatch inserts a batch and its rows.
 func (s *Store) CreateBatch(
-	ctx context.Context, request ops.BatchRequest, rows iter.Seq2[ops.Request, error], progress func(int64),
+	ctx context.Context, request store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], progress func(int64),
 ) (id task.BatchID, err error) {
 	p := s.Produce()
 	defer func() { _ = p.Rollback(ctx) }() // which cannot fail
@@ -114,7 +113,7 @@ func (s *Store) Produce() *Producer {
 }
 
 // CreateBatch inserts a batch.
-func (p *Producer) CreateBatch(ctx context.Context, r ops.BatchRequest) (task.BatchID, error) {
+func (p *Producer) CreateBatch(ctx context.Context, r store.BatchRequest) (task.BatchID, error) {
 	now, err := p.s.begin(ctx)
 	if err != nil {
 		return 0, err
@@ -131,7 +130,7 @@ func (p *Producer) CreateBatch(ctx context.Context, r ops.BatchRequest) (task.Ba
 }
 
 // Insert inserts rows.
-func (p *Producer) Insert(ctx context.Context, requests ...ops.Request) ([]task.ID, error) {
+func (p *Producer) Insert(ctx context.Context, requests ...store.EnqueueRequest) ([]task.ID, error) {
 	now, err := p.s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -195,7 +194,7 @@ func (p *Producer) SealBatch(ctx context.Context, id task.BatchID) (string, erro
 		return string(p.s.survey(b).State), nil
 	}
 	p.seals = append(p.seals, b)
-	return ops.BatchSealed, nil
+	return store.BatchSealed, nil
 }
 
 // Commit ends the transaction, and all of it is there.
@@ -208,7 +207,7 @@ func (p *Producer) Commit(context.Context) error {
 	}
 	for _, b := range p.seals {
 		b.Sealed = true
-		p.s.tell(poll.Asked)
+		p.s.tell(store.Asked)
 	}
 	p.close()
 	return nil

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -52,7 +51,7 @@ func (s *Store) operateBatch(
 	}
 	b := s.batches[id]
 	if b == nil {
-		return "", fmt.Errorf("%s batch %d: %w", verb, id, ops.ErrNoBatch)
+		return "", fmt.Errorf("%s batch %d: %w", verb, id, store.ErrNoBatch)
 	}
 	answer, changed, err := do(b, now)
 	if err != nil {
@@ -71,8 +70,8 @@ func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) 
 			return string(s.survey(b).State), false, nil
 		}
 		b.Sealed = true
-		s.tell(poll.Asked)
-		return ops.BatchSealed, false, nil
+		s.tell(store.Asked)
+		return store.BatchSealed, false, nil
 	})
 }
 
@@ -83,12 +82,12 @@ func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (st
 		case b.ended():
 			return string(s.survey(b).State), false, nil
 		case b.Requested == verbRollback:
-			return string(ops.BatchRollingBack), false, nil
+			return string(store.BatchRollingBack), false, nil
 		case b.Requested == verbCancel:
-			return string(ops.Cancelling), false, nil
+			return string(store.Cancelling), false, nil
 		}
 		s.stop(b, verbCancel, by, now)
-		return string(ops.Cancelling), true, nil
+		return string(store.Cancelling), true, nil
 	})
 }
 
@@ -98,7 +97,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 		total, there := s.survey(b).Total, int64(len(s.of(id)))
 		switch {
 		case !b.ended() && b.Requested == verbRollback:
-			return string(ops.BatchRollingBack), false, nil
+			return string(store.BatchRollingBack), false, nil
 		case total > there && !force:
 			return "", false, refused("%d of the %d tasks of batch %d are past their retention and cannot be rolled back: "+
 				"use force to roll back the %d that are left", total-there, total, id, there)
@@ -107,7 +106,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 		}
 		s.reopen(b)
 		s.stop(b, verbRollback, by, now)
-		return string(ops.BatchRollingBack), true, nil
+		return string(store.BatchRollingBack), true, nil
 	})
 }
 
@@ -118,7 +117,7 @@ func (s *Store) stop(b *Batch, verb, by string, now time.Time) {
 	b.Requested, b.RequestedBy, b.ByFailure = verb, by, by == onFailure
 	s.supersede(b)
 	s.operations = append(s.operations, &Operation{Verb: verb, Batch: b.ID, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
-	s.tell(poll.Asked)
+	s.tell(store.Asked)
 }
 
 func (s *Store) supersede(b *Batch) {
@@ -136,14 +135,14 @@ func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (str
 		case !b.ended() && b.Requested != "":
 			return "", false, refused("a %s of batch %d is under way: wait until the batch has ended", b.Requested, id)
 		case s.unfinished(func(o *Operation) bool { return o.Batch == id }) != nil:
-			return ops.BatchRetrying, false, nil
+			return store.BatchRetrying, false, nil
 		case len(s.toRetry(b)) == 0:
 			return string(s.survey(b).State), false, nil
 		}
 		s.reopen(b)
 		s.operations = append(s.operations, &Operation{Verb: verbRetry, Batch: id, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
-		s.tell(poll.Asked)
-		return ops.BatchRetrying, true, nil
+		s.tell(store.Asked)
+		return store.BatchRetrying, true, nil
 	})
 }
 

@@ -4,22 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Cancel calls a task off.
-func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
-	return s.operate(ctx, verbCancel, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	return s.operate(ctx, verbCancel, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		switch {
 		case r.State == task.StateRunning:
-			return ops.Cancelling, s.ask(r, by, now), nil
+			return store.Cancelling, s.ask(r, by, now), nil
 		case r.State.Waiting() && r.State.Phase() == task.Run:
 			s.callOff(r, by, now, s.undone(r))
-			return ops.Became(r.State), true, nil
+			return store.Became(r.State), true, nil
 		}
-		return ops.Became(r.State), false, nil
+		return store.Became(r.State), false, nil
 	})
 }
 
@@ -29,7 +28,7 @@ func (s *Store) ask(r *Row, by string, now time.Time) (changed bool) {
 		return false
 	}
 	r.CancelAsked, r.CancelBy = now, by
-	s.tell(poll.Asked)
+	s.tell(store.Asked)
 	return true
 }
 
@@ -50,7 +49,7 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 		if r.LeaseEnd.After(now) {
 			r.RunAt = r.LeaseEnd
 		}
-		s.tell(poll.Due)
+		s.tell(store.Due)
 		return
 	}
 	r.State, r.FinishedAt = task.StateCancelled, now

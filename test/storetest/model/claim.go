@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Claim takes due rows for a session.
-func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Store) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
 
 // wanted reports whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
 // starts; to be undone is another matter.
-func (s *Store) wanted(w poll.Want, r *Row, region string) bool {
+func (s *Store) wanted(w store.Want, r *Row, region string) bool {
 	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {
 		return false
 	}
@@ -49,7 +49,7 @@ func (s *Store) wanted(w poll.Want, r *Row, region string) bool {
 }
 
 // take makes the row the claim's.
-func (r *Row) take(c poll.Claim, w poll.Want, now time.Time) {
+func (r *Row) take(c store.Claim, w store.Want, now time.Time) {
 	r.State = r.State.Claimed()
 	r.Session = c.Session
 	r.Claim = c.Number
@@ -79,7 +79,7 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 }
 
 // NextDue tells how long it is until a row is due that one of the wants could claim.
-func (s *Store) NextDue(ctx context.Context, c poll.Claim) (in time.Duration, ok bool, err error) {
+func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return 0, false, err

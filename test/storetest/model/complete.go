@@ -6,42 +6,41 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Complete ends a task well, whoever holds it.
 func (s *Store) Complete(
 	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
-) (lease.Answer, error) {
+) (store.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return lease.Lost, err
+		return store.Lost, err
 	}
 	defer s.mu.Unlock()
 	if err := s.fail(beforeSettle); err != nil {
-		return lease.Lost, err
+		return store.Lost, err
 	}
 	return s.complete(id, f, result, now), s.fail(afterSettle)
 }
 
-func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now time.Time) lease.Answer {
+func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now time.Time) store.Answer {
 	r := s.live[id]
 	switch {
 	case s.completed(id, f):
-		return lease.Ended
+		return store.Ended
 	case !r.attempted(f):
-		return lease.Lost
+		return store.Lost
 	case s.kept[id] > 0:
-		return lease.Busy
+		return store.Busy
 	}
 	next := task.Transition{State: task.StateSucceeded, Attempt: r.Attempt, EverStarted: true}
 	if r.State.Phase() == task.Rollback {
 		next.State = task.StateRolledBack
 	}
 	// It is the settlement that the holder would have sent. When the attempt itself began is not known here.
-	return s.settle(r.Session, poll.Settlement{
+	return s.settle(r.Session, store.Settlement{
 		ID: id, Fence: f, RanFence: f, Phase: r.State.Phase(), Attempt: r.Attempt, Next: next,
 		Outcome: task.Outcome{Verdict: task.Succeeded, Result: result}, Started: now.Sub(r.ClaimedAt),
 	}, now)
@@ -56,7 +55,7 @@ func (s *Store) completed(id task.ID, f task.Fence) bool {
 }
 
 // Completed tells which rows have been completed.
-func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error) {
+func (s *Store) Completed(ctx context.Context, rows []store.Held) ([]bool, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -72,29 +71,29 @@ func (s *Store) Completed(ctx context.Context, rows []lease.Held) ([]bool, error
 // already is given it again.
 func (s *Store) Adopt(
 	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (*poll.Swept, lease.Answer, error) {
+) (*store.Swept, store.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return nil, lease.Lost, err
+		return nil, store.Lost, err
 	}
 	defer s.mu.Unlock()
 	r := s.live[id]
 	switch underJudgement := r != nil && r.State.Running() && r.Claim == 0 && r.Fence == f+1; {
 	case r.attempted(f) && (s.kept[id] > 0 || r.Session != session && !r.Detached):
-		return nil, lease.Busy, nil
+		return nil, store.Busy, nil
 	case r.attempted(f):
 		swept := s.judged(r, session, judge, now)
-		return &swept, lease.Applied, nil
+		return &swept, store.Applied, nil
 	case underJudgement && r.Session == session && s.kept[id] == 0:
 		r.Fence-- // which the judgement raises again
 		swept := s.judged(r, session, judge, now)
-		return &swept, lease.Applied, nil
+		return &swept, store.Applied, nil
 	case underJudgement:
-		return nil, lease.Busy, nil
+		return nil, store.Busy, nil
 	case s.condemned(id, f):
-		return nil, lease.Ended, nil
+		return nil, store.Ended, nil
 	}
-	return nil, lease.Lost, nil
+	return nil, store.Lost, nil
 }
 
 // condemned reports whether the attempt with that fence has ended as failed or rejected.

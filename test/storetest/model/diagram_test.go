@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
@@ -73,11 +72,11 @@ func requested(t *testing.T, from task.State, verb string, everStarted, undoable
 	if undoable {
 		policy.Rollback = &task.Undo{Timeout: time.Minute, Stop: time.Second}
 	}
-	_, err := s.Join(ctx, lease.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]lease.NamedPolicy{
+	_, err := s.Join(ctx, store.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 		policy.Hash("a"): {Type: "a", Policy: policy},
 	}})
 	require.NoError(t, err)
-	ids, err := s.Insert(ctx, ops.Request{Type: "a"})
+	ids, err := s.Insert(ctx, store.EnqueueRequest{Type: "a"})
 	require.NoError(t, err)
 	s.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 		r := live[ids[0]]
@@ -87,11 +86,11 @@ func requested(t *testing.T, from task.State, verb string, everStarted, undoable
 			archive[r.ID] = r
 		}
 	})
-	ask := map[string]func(context.Context, task.ID, string) (ops.Became, error){
+	ask := map[string]func(context.Context, task.ID, string) (store.Became, error){
 		"cancel": s.Cancel, "retry": s.Retry, "rollback": s.Rollback,
 	}[verb]
 	if _, err := ask(ctx, ids[0], "somebody"); err != nil {
-		var refused *ops.RefusedError
+		var refused *store.RefusedError
 		require.ErrorAs(t, err, &refused)
 	}
 	info, err := s.Get(ctx, ids[0])

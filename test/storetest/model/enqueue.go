@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -24,7 +22,7 @@ const (
 var errKey = errors.New("a live task of this type has this key")
 
 // Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew bool, err error) {
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return 0, false, err
@@ -45,7 +43,7 @@ func (s *Store) Enqueue(ctx context.Context, r ops.Request) (id task.ID, isNew b
 }
 
 // Insert is the plain INSERT of an application: all rows or none.
-func (s *Store) Insert(ctx context.Context, requests ...ops.Request) ([]task.ID, error) {
+func (s *Store) Insert(ctx context.Context, requests ...store.EnqueueRequest) ([]task.ID, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -90,20 +88,20 @@ func (s *Store) add(row *Row) {
 		row.ID = s.lastTask
 	}
 	s.live[row.ID] = row
-	s.tell(poll.Due)
+	s.tell(store.Due)
 }
 
 // tell wakes who listens.
-func (s *Store) tell(news poll.News) {
+func (s *Store) tell(news store.News) {
 	for wake := range s.listeners {
 		(*wake)(news)
 	}
 }
 
 // makeRow fills the defaults in and refuses bad values.
-func makeRow(r ops.Request, now time.Time) (*Row, error) {
+func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 	bad := func(format string, a ...any) (*Row, error) {
-		return nil, &ops.InputError{Text: fmt.Sprintf(format, a...)}
+		return nil, &store.InputError{Text: fmt.Sprintf(format, a...)}
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,

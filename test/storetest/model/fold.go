@@ -8,22 +8,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Fold acts on failures, and ends batches that are done. There is nothing to sum: rows are counted when somebody looks.
-func (s *Store) Fold(ctx context.Context, limit int) (batch.Folded, error) {
+func (s *Store) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return batch.Folded{}, err
+		return store.Folded{}, err
 	}
 	defer s.mu.Unlock()
 	if err := s.fail(beforeSettle); err != nil {
-		return batch.Folded{}, err
+		return store.Folded{}, err
 	}
-	var f batch.Folded
+	var f store.Folded
 	for _, id := range slices.Sorted(maps.Keys(s.batches)) {
 		b := s.batches[id]
 		if f.Batches == limit || b.ended() {
@@ -57,12 +56,12 @@ func (s *Store) act(b *Batch, now time.Time) bool {
 	b.FailuresSeen = b.Failures
 	var verb, answer string
 	switch b.OnFailure {
-	case ops.OnFailureContinue:
+	case store.OnFailureContinue:
 		return false
-	case ops.OnFailureCancel:
-		verb, answer = verbCancel, string(ops.Cancelling)
-	case ops.OnFailureRollback:
-		verb, answer = verbRollback, string(ops.BatchRollingBack)
+	case store.OnFailureCancel:
+		verb, answer = verbCancel, string(store.Cancelling)
+	case store.OnFailureRollback:
+		verb, answer = verbRollback, string(store.BatchRollingBack)
 	}
 	s.stop(b, verb, onFailure, now)
 	s.audit = append(s.audit, Audit{Who: onFailure, Verb: verb, Batch: b.ID, Answer: answer})
@@ -96,9 +95,9 @@ func (s *Store) end(b *Batch, now time.Time) {
 	})
 }
 
-func (s *Store) summary(b *Batch) batch.Summary {
+func (s *Store) summary(b *Batch) store.BatchSummary {
 	i := s.survey(b)
-	return batch.Summary{
+	return store.BatchSummary{
 		ID: b.ID, Name: b.Name, State: string(i.State), Round: b.Round, Total: i.Total, Succeeded: i.Succeeded,
 		Failed: i.Failed, Cancelled: i.Cancelled, RolledBack: i.RolledBack, RollbackFailed: i.RollbackFailed,
 	}

@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Join opens a session.
-func (s *Store) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
+func (s *Store) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return 0, err
@@ -22,7 +22,7 @@ func (s *Store) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
 }
 
 // see writes a session's row, anew if need be, and its policies.
-func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
+func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
 	row := s.agents[session]
 	if row == nil {
 		row = &Agent{}
@@ -38,16 +38,16 @@ func (s *Store) see(session task.Session, a lease.Agent, now time.Time) {
 }
 
 // Present is a session's sign of life. It moves no lease.
-func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
+func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.HeartbeatReply, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return lease.Standing{}, err
+		return store.HeartbeatReply{}, err
 	}
 	defer s.mu.Unlock()
 	s.see(p.Session, p.Agent, now)
-	standing := lease.Standing{Now: now}
+	standing := store.HeartbeatReply{Now: now}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
-		h := lease.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
+		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
 		if r.cancelAsked() {
 			h.CancelAsked, h.CancelReason = true, r.CancelBy
 		}
@@ -60,14 +60,14 @@ func (s *Store) Present(ctx context.Context, p lease.Presence) (lease.Standing, 
 }
 
 // Cancels lists what a session holds that is to stop: what is marked, and what belongs to a batch that starts nothing.
-func (s *Store) Cancels(ctx context.Context, session task.Session) (list []lease.Cancel, err error) {
+func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store.Cancel, err error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	for _, r := range s.rows(func(r *Row) bool { return r.State == task.StateRunning && r.Session == session }) {
 		b := s.batches[r.Batch]
-		if c := (lease.Cancel{ID: r.ID, Fence: r.Fence, Claim: r.Claim}); r.cancelAsked() {
+		if c := (store.Cancel{ID: r.ID, Fence: r.Fence, Claim: r.Claim}); r.cancelAsked() {
 			c.Asked, c.Reason = true, r.CancelBy
 			list = append(list, c)
 		} else if b != nil && b.Stopping {
@@ -91,17 +91,17 @@ func (s *Store) Leave(ctx context.Context, session task.Session) error {
 }
 
 // Renew moves the ends of leases, and writes what goes with that.
-func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	answers := make([]lease.Answer, len(rows))
+	answers := make([]store.Answer, len(rows))
 	for i, w := range rows {
 		r := s.live[w.ID]
 		if !r.holds(session, w.Fence) {
-			answers[i] = lease.Lost
+			answers[i] = store.Lost
 			continue
 		}
 		least, most := w.Bounds()
@@ -112,13 +112,13 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 			r.LeaseEnd = to
 		}
 		r.Detached = r.Detached || w.Detach
-		r.note(w.Notes)
+		r.note(w.Report)
 		if w.Marks != nil {
 			m := task.MarksOf(r.Marks, r.Fence)
 			m.Merge(*w.Marks)
 			r.Marks = m.JSON()
 		}
-		answers[i] = lease.Applied
+		answers[i] = store.Applied
 	}
 	return answers, nil
 }
@@ -126,8 +126,8 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []lease.Re
 // Sweep claims dead rows for judgement. The judge's own lease on them is judge long. A session that is absent itself
 // judges nobody, nor does one that believes that it is another time.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
+	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *Store) Sweep(
 		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
 		return r.State.Running() && !alive && s.kept[r.ID] == 0 && (r.Session == session || s.lasts(r.Session) <= v.Calm)
 	})
-	var out []poll.Swept
+	var out []store.Swept
 	for _, r := range dead[:min(limit, len(dead))] {
 		out = append(out, s.judged(r, session, judge, now))
 	}
@@ -158,8 +158,8 @@ func (s *Store) lasts(session task.Session) time.Duration {
 }
 
 // judged makes the row the session's for judgement.
-func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now time.Time) poll.Swept {
-	swept := poll.Swept{
+func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now time.Time) store.Swept {
+	swept := store.Swept{
 		RanFence: r.Fence, Present: s.present(r.Session, now), Detached: r.Detached, Left: r.Deadline.Sub(now),
 	}
 	r.Fence++
@@ -201,11 +201,11 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 
 // Listen calls wake at its start, for what came while nobody listened, and after every insert and every request to cancel
 // what runs, until ctx ends.
-func (s *Store) Listen(ctx context.Context, wake func(poll.News)) error {
+func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
 	s.mu.Unlock()
-	wake(poll.Due | poll.Asked)
+	wake(store.Due | store.Asked)
 	<-ctx.Done()
 	s.mu.Lock()
 	delete(s.listeners, &wake)

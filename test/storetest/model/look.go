@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -16,30 +16,30 @@ import (
 const agentsKept = 7 * 24 * time.Hour
 
 // Get returns a task with its history.
-func (s *Store) Get(ctx context.Context, id task.ID) (*ops.Info, error) {
+func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	r := cmp.Or(s.live[id], s.archive[id])
 	if r == nil {
-		return nil, fmt.Errorf("get task %d: %w", id, ops.ErrNoTask)
+		return nil, fmt.Errorf("get task %d: %w", id, store.ErrNoTask)
 	}
 	info := s.info(r)
 	info.Output = r.Output
 	for _, a := range s.attempts[id] {
-		info.History = append(info.History, a.Attempt)
+		info.History = append(info.History, a.AttemptInfo)
 	}
 	return &info, nil
 }
 
 // List returns tasks that match, newest first.
-func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var out []ops.Info
+	var out []store.TaskInfo
 	for _, table := range []map[task.ID]*Row{s.live, s.archive} {
 		for _, r := range table {
 			if matches(f, r) {
@@ -47,11 +47,11 @@ func (s *Store) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b ops.Info) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(out, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
 	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
 }
 
-func matches(f ops.Filter, r *Row) bool {
+func matches(f store.TaskFilter, r *Row) bool {
 	labels := map[string]string{}
 	if r.Labels != nil && json.Unmarshal(r.Labels, &labels) != nil {
 		return false
@@ -69,8 +69,8 @@ func matches(f ops.Filter, r *Row) bool {
 }
 
 // info is the row as people see it.
-func (s *Store) info(r *Row) ops.Info {
-	i := ops.Info{
+func (s *Store) info(r *Row) store.TaskInfo {
+	i := store.TaskInfo{
 		ID: r.ID, Type: r.Type, State: r.State, Priority: r.Priority, Region: r.Region, Key: r.Key,
 		Labels: r.Labels, Payload: r.Payload, Result: r.Result, Error: r.Error, Outcome: r.Outcome,
 		Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, Deferrals: r.Deferrals, EverStarted: r.EverStarted,
@@ -96,13 +96,13 @@ func known(t time.Time) *time.Time {
 }
 
 // Stats counts.
-func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
+func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return ops.Stats{}, err
+		return store.Stats{}, err
 	}
 	defer s.mu.Unlock()
-	stats := ops.Stats{
+	stats := store.Stats{
 		OldestDue: map[string]time.Duration{}, Orphans: map[string]int64{}, Archived: int64(len(s.archive)),
 	}
 	declared := map[string]bool{}
@@ -114,9 +114,9 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 			}
 		}
 	}
-	counts := map[ops.TypeCount]int64{}
+	counts := map[store.TypeCount]int64{}
 	for _, r := range s.live {
-		counts[ops.TypeCount{Type: r.Type, State: r.State}]++
+		counts[store.TypeCount{Type: r.Type, State: r.State}]++
 		if !r.State.Waiting() {
 			continue
 		}
@@ -129,19 +129,19 @@ func (s *Store) Stats(ctx context.Context) (ops.Stats, error) {
 	}
 	stats.BatchTasks = s.unended()
 	for of, n := range counts {
-		stats.Waiting = append(stats.Waiting, ops.TypeCount{Type: of.Type, State: of.State, N: n})
+		stats.Waiting = append(stats.Waiting, store.TypeCount{Type: of.Type, State: of.State, N: n})
 	}
 	return stats, nil
 }
 
 // Takers counts the agents that claim tasks, and those of them that claim tasks of a type.
-func (s *Store) Takers(ctx context.Context, typ string) (ops.Takers, error) {
+func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return ops.Takers{}, err
+		return store.Takers{}, err
 	}
 	defer s.mu.Unlock()
-	var t ops.Takers
+	var t store.Takers
 	for session, a := range s.agents {
 		if !s.present(session, now) || a.Workers == 0 {
 			continue

@@ -12,9 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -39,9 +37,9 @@ type Store struct {
 	archive     map[task.ID]*Row
 	attempts    map[task.ID][]Attempt // the history, oldest first
 	agents      map[task.Session]*Agent
-	policies    map[task.PolicyHash]lease.NamedPolicy
+	policies    map[task.PolicyHash]store.NamedPolicy
 	kept        map[task.ID]int // rows that transactions of applications keep where they are, and how many do
-	listeners   map[*func(poll.News)]struct{}
+	listeners   map[*func(store.News)]struct{}
 	batches     map[task.BatchID]*Batch
 	operations  []*Operation // oldest first; those that are over stay
 	audit       []Audit
@@ -103,8 +101,8 @@ type Row struct {
 
 // Attempt is one row of the history.
 type Attempt struct {
-	ops.Attempt            // its Fence is the one that the task saw
-	Settled     task.Fence // the fence of the settlement; above it where a sweep came between
+	store.AttemptInfo            // its Fence is the one that the task saw
+	Settled           task.Fence // the fence of the settlement; above it where a sweep came between
 }
 
 // Agent is a session.
@@ -125,9 +123,9 @@ func New(clock func() time.Time) *Store {
 		archive:   map[task.ID]*Row{},
 		attempts:  map[task.ID][]Attempt{},
 		agents:    map[task.Session]*Agent{},
-		policies:  map[task.PolicyHash]lease.NamedPolicy{},
+		policies:  map[task.PolicyHash]store.NamedPolicy{},
 		kept:      map[task.ID]int{},
-		listeners: map[*func(poll.News)]struct{}{},
+		listeners: map[*func(store.News)]struct{}{},
 		batches:   map[task.BatchID]*Batch{},
 	}
 }

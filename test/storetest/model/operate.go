@@ -7,8 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -29,14 +28,14 @@ type Audit struct {
 
 // refused is the answer to a request that must not be.
 func refused(format string, a ...any) error {
-	return &ops.RefusedError{Text: fmt.Sprintf(format, a...)}
+	return &store.RefusedError{Text: fmt.Sprintf(format, a...)}
 }
 
 // operate does to one task what an operator wants, and notes it if that changed anything.
 func (s *Store) operate(
 	ctx context.Context, verb string, id task.ID, by string,
-	do func(r *Row, now time.Time) (became ops.Became, changed bool, err error),
-) (ops.Became, error) {
+	do func(r *Row, now time.Time) (became store.Became, changed bool, err error),
+) (store.Became, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return "", err
@@ -47,7 +46,7 @@ func (s *Store) operate(
 	}
 	r := cmp.Or(s.live[id], s.archive[id])
 	if r == nil {
-		return "", fmt.Errorf("%s task %d: %w", verb, id, ops.ErrNoTask)
+		return "", fmt.Errorf("%s task %d: %w", verb, id, store.ErrNoTask)
 	}
 	became, changed, err := do(r, now)
 	if err != nil {
@@ -60,10 +59,10 @@ func (s *Store) operate(
 }
 
 // Retry revives a task.
-func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return s.operate(ctx, verbRetry, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+func (s *Store) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	return s.operate(ctx, verbRetry, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		if !retryable(r) {
-			return ops.Became(r.State), false, nil
+			return store.Became(r.State), false, nil
 		}
 		b := s.batches[r.Batch]
 		if o := s.unfinished(func(o *Operation) bool { return o.Task == id }); o != nil {
@@ -77,7 +76,7 @@ func (s *Store) Retry(ctx context.Context, id task.ID, by string) (ops.Became, e
 		}
 		s.reopen(b)
 		s.revive(r, now)
-		return ops.Became(r.State), true, nil
+		return store.Became(r.State), true, nil
 	})
 }
 
@@ -101,7 +100,7 @@ func (s *Store) revive(r *Row, now time.Time) {
 	r.State, r.RunAt, r.Deadline = task.StatePending, r.over(now), time.Time{}
 	r.Round++
 	r.Cause, r.Result, r.Progress, r.Message = "", nil, nil, ""
-	s.tell(poll.Due)
+	s.tell(store.Due)
 }
 
 // bringBack takes a finished task out of the archive. A success at its first try enters the history.
@@ -127,27 +126,27 @@ func (r *Row) over(due time.Time) time.Time {
 }
 
 // Rollback has a task undone.
-func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
-	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (ops.Became, bool, error) {
+func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
+	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		switch {
 		case r.State.Phase() == task.Rollback || r.State == task.StateRolledBack:
-			return ops.Became(r.State), false, nil
+			return store.Became(r.State), false, nil
 		case !s.undoable(r):
 			return "", false, refused("the type %q has no rollback", r.Type)
 		case r.State == task.StateRunning:
-			return ops.Cancelling, s.rollBackOnce(r, by, now), nil
+			return store.Cancelling, s.rollBackOnce(r, by, now), nil
 		case r.State.Waiting():
 			s.callOff(r, by, now, true)
-			return ops.Became(r.State), true, nil
+			return store.Became(r.State), true, nil
 		case !r.EverStarted:
-			return ops.Became(r.State), false, nil
+			return store.Became(r.State), false, nil
 		}
 		if err := s.keyTaken(r); err != nil {
 			return "", false, err
 		}
 		s.reopen(s.batches[r.Batch])
 		s.undo(r, now)
-		return ops.Became(r.State), true, nil
+		return store.Became(r.State), true, nil
 	})
 }
 
@@ -168,7 +167,7 @@ func (s *Store) undo(r *Row, due time.Time) {
 	}
 	s.bringBack(r)
 	r.State, r.RunAt = task.StateRollbackPending, r.over(due)
-	s.tell(poll.Due)
+	s.tell(store.Due)
 }
 
 // Noted is the audit, oldest first.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -15,18 +15,18 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 }
 
 // TakePings takes in pings that come by another way than the session that holds the row.
-func (s *Store) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store.PingReply, error) {
 	return s.takePings(ctx, rows, false)
 }
 
 // takePings is TakePings; numbersOnly: no text and no checkpoint advances.
-func (s *Store) takePings(ctx context.Context, rows []lease.RemotePing, numbersOnly bool) ([]lease.PingReply, error) {
+func (s *Store) takePings(ctx context.Context, rows []store.RemotePing, numbersOnly bool) ([]store.PingReply, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	replies := make([]lease.PingReply, len(rows))
+	replies := make([]store.PingReply, len(rows))
 	for i, p := range rows {
 		if r := s.live[p.ID]; r.attempted(p.Fence) && now.Before(r.LeaseEnd) {
 			replies[i] = s.takePing(r, p.Ping, numbersOnly, now)
@@ -44,7 +44,7 @@ func (r *Row) attempted(fence task.Fence) bool {
 func (r *Row) cancelAsked() bool { return r.State == task.StateRunning && !r.CancelAsked.IsZero() }
 
 // note writes what a task has said over what it said before.
-func (r *Row) note(n lease.Notes) {
+func (r *Row) note(n store.Report) {
 	if n.Progress != nil {
 		r.Progress = n.Progress
 	}
@@ -56,9 +56,9 @@ func (r *Row) note(n lease.Notes) {
 	}
 }
 
-func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) lease.PingReply {
+func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) store.PingReply {
 	terms, known := s.terms(r)
-	reply := lease.PingReply{Answer: lease.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
+	reply := store.PingReply{Answer: store.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
 	end := r.LeaseEnd
 	if known {
 		end = r.ClaimedAt.Add(task.StartWait + terms.check + terms.Timeout)
@@ -77,7 +77,7 @@ func (s *Store) takePing(r *Row, p lease.Ping, numbersOnly bool, now time.Time) 
 			r.LeaseEnd = until
 		}
 	}
-	r.note(lease.Notes{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
+	r.note(store.Report{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
 	switch {
 	case r.cancelAsked():
 		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
@@ -111,7 +111,7 @@ func (s *Store) terms(r *Row) (t terms, known bool) {
 }
 
 // advance reports whether a ping goes beyond what the attempt has reported.
-func (r *Row) advance(p lease.Ping, numbersOnly bool) bool {
+func (r *Row) advance(p store.Ping, numbersOnly bool) bool {
 	m := task.MarksOf(r.Marks, r.Fence)
 	if numbersOnly {
 		p.Checkpoint = nil

@@ -6,10 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -62,9 +59,9 @@ func unstopped(m *storetest.OnModel) storetest.Harness {
 // lateCancels names no row that is not marked.
 type lateCancels struct{ *storetest.OnModel }
 
-func (b lateCancels) Cancels(ctx context.Context, s task.Session) ([]lease.Cancel, error) {
+func (b lateCancels) Cancels(ctx context.Context, s task.Session) ([]store.Cancel, error) {
 	list, err := b.OnModel.Cancels(ctx, s)
-	return slices.DeleteFunc(list, func(c lease.Cancel) bool { return !c.Asked }), err
+	return slices.DeleteFunc(list, func(c store.Cancel) bool { return !c.Asked }), err
 }
 
 func batchSabotages() []sabotage {
@@ -154,7 +151,7 @@ func raceSabotages() []sabotage {
 // miscounting sees one row too many.
 type miscounting struct{ *storetest.OnModel }
 
-func (b miscounting) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchInfo, error) {
+func (b miscounting) GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo, error) {
 	i, err := b.OnModel.GetBatch(ctx, id)
 	if err == nil && i.Succeeded > 0 {
 		i.Succeeded++
@@ -165,7 +162,7 @@ func (b miscounting) GetBatch(ctx context.Context, id task.BatchID) (*ops.BatchI
 // lax enqueues into whatever batch.
 type lax struct{ *storetest.OnModel }
 
-func (b lax) Enqueue(ctx context.Context, r ops.Request) (task.ID, bool, error) {
+func (b lax) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, bool, error) {
 	b.TamperBatches(func(batches map[task.BatchID]*model.Batch, _ []*model.Operation, _ *[]model.Audit) {
 		for _, of := range batches {
 			of.Sealed = false
@@ -177,10 +174,10 @@ func (b lax) Enqueue(ctx context.Context, r ops.Request) (task.ID, bool, error) 
 // gossip tells more of the end of a batch than it should.
 type gossip struct{ *storetest.OnModel }
 
-func (b gossip) Fold(ctx context.Context, limit int) (batch.Folded, error) {
+func (b gossip) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	f, err := b.OnModel.Fold(ctx, limit)
 	for range f.Ended {
-		if _, _, err := b.Enqueue(ctx, ops.Request{Type: "told"}); err != nil {
+		if _, _, err := b.Enqueue(ctx, store.EnqueueRequest{Type: "told"}); err != nil {
 			return f, err
 		}
 	}
@@ -190,7 +187,7 @@ func (b gossip) Fold(ctx context.Context, limit int) (batch.Folded, error) {
 // striding takes steps of any length.
 type striding struct{ *storetest.OnModel }
 
-func (b striding) Step(ctx context.Context, rows int) (batch.Stepped, error) {
+func (b striding) Step(ctx context.Context, rows int) (store.Stepped, error) {
 	return b.OnModel.Step(ctx, 10*rows)
 }
 
@@ -205,8 +202,8 @@ func (b forcing) RollbackBatch(ctx context.Context, id task.BatchID, by string, 
 type deserting struct{ *storetest.OnModel }
 
 func (b deserting) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
 	swept, err := b.OnModel.Sweep(ctx, s, limit, judge, view)
-	return slices.DeleteFunc(swept, func(s poll.Swept) bool { return s.State == task.StateRollbackRunning }), err
+	return slices.DeleteFunc(swept, func(s store.Swept) bool { return s.State == task.StateRollbackRunning }), err
 }

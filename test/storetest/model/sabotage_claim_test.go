@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -18,9 +18,9 @@ type wrongClaim struct {
 	claim claimFunc
 }
 
-type claimFunc = func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error)
+type claimFunc = func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error)
 
-func (w wrongClaim) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (w wrongClaim) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	return w.claim(ctx, w.OnModel, c)
 }
 
@@ -30,7 +30,7 @@ func claimed(f claimFunc) wrong {
 
 // blurred is a claim that sees its rows changed by blur. They are put right again after it, by restore.
 func blurred(blur func(r *model.Row), restore func(was model.Row, r *model.Row)) wrong {
-	return claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
+	return claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 		was := map[task.ID]model.Row{}
 		m.Each(func(r *model.Row) { was[r.ID] = *r; blur(r) })
 		rows, err := m.Claim(ctx, c)
@@ -41,7 +41,7 @@ func blurred(blur func(r *model.Row), restore func(was model.Row, r *model.Row))
 
 func claimSabotages() []sabotage {
 	return []sabotage{
-		{"claims one too many", claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
+		{"claims one too many", claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 			c.Wants = slices.Clone(c.Wants)
 			for i := range c.Wants {
 				c.Wants[i].N++
@@ -69,7 +69,7 @@ func claimSabotages() []sabotage {
 			func(model.Row, *model.Row) {},
 		), "claimed/the deadline is stamped once"},
 		{"mixes up the phases", claimed(func(
-			ctx context.Context, m *storetest.OnModel, c poll.Claim,
+			ctx context.Context, m *storetest.OnModel, c store.Claim,
 		) ([]task.Task, error) {
 			for _, w := range c.Wants {
 				w.Phase = map[task.Phase]task.Phase{task.Run: task.Rollback, task.Rollback: task.Run}[w.Phase]
@@ -78,13 +78,13 @@ func claimSabotages() []sabotage {
 			return m.Claim(ctx, c)
 		}), "claim/rows to roll back"},
 		{"returns rows in another order", claimed(func(
-			ctx context.Context, m *storetest.OnModel, c poll.Claim,
+			ctx context.Context, m *storetest.OnModel, c store.Claim,
 		) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			slices.Reverse(rows)
 			return rows, err
 		}), "claim/several wants in one claim"},
-		{"counts no attempt", claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
+		{"counts no attempt", claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			m.Each(func(r *model.Row) {
 				for _, taken := range rows {
@@ -121,7 +121,7 @@ func readSabotages() []sabotage {
 
 func handsOutTwice(m *storetest.OnModel) storetest.Harness {
 	var n atomic.Int64
-	return wrongClaim{m, func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
+	return wrongClaim{m, func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 		rows, err := m.Claim(ctx, c)
 		if n.Add(1) == 5 && len(rows) > 0 {
 			m.Each(func(r *model.Row) {
@@ -155,7 +155,7 @@ type wrongNextDue struct{ *storetest.OnModel }
 
 func anyNextDue(m *storetest.OnModel) storetest.Harness { return wrongNextDue{m} }
 
-func (w wrongNextDue) NextDue(ctx context.Context, c poll.Claim) (time.Duration, bool, error) {
+func (w wrongNextDue) NextDue(ctx context.Context, c store.Claim) (time.Duration, bool, error) {
 	w.Each(func(r *model.Row) { r.Region = "" })
 	return w.OnModel.NextDue(ctx, c)
 }

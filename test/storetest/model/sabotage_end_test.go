@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -29,12 +27,12 @@ func applying(wrap func(*storetest.OnModel, storetest.Application) storetest.App
 type wrongComplete struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, id task.ID, f *task.Fence, result *json.RawMessage)
-	after  func(m *storetest.OnModel, id task.ID, a *lease.Answer)
+	after  func(m *storetest.OnModel, id task.ID, a *store.Answer)
 }
 
 func (b wrongComplete) Complete(
 	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
-) (lease.Answer, error) {
+) (store.Answer, error) {
 	if b.before != nil {
 		b.before(b.OnModel, id, &f, &result)
 	}
@@ -49,7 +47,7 @@ func completing(before func(*storetest.OnModel, task.ID, *task.Fence, *json.RawM
 	return func(m *storetest.OnModel) storetest.Harness { return wrongComplete{m, before, nil} }
 }
 
-func completedBy(after func(*storetest.OnModel, task.ID, *lease.Answer)) wrong {
+func completedBy(after func(*storetest.OnModel, task.ID, *store.Answer)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongComplete{m, nil, after} }
 }
 
@@ -64,17 +62,17 @@ func completeSabotages() []sabotage {
 		{"drops results", completing(func(_ *storetest.OnModel, _ task.ID, _ *task.Fence, result *json.RawMessage) {
 			*result = nil
 		}), "complete/what it writes"},
-		{"says lost for a repeat", completedBy(func(_ *storetest.OnModel, _ task.ID, a *lease.Answer) {
-			if *a == lease.Ended {
-				*a = lease.Lost
+		{"says lost for a repeat", completedBy(func(_ *storetest.OnModel, _ task.ID, a *store.Answer) {
+			if *a == store.Ended {
+				*a = store.Lost
 			}
 		}), "complete/a repeat finds itself done"},
-		{"completes without history", completedBy(func(m *storetest.OnModel, id task.ID, _ *lease.Answer) {
+		{"completes without history", completedBy(func(m *storetest.OnModel, id task.ID, _ *store.Answer) {
 			m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) {
 				attempts[id] = attempts[id][:min(1, len(attempts[id]))]
 			})
 		}), "complete/a later attempt leaves its history"},
-		{"completes for another session", completedBy(func(m *storetest.OnModel, id task.ID, _ *lease.Answer) {
+		{"completes for another session", completedBy(func(m *storetest.OnModel, id task.ID, _ *store.Answer) {
 			m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { archive[id].Session++ })
 		}), "complete/then settle"},
 		{"never finds a completion", func(m *storetest.OnModel) storetest.Harness { return blind{m} }, "complete/it is told"},
@@ -102,7 +100,7 @@ func (b wrongApplication) Begin(testing.TB) storetest.Application {
 // blind sees nothing completed.
 type blind struct{ *storetest.OnModel }
 
-func (blind) Completed(_ context.Context, rows []lease.Held) ([]bool, error) {
+func (blind) Completed(_ context.Context, rows []store.Held) ([]bool, error) {
 	return make([]bool, len(rows)), nil
 }
 
@@ -120,10 +118,10 @@ func (b hasty) Complete(ctx context.Context, id task.ID, f task.Fence, result js
 // ruthless completes rows that are kept.
 type ruthless struct{ *storetest.OnModel }
 
-func (b ruthless) Complete(ctx context.Context, id task.ID, f task.Fence, r json.RawMessage) (lease.Answer, error) {
+func (b ruthless) Complete(ctx context.Context, id task.ID, f task.Fence, r json.RawMessage) (store.Answer, error) {
 	a, err := b.OnModel.Complete(ctx, id, f, r)
-	if a == lease.Busy {
-		a = lease.Applied
+	if a == store.Busy {
+		a = store.Applied
 	}
 	return a, err
 }
@@ -138,10 +136,10 @@ type wrongCancel struct {
 	*storetest.OnModel
 	before func(r *model.Row)
 	after  func(r *model.Row)
-	says   func(ops.Cancelled) ops.Cancelled
+	says   func(store.Became) store.Became
 }
 
-func (b wrongCancel) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+func (b wrongCancel) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	do := func(f func(*model.Row)) {
 		if f == nil {
 			return
@@ -163,7 +161,7 @@ func (b wrongCancel) Cancel(ctx context.Context, id task.ID, by string) (ops.Can
 	return c, err
 }
 
-func cancelling(before, after func(*model.Row), says func(ops.Cancelled) ops.Cancelled) wrong {
+func cancelling(before, after func(*model.Row), says func(store.Became) store.Became) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongCancel{m, before, after, says} }
 }
 
@@ -191,28 +189,28 @@ func cancelSabotages() []sabotage {
 				r.State = task.StateCancelled
 			}
 		}, nil), "cancel/when it has ended"},
-		{"says that all is cancelled", cancelling(nil, nil, func(ops.Cancelled) ops.Cancelled { return "cancelled" }), "cancel/while it runs"},
-		{"takes every decision for one that knew", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"says that all is cancelled", cancelling(nil, nil, func(store.Became) store.Became { return "cancelled" }), "cancel/while it runs"},
+		{"takes every decision for one that knew", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.CancelKnown = true
 		}), "cancel/a decision that did not know of it"},
-		{"believes in no knowledge", after(func(_ *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer) {
+		{"believes in no knowledge", after(func(_ *storetest.OnModel, rows []store.Settlement, answers []store.Answer) {
 			for i, e := range rows {
 				if e.CancelKnown {
-					answers[i] = lease.Unaware
+					answers[i] = store.CancelPending
 				}
 			}
 		}), "cancel/a decision that knew of it"},
-		{"remembers the request", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+		{"remembers the request", after(func(m *storetest.OnModel, _ []store.Settlement, _ []store.Answer) {
 			m.Each(func(r *model.Row) { r.CancelAsked = r.CreatedAt })
 		}), "cancel/the request ends with the attempt"},
 		{"judges without telling", func(m *storetest.OnModel) storetest.Harness {
-			return wrongSweep{m, nil, func(_ *storetest.OnModel, swept []poll.Swept) {
+			return wrongSweep{m, nil, func(_ *storetest.OnModel, swept []store.Swept) {
 				for i := range swept {
 					swept[i].CancelAsked = false
 				}
 			}, 0}
 		}, "cancel/while it is judged"},
-		{"tells its session nothing", presenting(func(_ *storetest.OnModel, _ lease.Presence, st *lease.Standing) {
+		{"tells its session nothing", presenting(func(_ *storetest.OnModel, _ store.Heartbeat, st *store.HeartbeatReply) {
 			for i := range st.Held {
 				st.Held[i].CancelAsked = false
 			}
@@ -225,11 +223,11 @@ func cancelSabotages() []sabotage {
 // deafened tells of inserts only, after its first word.
 type deafened struct{ *storetest.OnModel }
 
-func (b deafened) Listen(ctx context.Context, wake func(poll.News)) error {
+func (b deafened) Listen(ctx context.Context, wake func(store.News)) error {
 	var first sync.Once
-	return b.OnModel.Listen(ctx, func(n poll.News) {
+	return b.OnModel.Listen(ctx, func(n store.News) {
 		first.Do(func() { wake(n) })
-		wake(poll.Due)
+		wake(store.Due)
 	})
 }
 
@@ -237,12 +235,12 @@ func (b deafened) Listen(ctx context.Context, wake func(poll.News)) error {
 type wrongAdopt struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, id task.ID, f *task.Fence)
-	after  func(m *storetest.OnModel, swept *poll.Swept, a *lease.Answer)
+	after  func(m *storetest.OnModel, swept *store.Swept, a *store.Answer)
 }
 
 func (b wrongAdopt) Adopt(
 	ctx context.Context, s task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (*poll.Swept, lease.Answer, error) {
+) (*store.Swept, store.Answer, error) {
 	if b.before != nil {
 		b.before(b.OnModel, id, &f)
 	}
@@ -257,13 +255,13 @@ func adopting(before func(*storetest.OnModel, task.ID, *task.Fence)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongAdopt{m, before, nil} }
 }
 
-func adopted(after func(*storetest.OnModel, *poll.Swept, *lease.Answer)) wrong {
+func adopted(after func(*storetest.OnModel, *store.Swept, *store.Answer)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongAdopt{m, nil, after} }
 }
 
 func adoptSabotages() []sabotage {
-	instead := func(says, of lease.Answer) func(*storetest.OnModel, *poll.Swept, *lease.Answer) {
-		return func(_ *storetest.OnModel, _ *poll.Swept, a *lease.Answer) {
+	instead := func(says, of store.Answer) func(*storetest.OnModel, *store.Swept, *store.Answer) {
+		return func(_ *storetest.OnModel, _ *store.Swept, a *store.Answer) {
 			if *a == of {
 				*a = says
 			}
@@ -276,16 +274,16 @@ func adoptSabotages() []sabotage {
 		{"adopts what is another's", adopting(func(m *storetest.OnModel, id task.ID, _ *task.Fence) {
 			of(m, id, func(r *model.Row) { r.Detached = true })
 		}), "adopt/not from another that runs it"},
-		{"adopts without raising the fence", adopted(func(m *storetest.OnModel, s *poll.Swept, _ *lease.Answer) {
+		{"adopts without raising the fence", adopted(func(m *storetest.OnModel, s *store.Swept, _ *store.Answer) {
 			if s != nil {
 				of(m, s.ID, func(r *model.Row) { r.Fence-- })
 				s.Fence--
 			}
 		}), "adopt/what it returns and writes"},
-		{"says lost for what is judged", adopted(instead(lease.Lost, lease.Ended)), "adopt/a repeat when it is judged"},
-		{"says lost for a judgement under way", adopted(instead(lease.Lost, lease.Busy)), "adopt/a repeat by another"},
-		{"says ended for lost", adopted(instead(lease.Ended, lease.Lost)), "adopt/a stale fence adopts nothing"},
-		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *poll.Swept, _ *lease.Answer) {
+		{"says lost for what is judged", adopted(instead(store.Lost, store.Ended)), "adopt/a repeat when it is judged"},
+		{"says lost for a judgement under way", adopted(instead(store.Lost, store.Busy)), "adopt/a repeat by another"},
+		{"says ended for lost", adopted(instead(store.Ended, store.Lost)), "adopt/a stale fence adopts nothing"},
+		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *store.Swept, _ *store.Answer) {
 			if s != nil {
 				s.CancelAsked = false
 			}

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 )
@@ -17,7 +16,7 @@ type chokes struct {
 	on func(o task.Outcome) bool
 }
 
-func (b chokes) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+func (b chokes) Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error) {
 	for _, e := range rows {
 		if b.on(e.Outcome) {
 			return nil, errors.New("invalid byte sequence")
@@ -39,11 +38,11 @@ func hostileSabotages() []sabotage {
 			return strings.Contains(string(o.Result), `\u0000`)
 		}), "hostile/whatever a task returns, it is settled"},
 		{"claims for one who has gone", claimed(func(
-			ctx context.Context, m *storetest.OnModel, c poll.Claim,
+			ctx context.Context, m *storetest.OnModel, c store.Claim,
 		) ([]task.Task, error) {
 			return m.Claim(context.WithoutCancel(ctx), c)
 		}), "hostile/a context that has ended"},
-		{"gives stolen rows back to whoever settles", before(func(m *storetest.OnModel, s *task.Session, e *poll.Settlement) {
+		{"gives stolen rows back to whoever settles", before(func(m *storetest.OnModel, s *task.Session, e *store.Settlement) {
 			if info, err := m.Get(context.Background(), e.ID); err == nil && info.State.Running() {
 				*s, e.Fence = info.Session, info.Fence
 			}

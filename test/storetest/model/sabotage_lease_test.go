@@ -5,8 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -15,10 +14,10 @@ import (
 // wrongRenew is a model that changes what it is told before a renewal.
 type wrongRenew struct {
 	*storetest.OnModel
-	before func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)
+	before func(m *storetest.OnModel, s *task.Session, w *store.Renewal)
 }
 
-func (b wrongRenew) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (b wrongRenew) Renew(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		b.before(b.OnModel, &s, &rows[i])
@@ -26,23 +25,23 @@ func (b wrongRenew) Renew(ctx context.Context, s task.Session, rows []lease.Rene
 	return b.OnModel.Renew(ctx, s, rows)
 }
 
-func renewing(f func(m *storetest.OnModel, s *task.Session, w *lease.Renewal)) wrong {
+func renewing(f func(m *storetest.OnModel, s *task.Session, w *store.Renewal)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongRenew{m, f} }
 }
 
 // wrongPresent lengthens leases with presence.
 type wrongPresent struct {
 	*storetest.OnModel
-	after func(m *storetest.OnModel, p lease.Presence, st *lease.Standing)
+	after func(m *storetest.OnModel, p store.Heartbeat, st *store.HeartbeatReply)
 }
 
-func (b wrongPresent) Present(ctx context.Context, p lease.Presence) (lease.Standing, error) {
+func (b wrongPresent) Present(ctx context.Context, p store.Heartbeat) (store.HeartbeatReply, error) {
 	st, err := b.OnModel.Present(ctx, p)
 	b.after(b.OnModel, p, &st)
 	return st, err
 }
 
-func presenting(f func(*storetest.OnModel, lease.Presence, *lease.Standing)) wrong {
+func presenting(f func(*storetest.OnModel, store.Heartbeat, *store.HeartbeatReply)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPresent{m, f} }
 }
 
@@ -50,13 +49,13 @@ func presenting(f func(*storetest.OnModel, lease.Presence, *lease.Standing)) wro
 type wrongSweep struct {
 	*storetest.OnModel
 	before func(r *model.Row)
-	after  func(m *storetest.OnModel, swept []poll.Swept)
+	after  func(m *storetest.OnModel, swept []store.Swept)
 	more   int
 }
 
 func (b wrongSweep) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
 	if b.before != nil {
 		b.Each(b.before)
 	}
@@ -75,47 +74,47 @@ func (lingers) Leave(context.Context, task.Session) error { return nil }
 // rejoins gives out the session that it gave out before.
 type rejoins struct{ *storetest.OnModel }
 
-func (b rejoins) Join(ctx context.Context, a lease.Agent) (task.Session, error) {
-	_, err := b.Present(ctx, lease.Presence{Session: 1, Agent: a})
+func (b rejoins) Join(ctx context.Context, a store.Agent) (task.Session, error) {
+	_, err := b.Present(ctx, store.Heartbeat{Session: 1, Agent: a})
 	return 1, err
 }
 
 func leaseSabotages() []sabotage {
 	return append(sweepSabotages(), []sabotage{
-		{"renews whatever the fence", renewing(func(m *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"renews whatever the fence", renewing(func(m *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			m.Each(func(r *model.Row) {
 				if r.ID == w.ID {
 					w.Fence = r.Fence
 				}
 			})
 		}), "repeat/a stale fence renews nothing"},
-		{"renews whoever asks", renewing(func(m *storetest.OnModel, s *task.Session, w *lease.Renewal) {
+		{"renews whoever asks", renewing(func(m *storetest.OnModel, s *task.Session, w *store.Renewal) {
 			m.Each(func(r *model.Row) {
 				if r.ID == w.ID {
 					*s = r.Session
 				}
 			})
 		}), "repeat/a foreign session renews nothing"},
-		{"shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			w.Exact = true
 		}), "lease/an earlier end is taken only where it is exact"},
-		{"leaves leases as long as they are", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"leaves leases as long as they are", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			w.Most = 0
 		}), "lease/an earlier end is taken only where it is exact"},
-		{"never shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"never shortens leases", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			w.Exact = false
 		}), "lease/an earlier end is taken only where it is exact"},
-		{"counts from the write", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"counts from the write", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			w.Age = 0
 		}), "lease/a renewal counts from the progress"},
-		{"lengthens leases with presence", presenting(func(m *storetest.OnModel, p lease.Presence, st *lease.Standing) {
+		{"lengthens leases with presence", presenting(func(m *storetest.OnModel, p store.Heartbeat, st *store.HeartbeatReply) {
 			m.Each(func(r *model.Row) {
 				if r.State.Running() && r.Session == p.Session {
 					r.LeaseEnd = st.Now.Add(time.Hour)
 				}
 			})
 		}), "lease/presence lengthens no lease"},
-		{"forgets what is held", presenting(func(_ *storetest.OnModel, _ lease.Presence, st *lease.Standing) {
+		{"forgets what is held", presenting(func(_ *storetest.OnModel, _ store.Heartbeat, st *store.HeartbeatReply) {
 			st.Held = nil
 		}), "lease/presence returns what is held"},
 		{"keeps sessions that left", func(m *storetest.OnModel) storetest.Harness {
@@ -137,12 +136,12 @@ func (ignorant) Policies(context.Context, []task.PolicyHash) (map[task.PolicyHas
 }
 
 func sweepSabotages() []sabotage {
-	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []poll.Swept), more int,
+	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []store.Swept), more int,
 	) wrong {
 		return func(m *storetest.OnModel) storetest.Harness { return wrongSweep{m, before, after, more} }
 	}
-	each := func(f func(*model.Row, *poll.Swept)) func(*storetest.OnModel, []poll.Swept) {
-		return func(m *storetest.OnModel, swept []poll.Swept) {
+	each := func(f func(*model.Row, *store.Swept)) func(*storetest.OnModel, []store.Swept) {
+		return func(m *storetest.OnModel, swept []store.Swept) {
 			m.Each(func(r *model.Row) {
 				for i := range swept {
 					if swept[i].ID == r.ID {
@@ -166,17 +165,17 @@ func sweepSabotages() []sabotage {
 			}
 		}, nil, 0), "sweep/a judged row whose judge has died"},
 		{"sweeps over the limit", sweeping(nil, nil, 1), "sweep/no more than the limit"},
-		{"sweeps and leaves the row to others", sweeping(nil, each(func(r *model.Row, _ *poll.Swept) {
+		{"sweeps and leaves the row to others", sweeping(nil, each(func(r *model.Row, _ *store.Swept) {
 			r.LeaseEnd = time.Time{}
 		}), 0), "concurrent/a sweep is won by one"},
-		{"keeps the fence", sweeping(nil, each(func(r *model.Row, s *poll.Swept) {
+		{"keeps the fence", sweeping(nil, each(func(r *model.Row, s *store.Swept) {
 			r.Fence, s.Fence = s.RanFence, s.RanFence
 		}), 0), "sweep/what a sweep returns and writes"},
-		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *poll.Swept) { r.Attempt-- }), 0),
+		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *store.Swept) { r.Attempt-- }), 0),
 			"sweep/what a sweep returns and writes"},
-		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *poll.Swept) { s.Present = true }), 0),
+		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *store.Swept) { s.Present = true }), 0),
 			"sweep/dead by its session's silence"},
-		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *poll.Swept) { s.Present = false }), 0),
+		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *store.Swept) { s.Present = false }), 0),
 			"sweep/dead by its lease"},
 		{"judges in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
 			"sweep/a judge who is absent"},
@@ -191,9 +190,9 @@ func sweepSabotages() []sabotage {
 type tireless struct{ *storetest.OnModel }
 
 func (b tireless) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
-	if _, err := b.Present(ctx, lease.Presence{Session: s, Agent: lease.Agent{Presence: time.Hour}}); err != nil {
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
+	if _, err := b.Present(ctx, store.Heartbeat{Session: s, Agent: store.Agent{Presence: time.Hour}}); err != nil {
 		return nil, err
 	}
 	return b.OnModel.Sweep(ctx, s, limit, judge, view)
@@ -203,16 +202,16 @@ func (b tireless) Sweep(
 type restless struct{ *storetest.OnModel }
 
 func (b restless) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() lease.View,
-) ([]poll.Swept, error) {
-	return b.OnModel.Sweep(ctx, s, limit, judge, func() lease.View { return lease.View{Now: view().Now, Calm: 24 * time.Hour} })
+	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
+) ([]store.Swept, error) {
+	return b.OnModel.Sweep(ctx, s, limit, judge, func() store.Clock { return store.Clock{Now: view().Now, Calm: 24 * time.Hour} })
 }
 
 // credulous sweeps whatever time it is believed to be.
 type credulous struct{ *storetest.OnModel }
 
 func (b credulous) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() lease.View,
-) ([]poll.Swept, error) {
-	return b.OnModel.Sweep(ctx, s, limit, judge, func() lease.View { return lease.View{Now: b.Now(), Calm: 24 * time.Hour} })
+	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() store.Clock,
+) ([]store.Swept, error) {
+	return b.OnModel.Sweep(ctx, s, limit, judge, func() store.Clock { return store.Clock{Now: b.Now(), Calm: 24 * time.Hour} })
 }

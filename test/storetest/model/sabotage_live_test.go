@@ -6,8 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -21,11 +20,11 @@ func liveSabotages() []sabotage {
 // wrongPing is a model that changes what it is told before a ping, or its rows and what it answers after it.
 type wrongPing struct {
 	*storetest.OnModel
-	before func(m *storetest.OnModel, p *lease.RemotePing)
-	after  func(r *model.Row, p lease.RemotePing, reply *lease.PingReply)
+	before func(m *storetest.OnModel, p *store.RemotePing)
+	after  func(r *model.Row, p store.RemotePing, reply *store.PingReply)
 }
 
-func (b wrongPing) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (b wrongPing) TakePings(ctx context.Context, rows []store.RemotePing) ([]store.PingReply, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		if b.before != nil {
@@ -45,11 +44,11 @@ func (b wrongPing) TakePings(ctx context.Context, rows []lease.RemotePing) ([]le
 	return replies, err
 }
 
-func pinging(before func(*storetest.OnModel, *lease.RemotePing)) wrong {
+func pinging(before func(*storetest.OnModel, *store.RemotePing)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, before, nil} }
 }
 
-func pinged(after func(*model.Row, lease.RemotePing, *lease.PingReply)) wrong {
+func pinged(after func(*model.Row, store.RemotePing, *store.PingReply)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongPing{m, nil, after} }
 }
 
@@ -64,63 +63,63 @@ func of(m *storetest.OnModel, id task.ID, f func(*model.Row)) {
 
 func pingSabotages() []sabotage {
 	return []sabotage{
-		{"pings whatever the fence", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+		{"pings whatever the fence", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { p.Fence = r.Fence })
 		}), "ping/a stale fence pings nothing"},
-		{"pings what is judged", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+		{"pings what is judged", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { r.Claim = max(r.Claim, 1) })
 		}), "ping/a row that is judged takes none"},
-		{"pings what has ended", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+		{"pings what has ended", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) {
 				if r.Fence == p.Fence && r.State.Running() {
 					r.LeaseEnd = r.LeaseEnd.Add(24 * time.Hour)
 				}
 			})
 		}), "ping/a lease that has ended takes none"},
-		{"grants whatever is asked for", pinged(func(r *model.Row, p lease.RemotePing, reply *lease.PingReply) {
+		{"grants whatever is asked for", pinged(func(r *model.Row, p store.RemotePing, reply *store.PingReply) {
 			if reply.Counted && p.NextWithin > 0 && !r.PingDue.IsZero() {
 				r.LeaseEnd = r.LeaseEnd.Add(p.NextWithin)
 			}
 		}), "ping/a ping asks for longer"},
-		{"never grants what is asked for", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) {
+		{"never grants what is asked for", pinging(func(_ *storetest.OnModel, p *store.RemotePing) {
 			p.NextWithin = 0
 		}), "ping/a ping asks for longer"},
-		{"renews past the attempt's end", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+		{"renews past the attempt's end", pinged(func(r *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			if reply.Counted && reply.Remaining < 20*time.Minute {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/never past the attempt's end"},
-		{"ignores the task's deadline", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+		{"ignores the task's deadline", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { r.Deadline = time.Time{} })
 		}), "ping/never past the task's deadline"},
-		{"renews the quiet", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+		{"renews the quiet", pinged(func(r *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			if reply.Counted && r.PingDue.IsZero() {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/no heartbeat, no renewal"},
-		{"counts every ping", pinging(func(m *storetest.OnModel, p *lease.RemotePing) {
+		{"counts every ping", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { r.Progress = json.RawMessage(`"before"`) })
 			if p.Progress == nil {
 				p.Progress = json.RawMessage(`"anything"`)
 			}
 		}), "ping/only progress counts"},
-		{"renews what does not count", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
-			if reply.Answer == lease.Applied && !reply.Counted {
+		{"renews what does not count", pinged(func(r *model.Row, _ store.RemotePing, reply *store.PingReply) {
+			if reply.Answer == store.Applied && !reply.Counted {
 				r.LeaseEnd = r.LeaseEnd.Add(time.Hour)
 			}
 		}), "ping/only progress counts"},
-		{"shortens leases by pings", pinged(func(r *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+		{"shortens leases by pings", pinged(func(r *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			if reply.Counted && !r.PingDue.IsZero() {
 				r.LeaseEnd = r.PingDue.Add(time.Minute)
 			}
 		}), "ping/a ping never shortens"},
-		{"keeps pings from its session", pinged(func(r *model.Row, _ lease.RemotePing, _ *lease.PingReply) {
+		{"keeps pings from its session", pinged(func(r *model.Row, _ store.RemotePing, _ *store.PingReply) {
 			r.PingDue = time.Time{}
 		}), "ping/presence tells of it"},
-		{"tells nobody to stop", pinged(func(_ *model.Row, _ lease.RemotePing, reply *lease.PingReply) {
+		{"tells nobody to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			reply.Cancel, reply.Reason = false, ""
 		}), "ping/it is told of a cancellation"},
-		{"hears no message", pinging(func(_ *storetest.OnModel, p *lease.RemotePing) { p.Message = "" }),
+		{"hears no message", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
 			"ping/only progress counts"},
 		{"says lost for a row that is kept", func(m *storetest.OnModel) storetest.Harness { return shy{m} },
 			"ping/a row that is kept takes them"},
@@ -130,10 +129,10 @@ func pingSabotages() []sabotage {
 // shy takes no pings for rows that are kept.
 type shy struct{ *storetest.OnModel }
 
-func (b shy) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.PingReply, error) {
+func (b shy) TakePings(ctx context.Context, rows []store.RemotePing) ([]store.PingReply, error) {
 	for _, r := range rows {
 		if b.Kept(r.ID) {
-			return make([]lease.PingReply, len(rows)), nil
+			return make([]store.PingReply, len(rows)), nil
 		}
 	}
 	return b.OnModel.TakePings(ctx, rows)
@@ -141,23 +140,23 @@ func (b shy) TakePings(ctx context.Context, rows []lease.RemotePing) ([]lease.Pi
 
 func noteSabotages() []sabotage {
 	return []sabotage{
-		{"drops what renewals say", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
-			w.Notes = lease.Notes{}
+		{"drops what renewals say", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
+			w.Report = store.Report{}
 		}), "notes/a renewal writes them"},
 		{"writes what it refuses", func(m *storetest.OnModel) storetest.Harness { return scribbler{m} },
 			"notes/a renewal that is refused does not"},
-		{"drops what settlements say", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
-			e.Notes = lease.Notes{}
+		{"drops what settlements say", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
+			e.Notes = store.Report{}
 		}), "notes/a settlement writes them"},
-		{"forgets checkpoints between attempts", before(func(m *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"forgets checkpoints between attempts", before(func(m *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			of(m, e.ID, func(r *model.Row) { r.Checkpoint = nil })
 		}), "notes/the next attempt is handed the checkpoint"},
 		{"hands no checkpoint", func(m *storetest.OnModel) storetest.Harness { return forgetful{m} },
 			"notes/the next attempt is handed the checkpoint"},
-		{"never detaches", renewing(func(_ *storetest.OnModel, _ *task.Session, w *lease.Renewal) {
+		{"never detaches", renewing(func(_ *storetest.OnModel, _ *task.Session, w *store.Renewal) {
 			w.Detach = false
 		}), "detach/it outlives its session"},
-		{"detaches for ever", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+		{"detaches for ever", after(func(m *storetest.OnModel, _ []store.Settlement, _ []store.Answer) {
 			m.Each(func(r *model.Row) { r.Detached = true })
 		}), "detach/the next attempt is not"},
 		{"never sweeps what is detached", func(m *storetest.OnModel) storetest.Harness {
@@ -168,7 +167,7 @@ func noteSabotages() []sabotage {
 			}, nil, 0}
 		}, "detach/it is swept when its window ends"},
 		{"leaves judged rows detached", func(m *storetest.OnModel) storetest.Harness {
-			return wrongSweep{m, nil, func(m *storetest.OnModel, swept []poll.Swept) {
+			return wrongSweep{m, nil, func(m *storetest.OnModel, swept []store.Swept) {
 				for _, s := range swept {
 					of(m, s.ID, func(r *model.Row) { r.Detached = s.Detached })
 				}
@@ -180,7 +179,7 @@ func noteSabotages() []sabotage {
 // scribbler writes the notes of every renewal, whoever sends it.
 type scribbler struct{ *storetest.OnModel }
 
-func (b scribbler) Renew(ctx context.Context, s task.Session, rows []lease.Renewal) ([]lease.Answer, error) {
+func (b scribbler) Renew(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	for _, w := range rows {
 		of(b.OnModel, w.ID, func(r *model.Row) { r.Message = w.Message })
 	}
@@ -190,7 +189,7 @@ func (b scribbler) Renew(ctx context.Context, s task.Session, rows []lease.Renew
 // forgetful claims without checkpoints.
 type forgetful struct{ *storetest.OnModel }
 
-func (b forgetful) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (b forgetful) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	rows, err := b.OnModel.Claim(ctx, c)
 	for i := range rows {
 		rows[i].Checkpoint = nil

@@ -6,10 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -32,17 +29,17 @@ func (b wrongOps) around(call string, id task.ID) (done func()) {
 	}
 }
 
-func (b wrongOps) Cancel(ctx context.Context, id task.ID, by string) (ops.Cancelled, error) {
+func (b wrongOps) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	defer b.around("cancel", id)()
 	return b.OnModel.Cancel(ctx, id, by)
 }
 
-func (b wrongOps) Retry(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (b wrongOps) Retry(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	defer b.around("retry", id)()
 	return b.OnModel.Retry(ctx, id, by)
 }
 
-func (b wrongOps) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (b wrongOps) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	defer b.around("rollback", id)()
 	return b.OnModel.Rollback(ctx, id, by)
 }
@@ -52,17 +49,17 @@ func (b wrongOps) RetryBatch(ctx context.Context, id task.BatchID, by string) (s
 	return b.OnModel.RetryBatch(ctx, id, by)
 }
 
-func (b wrongOps) Fold(ctx context.Context, limit int) (batch.Folded, error) {
+func (b wrongOps) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	defer b.around("fold", 0)()
 	return b.OnModel.Fold(ctx, limit)
 }
 
-func (b wrongOps) Step(ctx context.Context, rows int) (batch.Stepped, error) {
+func (b wrongOps) Step(ctx context.Context, rows int) (store.Stepped, error) {
 	defer b.around("step", 0)()
 	return b.OnModel.Step(ctx, rows)
 }
 
-func (b wrongOps) Claim(ctx context.Context, c poll.Claim) ([]task.Task, error) {
+func (b wrongOps) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	defer b.around("claim", 0)()
 	return b.OnModel.Claim(ctx, c)
 }
@@ -119,8 +116,8 @@ func historyAfter(call string, f func([]model.Attempt) []model.Attempt) wrong {
 }
 
 // settledRows changes the rows that were settled, wherever they stand.
-func settledRows(f func(r *model.Row, e poll.Settlement)) wrong {
-	return after(func(m *storetest.OnModel, rows []poll.Settlement, _ []lease.Answer) {
+func settledRows(f func(r *model.Row, e store.Settlement)) wrong {
+	return after(func(m *storetest.OnModel, rows []store.Settlement, _ []store.Answer) {
 		for _, e := range rows {
 			row(m, e.ID, func(r *model.Row) { f(r, e) })
 		}
@@ -172,21 +169,21 @@ func operateSabotages() []sabotage {
 
 func undoSabotages() []sabotage {
 	return []sabotage{
-		{"takes the rollback's result for the run's", settledRows(func(r *model.Row, e poll.Settlement) {
+		{"takes the rollback's result for the run's", settledRows(func(r *model.Row, e store.Settlement) {
 			if e.Outcome.Result != nil {
 				r.Result = e.Outcome.Result
 			}
 		}), "undo/the run's result stays"},
-		{"forgets what may be at work", settledRows(func(r *model.Row, _ poll.Settlement) { r.LeaseEnd = time.Time{} }),
+		{"forgets what may be at work", settledRows(func(r *model.Row, _ store.Settlement) { r.LeaseEnd = time.Time{} }),
 			"undo/a row of which something may be at work keeps its lease's end"},
 		{"brings back at once", rowAfter("retry", func(r *model.Row) { r.RunAt = r.CreatedAt }),
 			"undo/brought back while something may be at work"},
 		{"calls off at once", rowAfter("cancel", func(r *model.Row) { r.RunAt = r.CreatedAt }),
 			"undo/called off while something may be at work"},
-		{"knows no cause", settledRows(func(r *model.Row, _ poll.Settlement) { r.Cause = "" }), "undo/the cause is how the run ended"},
-		{"takes the last end for the cause", settledRows(func(r *model.Row, _ poll.Settlement) { r.Cause = r.Outcome }),
+		{"knows no cause", settledRows(func(r *model.Row, _ store.Settlement) { r.Cause = "" }), "undo/the cause is how the run ended"},
+		{"takes the last end for the cause", settledRows(func(r *model.Row, _ store.Settlement) { r.Cause = r.Outcome }),
 			"undo/the cause stays"},
-		{"tells a rollback nothing", claimed(func(ctx context.Context, m *storetest.OnModel, c poll.Claim) ([]task.Task, error) {
+		{"tells a rollback nothing", claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			for i := range rows {
 				rows[i].RollbackPayload, rows[i].Result = nil, nil
@@ -210,10 +207,10 @@ func auditing(f func([]model.Audit) []model.Audit) wrong {
 // bold undoes what it is told to, whatever its type.
 type bold struct{ *storetest.OnModel }
 
-func (b bold) Rollback(ctx context.Context, id task.ID, by string) (ops.Became, error) {
+func (b bold) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	got, err := b.OnModel.Rollback(ctx, id, by)
-	if _, is := errors.AsType[*ops.RefusedError](err); is {
-		return ops.Became(task.StateRollbackPending), nil
+	if _, is := errors.AsType[*store.RefusedError](err); is {
+		return store.Became(task.StateRollbackPending), nil
 	}
 	return got, err
 }

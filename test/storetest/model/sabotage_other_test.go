@@ -6,8 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -19,9 +18,9 @@ type wrongEnqueue struct {
 	enqueue enqueueFunc
 }
 
-type enqueueFunc = func(ctx context.Context, m *storetest.OnModel, r ops.Request) (task.ID, bool, error)
+type enqueueFunc = func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, bool, error)
 
-func (b wrongEnqueue) Enqueue(ctx context.Context, r ops.Request) (task.ID, bool, error) {
+func (b wrongEnqueue) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, bool, error) {
 	return b.enqueue(ctx, b.OnModel, r)
 }
 
@@ -32,25 +31,25 @@ func enqueueing(f enqueueFunc) wrong {
 // wrongList is a model that changes filters.
 type wrongList struct {
 	*storetest.OnModel
-	change func(*ops.Filter)
+	change func(*store.TaskFilter)
 }
 
-func (b wrongList) List(ctx context.Context, f ops.Filter) ([]ops.Info, error) {
+func (b wrongList) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo, error) {
 	b.change(&f)
 	return b.OnModel.List(ctx, f)
 }
 
-func listing(f func(*ops.Filter)) wrong {
+func listing(f func(*store.TaskFilter)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongList{m, f} }
 }
 
 // wrongStats is a model that miscounts.
 type wrongStats struct {
 	*storetest.OnModel
-	change func(*ops.Stats)
+	change func(*store.Stats)
 }
 
-func (b wrongStats) Stats(ctx context.Context) (ops.Stats, error) {
+func (b wrongStats) Stats(ctx context.Context) (store.Stats, error) {
 	s, err := b.OnModel.Stats(ctx)
 	b.change(&s)
 	return s, err
@@ -59,13 +58,13 @@ func (b wrongStats) Stats(ctx context.Context) (ops.Stats, error) {
 // wrongTakers is a model that takes every agent to declare every type.
 type wrongTakers struct{ *storetest.OnModel }
 
-func (b wrongTakers) Takers(ctx context.Context, typ string) (ops.Takers, error) {
+func (b wrongTakers) Takers(ctx context.Context, typ string) (store.Takers, error) {
 	t, err := b.OnModel.Takers(ctx, typ)
 	t.OfType = t.Agents
 	return t, err
 }
 
-func counting(f func(*ops.Stats)) wrong {
+func counting(f func(*store.Stats)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongStats{m, f} }
 }
 
@@ -88,7 +87,7 @@ func maintaining(f maintainFunc) wrong {
 // sleeps wakes nobody.
 type sleeps struct{ *storetest.OnModel }
 
-func (sleeps) Listen(ctx context.Context, _ func(poll.News)) error {
+func (sleeps) Listen(ctx context.Context, _ func(store.News)) error {
 	<-ctx.Done()
 	return nil
 }
@@ -96,21 +95,21 @@ func (sleeps) Listen(ctx context.Context, _ func(poll.News)) error {
 // complains returns an error when its listening is over.
 type complains struct{ *storetest.OnModel }
 
-func (b complains) Listen(ctx context.Context, wake func(poll.News)) error {
+func (b complains) Listen(ctx context.Context, wake func(store.News)) error {
 	_ = b.OnModel.Listen(ctx, wake)
 	return ctx.Err()
 }
 
 func otherSabotages() []sabotage {
 	return append(enqueueSabotages(), []sabotage{
-		{"lists any type", listing(func(f *ops.Filter) { f.Type = "" }), "look/filters"},
-		{"lists any label", listing(func(f *ops.Filter) { f.Labels = nil }), "look/filters"},
-		{"lists the first page always", listing(func(f *ops.Filter) { f.Before = 0 }), "look/filters"},
-		{"lists without end", listing(func(f *ops.Filter) { f.Limit = 1000 }), "look/pages"},
-		{"has no orphans", counting(func(s *ops.Stats) { s.Orphans = nil }), "look/orphans"},
+		{"lists any type", listing(func(f *store.TaskFilter) { f.Type = "" }), "look/filters"},
+		{"lists any label", listing(func(f *store.TaskFilter) { f.Labels = nil }), "look/filters"},
+		{"lists the first page always", listing(func(f *store.TaskFilter) { f.Before = 0 }), "look/filters"},
+		{"lists without end", listing(func(f *store.TaskFilter) { f.Limit = 1000 }), "look/pages"},
+		{"has no orphans", counting(func(s *store.Stats) { s.Orphans = nil }), "look/orphans"},
 		{"finds takers everywhere", func(m *storetest.OnModel) storetest.Harness { return wrongTakers{m} }, "look/takers"},
-		{"counts nothing", counting(func(s *ops.Stats) { s.Waiting = nil }), "look/counts by type and state"},
-		{"finds nothing late", counting(func(s *ops.Stats) { s.OldestDue = nil }), "look/the oldest that is due"},
+		{"counts nothing", counting(func(s *store.Stats) { s.Waiting = nil }), "look/counts by type and state"},
+		{"finds nothing late", counting(func(s *store.Stats) { s.OldestDue = nil }), "look/the oldest that is due"},
 		{"removes what finished lately", maintaining(
 			func(ctx context.Context, m *storetest.OnModel, retention time.Duration) (int64, error) {
 				return m.Maintain(ctx, retention/2)
@@ -139,19 +138,19 @@ func otherSabotages() []sabotage {
 func enqueueSabotages() []sabotage {
 	return []sabotage{
 		{"enqueues a key twice", enqueueing(func(
-			ctx context.Context, m *storetest.OnModel, r ops.Request,
+			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
 		) (task.ID, bool, error) {
 			r.Key = ""
 			return m.Enqueue(ctx, r)
 		}), "enqueue/a key is live once"},
 		{"takes every row for new", enqueueing(func(
-			ctx context.Context, m *storetest.OnModel, r ops.Request,
+			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
 		) (task.ID, bool, error) {
 			id, _, err := m.Enqueue(ctx, r)
 			return id, true, err
 		}), "concurrent/one key, many producers"},
 		{"keeps keys of finished tasks", enqueueing(
-			func(ctx context.Context, m *storetest.OnModel, r ops.Request) (id task.ID, isNew bool, err error) {
+			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
 				m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 					for _, row := range archive {
 						if r.Key != "" && row.Key == r.Key {
@@ -165,13 +164,13 @@ func enqueueSabotages() []sabotage {
 				return m.Enqueue(ctx, r)
 			}), "enqueue/a key is free again when its task is finished"},
 		{"mends bad values", enqueueing(func(
-			ctx context.Context, m *storetest.OnModel, r ops.Request,
+			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
 		) (task.ID, bool, error) {
 			r.Priority = max(min(r.Priority, 10), -10)
 			return m.Enqueue(ctx, r)
 		}), "enqueue/bad values are refused"},
 		{"gives bad values an error of no type", enqueueing(
-			func(ctx context.Context, m *storetest.OnModel, r ops.Request) (task.ID, bool, error) {
+			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, bool, error) {
 				id, isNew, err := m.Enqueue(ctx, r)
 				if err != nil {
 					err = errors.New("something went wrong")
@@ -179,7 +178,7 @@ func enqueueSabotages() []sabotage {
 				return id, isNew, err
 			}), "enqueue/bad values are refused"},
 		{"rounds big numbers", enqueueing(func(
-			ctx context.Context, m *storetest.OnModel, r ops.Request,
+			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
 		) (task.ID, bool, error) {
 			r.Payload = rounded(r.Payload)
 			return m.Enqueue(ctx, r)

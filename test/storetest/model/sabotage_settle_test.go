@@ -5,8 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 	"github.com/leasehold/leasehold/test/storetest/model"
@@ -15,13 +14,13 @@ import (
 // wrongSettle is a model that changes what it is told before a settlement, or what it has done and answers after it.
 type wrongSettle struct {
 	*storetest.OnModel
-	before func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)
+	before func(m *storetest.OnModel, s *task.Session, e *store.Settlement)
 	after  afterSettle
 }
 
-type afterSettle = func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer)
+type afterSettle = func(m *storetest.OnModel, rows []store.Settlement, answers []store.Answer)
 
-func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error) {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		if w.before != nil {
@@ -35,7 +34,7 @@ func (w wrongSettle) Settle(ctx context.Context, s task.Session, rows []poll.Set
 	return answers, err
 }
 
-func before(f func(m *storetest.OnModel, s *task.Session, e *poll.Settlement)) wrong {
+func before(f func(m *storetest.OnModel, s *task.Session, e *store.Settlement)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongSettle{m, f, nil} }
 }
 
@@ -44,8 +43,8 @@ func after(f afterSettle) wrong {
 }
 
 // says answers one thing for another.
-func says(instead, of lease.Answer) wrong {
-	return after(func(_ *storetest.OnModel, _ []poll.Settlement, answers []lease.Answer) {
+func says(instead, of store.Answer) wrong {
+	return after(func(_ *storetest.OnModel, _ []store.Settlement, answers []store.Answer) {
 		for i, a := range answers {
 			if a == of {
 				answers[i] = instead
@@ -56,26 +55,26 @@ func says(instead, of lease.Answer) wrong {
 
 func settleSabotages() []sabotage {
 	return append([]sabotage{
-		{"ignores the session", before(func(m *storetest.OnModel, s *task.Session, e *poll.Settlement) {
+		{"ignores the session", before(func(m *storetest.OnModel, s *task.Session, e *store.Settlement) {
 			m.Each(func(r *model.Row) {
 				if r.ID == e.ID {
 					*s = r.Session
 				}
 			})
 		}), "repeat/a foreign session settles nothing"},
-		{"ignores the fence", before(func(m *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"ignores the fence", before(func(m *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			m.Each(func(r *model.Row) {
 				if r.ID == e.ID {
 					e.Fence = r.Fence
 				}
 			})
 		}), "repeat/a stale fence settles nothing"},
-		{"says lost for ended", says(lease.Lost, lease.Ended), "repeat/a finished row's settlement"},
-		{"says lost for a release repeated", says(lease.Lost, lease.Ended), "repeat/a released row's settlement"},
-		{"says ended for lost", says(lease.Ended, lease.Lost), "repeat/a stale fence settles nothing"},
-		{"says lost for busy", says(lease.Lost, lease.Busy), "lease/a row that is kept is busy, not lost"},
-		{"says applied for busy", says(lease.Applied, lease.Busy), "lease/a row that is kept is busy, not lost"},
-		{"answers in another order", after(func(_ *storetest.OnModel, _ []poll.Settlement, answers []lease.Answer) {
+		{"says lost for ended", says(store.Lost, store.Ended), "repeat/a finished row's settlement"},
+		{"says lost for a release repeated", says(store.Lost, store.Ended), "repeat/a released row's settlement"},
+		{"says ended for lost", says(store.Ended, store.Lost), "repeat/a stale fence settles nothing"},
+		{"says lost for busy", says(store.Lost, store.Busy), "lease/a row that is kept is busy, not lost"},
+		{"says applied for busy", says(store.Applied, store.Busy), "lease/a row that is kept is busy, not lost"},
+		{"answers in another order", after(func(_ *storetest.OnModel, _ []store.Settlement, answers []store.Answer) {
 			slices.Reverse(answers)
 		}), "settle/answers come in the order of the rows"},
 	}, append(rowSabotages(), historySabotages()...)...)
@@ -83,34 +82,34 @@ func settleSabotages() []sabotage {
 
 func rowSabotages() []sabotage {
 	return []sabotage{
-		{"forgets what is given back", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"forgets what is given back", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.Attempt = e.Attempt
 		}), "settle/an attempt given back does not count"},
-		{"forgets the lease's end", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"forgets the lease's end", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.AfterLease = false
 		}), "settle/not before the lease's end"},
-		{"sends what never started to the end", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"sends what never started to the end", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.Delay = max(e.Next.Delay, 1)
 		}), "settle/a row that was never started keeps its place"},
-		{"forgets that it was started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"forgets that it was started", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.EverStarted = false
 		}), "settle/a row that goes on is released"},
-		{"drops the reason", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"drops the reason", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.Reason = ""
 		}), "settle/the reason stands in for an error"},
-		{"drops results", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"drops results", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Outcome.Result = nil
 		}), "settle/a result is kept until there is another"},
-		{"does not raise the fence", after(func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer) {
+		{"does not raise the fence", after(func(m *storetest.OnModel, rows []store.Settlement, answers []store.Answer) {
 			m.Each(func(r *model.Row) {
 				for i, e := range rows {
-					if e.ID == r.ID && answers[i] == lease.Applied {
+					if e.ID == r.ID && answers[i] == store.Applied {
 						r.Fence--
 					}
 				}
 			})
 		}), "settle/a row that goes on is released"},
-		{"loses rows between the tables", after(func(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+		{"loses rows between the tables", after(func(m *storetest.OnModel, _ []store.Settlement, _ []store.Answer) {
 			m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { clear(archive) })
 		}), "settle/a finished row goes to the archive"},
 		{"leaves finished rows in both tables", after(leaveInBoth), "settle/a finished row goes to the archive"},
@@ -121,7 +120,7 @@ func rowSabotages() []sabotage {
 	}
 }
 
-func leaveInBoth(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
+func leaveInBoth(m *storetest.OnModel, _ []store.Settlement, _ []store.Answer) {
 	m.Tamper(func(live, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 		maps.Copy(live, archive)
 	})
@@ -129,7 +128,7 @@ func leaveInBoth(m *storetest.OnModel, _ []poll.Settlement, _ []lease.Answer) {
 
 // crashHalf loses what it was settling where a failpoint strikes.
 func crashHalf(m *storetest.OnModel) storetest.Harness {
-	return after(func(m *storetest.OnModel, rows []poll.Settlement, answers []lease.Answer) {
+	return after(func(m *storetest.OnModel, rows []store.Settlement, answers []store.Answer) {
 		if answers != nil {
 			return
 		}
@@ -144,19 +143,19 @@ func (deaf) Fail(func(string) error) {}
 
 func historySabotages() []sabotage {
 	return []sabotage{
-		{"writes no history", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"writes no history", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Silent = true
 		}), "history/what an attempt leaves"},
-		{"writes history of the silent", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"writes history of the silent", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Silent = false
 		}), "history/nothing of the silent"},
-		{"names the judgement's fence", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"names the judgement's fence", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.RanFence = e.Fence
 		}), "history/the fence that the task saw"},
-		{"takes what never started for started", before(func(_ *storetest.OnModel, _ *task.Session, e *poll.Settlement) {
+		{"takes what never started for started", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Started = max(e.Started, 0)
 		}), "history/each attempt, oldest first"},
-		{"writes history of what it refused", after(func(m *storetest.OnModel, rows []poll.Settlement, _ []lease.Answer) {
+		{"writes history of what it refused", after(func(m *storetest.OnModel, rows []store.Settlement, _ []store.Answer) {
 			m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) {
 				attempts[rows[0].ID] = make([]model.Attempt, 1)
 			})

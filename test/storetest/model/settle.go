@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
-	"github.com/leasehold/leasehold/internal/ops"
-	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -27,7 +25,7 @@ func (s *Store) fail(point string) error {
 }
 
 // Settle applies the ends of holds.
-func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Settlement) ([]lease.Answer, error) {
+func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.Settlement) ([]store.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -36,25 +34,25 @@ func (s *Store) Settle(ctx context.Context, session task.Session, rows []poll.Se
 	if err := s.fail(beforeSettle); err != nil {
 		return nil, err
 	}
-	answers := make([]lease.Answer, len(rows))
+	answers := make([]store.Answer, len(rows))
 	for i, e := range rows {
 		answers[i] = s.settle(session, e, now)
 	}
 	return answers, s.fail(afterSettle)
 }
 
-func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) lease.Answer {
+func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) store.Answer {
 	r := s.live[e.ID]
 	switch {
 	case !r.holds(session, e.Fence):
 		if s.isSettled(session, e) {
-			return lease.Ended
+			return store.Ended
 		}
-		return lease.Lost
+		return store.Lost
 	case r.cancelAsked() && !e.CancelKnown && e.Next.State.Waiting() && e.Next.State.Phase() == task.Run:
-		return lease.Unaware
+		return store.CancelPending
 	case s.kept[e.ID] > 0:
-		return lease.Busy
+		return store.Busy
 	}
 	s.remember(r, session, e, now)
 	s.tally(r, e)
@@ -66,11 +64,11 @@ func (s *Store) settle(session task.Session, e poll.Settlement, now time.Time) l
 	} else {
 		r.release(e, now)
 	}
-	return lease.Applied
+	return store.Applied
 }
 
 // isSettled reports whether the settlement repeats one that was applied.
-func (s *Store) isSettled(session task.Session, e poll.Settlement) bool {
+func (s *Store) isSettled(session task.Session, e store.Settlement) bool {
 	if r := s.archive[e.ID]; r != nil && r.Fence == e.Fence+1 && r.Session == session {
 		return true
 	}
@@ -87,11 +85,11 @@ func (s *Store) isSettled(session task.Session, e poll.Settlement) bool {
 
 // remember writes the history: every hold but a silent one. A run that succeeded at its first try enters it, unchanged,
 // when the task is revived.
-func (s *Store) remember(r *Row, session task.Session, e poll.Settlement, now time.Time) {
+func (s *Store) remember(r *Row, session task.Session, e store.Settlement, now time.Time) {
 	if e.Silent {
 		return
 	}
-	a := Attempt{Settled: e.Fence, Attempt: ops.Attempt{
+	a := Attempt{Settled: e.Fence, AttemptInfo: store.AttemptInfo{
 		Fence: e.RanFence, Session: session, Phase: e.Phase, Attempt: e.Attempt,
 		Outcome: e.Outcome.Verdict, Error: e.Outcome.Error, Output: e.Outcome.Output, Result: e.Outcome.Result,
 		State: e.Next.State, EndedAt: now,
@@ -108,7 +106,7 @@ func (s *Store) remember(r *Row, session task.Session, e poll.Settlement, now ti
 }
 
 // end is what every settlement does to its row. The session stays, so that a repeat is recognised.
-func (r *Row) end(e poll.Settlement) {
+func (r *Row) end(e store.Settlement) {
 	if r.State.Phase() == task.Run && (e.Outcome.Result != nil || !e.Silent && !e.InHistory()) {
 		r.Result = e.Outcome.Result // of a success at the first try also none: nothing of a released attempt stays
 	}
@@ -126,7 +124,7 @@ func (r *Row) end(e poll.Settlement) {
 }
 
 // finish is the rest of it for a row that goes to the archive.
-func (r *Row) finish(e poll.Settlement, now time.Time) {
+func (r *Row) finish(e store.Settlement, now time.Time) {
 	r.Output = e.Outcome.Output
 	r.FinishedAt = now
 	r.outlast(e)
@@ -136,7 +134,7 @@ func (r *Row) finish(e poll.Settlement, now time.Time) {
 }
 
 // outlast forgets the lease's end, unless something of the attempt may be at work until then, whatever becomes of the row.
-func (r *Row) outlast(e poll.Settlement) {
+func (r *Row) outlast(e store.Settlement) {
 	if !e.Next.AfterLease {
 		r.LeaseEnd = time.Time{}
 	}
@@ -155,7 +153,7 @@ func (r *Row) cause(v task.Verdict) task.Verdict {
 }
 
 // release is the rest of it for a row that waits again.
-func (r *Row) release(e poll.Settlement, now time.Time) {
+func (r *Row) release(e store.Settlement, now time.Time) {
 	if !e.Silent || e.Next.Delay > 0 { // a row that was never started keeps its place
 		due := now.Add(e.Next.Delay)
 		if e.Next.AfterLease && due.Before(r.LeaseEnd) {

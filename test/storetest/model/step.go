@@ -7,21 +7,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Step carries on the oldest operation that can be.
-func (s *Store) Step(ctx context.Context, rows int) (batch.Stepped, error) {
+func (s *Store) Step(ctx context.Context, rows int) (store.Stepped, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return batch.Stepped{}, err
+		return store.Stepped{}, err
 	}
 	defer s.mu.Unlock()
 	if err := s.fail(beforeSettle); err != nil {
-		return batch.Stepped{}, err
+		return store.Stepped{}, err
 	}
-	var done batch.Stepped
+	var done store.Stepped
 	for _, o := range s.operations {
 		if o.Over {
 			continue

@@ -1,6 +1,7 @@
-package lease
+package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -24,15 +25,15 @@ type Ping struct {
 	NextWithin time.Duration   // asks for a longer window once; 0: no
 }
 
-// Notes is what a task has reported and the store does not know yet. An empty field leaves the row's as it is.
-type Notes struct {
+// Report is what a task has reported and the store does not know yet. An empty field leaves the row's as it is.
+type Report struct {
 	Progress   json.RawMessage
 	Message    string
 	Checkpoint json.RawMessage
 }
 
 // Empty reports whether there is nothing to write.
-func (n Notes) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
+func (n Report) Empty() bool { return n.Progress == nil && n.Message == "" && n.Checkpoint == nil }
 
 // PingReply is the reply to a ping.
 type PingReply struct {
@@ -48,4 +49,24 @@ type RemotePing struct {
 	ID    task.ID
 	Fence task.Fence
 	Ping
+}
+
+// Over is n written over older ones.
+func (n Report) Over(older Report) Report {
+	if n.Progress == nil {
+		n.Progress = older.Progress
+	}
+	if n.Checkpoint == nil {
+		n.Checkpoint = older.Checkpoint
+	}
+	n.Message = cmp.Or(n.Message, older.Message)
+	return n
+}
+
+// Over is p, with what it does not say taken from an older one.
+func (p Ping) Over(older Ping) Ping {
+	n := Report{p.Progress, p.Message, p.Checkpoint}.Over(Report{older.Progress, older.Message, older.Checkpoint})
+	p.Progress, p.Message, p.Checkpoint = n.Progress, n.Message, n.Checkpoint
+	p.NextWithin = max(p.NextWithin, older.NextWithin)
+	return p
 }

@@ -1,0 +1,30 @@
+package store
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Claim asks for rows.
+type Claim struct {
+	Session task.Session
+	Number  int64  // rises with each claim of the session
+	Region  string // rows of this region are claimed, and rows of none; "": rows of none only
+	Wants   []Want // each (Type, Phase) occurs once
+	// Bytes bounds the documents of one claim: no further row once those before have so many bytes, as far as the store knows
+	// their length without reading them. The bound is for runs and for rollbacks separately. 0: no bound.
+	Bytes int64
+	// Cut, unless it is nil, is set where Bytes kept rows from being taken: wants that came back short may have more.
+	Cut *bool
+}
+
+// Want is how many rows of one row type and phase are wanted, and how they are to be held.
+type Want struct {
+	Type     string
+	Phase    task.Phase // task.Run or task.Rollback
+	N        int        // > 0
+	Window   time.Duration
+	Policy   task.PolicyHash
+	Deadline time.Duration // from due to done; set on a row at its first claim; 0: none
+}

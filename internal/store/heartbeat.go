@@ -1,0 +1,90 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// LongestStop returns the longest time that a policy takes to stop an attempt.
+func (a *Agent) LongestStop() (longest time.Duration) {
+	for _, p := range a.Policies {
+		longest = max(longest, p.Policy.Stop)
+		if p.Policy.Rollback != nil {
+			longest = max(longest, p.Policy.Rollback.Stop)
+		}
+	}
+	return longest
+}
+
+// Agent describes a session.
+type Agent struct {
+	Name     string
+	Region   string // "" for none
+	Version  string
+	Config   string // hash of the configuration
+	Workers  int
+	Types    []string // row types it claims, aliases included
+	Presence time.Duration
+	Policies map[task.PolicyHash]NamedPolicy
+}
+
+// NamedPolicy is a policy with the type that declares it.
+type NamedPolicy struct {
+	Type   string
+	Policy task.Policy
+}
+
+// Heartbeat is one heartbeat of a session.
+type Heartbeat struct {
+	Session  task.Session
+	Agent    Agent // for a session whose row was removed, and for what changes with a reload
+	Draining bool
+	Running  int   // attempts now
+	Done     int64 // attempts ended since the start
+}
+
+// Clock is what a session knows of the store's clock when it sweeps.
+type Clock struct {
+	Now time.Time // the session's estimate of the store's clock, never ahead of it; zero: the session may run no sweep
+	// Calm is for how long the store's clock has not jumped, as far as the session knows. A session with a longer TTL may be
+	// alive, although it has expired by that clock.
+	Calm time.Duration
+}
+
+// HeartbeatReply is what the store knows of a session.
+type HeartbeatReply struct {
+	Now  time.Time // the store's clock
+	Held []Held    // every row that the session holds
+}
+
+// Held is a row that a session holds in the store.
+type Held struct {
+	ID       task.ID
+	Fence    task.Fence
+	Claim    int64 // number of the claim that took it
+	Detached bool
+	// CancelAsked: a cancellation was requested; CancelReason says by whom or why, "" if that was not given.
+	CancelAsked  bool
+	CancelReason string
+	// Pinged: pings have arrived elsewhere than at this session since the row was claimed, and the next one is due in
+	// PingDue by the store's clock; negative: it is late.
+	Pinged  bool
+	PingDue time.Duration
+	Left    time.Duration // until the window ends, by the store's clock
+	// Marks are those of the row (task.MarksOf) where Pinged; nil: it has none.
+	Marks json.RawMessage
+}
+
+// Cancel is a row that a session holds and that is to stop.
+type Cancel struct {
+	ID    task.ID
+	Fence task.Fence
+	Claim int64 // number of the claim that took it
+	// Asked: the row itself is marked, so a running attempt is to stop; Reason says who requested it, "" if that was not
+	// given. Otherwise only the batch is marked: nothing of it may start, and the row is marked, or cancelled if it waits, in
+	// a moment.
+	Asked  bool
+	Reason string
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// TaskInfo is a task as operators see it.
+type TaskInfo struct {
+	ID          task.ID         `json:"id"`
+	Type        string          `json:"type"`
+	State       task.State      `json:"state"`
+	Priority    int             `json:"priority"`
+	Region      string          `json:"region,omitempty"`
+	Key         string          `json:"key,omitempty"`
+	Labels      json.RawMessage `json:"labels,omitempty"`
+	Payload     json.RawMessage `json:"payload"`
+	Result      json.RawMessage `json:"result,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Outcome     task.Verdict    `json:"outcome,omitempty"` // of the last attempt
+	Attempt     int             `json:"attempt"`
+	MaxAttempts int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
+	Deferrals   int             `json:"deferrals"`
+	EverStarted bool            `json:"ever_started"`
+	Fence       task.Fence      `json:"fence"`
+	Session     task.Session    `json:"session,omitempty"`
+	Agent       string          `json:"agent,omitempty"` // name of the session's agent, while that is known
+	CreatedBy   string          `json:"created_by,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	CreatedAt   time.Time       `json:"created_at"`
+	RunAt       time.Time       `json:"run_at"`
+	ClaimedAt   *time.Time      `json:"claimed_at,omitempty"`
+	LeaseEnd    *time.Time      `json:"lease_until,omitempty"`
+	Deadline    *time.Time      `json:"deadline,omitempty"`
+	FinishedAt  *time.Time      `json:"finished_at,omitempty"`
+	Output      string          `json:"output,omitempty"`
+	Progress    json.RawMessage `json:"progress,omitempty"`     // what the task said last, of this or an earlier attempt
+	Message     string          `json:"message,omitempty"`      // the same, for people
+	Checkpoint  json.RawMessage `json:"checkpoint,omitempty"`   // what the next attempt is handed
+	CancelAsked *time.Time      `json:"cancel_asked,omitempty"` // when somebody wanted it cancelled while it ran
+	CancelBy    string          `json:"cancel_by,omitempty"`    // who or why, where that was said
+	Detached    bool            `json:"detached,omitempty"`     // it runs without a connection to an agent, on its window alone
+	Batch       task.BatchID    `json:"batch,omitempty"`
+	Round       int             `json:"round,omitempty"` // how many operator's retries so far
+	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
+	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`
+	Cause           task.Verdict    `json:"cause,omitempty"`
+	History         []AttemptInfo   `json:"history,omitempty"` // oldest first
+}
+
+// AttemptInfo is one row of the history.
+type AttemptInfo struct {
+	Fence     task.Fence      `json:"fence"` // that the task saw
+	Session   task.Session    `json:"session"`
+	Phase     task.Phase      `json:"phase"`
+	Attempt   int             `json:"attempt"`
+	Outcome   task.Verdict    `json:"outcome"`
+	Error     string          `json:"error,omitempty"`
+	Output    string          `json:"output,omitempty"`
+	State     task.State      `json:"state"` // what the row became
+	StartedAt *time.Time      `json:"started_at,omitempty"`
+	EndedAt   time.Time       `json:"ended_at"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// TaskFilter narrows a List. Zero values match everything.
+type TaskFilter struct {
+	Type   string
+	States []task.State
+	Key    string
+	Labels map[string]string // all must match
+	Batch  task.BatchID      // 0: of any, and of none
+	Limit  int               // 1..1000; 0: 50
+	Before task.ID           // only tasks with a lower id: the next page
+}
+
+// Stats is the store at a glance.
+type Stats struct {
+	Waiting       []TypeCount // rows of the hot table by type and state
+	OldestDue     map[string]time.Duration
+	Orphans       map[string]int64 // waiting rows of types that no present agent with workers declares
+	AgentsPresent int              // with workers: an observer claims nothing, and does not count
+	Archived      int64            // an estimate on Postgres
+	// BatchTasks counts the tasks of batches that have not ended: waiting, running, undoing, succeeded, failed, cancelled,
+	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
+	BatchTasks map[string]int64
+}
+
+// Takers are the present agents that claim tasks: observers (no workers) are not among them.
+type Takers struct {
+	Agents int
+	OfType int // those that declare the type that was asked for
+}
+
+// TypeCount counts rows of a type in a state.
+type TypeCount struct {
+	Type  string
+	State task.State
+	N     int64
+}

@@ -1,0 +1,10 @@
+package store
+
+// News is what Listen reports: a set of Due and Asked.
+type News uint8
+
+// The kinds of news. A store that cannot distinguish them reports both.
+const (
+	Due   News = 1 << iota // there may be something new to claim
+	Asked                  // a cancellation of a row that a session holds may have been requested
+)

@@ -1,0 +1,49 @@
+package store
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Settlement is the end of one hold on one row.
+type Settlement struct {
+	ID    task.ID
+	Fence task.Fence
+	Next  task.Transition
+
+	// What the history records of the attempt.
+	Phase    task.Phase
+	Attempt  int        // its number within the phase
+	RanFence task.Fence // the fence the task was given; below Fence if the row was reaped
+	Outcome  task.Outcome
+	Started  time.Duration // how long ago it started; < 0: it never did
+	// Silent keeps the attempt out of the history: the row was released before anything was tried.
+	Silent bool
+	// CancelKnown: the decision took a requested cancellation into account. If it is false, a cancellation was requested and
+	// the row would wait again, then the row stays as it is, and the answer is CancelPending.
+	CancelKnown bool
+	// Notes are the task's reports that no renewal has written.
+	Notes Report
+}
+
+// Tells returns what the row itself records of the attempt from now on: its verdict, and a human-readable reason. A waiting
+// row keeps the target's own words, for the next attempt to read; a finished one has the reason of the decision. keep: nothing
+// was tried, so what the row records of the attempt before stays.
+func (s *Settlement) Tells() (v task.Verdict, why string, keep bool) {
+	if s.Next.State.Finished() {
+		return s.Outcome.Verdict, cmp.Or(s.Next.Reason, s.Outcome.Error, s.Outcome.Note), false
+	}
+	return s.Outcome.Verdict, cmp.Or(s.Outcome.Error, s.Next.Reason), s.Silent
+}
+
+// InHistory reports whether the settlement writes a row of the history (table attempt). A silent one does not, nor does a
+// run that succeeded at its first try: the archived row contains everything about it, and a store adds its row to the history
+// when the task is revived.
+func (s *Settlement) InHistory() bool {
+	firstTry := s.Phase == task.Run && s.Attempt == 1 && s.Next.Attempt == 1 && s.RanFence == s.Fence &&
+		s.Outcome.Verdict == task.Succeeded && s.Next.State == task.StateSucceeded
+	_, why, _ := s.Tells()
+	return !s.Silent && !(firstTry && why == s.Outcome.Error && why == "")
+}

@@ -1,0 +1,16 @@
+package store
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Swept is a row whose lease or session has expired without an outcome.
+type Swept struct {
+	task.Task               // with the fence under which it is reaped
+	RanFence  task.Fence    // the fence of the attempt
+	Present   bool          // its session has not expired, so the lease itself has
+	Detached  bool          // it depended on its window alone
+	Left      time.Duration // until the task's own deadline, by the store's clock; meaningless without one
+}
