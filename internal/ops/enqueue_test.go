@@ -83,7 +83,7 @@ func (s takers) Takers(context.Context, string) (store.Takers, error) { return s
 
 func TestUntaken(t *testing.T) {
 	for want, there := range map[string]store.Takers{
-		"": {Agents: 2, OfType: 1}, "no agent is running": {}, `no agent that runs now declares the type "x"`: {Agents: 2},
+		"": {Agents: 2, OfType: 1}, "no agent is running": {}, `no running agent declares the type "x"`: {Agents: 2},
 	} {
 		why, err := Untaken(t.Context(), takers{present: there}, "x")
 		require.NoError(t, err)

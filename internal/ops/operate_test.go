@@ -94,8 +94,8 @@ func TestReportsError(t *testing.T) {
 	require.EqualError(t, ReportsError([]Report{well, gone}), "task 2: no such task (or its retention is over)")
 	require.EqualError(t, ReportsError([]Report{gone, gone}), "2 of 2 tasks do not exist (or their retention is over)")
 	require.EqualError(t, ReportsError([]Report{well, refused}), `task 3: the type "a" has no rollback`)
-	require.EqualError(t, ReportsError([]Report{refused, refused, well}), "2 of 3 tasks stay as they are")
-	require.EqualError(t, ReportsError([]Report{refused, gone, well}), "1 of 3 tasks stay as they are, and 1 do not exist")
+	require.EqualError(t, ReportsError([]Report{refused, refused, well}), "2 of 3 tasks were not changed")
+	require.EqualError(t, ReportsError([]Report{refused, gone, well}), "1 of 3 tasks were not changed, and 1 do not exist")
 }
 
 func TestBatchRequestCheck(t *testing.T) {
