@@ -56,7 +56,7 @@ type batchCancelCmd struct{ batchMany }
 
 // Help gives examples.
 func (batchCancelCmd) Help() string {
-	return `Once this command has returned, no task of the batch starts. Running tasks are asked to stop, and may still finish; tasks that
+	return `Once this command has returned, no task of the batch is claimed. Running tasks are asked to stop, and may still finish; tasks that
 were started and have a rollback are rolled back. Agents carry this out in steps.
 
 Examples:
@@ -96,8 +96,8 @@ type batchRollbackCmd struct {
 
 // Help gives examples.
 func (batchRollbackCmd) Help() string {
-	return `No task of the batch starts any more. Running tasks are asked to stop. Then every task that was started is rolled back, the
-newest first. The command is refused if tasks are past their retention, because those can no longer be rolled back; with
+	return `No task of the batch starts any more. Running tasks are asked to stop. Then the tasks that were started
+and whose type has a rollback are rolled back, the last started first. The command is refused if tasks are past their retention, because those can no longer be rolled back; with
 --force it rolls back the others.
 
 Examples:

@@ -22,8 +22,8 @@ type devCmd struct {
 
 // Help gives examples.
 func (devCmd) Help() string {
-	return `Like run, but also migrates the store, creates a SQLite store, and prints its address, an INSERT to try, and a line for each
-attempt that ends.
+	return `Like run, but always migrates the store (a SQLite file is created if it does not exist), and prints the address that it
+listens on, an INSERT to try, and a line for each attempt that ends.
 
 Examples:
 

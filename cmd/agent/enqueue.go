@@ -82,7 +82,7 @@ func (c enqueueCmd) Run(a *app) error {
 			return err
 		}
 		if why != "" {
-			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent declares it\n", why)
+			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent that declares its type is running\n", why)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
 			if err := a.printEnqueued(id, isNew); err != nil {

@@ -103,7 +103,7 @@ func (c migrateUpCmd) Run(a *app) error {
 }
 
 type migrateDownCmd struct {
-	Yes bool `help:"Confirm that all tasks in the store are deleted."`
+	Yes bool `help:"Confirm the deletion of all tasks, if reverting this step deletes them."`
 }
 
 // Help gives examples.

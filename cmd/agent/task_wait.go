@@ -67,7 +67,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-		return &failure{exitCancelled, fmt.Errorf("%s has not finished after %s", unfinished(ids, infos), timeout)}
+		return &failure{exitCancelled, fmt.Errorf("not finished after %s: %s", timeout, unfinished(ids, infos))}
 	}
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (g *guard) foreign(r *http.Request) string {
 	}
 	if !g.unix && !localHost(r.Host) && (g.advertised == "" || !strings.EqualFold(r.Host, g.advertised)) {
 		return "this listener accepts only localhost and loopback addresses, not the host " + quote(r.Host) +
-			": if it is reached by that name, set `advertise` in the agent block"
+			": if it is reached by that name, set `advertise` in the agent block to a URL with that host"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)

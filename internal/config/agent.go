@@ -55,7 +55,7 @@ func (b *block) agent() Agent {
 	}
 	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {
 		b.invalid("advertise", b.at("listen"), errors.New("a Unix socket has no URL that tasks could ping: give the URL of the proxy in front of it, "+
-			`is reached, as in advertise = "http://127.0.0.1:7070"`))
+			`as in advertise = "http://127.0.0.1:7070"`))
 	}
 	return a
 }

@@ -222,7 +222,7 @@ func (s exitStatus) ok() bool { return !s.unknown && s.signal == 0 && s.code == 
 func startError(k *call, err error) error {
 	switch {
 	case errors.Is(err, unix.E2BIG):
-		return fmt.Errorf("%s: argv and env are too long: %w", k.source, err)
+		return fmt.Errorf("%s: argv and env are too long together, or a single value in them is: %w", k.source, err)
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES):
 		if info, derr := os.Stat(k.dir); k.dir != "" && (derr != nil || !info.IsDir()) {
 			return fmt.Errorf("%s: dir = %q is not a directory that the agent can enter", k.source, k.dir)
