@@ -106,6 +106,8 @@ func (k *Keeper) Join(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	k.session = s
+	k.calm = k.clock.Now() // the session is open, even if the heartbeat fails: it must not take the clock for calm
+	k.noSweep = k.calm + SettleIn
 	k.setUntil(sent + k.agent.Presence)
 	k.mu.Unlock()
 	if _, err := k.present(ctx); err != nil {
@@ -114,7 +116,7 @@ func (k *Keeper) Join(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calm = k.clock.Now()
-	k.noSweep = k.calm + SettleIn
+	k.noSweep = max(k.noSweep, k.calm+SettleIn)
 	return nil
 }
 

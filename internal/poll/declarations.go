@@ -105,6 +105,7 @@ func (e *Engine) adopt() bool {
 	}
 	g := e.next.Swap(nil)
 	e.use(g)
+	e.starving.Store(0) // what could not be claimed may be no longer wanted
 	for _, a := range e.slots.replace(g) {
 		e.giveBack(a, "the configuration has changed")
 	}

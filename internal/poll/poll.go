@@ -29,7 +29,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 			continue
 		}
 		if e.adopt() {
-			idle.looked = false
+			idle.looked, idle.misses = false, 0
 		}
 		idle.look()
 		e.returnQueued()

@@ -78,12 +78,15 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 		l.queue = nil
 	}
 	s.queued = 0
+	fewer := g.Workers < s.workers
 	s.workers, s.lanes = g.Workers, nil
 	for _, d := range g.types {
 		l := s.of[d.typ.Name]
 		if l == nil {
 			l = &lane{rate: ewma{weight: rateWeight}}
 			s.of[d.typ.Name] = l
+		} else if fewer || d.workers < l.workers { // it was the rate of more workers
+			l.rate, l.ended, l.ahead = ewma{weight: rateWeight}, 0, 0
 		}
 		l.declared, l.sources = d, d.sources()
 		s.lanes = append(s.lanes, l)

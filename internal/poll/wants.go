@@ -52,6 +52,9 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.plan(latency)
+	if s.workers == 0 {
+		return nil
+	}
 	var asks []ask
 	ahead := 0
 	for i := range s.lanes {

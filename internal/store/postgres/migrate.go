@@ -191,7 +191,7 @@ func (m migrator) SQL(from int) (string, error) {
 }
 
 func (m migrator) record(st step) string {
-	return fmt.Sprintf(m.s.schema.fill(recordStep), st.Version, quoteLiteral(st.Name))
+	return m.s.schema.fill(fmt.Sprintf(recordStep, st.Version, quoteLiteral(st.Name))) // the schema's name may hold a %
 }
 
 // change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
