@@ -97,8 +97,8 @@ type batchRollbackCmd struct {
 // Help gives examples.
 func (batchRollbackCmd) Help() string {
 	return `No task of the batch starts any more. Running tasks are asked to stop. Then the tasks that were started
-and whose type has a rollback are rolled back, the last started first. The command is refused if tasks are past their retention, because those can no longer be rolled back; with
---force it rolls back the others.
+and whose type has a rollback are rolled back, the last started first. The command is refused if tasks are past their
+retention, because those can no longer be rolled back; with --force it rolls back the others.
 
 Examples:
 

@@ -32,8 +32,8 @@ type taskRollbackCmd struct {
 // Help gives examples.
 func (taskRollbackCmd) Help() string {
 	return `Runs the rollback of each task's type ("rollback_pending"). Running tasks are first asked to stop ("cancelling"), and
-are rolled back once they have ended. Tasks that never started are cancelled. Prints the resulting state of each task. Exit 1 if one does not exist, or cannot be rolled back
-because its type has no rollback.
+are rolled back once they have ended. Tasks that never started are cancelled. Prints the resulting state of each task.
+Exit 1 if one does not exist, or cannot be rolled back because its type has no rollback.
 
 Examples:
 

@@ -38,7 +38,7 @@ type Keeper struct {
 	writes  writes
 	writing sync.Mutex     // held while renewals are written
 	aside   sync.WaitGroup // of batched
-	asks    chan struct{}  // has an element when a heartbeat is due at once, because a stall is in doubt
+	asks    chan struct{}  // has an element when a heartbeat is due at once: a stall is in doubt, or there is something to declare
 	looks   chan struct{}  // has an element when the store is to be asked at once which attempts are to stop
 	batched batched        // pings for rows of other sessions
 

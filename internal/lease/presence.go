@@ -16,7 +16,7 @@ import (
 // Period returns the interval between two heartbeats of a session with that TTL.
 func Period(presence time.Duration) time.Duration { return min(presence/4, 2*time.Second) }
 
-// askEvery is the share of a Period that must pass between two heartbeats that were asked for at once (Keeper.doubt).
+// askEvery is the share of a Period that must pass between two heartbeats that were asked for at once (Keeper.doubt, Keeper.Declare).
 const askEvery = 4
 
 // Run writes session heartbeats and renewals until ctx ends, and stops leases when it cannot. It returns when all of its own

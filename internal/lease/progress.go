@@ -133,7 +133,8 @@ func (l *Lease) Notes() store.Report {
 // the next outgoing.
 //
 // It sends how old the ping is, and not the time of the ping or of the lease's end: the store subtracts the age from its own
-// clock when it writes. So a write that is late does not extend the lease.
+// clock when it writes. So the time that a ping waits here does not extend the lease; only
+// the time that the call is in flight does.
 func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

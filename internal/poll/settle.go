@@ -220,7 +220,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 }
 
 // answered acts on the store's answer for one row. It returns false if the row must be settled again: Busy, because another
-// transaction had locked it, and Unaware, because a cancellation was requested after the decision. A Lost outcome is dropped:
+// transaction had locked it, and CancelPending, because a cancellation was requested after the decision. A Lost outcome is dropped:
 // the attempt that holds the row now has the last word.
 func (s *settler) answered(u *unsettled, a store.Answer) bool {
 	switch a {

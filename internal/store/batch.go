@@ -25,10 +25,10 @@ const (
 	BatchSucceeded       BatchState = "succeeded"        // every task
 	BatchFailed          BatchState = "failed"           // some failed, and none succeeded
 	BatchPartiallyFailed BatchState = "partially_failed" // some failed, and some succeeded
-	BatchCancelled       BatchState = "cancelled"        // called off before all was done
-	BatchRollingBack     BatchState = "rolling_back"     // being undone
-	BatchRolledBack      BatchState = "rolled_back"      // undone
-	BatchRollbackFailed  BatchState = "rollback_failed"  // something could not be undone
+	BatchCancelled       BatchState = "cancelled"        // cancelled before all was done
+	BatchRollingBack     BatchState = "rolling_back"     // being rolled back
+	BatchRolledBack      BatchState = "rolled_back"      // rolled back
+	BatchRollbackFailed  BatchState = "rollback_failed"  // a rollback failed
 )
 
 // BatchStates lists every state of a batch.
@@ -50,8 +50,8 @@ type OnFailure string
 // What may become of it.
 const (
 	OnFailureContinue OnFailure = "continue" // the others go on
-	OnFailureCancel   OnFailure = "cancel"   // the rest is called off
-	OnFailureRollback OnFailure = "rollback" // and what was done is undone
+	OnFailureCancel   OnFailure = "cancel"   // the rest is cancelled
+	OnFailureRollback OnFailure = "rollback" // and what was started is rolled back
 )
 
 // BatchRequest is a batch to create. Zero values are the defaults of the table.

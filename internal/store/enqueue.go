@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Limits of a Request. The store has them too, for those who write SQL.
+// Limits of an EnqueueRequest. The store has them too, for those who write SQL.
 const (
 	MinPriority = -10
 	MaxPriority = 10

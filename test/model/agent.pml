@@ -168,7 +168,7 @@ end: do
        :: else -> claimage[a] = 0; claimold[a] = 0
        fi;
        no_call(a) }
-  /* Its reply never came: it is read back (poll/poll.go, readBack; claim.go, claimedSQL). Rule 10. */
+  /* Its reply never came: it is read back (poll/poll.go, readBack; claim.go, queries/claimed.sql). Rule 10. */
   :: d_step { live && linked(a) && unread[a] ->
        if
        :: state == RUNNING && claim == 1 && (session == a || without(session)) ->

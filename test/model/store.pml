@@ -6,7 +6,7 @@ inline give_out() {
   given = fence
 }
 
-/* Claim (claim.go, claimText). It is committed when it is answered; rule 1, rule 7 (attempts count when claimed). got is
+/* Claim (claim.go, queries/claim.sql). It is committed when it is answered; rule 1, rule 7 (attempts count when claimed). got is
  * the fence; 0: nothing was due. how is what becomes of the column claim. */
 inline store_claim(a, how) {
   if
@@ -24,7 +24,7 @@ inline store_claim(a, how) {
 /* What renewals and settlements match. */
 #define matches(a, f) (state == RUNNING && (fence == (f) || without(fence)) && (session == (a) || without(session_match)))
 
-/* Renew (renew.go, renewText): the age of the ping, as it was when the call was sent, is taken off by the store; rule 2.
+/* Renew (renew.go, queries/renew.sql): the age of the ping, as it was when the call was sent, is taken off by the store; rule 2.
  * A lock of hold lets it pass (FOR NO KEY UPDATE beside FOR KEY SHARE). got: it is another's. */
 inline store_renew(a, f, old) {
   if
@@ -48,7 +48,7 @@ inline store_anchor(a, f, rest) {
   fi
 }
 
-/* Present (present.go, presentSQL): rule 3. It tells what the session holds, and what time it is. */
+/* Present (present.go, queries/present.sql): rule 3. It tells what the session holds, and what time it is. */
 inline store_present(a) {
   present[a] = presence_of(a);
   if
@@ -58,7 +58,7 @@ inline store_present(a) {
   said = said + (leapt[a] -> 4 : 0)
 }
 
-/* Sweep (sweep.go, sweepSQL): a claim for judgement, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
+/* Sweep (sweep.go, queries/sweep.sql): a claim for judgement, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
  * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of another session whose
  * presence is longer than the sweeper has seen the clock go on without a leap. FOR UPDATE SKIP LOCKED passes over a
  * row that an application holds. */
@@ -73,7 +73,7 @@ inline store_sweep(a) {
   printf("session %d sweeps the row: fence %d\n", a, fence)
 }
 
-/* Settle (settle.go: settleSQL, settleToldSQL): rules 1 and 10. A row that an application holds is busy, and asked
+/* Settle (settle.go, queries/settle.sql): rules 1 and 10. A row that an application holds is busy, and asked
  * again: the caller waits for that. Who did not know of a cancellation is told so, and decides again. */
 #define waits(k) ((k) == DO_RETRY || (k) == DO_BACK)
 #define done_before(a, f) (bitof(history[a], f) || fence == (f) + 1 && session == (a) && state != RUNNING)
@@ -104,7 +104,7 @@ inline store_settle(a, f, k, knew, silent) {
   fi
 }
 
-/* SQL cancel (0002_liveness.up.sql). A waiting row ends, a running one is marked. The lock of
+/* SQL cancel (functions/cancel.sql). A waiting row ends, a running one is marked. The lock of
  * hold lets it pass. */
 inline store_cancel() {
   called = 1;
