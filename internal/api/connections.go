@@ -50,6 +50,8 @@ type connection struct {
 	peer *peer
 	at   *list.Element // in peer.waiting; nil: its request is being answered, or it is closed
 	gone bool
+	// silent: it has sent nothing yet. net/http counts such a connection as busy for 5 s.
+	silent bool
 }
 
 func newConnections(limit int, log *slog.Logger) *connections {
@@ -110,7 +112,7 @@ func (b *connections) admit(c net.Conn) *connection {
 			b.peers[key] = p
 			p.open++
 			b.open++
-			conn := &connection{Conn: c, book: b, peer: p}
+			conn := &connection{Conn: c, book: b, peer: p, silent: true}
 			conn.at = p.waiting.PushBack(conn)
 			return conn
 		}
@@ -149,6 +151,22 @@ func (b *connections) evict(p *peer) {
 		b.log.Warn("the listener has reached its limit of connections and closes those that have waited longest",
 			"connections", b.open+1, "limit", b.limit, "closed", b.made)
 		b.made, b.told = 0, now
+	}
+}
+
+// closeSilent closes the connections that have sent nothing yet, so that a shutdown need not wait for their first request.
+func (b *connections) closeSilent() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.peers {
+		for at := p.waiting.Front(); at != nil; {
+			c, _ := at.Value.(*connection)
+			at = at.Next()
+			if c.silent {
+				b.remove(c)
+				_ = c.Conn.Close()
+			}
+		}
 	}
 }
 
@@ -239,8 +257,15 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 // connState is http.Server's ConnState. A handler returns before its response is written, so that only the server knows when
 // a connection may be closed for another one.
 func connState(c net.Conn, state http.ConnState) {
-	if c, ok := c.(*connection); ok && state == http.StateIdle {
-		c.idle()
+	conn, ok := c.(*connection)
+	switch {
+	case !ok:
+	case state == http.StateActive:
+		conn.book.mu.Lock()
+		conn.silent = false
+		conn.book.mu.Unlock()
+	case state == http.StateIdle:
+		conn.idle()
 	}
 }
 

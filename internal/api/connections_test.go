@@ -189,6 +189,24 @@ func TestBusyConnectionsAreKept(t *testing.T) {
 	require.NotNil(t, get(last, "/-/healthy"))
 }
 
+// A client that has connected and asks nothing does not hold up a shutdown, nor make it fail.
+func TestSilentConnectionsDoNotDelayShutdown(t *testing.T) {
+	l := listen(t, "127.0.0.1:0")
+	s := New(l, Options{Gatherer: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	for i := range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer func() { _ = c.Close() }()
+		s.listener.book.settled(t, i+1)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // net/http alone would wait for 5 s
+	defer cancel()
+	require.NoError(t, s.Shutdown(ctx))
+	require.NoError(t, <-served)
+}
+
 func TestSlowRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	connect, _ := bounded(t, 8, nil, false)

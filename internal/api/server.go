@@ -75,7 +75,7 @@ func New(l net.Listener, o Options) *Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, "nothing is served at "+quote(r.URL.Path))
 	})
-	return &Server{
+	s := &Server{
 		listener: &listener{l, newConnections(o.Connections, o.Log)}, stop: stop,
 		server: &http.Server{
 			Handler:           booked(gate),
@@ -89,6 +89,8 @@ func New(l net.Listener, o Options) *Server {
 			ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		},
 	}
+	s.server.RegisterOnShutdown(s.listener.book.closeSilent) // the listener is closed by then, so no further one is admitted
+	return s
 }
 
 // host is the host and port of an address, as a request's Host names them; "" for none.
