@@ -35,7 +35,7 @@ func (b *Book) tables(shown func(measure string) bool) []table {
 	return all
 }
 
-// idle reports whether a measure that is not among the first is nought for all contenders.
+// idle reports whether a measure that is not among the first is zero for all contenders.
 func (b *Book) idle(scenario, measure string) bool {
 	if rank(measure) < len(first()) {
 		return false

@@ -26,7 +26,7 @@ func readPids(file string) ([]int, error) {
 	return pids, nil
 }
 
-// alive reports whether a process runs. One that is dead and that nobody has asked about yet does not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
 		_, after, _ := bytes.Cut(stat, []byte(") "))

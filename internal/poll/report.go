@@ -69,7 +69,7 @@ func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string,
 		out.Verdict = task.Rejected
 	}
 	done := make(chan store.Answer, 1)
-	e.judge(r, e.policy(&r.Task), out, done) //nolint:contextcheck // it is settled whoever waits
+	e.judge(r, e.policy(&r.Task), out, done) //nolint:contextcheck // it is settled even if the caller no longer waits
 	timer := time.NewTimer(reportFor)
 	defer timer.Stop()
 	select {

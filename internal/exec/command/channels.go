@@ -206,7 +206,7 @@ func (p *channels) takeLines(fd int) taken {
 }
 
 // takeDatagrams takes in what stands in the socket, at most maxDatagrams. Descriptors that come along are closed by the
-// kernel, as nobody asks for them; a sender that waits for just that (sd_notify_barrier(3)) goes on. p.mu is held.
+// kernel, because it is not asked for them; a sender that waits for just that (sd_notify_barrier(3)) goes on. p.mu is held.
 func (p *channels) takeDatagrams(fd int) taken {
 	if fd < 0 {
 		return atEnd

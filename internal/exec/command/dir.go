@@ -124,7 +124,7 @@ func (d *privateDir) empty() bool {
 	}
 }
 
-// intact reports whether the path still leads to the directory, and nobody but its user has access.
+// intact reports whether the path still leads to the directory, and only its user has access.
 func (d *privateDir) intact() bool {
 	var s unix.Stat_t
 	return unix.Lstat(d.path, &s) == nil && newIdentity(&s) == d.is

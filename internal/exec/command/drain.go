@@ -138,7 +138,7 @@ func (d *drain) takeReadable() {
 	}
 }
 
-// readable reports whether something stands in a pipe of which nobody else reads.
+// readable reports whether something can be read from a pipe that has no other reader.
 func readable(fd int) bool {
 	ask := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

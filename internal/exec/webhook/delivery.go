@@ -170,7 +170,7 @@ func (d *delivery) left() bool {
 	return d.opaque || d.conn != nil && d.conn.written.Load() > d.before && !d.conn.refused(d.before)
 }
 
-// stopping reports whether the attempt is to stop, be it that it still has its grace.
+// stopping reports whether the attempt is to stop, also while it still has its grace.
 func (d *delivery) stopping() bool { return d.lease.Context().Err() != nil }
 
 // backoff doubles, from nothing where it was only a connection that had grown old.

@@ -53,7 +53,7 @@ type stat struct {
 	started time.Duration
 }
 
-// dead reports whether it has ended, whether or not somebody has noticed.
+// dead reports whether it has ended, reaped or not.
 func (s *stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
 const userHZ = 100 // ticks per second, the same on every architecture that Go runs on

@@ -2,7 +2,7 @@
 
 package processes
 
-// Marks reports whether processes can be found by their mark here: other systems show nobody the environment of a
+// Marks reports whether processes can be found by their mark here: other systems do not show the environment of a
 // process, or not reliably.
 const Marks = false
 
