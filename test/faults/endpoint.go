@@ -323,13 +323,21 @@ func (c *call) post(url, body string) int {
 	return answer.StatusCode
 }
 
-// flood pings as fast as it can, four at a time.
+// flood pings as fast as it can, four at a time, until the lease is lost. Where there is no answer, or a 503, it pauses, as the
+// protocol asks: on a starved machine each attempt would otherwise flood on beside the next ones of its row, without an end.
 func (c *call) flood() {
+	on := *c
+	on.ctx = c.endpoint.ctx // it goes on when its request has ended
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {
 			for i := range 100 {
-				c.say(c.envelope.Task.PingURL, fmt.Sprintf("%d/%d", worker, i))
+				switch on.say(c.envelope.Task.PingURL, fmt.Sprintf("%d/%d", worker, i)) {
+				case http.StatusGone:
+					return
+				case http.StatusServiceUnavailable, 0:
+					on.wait(script.Step)
+				}
 			}
 		})
 	}
