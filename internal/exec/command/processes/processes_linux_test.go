@@ -27,7 +27,20 @@ func sleeper(t *testing.T, env ...string) *exec.Cmd {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	shown(t, cmd.Process.Pid)
 	return cmd
+}
+
+// shown waits until a process that has just been started shows its arguments and environment. Exec closes the pipe that Start
+// waits for before the kernel has set where these are: until then both are empty.
+func shown(t *testing.T, pid int) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
+		if len(Arguments(pid)) > 0 {
+			return
+		}
+	}
+	require.FailNow(t, "the process shows no arguments")
 }
 
 func signalled(t *testing.T, cmd *exec.Cmd) syscall.Signal {
@@ -106,9 +119,7 @@ func TestStatOfAnyName(t *testing.T) {
 func TestHalfway(t *testing.T) {
 	require.False(t, Halfway(nil))
 	require.False(t, Halfway(Arguments(os.Getpid())), "a process of many threads")
-	cmd := sleeper(t)
-	args := Arguments(cmd.Process.Pid)
-	require.NotEmpty(t, args)
+	args := Arguments(sleeper(t).Process.Pid)
 	require.True(t, Halfway(args))
 	require.False(t, Halfway(args[:len(args)-1]), "other arguments")
 	require.Empty(t, Arguments(1<<30))
@@ -138,6 +149,7 @@ func TestHalfwayOfTheHidden(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	pid := cmd.Process.Pid
+	shown(t, pid)
 	type view struct {
 		environ  error
 		halfway  bool
