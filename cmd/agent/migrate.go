@@ -27,6 +27,7 @@ const migrateTimeout = 10 * time.Minute
 type step struct {
 	Version int        `json:"version"`
 	Name    string     `json:"name"`
+	Oldest  int        `json:"oldest"` // the oldest binary, by its schema version, that may work on the schema from this step on
 	Applied *time.Time `json:"applied_at"`
 }
 

@@ -23,7 +23,7 @@ func TestMigrateStatusOfANewerSchema(t *testing.T) {
 	require.NoError(t, s.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "INSERT INTO schema_version (version, name) VALUES (99, 'later')")
+	_, err = db.ExecContext(t.Context(), "INSERT INTO schema_version (version, name, oldest) VALUES (99, 'later', 99)")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 

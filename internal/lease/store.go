@@ -12,7 +12,7 @@ import (
 // first, it is unknown whether the call took effect.
 type Store interface {
 	// Join opens a session, which expires after a.Presence unless Present extends it, and stores the agent's policies. It
-	// fails with *store.SchemaError if the schema is not the binary's.
+	// fails with *store.SchemaError if the schema does not admit the binary.
 	Join(ctx context.Context, a store.Agent) (task.Session, error)
 	// Present writes a heartbeat: the session expires p.Agent.Presence from now, by the store's clock. It returns what the
 	// store knows of the session. A session whose row was removed (it ended long ago) is written again under its number.

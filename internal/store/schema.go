@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Schema is the version of a store's schema, and the range of binaries that may work on it. A binary is known by the newest
@@ -29,6 +31,38 @@ func (s Schema) Missing(binary int) (steps int, err error) {
 		return binary - s.Version, nil
 	}
 	return 0, s.Admits(binary)
+}
+
+// KnownTo returns nil if a binary knows every step that was applied. It may work on a schema that admits it without knowing
+// all of it, but what changes the schema itself (the newest step's way back, a trigger with a setting in its text) it must
+// leave to one that does.
+func (s Schema) KnownTo(binary int) error {
+	if s.Version <= binary {
+		return nil
+	}
+	if err := s.Admits(binary); err != nil {
+		return err
+	}
+	return fmt.Errorf("the store's schema is version %d and this binary knows only %d, which may work on it, and not change it: "+
+		"use a newer leasehold", s.Version, binary)
+}
+
+// DeclaredOldest returns the oldest binary that may work on a schema from a step on, which the first line of the step's file
+// declares: `-- oldest: 7`. It is before, which the step before declares, to version, the step's own; every other number is an
+// error, as is none.
+func DeclaredOldest(text string, version, before int) (int, error) {
+	const key = "-- oldest:"
+	line, _, _ := strings.Cut(text, "\n")
+	number, declared := strings.CutPrefix(line, key)
+	oldest, err := strconv.Atoi(strings.TrimSpace(number))
+	switch {
+	case !declared || err != nil:
+		return 0, fmt.Errorf("the first line must say which binary is the oldest that may work on the schema then: %s N", key)
+	case oldest < before || oldest > version:
+		return 0, fmt.Errorf("%s %d: it must be between %d, that of the step before, and %d, the step's own version",
+			key, oldest, before, version)
+	}
+	return oldest, nil
 }
 
 // oldest is Oldest, or what its absence means: an unknown range admits no older binary.

@@ -83,6 +83,44 @@ func TestSchemaErrorText(t *testing.T) {
 	require.ErrorContains(t, &SchemaError{Have: 9, Want: 7}, "for binaries that know version 9 or later", "of unknown range")
 }
 
+// What changes the schema needs every step, whatever the range.
+func TestSchemaKnownTo(t *testing.T) {
+	for _, s := range []Schema{{}, {Version: 6, Oldest: 6}, {Version: 7, Oldest: 3}} {
+		require.NoError(t, s.KnownTo(7), "%+v", s)
+	}
+	admitted := Schema{Version: 8, Oldest: 3}.KnownTo(7)
+	require.EqualError(t, admitted,
+		"the store's schema is version 8 and this binary knows only 7, which may work on it, and not change it: use a newer leasehold")
+	require.False(t, NeedsOperator(admitted), "the agent may go on")
+	refused := Schema{Version: 8, Oldest: 8}
+	require.Equal(t, refused.Admits(7), refused.KnownTo(7))
+}
+
+func TestDeclaredOldest(t *testing.T) {
+	for _, c := range []struct {
+		text            string
+		version, before int
+		want            int // 0: an error
+	}{
+		{"-- oldest: 7\nALTER TABLE x ADD y int;", 9, 7, 7},
+		{"-- oldest: 8", 9, 7, 8},
+		{"-- oldest: 9 \r\n", 9, 7, 9},
+		{"-- oldest: 6\n", 9, 7, 0},  // it fell
+		{"-- oldest: 10\n", 9, 7, 0}, // the binary that applies the step would be too old
+		{"-- oldest: \n7", 9, 7, 0},
+		{"-- oldest: seven\n", 9, 7, 0},
+		{"-- oldest: 7, of step b\n", 9, 7, 0},
+		{"7\n", 9, 7, 0},
+		{"\n-- oldest: 7", 9, 7, 0},
+		{"ALTER TABLE x ADD y int;\n-- oldest: 7", 9, 7, 0},
+		{"", 2, 1, 0},
+	} {
+		got, err := DeclaredOldest(c.text, c.version, c.before)
+		require.Equal(t, c.want, got, c.text)
+		require.Equal(t, c.want == 0, err != nil, c.text)
+	}
+}
+
 func TestOtherErrorsNeedNoOperator(t *testing.T) {
 	for _, err := range []error{nil, errors.New("connection refused")} {
 		require.False(t, NeedsOperator(err))

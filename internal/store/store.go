@@ -11,15 +11,20 @@ import (
 type Migration struct {
 	Version int        // from 1, without gaps
 	Name    string     // as in its file name
+	Oldest  int        // the oldest binary that may work on the schema from this step on, 1 to Version
 	Applied *time.Time // nil: not yet
 }
 
 // Migrator changes the schema of one store. Ten agents may migrate at once: one does it, the others wait for it and
 // find it done.
 type Migrator interface {
-	// Up brings the schema to the binary's version and returns what it applied; nothing where all was there.
+	// Schema returns the schema's version and range; the zero value where there is none.
+	Schema(ctx context.Context) (Schema, error)
+	// Up brings the schema to the binary's version and returns what it applied; nothing where all was there, or where the
+	// schema is newer and admits the binary.
 	Up(ctx context.Context) ([]Migration, error)
-	// Down takes back the newest step and returns it. It refuses while sessions are present.
+	// Down takes back the newest step and returns it. It refuses while sessions are present, and where the binary does not
+	// know the step, even if the schema admits it.
 	Down(ctx context.Context) (Migration, error)
 	// Status lists all steps that the binary knows.
 	Status(ctx context.Context) ([]Migration, error)

@@ -56,13 +56,13 @@ func TestAnAgentsRole(t *testing.T) {
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
 	for mayNot, why := range map[string]string{
-		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date)`:           "is not over",
-		`SELECT SCHEMA.detach_partition(NULL)`:                                       "is not over",
-		`SELECT SCHEMA.drop_partition((now() AT TIME ZONE 'UTC')::date)`:             "still part of the archive",
-		`SELECT SCHEMA.ensure_partition(now() + '1 year')`:                           "days around today",
-		`SELECT SCHEMA.ensure_partition('infinity')`:                                 "days around today",
-		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date + 1)`:       "is not over",
-		`INSERT INTO SCHEMA.schema_version (version, name) VALUES (999, 'takeover')`: "42501",
+		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date)`:                      "is not over",
+		`SELECT SCHEMA.detach_partition(NULL)`:                                                  "is not over",
+		`SELECT SCHEMA.drop_partition((now() AT TIME ZONE 'UTC')::date)`:                        "still part of the archive",
+		`SELECT SCHEMA.ensure_partition(now() + '1 year')`:                                      "days around today",
+		`SELECT SCHEMA.ensure_partition('infinity')`:                                            "days around today",
+		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date + 1)`:                  "is not over",
+		`INSERT INTO SCHEMA.schema_version (version, name, oldest) VALUES (999, 'takeover', 1)`: "42501",
 	} {
 		_, err := conn.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, why, mayNot)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -51,7 +52,7 @@ func readLayout(files fs.FS, sc schema) (*layout, error) {
 		texts[i] = read(name)
 	}
 	l.functions = strings.Join(texts, "\n")
-	l.steps = []step{{Migration: store.Migration{Version: 1, Name: "schema"}, down: read("drop.sql")}}
+	l.steps = []step{{Migration: store.Migration{Version: 1, Name: "schema", Oldest: 1}, down: read("drop.sql")}}
 	for _, file := range later {
 		base := strings.TrimSuffix(file, ".up.sql")
 		version := len(l.steps) + 1
@@ -59,7 +60,12 @@ func readLayout(files fs.FS, sc schema) (*layout, error) {
 		if v, err := strconv.Atoi(number); err != nil || v != version {
 			return nil, fmt.Errorf("migration %s: the number should be %04d", file, version)
 		}
-		l.steps = append(l.steps, step{store.Migration{Version: version, Name: name}, read(file), read(base + ".down.sql")})
+		up := read(file)
+		oldest, err := store.DeclaredOldest(up, version, l.steps[version-2].Oldest)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", file, cmp.Or(failed, err))
+		}
+		l.steps = append(l.steps, step{store.Migration{Version: version, Name: name, Oldest: oldest}, up, read(base + ".down.sql")})
 	}
 	return l, failed
 }

@@ -24,14 +24,15 @@ const oldest = 140000
 
 const (
 	createBook = `CREATE TABLE IF NOT EXISTS {schema}.schema_version (
-    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now()
+    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),
+    oldest integer NOT NULL CHECK (oldest BETWEEN 1 AND version)
 )`
 	// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
 	// steps name without a schema is pg_catalog's.
 	pinPath = `SET LOCAL search_path = ` + searchPath
 	// No advisory lock: any role that may connect could hold that. Reading the version does not wait for this one.
 	lockBook   = `LOCK TABLE {schema}.schema_version IN SHARE ROW EXCLUSIVE MODE`
-	recordStep = `INSERT INTO {schema}.schema_version (version, name) VALUES (%d, %s)`
+	recordStep = `INSERT INTO {schema}.schema_version (version, name, oldest) VALUES (%d, %s, %d)`
 )
 
 // Up brings the schema to the binary's version in one transaction. It takes no lock where there is nothing to do. Others that
@@ -50,20 +51,15 @@ func (m migrator) Up(ctx context.Context) ([]store.Migration, error) {
 func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 	var applied []store.Migration
 	look := func(ctx context.Context, q querier, l *layout) (bool, error) {
-		have, _, err := version(ctx, q, m.s.schema)
-		if err == nil && have > len(l.steps) {
-			err = &store.SchemaError{Have: have, Want: len(l.steps)}
-		}
-		return have < len(l.steps), err
+		n, err := m.missing(ctx, q, l)
+		return n > 0, err
 	}
 	err := m.change(ctx, "migrate up", look, func(tx pgx.Tx, l *layout) error {
-		have, _, err := version(ctx, tx, m.s.schema)
-		if err != nil {
+		n, err := m.missing(ctx, tx, l)
+		if err != nil || n == 0 {
 			return err
 		}
-		if have > len(l.steps) {
-			return &store.SchemaError{Have: have, Want: len(l.steps)}
-		}
+		have := len(l.steps) - n
 		for _, one := range l.from(have) {
 			if _, err := tx.Exec(ctx, one.text); err != nil {
 				return fmt.Errorf("%s: %w", one.name, err)
@@ -77,9 +73,6 @@ func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 			st.Applied = &now
 			applied = append(applied, st.Migration)
 		}
-		if len(applied) == 0 {
-			return nil
-		}
 		return m.keepMaxPayload(ctx, tx)
 	})
 	if err != nil {
@@ -88,27 +81,37 @@ func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 	return applied, nil
 }
 
+// missing returns how many steps are to be applied.
+func (m migrator) missing(ctx context.Context, q querier, l *layout) (steps int, err error) {
+	have, err := version(ctx, q, m.s.schema)
+	if err != nil {
+		return 0, err
+	}
+	return have.Missing(len(l.steps))
+}
+
 var errNothing = errors.New("there is nothing to take back")
 
 // Down takes back the newest step, unless a session is present.
 func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 	var taken store.Migration
 	look := func(ctx context.Context, q querier, _ *layout) (bool, error) {
-		have, _, err := version(ctx, q, m.s.schema)
-		if err == nil && have == 0 {
+		have, err := version(ctx, q, m.s.schema)
+		if err == nil && have.Version == 0 {
 			err = errNothing
 		}
 		return true, err
 	}
 	err := m.change(ctx, "migrate down", look, func(tx pgx.Tx, l *layout) error {
-		have, at, err := version(ctx, tx, m.s.schema)
-		switch {
-		case err != nil:
+		have, err := version(ctx, tx, m.s.schema)
+		if err == nil {
+			err = have.KnownTo(len(l.steps))
+		}
+		if err == nil && have.Version == 0 {
+			err = errNothing
+		}
+		if err != nil {
 			return err
-		case have == 0:
-			return errNothing
-		case have > len(l.steps):
-			return &store.SchemaError{Have: have, Want: len(l.steps)}
 		}
 		var present int
 		// The lock keeps sessions from joining until this has committed.
@@ -123,16 +126,24 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 		if present > 0 {
 			return fmt.Errorf("%d agents are present: stop them first", present)
 		}
-		newest := l.steps[have-1]
+		newest := l.steps[have.Version-1]
 		taken = newest.Migration
-		taken.Applied = &at
 		if _, err := tx.Exec(ctx, newest.down); err != nil {
 			return fmt.Errorf("version %d (%s): %w", taken.Version, taken.Name, err)
 		}
-		_, err = tx.Exec(ctx, m.s.schema.fill(`DELETE FROM {schema}.schema_version WHERE version = $1`), have)
-		return err
+		const record = `DELETE FROM {schema}.schema_version WHERE version = $1 RETURNING applied_at`
+		return tx.QueryRow(ctx, m.s.schema.fill(record), have.Version).Scan(&taken.Applied)
 	})
 	return taken, err
+}
+
+// Schema reads the schema's version and range.
+func (m migrator) Schema(ctx context.Context) (have store.Schema, err error) {
+	err = m.s.do(ctx, "read the schema's version", func(ctx context.Context, c *pgx.Conn) error {
+		have, err = version(ctx, c, m.s.schema)
+		return err
+	})
+	return have, err
 }
 
 // Status lists all steps that the binary knows.
@@ -191,7 +202,7 @@ func (m migrator) SQL(from int) (string, error) {
 }
 
 func (m migrator) record(st step) string {
-	return m.s.schema.fill(fmt.Sprintf(recordStep, st.Version, quoteLiteral(st.Name))) // the schema's name may hold a %
+	return m.s.schema.fill(fmt.Sprintf(recordStep, st.Version, quoteLiteral(st.Name), st.Oldest)) // the schema's name may hold a %
 }
 
 // change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
@@ -269,12 +280,12 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// version reads the schema's version; 0 where there is none.
-func version(ctx context.Context, q querier, sc schema) (have int, at time.Time, err error) {
-	const look = `SELECT version, applied_at FROM {schema}.schema_version ORDER BY version DESC LIMIT 1`
-	err = q.QueryRow(ctx, sc.fill(look)).Scan(&have, &at)
-	if errors.Is(err, pgx.ErrNoRows) || missing(err) {
-		return 0, at, nil
+// version reads the schema's version and range; the zero value where there is none.
+func version(ctx context.Context, q querier, sc schema) (have store.Schema, err error) {
+	const look = `SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM {schema}.schema_version`
+	err = q.QueryRow(ctx, sc.fill(look)).Scan(&have.Version, &have.Oldest)
+	if missing(err) {
+		return store.Schema{}, nil
 	}
-	return have, at, err
+	return have, err
 }

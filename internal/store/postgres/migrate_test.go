@@ -82,7 +82,7 @@ func TestForeignSchemas(t *testing.T) {
 		require.ErrorAs(t, err, &wrong)
 		require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.agent`))
 	}
-	h.exec(t, `INSERT INTO SCHEMA.schema_version VALUES (999, 'from the future')`)
+	h.exec(t, `INSERT INTO SCHEMA.schema_version (version, name, oldest) VALUES (999, 'from the future', 999)`)
 	check(999)
 	_, err := h.Migrator().Up(t.Context())
 	require.ErrorContains(t, err, "use a newer leasehold")

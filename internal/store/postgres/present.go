@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Join opens a session, on a schema that is the binary's, with policies stored and partitions made.
+// Join opens a session, on a schema that admits the binary, with policies stored and partitions made.
 func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, err error) {
 	err = s.do(ctx, "join", func(ctx context.Context, conn *pgx.Conn) error {
 		if err := s.checkSchema(ctx, conn); err != nil {
@@ -185,11 +185,11 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 	return found, err
 }
 
-// Ping checks that the store can be reached and has the binary's schema.
+// Ping checks that the store can be reached and that its schema admits the binary.
 func (s *Store) Ping(ctx context.Context) error { return s.do(ctx, "ping", s.checkSchema) }
 
 func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
-	have, _, err := version(ctx, conn, s.schema)
+	have, err := version(ctx, conn, s.schema)
 	if err != nil {
 		return err
 	}
@@ -197,8 +197,5 @@ func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	if have != want {
-		return &store.SchemaError{Have: have, Want: want}
-	}
-	return nil
+	return have.Admits(want)
 }

@@ -20,7 +20,7 @@ func nextVersion() fstest.MapFS {
 			"CREATE TABLE {schema}.removal ();", "CREATE TABLE {schema}.removal (since timestamptz);", 1)),
 		"functions/hold.sql": file(strings.Replace(postgres.File("functions/hold.sql"),
 			"BEGIN\n", "BEGIN\n    PERFORM FROM {schema}.removal AS r WHERE r.since IS NULL;\n", 1)),
-		"migrations/0002_since.up.sql": file("ALTER TABLE {schema}.removal ADD COLUMN since timestamptz;"),
+		"migrations/0002_since.up.sql": file("-- oldest: 2\nALTER TABLE {schema}.removal ADD COLUMN since timestamptz;"),
 		"migrations/0002_since.down.sql": file(
 			postgres.File("functions/hold.sql") + "\nALTER TABLE {schema}.removal DROP COLUMN since;"),
 	}
@@ -74,15 +74,18 @@ func TestStepsLeadToTheSchema(t *testing.T) {
 	}
 }
 
-// TestStepsAreNumbered: a gap, or a step with no way back, is found.
-func TestStepsAreNumbered(t *testing.T) {
+// TestStepsAreComplete: a gap, a step with no way back, and one that does not declare a possible range are found.
+func TestStepsAreComplete(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{
-		"migrations/0003_c.up.sql": "the number should be 0002", "migrations/0002_b.up.sql": "0002_b.down.sql",
+	for _, c := range []struct{ name, text, want string }{
+		{"0003_c", "-- oldest: 1", "the number should be 0002"},
+		{"0002_b", "-- oldest: 1", "0002_b.down.sql"},
+		{"0002_b", "ALTER TABLE x ADD y int; -- oldest: 1", "the first line must say"},
+		{"0002_b", "-- oldest: 3", "between 1, that of the step before, and 2"},
 	} {
 		s := openStore(t, postgres.Options{})
-		s.WithFiles(fstest.MapFS{name: &fstest.MapFile{}})
+		s.WithFiles(fstest.MapFS{"migrations/" + c.name + ".up.sql": &fstest.MapFile{Data: []byte(c.text)}})
 		_, err := s.Migrator().Status(t.Context())
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, c.want)
 	}
 }

@@ -49,7 +49,7 @@ func (s *Store) explain(op string, err error) error {
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", op, err)
 	case strings.Contains(err.Error(), "no such table"):
-		return fmt.Errorf("%s: store %s: %w (%w)", op, s.path, &store.SchemaError{Want: version()}, err)
+		return fmt.Errorf("%s: store %s: %w (%w)", op, s.path, store.Schema{}.Admits(version()), err)
 	}
 	if hint := s.hint(err); hint != "" {
 		return fmt.Errorf("%s: store %s: %s: %w", op, s.path, hint, err)

@@ -40,7 +40,7 @@ func (t *tx) keepMaxPayload() error {
 // MaxPayload returns the bound, in bytes; 0 where there is no schema.
 func (m migrator) MaxPayload(ctx context.Context) (bytes int64, err error) {
 	err = m.s.view(ctx, "read the bound on payloads", func(t *snapshot) error {
-		if have, err := t.version(); err != nil || have == 0 {
+		if have, err := t.version(); err != nil || have.Version == 0 {
 			return err
 		}
 		err := t.row([]any{&bytes}, t.sql.MaxPayload)
@@ -58,7 +58,11 @@ func (m migrator) SetMaxPayload(ctx context.Context, bytes int64) error {
 		return err
 	}
 	return m.s.update(ctx, "set the bound on payloads", func(t *tx) error {
-		if err := checkVersion(t.version()); err != nil {
+		have, err := t.version()
+		if err = checkVersion(have, err); err == nil {
+			err = have.KnownTo(version()) // a newer binary may know another trigger
+		}
+		if err != nil {
 			return err
 		}
 		if err := t.setMaxPayload(bytes); err != nil {

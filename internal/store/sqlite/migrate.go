@@ -23,14 +23,20 @@ var files embed.FS
 const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
     version    INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
-    applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+    applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    oldest     INTEGER NOT NULL CHECK (oldest BETWEEN 1 AND version)
 ) STRICT`
 
 // step is one migration. The first, whose up is empty, is the schema of schema.sql.
 type step struct {
 	version  int
 	name     string
+	oldest   int // the oldest binary that may work on the schema from this step on
 	up, down string
+}
+
+func (s *step) migration() store.Migration {
+	return store.Migration{Version: s.version, Name: s.name, Oldest: s.oldest}
 }
 
 // schemaFiles are the schema as files: what creates it, and the steps that lead to it from an older version.
@@ -53,7 +59,7 @@ func readSchema(from fs.FS) *schemaFiles {
 	if err != nil {
 		panic("the functions are embedded: " + err.Error())
 	}
-	f := &schemaFiles{schema: read("schema.sql"), steps: []step{{version: 1, name: "schema", down: read("drop.sql")}}}
+	f := &schemaFiles{schema: read("schema.sql"), steps: []step{{version: 1, name: "schema", oldest: 1, down: read("drop.sql")}}}
 	for _, file := range functions {
 		f.functions += "\n" + read(file)
 	}
@@ -62,7 +68,11 @@ func readSchema(from fs.FS) *schemaFiles {
 		if !strings.HasPrefix(st.name, fmt.Sprintf("%04d_", st.version)) {
 			panic("migrations are numbered from 0002 on without gaps, and " + st.name + " is out of order")
 		}
-		st.up, st.down = read(up), read("migrations/"+st.name+".down.sql")
+		st.up = read(up)
+		if st.oldest, err = store.DeclaredOldest(st.up, st.version, f.steps[len(f.steps)-1].oldest); err != nil {
+			panic("migration " + st.name + ": " + err.Error())
+		}
+		st.down = read("migrations/" + st.name + ".down.sql")
 		f.steps = append(f.steps, st)
 	}
 	return f
@@ -109,25 +119,30 @@ func (m migrator) Up(ctx context.Context) (applied []store.Migration, err error)
 		if err := t.script(createVersions); err != nil {
 			return err
 		}
-		have, err := t.version()
+		schema, err := t.version()
 		if err != nil {
 			return err
 		}
-		if have > len(m.files.steps) {
-			return &store.SchemaError{Have: have, Want: len(m.files.steps)}
+		missing, err := schema.Missing(len(m.files.steps))
+		if err != nil || missing == 0 {
+			return err
 		}
+		have := len(m.files.steps) - missing
 		for _, script := range m.files.from(have) {
 			if err := t.script(script.up); err != nil {
 				return fmt.Errorf("%s: %w", script.name, err)
 			}
 		}
 		for _, st := range m.files.steps[have:] {
-			if _, err := t.exec(t.sql.AddVersion, arg("version", st.version), arg("name", st.name), arg("now", stamp(t.now))); err != nil {
+			if _, err := t.exec(t.sql.AddVersion, arg("version", st.version), arg("name", st.name), arg("now", stamp(t.now)),
+				arg("oldest", st.oldest)); err != nil {
 				return err
 			}
-			applied = append(applied, store.Migration{Version: st.version, Name: st.name, Applied: pointer(t.now)})
+			done := st.migration()
+			done.Applied = pointer(t.now)
+			applied = append(applied, done)
 		}
-		if len(applied) == 0 || have == 0 {
+		if have == 0 {
 			return nil
 		}
 		return t.keepMaxPayload()
@@ -141,11 +156,14 @@ func (m migrator) Up(ctx context.Context) (applied []store.Migration, err error)
 func (m migrator) Down(ctx context.Context) (undone store.Migration, err error) {
 	err = m.s.update(ctx, "migrate down", func(t *tx) error {
 		have, err := t.version()
+		if err == nil {
+			err = have.KnownTo(len(m.files.steps))
+		}
+		if err == nil && have.Version == 0 {
+			err = have.Admits(len(m.files.steps))
+		}
 		if err != nil {
 			return err
-		}
-		if have == 0 || have > len(m.files.steps) {
-			return &store.SchemaError{Have: have, Want: len(m.files.steps)}
 		}
 		present := 0
 		if err := t.row([]any{&present}, t.sql.CountPresent, arg("now", stamp(t.now))); err != nil {
@@ -154,23 +172,31 @@ func (m migrator) Down(ctx context.Context) (undone store.Migration, err error) 
 		if present > 0 {
 			return fmt.Errorf("agents are present (%d): stop them first", present)
 		}
-		st := m.files.steps[have-1]
+		st := m.files.steps[have.Version-1]
 		if err := t.script(st.down); err != nil {
 			return fmt.Errorf("%s: %w", st.name, err)
 		}
-		undone = store.Migration{Version: st.version, Name: st.name}
-		_, err = t.exec(t.sql.DeleteVersion, arg("version", have))
+		undone = st.migration()
+		_, err = t.exec(t.sql.DeleteVersion, arg("version", have.Version))
 		return err
 	})
 	return undone, err
 }
 
+func (m migrator) Schema(ctx context.Context) (have store.Schema, err error) {
+	err = m.s.view(ctx, "read the schema's version", func(t *snapshot) error {
+		have, err = t.version()
+		return err
+	})
+	return have, err
+}
+
 func (m migrator) Status(ctx context.Context) (list []store.Migration, err error) {
 	for _, st := range m.files.steps {
-		list = append(list, store.Migration{Version: st.version, Name: st.name})
+		list = append(list, st.migration())
 	}
 	err = m.s.view(ctx, "migrate status", func(t *snapshot) error {
-		if have, err := t.version(); err != nil || have == 0 {
+		if have, err := t.version(); err != nil || have.Version == 0 {
 			return err
 		}
 		return t.query(func(r *sql.Rows) error {
@@ -197,7 +223,7 @@ func (m migrator) SQL(from int) (string, error) {
 		fmt.Fprintf(&b, "\n-- %s\n%s\n", script.name, strings.TrimSpace(script.up))
 	}
 	for _, st := range all[from:] {
-		fmt.Fprintf(&b, "INSERT INTO schema_version (version, name) VALUES (%d, '%s');\n", st.version, st.name)
+		fmt.Fprintf(&b, "INSERT INTO schema_version (version, name, oldest) VALUES (%d, '%s', %d);\n", st.version, st.name, st.oldest)
 	}
 	b.WriteString("COMMIT;\n")
 	return b.String(), nil
@@ -209,27 +235,28 @@ func (t *tx) script(text string) error {
 	return err
 }
 
-func (t *tx) version() (int, error)       { return t.sql.versionOf(t.row) }
-func (t *snapshot) version() (int, error) { return t.sql.versionOf(t.row) }
+func (t *tx) version() (store.Schema, error)       { return t.sql.versionOf(t.row) }
+func (t *snapshot) version() (store.Schema, error) { return t.sql.versionOf(t.row) }
 
-// versionOf returns the schema's version; 0 where there is none.
-func (q *statements) versionOf(row rowFunc) (have int, err error) {
-	if err := row([]any{&have}, q.CountVersionTables); err != nil || have == 0 {
-		return 0, err
+// versionOf returns the schema's version and range; the zero value where there is none.
+func (q *statements) versionOf(row rowFunc) (have store.Schema, err error) {
+	tables := 0
+	if err := row([]any{&tables}, q.CountVersionTables); err != nil || tables == 0 {
+		return have, err
 	}
-	err = row([]any{&have}, q.SchemaVersion)
+	err = row([]any{&have.Version, &have.Oldest}, q.SchemaVersion)
 	return have, err
 }
 
-// checkVersion fails unless the schema is the binary's.
-func checkVersion(have int, err error) error {
-	if err == nil && have != version() {
-		err = &store.SchemaError{Have: have, Want: version()}
+// checkVersion fails unless the schema admits the binary.
+func checkVersion(have store.Schema, err error) error {
+	if err == nil {
+		err = have.Admits(version())
 	}
 	return err
 }
 
-// Ping checks that the file can be read and has the binary's schema (*store.SchemaError otherwise).
+// Ping checks that the file can be read and that its schema admits the binary (*store.SchemaError otherwise).
 func (s *Store) Ping(ctx context.Context) error {
 	return s.view(ctx, "ping", func(t *snapshot) error {
 		return checkVersion(t.version())

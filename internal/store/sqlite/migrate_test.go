@@ -150,7 +150,7 @@ func TestOtherSchemasAreRefused(t *testing.T) {
 	}{
 		{"none", "DROP TABLE schema_version", 0, "leasehold migrate up"},
 		{"older", "DELETE FROM schema_version", 0, "leasehold migrate up"},
-		{"newer", "INSERT INTO schema_version (version, name) VALUES (99, 'future')", 99, "use a newer leasehold"},
+		{"newer", "INSERT INTO schema_version (version, name, oldest) VALUES (99, 'future', 99)", 99, "use a newer leasehold"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func TestOtherSchemasAreRefused(t *testing.T) {
 			for _, err := range []error{joined, h.Ping(t.Context())} {
 				var schema *store.SchemaError
 				require.ErrorAs(t, err, &schema)
-				require.Equal(t, store.SchemaError{Have: c.have, Want: version()}, *schema)
+				require.Equal(t, store.SchemaError{Have: c.have, Oldest: c.have, Want: version()}, *schema)
 				require.ErrorContains(t, err, c.remedy)
 			}
 			require.Equal(t, 0, h.count(t, "SELECT count(*) FROM agent"))

@@ -37,7 +37,7 @@ func nextVersion(t *testing.T) *schemaFiles {
 	change("schema.sql", "    body TEXT NOT NULL -- JSON\n", "    body TEXT NOT NULL -- JSON\n, later TEXT")
 	change("functions/hold.sql", "AND claim > 0", "AND claim > 0 AND fence > 0")
 	for name, text := range map[string]string{
-		"up": "ALTER TABLE policy ADD COLUMN later TEXT;", "down": "ALTER TABLE policy DROP COLUMN later;\nDROP VIEW hold;\n" + hold,
+		"up": "-- oldest: 2\nALTER TABLE policy ADD COLUMN later TEXT;", "down": "ALTER TABLE policy DROP COLUMN later;\nDROP VIEW hold;\n" + hold,
 	} {
 		next["migrations/0002_later."+name+".sql"] = &fstest.MapFile{Data: []byte(text)}
 	}
@@ -73,6 +73,24 @@ func TestStepsLeadToTheSchema(t *testing.T) {
 		require.Equal(t, 2, undone.Version)
 		require.Equal(t, before, shape(t, h.app))
 		require.NoError(t, h.Ping(t.Context()))
+	}
+}
+
+// A gap, a step with no way back, and one that does not declare a possible range are mistakes that no test misses.
+func TestStepsAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, text, want string }{
+		{"0003_c", "-- oldest: 1", "0003_c is out of order"},
+		{"0002_b", "-- oldest: 1", "0002_b.down.sql"},
+		{"0002_b", "ALTER TABLE x ADD y INTEGER; -- oldest: 1", "the first line must say"},
+		{"0002_b", "-- oldest: 3", "between 1, that of the step before, and 2"},
+	} {
+		func() {
+			defer func() { require.Contains(t, fmt.Sprint(recover()), c.want) }()
+			readSchema(fstest.MapFS{
+				"schema.sql": {}, "drop.sql": {}, "migrations/" + c.name + ".up.sql": {Data: []byte(c.text)},
+			})
+		}()
 	}
 }
 

@@ -12,16 +12,16 @@ SELECT EXISTS (SELECT 1 FROM batch WHERE id = @id);
 -- name: failures
 -- What failed in a batch, newest first; of a task that is rolled back because it failed, the error of its run. The indexes:
 -- the planner cannot know that nearly all rows of a batch succeed.
-SELECT * FROM (
+SELECT id, error FROM (
     SELECT id, iif(state = 'rolled_back',
-        (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1), error)
+        (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1), error) AS error
     FROM task_archive AS t INDEXED BY task_archive_batch_unsuccessful
     WHERE batch_id = @batch AND state <> 'succeeded'
         AND (state IN ('failed', 'rollback_failed') OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
     ORDER BY id DESC LIMIT @limit)
 UNION ALL
-SELECT * FROM (
-    SELECT id, (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1)
+SELECT id, error FROM (
+    SELECT id, (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1) AS error
     FROM task AS t INDEXED BY task_batch
     WHERE batch_id = @batch AND state IN ('rollback_pending', 'rollback_running') AND cause NOT IN ('succeeded', 'cancelled')
     ORDER BY id DESC LIMIT @limit)

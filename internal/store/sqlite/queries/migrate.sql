@@ -2,13 +2,13 @@
 SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version';
 
 -- name: schema_version
-SELECT ifnull(max(version), 0) FROM schema_version;
+SELECT ifnull(max(version), 0), ifnull(max(oldest), 0) FROM schema_version;
 
 -- name: applied_versions
 SELECT version, applied_at FROM schema_version WHERE version <= @latest;
 
 -- name: add_version
-INSERT INTO schema_version (version, name, applied_at) VALUES (@version, @name, @now);
+INSERT INTO schema_version (version, name, applied_at, oldest) VALUES (@version, @name, @now, @oldest);
 
 -- name: delete_version
 DELETE FROM schema_version WHERE version = @version;
