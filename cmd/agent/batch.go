@@ -174,7 +174,7 @@ func openWords(b *store.BatchInfo) string {
 	return "for more tasks, until it is sealed"
 }
 
-func showFailures(w io.Writer, groups []store.FailureGroup) error {
+func showFailures(w io.Writer, groups []ops.FailureGroup) error {
 	if len(groups) == 0 {
 		return nil
 	}

@@ -102,7 +102,7 @@ func countWords(b *store.BatchInfo) []string {
 }
 
 // failureLines tell what went wrong, the commonest first.
-func failureLines(groups []store.FailureGroup) []string {
+func failureLines(groups []ops.FailureGroup) []string {
 	const most = 160
 	lines := make([]string, 0, len(groups))
 	for _, g := range groups {

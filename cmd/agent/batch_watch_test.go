@@ -57,7 +57,7 @@ func TestPictureFitsTheTerminal(t *testing.T) {
 		w := &watching{app: &app{cli: &cli{}}, screen: &screen{out: &out, width: width}}
 		v := &ops.BatchView{BatchDetail: ops.BatchDetail{
 			BatchInfo: half(),
-			Failures:  []store.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
+			Failures:  []ops.FailureGroup{{Signature: strings.Repeat("no room for # in zone ", 20), N: 12345, Example: 4211}},
 		}}
 		v.Operation, v.RequestedBy = "cancel", "alice\x1b[2J"
 		require.NoError(t, w.screen.draw(w.picture(v)))
@@ -111,8 +111,9 @@ func (s *stages) GetBatch(context.Context, task.BatchID) (*store.BatchInfo, erro
 	return next.(*store.BatchInfo), nil
 }
 
-func (s *stages) BatchFailures(context.Context, task.BatchID, int) ([]store.FailureGroup, error) {
-	return []store.FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
+func (s *stages) BatchFailures(_ context.Context, _ task.BatchID, each func(task.ID, string)) error {
+	each(3, "no room for 7")
+	return nil
 }
 
 // watched watches a batch through its stages, and gives what was printed.

@@ -23,7 +23,8 @@ import (
 // defaultStore is the embedded store of a directory without a configuration.
 const defaultStore = "sqlite:leasehold.db"
 
-// dataStore is everything that a store does.
+// dataStore is everything that a store does. The stores import no room, so it is here that the compiler checks both of them
+// against the rooms' interfaces.
 type dataStore interface {
 	lease.Store
 	lease.Remote

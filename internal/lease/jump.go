@@ -8,12 +8,8 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock.
-// It is half of KillMargin, because two such errors may add up: one that no heartbeat has detected, and one that a sweep
-// allows.
-const JumpTolerance = KillMargin / 2
-
-// drift is the rate at which the two may move apart for ever without counting as a jump, because clocks differ.
+// drift is the rate at which store time and monotonic time may move apart for ever without counting as a jump, because
+// clocks differ.
 const drift = 100e-6
 
 // When the store's clock jumps ahead, the leases of all agents look expired. So an agent that detects a jump runs no sweep for
@@ -109,7 +105,7 @@ type offset struct {
 }
 
 // jumped takes a reading of the store's clock, made between the local times sent and received, and reports whether it
-// contradicts those before by more than JumpTolerance.
+// contradicts those before by more than store.JumpTolerance.
 func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
 	if o.base.IsZero() {
 		*o = offset{low: -received, high: -sent, read: received, base: now}
@@ -119,7 +115,7 @@ func (o *offset) jumped(now time.Time, sent, received time.Duration) bool {
 	low, high := since-received, since-sent
 	aside := time.Duration(float64(received-o.read) * drift)
 	o.low, o.high, o.read = o.low-aside, o.high+aside, received
-	if low > o.high+JumpTolerance || high < o.low-JumpTolerance {
+	if low > o.high+store.JumpTolerance || high < o.low-store.JumpTolerance {
 		o.low, o.high = low, high
 		return true
 	}

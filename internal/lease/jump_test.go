@@ -91,7 +91,7 @@ func TestDriftIsNoJump(t *testing.T) {
 }
 
 func TestSmallStepsAddUpToAJump(t *testing.T) {
-	for _, step := range []time.Duration{lease.JumpTolerance * 2 / 5, -lease.JumpTolerance * 2 / 5} {
+	for _, step := range []time.Duration{store.JumpTolerance * 2 / 5, -store.JumpTolerance * 2 / 5} {
 		station(t, func(t *testing.T, p *post) {
 			pass(presence)
 			l := p.hold(t, 1, 1)[0]

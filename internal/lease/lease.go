@@ -89,8 +89,9 @@ type warden interface {
 	doubt(l *Lease)
 }
 
-// KillMargin is how long before the lease's end everything of a subprocess is dead.
-const KillMargin = time.Second
+// KillMargin is how long before the lease's end everything of a subprocess is dead. It covers two errors about the store's
+// clock: one that no heartbeat has detected, and one that a sweep allows.
+const KillMargin = 2 * store.JumpTolerance
 
 // New returns a lease on a task claimed at the local time claimed. presence returns the local time at which the session
 // expires; nil: never.

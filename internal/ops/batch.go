@@ -19,9 +19,10 @@ type Batches interface {
 	GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo, error)
 	// ListBatches returns batches that match, newest first.
 	ListBatches(ctx context.Context, f store.BatchFilter) ([]store.BatchInfo, error)
-	// BatchFailures groups the rows of a batch that failed, are rolled back because they did, or could not be rolled back,
-	// by what went wrong (Failures): the commonest first, at most limit groups, found among the newest 10,000 of such rows.
-	BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error)
+	// BatchFailures calls each with the rows of a batch that failed, are rolled back because they did, or could not be rolled
+	// back, and the reason, which may be "" or cut: the newest 10,000, newest first. After an error, each may have been
+	// called. ErrNoBatch where there is no batch.
+	BatchFailures(ctx context.Context, id task.BatchID, each func(id task.ID, reason string)) error
 
 	SealBatch(ctx context.Context, id task.BatchID) (string, error)
 	CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error)

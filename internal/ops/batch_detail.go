@@ -15,7 +15,7 @@ const FailuresShown = 10
 // BatchDetail is a batch with what went wrong in it.
 type BatchDetail struct {
 	*store.BatchInfo
-	Failures []store.FailureGroup `json:"failures"` // the commonest kinds; not nil
+	Failures []FailureGroup `json:"failures"` // the commonest kinds; not nil
 }
 
 // ReadBatch returns a batch with its failures. It names a batch that does not exist.
@@ -31,17 +31,16 @@ func ReadBatch(ctx context.Context, s Batches, id task.BatchID) (BatchDetail, er
 	return BatchDetail{info, failures}, nil
 }
 
-// failuresOf returns up to so many kinds of what went wrong in the batch, and asks the store only where something did. It
-// never returns nil without an error.
-func failuresOf(ctx context.Context, s Batches, b *store.BatchInfo, kinds int) ([]store.FailureGroup, error) {
-	if BatchFaults(b) == 0 {
-		return []store.FailureGroup{}, nil
+// failuresOf returns up to so many kinds of what went wrong in the batch, and asks the store only where something did. Without
+// an error it never returns nil.
+func failuresOf(ctx context.Context, s Batches, b *store.BatchInfo, kinds int) ([]FailureGroup, error) {
+	var failures Failures
+	if BatchFaults(b) > 0 {
+		if err := s.BatchFailures(ctx, b.ID, failures.Add); err != nil {
+			return nil, err
+		}
 	}
-	groups, err := s.BatchFailures(ctx, b.ID, kinds)
-	if groups == nil && err == nil {
-		groups = []store.FailureGroup{}
-	}
-	return groups, err
+	return failures.Groups(kinds), nil
 }
 
 // batchError names the batch where err says that there is none; any other error stays as it is.

@@ -39,7 +39,7 @@ type BatchWatch struct {
 // It looks often right after a change and seldom later. It fails with ErrNoBatch, which names the batch, with ctx's error when
 // ctx ends, with the error of Seen, and when the store has failed for 30 s without a break.
 func WatchBatch(ctx context.Context, s Batches, id task.BatchID, w BatchWatch) (*BatchView, error) {
-	f := &batchFollower{store: s, id: id, watch: w, view: BatchView{BatchDetail: BatchDetail{Failures: []store.FailureGroup{}}}}
+	f := &batchFollower{store: s, id: id, watch: w, view: BatchView{BatchDetail: BatchDetail{Failures: []FailureGroup{}}}}
 	err := follow(ctx, batchFirst, batchLongest, func() (changed, done bool, err error) { return f.look(ctx) })
 	if err != nil {
 		return nil, batchError(id, err)

@@ -3,6 +3,8 @@ package ops
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +21,6 @@ type course struct {
 	began           time.Time
 	at              func(since time.Duration) (*store.BatchInfo, error)
 	looks, failures int
-	kinds           []int // that were asked for
 	unread          error // of BatchFailures
 }
 
@@ -28,13 +29,13 @@ func (c *course) GetBatch(context.Context, task.BatchID) (*store.BatchInfo, erro
 	return c.at(time.Since(c.began))
 }
 
-func (c *course) BatchFailures(_ context.Context, _ task.BatchID, kinds int) ([]store.FailureGroup, error) {
+// BatchFailures has more kinds of failures than are ever shown.
+func (c *course) BatchFailures(_ context.Context, _ task.BatchID, each func(task.ID, string)) error {
 	c.failures++
-	c.kinds = append(c.kinds, kinds)
-	if c.unread != nil {
-		return nil, c.unread
+	for kind := range FailuresShown + 1 {
+		each(task.ID(kind), "no room in "+strings.Repeat("x", kind+1))
 	}
-	return []store.FailureGroup{{Signature: "no room for #", N: 1, Example: 3}}, nil
+	return c.unread
 }
 
 // ends is a batch that runs, and has failed from half of its time on, with one more task failed each 100 ms.
@@ -55,6 +56,7 @@ func TestWatchBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) { return ends(since, time.Minute), nil }}
 		seen, changes := 0, 0
+		var kinds []int
 		v, err := WatchBatch(t.Context(), s, 17, BatchWatch{Kinds: 3, Seen: func(v *BatchView) error {
 			seen++
 			if v.Changed {
@@ -62,6 +64,9 @@ func TestWatchBatch(t *testing.T) {
 			}
 			require.Nil(t, v.EndedAt, "the end is returned")
 			require.NotNil(t, v.Failures)
+			if len(v.Failures) > 0 {
+				kinds = append(kinds, len(v.Failures))
+			}
 			return nil
 		}})
 		require.NoError(t, err)
@@ -73,8 +78,8 @@ func TestWatchBatch(t *testing.T) {
 		require.Less(t, s.looks, 75, "the store is spared")
 		require.Less(t, s.failures, 20, "and asked for failures every two seconds at most")
 		require.Greater(t, s.failures, 10)
-		require.Equal(t, FailuresShown, s.kinds[len(s.kinds)-1], "more kinds at the end")
-		require.Equal(t, 3, s.kinds[0])
+		require.Len(t, v.Failures, FailuresShown, "more kinds at the end")
+		require.Equal(t, []int{3}, slices.Compact(kinds))
 		require.Less(t, time.Since(s.began), time.Minute+batchLongest+time.Millisecond)
 		_, ok := v.Pace.Rate()
 		require.True(t, ok)
@@ -86,8 +91,8 @@ func TestWatchBatchAsksForNoFailuresUnasked(t *testing.T) {
 		s := &course{began: time.Now(), at: func(since time.Duration) (*store.BatchInfo, error) { return ends(since, time.Minute), nil }}
 		v, err := WatchBatch(t.Context(), s, 17, BatchWatch{})
 		require.NoError(t, err)
-		require.Equal(t, []int{FailuresShown}, s.kinds, "once it has ended")
-		require.Len(t, v.Failures, 1)
+		require.Equal(t, 1, s.failures, "once it has ended")
+		require.Len(t, v.Failures, FailuresShown)
 		s = &course{began: time.Now(), at: func(time.Duration) (*store.BatchInfo, error) {
 			b := ends(0, 0)
 			b.Failed, b.State = 0, store.BatchSucceeded

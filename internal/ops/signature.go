@@ -7,7 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -189,9 +188,17 @@ func isUUID(s string) bool {
 	return true
 }
 
+// FailureGroup is how many tasks of a batch went wrong in one way.
+type FailureGroup struct {
+	Signature string  `json:"signature"` // the error, numbers and quoted parts left out
+	N         int64   `json:"n"`
+	Example   task.ID `json:"example"` // one of them
+	Error     string  `json:"error"`   // that task's error
+}
+
 // Failures groups what went wrong by its Signature. The zero value is empty.
 type Failures struct {
-	groups map[string]*store.FailureGroup
+	groups map[string]*FailureGroup
 	order  []string
 }
 
@@ -199,22 +206,22 @@ type Failures struct {
 func (f *Failures) Add(id task.ID, text string) {
 	sign := cmp.Or(Signature(text), "no reason given")
 	if f.groups == nil {
-		f.groups = make(map[string]*store.FailureGroup)
+		f.groups = make(map[string]*FailureGroup)
 	}
 	g := f.groups[sign]
 	if g == nil {
-		g = &store.FailureGroup{Signature: sign, Example: id, Error: text}
+		g = &FailureGroup{Signature: sign, Example: id, Error: text}
 		f.groups[sign], f.order = g, append(f.order, sign)
 	}
 	g.N++
 }
 
 // Groups gives at most limit kinds, the commonest first; of those alike, the one that was added first.
-func (f *Failures) Groups(limit int) []store.FailureGroup {
-	groups := make([]store.FailureGroup, 0, len(f.order))
+func (f *Failures) Groups(limit int) []FailureGroup {
+	groups := make([]FailureGroup, 0, len(f.order))
 	for _, sign := range f.order {
 		groups = append(groups, *f.groups[sign])
 	}
-	slices.SortStableFunc(groups, func(a, b store.FailureGroup) int { return cmp.Compare(b.N, a.N) })
+	slices.SortStableFunc(groups, func(a, b FailureGroup) int { return cmp.Compare(b.N, a.N) })
 	return groups[:min(max(limit, 0), len(groups))]
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -80,7 +79,7 @@ func TestFailures(t *testing.T) {
 			f.Add(task.ID(id), text)
 		}
 	}
-	require.Equal(t, []store.FailureGroup{
+	require.Equal(t, []FailureGroup{
 		{Signature: "common #", N: 2, Example: 2, Error: "common 1"},
 		{Signature: "no reason given", N: 2, Example: 3},
 		{Signature: "rare #", N: 1, Example: 1, Error: "rare 7"},

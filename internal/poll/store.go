@@ -31,7 +31,7 @@ type Store interface {
 	Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error)
 	// Sweep claims at most limit rows whose lease or session has expired, to reap them: their fence rises, the session holds
 	// them for judge, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no
-	// row if the store's clock is further from view's Now than lease.JumpTolerance, or if the session has itself expired: the
+	// row if the store's clock is further from view's Now than store.JumpTolerance, or if the session has itself expired: the
 	// clock may have jumped. It spares rows of another session whose TTL is longer than view's Calm.
 	Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock) ([]store.Swept, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.

@@ -141,13 +141,5 @@ type BatchFilter struct {
 	Before task.BatchID // only batches with a lower id: the next page
 }
 
-// FailureGroup is how many tasks of a batch went wrong in one way.
-type FailureGroup struct {
-	Signature string  `json:"signature"` // the error, numbers and quoted parts left out
-	N         int64   `json:"n"`
-	Example   task.ID `json:"example"` // one of them
-	Error     string  `json:"error"`   // what that one said
-}
-
 // MaxBy bounds the name of who requests a change, in bytes.
 const MaxBy = 512

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func batchAbsent(t testing.TB, h Harness) {
 	for _, id := range []task.BatchID{999_999_999, 0, -1} {
 		_, err := r.h.GetBatch(r.ctx, id)
 		require.ErrorIs(t, err, store.ErrNoBatch)
-		_, err = r.h.BatchFailures(r.ctx, id, 10)
+		err = r.h.BatchFailures(r.ctx, id, func(task.ID, string) { require.Fail(t, "a row of no batch") })
 		require.ErrorIs(t, err, store.ErrNoBatch)
 		_, err = r.h.SealBatch(r.ctx, id)
 		require.ErrorIs(t, err, store.ErrNoBatch)
@@ -292,8 +293,14 @@ func batchFailures(t testing.TB, h Harness) {
 	fail(rows[9], task.StateRollbackPending, "it was told to")
 	r.settled(finish(rows[10]))
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[10].ID, "")
-	groups, err := r.h.BatchFailures(r.ctx, id, 10)
-	require.NoError(t, err)
+	var found []task.ID
+	var failures ops.Failures
+	require.NoError(t, r.h.BatchFailures(r.ctx, id, func(id task.ID, reason string) {
+		found = append(found, id)
+		failures.Add(id, reason)
+	}))
+	require.True(t, slices.IsSortedFunc(found, func(a, b task.ID) int { return cmp.Compare(b, a) }), "newest first: %v", found)
+	groups := failures.Groups(10)
 	require.Len(t, groups, 2)
 	require.EqualValues(t, 5, groups[0].N)
 	require.EqualValues(t, 1, groups[1].N)
@@ -301,13 +308,8 @@ func batchFailures(t testing.TB, h Harness) {
 	require.Contains(t, []task.ID{rows[0].ID, rows[2].ID, rows[6].ID, rows[7].ID, rows[8].ID}, groups[0].Example)
 	require.Equal(t, groups[0].Signature, ops.Signature(groups[0].Error))
 	require.Equal(t, rows[1].ID, groups[1].Example)
-	groups, err = r.h.BatchFailures(r.ctx, id, 1)
-	require.NoError(t, err)
-	require.Len(t, groups, 1)
 	empty, _ := r.batch(store.BatchRequest{})
-	groups, err = r.h.BatchFailures(r.ctx, empty, 10)
-	require.NoError(t, err)
-	require.Empty(t, groups)
+	require.NoError(t, r.h.BatchFailures(r.ctx, empty, func(id task.ID, _ string) { require.Fail(t, "no task failed", "%d", id) }))
 }
 
 func batchList(t testing.TB, h Harness) {

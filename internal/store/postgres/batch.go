@@ -9,17 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
-)
-
-var (
-	_ ops.Operator = (*Store)(nil)
-	_ ops.Batches  = (*Store)(nil)
-	_ batch.Store  = (*Store)(nil)
 )
 
 // GetBatch returns a batch.
@@ -82,10 +74,10 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 	})
 }
 
-// BatchFailures groups the rows of a batch that went wrong.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error) {
-	var failures ops.Failures
-	err := s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
+// BatchFailures calls each with the rows of a batch that went wrong, newest first, and the first 1,024 characters of their
+// errors.
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
+	return s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		var there int64
 		err := conn.QueryRow(ctx, s.sql.isBatch.Text, s.sql.isBatch.Args(arg("id", int64(id)))...).Scan(&there)
 		switch {
@@ -100,15 +92,11 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (
 			return err
 		}
 		var of int64
-		var why *string
-		_, err = pgx.ForEachRow(rows, []any{&of, &why}, func() error {
-			failures.Add(task.ID(of), or(why))
+		var reason *string
+		_, err = pgx.ForEachRow(rows, []any{&of, &reason}, func() error {
+			each(task.ID(of), or(reason))
 			return nil
 		})
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return failures.Groups(limit), nil
 }

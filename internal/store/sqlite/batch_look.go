@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
@@ -95,12 +94,12 @@ func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sq
 	return &list, args, err
 }
 
-// failuresRead is how many failures are looked at to group them.
+// failuresRead is how many failures of a batch BatchFailures reads at most.
 const failuresRead = 10_000
 
-// BatchFailures groups what went wrong in a batch, the newest of it.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (groups []store.FailureGroup, err error) {
-	err = s.view(ctx, "look for failures of a batch", func(t *snapshot) error {
+// BatchFailures calls each with the rows of a batch that went wrong, newest first.
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
+	return s.view(ctx, "look for failures of a batch", func(t *snapshot) error {
 		var there bool
 		if err := t.row([]any{&there}, t.sql.BatchExists, arg("id", int64(id))); err != nil {
 			return err
@@ -108,21 +107,16 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) (
 		if !there {
 			return fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
-		var f ops.Failures
-		err := t.query(func(r *sql.Rows) error {
+		return t.query(func(r *sql.Rows) error {
 			var failed task.ID
-			var why string
-			err := r.Scan(&failed, textOf[string]{&why})
-			f.Add(failed, why)
-			return err
+			var reason string
+			if err := r.Scan(&failed, textOf[string]{&reason}); err != nil {
+				return err
+			}
+			each(failed, reason)
+			return nil
 		}, t.sql.Failures, arg("batch", int64(id)), arg("limit", failuresRead))
-		groups = f.Groups(limit)
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return groups, nil
 }
 
 // batchTasks counts the tasks of batches that have not ended.

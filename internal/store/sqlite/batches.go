@@ -4,17 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasehold/leasehold/internal/batch"
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
-)
-
-var (
-	_ ops.Operator = (*Store)(nil)
-	_ ops.Batches  = (*Store)(nil)
-	_ batch.Store  = (*Store)(nil)
 )
 
 // Like single tasks, batches are changed by the functions that applications use.

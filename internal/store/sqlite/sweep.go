@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -25,7 +24,7 @@ func (s *Store) Sweep(
 	var swept []store.Swept
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
 		v := view()
-		if t.now.Sub(v.Now).Abs() > lease.JumpTolerance {
+		if t.now.Sub(v.Now).Abs() > store.JumpTolerance {
 			return nil
 		}
 		found := map[task.ID]store.Swept{}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -171,25 +170,24 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) ([]store.B
 	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
 }
 
-// BatchFailures groups what went wrong in a batch.
-func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, limit int) ([]store.FailureGroup, error) {
+// BatchFailures calls each with the rows of a batch that went wrong, newest first.
+func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
 	if _, err := s.begin(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	defer s.mu.Unlock()
 	if s.batches[id] == nil {
-		return nil, fmt.Errorf("failures of batch %d: %w", id, store.ErrNoBatch)
+		return fmt.Errorf("failures of batch %d: %w", id, store.ErrNoBatch)
 	}
-	var f ops.Failures
 	for _, r := range slices.Backward(s.of(id)) {
 		switch {
 		case r.State == task.StateFailed || r.State == task.StateRollbackFailed:
-			f.Add(r.ID, r.Error)
+			each(r.ID, r.Error)
 		case r.Cause != "" && r.Cause != task.Succeeded && r.Cause != task.Cancelled:
-			f.Add(r.ID, s.whyUndone(r))
+			each(r.ID, s.whyUndone(r))
 		}
 	}
-	return f.Groups(limit), nil
+	return nil
 }
 
 // whyUndone is what the run said whose failure is (being) undone.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -134,7 +133,7 @@ func (s *Store) Sweep(
 	}
 	defer s.mu.Unlock()
 	v := view()
-	if !s.present(session, now) || now.Sub(v.Now).Abs() > lease.JumpTolerance {
+	if !s.present(session, now) || now.Sub(v.Now).Abs() > store.JumpTolerance {
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {
