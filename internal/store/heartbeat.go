@@ -45,6 +45,10 @@ type Heartbeat struct {
 	Done     int64 // attempts ended since the start
 }
 
+// JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock, and
+// how far a sweep's view of that clock may be from the clock itself. Both errors may add up.
+const JumpTolerance = 500 * time.Millisecond
+
 // Clock is what a session knows of the store's clock when it sweeps.
 type Clock struct {
 	Now time.Time // the session's estimate of the store's clock, never ahead of it; zero: the session may run no sweep

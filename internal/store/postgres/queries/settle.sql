@@ -6,21 +6,20 @@
 -- the ids. So there is no join, and nothing that the planner could do differently on a bad day. The state is not in the
 -- condition, since another index than the primary key's could serve it; a row without claim has no holder.
 --
--- A row that is released keeps lease_until where something of the attempt may be at work until then. A first try that
--- succeeded has no row of the history, so the archived row says exactly what it resulted in: no result that an earlier,
--- released attempt left.
+-- What is written follows from the settlement alone, and store.Settlement decides it. Only two things are for the row to
+-- say: until when its lease lasts, and whether its cancellation was requested.
 WITH hit AS MATERIALIZED (
-    SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
+    SELECT i.*, t.*
     FROM unnest(
         @ids::bigint[], @fences::bigint[], @states::text[], @attempts::integer[], @deferrals::integer[],
         @ever_started::boolean[], @outcomes::text[], @errors::text[], @results::text[], @outputs::text[],
         @started::bigint[], @keep::boolean[], @phases::text[], @ran_attempts::integer[], @ran_fences::bigint[],
         @ran_errors::text[], @cancel_unseen::boolean[], @progress::text[], @messages::text[], @checkpoints::text[],
-        @silent::boolean[]
+        @silent::boolean[], @finished::boolean[], @new_result::boolean[], @causes::text[]
     ) AS i (
         i_id, i_fence, next, next_attempt, next_deferrals, next_ever_started, verdict, next_error, next_result,
         next_output, started, keep, phase, ran_attempt, ran_fence, ran_error, cancel_unseen, new_progress,
-        new_message, new_checkpoint, silent
+        new_message, new_checkpoint, silent, finished, new_result, new_cause
     )
     CROSS JOIN LATERAL (
         SELECT * FROM {schema}.task AS held
@@ -38,9 +37,7 @@ WITH hit AS MATERIALIZED (
         created_at, next_attempt, next_deferrals, next_ever_started, fence + 1, session, NULL, policy,
         CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END,
         claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        CASE WHEN state = 'rollback_running' THEN result WHEN keep OR silent THEN coalesce(nullif(next_result, '')::jsonb,
-            result)
-            ELSE nullif(next_result, '')::jsonb END,
+        CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END,
         nullif(next_output, ''),
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
         coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
@@ -62,11 +59,10 @@ WITH hit AS MATERIALIZED (
         outcome = coalesce((@outcomes::text[])[width_bucket(t.id, @ids::bigint[])], t.outcome),
         error = CASE WHEN (@outcomes::text[])[width_bucket(t.id, @ids::bigint[])] IS NULL THEN t.error
             ELSE nullif((@errors::text[])[width_bucket(t.id, @ids::bigint[])], '') END,
-        result = CASE WHEN t.state = 'rollback_running' THEN t.result
-            ELSE coalesce(nullif((@results::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.result) END,
+        result = CASE WHEN (@new_result::boolean[])[width_bucket(t.id, @ids::bigint[])]
+            THEN nullif((@results::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb ELSE t.result END,
         cause = CASE
-            WHEN t.state = 'rollback_running' OR (@states::text[])[width_bucket(t.id, @ids::bigint[])] <> 'rollback_pending'
-                THEN t.cause
+            WHEN (@causes::text[])[width_bucket(t.id, @ids::bigint[])] = '' THEN t.cause
             WHEN t.cancel_asked IS NOT NULL THEN 'cancelled'
             ELSE (@causes::text[])[width_bucket(t.id, @ids::bigint[])] END,
         progress = coalesce(nullif((@progress::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.progress),
@@ -91,8 +87,7 @@ WITH hit AS MATERIALIZED (
         count(*) FILTER (WHERE next = 'cancelled'),
         count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
         count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),
-        count(*) FILTER (WHERE next = 'failed'
-            OR next = 'rollback_pending' AND state = 'running' AND cancel_asked IS NULL AND verdict <> 'cancelled'),
+        count(*) FILTER (WHERE next = 'failed' OR new_cause NOT IN ('', 'cancelled') AND cancel_asked IS NULL),
         count(*) FILTER (WHERE NOT silent)
     FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
 )
