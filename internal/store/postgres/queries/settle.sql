@@ -27,22 +27,21 @@ WITH hit AS MATERIALIZED (
           AND NOT (i.cancel_unseen AND held.cancel_asked IS NOT NULL)
         FOR UPDATE SKIP LOCKED
     ) AS t
-), archived AS (
-    INSERT INTO {schema}.task_archive (
-        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
-        batch_id, round, cause, rollback_payload)
-    SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_deferrals, next_ever_started, fence + 1, session, NULL, policy,
-        CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END,
-        claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END,
-        nullif(next_output, ''),
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
-        coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
-        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint), batch_id, round, cause, rollback_payload
+), leaving AS (
+    SELECT *, next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
+        next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
+        CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,
+        nullif(next_output, '') AS end_output,
+        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END AS end_started_at,
+        now() AS end_finished_at,
+        CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS end_lease_until,
+        cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        coalesce(nullif(new_message, ''), message) AS end_message,
+        coalesce(nullif(new_progress, '')::jsonb, progress) AS end_progress,
+        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint) AS end_checkpoint
     FROM hit WHERE finished
+), archived AS (
+    {archive_row}
 ), deleted AS (
     DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
 ), released AS (

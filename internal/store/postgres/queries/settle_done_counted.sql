@@ -10,15 +10,14 @@ WITH bound AS MATERIALIZED (
 ), counted AS (
     INSERT INTO {schema}.batch_delta (batch_id, running, succeeded, attempts)
     SELECT batch_id, -count(*), count(*), count(*) FROM deleted WHERE batch_id IS NOT NULL GROUP BY batch_id
+), leaving AS (
+    SELECT *, 'succeeded' AS end_state, fence + 1 AS end_fence, attempt AS end_attempt, 0 AS end_deferrals,
+        true AS end_ever_started, 'succeeded' AS end_outcome, NULL AS end_error,
+        nullif((@results::text[])[place], '')::jsonb AS end_result, nullif((@outputs::text[])[place], '') AS end_output,
+        now() - (@started::interval[])[place] AS end_started_at, now() AS end_finished_at,
+        NULL::timestamptz AS end_lease_until, cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        message AS end_message, progress AS end_progress, checkpoint AS end_checkpoint
+    FROM deleted
 )
-INSERT INTO {schema}.task_archive (
-    id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    attempt, deferrals, ever_started, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
-    finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
-SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-    created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
-    nullif((@results::text[])[place], '')::jsonb, nullif((@outputs::text[])[place], ''),
-    now() - (@started::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round,
-    rollback_payload
-FROM deleted
+{archive_row}
 RETURNING id

@@ -10,25 +10,14 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
 
 -- name: archive
 -- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
-INSERT INTO task_archive (
-    id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-    batch_id, rollback_payload, cause, round,
-    state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until)
-SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-    batch_id, rollback_payload, cause, round,
-    @state, fence + 1, @attempt, @deferrals, @ever_started, @outcome, @error,
-    iif(@new_result, @result, result),
-    @output, @started_at, @now, iif(@after_lease, lease_until, NULL)
-FROM task
+{archive_row new=@}
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
 
 -- name: release
 -- Returns a row to waiting. Outcome and error stay where @outcome is NULL, run_at where @run_at is, cause where @cause is, the
--- result where @new_result is false. @after_lease: something may
--- be at work until the lease's end, so the row is due no earlier, and keeps that time. A row whose cancellation was requested
--- is released only where @cancel_seen is true: the decision took it into account, or the row is to be rolled back.
+-- result where @new_result is false. @after_lease: something may be at work until the lease's end, so the row is due no
+-- earlier, and keeps that time. A row whose cancellation was requested is released only where @cancel_seen is true: the
+-- decision took it into account, or the row is to be rolled back.
 UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals = @deferrals, ever_started = @ever_started,
     outcome = ifnull(@outcome, outcome), error = iif(@outcome IS NULL, error, @error),
     result = iif(@new_result, @result, result),
