@@ -46,7 +46,7 @@ type Heartbeat struct {
 }
 
 // JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock, and
-// how far a sweep's view of that clock may be from the clock itself. Both errors may add up. Postgres has it in sweep.sql.
+// how far a sweep's view of that clock may be from the clock itself. Both errors may add up.
 const JumpTolerance = 500 * time.Millisecond
 
 // Clock is what a session knows of the store's clock when it sweeps.

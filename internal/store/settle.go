@@ -47,3 +47,31 @@ func (s *Settlement) InHistory() bool {
 	_, why, _ := s.Tells()
 	return !s.Silent && !(firstTry && why == s.Outcome.Error && why == "")
 }
+
+// NewResult reports whether the row gets the result of the attempt, even if that is none. Otherwise it keeps the result that
+// it has: of a run that has no result of its own, and of a rollback, whose result is in the history only. A success at the
+// first try has no row of the history, so the archived row has exactly its result, and none that an earlier, released attempt
+// left.
+func (s *Settlement) NewResult() bool {
+	return s.Phase != task.Rollback && (s.Outcome.Result != nil || !s.Silent && !s.InHistory())
+}
+
+// Cause returns why the row is rolled back from now on, if the settlement ends its run that way; "" if not. A store that
+// finds a cancellation requested by then writes task.Cancelled instead.
+func (s *Settlement) Cause() task.Verdict {
+	if s.Phase == task.Rollback || s.Next.State != task.StateRollbackPending {
+		return ""
+	}
+	return task.Cause(s.Outcome.Verdict, false)
+}
+
+// KeepsDue reports whether a row that waits again stays due when it was, and so keeps its place in the order: nothing was
+// tried, and there is nothing to wait for. Any other row is due after Next.Delay, and no earlier than the lease's end if
+// Next.AfterLease is set.
+func (s *Settlement) KeepsDue() bool { return s.Silent && s.Next.Delay <= 0 }
+
+// CancelUnseen reports whether the row is to wait for another run by a decision that did not take a requested cancellation
+// into account. If there is one, the store leaves the row as it is and answers CancelPending.
+func (s *Settlement) CancelUnseen() bool {
+	return !s.CancelKnown && s.Next.State.Waiting() && s.Next.State.Phase() == task.Run
+}

@@ -121,7 +121,7 @@ func (d *decision) end(s State, reason string) Transition {
 // giveUp ends a phase without success. A run that was started is rolled back if its type can, with attempts counted from 0.
 func (d *decision) giveUp(s State, reason string) Transition {
 	next := d.end(s, reason)
-	if s != StateRollbackFailed && d.everStarted && d.undo {
+	if s != StateRollbackFailed && RollsBack(d.everStarted, d.undo) {
 		next = Transition{State: StateRollbackPending, EverStarted: true, Reason: cut(reason)}
 	}
 	d.outlast(&next)

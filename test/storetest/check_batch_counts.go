@@ -192,8 +192,8 @@ func countMany(t testing.TB, h Harness) {
 
 func countFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(7, store.BatchRequest{Open: true})
-	rows := r.claim(wantOf(kind, task.Run, 7))
+	id, _ := r.batchOf(9, store.BatchRequest{Open: true})
+	rows := r.claim(wantOf(kind, task.Run, 9))
 	failures := int64(0)
 	counts := func(n int64) {
 		t.Helper()
@@ -224,6 +224,13 @@ func countFailures(t testing.TB, h Harness) {
 	counts(0)
 	r.runAll(task.StateFailed)
 	counts(2)
+	// A task may fail although nothing was tried: past its deadline.
+	for i, next := range []task.State{task.StateFailed, task.StateRollbackPending} {
+		late := release(rows[7+i])
+		late.Next.State, late.Next.EverStarted = next, true
+		r.settled(late)
+		counts(1)
+	}
 }
 
 // lifeOf ends an attempt in one of the ways that there are.

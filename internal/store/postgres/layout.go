@@ -30,13 +30,13 @@ type step struct {
 
 // readLayout reads the files, with the schema's name filled in.
 func readLayout(files fs.FS, sc schema) (*layout, error) {
-	var failed error
+	shared, failed := sharedText()
 	read := func(name string) string {
 		text, err := fs.ReadFile(files, name)
 		if err != nil && failed == nil {
 			failed = err
 		}
-		return sc.fill(strings.TrimSpace(string(text))) + "\n"
+		return sc.fill(shared.Expand(strings.TrimSpace(string(text)))) + "\n"
 	}
 	functions, err := fs.Glob(files, "functions/*.sql") // sorted
 	if err != nil {

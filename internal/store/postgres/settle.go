@@ -206,7 +206,7 @@ func split(some []*store.Settlement) (done, others []*store.Settlement) {
 func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err error) {
 	fences, unseen := make([]int64, len(missed)), make([]bool, len(missed))
 	for i, p := range missed {
-		fences[i], unseen[i] = int64(r.rows[p].Fence), cancelUnseen(&r.rows[p])
+		fences[i], unseen[i] = int64(r.rows[p].Fence), r.rows[p].CancelUnseen()
 	}
 	q := &r.s.sql.settleMissed
 	found, err := r.conn.Query(ctx, q.Text, q.Args(arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),

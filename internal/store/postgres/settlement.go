@@ -159,7 +159,9 @@ type settleColumns struct {
 	ranError            []string
 	cancelUnseen        []bool
 	silent              []bool
-	cause               []string // why the row is to be rolled back, if it is
+	cause               []string // why the row is rolled back from now on; "": it is not, or was before
+	finished            []bool
+	newResult           []bool
 	notes               noteColumns
 }
 
@@ -171,8 +173,8 @@ func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
 		arg("keep", c.keep), arg("phases", c.phase), arg("ran_attempts", c.ranAttempt), arg("ran_fences", c.ranFence),
 		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.notes.progress),
 		arg("messages", c.notes.message), arg("checkpoints", c.notes.checkpoint), arg("silent", c.silent),
-		arg("session", int64(session)), arg("after_lease", c.afterLease), arg("keep_due", c.keepDue),
-		arg("delays", c.delay), arg("causes", c.cause),
+		arg("finished", c.finished), arg("new_result", c.newResult), arg("causes", c.cause), arg("session", int64(session)),
+		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay),
 	)
 }
 
@@ -182,8 +184,8 @@ func (c *settleColumns) add(r *store.Settlement) {
 	c.state = append(c.state, string(next.State))
 	c.delay = append(c.delay, next.Delay.Microseconds())
 	c.afterLease = append(c.afterLease, next.AfterLease)
-	// A row that was released before anything was tried keeps its place in the order.
-	c.keepDue = append(c.keepDue, r.Silent && next.Delay == 0)
+	c.keepDue = append(c.keepDue, r.KeepsDue())
+	c.finished = append(c.finished, next.State.Finished())
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.deferrals = append(c.deferrals, int32(next.Deferrals))
 	c.everStarted = append(c.everStarted, next.EverStarted)
@@ -205,24 +207,10 @@ func (c *settleColumns) add(r *store.Settlement) {
 	c.ranAttempt = append(c.ranAttempt, int32(r.Attempt))
 	c.ranFence = append(c.ranFence, int64(r.RanFence))
 	c.ranError = append(c.ranError, storable(o.Error))
-	c.cancelUnseen = append(c.cancelUnseen, cancelUnseen(r))
+	c.cancelUnseen = append(c.cancelUnseen, r.CancelUnseen())
 	c.silent = append(c.silent, r.Silent)
-	c.cause = append(c.cause, string(cause(o.Verdict)))
-}
-
-// cause is why a row is rolled back whose forward life an attempt has ended. An end that gives the attempt back ends that
-// life only where its deadline has passed.
-func cause(v task.Verdict) task.Verdict {
-	if v.GivesBack() {
-		return task.Failed
-	}
-	return v
-}
-
-// cancelUnseen reports whether a row is to wait for another attempt by a decision that did not know whether a cancel is
-// pending.
-func cancelUnseen(r *store.Settlement) bool {
-	return !r.CancelKnown && r.Next.State.Waiting() && r.Next.State.Phase() == task.Run
+	c.cause = append(c.cause, string(r.Cause()))
+	c.newResult = append(c.newResult, r.NewResult())
 }
 
 // storable is text as Postgres can keep it: UTF-8 without NUL.

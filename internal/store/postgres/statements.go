@@ -10,8 +10,11 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-//go:embed queries/*.sql
+//go:embed queries/*.sql shared/*.sql
 var queryFiles embed.FS
+
+// sharedText returns what several queries and functions have in common.
+func sharedText() (sqltext.Shared, error) { return sqltext.LoadShared(queryFiles, "shared/*.sql") }
 
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection.
@@ -32,7 +35,11 @@ type statements struct {
 }
 
 func newStatements(sc schema) (*statements, error) {
-	queries, err := sqltext.Load(queryFiles, "queries/*.sql", sqltext.Postgres)
+	shared, err := sharedText()
+	if err != nil {
+		return nil, err
+	}
+	queries, err := sqltext.Load(queryFiles, "queries/*.sql", sqltext.Postgres, shared)
 	if err != nil {
 		return nil, err
 	}

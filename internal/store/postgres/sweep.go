@@ -22,7 +22,7 @@ func (s *Store) Sweep(
 		v := view()
 		q := &s.sql.sweep
 		rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", int64(session)), arg("calm", v.Calm.Microseconds()),
-			arg("now", v.Now), arg("limit", int64(limit)), arg("length", judge.Microseconds()))...)
+			arg("now", v.Now), arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", judge.Microseconds()))...)
 		if err != nil {
 			return err
 		}

@@ -2,45 +2,35 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
-	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Complete ends a run as succeeded, or a rollback as rolled back, as if the session that holds it settled it. The function
-// complete does the same for applications. It never answers Busy.
+// Complete ends a run as succeeded, or a rollback as rolled back, by the function complete, which applications use too. It
+// never answers Busy.
 func (s *Store) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (a store.Answer, err error) {
 	err = s.change(ctx, "complete task", func(t *tx) error {
-		e := store.Settlement{
-			ID: id, Fence: f, RanFence: f, Outcome: task.Outcome{Verdict: task.Succeeded, Result: result}, CancelKnown: true,
+		row := []sqltext.Arg{arg("id", int64(id)), arg("fence", int64(f))}
+		held, completed := false, false
+		if err := t.row([]any{&held}, t.sql.Attempt, row...); err != nil {
+			return err
 		}
-		var state task.State
-		var session task.Session
-		var claimed time.Time
-		err := t.row([]any{&state, &e.Attempt, &session, timeOf{&claimed}}, t.sql.Attempt, arg("id", int64(id)), arg("fence", int64(f)))
-		if errors.Is(err, sql.ErrNoRows) {
-			completed := false
-			err = t.row([]any{&completed}, t.sql.Completed, arg("id", int64(id)), arg("fence", int64(f)))
+		if !held {
+			err := t.row([]any{&completed}, t.sql.Completed, row...)
 			if a = store.Lost; completed {
 				a = store.Ended
 			}
 			return err
 		}
-		if err != nil {
-			return err
-		}
-		e.Phase, e.Started = state.Phase(), t.now.Sub(claimed) // when the attempt itself began is not known here
-		e.Next = task.Transition{State: task.StateSucceeded, Attempt: e.Attempt, EverStarted: true}
-		if e.Phase == task.Rollback {
-			e.Next.State = task.StateRolledBack
-		}
-		answers, err := t.settle(session, []store.Settlement{e}, s.fail)
-		if err == nil {
-			a = answers[0]
+		a = store.Applied
+		t.w.settledOne(id)
+		_, err := t.exec(t.sql.Complete, append(row, arg("result", jsonText(result)))...)
+		if refused(err) != nil { // SQLite does not take JSON of any depth: what it refuses is kept as a string
+			text, _ := json.Marshal(string(result)) // any string is JSON
+			_, err = t.exec(t.sql.Complete, append(row, arg("result", string(text)))...)
 		}
 		return err
 	})

@@ -1,4 +1,5 @@
 -- Drops everything that schema.sql and functions/ create.
+DROP VIEW archive;
 DROP VIEW batches;
 DROP VIEW cancel;
 DROP VIEW cancel_batch;

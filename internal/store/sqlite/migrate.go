@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-//go:embed schema.sql functions/*.sql drop.sql migrations queries/*.sql
+//go:embed schema.sql functions/*.sql drop.sql migrations queries/*.sql shared/*.sql
 var files embed.FS
 
 // This is our own rather than goose: goose takes no lock on SQLite, where the whole run, version check included, can
@@ -55,13 +55,14 @@ func readSchema(from fs.FS) *schemaFiles {
 		}
 		return string(b)
 	}
+	shared := sharedText()
 	functions, err := fs.Glob(from, "functions/*.sql")
 	if err != nil {
 		panic("the functions are embedded: " + err.Error())
 	}
 	f := &schemaFiles{schema: read("schema.sql"), steps: []step{{version: 1, name: "schema", oldest: 1, down: read("drop.sql")}}}
 	for _, file := range functions {
-		f.functions += "\n" + read(file)
+		f.functions += "\n" + shared.Expand(read(file))
 	}
 	for _, up := range laterSteps(from) {
 		st := step{version: len(f.steps) + 1, name: strings.TrimSuffix(strings.TrimPrefix(up, "migrations/"), ".up.sql")}

@@ -141,8 +141,9 @@ func (b *settling) archive(e *store.Settlement) (int64, error) {
 	n, err := b.exec(b.sql.Archive,
 		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
 		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
-		arg("exact", !e.Silent && !e.InHistory()), arg("result", jsonText(e.Outcome.Result)), arg("output", null(e.Outcome.Output)),
-		arg("started_at", b.started(e.Started)), arg("now", b.at), arg("after_lease", e.Next.AfterLease),
+		arg("new_result", e.NewResult()), arg("result", jsonText(e.Outcome.Result)), arg("output", null(e.Outcome.Output)),
+		arg("started_at", b.started(e.Started)), arg("finished_at", b.at), arg("after_lease", e.Next.AfterLease),
+		arg("cancel_asked", nil), arg("cancel_by", nil), // the row's own stay
 		arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	if n == 1 {
 		b.archived[e.ID] = e.Fence
@@ -150,10 +151,10 @@ func (b *settling) archive(e *store.Settlement) (int64, error) {
 	return n, err
 }
 
-// release lets a row wait again. One that was claimed and never tried keeps its place in the order.
+// release lets a row wait again.
 func (b *settling) release(e *store.Settlement) (int64, error) {
 	var runAt any
-	if !e.Silent || e.Next.Delay > 0 {
+	if !e.KeepsDue() {
 		runAt = stamp(b.now.Add(e.Next.Delay))
 	}
 	if e.Next.Delay <= 0 && !e.Next.AfterLease {
@@ -163,23 +164,10 @@ func (b *settling) release(e *store.Settlement) (int64, error) {
 	return b.exec(b.sql.Release,
 		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
 		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
-		arg("result", jsonText(e.Outcome.Result)), arg("cause", string(ended(e.Outcome.Verdict))), arg("run_at", runAt),
+		arg("new_result", e.NewResult()), arg("result", jsonText(e.Outcome.Result)), arg("cause", null(string(e.Cause()))),
+		arg("run_at", runAt),
 		arg("after_lease", e.Next.AfterLease), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
-		arg("session", int64(b.session)), arg("cancel_seen", cancelSeen(e)))
-}
-
-// ended is the verdict that ends the forward life of a task. One that gives the attempt back does only where the task's
-// deadline has passed.
-func ended(v task.Verdict) task.Verdict {
-	if v.GivesBack() {
-		return task.Failed
-	}
-	return v
-}
-
-// cancelSeen reports whether the decision holds although cancellation was requested.
-func cancelSeen(e *store.Settlement) bool {
-	return e.CancelKnown || e.Next.State.Finished() || e.Next.State.Phase() == task.Rollback
+		arg("session", int64(b.session)), arg("cancel_seen", !e.CancelUnseen()))
 }
 
 // note writes what no renewal has brought, before the row is settled.
@@ -190,7 +178,7 @@ func (b *settling) note(e *store.Settlement) error {
 	}
 	_, err := b.exec(b.sql.NoteProgress, arg("progress", jsonText(n.Progress)), arg("message", null(n.Message)),
 		arg("checkpoint", jsonText(n.Checkpoint)), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
-		arg("session", int64(b.session)), arg("cancel_seen", cancelSeen(e)))
+		arg("session", int64(b.session)), arg("cancel_seen", !e.CancelUnseen()))
 	return err
 }
 

@@ -16,7 +16,7 @@ type statements struct {
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                      *sqltext.Query
-	Attempt, Completed                                                                *sqltext.Query
+	Attempt, Complete, Completed                                                      *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql
 	Renew, RenewWithProgress                                  *sqltext.Query
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
@@ -44,9 +44,18 @@ type statements struct {
 	Wakeups                                                                                 *sqltext.Query
 }
 
+// sharedText returns what several queries and functions have in common.
+func sharedText() sqltext.Shared {
+	shared, err := sqltext.LoadShared(files, "shared/*.sql")
+	if err != nil {
+		panic("what statements share is embedded: " + err.Error())
+	}
+	return shared
+}
+
 // compileStatements compiles the embedded files. It panics on a mistake in them, which every test would find.
 func compileStatements() *statements {
-	queries, err := sqltext.Load(files, "queries/*.sql", sqltext.SQLite)
+	queries, err := sqltext.Load(files, "queries/*.sql", sqltext.SQLite, sharedText())
 	if err != nil {
 		panic("the statements are embedded: " + err.Error())
 	}

@@ -15,13 +15,13 @@ type tally struct {
 	undoing, failures, attempts int64
 }
 
-// add counts the end of a hold; cause is why the row is undone from now on, if it is.
+// add counts the end of a hold; cause is why the row is rolled back from now on, if it is.
 func (c *tally) add(e *store.Settlement, cause task.Verdict) {
 	if !e.Silent {
 		c.attempts++
 	}
 	switch next := e.Next.State; {
-	case next == task.StateRollbackPending && e.Phase != task.Rollback:
+	case e.Cause() != "":
 		c.undoing++
 		if cause != task.Cancelled {
 			c.failures++

@@ -127,7 +127,7 @@ func TestTheViewsRefuse(t *testing.T) {
 	require.Error(t, h.exec(t, "INSERT INTO complete (id, fence) VALUES (?1, ?2), (?1, ?2 + 1)", int64(row.ID), int64(row.Fence)))
 	for _, view := range []string{
 		"hold", "complete", "ping", "cancel", "lease_terms", "retry", "rollback", "seal_batch", "cancel_batch", "retry_batch",
-		"rollback_batch", "batches", "cancel_waiting", "revive", "reopen_batch", "rollback_policy",
+		"rollback_batch", "batches", "cancel_waiting", "archive", "revive", "reopen_batch", "rollback_policy",
 	} {
 		require.ErrorContains(t, h.exec(t, "DELETE FROM "+view), "view")
 		require.ErrorContains(t, h.exec(t, "UPDATE "+view+" SET id = 1"), "view")

@@ -20,8 +20,8 @@ type Queries struct {
 const marker = "-- name: "
 
 // Load compiles the statements of all files that match the pattern. A file holds one statement, which has the file's name
-// (queries/claim.sql: claim); or several, each below a line "-- name: claim" of its own.
-func Load(files fs.FS, pattern string, d Dialect) (*Queries, error) {
+// (queries/claim.sql: claim); or several, each below a line "-- name: claim" of its own. It may include pieces of shared.
+func Load(files fs.FS, pattern string, d Dialect, shared Shared) (*Queries, error) {
 	found, err := fs.Glob(files, pattern)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func Load(files fs.FS, pattern string, d Dialect) (*Queries, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := q.file(file, string(text), d); err != nil {
+		if err := q.file(file, shared.Expand(string(text)), d); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}

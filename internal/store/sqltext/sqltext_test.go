@@ -111,12 +111,12 @@ func TestFill(t *testing.T) {
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	q, err := sqltext.Load(fstest.MapFS{
-		"queries/one.sql":  {Data: []byte("-- One.\nSELECT @a\n")},
+		"queries/one.sql":  {Data: []byte("-- One.\nSELECT @a\nWHERE {where of=@}")},
 		"queries/more.sql": {Data: []byte("-- Several.\n\n-- name: two\n-- Two.\nSELECT 2;\n\n-- name: three\nSELECT 3\n")},
 		"other/four.sql":   {Data: []byte("SELECT 4")},
-	}, "queries/*.sql", sqltext.SQLite)
+	}, "queries/*.sql", sqltext.SQLite, sqltext.Shared{"where": "a = {of}a AND b"})
 	require.NoError(t, err)
-	require.Equal(t, "SELECT ?1", q.Take("one").Text)
+	require.Equal(t, "SELECT ?1\nWHERE a = ?1 AND b", q.Take("one").Text)
 	require.Equal(t, "SELECT 2", q.Take("two").Text)
 	require.Equal(t, []string{"three"}, q.Untaken())
 	require.Panics(t, func() { q.Take("four") })
@@ -127,9 +127,22 @@ func TestLoad(t *testing.T) {
 		{"SELECT '", "no end"},
 		{"", "empty"},
 	} {
-		_, err := sqltext.Load(fstest.MapFS{"q/a.sql": {Data: []byte(c.text)}}, "q/*.sql", sqltext.Postgres)
+		_, err := sqltext.Load(fstest.MapFS{"q/a.sql": {Data: []byte(c.text)}}, "q/*.sql", sqltext.Postgres, nil)
 		require.ErrorContains(t, err, c.want, c.text)
 	}
-	_, err = sqltext.Load(fstest.MapFS{}, "q/*.sql", sqltext.Postgres)
+	_, err = sqltext.Load(fstest.MapFS{}, "q/*.sql", sqltext.Postgres, nil)
+	require.ErrorContains(t, err, "no file matches")
+}
+
+func TestShared(t *testing.T) {
+	t.Parallel()
+	shared, err := sqltext.LoadShared(fstest.MapFS{
+		"shared/kept.sql": {Data: []byte("-- What stays.\n  id, type\n")},
+		"shared/due.sql":  {Data: []byte("max({new}due,\n    -- never earlier\n    {lease_end})\n")},
+	}, "shared/*.sql")
+	require.NoError(t, err)
+	require.Equal(t, "SELECT id, type FROM {schema}.t", shared.Expand("SELECT {kept} FROM {schema}.t"))
+	require.Equal(t, "max(NEW.due,\n    t.lease) + '{}' || '{a b}'", shared.Expand("{due new=NEW. lease_end=t.lease} + '{}' || '{a b}'"))
+	_, err = sqltext.LoadShared(fstest.MapFS{}, "shared/*.sql")
 	require.ErrorContains(t, err, "no file matches")
 }

@@ -58,10 +58,12 @@ func (s *Store) of(id task.BatchID) []*Row {
 // tally counts the end of an attempt.
 func (s *Store) tally(r *Row, e store.Settlement) {
 	b := s.batches[r.Batch]
-	if b == nil || e.Silent {
+	if b == nil {
 		return
 	}
-	b.Attempts++
+	if !e.Silent {
+		b.Attempts++
+	}
 	failed := e.Next.State == task.StateFailed
 	undone := e.Next.State == task.StateRollbackPending && r.cause(e.Outcome.Verdict) != task.Cancelled
 	if r.State == task.StateRunning && (failed || undone) {

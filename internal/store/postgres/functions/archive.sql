@@ -8,16 +8,14 @@ DECLARE
 BEGIN
     PERFORM {schema}.ensure_partition(ended);
     DELETE FROM {schema}.task AS r WHERE r.id = t.id;
-    INSERT INTO {schema}.task_archive (
-        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, ever_started, fence, session, policy, lease_until, claimed_at, deadline, outcome,
-            error,
-        result, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, cause,
-        rollback_payload)
-    VALUES (t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent,
-        t.created_by, t.max_attempts, t.created_at, t.attempt, t.deferrals, t.ever_started, t.fence, t.session, t.policy,
-        t.lease_until, t.claimed_at, t.deadline, t.outcome, t.error, t.result, began, ended, t.cancel_asked, t.cancel_by,
-        t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload);
+    WITH leaving AS (
+        SELECT t.*, t.state AS end_state, t.fence AS end_fence, t.attempt AS end_attempt, t.deferrals AS end_deferrals,
+            t.ever_started AS end_ever_started, t.outcome AS end_outcome, t.error AS end_error, t.result AS end_result,
+            NULL AS end_output, began AS end_started_at, ended AS end_finished_at, t.lease_until AS end_lease_until,
+            t.cancel_asked AS end_cancel_asked, t.cancel_by AS end_cancel_by, t.message AS end_message,
+            t.progress AS end_progress, t.checkpoint AS end_checkpoint
+    )
+    {archive_row};
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.archive({schema}.task, timestamptz) FROM PUBLIC;

@@ -59,8 +59,7 @@ BEGIN
         UPDATE {schema}.task AS r SET cancel_asked = clock_timestamp(), cancel_by = who WHERE r.id = cancel.id;
         PERFORM pg_notify({channel_literal}, 'asked');
     ELSE
-        answer := {schema}.cancel_waiting(t, who, EXISTS (
-            SELECT FROM {schema}.policy AS p WHERE p.hash = t.policy AND p.body ? 'rollback'));
+        answer := {schema}.cancel_waiting(t, who, {schema}.can_roll_back(NULL, t.policy));
     END IF;
     INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'cancel', cancel.id, answer);
     RETURN answer;

@@ -30,14 +30,14 @@ BEGIN
     END IF;
     was := t.state;
     t.state := CASE was WHEN 'running' THEN 'succeeded' ELSE 'rolled_back' END;
-    IF was = 'rollback_running' OR t.attempt <> 1 THEN -- of a first attempt the archived row says everything
+    IF NOT ({first_success of=t.}) THEN
         INSERT INTO {schema}.attempt (
             task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
         VALUES (of, with_fence, with_fence, t.session, CASE was WHEN 'running' THEN 'run' ELSE 'rollback' END,
             t.attempt, 'succeeded', new_result, t.state, t.claimed_at, clock_timestamp());
     END IF;
-    IF was = 'running' THEN -- the result of a rollback is in the history only
-        t.result := CASE WHEN t.attempt = 1 THEN new_result ELSE coalesce(new_result, t.result) END;
+    IF {first_success of=t.} OR was = 'running' AND new_result IS NOT NULL THEN -- that of a rollback is in the history only
+        t.result := new_result;
     END IF;
     t.fence := t.fence + 1;
     t.outcome := 'succeeded';

@@ -41,7 +41,7 @@ BEGIN
         SELECT h.id, h.fence - 1, h.fence - 1, h.session, 'run', 1, 'succeeded', NULL, h.output, h.result, 'succeeded',
             h.started_at, h.finished_at
         FROM hit AS h
-        WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND h.state = 'succeeded' AND h.attempt = 1
+        WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND {first_success of=h.}
         ON CONFLICT (task_id, fence) DO NOTHING
     ), counted AS (
         INSERT INTO {schema}.batch_delta (batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed)

@@ -1,5 +1,5 @@
 -- Reports whether a row can be rolled back: the policy that its last attempt started with has a rollback, or any other
--- policy of its type, which may have got one later.
+-- policy of its type, which may have got one later. Without a type (NULL) only that policy counts, as for a cancellation.
 CREATE OR REPLACE FUNCTION {schema}.can_roll_back(of_type text, with_policy bigint) RETURNS boolean
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS
 $leasehold$

@@ -6,26 +6,25 @@
 -- the ids. So there is no join, and nothing that the planner could do differently on a bad day. The state is not in the
 -- condition, since another index than the primary key's could serve it; a row without claim has no holder.
 --
--- A row that is released keeps lease_until where something of the attempt may be at work until then. A first try that
--- succeeded has no row of the history, so the archived row says exactly what it resulted in: no result that an earlier,
--- released attempt left.
+-- What is written follows from the settlement alone, and store.Settlement decides it. Only two things are for the row to
+-- say: until when its lease lasts, and whether its cancellation was requested.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
         t.cancel_asked, t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload,
         i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
         i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
-        i.silent, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
+        i.silent, i.finished, i.new_result, i.new_cause
     FROM unnest(
         @ids::bigint[], @fences::bigint[], @states::text[], @attempts::integer[], @deferrals::integer[],
         @ever_started::boolean[], @outcomes::text[], @errors::text[], @results::text[], @outputs::text[],
         @started::bigint[], @keep::boolean[], @phases::text[], @ran_attempts::integer[], @ran_fences::bigint[],
         @ran_errors::text[], @cancel_unseen::boolean[], @progress::text[], @messages::text[], @checkpoints::text[],
-        @silent::boolean[]
+        @silent::boolean[], @finished::boolean[], @new_result::boolean[], @causes::text[]
     ) AS i (
         i_id, i_fence, next, next_attempt, next_deferrals, next_ever_started, verdict, next_error, next_result,
         next_output, started, keep, phase, ran_attempt, ran_fence, ran_error, cancel_unseen, new_progress,
-        new_message, new_checkpoint, silent
+        new_message, new_checkpoint, silent, finished, new_result, new_cause
     )
     CROSS JOIN LATERAL (
         SELECT held.id, held.type, held.state, held.priority, held.region, held.key, held.run_at, held.payload, held.labels,
@@ -37,24 +36,21 @@ WITH hit AS MATERIALIZED (
           AND NOT (i.cancel_unseen AND held.cancel_asked IS NOT NULL)
         FOR UPDATE SKIP LOCKED
     ) AS t
-), archived AS (
-    INSERT INTO {schema}.task_archive (
-        id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-        outcome, error, result, output, started_at, finished_at, cancel_asked, cancel_by, message, progress, checkpoint,
-        batch_id, round, cause, rollback_payload)
-    SELECT id, type, next, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-        created_at, next_attempt, next_deferrals, next_ever_started, fence + 1, session, NULL, policy,
-        CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END,
-        claimed_at, deadline, nullif(verdict, ''), nullif(next_error, ''),
-        CASE WHEN state = 'rollback_running' THEN result WHEN keep OR silent THEN coalesce(nullif(next_result, '')::jsonb,
-            result)
-            ELSE nullif(next_result, '')::jsonb END,
-        nullif(next_output, ''),
-        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END, now(), cancel_asked, cancel_by,
-        coalesce(nullif(new_message, ''), message), coalesce(nullif(new_progress, '')::jsonb, progress),
-        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint), batch_id, round, cause, rollback_payload
+), leaving AS (
+    SELECT *, next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
+        next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
+        CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,
+        nullif(next_output, '') AS end_output,
+        CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END AS end_started_at,
+        now() AS end_finished_at,
+        CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS end_lease_until,
+        cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        coalesce(nullif(new_message, ''), message) AS end_message,
+        coalesce(nullif(new_progress, '')::jsonb, progress) AS end_progress,
+        coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint) AS end_checkpoint
     FROM hit WHERE finished
+), archived AS (
+    {archive_row}
 ), deleted AS (
     DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
 ), released AS (
@@ -71,11 +67,10 @@ WITH hit AS MATERIALIZED (
         outcome = coalesce((@outcomes::text[])[width_bucket(t.id, @ids::bigint[])], t.outcome),
         error = CASE WHEN (@outcomes::text[])[width_bucket(t.id, @ids::bigint[])] IS NULL THEN t.error
             ELSE nullif((@errors::text[])[width_bucket(t.id, @ids::bigint[])], '') END,
-        result = CASE WHEN t.state = 'rollback_running' THEN t.result
-            ELSE coalesce(nullif((@results::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.result) END,
+        result = CASE WHEN (@new_result::boolean[])[width_bucket(t.id, @ids::bigint[])]
+            THEN nullif((@results::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb ELSE t.result END,
         cause = CASE
-            WHEN t.state = 'rollback_running' OR (@states::text[])[width_bucket(t.id, @ids::bigint[])] <> 'rollback_pending'
-                THEN t.cause
+            WHEN (@causes::text[])[width_bucket(t.id, @ids::bigint[])] = '' THEN t.cause
             WHEN t.cancel_asked IS NOT NULL THEN 'cancelled'
             ELSE (@causes::text[])[width_bucket(t.id, @ids::bigint[])] END,
         progress = coalesce(nullif((@progress::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.progress),
@@ -100,8 +95,7 @@ WITH hit AS MATERIALIZED (
         count(*) FILTER (WHERE next = 'cancelled'),
         count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
         count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),
-        count(*) FILTER (WHERE next = 'failed'
-            OR next = 'rollback_pending' AND state = 'running' AND cancel_asked IS NULL AND verdict <> 'cancelled'),
+        count(*) FILTER (WHERE next = 'failed' OR new_cause NOT IN ('', 'cancelled') AND cancel_asked IS NULL),
         count(*) FILTER (WHERE NOT silent)
     FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
 )

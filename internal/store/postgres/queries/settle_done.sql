@@ -15,17 +15,17 @@ WITH bound AS MATERIALIZED (
       AND t.claim IS NOT NULL AND (SELECT set FROM bound) AND t.batch_id IS NULL
     RETURNING t.id, t.type, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline, t.cancel_asked,
-        t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.rollback_payload,
+        t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause,
+        t.rollback_payload,
         width_bucket(t.id, @ids::bigint[]) AS place
+), leaving AS (
+    SELECT *, 'succeeded' AS end_state, fence + 1 AS end_fence, attempt AS end_attempt, 0 AS end_deferrals,
+        true AS end_ever_started, 'succeeded' AS end_outcome, NULL AS end_error,
+        nullif((@results::text[])[place], '')::jsonb AS end_result, nullif((@outputs::text[])[place], '') AS end_output,
+        now() - (@started::interval[])[place] AS end_started_at, now() AS end_finished_at,
+        NULL::timestamptz AS end_lease_until, cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        message AS end_message, progress AS end_progress, checkpoint AS end_checkpoint
+    FROM deleted
 )
-INSERT INTO {schema}.task_archive (
-    id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    attempt, deferrals, ever_started, fence, session, policy, claimed_at, deadline, outcome, result, output, started_at,
-    finished_at, cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round, rollback_payload)
-SELECT id, type, 'succeeded', priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
-    created_at, attempt, 0, true, fence + 1, session, policy, claimed_at, deadline, 'succeeded',
-    nullif((@results::text[])[place], '')::jsonb, nullif((@outputs::text[])[place], ''),
-    now() - (@started::interval[])[place], now(), cancel_asked, cancel_by, message, progress, checkpoint, batch_id, round,
-    rollback_payload
-FROM deleted
+{archive_row}
 RETURNING id

@@ -1,8 +1,8 @@
 -- Claims, to be reaped, rows whose lease has expired or whose session is not present; a detached row depends on no
 -- session.
 --
--- A session that is not present itself takes none, nor one whose idea of the time (@now) differs: the clock may have
--- jumped, and then every session looks dead. Nor does it take rows of another session whose TTL is longer than the time
+-- A session that is not present itself takes none, nor one whose idea of the time (@now) differs by more than @tolerance
+-- (microseconds): the clock may have jumped, and then every session looks dead. Nor does it take rows of another session whose TTL is longer than the time
 -- since the last jump (@calm): that one may be alive. A session that was seen in the future was seen before the clock was
 -- set back: it is present once it has been seen again. Only running rows are looked at, all of them: there are as many as
 -- there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and a row that an application has
@@ -18,7 +18,8 @@ WITH present AS MATERIALIZED (
 ), dead AS MATERIALIZED (
     SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present, t.detached FROM {schema}.task AS t
     WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = @session)
-      AND now() BETWEEN @now::timestamptz - interval '0.5 second' AND @now::timestamptz + interval '0.5 second'
+      AND now() BETWEEN @now::timestamptz - @tolerance::bigint * interval '1 microsecond'
+          AND @now::timestamptz + @tolerance::bigint * interval '1 microsecond'
       AND (t.session = ANY (ARRAY(SELECT session FROM spared))) IS NOT TRUE
       AND (t.lease_until <= now() OR t.lease_until IS NULL
            OR t.detached IS NOT TRUE AND (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE)

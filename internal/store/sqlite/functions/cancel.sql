@@ -9,14 +9,8 @@ BEGIN
     SELECT RAISE(ABORT, 'there is no task with this id') WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
 
-    INSERT INTO audit (who, verb, task_id, answer)
-    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id,
-           CASE
-               WHEN state = 'running' THEN 'cancelling'
-               WHEN ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task.policy)
-                   THEN 'rollback_pending'
-               ELSE 'cancelled'
-           END
+    INSERT INTO audit (who, verb, task_id, answer) -- the answer is entered below
+    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id, ''
     FROM task WHERE id = NEW.id AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_asked IS NULL);
 
     UPDATE task SET cancel_asked = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), cancel_by = nullif(CAST(NEW.by AS TEXT), '')
@@ -24,4 +18,6 @@ BEGIN
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
 
     INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 0);
+    UPDATE audit SET answer = (SELECT answer FROM cancel WHERE id = NEW.id)
+    WHERE id = (SELECT max(id) FROM audit) AND answer = '';
 END;

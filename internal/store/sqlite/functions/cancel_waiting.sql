@@ -17,18 +17,11 @@ BEGIN
     UPDATE batch SET undoing = undoing + 1
     WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
 
-    INSERT INTO task_archive (
-           id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           ever_started, result, batch_id, rollback_payload, round, state, fence, outcome, error, cancel_asked, cancel_by,
-           finished_at)
-    SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, lease_until, claimed_at, deadline, checkpoint, progress, message, attempt, deferrals,
-           ever_started, result, batch_id, rollback_payload, round, 'cancelled', fence + 1, 'cancelled',
-           iif(ever_started, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
-           strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
     UPDATE batch SET cancelled = cancelled + 1
-    WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
-    DELETE FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
+    WHERE id = (SELECT batch_id FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending'));
+    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, finished_at, after_lease, cancel_asked, cancel_by)
+    SELECT id, 'cancelled', attempt, deferrals, ever_started, 'cancelled',
+           iif(ever_started, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
+           strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by
+    FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending');
 END;

@@ -12,31 +12,25 @@ BEGIN
                       AND state IN ('running', 'rollback_running') AND claim > 0)
       AND NOT EXISTS (SELECT 1 FROM task_archive WHERE id = NEW.id AND fence = NEW.fence + 1 AND outcome = 'succeeded')
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = NEW.fence AND outcome = 'succeeded');
-    -- As when an agent settles it: a success at the first try has no row in the history.
+    -- As when an agent settles it.
     INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, result, state, started_at, ended_at)
-    SELECT id, fence, fence, session, iif(state = 'running', 'run', 'rollback'), attempt, 'succeeded', json(NEW.result),
-           iif(state = 'running', 'succeeded', 'rolled_back'), claimed_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    FROM task WHERE id = NEW.id AND fence = NEW.fence
-      AND (state = 'rollback_running' OR state = 'running' AND attempt > 1);
-    -- The result of a rollback stands in the history only: the row keeps that of its run.
-    INSERT INTO task_archive (
-           id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-           batch_id, rollback_payload, cause, round,
-           state, fence, attempt, deferrals, ever_started, outcome, result, started_at, finished_at)
-    SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-           session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-           batch_id, rollback_payload, cause, round,
-           iif(state = 'running', 'succeeded', 'rolled_back'), fence + 1, attempt, 0, 1, 'succeeded',
-           CASE WHEN state <> 'running' THEN result WHEN attempt = 1 THEN json(NEW.result)
-                ELSE ifnull(json(NEW.result), result) END, claimed_at,
+    SELECT id, fence, fence, session, phase, attempt, 'succeeded', json(NEW.result), state, claimed_at,
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-    FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
+    FROM (SELECT id, fence, session, iif(state = 'running', 'run', 'rollback') AS phase, attempt, claimed_at,
+              iif(state = 'running', 'succeeded', 'rolled_back') AS state
+          FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running')) AS ended
+    WHERE NOT ({first_success of=ended.});
     UPDATE batch SET (succeeded, rolled_back, undoing, attempts) = (
         SELECT succeeded + (task.state = 'running'), rolled_back + (task.state <> 'running'),
                undoing - (task.state <> 'running'), attempts + 1
         FROM task WHERE task.id = NEW.id)
     WHERE id = (SELECT batch_id FROM task
                 WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running'));
-    DELETE FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running');
+    -- The result of a rollback is in the history only: the row keeps that of its run.
+    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, new_result, result, started_at, finished_at, after_lease)
+    SELECT id, state, attempt, 0, 1, 'succeeded',
+           {first_success of=ended.} OR state = 'succeeded' AND NEW.result IS NOT NULL,
+           json(NEW.result), claimed_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 0
+    FROM (SELECT id, attempt, claimed_at, iif(state = 'running', 'succeeded', 'rolled_back') AS state
+          FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running')) AS ended;
 END;

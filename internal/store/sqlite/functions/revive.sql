@@ -34,7 +34,7 @@ BEGIN
     SELECT id, fence - 1, fence - 1, session, 'run', 1, 'succeeded', NULL, output, result, 'succeeded',
            started_at, finished_at
     FROM task_archive AS done
-    WHERE id = NEW.id AND state = 'succeeded' AND attempt = 1
+    WHERE id = NEW.id AND {first_success of=done.}
       AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id)
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = done.fence - 1);
     UPDATE batch SET (succeeded, failed, cancelled, rolled_back, rollback_failed, undoing) = (

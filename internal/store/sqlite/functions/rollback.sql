@@ -10,16 +10,14 @@ BEGIN
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     SELECT RAISE(ABORT, 'the type of the task has no rollback')
     FROM tasks WHERE id = NEW.id AND state NOT IN ('rollback_pending', 'rollback_running', 'rolled_back')
-      AND NOT EXISTS (SELECT 1 FROM rollback_policy WHERE hash = tasks.policy)
-      AND NOT EXISTS (SELECT 1 FROM rollback_policy WHERE type = tasks.type);
+      AND NOT {can_roll_back of=tasks};
     SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
 
-    INSERT INTO audit (who, verb, task_id, answer)
-    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', id,
-           CASE WHEN state = 'running' THEN 'cancelling' WHEN ever_started THEN 'rollback_pending' ELSE 'cancelled' END
+    INSERT INTO audit (who, verb, task_id, answer) -- the answer is entered below
+    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', id, ''
     FROM tasks
     WHERE id = NEW.id
       AND (state IN ('pending', 'retry_pending')
@@ -43,4 +41,6 @@ BEGIN
     SELECT id, 'rollback', strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
     FROM task_archive
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');
+    UPDATE audit SET answer = (SELECT answer FROM rollback WHERE id = NEW.id)
+    WHERE id = (SELECT max(id) FROM audit) AND answer = '';
 END;

@@ -17,8 +17,7 @@ BEGIN
            OR ended_at IS NOT NULL AND EXISTS (
                SELECT 1 FROM task_archive AS done
                WHERE batch_id = NEW.id AND state IN ('succeeded', 'failed', 'cancelled') AND ever_started
-                 AND (EXISTS (SELECT 1 FROM rollback_policy WHERE hash = done.policy)
-                      OR EXISTS (SELECT 1 FROM rollback_policy WHERE type = done.type))));
+                 AND {can_roll_back of=done}));
     -- From here on: where the statement before changed a row.
     INSERT INTO audit (who, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', NEW.id, 'rolling_back' WHERE changes() > 0;

@@ -1,6 +1,10 @@
 -- name: attempt
-SELECT state, attempt, session, claimed_at FROM task
-WHERE id = @id AND fence = @fence AND claim > 0 AND state IN ('running', 'rollback_running');
+-- Whether an attempt holds its row with the fence, whichever session claimed it.
+SELECT EXISTS (SELECT 1 FROM task
+    WHERE id = @id AND fence = @fence AND claim > 0 AND state IN ('running', 'rollback_running'));
+
+-- name: complete
+INSERT INTO complete (id, fence, result) VALUES (@id, @fence, @result);
 
 -- name: completed
 -- Whether an attempt has succeeded, also if its agent settled it, and if it was rolled back since.

@@ -1,4 +1,6 @@
--- The end of a lease. A row is archived or released if session and fence still hold it.
+-- The end of a lease. A row is archived or released if session and fence still hold it. What is written follows from the
+-- settlement alone, and store.Settlement decides it. Only two things are for the row to say: until when its lease lasts, and
+-- whether its cancellation was requested.
 
 -- name: note_progress
 -- Writes the last progress updates of a row before it is settled. @cancel_seen: also of a row whose cancellation was requested.
@@ -7,33 +9,20 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
     AND (cancel_asked IS NULL OR @cancel_seen);
 
 -- name: archive
--- Copies a finished row; delete_archived deletes all of a call at once. Where @exact is true the history gets no row of the
--- attempt: the archived row then has exactly the attempt's result, and none that an earlier, released attempt left. The result
--- of a rollback stands in the history only: the row keeps that of its run.
-INSERT INTO task_archive (
-    id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-    batch_id, rollback_payload, cause, round,
-    state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until)
-SELECT id, type, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,
-    session, claim, policy, claimed_at, deadline, checkpoint, progress, message, cancel_asked, cancel_by,
-    batch_id, rollback_payload, cause, round,
-    @state, fence + 1, @attempt, @deferrals, @ever_started, @outcome, @error,
-    iif(@exact, @result, ifnull(iif(state = 'running', @result, NULL), result)),
-    @output, @started_at, @now, iif(@after_lease, lease_until, NULL)
-FROM task
+-- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
+{archive_row new=@}
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
 
 -- name: release
--- Returns a row to waiting. Outcome and error stay where @outcome is NULL, run_at where @run_at is. @after_lease: something may
--- be at work until the lease's end, so the row is due no earlier, and keeps that time. A row whose cancellation was requested
--- is released only where @cancel_seen is true: the decision took it into account, or the row is to be rolled back.
+-- Returns a row to waiting. Outcome and error stay where @outcome is NULL, run_at where @run_at is, cause where @cause is, the
+-- result where @new_result is false. @after_lease: something may be at work until the lease's end, so the row is due no
+-- earlier, and keeps that time. A row whose cancellation was requested is released only where @cancel_seen is true: the
+-- decision took it into account, or the row is to be rolled back.
 UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals = @deferrals, ever_started = @ever_started,
     outcome = ifnull(@outcome, outcome), error = iif(@outcome IS NULL, error, @error),
-    result = ifnull(iif(state = 'running', @result, NULL), result),
+    result = iif(@new_result, @result, result),
     cause = CASE
-        WHEN @state <> 'rollback_pending' THEN NULL
-        WHEN state <> 'running' THEN cause
+        WHEN @cause IS NULL THEN cause
         WHEN cancel_asked IS NOT NULL THEN 'cancelled'
         ELSE @cause
     END,
