@@ -37,7 +37,9 @@ WITH hit AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS t
 ), leaving AS (
-    SELECT *, next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
+    SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
+        created_at, session, policy, claimed_at, deadline, batch_id, round, cause,
+        next AS end_state, fence + 1 AS end_fence, next_attempt AS end_attempt, next_deferrals AS end_deferrals,
         next_ever_started AS end_ever_started, nullif(verdict, '') AS end_outcome, nullif(next_error, '') AS end_error,
         CASE WHEN new_result THEN nullif(next_result, '')::jsonb ELSE result END AS end_result,
         nullif(next_output, '') AS end_output,
