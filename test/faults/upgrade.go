@@ -41,6 +41,7 @@ type upgrade struct {
 
 	t      testing.TB
 	prober *prober
+	tail   history.Tail
 	before int // the schema's version
 	began  time.Time
 }
@@ -52,7 +53,7 @@ func Upgrade(t testing.TB, programs Programs, o Options) *history.History {
 	t.Helper()
 	o.Agents, o.later = presentAgents+nextAgents, nextAgents
 	w := newWorld(t, programs, nil, o)
-	u := &upgrade{world: w, t: t, prober: newProber(w), began: time.Now()}
+	u := &upgrade{world: w, t: t, prober: newProber(w), tail: history.Tail{Path: w.logPath}, began: time.Now()}
 	probing, stop := context.WithCancel(t.Context())
 	var probes sync.WaitGroup
 	defer probes.Wait()
@@ -87,16 +88,15 @@ func (u *upgrade) steps() {
 	}
 	u.work(u.agents...)
 
-	u.drain(present[0]) // a version that knows less starts on the schema, and leaves it alone
-	present[0].become(u.programs.Agent, "--migrate")
-	u.start(present[0])
-	require.Equal(u.t, u.before+1, u.version())
-
 	for _, a := range []*agent{present[1], next[0]} { // others take over what it held
 		u.kill(a)
 		a.become(u.programs.Next)
 		u.start(a)
 	}
+	u.drain(present[0]) // a version that knows less starts on the schema, and leaves it alone
+	present[0].become(u.programs.Agent, "--migrate")
+	u.start(present[0])
+	require.Equal(u.t, u.before+1, u.version())
 	u.work(u.agents...)
 
 	for _, a := range []*agent{present[0], present[2]} {
@@ -127,8 +127,7 @@ func (u *upgrade) endOfRange() {
 	u.done("%s is not ready, after %s", who, (history.Now() - since).Round(time.Millisecond))
 	u.refused(last, u.programs.Agent, remedy)
 	u.refused(last, u.programs.Agent, remedy, "--migrate")
-	harness.Until(u.t, stepWithin, who+" settles what it holds", func() bool { return u.settled(who, since) })
-	u.done("%s has settled what it held", who)
+	u.settles(who)
 	u.drain(last)
 	last.become(u.programs.Next)
 	u.start(last)
@@ -178,10 +177,10 @@ func (u *upgrade) kill(a *agent) {
 
 // work waits until each of the agents has begun some attempts from now on.
 func (u *upgrade) work(agents ...*agent) {
-	since := history.Now()
+	begun := map[string]int{}
+	u.events()
 	harness.Until(u.t, stepWithin, "all agents have work", func() bool {
-		begun := map[string]int{}
-		for _, e := range u.events(since) {
+		for _, e := range u.events() {
 			if e.What == history.Start {
 				name, _, _ := strings.Cut(e.Who, ".")
 				begun[name]++
@@ -205,29 +204,34 @@ func (u *upgrade) broken() error {
 	return errors.Join(u.errs...)
 }
 
-func (u *upgrade) events(since time.Duration) (some []history.Event) {
-	all, err := history.Read(u.logPath)
+// events returns what has happened since the last call.
+func (u *upgrade) events() []history.Event {
+	some, err := u.tail.Next()
 	require.NoError(u.t, err)
-	for i := len(all) - 1; i >= 0 && all[i].At >= since; i-- {
-		some = append(some, all[i])
-	}
 	return some
 }
 
-// settled reports whether an attempt of the agent that ended well since then has ended its task.
-func (u *upgrade) settled(who string, since time.Duration) (yes bool) {
-	for _, e := range u.events(since) {
-		if e.Who != who || e.What != history.End || e.Note != "succeeded" || e.Phase != "" {
-			continue
+// settles waits until an attempt of the agent that ends well from now on has ended its task.
+func (u *upgrade) settles(who string) {
+	var ended []history.Event
+	u.events()
+	harness.Until(u.t, stepWithin, who+" settles what it holds", func() (yes bool) {
+		for _, e := range u.events() {
+			if e.Who == who && e.What == history.End && e.Note == "succeeded" && e.Phase == "" {
+				ended = append(ended, e)
+			}
 		}
-		err := u.app.QueryRow(u.t.Context(), `SELECT count(*) > 0 FROM leasehold.task_archive WHERE id = $1 AND fence = $2 AND state = 'succeeded'`,
-			e.ID, e.Fence+1).Scan(&yes)
-		require.NoError(u.t, err)
-		if yes {
-			return true
+		for _, e := range ended {
+			const sql = `SELECT count(*) > 0 FROM leasehold.task_archive WHERE id = $1 AND fence = $2 AND state = 'succeeded'`
+			require.NoError(u.t, u.app.QueryRow(u.t.Context(), sql, e.ID, e.Fence+1).Scan(&yes))
+			if yes {
+				return true
+			}
 		}
-	}
-	return false
+		return u.broken() != nil
+	})
+	require.NoError(u.t, u.broken())
+	u.done("%s has settled what it held", who)
 }
 
 // version returns that of the schema.

@@ -24,9 +24,9 @@ func TestRollingUpgrade(t *testing.T) {
 		o := faults.Options{
 			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2,
 			Kinds: []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "child", "reserve", "charge"}, // none is slow
-			// A migration locks the hot table, on a busy machine for a second or two. Agents must not stop their work because
-			// they cannot write their presence for so long.
-			Presence: 10 * time.Second,
+			// The default. A migration locks the hot table, on a busy machine for a second or two, and agents that could not write
+			// their presence for most of its length would stop their work.
+			Presence: 15 * time.Second,
 		}
 		t.Run(strconv.FormatUint(o.Seed, 10), func(t *testing.T) {
 			t.Run("postgres", func(t *testing.T) {
