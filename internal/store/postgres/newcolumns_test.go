@@ -82,7 +82,7 @@ func (h *harness) grantsOfToday(role string) string {
 		grants += h.q("GRANT SELECT" + list + ", INSERT" + list + ", UPDATE" + list + " ON SCHEMA." + table + " TO " + role + ";\n" +
 			"GRANT DELETE ON SCHEMA." + table + " TO " + role + ";\n")
 	}
-	return grants + h.q("GRANT SELECT (xmax) ON SCHEMA.agent TO " + role) // a system column that present.sql reads
+	return grants + h.q("GRANT SELECT (xmax) ON SCHEMA.agent TO "+role) // a system column that present.sql reads
 }
 
 // widen adds columns to all tables and views: one for each word of the statements.
