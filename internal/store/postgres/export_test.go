@@ -28,6 +28,33 @@ func (s *Store) Statements() map[string]string {
 	return texts
 }
 
+// AllStatements are the texts of all statements that a plan can be made of: on the partition of a day, and with every filter.
+func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
+	where, _, err := filterSQL(store.TaskFilter{
+		Type: "a", Key: "b", Batch: 1, Before: 1, Labels: map[string]string{"a": "b"}, States: []task.State{task.StateFailed},
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := dayTable{name: day.UTC().Format("task_archive_20060102")}
+	texts := map[string]string{}
+	for name, q := range s.sql.byName() {
+		conditions := where
+		switch name {
+		case "lock_removal", "detach", "finalize", "drop":
+			continue
+		case "batches":
+			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"
+		}
+		filled := t.of(q)
+		if filled, err = filled.Fill("{where}", conditions); err != nil {
+			return nil, err
+		}
+		texts[name] = filled.Text
+	}
+	return texts, nil
+}
+
 // BatchStatements are the texts of what is looked up about batches.
 func (s *Store) BatchStatements() (map[string]string, error) {
 	texts := map[string]string{

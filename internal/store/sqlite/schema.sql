@@ -393,6 +393,8 @@ CREATE VIEW batches AS
            CASE WHEN total > 0 THEN (total - live) * 1.0 / total END AS progress,
            finish_type, labels, created_by, created_at, ended_at,
            (SELECT verb FROM operation WHERE batch_id = counted.id AND task_id IS NULL AND ended_at IS NULL) AS operation, requested_by
-    FROM (SELECT batch.*, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
+    FROM (SELECT id, name, on_failure, sealed, stopping, round, total, undoing, succeeded, failed, cancelled, rolled_back,
+                 rollback_failed, failures, attempts, finish_type, labels, created_by, created_at, ended_at, requested, requested_by,
+                 by_failure, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
                  (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running
           FROM batch) AS counted;

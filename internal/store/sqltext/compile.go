@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -39,8 +40,9 @@ type Query struct {
 }
 
 // Compile compiles one statement. An argument is @ and a name, which stands neither in a string, a quoted identifier or a
-// comment. It is an error to give a position by number, and to write an @ that could be either an argument or the end of an
-// operator (a <@b).
+// comment. It is an error to give a position by number, to write an @ that could be either an argument or the end of an
+// operator (a <@b), and to select all columns by a *: agents run their statements on schemas with columns that they do not
+// know, where a prepared one would fail ("cached plan must not change result type") or a name become ambiguous.
 func Compile(name, text string, d Dialect) (Query, error) {
 	c := compiler{in: text, dialect: d}
 	if err := c.run(); err != nil {
@@ -134,8 +136,19 @@ func (c *compiler) operator() error {
 		}
 		n++
 	}
+	if rest[:n] == "*" && c.listsAll() {
+		return errors.New("name the columns in place of *: a later version of the schema may have more")
+	}
 	c.keep(n)
 	return nil
+}
+
+// listsAll reports whether a * that comes next would stand for all columns. It does not in count(*) and in a product.
+func (c *compiler) listsAll() bool {
+	before := strings.TrimRight(c.out.String(), " \t\n")
+	word := strings.ToUpper(before[strings.LastIndexAny(before, " \t\n(")+1:])
+	return strings.HasSuffix(before, ".") || strings.HasSuffix(before, ",") ||
+		slices.Contains([]string{"SELECT", "ALL", "DISTINCT", "RETURNING"}, word)
 }
 
 func (c *compiler) argument(name string) {

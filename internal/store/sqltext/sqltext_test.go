@@ -40,6 +40,8 @@ func TestCompile(t *testing.T) {
 		{"lines inside a string", "SELECT 'a  \n\n --b',\n\n@a", sqltext.Postgres, "SELECT 'a  \n\n --b',\n$1", []string{"a"}},
 		{"braces", "SELECT {schema}.f(@id)", sqltext.Postgres, "SELECT {schema}.f($1)", []string{"id"}},
 		{"json of SQLite", "SELECT a ->> '$.x', a -> @p", sqltext.SQLite, "SELECT a ->> '$.x', a -> ?1", []string{"p"}},
+		{"a product is no list", "SELECT count(*), count( * ), a * b, a.b*2, (a) * @c, 'x.' * 2 FROM t", sqltext.Postgres,
+			"SELECT count(*), count( * ), a * b, a.b*2, (a) * $1, 'x.' * 2 FROM t", []string{"c"}},
 		{"json of Postgres", "SELECT a ? 'x', a ->> 'y'", sqltext.Postgres, "SELECT a ? 'x', a ->> 'y'", nil},
 	} {
 		q, err := sqltext.Compile(c.name, c.text, c.dialect)
@@ -56,6 +58,12 @@ func TestCompileRefuses(t *testing.T) {
 		dialect sqltext.Dialect
 		want    string
 	}{
+		{"SELECT * FROM t", sqltext.Postgres, "name the columns"},
+		{"SELECT a FROM (\n  select\n  * FROM t) AS u", sqltext.SQLite, "line 3: name the columns"},
+		{"SELECT a, t.* FROM t", sqltext.Postgres, "name the columns"},
+		{"SELECT a, * FROM t", sqltext.SQLite, "name the columns"},
+		{"SELECT DISTINCT * FROM t", sqltext.Postgres, "name the columns"},
+		{"DELETE FROM t RETURNING /* all */ *", sqltext.Postgres, "name the columns"},
 		{"SELECT $1", sqltext.Postgres, "a position"},
 		{"SELECT\n?1", sqltext.SQLite, "line 2: a position"},
 		{"SELECT ?", sqltext.SQLite, "a position"},

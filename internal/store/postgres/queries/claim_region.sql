@@ -3,8 +3,8 @@
 -- for the length of the statement: other claims skip them meanwhile. A low-water mark has its place in (want, region,
 -- priority).
 WITH want AS MATERIALIZED (
-    SELECT w.*, now() + length * interval '1 microsecond' AS lease_until,
-        nullif(deadline, 0) * interval '1 microsecond' AS time_left
+    SELECT w.type, w.rollback, w.n, w.policy, w.place, now() + w.length * interval '1 microsecond' AS lease_until,
+        nullif(w.deadline, 0) * interval '1 microsecond' AS time_left
     FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
         @deadlines::bigint[])
         WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)

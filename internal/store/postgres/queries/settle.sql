@@ -10,7 +10,12 @@
 -- succeeded has no row of the history, so the archived row says exactly what it resulted in: no result that an earlier,
 -- released attempt left.
 WITH hit AS MATERIALIZED (
-    SELECT i.*, t.*, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
+    SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
+        t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
+        t.cancel_asked, t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload,
+        i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
+        i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
+        i.silent, i.next IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') AS finished
     FROM unnest(
         @ids::bigint[], @fences::bigint[], @states::text[], @attempts::integer[], @deferrals::integer[],
         @ever_started::boolean[], @outcomes::text[], @errors::text[], @results::text[], @outputs::text[],
@@ -23,7 +28,11 @@ WITH hit AS MATERIALIZED (
         new_message, new_checkpoint, silent
     )
     CROSS JOIN LATERAL (
-        SELECT * FROM {schema}.task AS held
+        SELECT held.id, held.type, held.state, held.priority, held.region, held.key, held.run_at, held.payload, held.labels,
+            held.traceparent, held.created_by, held.max_attempts, held.created_at, held.fence, held.session, held.policy,
+            held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_asked, held.cancel_by, held.message,
+            held.progress, held.checkpoint, held.batch_id, held.round, held.cause, held.rollback_payload
+        FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = @session AND held.claim IS NOT NULL
           AND NOT (i.cancel_unseen AND held.cancel_asked IS NOT NULL)
         FOR UPDATE SKIP LOCKED

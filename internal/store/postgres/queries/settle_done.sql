@@ -13,7 +13,10 @@ WITH bound AS MATERIALIZED (
     WHERE t.id = ANY (@ids::bigint[]) AND t.fence = (@fences::bigint[])[width_bucket(t.id, @ids::bigint[])]
         AND t.session = @session
       AND t.claim IS NOT NULL AND (SELECT set FROM bound) AND t.batch_id IS NULL
-    RETURNING t.*, width_bucket(t.id, @ids::bigint[]) AS place
+    RETURNING t.id, t.type, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
+        t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline, t.cancel_asked,
+        t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.rollback_payload,
+        width_bucket(t.id, @ids::bigint[]) AS place
 )
 INSERT INTO {schema}.task_archive (
     id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts, created_at,

@@ -6,7 +6,10 @@ WITH bound AS MATERIALIZED (
     WHERE t.id = ANY (@ids::bigint[]) AND t.fence = (@fences::bigint[])[width_bucket(t.id, @ids::bigint[])]
         AND t.session = @session
       AND t.claim IS NOT NULL AND (SELECT set FROM bound)
-    RETURNING t.*, width_bucket(t.id, @ids::bigint[]) AS place
+    RETURNING t.id, t.type, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
+        t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline, t.cancel_asked,
+        t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.rollback_payload,
+        width_bucket(t.id, @ids::bigint[]) AS place
 ), counted AS (
     INSERT INTO {schema}.batch_delta (batch_id, running, succeeded, attempts)
     SELECT batch_id, -count(*), count(*), count(*) FROM deleted WHERE batch_id IS NOT NULL GROUP BY batch_id

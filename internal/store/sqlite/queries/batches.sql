@@ -12,16 +12,16 @@ SELECT EXISTS (SELECT 1 FROM batch WHERE id = @id);
 -- name: failures
 -- What failed in a batch, newest first; of a task that is rolled back because it failed, the error of its run. The indexes:
 -- the planner cannot know that nearly all rows of a batch succeed.
-SELECT * FROM (
+SELECT id, error FROM (
     SELECT id, iif(state = 'rolled_back',
-        (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1), error)
+        (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1), error) AS error
     FROM task_archive AS t INDEXED BY task_archive_batch_unsuccessful
     WHERE batch_id = @batch AND state <> 'succeeded'
         AND (state IN ('failed', 'rollback_failed') OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
     ORDER BY id DESC LIMIT @limit)
 UNION ALL
-SELECT * FROM (
-    SELECT id, (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1)
+SELECT id, error FROM (
+    SELECT id, (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1) AS error
     FROM task AS t INDEXED BY task_batch
     WHERE batch_id = @batch AND state IN ('rollback_pending', 'rollback_running') AND cause NOT IN ('succeeded', 'cancelled')
     ORDER BY id DESC LIMIT @limit)
@@ -63,11 +63,11 @@ UPDATE batch SET ended_at = @now WHERE id = @id;
 -- name: insert_finish_task
 -- The task that a batch declares for its end.
 INSERT INTO task (type, payload, run_at, created_at, created_by)
-SELECT batches.finish_type, json_set(finish_payload, '$.batch', json_object('id', id, 'name', batches.name, 'state', state,
-        'round', batches.round, 'total', batches.total, 'succeeded', batches.succeeded, 'failed', batches.failed,
+SELECT batches.finish_type, json_set(batch.finish_payload, '$.batch', json_object('id', batches.id, 'name', batches.name,
+        'state', batches.state, 'round', batches.round, 'total', batches.total, 'succeeded', batches.succeeded, 'failed', batches.failed,
         'cancelled', batches.cancelled, 'rolled_back', batches.rolled_back, 'rollback_failed', batches.rollback_failed)),
     @now, @now, 'leasehold'
-FROM batches JOIN batch USING (id) WHERE id = @id AND batches.finish_type IS NOT NULL;
+FROM batches JOIN batch ON batch.id = batches.id WHERE batches.id = @id AND batches.finish_type IS NOT NULL;
 
 -- name: mark_by_failure
 UPDATE batch SET by_failure = 1 WHERE id = @id;
