@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,11 +30,16 @@ type agent struct {
 	clock *control
 	disk  *smallDisk // nil: there is none
 
-	mu    sync.Mutex
-	cmd   *exec.Cmd
-	round int // how many processes there have been
-	addr  string
-	ended chan struct{} // of the present process; nil: there is none
+	mu      sync.Mutex
+	program string
+	flags   []string // of `run`
+	cmd     *exec.Cmd
+	round   int // how many processes there have been
+	leaving int // the last of them that was asked to end, or killed
+	ready   int // the last of them that was seen ready
+	addr    string
+	ended   chan struct{} // of the present process; nil: there is none
+	exit    error         // of the last one that has ended
 }
 
 // who is the present process, as events name it. a.mu is held.
@@ -56,7 +62,8 @@ func (a *agent) start(env ...string) error {
 	if err := os.WriteFile(file, []byte(a.declaration(who)), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command(a.w.programs.Agent, "run", "--store", a.store.String(), file) //nolint:noctx // endAll ends it
+	args := append([]string{"run", "--store", a.store.String()}, a.flags...)
+	cmd := exec.Command(a.program, append(args, file)...) //nolint:noctx // endAll ends it
 	cmd.Dir = a.w.dir
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + a.w.dir, "TMPDIR=" + a.temp(), "LEASEHOLD_FAULT_CLOCK=" + a.clock.path,
@@ -81,8 +88,11 @@ func (a *agent) start(env ...string) error {
 		err := cmd.Wait()
 		a.w.log.Add(history.Event{What: history.Killed, Who: who, Note: fmt.Sprint(err)})
 		a.mu.Lock()
-		a.addr = ""
-		a.mu.Unlock()
+		defer a.mu.Unlock()
+		a.addr, a.exit = "", err
+		if a.w.o.later > 0 && a.leaving < a.round {
+			a.w.fail(fmt.Errorf("%s ended although nothing asked it to: %w", who, err))
+		}
 	})
 	return nil
 }
@@ -114,6 +124,9 @@ func (a *agent) listen(who string, out io.ReadCloser) {
 			Task   int64  `json:"task"`
 			Fence  int64  `json:"fence"`
 		}
+		if a.w.o.later > 0 && misunderstood.Match(line) {
+			a.w.fail(fmt.Errorf("%s does not understand the schema: %s", who, line))
+		}
 		if json.Unmarshal(line, &said) == nil {
 			a.hear(who, said.Msg, said.Listen, said.Task, said.Fence)
 		}
@@ -135,6 +148,10 @@ func (a *agent) hear(who, msg, listen string, id, fence int64) {
 		a.w.say(history.Said{At: history.Now(), Who: who, Text: msg, ID: id, Fence: fence})
 	}
 }
+
+// misunderstood matches errors of statements that do not fit the schema: PostgreSQL's classes 42 (a name is missing) and 0A
+// (a prepared statement returns other columns than before), and what SQLite says.
+var misunderstood = regexp.MustCompile(`SQLSTATE (42|0A)|no such (column|table|function)|has no column|schema has changed`)
 
 // What an agent says of rows that it takes for another's.
 const (
@@ -167,6 +184,7 @@ func (a *agent) signal(s syscall.Signal) {
 	case syscall.SIGCONT:
 		defer a.w.log.Add(history.Event{What: history.Thawed, Who: a.who()})
 	default:
+		a.leaving = a.round
 	}
 	_ = a.cmd.Process.Signal(s) // it may have ended
 }

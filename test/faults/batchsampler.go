@@ -38,9 +38,10 @@ FROM b CROSS JOIN LATERAL (
         array_agg(t.fence) FILTER (WHERE state IN ('pending', 'retry_pending', 'running')) AS fences
     FROM leasehold.tasks AS t WHERE t.batch_id = b.id) AS r`
 
-// look looks at batches until ctx ends. What cannot be had while the server is away is not missed.
+// look looks at batches until ctx ends. What cannot be had while the server is away is not missed. It speaks PostgreSQL's
+// dialect only.
 func (w *world) look(ctx context.Context) {
-	if w.o.Batches == 0 {
+	if w.o.Batches == 0 || w.o.SQLite {
 		return
 	}
 	tick := time.NewTicker(lookEvery)

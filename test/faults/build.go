@@ -17,6 +17,7 @@ import (
 // Programs are what a run is made of, built.
 type Programs struct {
 	Agent string // the agent, as it can be broken on purpose
+	Next  string // the agent of the next version, with one migration more; "": there is none
 	Child string // what it starts
 	Shim  string // preloaded into PostgreSQL
 }

@@ -50,7 +50,7 @@ func (w *world) catch(ctx context.Context) {
 		return
 	}
 	r := rand.New(rand.NewPCG(w.o.Seed, 5))
-	enough, fresh := queued*cmp.Or(w.o.Workers, someWorkers), (Presence / 12).Seconds()
+	enough, fresh := queued*cmp.Or(w.o.Workers, someWorkers), (w.presence() / 12).Seconds()
 	over := ctx
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.o.Lasts+caughtIn)
 	defer cancel()

@@ -5,6 +5,7 @@ package faults
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,8 @@ import (
 // collect reads what stands in the log and in the database.
 func (w *world) collect(t testing.TB) *history.History {
 	t.Helper()
-	h := &history.History{Seed: w.o.Seed, Presence: Presence, Kinds: Kinds(), Slack: cmp.Or(w.o.Slack, slack)}
-	if w.cluster.Pooled != "" {
+	h := &history.History{Seed: w.o.Seed, Presence: w.presence(), Kinds: Kinds(), Slack: cmp.Or(w.o.Slack, slack)}
+	if w.cluster != nil && w.cluster.Pooled != "" {
 		h.Deaf = []string{w.agents[len(w.agents)-1].name}
 	}
 	var err error
@@ -95,13 +96,30 @@ func (w *world) collectBatches(t testing.TB, of *history.Batches) {
 			of.Moves = append(of.Moves, m)
 			return err
 		})
-	query(t, w, `SELECT t.id, b.* FROM leasehold.tasks AS t, jsonb_to_record(t.payload -> 'batch') AS b (id bigint, name text, state text, round int,
-			total bigint, succeeded bigint, failed bigint, cancelled bigint, rolled_back bigint, rollback_failed bigint)
-		WHERE t.type = '`+kindFinish+`' ORDER BY t.id`, func(rows pgx.Rows) error {
+	query(t, w, `SELECT id, payload FROM leasehold.tasks WHERE type = '`+kindFinish+`' ORDER BY id`, func(rows pgx.Rows) error {
 		var f history.Finish
-		c := &f.Counts
-		err := rows.Scan(&f.ID, &f.Batch, &f.Name, &f.State, &f.Round,
-			&c.Total, &c.Succeeded, &c.Failed, &c.Cancelled, &c.RolledBack, &c.RollbackFailed)
+		var payload json.RawMessage
+		if err := rows.Scan(&f.ID, &payload); err != nil {
+			return err
+		}
+		var tells struct {
+			Batch struct {
+				ID    int64
+				Name  string
+				State string
+				Round int
+
+				Total, Succeeded, Failed, Cancelled int64
+				RolledBack                          int64 `json:"rolled_back"`
+				RollbackFailed                      int64 `json:"rollback_failed"`
+			}
+		}
+		err := json.Unmarshal(payload, &tells)
+		b := &tells.Batch
+		f.Batch, f.Name, f.State, f.Round = b.ID, b.Name, b.State, b.Round
+		f.Counts = history.Counts{
+			Total: b.Total, Succeeded: b.Succeeded, Failed: b.Failed, Cancelled: b.Cancelled, RolledBack: b.RolledBack, RollbackFailed: b.RollbackFailed,
+		}
 		of.Finishes = append(of.Finishes, f)
 		return err
 	})

@@ -39,6 +39,14 @@ const (
 // Undone are the types that can be rolled back.
 func Undone() []string { return []string{kindReserve, kindCharge, kindMount, kindBuild} }
 
+// undone are those of them that the run has. Its children can connect to PostgreSQL only.
+func (w *world) undone() []string {
+	if w.o.SQLite {
+		return []string{kindReserve, kindCharge}
+	}
+	return Undone()
+}
+
 // Kinds are the types that are declared.
 func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
@@ -76,6 +84,9 @@ func Kinds() map[string]history.Kind {
 	return all
 }
 
+// presence is that of the agents.
+func (w *world) presence() time.Duration { return cmp.Or(w.o.Presence, Presence) }
+
 // declaration is an agent's configuration.
 func (a *agent) declaration(who string) string {
 	var text strings.Builder
@@ -87,7 +98,7 @@ func (a *agent) declaration(who string) string {
   poll     = "200ms"
   drain    = "1s"
 }
-`, a.name, Presence)
+`, a.name, a.w.presence())
 	for _, k := range Kinds() {
 		text.WriteString(a.declareTask(k, who))
 	}

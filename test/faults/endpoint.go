@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/leasehold/leasehold/test/faults/effect"
 	"github.com/leasehold/leasehold/test/faults/history"
 	"github.com/leasehold/leasehold/test/faults/script"
@@ -32,7 +30,7 @@ const (
 // endpoint is the application: it is called back, tells the log what it does, and does what the row's script says.
 type endpoint struct {
 	log    *history.Log
-	app    *pgxpool.Pool
+	app    base
 	client *http.Client
 	kinds  map[string]history.Kind
 	agents func() []string // addresses of agents that are there
@@ -47,7 +45,7 @@ type endpoint struct {
 }
 
 // newEndpoint starts an endpoint.
-func newEndpoint(log *history.Log, app *pgxpool.Pool, agents func() []string) (*endpoint, error) {
+func newEndpoint(log *history.Log, app base, agents func() []string) (*endpoint, error) {
 	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}

@@ -3,9 +3,11 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,12 +52,12 @@ func (w *world) produceGroups(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		g := newGroup(r, fmt.Sprintf("batch-%d-%d", w.o.Seed, n))
+		g := newGroup(r, fmt.Sprintf("batch-%d-%d", w.o.Seed, n), w.undone(), cmp.Or(w.o.Open, openMost))
 		w.load.Go(func() { w.makeGroup(ctx, g) })
 	}
 }
 
-func newGroup(r *rand.Rand, name string) group {
+func newGroup(r *rand.Rand, name string, undone []string, open time.Duration) group {
 	g := group{name: name, onFailure: []string{"continue", "cancel", "rollback", "rollback"}[r.IntN(4)], streamed: r.IntN(3) == 0}
 	if r.IntN(4) > 0 {
 		finish := kindFinish
@@ -67,8 +69,7 @@ func newGroup(r *rand.Rand, name string) group {
 	} else if r.IntN(15) == 0 {
 		size = 0 // it ends at once
 	}
-	kinds := append([]string{"plain", "held"}, Undone()...)
-	kinds = append(kinds, Undone()...)
+	kinds := slices.Concat([]string{"plain", "held"}, undone, undone)
 	for i := range parts {
 		p := part{pause: upTo(r, pauseMost)}
 		for n := range size {
@@ -82,7 +83,7 @@ func newGroup(r *rand.Rand, name string) group {
 		fate := r.IntN(16)
 		p.back, p.async = fate == 0, fate == 1
 		if r.IntN(3) == 0 {
-			p.open = upTo(r, openMost)
+			p.open = upTo(r, open)
 		}
 		g.parts = append(g.parts, p)
 	}

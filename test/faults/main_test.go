@@ -88,6 +88,16 @@ func summaryOfBatches(h *history.History) string {
 // programs builds what a run is made of.
 func programs(t *testing.T) faults.Programs {
 	t.Helper()
+	p, err := faults.Build(programsDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// programsDir makes a directory for them.
+func programsDir(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "leasehold-programs-") //nolint:usetesting // a test's own directory is closed to the server
 	if err != nil {
 		t.Fatal(err)
@@ -96,9 +106,5 @@ func programs(t *testing.T) faults.Programs {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p, err := faults.Build(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return dir
 }

@@ -62,12 +62,12 @@ const (
 			WHEN 'cancel' THEN state IN ('pending', 'running', 'retry_pending')
 			WHEN 'retry' THEN state IN ('failed', 'cancelled', 'rolled_back')
 			ELSE state IN ('succeeded', 'running', 'retry_pending', 'rollback_failed') END
-		ORDER BY id DESC OFFSET $3 LIMIT 1`
+		ORDER BY id DESC LIMIT 1 OFFSET $3`
 	aptBatch = `SELECT id FROM leasehold.batches WHERE $1::text[] IS NOT NULL AND CASE $2
 			WHEN 'cancel' THEN ended_at IS NULL
 			WHEN 'retry' THEN state IN ('failed', 'partially_failed', 'cancelled', 'rolled_back')
 			ELSE state IN ('succeeded', 'partially_failed', 'running') END
-		ORDER BY id DESC OFFSET $3 LIMIT 1`
+		ORDER BY id DESC LIMIT 1 OFFSET $3`
 )
 
 // aim picks one of which something would come, just now.
@@ -114,7 +114,7 @@ func (w *world) request(ctx context.Context, o history.Op) (answered bool) {
 	w.mu.Lock()
 	w.ops = append(w.ops, o)
 	w.mu.Unlock()
-	if o.Batch != 0 && err == nil {
+	if o.Batch != 0 && err == nil && !w.o.SQLite {
 		w.sampleBatches(ctx)
 	}
 	return answered

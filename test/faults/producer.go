@@ -51,7 +51,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	if len(kinds) == 0 {
 		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
-		}, Undone()...)
+		}, w.undone()...)
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)

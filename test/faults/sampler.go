@@ -14,8 +14,12 @@ import (
 // How often leases are looked at.
 const sampleEvery = 100 * time.Millisecond
 
-// sample looks at the leases of running rows until ctx ends. What cannot be had while the server is away is not missed.
+// sample looks at the leases of running rows until ctx ends. What cannot be had while the server is away is not missed. It
+// speaks PostgreSQL's dialect only.
 func (w *world) sample(ctx context.Context) {
+	if w.o.SQLite {
+		return
+	}
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {

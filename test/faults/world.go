@@ -16,10 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/test/faults/effect"
 	"github.com/leasehold/leasehold/test/faults/history"
 	"github.com/leasehold/leasehold/test/faults/script"
 	"github.com/leasehold/leasehold/test/harness"
@@ -42,6 +40,11 @@ type Options struct {
 	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
 	Operators int           // how many people ask for this and that
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
+
+	SQLite   bool          // the store is a SQLite file
+	Open     time.Duration // how long the transaction of a batch stays open at most; 0: openMost
+	Presence time.Duration // of the agents; 0: Presence
+	later    int           // how many of the agents are not started at first
 }
 
 // How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
@@ -58,10 +61,10 @@ type world struct {
 	locks    string
 	log      *history.Log
 	programs Programs
-	cluster  *harness.Cluster
+	cluster  *harness.Cluster // nil: nothing is to break the server or the network, and agents connect without a proxy
 	server   *control
 	direct   string // URL of the database, without a proxy
-	app      *pgxpool.Pool
+	app      base
 	endpoint *endpoint
 	agents   []*agent
 	env      []string
@@ -100,26 +103,39 @@ func (w *world) say(s history.Said) {
 func Run(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *history.History {
 	t.Helper()
 	w := newWorld(t, programs, cluster, o)
+	w.underLoad(t, func() {
+		nemesis := newNemesis(w)
+		nemesis.run(t, w.plan())
+		nemesis.healAll()
+	})
+	return w.end(t)
+}
+
+// underLoad does something while there is work for the agents.
+func (w *world) underLoad(t testing.TB, do func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	defer w.load.Wait()
 	defer cancel()
 	w.load.Go(func() { w.produce(ctx) })
 	w.load.Go(func() { w.produceGroups(ctx) })
 	w.load.Go(func() { w.catch(ctx) })
 	w.load.Go(func() { w.sample(ctx) })
 	w.load.Go(func() { w.look(ctx) })
-	for who := range o.Operators {
+	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}
-	nemesis := newNemesis(w)
-	nemesis.run(t, w.plan())
-	nemesis.healAll()
-	cancel()
-	w.load.Wait()
+	do()
+}
+
+// end waits until all is done and gives what happened.
+func (w *world) end(t testing.TB) *history.History {
+	t.Helper()
 	w.settleDown(t)
 	h := w.collect(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	require.NoError(t, errors.Join(w.errs...), "seed %d", o.Seed)
+	require.NoError(t, errors.Join(w.errs...), "seed %d", w.o.Seed)
 	return h
 }
 
@@ -147,12 +163,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	w.server, err = newControl(filepath.Join(dir, "server"))
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	require.NoError(t, cluster.TryRestart("fast", w.preload()...))
-	w.direct = database(t, cluster)
-	w.app, err = pgxpool.New(t.Context(), w.direct)
-	require.NoError(t, err)
-	_, err = w.app.Exec(t.Context(), effect.Table+";"+journalSQL)
-	require.NoError(t, err)
+	w.openBase(t)
 	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses)
 	require.NoError(t, err)
 	w.startAgents(t)
@@ -163,7 +174,14 @@ func (w *world) startAgents(t testing.TB) {
 	t.Helper()
 	registerToxics()
 	for i := range w.o.Agents {
-		a := &agent{w: w, name: fmt.Sprintf("a%d", i+1), store: parse(w.direct)}
+		a := &agent{w: w, name: fmt.Sprintf("a%d", i+1), store: parse(w.direct), program: w.programs.Agent}
+		w.agents = append(w.agents, a)
+		var err error
+		a.clock, err = newControl(filepath.Join(w.dir, a.name+".clock"))
+		require.NoError(t, err)
+		if w.cluster == nil {
+			continue
+		}
 		if i == w.o.Agents-1 && w.cluster.Pooled != "" { // the last one goes by way of the pooler
 			a.store = parse(w.cluster.Pooled)
 			a.store.Path = parse(w.direct).Path
@@ -171,20 +189,18 @@ func (w *world) startAgents(t testing.TB) {
 		} else if i == w.o.Agents-1 { // there is none: without prepared statements, as if there were
 			a.store.RawQuery += "&default_query_exec_mode=exec"
 		}
-		var err error
 		a.proxy, err = newProxy(a.name, a.store.Host)
 		require.NoError(t, err)
 		a.store.Host = a.proxy.Listen
-		a.clock, err = newControl(filepath.Join(w.dir, a.name+".clock"))
-		require.NoError(t, err)
 		if a.disk, err = newSmallDisk(filepath.Join(w.dir, a.name)); err != nil {
 			t.Logf("no small disks: %v", err)
 			a.disk = nil
 		}
-		w.agents = append(w.agents, a)
-		require.NoError(t, a.start())
 	}
 	t.Cleanup(func() { w.endAll(t) })
+	for _, a := range w.agents[:w.o.Agents-w.o.later] {
+		require.NoError(t, a.start())
+	}
 }
 
 // endAll ends what is there.
@@ -198,7 +214,9 @@ func (w *world) endAll(t testing.TB) {
 	w.endpoint.close()
 	w.app.Close()
 	for _, a := range w.agents {
-		a.proxy.Stop()
+		if a.proxy != nil {
+			a.proxy.Stop()
+		}
 		require.NoError(t, a.clock.close())
 		if a.disk != nil {
 			require.NoError(t, a.disk.close())
@@ -223,22 +241,6 @@ func parse(text string) *url.URL {
 		panic(err) // it has been in use
 	}
 	return u
-}
-
-// database makes a database of the run's own, with Leasehold's schema.
-func database(t testing.TB, cluster *harness.Cluster) string {
-	t.Helper()
-	name := fmt.Sprintf("faults_%d", time.Now().UnixNano())
-	pool, err := pgxpool.New(t.Context(), cluster.URL)
-	require.NoError(t, err)
-	defer pool.Close()
-	_, err = pool.Exec(t.Context(), "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	u, err := url.Parse(cluster.URL)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	harness.MustRun(t, nil, "migrate", "up", "--store", u.String())
-	return u.String()
 }
 
 // settleDown waits until nothing is left to do, or nothing happens any more.

@@ -25,7 +25,7 @@ const oldest = 140000
 const (
 	createBook = `CREATE TABLE IF NOT EXISTS {schema}.schema_version (
     version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),
-    oldest integer NOT NULL CHECK (oldest BETWEEN 1 AND version)
+    oldest integer NOT NULL CONSTRAINT "oldest must be between 1 and the version" CHECK (oldest BETWEEN 1 AND version)
 )`
 	// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
 	// steps name without a schema is pg_catalog's.

@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
+	"github.com/leasehold/leasehold/test/storetest"
 )
 
 // TestStatementsIgnoreNewColumns: a running agent may find columns that a later version has added, under any name. So each
@@ -82,7 +85,7 @@ func (h *harness) grantsOfToday(role string) string {
 		grants += h.q("GRANT SELECT" + list + ", INSERT" + list + ", UPDATE" + list + " ON SCHEMA." + table + " TO " + role + ";\n" +
 			"GRANT DELETE ON SCHEMA." + table + " TO " + role + ";\n")
 	}
-	return grants + h.q("GRANT SELECT (xmax) ON SCHEMA.agent TO " + role) // a system column that present.sql reads
+	return grants + h.q("GRANT SELECT (xmax) ON SCHEMA.agent TO "+role) // a system column that present.sql reads
 }
 
 // widen adds columns to all tables and views: one for each word of the statements.
@@ -116,4 +119,45 @@ func (h *harness) widen(t *testing.T, statements map[string]string) {
 		}
 		h.exec(t, `ALTER TABLE SCHEMA.`+table+` `+strings.Join(add, ", "))
 	}
+}
+
+// additive is a step of a later version that admits this one: a column for each table and view, a table, an index, and all
+// functions anew.
+func (h *harness) additive(t *testing.T) fstest.MapFS {
+	t.Helper()
+	up := "-- oldest: 1\nCREATE TABLE {schema}.later_table (id bigint PRIMARY KEY);\n"
+	for table := range h.columns(t) {
+		switch {
+		case strings.HasPrefix(table, "task_archive_"): // the partition gets what the archive gets
+		case table == "tasks" || table == "batches":
+			up += `DO $$ BEGIN EXECUTE 'CREATE OR REPLACE VIEW {schema}.` + table + ` AS SELECT v.*, NULL::text AS later FROM ('
+				|| rtrim(pg_get_viewdef('{schema}.` + table + `'), ';') || ') AS v'; END $$;` + "\n"
+		default:
+			up += "ALTER TABLE {schema}." + table + " ADD COLUMN later text;\n"
+		}
+	}
+	return fstest.MapFS{
+		"migrations/0002_additive.up.sql": {
+			Data: []byte(up + "CREATE INDEX task_later ON {schema}.task (later) WHERE later IS NOT NULL;\n"),
+		},
+		"migrations/0002_additive.down.sql": {},
+	}
+}
+
+// TestAgentsWorkOnANewerSchema: agents of this version go on while a later one changes the schema under them, and afterwards.
+func TestAgentsWorkOnANewerSchema(t *testing.T) {
+	t.Parallel()
+	h := newAgentHarness(t)
+	_, err := h.Maintain(t.Context(), week) // for the partitions
+	require.NoError(t, err)
+	later := openStore(t, postgres.Options{Schema: h.schema})
+	later.WithFiles(h.additive(t))
+	storetest.OnNewerSchema(t, h, func() {
+		applied, err := later.Migrator().Up(t.Context())
+		require.NoError(t, err)
+		require.Len(t, applied, 1)
+	})
+	have, err := h.Migrator().Schema(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.Schema{Version: 2, Oldest: 1}, have)
 }

@@ -24,7 +24,8 @@ const createVersions = `CREATE TABLE IF NOT EXISTS schema_version (
     version    INTEGER PRIMARY KEY,
     name       TEXT NOT NULL,
     applied_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-    oldest     INTEGER NOT NULL CHECK (oldest BETWEEN 1 AND version)
+    oldest     INTEGER NOT NULL
+               CONSTRAINT "oldest must be between 1 and the version" CHECK (oldest BETWEEN 1 AND version)
 ) STRICT`
 
 // step is one migration. The first, whose up is empty, is the schema of schema.sql.

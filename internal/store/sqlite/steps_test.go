@@ -15,18 +15,25 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// nextVersion has one step more, which adds a column where schema.sql has it, and changes a function.
-func nextVersion(t *testing.T) *schemaFiles {
+// embedded are the schema's files, to be changed.
+func embedded(t *testing.T) fstest.MapFS {
 	t.Helper()
-	next := fstest.MapFS{}
+	all := fstest.MapFS{}
 	require.NoError(t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			var b []byte
 			b, err = files.ReadFile(name)
-			next[name] = &fstest.MapFile{Data: b}
+			all[name] = &fstest.MapFile{Data: b}
 		}
 		return err
 	}))
+	return all
+}
+
+// nextVersion has one step more, which adds a column where schema.sql has it, and changes a function.
+func nextVersion(t *testing.T) *schemaFiles {
+	t.Helper()
+	next := embedded(t)
 	change := func(name, from, to string) {
 		text := string(next[name].Data)
 		require.Equal(t, 1, strings.Count(text, from))

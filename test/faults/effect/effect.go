@@ -5,6 +5,7 @@ package effect
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -42,7 +43,7 @@ type Conn interface {
 }
 
 // The effect of a task that stands: it was not undone.
-const stands = `SELECT max(e.serial) FROM effect AS e
+const stands = `SELECT max(e.serial) AS serial FROM effect AS e
 	WHERE e.id = $1 AND e.phase = '' AND NOT EXISTS (SELECT FROM effect AS u WHERE u.id = e.id AND u.undoes = e.serial)`
 
 // What completes its task makes its effect whether one stands or not: nobody can have made it before. A task under hold
@@ -51,7 +52,7 @@ const (
 	makeSQL = `INSERT INTO effect (id, fence, phase, undoes, who) SELECT $1::bigint, $2::bigint, '', 0, $3::text
 		WHERE $4::boolean OR (` + stands + `) IS NULL`
 	undoSQL = `INSERT INTO effect (id, fence, phase, undoes, who) SELECT $1::bigint, $2::bigint, 'rollback', coalesce(s.serial, 0), $3::text
-		FROM (` + stands + `) AS s (serial) WHERE $4::boolean OR s.serial IS NOT NULL`
+		FROM (` + stands + `) AS s WHERE $4::boolean OR s.serial IS NOT NULL`
 )
 
 // Make makes an effect, or undoes one.
@@ -89,8 +90,19 @@ func Stands(ctx context.Context, conn Conn, id int64) (bool, error) {
 	return serial != nil, err
 }
 
+// Local is an error of a database in the caller's own process. No reply can be lost on its way, so nothing has happened.
+type Local struct{ Err error }
+
+func (l Local) Error() string { return l.Err.Error() }
+
+// Unwrap returns the database's error.
+func (l Local) Unwrap() error { return l.Err }
+
 // Answered reports whether the server has said no: then nothing has happened. Every other error leaves that open.
 func Answered(err error) bool {
+	if _, ok := errors.AsType[Local](err); ok {
+		return true
+	}
 	var e *pgconn.PgError
 	// Class 57 is the server's own end, which may come after the commit and before its answer.
 	return errors.As(err, &e) && e.Code[:2] != "57"
@@ -99,8 +111,14 @@ func Answered(err error) bool {
 // codeGone is what hold and complete raise where the row is not held with that fence any more.
 const codeGone = "LH410"
 
+// textGone is what the views hold and complete of a SQLite store say then.
+const textGone = "is not held with this fence any more"
+
 // raised reports whether one of Leasehold's functions has refused, rather than the server failed.
 func raised(err error) bool {
+	if l, ok := errors.AsType[Local](err); ok {
+		return strings.Contains(l.Error(), textGone)
+	}
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == codeGone
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -59,30 +60,41 @@ func (l *Log) AddAt(at time.Duration, e Event) {
 // Close closes it.
 func (l *Log) Close() error { return l.file.Close() }
 
-// Read reads a log's events in the order of their times. A last line without an end is one that its writer's death cut
-// off.
+// Read reads a log's events in the order of their times.
 func Read(path string) ([]Event, error) {
-	f, err := os.Open(path)
+	all, err := (&Tail{Path: path}).Next()
+	slices.SortStableFunc(all, func(a, b Event) int { return int(a.At - b.At) })
+	return all, err
+}
+
+// Tail reads a log while others write it.
+type Tail struct {
+	Path string
+	at   int64 // bytes that were read
+}
+
+// Next reads the events that were added since the last call, in the order in which they were written. A last line without
+// an end is not finished yet, or its writer's death cut it off.
+func (t *Tail) Next() (all []Event, err error) {
+	f, err := os.Open(t.Path)
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	var all []Event
-	lines := bufio.NewReader(f)
+	lines := bufio.NewReader(io.NewSectionReader(f, t.at, math.MaxInt64-t.at))
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			break
+			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the log: %w", err)
+			return all, fmt.Errorf("read the log: %w", err)
 		}
+		t.at += int64(len(line))
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("read the log: %q: %w", line, err)
+			return all, fmt.Errorf("read the log: %q: %w", line, err)
 		}
 		all = append(all, e)
 	}
-	slices.SortStableFunc(all, func(a, b Event) int { return int(a.At - b.At) })
-	return all, nil
 }

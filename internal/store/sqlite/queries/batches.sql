@@ -63,11 +63,11 @@ UPDATE batch SET ended_at = @now WHERE id = @id;
 -- name: insert_finish_task
 -- The task that a batch declares for its end.
 INSERT INTO task (type, payload, run_at, created_at, created_by)
-SELECT batches.finish_type, json_set(finish_payload, '$.batch', json_object('id', id, 'name', batches.name, 'state', state,
-        'round', batches.round, 'total', batches.total, 'succeeded', batches.succeeded, 'failed', batches.failed,
+SELECT batches.finish_type, json_set(batch.finish_payload, '$.batch', json_object('id', batches.id, 'name', batches.name,
+        'state', batches.state, 'round', batches.round, 'total', batches.total, 'succeeded', batches.succeeded, 'failed', batches.failed,
         'cancelled', batches.cancelled, 'rolled_back', batches.rolled_back, 'rollback_failed', batches.rollback_failed)),
     @now, @now, 'leasehold'
-FROM batches JOIN batch USING (id) WHERE id = @id AND batches.finish_type IS NOT NULL;
+FROM batches JOIN batch ON batch.id = batches.id WHERE batches.id = @id AND batches.finish_type IS NOT NULL;
 
 -- name: mark_by_failure
 UPDATE batch SET by_failure = 1 WHERE id = @id;

@@ -1,0 +1,85 @@
+//go:build linux
+
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+// BuildNext builds what an upgrade is made of into a directory: children, and the agent of the next version, which is this
+// tree with one migration more in each store, out of testdata/upgrade. The agent of the present version is harness.Binary's.
+func BuildNext(dir, present string) (Programs, error) {
+	p := Programs{Agent: present, Next: filepath.Join(dir, "leasehold-next"), Child: filepath.Join(dir, "child")}
+	replace := map[string]string{}
+	for _, store := range []string{"postgres", "sqlite"} {
+		if err := nextStep(dir, store, replace); err != nil {
+			return p, err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return p, err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return p, err
+	}
+	for _, args := range [][]string{ // the first with harness.Main's flags: all packages but a few are in the cache
+		{"go", "build", "-trimpath", "-buildvcs=false", "-overlay", overlay, "-o", p.Next, "./cmd/agent"},
+		{"go", "build", "-trimpath", "-buildvcs=false", "-o", p.Child, "./test/faults/child"},
+	} {
+		if err := run(harness.Root(), args...); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+var (
+	viewOfTasks = regexp.MustCompile(`(?s)CREATE VIEW (?:\{schema\}\.)?tasks AS\n.*?;`)
+	halfOfView  = regexp.MustCompile(`\n    FROM `)
+)
+
+// nextStep writes the additional migration of a store into dir, and adds it to what replaces files of the tree. In its text
+// {before} is the version before, and {tasks} is the view with one column more at its end.
+func nextStep(dir, store string, replace map[string]string) error {
+	tree := filepath.Join(harness.Root(), "internal", "store", store)
+	later, err := filepath.Glob(filepath.Join(tree, "migrations", "*.up.sql"))
+	if err != nil {
+		return err
+	}
+	before := 1 + len(later)
+	schema, err := os.ReadFile(filepath.Join(tree, "schema.sql"))
+	if err != nil {
+		return err
+	}
+	view := viewOfTasks.FindString(string(schema))
+	if halves := halfOfView.FindAllString(view, -1); len(halves) != 2 {
+		return fmt.Errorf("schema.sql of %s: the view tasks has %d halves, and not two", store, len(halves))
+	}
+	view = halfOfView.ReplaceAllString(view, ", note\n    FROM ")
+	if store == "postgres" {
+		view = strings.Replace(view, "CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
+	}
+	fill := strings.NewReplacer("{before}", strconv.Itoa(before), "{tasks}", view)
+	for _, way := range []string{"up", "down"} {
+		text, err := os.ReadFile(filepath.Join(harness.Root(), "test", "faults", "testdata", "upgrade", store+"."+way+".sql"))
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(dir, store+"."+way+".sql")
+		if err := os.WriteFile(file, []byte(fill.Replace(string(text))), 0o600); err != nil {
+			return err
+		}
+		replace[filepath.Join(tree, "migrations", fmt.Sprintf("%04d_additive.%s.sql", before+1, way))] = file
+	}
+	return nil
+}

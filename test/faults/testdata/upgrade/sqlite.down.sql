@@ -1,0 +1,2 @@
+-- Nothing takes this step back.
+DROP TABLE noted;
