@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // engine is what the wiring needs of the loop.
@@ -39,8 +39,6 @@ const (
 	settleMargin   = 15 * time.Second // beside draining and stopping: for the last settlements
 	listenerWithin = 3 * time.Second
 	quickWithin    = 6 * time.Second // for parts that only have to notice
-	maintainEvery  = time.Hour
-	maintainWithin = 10 * time.Minute // one maintenance, at the most
 )
 
 // agent is everything that runs in one agent.
@@ -95,7 +93,9 @@ func (a *agent) run() error {
 	group.add(a.loop(signals, stop))
 	group.add(a.listen(signals))
 	group.add(untilCancelled("store figures", a.collector().Run))
-	group.add(untilCancelled("maintenance", a.maintain))
+	group.add(untilCancelled("maintenance", work.Maintenance{
+		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
+	}.Run))
 	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
 		group.add(untilCancelled("batches", a.batches.Run))
 	}
@@ -234,38 +234,6 @@ func plainStats(s store.Stats) telemetry.StoreStats {
 		}
 	}
 	return plain
-}
-
-// maintain keeps house in the store at the start and about every hour; not at the same moment as all other agents.
-func (a *agent) maintain(ctx context.Context) error {
-	for {
-		call, cancel := context.WithTimeout(ctx, maintainWithin)
-		removed, err := a.store.Maintain(call, a.cfg.Store.Retention)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil //nolint:nilerr // interrupted, not failed
-		case err != nil:
-			a.metrics.StoreErrors.WithLabelValues("maintain").Inc()
-			a.metrics.Outage.Failed(a.log, "maintain", err)
-		case removed > 0:
-			a.log.Info("removed finished tasks past their retention", "removed", removed, "retention", a.cfg.Store.Retention)
-		}
-		if err == nil {
-			a.metrics.Outage.Worked(a.log, "maintain")
-		}
-		pause := maintainEvery/2 + rand.N(maintainEvery)
-		if err != nil {
-			pause = rand.N(maintainEvery / 12)
-		}
-		timer := time.NewTimer(max(pause, 10*time.Second))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
-	}
 }
 
 // started says in the log what runs, and where.

@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqlite"
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // defaultStore is the embedded store of a directory without a configuration.
@@ -33,8 +34,8 @@ type dataStore interface {
 	ops.Store
 	ops.Operator
 	ops.Batches
-	ops.Maintenance
 	batch.Store
+	work.Store
 	Migrator() store.Migrator
 	Close() error
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // Options are the parts and the settings of a Loop.
@@ -20,7 +21,6 @@ type Options struct {
 // Bounds of a Loop. Folds and steps each take no more than about half of one connection's time, however much there is to do.
 const (
 	callTimeout = 15 * time.Second // one call to the store; its own statement timeout comes first
-	lastCall    = 2 * time.Second  // a last look at what was noted before the end
 	foldLimit   = 100              // batches of one fold
 	maxRows     = 500              // tasks of one step
 	minRows     = 10
@@ -31,64 +31,74 @@ const (
 	foldGap     = 100 * time.Millisecond // between looks, however often something is noted
 	stepGap     = 250 * time.Millisecond
 	waitGap     = 100 * time.Millisecond // for operations that wait for attempts to end; longer each time
-	share       = 2                      // a look that found nothing is followed by a rest at least this many times as long
+	firstRetry  = 100 * time.Millisecond // after a call that failed; longer each time
+	lastRetry   = 5 * time.Second
+	jitter      = 0.2 // part of each rest by which it is longer or shorter
 )
 
 // Loop folds counters and carries on operations for one agent. Every agent that claims rows has one. Any of them may do this
 // work, and several may at once.
 type Loop struct {
 	o    Options
-	fold *worker
-	step *worker
+	fold *work.Loop
+	step *work.Loop
 	rows int // of the next step
 }
 
 // New returns a loop; Run runs it.
 func New(o Options) *Loop {
 	l := &Loop{o: o, rows: maxRows}
-	l.fold = newWorker("fold", o, foldPace, foldGap, l.foldOnce)
-	l.step = newWorker("step", o, stepPace, stepGap, l.stepOnce)
+	l.fold = l.repeat("fold", l.foldOnce, foldPace, foldGap)
+	l.step = l.repeat("step", l.stepOnce, stepPace, stepGap)
 	return l
+}
+
+// repeat returns a loop that makes one kind of call. Of the two of them, one calls each Poll while there is nothing to do.
+func (l *Loop) repeat(name string, call func(context.Context) (work.Seen, error), pace, gap time.Duration) *work.Loop {
+	return work.New(work.Options{
+		Name: name, Call: call, Timeout: callTimeout,
+		Poll: l.o.Poll, Busy: pace, Idle: gap, Wait: waitGap, Retry: work.Backoff{First: firstRetry, Last: lastRetry}, Jitter: jitter,
+		Log: l.o.Log, Metrics: l.o.Metrics,
+	})
 }
 
 // Note is called when there may be work: tasks of a batch have been settled, or an operation may have been requested. It
 // never blocks, and may be called as often as you like.
 func (l *Loop) Note() {
-	l.fold.note()
-	l.step.note()
+	l.fold.Note()
+	l.step.Note()
 }
 
-// Run works until ctx ends, and returns nil within lastCall then. Errors are logged, counted, and tried again.
+// Run works until ctx ends, and returns nil within work.LastCall then. Errors are logged, counted, and tried again.
 func (l *Loop) Run(ctx context.Context) error {
-	var workers sync.WaitGroup
-	for _, w := range []*worker{l.fold, l.step} {
-		workers.Go(func() { w.run(ctx) })
-	}
-	workers.Wait()
+	var loops sync.WaitGroup
+	loops.Go(func() { l.fold.Run(ctx) })
+	loops.Go(func() { l.step.Run(ctx) })
+	loops.Wait()
 	return nil
 }
 
 // foldOnce folds once.
-func (l *Loop) foldOnce(ctx context.Context) (look, error) {
+func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
 	f, err := l.o.Store.Fold(ctx, foldLimit)
 	if err != nil {
-		return look{}, err
+		return work.Seen{}, err
 	}
 	l.logFold(&f)
 	if f.Acted > 0 {
-		l.step.note() // there is a new operation
+		l.step.Note() // there is a new operation
 	}
-	return look{busy: f.Batches >= foldLimit, found: f.Batches > 0}, nil
+	return work.Seen{Busy: f.Batches >= foldLimit, Found: f.Batches > 0}, nil
 }
 
 // stepOnce carries on an operation once.
-func (l *Loop) stepOnce(ctx context.Context) (look, error) {
+func (l *Loop) stepOnce(ctx context.Context) (work.Seen, error) {
 	start := time.Now()
 	s, err := l.o.Store.Step(ctx, l.rows)
 	took := time.Since(start)
 	if err != nil {
 		l.rows = max(l.rows/2, minRows)
-		return look{}, err
+		return work.Seen{}, err
 	}
 	switch {
 	case took > slowStep:
@@ -100,7 +110,7 @@ func (l *Loop) stepOnce(ctx context.Context) (look, error) {
 		l.logStep(&s)
 	}
 	if s.Ended || s.Rows > 0 {
-		l.fold.note() // the batch may be done now
+		l.fold.Note() // the batch may be done now
 	}
-	return look{busy: s.Ended || s.Rows > 0, found: s.Found, waits: s.Found}, nil
+	return work.Seen{Busy: s.Ended || s.Rows > 0, Found: s.Found, Waits: s.Found}, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/telemetry"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -267,7 +268,7 @@ func TestWhatFollowsAFailureIsCarriedOnAtOnce(t *testing.T) {
 		r := start(t, s)
 		after(10 * time.Second)
 		failed.Store(true)
-		r.loop.fold.note()
+		r.loop.fold.Note()
 		after(foldGap + stepGap*6/5)
 		acted := s.folds[len(s.folds)-1]
 		require.False(t, s.steps[len(s.steps)-1].Before(acted), "a step after the fold")
@@ -316,7 +317,7 @@ func TestTheLastAgentLooksOnceMore(t *testing.T) {
 		r = start(t, hang)
 		after(time.Second)
 		r.loop.Note()
-		require.Equal(t, lastCall, r.end(), "a store that hangs keeps nobody for longer")
+		require.Equal(t, work.LastCall, r.end(), "a store that hangs keeps nobody for longer")
 		require.Empty(t, r.logs.String())
 	})
 }

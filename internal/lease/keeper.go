@@ -55,8 +55,8 @@ type Keeper struct {
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
-	longest   time.Duration // the longest stop of any policy that the session has declared
-	declaring *declaring    // what Declare said that the store has not heard of yet; nil: it has
+	longest   time.Duration // no shorter than the longest stop of a declared policy or an open lease
+	declaring *declaring    // what Declare set and the store does not have yet; nil: nothing
 	doubted   []*Lease      // that wait for a sign of life to tell them whether pings came elsewhere
 	stopper   *time.Timer   // stops leases when presence is about to run out
 }
@@ -110,7 +110,7 @@ func (k *Keeper) Join(ctx context.Context) error {
 	k.noSweep = k.calm + SettleIn
 	k.setUntil(sent + k.agent.Presence)
 	k.mu.Unlock()
-	if _, err := k.present(ctx); err != nil {
+	if _, err := k.present(ctx, nil); err != nil {
 		return fmt.Errorf("open a session: %w", err)
 	}
 	k.mu.Lock()
@@ -147,6 +147,7 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 			leases[i].trace = func() string { return k.traces(r.Task.ID) }
 		}
 		k.open[r.Task.ID] = leases[i]
+		k.stopEarlier(leases[i].stopLength()) // the row may have been claimed under an earlier declaration
 		if c, ok := k.early[r.Task.ID]; ok && c.Fence == r.Task.Fence {
 			leases[i].cancelled(c)
 			delete(k.early, r.Task.ID)
@@ -193,7 +194,7 @@ func (k *Keeper) Fit() bool {
 }
 
 // fit reports whether the session lasts beyond the time at which attempts must be stopped. k.mu is held.
-func (k *Keeper) fit() bool { return k.until-k.clock.Now() > k.stopAhead() }
+func (k *Keeper) fit() bool { return k.stopIn() > 0 }
 
 // MaySweep reports whether the session may reap rows of others: it is older than SettleIn, has not expired, knows the
 // store's clock, and has seen no jump of it within one TTL.

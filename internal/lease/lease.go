@@ -112,6 +112,12 @@ func (l *Lease) Task() *task.Task { return l.task }
 // Phase returns the phase of the attempt: the row's phase, or task.Check.
 func (l *Lease) Phase() task.Phase { return l.phase }
 
+// stopLength returns how long stopping the attempt may take.
+func (l *Lease) stopLength() time.Duration {
+	_, _, stop := l.policy.Lengths(l.phase)
+	return stop
+}
+
 // Policy is the policy that the attempt started with.
 func (l *Lease) Policy() *task.Policy { return l.policy }
 

@@ -65,8 +65,8 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	k.doubted = nil
 	k.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, limit)
-	strays, err := k.present(call)
-	cancel()
+	defer cancel()
+	strays, err := k.present(call, nil)
 	if len(strays) > 0 && k.strays != nil {
 		k.strays(ctx, strays)
 	}
@@ -76,6 +76,7 @@ func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
 	switch {
 	case err == nil:
 		k.metrics.Outage.Worked(k.log, "present")
+		k.declare(call, limit)
 	case ctx.Err() == nil:
 		k.metrics.Outage.Failed(k.log, "present", err, "session", k.Session(),
 			"presence_left", max(k.presentUntil()-k.clock.Now(), 0).Round(time.Millisecond))
@@ -103,14 +104,17 @@ func (k *Keeper) Leave(ctx context.Context) error {
 	return nil
 }
 
-// present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory.
-func (k *Keeper) present(ctx context.Context) (strays []store.Held, err error) {
+// present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory. d is what
+// the heartbeat declares; nil: what the store has already.
+func (k *Keeper) present(ctx context.Context, d *declaring) (strays []store.Held, err error) {
 	k.mu.Lock()
 	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is a stray.
 	open, through := k.leases(), k.through
 	p := store.Heartbeat{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
-	declared := k.declaring
 	k.mu.Unlock()
+	if d != nil {
+		p.Agent = d.agent
+	}
 
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)
@@ -129,18 +133,21 @@ func (k *Keeper) present(ctx context.Context) (strays []store.Held, err error) {
 	if jumped {
 		k.leap(received)
 	}
-	adrift := len(k.jump.adrift) > 0
-	if !adrift {
-		k.setUntil(max(k.until, sent+k.agent.Presence))
-	}
-	isNew := declared != nil && k.declaring == declared
+	isNew := d != nil && k.declaring == d
 	if isNew {
-		k.declaring = nil
+		k.agent, k.declaring = d.agent, nil
+	}
+	adrift := len(k.jump.adrift) > 0
+	if adrift {
+		k.stopEarlier(k.longestStop())
+	} else {
+		k.longest = k.longestStop()
+		k.setUntil(max(k.until, sent+k.agent.Presence))
 	}
 	k.mu.Unlock()
 
 	if isNew {
-		declared.stored()
+		d.stored()
 	}
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
@@ -233,16 +240,29 @@ func (k *Keeper) setUntil(until time.Duration) {
 	if k.lives != nil {
 		k.lives(until)
 	}
-	wait := until - k.clock.Now() - k.stopAhead()
 	if k.stopper == nil {
-		k.stopper = time.AfterFunc(wait, k.stopUnreachable)
+		k.stopper = time.AfterFunc(k.stopIn(), k.stopUnreachable)
 	} else {
-		k.stopper.Reset(wait)
+		k.stopper.Reset(k.stopIn())
+	}
+}
+
+// stopIn returns how long from now the agent begins to stop its attempts, unless a heartbeat extends the session. k.mu is held.
+func (k *Keeper) stopIn() time.Duration { return k.until - k.clock.Now() - k.stopAhead() }
+
+// stopEarlier makes that moment as early as attempts that take so long to stop need it. k.mu is held.
+func (k *Keeper) stopEarlier(longest time.Duration) {
+	if longest <= k.longest {
+		return
+	}
+	k.longest = longest
+	if k.stopper != nil {
+		k.stopper.Reset(k.stopIn())
 	}
 }
 
 // stopAhead returns how long before the session expires the agent begins to stop its attempts: the longest stop of a declared
-// policy, but never so long that an agent that reaches its store would begin to stop. Where that cuts a stop short, KillIn
+// policy or an open lease, but never so long that an agent that reaches its store would begin to stop. Where that cuts a stop short, KillIn
 // gives the executor the time that is left. k.mu is held.
 func (k *Keeper) stopAhead() time.Duration {
 	return min(k.longest, k.agent.Presence-2*Period(k.agent.Presence))

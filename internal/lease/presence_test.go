@@ -46,6 +46,7 @@ type post struct {
 	cancels  atomic.Pointer[[]store.Cancel]              // in place of the store's, where it is set
 	standing atomic.Pointer[func(*store.HeartbeatReply)] // changes what the store says
 	renews   atomic.Pointer[renews]                      // in place of the store's, where it is set
+	refuses  atomic.Pointer[func(store.Agent) error]     // heartbeats of such agents
 }
 
 type renews func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error)
@@ -65,6 +66,11 @@ func (p *post) Present(ctx context.Context, q store.Heartbeat) (store.HeartbeatR
 		}
 	}
 	on(&p.slow)
+	if refuse := p.refuses.Load(); refuse != nil {
+		if err := (*refuse)(q.Agent); err != nil {
+			return store.HeartbeatReply{}, err
+		}
+	}
 	st, err := p.store.Present(ctx, q)
 	p.shown.Add(1)
 	if change := p.standing.Load(); change != nil {
@@ -133,6 +139,12 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 // hold claims n rows and opens leases on them.
 func (p *post) hold(t *testing.T, number int64, n int) []*lease.Lease {
 	t.Helper()
+	return p.holdBy(t, number, n, &policy)
+}
+
+// holdBy is hold under a policy.
+func (p *post) holdBy(t *testing.T, number int64, n int, policy *task.Policy) []*lease.Lease {
+	t.Helper()
 	for range n {
 		_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
@@ -145,7 +157,7 @@ func (p *post) hold(t *testing.T, number int64, n int) []*lease.Lease {
 	require.Len(t, got, n)
 	rows := make([]lease.Row, n)
 	for i := range got {
-		rows[i] = lease.Row{Task: &got[i], Policy: &policy}
+		rows[i] = lease.Row{Task: &got[i], Policy: policy}
 	}
 	return p.Open(number, rows, sent)
 }
@@ -387,45 +399,5 @@ func TestStraysAreReported(t *testing.T) {
 		pass(2 * time.Second)
 		require.Len(t, p.strays, 2)
 		require.Len(t, p.strays[1], 1)
-	})
-}
-
-// What a session declares anew is known to its caller once the store has it: at once, or when the store is back.
-func TestDeclare(t *testing.T) {
-	station(t, func(t *testing.T, p *post) {
-		declare := func(timeout time.Duration) (h task.PolicyHash, stored *atomic.Int64) {
-			other := policy
-			other.Timeout = timeout
-			h, stored = other.Hash("a"), &atomic.Int64{}
-			p.Declare(store.Agent{
-				Name: "another", Presence: time.Hour, Config: "c",
-				Policies: map[task.PolicyHash]store.NamedPolicy{h: {Type: "a", Policy: other}},
-			}, func() { stored.Add(1) })
-			return h, stored
-		}
-		known := func(h task.PolicyHash) bool {
-			found, err := p.store.Policies(t.Context(), []task.PolicyHash{h})
-			require.NoError(t, err)
-			return len(found) > 0
-		}
-		h, stored := declare(time.Hour)
-		pass(time.Millisecond)
-		require.EqualValues(t, 1, stored.Load())
-		require.True(t, known(h))
-
-		p.cut.Store(true)
-		h, stored = declare(2 * time.Hour)
-		pass(5 * time.Second)
-		require.Zero(t, stored.Load())
-		require.False(t, known(h))
-		later, storedLater := declare(3 * time.Hour)
-		p.cut.Store(false)
-		pass(5 * time.Second)
-		require.Zero(t, stored.Load(), "it was declared anew before")
-		require.False(t, known(h))
-		require.EqualValues(t, 1, storedLater.Load())
-		require.True(t, known(later))
-		pass(time.Minute)
-		require.EqualValues(t, 1, storedLater.Load(), "once")
 	})
 }

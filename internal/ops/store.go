@@ -5,7 +5,6 @@ package ops
 
 import (
 	"context"
-	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -25,11 +24,4 @@ type Store interface {
 	Takers(ctx context.Context, typ string) (store.Takers, error)
 	// Ping checks that the store can be reached and that its schema admits the binary (*store.SchemaError otherwise).
 	Ping(ctx context.Context) error
-}
-
-// Maintenance is the housekeeping that a store needs now and then; every agent does it, and any may.
-type Maintenance interface {
-	// Maintain makes room ahead (partitions) and removes what finished more than retention ago, in bounded steps. It
-	// returns how many tasks it removed; an estimate where whole partitions went.
-	Maintain(ctx context.Context, retention time.Duration) (removed int64, err error)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/work"
 )
 
 // Harness is a store under test and what the suite must be able to do to it from outside.
@@ -24,9 +25,9 @@ type Harness interface {
 	poll.Adopter
 	ops.Store
 	ops.Operator
-	ops.Maintenance
 	ops.Batches
 	batch.Store
+	work.Store
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
 	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.

@@ -46,8 +46,8 @@ type Options struct {
 	Fail func(point string) error
 }
 
-// Store is an open database file. It implements lease.Store, poll.Store, ops.Store and ops.Maintenance, and is safe for
-// concurrent use.
+// Store is an open database file. It implements what the rooms need of a store (lease.Store, poll.Store, ops.Store and so on),
+// and is safe for concurrent use.
 type Store struct {
 	path  string
 	log   *slog.Logger

@@ -17,7 +17,7 @@ import (
 )
 
 // Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Operator, ops.Batches,
-// ops.Maintenance and batch.Store. Make it with New.
+// batch.Store and work.Store. Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
