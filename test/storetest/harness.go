@@ -115,6 +115,7 @@ func Checks() []Check {
 		{"cancel", cancelChecks()},
 		{"adopt", adoptChecks()},
 		{"live", liveChecks()},
+		{"rules", ruleChecks()},
 		{"undo", undoChecks()},
 		{"retry", retryChecks()},
 		{"rollback", rollbackChecks()},

@@ -3,8 +3,9 @@
 DROP TRIGGER task_inserted ON {schema}.task;
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP FUNCTION {schema}.admit_to_batch, {schema}.advance, {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back,
-    {schema}.cancel, {schema}.cancel_batch, {schema}.cancel_waiting, {schema}.cancel_waiting_some,
-    {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.detach_partition, {schema}.digest_of,
+    {schema}.cancel, {schema}.cancel_batch, {schema}.cancel_rows, {schema}.cancel_waiting,
+    {schema}.cancel_waiting_some, {schema}.compact_length, {schema}.complete, {schema}.count_transition,
+    {schema}.detach_partition, {schema}.digest_of,
     {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.ensure_partition, {schema}.fit,
     {schema}.fold, {schema}.follow_failure, {schema}.hold, {schema}.limit_tries, {schema}.lock_batch,
     {schema}.lock_holders, {schema}.merge_marks, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,

@@ -86,6 +86,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.ensure_partition(now())`,
 		`SELECT SCHEMA.cancel_waiting(t, '', true) FROM SCHEMA.task AS t`,
 		`SELECT SCHEMA.cancel_waiting(NULL, '', true)`,
+		`SELECT SCHEMA.cancel_rows('{1}', '{true}', '')`,
 		`SELECT SCHEMA.revive('{1}', '{now}', 'retry')`,
 		`SELECT SCHEMA.revive_one(NULL, 'retry')`,
 		`SELECT SCHEMA.rollback_live(NULL, '')`,

@@ -1,29 +1,60 @@
+-- Cancels waiting rows, which the caller has locked. One with true in its place is rolled back: it waits for that, due once
+-- no earlier attempt can still be at work. The others end.
+CREATE OR REPLACE FUNCTION {schema}.cancel_rows(ids bigint[], rolls_back boolean[], who text) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+DECLARE
+    ended timestamptz := clock_timestamp();
+BEGIN
+    IF false = ANY (rolls_back) THEN
+        PERFORM {schema}.ensure_partition(ended);
+    END IF;
+    -- The lock, which the caller has, keeps the planner from anything but lookups by primary key.
+    WITH hit AS MATERIALIZED (
+        SELECT t.*, g.rolls_back,
+            CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
+                || coalesce(', by ' || who, '') AS why
+        FROM unnest(ids, rolls_back) AS g (id, rolls_back)
+        CROSS JOIN LATERAL (SELECT * FROM {schema}.task AS r WHERE r.id = g.id FOR NO KEY UPDATE) AS t
+    ), leaving AS (
+        SELECT h.*, 'cancelled' AS end_state, h.fence + 1 AS end_fence, h.attempt AS end_attempt,
+            h.deferrals AS end_deferrals, h.ever_started AS end_ever_started, 'cancelled' AS end_outcome,
+            h.why AS end_error, h.result AS end_result, NULL AS end_output, NULL::timestamptz AS end_started_at,
+            ended AS end_finished_at, h.lease_until AS end_lease_until, ended AS end_cancel_asked, who AS end_cancel_by,
+            h.message AS end_message, h.progress AS end_progress, h.checkpoint AS end_checkpoint
+        FROM hit AS h WHERE NOT h.rolls_back
+    ), archived AS (
+        {archive_row}
+    ), deleted AS (
+        DELETE FROM {schema}.task AS t WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE NOT h.rolls_back))
+    ), rolled_back AS (
+        UPDATE {schema}.task AS t SET
+            state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
+            fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled',
+            error = 'cancelled while it waited' || coalesce(', by ' || who, '')
+        WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))
+    )
+    INSERT INTO {schema}.batch_delta (batch_id, cancelled, undoing)
+    SELECT h.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
+    WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id;
+    IF true = ANY (rolls_back) THEN
+        PERFORM pg_notify({channel_literal}, '');
+    END IF;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.cancel_rows(bigint[], boolean[], text) FROM PUBLIC;
+
 -- Cancels a waiting row, which the caller has locked, and returns its new state: cancelled, or, where it was ever started
--- and can be rolled back, rollback_pending; due once no earlier attempt can still be at work.
+-- and can be rolled back, rollback_pending.
 CREATE OR REPLACE FUNCTION {schema}.cancel_waiting(t {schema}.task, who text, can boolean) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 DECLARE
-    was text := t.state;
+    rolls_back boolean := t.ever_started AND can;
 BEGIN
-    t.outcome := 'cancelled';
-    t.error := CASE WHEN t.ever_started THEN 'cancelled while it waited' ELSE 'cancelled before it started' END
-        || coalesce(', by ' || who, '');
-    IF t.ever_started AND can THEN
-        UPDATE {schema}.task AS r SET
-            state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(clock_timestamp(), r.lease_until),
-            fence = r.fence + 1, outcome = t.outcome, error = t.error, cause = 'cancelled'
-        WHERE r.id = t.id;
-        PERFORM {schema}.count_transition(t.batch_id, was, 'rollback_pending', false, false);
-        PERFORM pg_notify({channel_literal}, '');
-        RETURN 'rollback_pending';
-    END IF;
-    t.state := 'cancelled';
-    t.fence := t.fence + 1;
-    t.cancel_asked := clock_timestamp();
-    t.cancel_by := who;
-    PERFORM {schema}.archive(t, NULL), {schema}.count_transition(t.batch_id, was, 'cancelled', false, false);
-    RETURN 'cancelled';
+    PERFORM {schema}.cancel_rows(ARRAY[t.id], ARRAY[rolls_back], who);
+    RETURN CASE WHEN rolls_back THEN 'rollback_pending' ELSE 'cancelled' END;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.cancel_waiting({schema}.task, text, boolean) FROM PUBLIC;
