@@ -114,13 +114,9 @@ func (a *agent) run() error {
 }
 
 // longestStop is how long the most patient type may take to stop an attempt.
-func (a *agent) longestStop() time.Duration {
-	var longest time.Duration
+func (a *agent) longestStop() (longest time.Duration) {
 	for _, t := range a.cfg.Tasks {
-		for _, phase := range []task.Phase{task.Run, task.Rollback} {
-			_, _, stop := t.Policy.Lengths(phase)
-			longest = max(longest, stop)
-		}
+		longest = max(longest, t.Policy.LongestStop())
 	}
 	return longest
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 )
@@ -123,8 +124,12 @@ func (c migrateDownCmd) Run(a *app) error {
 		call, cancel := context.WithTimeout(ctx, migrateTimeout)
 		defer cancel()
 		if !c.Yes {
-			if err := spareTasks(call, s); err != nil {
+			deletes, err := ops.DownDeletesTasks(call, s.Migrator(), s)
+			if err != nil {
 				return err
+			}
+			if deletes {
+				return usagef("this deletes the tables with all tasks in them: confirm with --yes")
 			}
 		}
 		gone, err := s.Migrator().Down(call)
@@ -134,28 +139,6 @@ func (c migrateDownCmd) Run(a *app) error {
 		gone.Applied = nil
 		return printList(a, steps([]store.Migration{gone}), stepHeader(), stepRow)
 	})
-}
-
-// spareTasks refuses to take back the first step, which the tables came with, while there are tasks in them.
-func spareTasks(ctx context.Context, s dataStore) error {
-	status, err := s.Migrator().Status(ctx)
-	if err != nil {
-		return err
-	}
-	applied := 0
-	for _, m := range status {
-		if m.Applied != nil {
-			applied++
-		}
-	}
-	if applied != 1 {
-		return nil
-	}
-	// The tables of an earlier version may not be such that this binary can read them.
-	if found, err := s.List(ctx, store.TaskFilter{Limit: 1}); err != nil || len(found) > 0 {
-		return usagef("this deletes the tables with all tasks in them: confirm with --yes")
-	}
-	return nil
 }
 
 type migrateStatusCmd struct{}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/envelope"
+	"github.com/leasehold/leasehold/internal/exec/tryout"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
@@ -87,17 +89,24 @@ func (c tryCmd) Run(a *app) error {
 	if typ.TargetOf(phase) == nil {
 		return usagef("task %q has no rollback", typ.Name)
 	}
-	l := claimed(c.Type, payload, typ, phase)
-	defer l.Close()
+	t := tryout.New(c.Type, payload, typ, phase)
+	defer t.Close()
 	if c.Curl {
-		return a.printCurl(l, typ)
+		return a.printCurl(t.Lease(), typ)
 	}
-	pings, err := listenFor(l, a.err, a.log())
+	return a.try(t, typ)
+}
+
+// try runs the attempt, and prints it.
+func (a *app) try(t *tryout.Tryout, typ *task.Type) error {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
+		return fmt.Errorf("listen for pings: %w", err)
+	}
+	if err := t.Listen(listener, a.showPing, a.log()); err != nil {
 		return err
 	}
-	defer pings.close()
-	e := envelope.Of(l, typ)
+	e := envelope.Of(t.Lease(), typ)
 	doc, err := e.JSON()
 	if err != nil {
 		return fmt.Errorf("write the envelope: %w", err)
@@ -108,8 +117,8 @@ func (c tryCmd) Run(a *app) error {
 		}
 	}
 	start := time.Now()
-	outcome := a.attempt(l, typ, pings)
-	result := report(l, typ, outcome, doc, time.Since(start))
+	outcome := a.attempt(t, typ)
+	result := report(t, outcome, doc, time.Since(start))
 	if err := a.print(result, result.show); err != nil {
 		return err
 	}
@@ -134,27 +143,8 @@ func declared(cfg *config.Config, name string) (*task.Type, error) {
 	return nil, usagef("no task %q is declared; declared tasks: %s", name, strings.Join(names, ", "))
 }
 
-// claimed is a lease as a claim of a fresh row would give it, or of one that is to be undone.
-func claimed(name string, payload json.RawMessage, t *task.Type, phase task.Phase) *lease.Lease {
-	if payload == nil {
-		payload = json.RawMessage("{}")
-	}
-	now := time.Now().UTC()
-	row := &task.Task{
-		ID: 1, Type: name, State: task.StateRunning, Fence: 1, Attempt: 1, Payload: payload, Policy: t.Policy.Hash(name),
-		CreatedAt: now, RunAt: now, ClaimedAt: now, LeaseEnd: now.Add(t.Policy.Window(phase)),
-	}
-	if phase == task.Rollback {
-		row.State, row.EverStarted, row.Cause, row.RollbackPayload = task.StateRollbackRunning, true, task.Failed, payload
-	} else if t.Policy.Deadline > 0 {
-		row.Deadline = now.Add(t.Policy.Deadline)
-	}
-	clock := lease.BootClock()
-	return lease.New(context.Background(), row, &t.Policy, clock, clock.Now(), nil)
-}
-
 // attempt runs it; an interrupt cancels it, as an operator would.
-func (a *app) attempt(l *lease.Lease, t *task.Type, p *tryout) task.Outcome {
+func (a *app) attempt(t *tryout.Tryout, typ *task.Type) task.Outcome {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // its terminal is closed, and nohup has not asked to outlast that
@@ -167,12 +157,12 @@ func (a *app) attempt(l *lease.Lease, t *task.Type, p *tryout) task.Outcome {
 		select {
 		case <-caught:
 			signal.Stop(caught) // a second one ends this process
-			l.Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "interrupted"})
+			t.Lease().Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "interrupted"})
 		case <-ended:
 		}
 	}()
-	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(t)})
-	outcome := p.outcome(runner.Run(l, t))
+	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(typ)})
+	outcome := t.Run(runner)
 	runner.Close()
 	close(ended)
 	<-watching
@@ -180,18 +170,34 @@ func (a *app) attempt(l *lease.Lease, t *task.Type, p *tryout) task.Outcome {
 	return outcome
 }
 
-func report(l *lease.Lease, t *task.Type, o task.Outcome, doc []byte, took time.Duration) tried {
-	left, _ := l.Left()
-	const jitter = 0.5 // in the middle
-	n := task.Decide(l.Task(), &t.Policy, o, left, jitter)
+func report(t *tryout.Tryout, o task.Outcome, doc []byte, took time.Duration) tried {
+	n := t.Next(o)
 	return tried{
 		Envelope: doc, Outcome: o.Verdict, InCheck: o.InCheck, Error: o.Error, Note: o.Note, Result: o.Result, Output: o.Output,
 		TookS: took.Seconds(),
 		Next: next{
 			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease,
-			Counts: n.Attempt >= l.Task().Attempt, Reason: n.Reason,
+			Counts: n.Attempt >= t.Lease().Task().Attempt, Reason: n.Reason,
 		},
 	}
+}
+
+// showPing prints a ping of the attempt.
+func (a *app) showPing(p store.Ping, reply store.PingReply) {
+	var b strings.Builder
+	b.WriteString("ping")
+	for _, part := range []string{string(p.Progress), p.Message} {
+		if part != "" {
+			b.WriteString(" " + ops.OneLine(part, 200))
+		}
+	}
+	if p.Checkpoint != nil {
+		b.WriteString(", checkpoint " + ops.OneLine(string(p.Checkpoint), 200))
+	}
+	if reply.Reason != "" {
+		b.WriteString(" (" + reply.Reason + ")")
+	}
+	_, _ = fmt.Fprintln(a.err, b.String())
 }
 
 // show writes it for people; the envelope has been shown.

@@ -10,10 +10,7 @@ import (
 // LongestStop returns the longest time that a policy takes to stop an attempt.
 func (a *Agent) LongestStop() (longest time.Duration) {
 	for _, p := range a.Policies {
-		longest = max(longest, p.Policy.Stop)
-		if p.Policy.Rollback != nil {
-			longest = max(longest, p.Policy.Rollback.Stop)
-		}
+		longest = max(longest, p.Policy.LongestStop())
 	}
 	return longest
 }

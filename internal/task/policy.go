@@ -101,6 +101,15 @@ func (p *Policy) Lengths(phase Phase) (timeout, heartbeat, stop time.Duration) {
 	return p.Timeout, p.Heartbeat, p.Stop
 }
 
+// LongestStop returns the longest time that stopping an attempt of any phase may take.
+func (p *Policy) LongestStop() (longest time.Duration) {
+	for _, phase := range []Phase{Run, Rollback} { // a check has the run's
+		_, _, stop := p.Lengths(phase)
+		longest = max(longest, stop)
+	}
+	return longest
+}
+
 // Liveness returns the rules for pings of a phase: the longest window that they may ask for, whether only progress counts, and
 // whether a 202 detaches the lease. A check has none of these.
 func (p *Policy) Liveness(phase Phase) (longest time.Duration, progress, async bool) {
