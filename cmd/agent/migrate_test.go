@@ -12,10 +12,10 @@ import (
 	"github.com/leasehold/leasehold/internal/store/sqlite"
 )
 
-// TestMigrateStatusOfANewerSchema lists what the binary knows, and does not end as if that were all.
-func TestMigrateStatusOfANewerSchema(t *testing.T) {
-	t.Setenv("LEASEHOLD_CONFIG", "")
-	path := filepath.Join(t.TempDir(), "newer.db")
+// laterStep migrates a SQLite store, and records a further step, as a later version does.
+func laterStep(t *testing.T, oldest int) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "newer.db")
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Create: true})
 	require.NoError(t, err)
 	_, err = s.Migrator().Up(t.Context())
@@ -23,18 +23,41 @@ func TestMigrateStatusOfANewerSchema(t *testing.T) {
 	require.NoError(t, s.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "INSERT INTO schema_version (version, name, oldest) VALUES (99, 'later', 99)")
+	_, err = db.ExecContext(t.Context(), "INSERT INTO schema_version (version, name, oldest) VALUES (99, 'later', ?)", oldest)
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
+	return path
+}
 
+// status runs migrate status.
+func status(t *testing.T, path, format string) (printed string, failed error) {
+	t.Helper()
+	t.Setenv("LEASEHOLD_CONFIG", "")
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)
 	defer out.Close()
-	a := &app{cli: &cli{Store: "sqlite:" + path, Output: "jsonl"}, out: out, err: out}
-	var newer *store.SchemaError
-	require.ErrorAs(t, migrateStatusCmd{}.Run(a), &newer)
-	require.Equal(t, 99, newer.Have)
-	printed, err := os.ReadFile(out.Name())
+	a := &app{cli: &cli{Store: "sqlite:" + path, Output: format}, out: out, err: out}
+	failed = migrateStatusCmd{}.Run(a)
+	text, err := os.ReadFile(out.Name())
 	require.NoError(t, err)
-	require.Contains(t, string(printed), `"version":1`)
+	return string(text), failed
+}
+
+// TestMigrateStatusOfANewerSchema lists what the binary knows. It fails where the schema does not admit the binary, and else says
+// that there is more.
+func TestMigrateStatusOfANewerSchema(t *testing.T) {
+	printed, err := status(t, laterStep(t, 99), "jsonl")
+	var newer *store.SchemaError
+	require.ErrorAs(t, err, &newer)
+	require.Equal(t, 99, newer.Have)
+	require.Contains(t, printed, `"version":1`)
+	require.Contains(t, printed, `"version":99,"oldest":99,"binary":1,`)
+
+	admits := laterStep(t, 1)
+	printed, err = status(t, admits, "table")
+	require.NoError(t, err)
+	require.Contains(t, printed, "\nschema version 99; binaries that know version 1 or later may work on it (this one knows 1)\n")
+	printed, err = status(t, admits, "jsonl")
+	require.NoError(t, err)
+	require.Contains(t, printed, `"version":99,"oldest":1,"binary":1,`)
 }
