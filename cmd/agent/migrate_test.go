@@ -2,14 +2,19 @@ package main
 
 import (
 	"database/sql"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqlite"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // laterStep migrates a SQLite store, and records a further step, as a later version does.
@@ -60,4 +65,42 @@ func TestMigrateStatusOfANewerSchema(t *testing.T) {
 	printed, err = status(t, admits, "jsonl")
 	require.NoError(t, err)
 	require.Contains(t, printed, `"version":99,"oldest":1,"binary":1,`)
+}
+
+// TestRunningAgentOnANewerSchema: an agent stays ready while another version migrates its store, as long as the schema admits
+// it. It is not ready on one that does not, says why, and finishes what it runs.
+func TestRunningAgentOnANewerSchema(t *testing.T) {
+	finish := filepath.Join(t.TempDir(), "finish")
+	r := startAgent(t, `task "slow" {
+  command {
+    argv = ["sh", "-c", "until test -e `+finish+`; do sleep 0.02; done"]
+  }
+}`)
+	r.eventually(t, "/-/ready", "ok")
+	id, _, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "slow"})
+	require.NoError(t, err)
+	r.eventually(t, "/metrics", `leasehold_running{type="slow"} 1`)
+	db, err := sql.Open("sqlite", "file:"+r.file+"?_pragma=busy_timeout(20000)")
+	require.NoError(t, err)
+	defer db.Close()
+	later := func(version, oldest int) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), "INSERT INTO schema_version (version, name, oldest) VALUES (?, 'later', ?)", version, oldest)
+		require.NoError(t, err)
+	}
+	later(98, 1)
+	for range 100 {
+		status, body := r.get(t, "/-/ready")
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	later(99, 99)
+	r.becomes(t, "/-/ready", http.StatusServiceUnavailable, "for binaries that know version 99 or later")
+	require.NoError(t, os.WriteFile(finish, nil, 0o600))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		info, err := r.agent.store.Get(t.Context(), id)
+		require.NoError(c, err)
+		require.Equal(c, task.StateSucceeded, info.State)
+		require.Equal(c, 1, info.Attempt)
+	}, 20*time.Second, 20*time.Millisecond)
+	r.stop(t)
 }
