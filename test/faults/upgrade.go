@@ -246,13 +246,13 @@ func (u *upgrade) migrate() {
 	began := time.Now()
 	u.log.Add(history.Event{What: history.Fault, Note: "server migrated"}) // the hot table is locked for a moment
 	var all sync.WaitGroup
-	errs := make([]error, 2)
+	var errs [2]error
 	for i := range errs {
 		all.Go(func() { errs[i] = u.migrateOnce(began.Add(stepWithin)) })
 	}
 	all.Wait()
 	u.log.Add(history.Event{What: history.Heal, Note: "server migrated"})
-	require.NoError(u.t, errors.Join(append(errs, u.migrateOnce(began.Add(stepWithin)))...))
+	require.NoError(u.t, errors.Join(errs[0], errs[1], u.migrateOnce(began.Add(stepWithin))))
 	require.Equal(u.t, u.before+1, u.version())
 	u.done("the store is migrated, in %s", time.Since(began).Round(time.Millisecond))
 }
