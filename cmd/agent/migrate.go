@@ -174,7 +174,11 @@ func (migrateStatusCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := printStatus(call, a, s, steps(all)); err != nil {
+		have, err := s.Migrator().Schema(call)
+		if err != nil {
+			return err
+		}
+		if err := printStatus(call, a, s, have, steps(all)); err != nil {
 			return err
 		}
 		// The steps of a newer binary cannot be listed. Where they keep this binary out, the list alone would mislead.
@@ -188,19 +192,32 @@ func (migrateStatusCmd) Run(a *app) error {
 // schemaStatus is what the status is as JSON.
 type schemaStatus struct {
 	Steps      []step `json:"steps"`
+	Version    int    `json:"version"`     // of the store's schema; 0: there is none
+	Oldest     int    `json:"oldest"`      // the oldest binary, by its schema version, that may work on it
+	Binary     int    `json:"binary"`      // the newest version that this binary knows
 	MaxPayload int64  `json:"max_payload"` // bytes; 0: the schema has no bound yet
 }
 
-func printStatus(ctx context.Context, a *app, s dataStore, all []step) error {
+func printStatus(ctx context.Context, a *app, s dataStore, have store.Schema, all []step) error {
 	bound, err := s.Migrator().MaxPayload(ctx)
 	if err != nil {
 		return err
 	}
 	if a.cli.Output != "table" {
-		return a.print(schemaStatus{all, bound}, nil)
+		return a.print(schemaStatus{all, have.Version, have.Oldest, len(all), bound}, nil)
 	}
-	if err := printList(a, all, stepHeader(), stepRow); err != nil || bound == 0 {
+	if err := printList(a, all, stepHeader(), stepRow); err != nil {
 		return err
+	}
+	if have.Version > len(all) && have.Admits(len(all)) == nil {
+		_, err := fmt.Fprintf(a.out, "\nschema version %d; binaries that know version %d or later may work on it (this one knows %d)\n",
+			have.Version, have.Oldest, len(all))
+		if err != nil {
+			return err
+		}
+	}
+	if bound == 0 {
+		return nil
 	}
 	_, err = fmt.Fprintf(a.out, "\nmaximum payload size: %s (--max-payload)\n", store.Size(bound))
 	return err

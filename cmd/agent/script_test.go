@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
@@ -53,7 +55,18 @@ func setup(env *testscript.Env) error {
 }
 
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
-	return map[string]func(*testscript.TestScript, bool, []string){"until": until, "code": code}
+	return map[string]func(*testscript.TestScript, bool, []string){"until": until, "code": code, "sql": onFile}
+}
+
+// onFile runs a statement on a file, as another program does: `sql leasehold.db 'DELETE FROM task'`.
+func onFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sql file statement")
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.ExecContext(context.Background(), args[1])
+	ts.Check(errors.Join(err, db.Close()))
 }
 
 // code runs a command that must end with that exit code: `code 2 leasehold nonsense`.

@@ -86,6 +86,7 @@ func (r *opsRig) attempts(o *opsRig) {
 func (r *opsRig) deaths(o *opsRig) {
 	r.t.Helper()
 	r.insert(2)
+	o.declare(oneWayKind, oneWayPolicy())
 	o.session = o.join("second")
 	require.Len(r.t, o.claim(wantOf(kind, task.Run, 2)), 2)
 	require.NoError(r.t, o.Leave(r.ctx, o.session))
