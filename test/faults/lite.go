@@ -70,7 +70,7 @@ func (l *lite) QueryRow(ctx context.Context, text string, args ...any) pgx.Row {
 
 // Query returns rows.
 func (l *lite) Query(ctx context.Context, text string, args ...any) (pgx.Rows, error) {
-	rows, err := l.db.QueryContext(ctx, liteSQL(text), liteArgs(args)...) //nolint:sqlclosecheck,rowserrcheck // the caller does
+	rows, err := l.db.QueryContext(ctx, liteSQL(text), liteArgs(args)...) //nolint:rowserrcheck // the caller does
 	if err != nil {
 		return nil, effect.Local{Err: err}
 	}
@@ -153,7 +153,6 @@ func liteExec(ctx context.Context, c liteConn, text string, args []any) (tag pgc
 var (
 	functionCall = regexp.MustCompile(`^SELECT leasehold\.(\w+)\(([^()]*)\)$`)
 	cast         = regexp.MustCompile(`::\w+(\[\])?`)
-	spelling     = strings.NewReplacer("leasehold.", "", "SELECT FROM", "SELECT 1 FROM", "= ANY ($1)", "IN (SELECT value FROM json_each($1))")
 )
 
 // liteSQL translates a statement. The functions of PostgreSQL are views here.
@@ -162,7 +161,9 @@ func liteSQL(text string) string {
 		columns := []string{"id", "fence", map[string]string{"complete": "result", "ping": "message"}[call[1]]}
 		return "INSERT INTO " + call[1] + " (" + strings.Join(columns[:strings.Count(call[2], "$")], ", ") + ") VALUES (" + call[2] + ")"
 	}
-	return spelling.Replace(cast.ReplaceAllString(text, ""))
+	return strings.NewReplacer(
+		"leasehold.", "", "SELECT FROM", "SELECT 1 FROM", "= ANY ($1)", "IN (SELECT value FROM json_each($1))",
+	).Replace(cast.ReplaceAllString(text, ""))
 }
 
 // liteArgs are arguments as a SQLite store has them.

@@ -44,6 +44,7 @@ type upgrade struct {
 	tail   history.Tail
 	before int // the schema's version
 	began  time.Time
+	away   map[*agent]string // agents that were ended and have no successor yet, with the note of that fault
 }
 
 // Upgrade runs agents of the present version under load, migrates the store with the next version's binary, and replaces them
@@ -53,7 +54,7 @@ func Upgrade(t testing.TB, programs Programs, o Options) *history.History {
 	t.Helper()
 	o.Agents, o.later = presentAgents+nextAgents, nextAgents
 	w := newWorld(t, programs, nil, o)
-	u := &upgrade{world: w, t: t, prober: newProber(w), tail: history.Tail{Path: w.logPath}, began: time.Now()}
+	u := &upgrade{world: w, t: t, prober: newProber(w), tail: history.Tail{Path: w.logPath}, began: time.Now(), away: map[*agent]string{}}
 	probing, stop := context.WithCancel(t.Context())
 	var probes sync.WaitGroup
 	defer probes.Wait()
@@ -153,6 +154,10 @@ func (u *upgrade) start(a *agent) {
 	require.NoError(u.t, a.start())
 	harness.Until(u.t, stepWithin, a.name+" is ready", func() bool { return a.isReady() || u.broken() != nil })
 	require.NoError(u.t, u.broken())
+	if note := u.away[a]; note != "" {
+		u.log.Add(history.Event{What: history.Heal, Note: note})
+		delete(u.away, a)
+	}
 	u.done("%s starts %s %v", a.name, filepath.Base(a.program), a.flags)
 }
 
@@ -163,6 +168,7 @@ func (u *upgrade) done(format string, args ...any) {
 
 // drain ends an agent as a deployment does.
 func (u *upgrade) drain(a *agent) {
+	u.leaves(a, "agent drained "+a.name)
 	a.signal(syscall.SIGTERM)
 	require.True(u.t, a.await(harness.StopWithin), "%s does not drain", a.name)
 	require.NoError(u.t, a.exit, a.name)
@@ -170,9 +176,16 @@ func (u *upgrade) drain(a *agent) {
 }
 
 func (u *upgrade) kill(a *agent) {
+	u.leaves(a, "agent killed "+a.name)
 	a.signal(syscall.SIGKILL)
 	require.True(u.t, a.await(harness.StopWithin), "%s does not die", a.name)
 	u.done("%s is killed", a.name)
+}
+
+// leaves notes that an agent is about to end, as the nemesis does.
+func (u *upgrade) leaves(a *agent, note string) {
+	u.away[a] = note
+	u.log.Add(history.Event{What: history.Fault, Note: note})
 }
 
 // work waits until each of the agents has begun some attempts from now on.
@@ -246,13 +259,13 @@ func (u *upgrade) migrate() {
 	began := time.Now()
 	u.log.Add(history.Event{What: history.Fault, Note: "server migrated"}) // the hot table is locked for a moment
 	var all sync.WaitGroup
-	errs := make([]error, 2)
+	var errs [2]error
 	for i := range errs {
 		all.Go(func() { errs[i] = u.migrateOnce(began.Add(stepWithin)) })
 	}
 	all.Wait()
 	u.log.Add(history.Event{What: history.Heal, Note: "server migrated"})
-	require.NoError(u.t, errors.Join(append(errs, u.migrateOnce(began.Add(stepWithin)))...))
+	require.NoError(u.t, errors.Join(errs[0], errs[1], u.migrateOnce(began.Add(stepWithin))))
 	require.Equal(u.t, u.before+1, u.version())
 	u.done("the store is migrated, in %s", time.Since(began).Round(time.Millisecond))
 }
