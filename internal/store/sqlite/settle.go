@@ -143,7 +143,6 @@ func (b *settling) archive(e *store.Settlement) (int64, error) {
 		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
 		arg("new_result", e.NewResult()), arg("result", jsonText(e.Outcome.Result)), arg("output", null(e.Outcome.Output)),
 		arg("started_at", b.started(e.Started)), arg("finished_at", b.at), arg("after_lease", e.Next.AfterLease),
-		arg("cancel_asked", nil), arg("cancel_by", nil), // the row's own stay
 		arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	if n == 1 {
 		b.archived[e.ID] = e.Fence

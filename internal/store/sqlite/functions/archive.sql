@@ -10,7 +10,7 @@ CREATE VIEW archive AS
 
 CREATE TRIGGER archive_insert INSTEAD OF INSERT ON archive
 BEGIN
-    {archive_row new=NEW.}
+    {archive_row new=NEW. cancel_asked=ifnull(NEW.cancel_asked,cancel_asked) cancel_by=ifnull(NEW.cancel_by,cancel_by)}
     WHERE id = NEW.id;
     DELETE FROM task WHERE id = NEW.id;
 END;

@@ -10,7 +10,7 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
 
 -- name: archive
 -- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
-{archive_row new=@}
+{archive_row new=@ cancel_asked=cancel_asked cancel_by=cancel_by}
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
 
 -- name: release
