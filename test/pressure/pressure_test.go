@@ -2,6 +2,7 @@ package pressure_test
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,16 +22,14 @@ func TestWatch(t *testing.T) {
 	require.LessOrEqual(t, w.Took(), time.Since(began)+time.Millisecond)
 
 	before := pressure.Waited()
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	for range 2 * runtime.NumCPU() {
 		go func() {
 			runtime.LockOSThread()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
+			for n := 0; !stop.Load(); n++ {
+				if n%1000 == 0 {
+					runtime.Gosched()
 				}
 			}
 		}()
