@@ -7,7 +7,7 @@ store {
 
 task "letters.python" {
   timeout   = "1h"
-  heartbeat = "3s"
+  heartbeat = "10s"
 
   command {
     argv = ["python3", "letters.py"]
@@ -17,7 +17,7 @@ task "letters.python" {
 
 task "letters.shell" {
   timeout   = "1h"
-  heartbeat = "3s"
+  heartbeat = "10s"
 
   command {
     argv = ["sh", "letters.sh"]
@@ -27,7 +27,7 @@ task "letters.shell" {
 
 task "letters.perl" {
   timeout   = "1h"
-  heartbeat = "3s"
+  heartbeat = "10s"
 
   command {
     argv = ["perl", "letters.pl"]
@@ -60,7 +60,7 @@ task "letters.node" {
 # The response is a stream that lasts as long as the task.
 task "letters.php" {
   timeout   = "1h"
-  heartbeat = "3s"
+  heartbeat = "10s"
 
   webhook {
     url          = "${env("PHP_URL", "http://127.0.0.1:8082")}/letters"

@@ -17,7 +17,7 @@ func TestDrainLetsRunningFinish(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(5 * time.Second) })
 		ids := r.insert(10)
-		after(time.Second)
+		after(2 * time.Second) // where the listener was there after the rows, they begin at the first poll, after a second
 		began := time.Now()
 		r.drain()
 		require.Less(t, time.Since(began), 5*time.Second)

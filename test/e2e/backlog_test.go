@@ -56,8 +56,14 @@ func TestBacklog(t *testing.T) {
 	for i, id := range due {
 		place[id] = i
 	}
+	// One that waits for a processor meanwhile is overtaken by any number, but this is so of few.
 	const overtaking = 50 * workers
+	late := 0
 	for i, id := range arrived {
-		require.InDelta(t, i, place[id], overtaking, "task %d came as number %d", id, i)
+		require.LessOrEqual(t, place[id]-i, overtaking, "task %d came as number %d: so many before it had not come", id, i)
+		if i-place[id] > overtaking {
+			late++
+		}
 	}
+	require.LessOrEqual(t, late, len(due)/100, "came after more than %d that were due later", overtaking)
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ type endpoint struct {
 	connections, mostConnections atomic.Int64
 
 	mu    sync.Mutex
+	open  map[net.Conn]struct{}
 	order []int64       // ids as they came
 	hold  chan struct{} // requests wait until it is closed; nil: they do not
 	takes time.Duration // how long a request takes
@@ -80,15 +83,45 @@ func (e *endpoint) serve(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// connState counts connections.
-func (e *endpoint) connState(_ net.Conn, s http.ConnState) {
+// connState counts connections. The most at once are those that the other side had open when one more came: the server
+// notices late that a connection was closed, where a machine is busy.
+func (e *endpoint) connState(conn net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
-		raise(&e.mostConnections, e.connections.Add(1))
+		e.connections.Add(1)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.open == nil {
+			e.open = make(map[net.Conn]struct{})
+		}
+		e.open[conn] = struct{}{}
+		var n int64
+		for c := range e.open {
+			if !closedThere(c) {
+				n++
+			}
+		}
+		raise(&e.mostConnections, n)
 	case http.StateClosed, http.StateHijacked:
 		e.connections.Add(-1)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.open, conn)
 	case http.StateActive, http.StateIdle: // an open one
 	}
+}
+
+// closedThere reports whether the other side has closed a connection on which nothing is left to be read.
+func closedThere(conn net.Conn) (closed bool) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		closed = n == 0 && err == nil || err != nil && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
+	})
+	return closed || err != nil
 }
 
 // setHold has requests wait from now on until the channel is closed; nil: not any more.

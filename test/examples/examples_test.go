@@ -184,7 +184,7 @@ func start(t *testing.T, app application, s stores) *stage {
 // untilListens waits until an application takes connections.
 func untilListens(t *testing.T, port int) {
 	t.Helper()
-	harness.Until(t, 20*time.Second, "the application listens", func() bool {
+	harness.Until(t, 2*time.Minute, "the application listens", func() bool {
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err != nil {
 			return false

@@ -192,7 +192,7 @@ func act(t *testing.T, p part, change ...func(*exec.Cmd)) *actor {
 // hear waits for a line that begins so.
 func (a *actor) hear(word string) string {
 	a.t.Helper()
-	for late := time.After(30 * time.Second); ; {
+	for late := time.After(2 * time.Minute); ; {
 		select {
 		case line, ok := <-a.lines:
 			require.True(a.t, ok, "the agent ended before it said "+word)
@@ -241,11 +241,11 @@ func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
-	for late := time.After(30 * time.Second); !so(); {
+	for late := time.After(2 * time.Minute); !so(); {
 		select {
 		case <-look.C:
 		case <-late:
-			require.FailNow(t, "not within 30 s", what)
+			require.FailNow(t, "not within two minutes", what)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/command/cgroup"
 	"github.com/leasehold/leasehold/internal/exec/command/processes"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/pressure"
 )
 
 // The fixtures of docs/operations.md, "What is guaranteed when an agent dies". Each names its processes in files pid.*
@@ -82,7 +83,7 @@ func TestSurvivors(t *testing.T) {
 				slices.Sort(names)
 				return names
 			}
-			began := time.Now()
+			began, watch := time.Now(), pressure.Start()
 			switch c.situation {
 			case "times out":
 				fmt.Fprintln(a.in, "its time is over")
@@ -97,7 +98,7 @@ func TestSurvivors(t *testing.T) {
 			case "SIGSTOP":
 				a.signal(syscall.SIGSTOP)
 				until(t, "the guardian has seen to all", func() bool { return slices.Equal(alive(), c.survive) })
-				require.Less(t, time.Since(began), presence, "before presence ends")
+				require.Less(t, watch.Took(), presence, "before presence ends")
 				awaitState(t, a.cmd.Process.Pid, 'T')
 				a.signal(syscall.SIGCONT)
 				for range fixtures {
@@ -154,11 +155,11 @@ func TestAgentStoppedWithMany(t *testing.T) {
 		pids = append(pids, a.pids(name)...)
 	}
 	a.signal(syscall.SIGSTOP)
-	began := time.Now()
+	began, watch := time.Now(), pressure.Start()
 	until(t, "nothing is left", func() bool { return !slices.ContainsFunc(pids, lives) })
 	took := time.Since(began)
 	t.Logf("none was alive after %s", took.Round(time.Millisecond))
-	require.Less(t, took, presence)
+	require.Less(t, watch.Took(), presence)
 	require.Greater(t, took, presence/4, "it had been there until then")
 	require.True(t, lives(a.guardian))
 	a.signal(syscall.SIGCONT)
@@ -193,10 +194,10 @@ func TestAgentStopsBeforeItTells(t *testing.T) {
 				return
 			}
 			awaitState(t, a.cmd.Process.Pid, 'T')
-			began := time.Now()
+			watch := pressure.Start()
 			pids := a.pids("one")
 			until(t, "nothing is left", func() bool { return marked(t, a.run) == 0 && !slices.ContainsFunc(pids, lives) })
-			require.Less(t, time.Since(began), length)
+			require.Less(t, watch.Took(), length)
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
-	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
 )
@@ -23,10 +22,10 @@ type transaction struct {
 	end func() // closes its connection
 }
 
-// Begin begins a transaction on a connection of its own.
+// Begin begins a transaction on a connection that nothing else uses meanwhile.
 func (h *harness) Begin(t testing.TB) storetest.Application {
 	t.Helper()
-	conn, end := pgtest.Connection(t, h.asApp)
+	conn, end := h.connections.connection(t, h.asApp)
 	t.Cleanup(end)
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)

@@ -44,6 +44,8 @@ type harness struct {
 	plain      *postgres.Store    // without failpoints, as in production
 	ahead      time.Duration      // of the local clock, is the server's
 	opened     *[]*postgres.Store // by this harness and all its twins
+
+	connections *connections // beside the store's; nil: each is new
 }
 
 func newHarness(t testing.TB) *harness {
@@ -106,7 +108,7 @@ func (h *harness) exec(t testing.TB, script string) {
 // number reads one number as the superuser.
 func (h *harness) number(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
-	conn, end := pgtest.Connection(t, pgtest.URL(t))
+	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
 	require.NoError(t, conn.QueryRow(t.Context(), h.q(query), args...).Scan(&n))
 	return n
@@ -114,7 +116,7 @@ func (h *harness) number(t testing.TB, query string, args ...any) (n int64) {
 
 func (h *harness) Insert(t testing.TB, requests ...store.EnqueueRequest) []task.ID {
 	t.Helper()
-	conn, end := pgtest.Connection(t, h.asApp)
+	conn, end := h.connections.connection(t, h.asApp)
 	defer end()
 	var ids []task.ID
 	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
@@ -141,7 +143,7 @@ func (h *harness) EnqueueSQL(t testing.TB, r store.EnqueueRequest) (id task.ID) 
 	for i, name := range producerNames(r) {
 		list = append(list, name+" => "+producerValue(r, name, i+1))
 	}
-	conn, end := pgtest.Connection(t, h.asApp)
+	conn, end := h.connections.connection(t, h.asApp)
 	defer end()
 	row := conn.QueryRow(t.Context(), h.q(`SELECT SCHEMA.enqueue(`+strings.Join(list, ", ")+`)`), args...)
 	require.NoError(t, row.Scan((*int64)(&id)))
@@ -218,7 +220,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 	for _, s := range *h.opened {
 		s.ForgetLowWater() // they are times too, and would be over by then
 	}
-	conn, end := pgtest.Connection(t, pgtest.URL(t))
+	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
 	us := d.Microseconds()
 	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
@@ -293,7 +295,7 @@ func (h *harness) Twin(t testing.TB) storetest.Harness {
 	t.Helper()
 	twin := &harness{
 		t: t, schema: h.schema, asApp: h.asApp, asOperator: h.asOperator, asAgent: h.asAgent, agents: h.agents,
-		hook: h.hook, plain: h.plain, opened: h.opened,
+		hook: h.hook, plain: h.plain, opened: h.opened, connections: h.connections,
 	}
 	twin.open()
 	return twin

@@ -27,10 +27,12 @@ type producer struct {
 	tx pgx.Tx
 }
 
-// Produce begins a transaction on a connection of its own.
+// Produce begins a transaction on a connection that nothing else uses meanwhile.
 func (h *harness) Produce(t testing.TB) storetest.Producer {
 	t.Helper()
-	tx, err := pgtest.ConnectTo(t, h.asApp).Begin(t.Context())
+	conn, end := h.connections.connection(t, h.asApp)
+	t.Cleanup(end)
+	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	return &producer{h, t, tx}
 }
@@ -109,10 +111,12 @@ type operatorSQL struct {
 	conn *pgx.Conn
 }
 
-// OperatorSQL gives it, on a connection of its own.
+// OperatorSQL gives it, on a connection that nothing else uses during the test.
 func (h *harness) OperatorSQL(t testing.TB) storetest.OperatorSQL {
 	t.Helper()
-	return operatorSQL{h, pgtest.ConnectTo(t, h.asOperator)}
+	conn, end := h.connections.connection(t, h.asOperator)
+	t.Cleanup(end)
+	return operatorSQL{h, conn}
 }
 
 func (o operatorSQL) call(ctx context.Context, what string, args ...any) (answer string, err error) {
@@ -164,7 +168,9 @@ func (*harness) ComparesJSON() bool { return true }
 // Audit reads the table.
 func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	t.Helper()
-	rows, err := pgtest.Connect(t).Query(t.Context(), h.q(`
+	conn, end := h.connections.connection(t, pgtest.URL(t))
+	defer end()
+	rows, err := conn.Query(t.Context(), h.q(`
 		SELECT coalesce(who, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), answer FROM SCHEMA.audit ORDER BY id`))
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a storetest.Audited, err error) {

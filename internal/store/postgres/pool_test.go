@@ -26,6 +26,7 @@ type place struct {
 	asAgent            string // another
 	agents             string // grants for the role of that
 	partitions, tables string // when it was made
+	connections        connections
 }
 
 // places are those that nobody uses just now.
@@ -34,14 +35,18 @@ var places struct {
 	free []*place
 }
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := dropPlaces(); err != nil {
-			fmt.Fprintln(os.Stderr, "schemas are left behind:", err)
-			code = max(code, 1)
-		}
-		os.Exit(code)
-	}))
+func TestMain(m *testing.M) { goleak.VerifyTestMain(thenDropped{m}) }
+
+// thenDropped runs tests and drops the pooled schemas, before leaks are looked for: their connections may have goroutines.
+type thenDropped struct{ m *testing.M }
+
+func (d thenDropped) Run() (code int) {
+	code = d.m.Run()
+	if err := dropPlaces(); err != nil {
+		fmt.Fprintln(os.Stderr, "schemas are left behind:", err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 // Whose rights a pooled harness's store has.
@@ -56,8 +61,11 @@ func newPooledHarness(t testing.TB, agent bool) *harness {
 	t.Helper()
 	p := takePlace(t)
 	t.Cleanup(func() { p.release(t) }) // after all that is opened now is closed
+	conn, end := p.connections.connection(t, pgtest.URL(t))
+	defer end()
 	h := &harness{
-		t: t, schema: p.schema, asApp: p.asApp, asOperator: p.asOperator, opened: new([]*postgres.Store), ahead: pgtest.Ahead(t),
+		t: t, schema: p.schema, asApp: p.asApp, asOperator: p.asOperator, opened: new([]*postgres.Store), ahead: pgtest.AheadOn(t, conn),
+		connections: &p.connections,
 	}
 	if agent {
 		h.asAgent, h.agents = p.asAgent, p.agents
@@ -102,13 +110,15 @@ func takePlace(t testing.TB) *place {
 // looks describes the schema's tables and settings, and its partitions.
 func (p *place) looks(t testing.TB) (tables, partitions string) {
 	t.Helper()
-	rows, err := pgtest.Connect(t).Query(context.Background(),
+	conn, end := p.connections.connection(t, pgtest.URL(t))
+	defer end()
+	rows, err := conn.Query(context.Background(),
 		`SELECT relname FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind IN ('r', 'p') ORDER BY relname`, p.schema)
 	require.NoError(t, err)
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	day := func(name string) bool { return strings.HasPrefix(name, "task_archive_") }
-	rows, err = pgtest.Connect(t).Query(context.Background(), `SELECT s::text FROM `+p.schema+`.setting AS s`)
+	rows, err = conn.Query(context.Background(), `SELECT s::text FROM `+p.schema+`.setting AS s`)
 	require.NoError(t, err)
 	settings, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
@@ -121,10 +131,14 @@ func (p *place) release(t testing.TB) {
 	t.Helper()
 	tables, partitions := p.looks(t)
 	if t.Failed() || tables != p.tables || partitions != p.partitions {
+		p.connections.close()
 		pgtest.Exec(t, p.drop())
 		return
 	}
-	pgtest.Exec(t, strings.ReplaceAll(emptySQL, "SCHEMA", p.schema))
+	conn, end := p.connections.connection(t, pgtest.URL(t))
+	defer end()
+	_, err := conn.Exec(context.Background(), strings.ReplaceAll(emptySQL, "SCHEMA", p.schema))
+	require.NoError(t, err)
 	places.Lock()
 	defer places.Unlock()
 	places.free = append(places.free, p)
@@ -165,6 +179,7 @@ func dropPlaces() error {
 	}
 	defer func() { _ = conn.Close(ctx) }() // it is closed in any case
 	for _, p := range places.free {
+		p.connections.close()
 		if _, err := conn.Exec(ctx, p.drop()); err != nil {
 			return err
 		}

@@ -32,12 +32,26 @@ var migrated = sync.OnceValues(func() (content []byte, err error) {
 	return os.ReadFile(path)
 })
 
-// newFile makes a migrated file in a directory of its own, and gives its path. The key for ping URLs is the same in all.
+// newFile makes a migrated file in a directory of its own, and returns its path. The key for ping URLs is the same in all.
+// The file is in memory where the system has a place for that, because a commit waits for the disk; at full length it is not.
 func newFile(t testing.TB) string {
 	t.Helper()
 	content, err := migrated()
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := filepath.Join(fileDir(t), "store.db")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
 	return path
+}
+
+// fileDir makes a directory that is removed when the test is over.
+func fileDir(t testing.TB) string {
+	t.Helper()
+	in := memoryDir()
+	if in == "" || os.Getenv("LEASEHOLD_TEST_FULL") != "" {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(in, "leasehold-test-") //nolint:usetesting // that is on a disk
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
 }

@@ -73,10 +73,18 @@ func Connection(t testing.TB, url string) (conn *pgx.Conn, end func()) {
 // Ahead is how far the server's clock is ahead of the local one.
 func Ahead(t testing.TB) time.Duration {
 	t.Helper()
+	conn, end := Connection(t, URL(t))
+	defer end()
+	return AheadOn(t, conn)
+}
+
+// AheadOn is Ahead, asked on a connection that is there.
+func AheadOn(t testing.TB, conn *pgx.Conn) time.Duration {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var now time.Time
-	require.NoError(t, Connect(t).QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now))
+	require.NoError(t, conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now))
 	return time.Until(now)
 }
 
