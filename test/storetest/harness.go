@@ -26,7 +26,7 @@ type Harness interface {
 	ops.Operator
 	ops.Maintenance
 	ops.Batches
-	batch.Store
+	batch.Work
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
 	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.

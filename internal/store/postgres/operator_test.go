@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
@@ -177,3 +178,13 @@ func (h *harness) Audit(t testing.TB) []storetest.Audited {
 
 // BatchFailpoints are those of a settlement.
 func (*harness) BatchFailpoints() []string { return postgres.Failpoints()[:3] }
+
+// Fold folds as an agent does.
+func (h *harness) Fold(ctx context.Context, limit int) (store.Folded, error) {
+	return batch.NewEngine(h.Store).Fold(ctx, limit)
+}
+
+// Step takes a step as an agent does.
+func (h *harness) Step(ctx context.Context, rows int) (store.Stepped, error) {
+	return batch.NewEngine(h.Store).Step(ctx, rows)
+}

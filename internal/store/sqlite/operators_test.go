@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
@@ -148,4 +149,17 @@ func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 		return err
 	}))
 	return all
+}
+
+// BatchFailpoints names the points of a Fold that ends a batch, and of a Step.
+func (*harness) BatchFailpoints() []string { return []string{failBegun, failCommit, failCommitted} }
+
+// Fold folds as an agent does.
+func (h *harness) Fold(ctx context.Context, limit int) (store.Folded, error) {
+	return batch.NewEngine(h.Store).Fold(ctx, limit)
+}
+
+// Step takes a step as an agent does.
+func (h *harness) Step(ctx context.Context, rows int) (store.Stepped, error) {
+	return batch.NewEngine(h.Store).Step(ctx, rows)
 }
