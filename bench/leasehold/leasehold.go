@@ -78,7 +78,7 @@ func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (
 		runner := exec.New(o)
 		executor, gate, present, a.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Presence, runner.Close
 	}
-	a.batches = batch.New(batch.Options{Store: a.place, Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})
+	a.batches = batch.New(batch.Options{Work: batch.NewEngine(a.place), Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})
 	a.loop = poll.New(poll.Options{
 		Store: a.place, Leases: a.place, Executor: executor, Gate: gate,
 		Declarations: poll.Declarations{

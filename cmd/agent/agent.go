@@ -74,7 +74,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 		return nil, err
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
-	a.batches = batch.New(batch.Options{Store: s, Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
+	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
 	a.engine, a.release = a.makeEngine(guardian)
 	return a, nil
 }

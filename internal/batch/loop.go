@@ -12,7 +12,7 @@ import (
 
 // Options are the parts and the settings of a Loop.
 type Options struct {
-	Store   Store
+	Work    Work
 	Poll    time.Duration // about how often to look for work without a notification; > 0
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
@@ -80,7 +80,7 @@ func (l *Loop) Run(ctx context.Context) error {
 
 // foldOnce folds once.
 func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
-	f, err := l.o.Store.Fold(ctx, foldLimit)
+	f, err := l.o.Work.Fold(ctx, foldLimit)
 	if err != nil {
 		return work.Seen{}, err
 	}
@@ -94,7 +94,7 @@ func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
 // stepOnce carries on an operation once.
 func (l *Loop) stepOnce(ctx context.Context) (work.Seen, error) {
 	start := time.Now()
-	s, err := l.o.Store.Step(ctx, l.rows)
+	s, err := l.o.Work.Step(ctx, l.rows)
 	took := time.Since(start)
 	if err != nil {
 		l.rows = max(l.rows/2, minRows)

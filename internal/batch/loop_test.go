@@ -80,7 +80,7 @@ type rig struct {
 func start(t *testing.T, s *script) *rig {
 	t.Helper()
 	r := &rig{m: telemetry.NewMetrics(prometheus.NewRegistry())}
-	r.loop = New(Options{Store: s, Poll: time.Second, Log: slog.New(slog.NewTextHandler(&r.logs, nil)), Metrics: r.m})
+	r.loop = New(Options{Work: s, Poll: time.Second, Log: slog.New(slog.NewTextHandler(&r.logs, nil)), Metrics: r.m})
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- r.loop.Run(ctx) }()

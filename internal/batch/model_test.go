@@ -44,7 +44,7 @@ func agents(t *testing.T, db *model.Store, n int, do doing) (end func()) {
 	for range n {
 		metrics := telemetry.NewMetrics(prometheus.NewRegistry())
 		log := slog.New(slog.DiscardHandler)
-		loop := batch.New(batch.Options{Store: db, Poll: time.Second, Log: log, Metrics: metrics})
+		loop := batch.New(batch.Options{Work: db, Poll: time.Second, Log: log, Metrics: metrics})
 		engine := poll.New(poll.Options{
 			Store: db, Leases: db, Executor: do, Agent: store.Agent{Name: "rig", Presence: 15 * time.Second},
 			Declarations: poll.Declarations{

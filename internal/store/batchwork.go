@@ -36,3 +36,22 @@ type Stepped struct {
 	Done    int64        // tasks that it changed, all steps together
 	Refused int64        // tasks that it could not change
 }
+
+// BatchFacts are what the state of a batch follows from.
+type BatchFacts struct {
+	Requested string // VerbCancel or VerbRollback, in this round; "": neither
+	ByFailure bool   // the request follows a failure
+	Ended     bool
+
+	Total    int64 // tasks, those included that are past their retention
+	Running  int64
+	Undoing  int64 // waiting to be rolled back, or being so
+	Attempts int64 // that have ended
+
+	Succeeded, Failed, Cancelled, RolledBack, RollbackFailed int64
+}
+
+// Live returns how many tasks have not finished.
+func (f *BatchFacts) Live() int64 {
+	return f.Total - f.Succeeded - f.Failed - f.Cancelled - f.RolledBack - f.RollbackFailed
+}

@@ -32,6 +32,7 @@ func batchChecks() []Check {
 		{"by Go, all or nothing", batchGoNothing},
 		{"lists", batchList},
 		{"what went wrong", batchFailures},
+		{"its state follows from its counters", batchDerived},
 	}, batchCountChecks(), batchEndChecks())
 }
 

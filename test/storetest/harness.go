@@ -26,7 +26,7 @@ type Harness interface {
 	ops.Store
 	ops.Operator
 	ops.Batches
-	batch.Store
+	batch.Work
 	work.Store
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -62,6 +62,9 @@ type Harness interface {
 	// ComparesJSON reports whether pings by the store's SQL compare texts and checkpoints, as those by Go do. Where they
 	// cannot, only numbers advance what has to advance.
 	ComparesJSON() bool
+	// BatchStates creates batches with these counters, whatever tasks there are, and returns the state that the store
+	// gives each.
+	BatchStates(t testing.TB, facts []store.BatchFacts) []store.BatchState
 	// Audit reads the table audit, oldest first.
 	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.

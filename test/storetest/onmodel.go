@@ -106,6 +106,15 @@ func (h *OnModel) Audit(testing.TB) []Audited {
 	return out
 }
 
+// BatchStates asks the model, which keeps no counters.
+func (*OnModel) BatchStates(_ testing.TB, facts []store.BatchFacts) []store.BatchState {
+	states := make([]store.BatchState, len(facts))
+	for i := range facts {
+		states[i] = model.StateOf(&facts[i])
+	}
+	return states
+}
+
 // BatchFailpoints are those of everything.
 func (h *OnModel) BatchFailpoints() []string { return h.Failpoints() }
 

@@ -1,6 +1,8 @@
 package postgres_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,14 +37,28 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 	_, err := h.Maintain(t.Context(), week) // for the partitions
 	require.NoError(t, err)
 	conn := pgtest.Connect(t)
-	// Each is a transaction that is taken back.
+	// Each is a transaction that is taken back. Steps take some rows of each kind; the setting is for
+	// how these are found here.
+	const step = `SET LOCAL enable_seqscan = off; SELECT SCHEMA.apply_step(o.id, o.version, was_missed => false,
+		was_at => NULL, was_id => NULL, was_goal => 0, was_taken => 0, was_refused => 0, who => 'alice', %s, %s, %s, %s)
+		FROM SCHEMA.operation AS o`
+	const running, waiting, none = `SELECT id FROM SCHEMA.task WHERE session = 1 AND state IN ('running', 'rollback_running') LIMIT 50`,
+		`SELECT id FROM SCHEMA.task WHERE batch_id = 1 AND state IN ('pending', 'retry_pending') LIMIT 500`, `SELECT 1::bigint LIMIT 0`
+	stepOf := func(ask, cancel string, revived []string, flags string) string {
+		list := func(ids, of string) string { return `ARRAY(SELECT ` + of + ` FROM (` + ids + `) AS i (id))` }
+		revive := `ARRAY[` + strings.Join(revived, ", ") + `]::bigint[]`
+		return fmt.Sprintf(step, `ask => `+list(ask, "id")+`, ask_fences => `+list(ask, "1::bigint"),
+			`cancels => `+list(cancel, "id")+`, cancel_fences => `+list(cancel, "0::bigint")+`, cancel_rolls_back => `+list(cancel, "id % 2 = 0"),
+			`revives => `+revive+`, revive_fences => array_fill(2::bigint, ARRAY[cardinality(`+revive+`)]),
+			revive_dues => array_fill(now(), ARRAY[cardinality(`+revive+`)])`, flags)
+	}
 	calls := []string{
-		`SELECT SCHEMA.cancel_batch(1); SELECT SCHEMA.step(500); SELECT SCHEMA.step(500)`,
-		`SELECT SCHEMA.rollback_batch(2); SELECT SCHEMA.step(500); SELECT SCHEMA.step(500)`,
-		`SELECT SCHEMA.retry_batch(2); SELECT SCHEMA.step(50); SELECT SCHEMA.step(500)`,
+		`SELECT SCHEMA.cancel_batch(1); ` + stepOf(running, waiting, nil, "reopens => false, stops => true, ends => true"),
+		`SELECT SCHEMA.rollback_batch(2); ` + stepOf(none, none, []string{"1000400", "1000403", "1000404"}, "reopens => false, stops => false, ends => true"),
+		`SELECT SCHEMA.retry_batch(2); ` + stepOf(none, none, []string{"1000400", "1000800"}, "reopens => false, stops => false, ends => true"),
 		`SELECT SCHEMA.retry(1000400); SELECT SCHEMA.rollback(1000401); SELECT SCHEMA.rollback(1000402)`,
 		`SELECT SCHEMA.rollback(id) FROM SCHEMA.task WHERE state IN ('running', 'rollback_running') AND state = 'running' LIMIT 1;
-			SELECT SCHEMA.step(500)`,
+			` + stepOf(none, none, []string{"1000403"}, "reopens => true, stops => false, ends => true"),
 		`SELECT SCHEMA.fold(100)`,
 		`SELECT SCHEMA.seal_batch(1); SELECT SCHEMA.fold(100)`,
 		`SELECT * FROM SCHEMA.batches WHERE id = 1`,

@@ -59,7 +59,9 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 func (s *Store) BatchStatements() (map[string]string, error) {
 	texts := map[string]string{
 		"failures": s.sql.batchFailures.Text, "tasks": s.sql.batchTasks.Text,
-		"forget": s.sql.forgetBatches.Text,
+		"forget": s.sql.forgetBatches.Text, "operations": s.sql.operations.Text, "running": s.sql.batchRunning.Text,
+		"waiting": s.sql.batchWaiting.Text, "left": s.sql.batchLeft.Text, "failed": s.sql.batchFailed.Text,
+		"finished": s.sql.batchFinished.Text, "task": s.sql.batchTask.Text,
 	}
 	for name, where := range map[string]string{"list tasks": "batch_id = @batch", "list failed tasks": "batch_id = @batch AND " + failedOnly} {
 		q, err := s.sql.listOfBatch.Fill("{where}", where)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
-	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Fold sums what was counted of batches, acts on failures, and ends what is done.
@@ -58,29 +57,4 @@ func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int
 		return nil
 	})
 	return f, err
-}
-
-// Step carries on the oldest operation that nobody else carries on.
-func (s *Store) Step(ctx context.Context, rows int) (d store.Stepped, err error) {
-	if rows <= 0 {
-		return d, ctx.Err()
-	}
-	err = s.do(ctx, "carry on an operation", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.failAt(failBefore); err != nil {
-			return err
-		}
-		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			args := s.sql.step.Args(arg("limit", int64(rows)))
-			return scanOne(ctx, q, s.sql.step.Text, args, &d.Found, &d.Rows, &d.Ended, &d.Verb, (*int64)(&d.Batch),
-				(*int64)(&d.Task), &d.Done, &d.Refused)
-		})
-		if err != nil {
-			return err
-		}
-		return s.failAt(failAfter)
-	})
-	if !d.Ended {
-		d.Verb, d.Batch, d.Task, d.Done, d.Refused = "", task.BatchID(0), task.ID(0), 0, 0
-	}
-	return d, err
 }

@@ -95,13 +95,14 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.admit_to_batch(1)`,
 		`SELECT SCHEMA.reserve_start(1, 1)`,
 		`SELECT SCHEMA.count_transition(1, 'running', 'failed', true, true)`,
-		`SELECT SCHEMA.step(1)`,
-		`SELECT SCHEMA.step_one(NULL)`,
-		`SELECT SCHEMA.step_stop(NULL, 1)`,
-		`SELECT SCHEMA.step_revive('{1}', '{now}', 'retry')`,
-		`SELECT SCHEMA.step_retry(NULL, 1)`,
-		`SELECT SCHEMA.step_rollback(NULL, 1)`,
-		`SELECT SCHEMA.cancel_waiting_some(NULL, 1)`,
+		`SELECT SCHEMA.apply_step(1, 1, was_missed => false, was_at => NULL, was_id => NULL, was_goal => 0, was_taken => 0,
+			was_refused => 0, who => '', ask => '{}', ask_fences => '{}', cancels => '{}', cancel_fences => '{}', cancel_rolls_back => '{}',
+			revives => '{}', revive_fences => '{}', revive_dues => '{}', reopens => false, stops => true, ends => true)`,
+		`SELECT SCHEMA.has_stopped(1)`,
+		`SELECT SCHEMA.request_cancels('{1}', '{1}', '')`,
+		`SELECT SCHEMA.cancel_all_waiting('{1}', '{1}', '{true}', '')`,
+		`SELECT SCHEMA.step_revive('{1}', '{1}', '{now}', 'retry')`,
+		`SELECT SCHEMA.revive_seen('{1}', '{1}', '{now}', 'retry')`,
 		`SELECT SCHEMA.fold(1)`,
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,
@@ -157,7 +158,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	require.Equal(t, "alice", notes[len(notes)-1].Who)
 	require.Equal(t, role, notes[len(notes)-1].Role)
 	for _, mayNot := range []string{
-		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.step(1)`, `SELECT SCHEMA.fold(1)`,
+		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.has_stopped(1)`, `SELECT SCHEMA.fold(1)`,
 	} {
 		_, err := operator.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)

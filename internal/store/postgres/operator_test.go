@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
@@ -183,3 +184,39 @@ func (h *harness) Audit(t testing.TB) []storetest.Audited {
 
 // BatchFailpoints are those of a settlement.
 func (*harness) BatchFailpoints() []string { return postgres.Failpoints()[:3] }
+
+// BatchStates spreads the counters over the row and a delta.
+func (h *harness) BatchStates(t testing.TB, facts []store.BatchFacts) []store.BatchState {
+	t.Helper()
+	b := &pgx.Batch{}
+	for i := range facts {
+		f := &facts[i]
+		b.Queue(h.q(`WITH b AS (
+			INSERT INTO SCHEMA.batch (requested, by_failure, ended_at, total, running, undoing, succeeded, failed)
+			VALUES (nullif($1, ''), $2, CASE WHEN $3 THEN now() END, $4, $5, $6, $7, $8) RETURNING id)
+			INSERT INTO SCHEMA.batch_delta (batch_id, attempts, cancelled, rolled_back, rollback_failed)
+			SELECT id, $9, $10, $11, $12 FROM b`), f.Requested, f.ByFailure, f.Ended, f.Total, f.Running, f.Undoing, f.Succeeded,
+			f.Failed, f.Attempts, f.Cancelled, f.RolledBack, f.RollbackFailed)
+	}
+	conn := pgtest.Connect(t)
+	require.NoError(t, conn.SendBatch(t.Context(), b).Close())
+	rows, err := conn.Query(t.Context(), h.q(`SELECT state FROM SCHEMA.batches ORDER BY id`))
+	require.NoError(t, err)
+	states, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	out := make([]store.BatchState, len(states))
+	for i, s := range states {
+		out[i] = store.BatchState(s)
+	}
+	return out
+}
+
+// Fold folds as an agent does.
+func (h *harness) Fold(ctx context.Context, limit int) (store.Folded, error) {
+	return batch.NewEngine(h.Store).Fold(ctx, limit)
+}
+
+// Step takes a step as an agent does.
+func (h *harness) Step(ctx context.Context, rows int) (store.Stepped, error) {
+	return batch.NewEngine(h.Store).Step(ctx, rows)
+}

@@ -286,10 +286,13 @@ CREATE TABLE {schema}.operation (
     requested_at timestamptz NOT NULL,
     requested_by text,
     force        boolean NOT NULL DEFAULT false,
-    stopped      boolean NOT NULL DEFAULT false, -- of a rollback: everything has stopped, finished rows come next
-    missed       boolean NOT NULL DEFAULT false, -- a row behind the cursor was locked: another pass is needed
+    version      bigint NOT NULL DEFAULT 0,      -- rises with each step: one that saw an older one is not applied
+    stopped      boolean NOT NULL DEFAULT false, -- everything has stopped; of a rollback, finished rows come next
+    missed       boolean NOT NULL DEFAULT false, -- a row behind the cursor was locked or had changed: another pass is needed
     after_at     timestamptz,                    -- the cursor: the row that was looked at last
     after_id     bigint,
+    goal         bigint NOT NULL DEFAULT 0,      -- of a rollback: rows of the batch when it came to the finished ones
+    taken        bigint NOT NULL DEFAULT 0,      -- of a rollback: finished rows that it has chosen
     done         bigint NOT NULL DEFAULT 0,      -- rows that it changed
     refused      bigint NOT NULL DEFAULT 0,      -- rows that it had to leave as they were
     superseded   boolean NOT NULL DEFAULT false, -- another took its place

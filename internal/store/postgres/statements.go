@@ -26,7 +26,9 @@ type statements struct {
 	enqueue, findKey, get, history, list, listOfBatch, stats, archived             sqltext.Query
 	cancel, retry, rollback, complete, completed, secret, takePings                sqltext.Query
 	createBatch, sealBatch, cancelBatch, retryBatch, rollbackBatch, batches, isBatch, batchFailures, batchTasks,
-	fold, step sqltext.Query
+	fold sqltext.Query
+	operations, anyOperation, batchRunning, batchWaiting, batchLeft, batchFailed, batchFinished, batchTask,
+	applyStep sqltext.Query
 	missingDays, ensurePartition, dayTables, lockRemoval, detach, finalize, drop, detachAsOwner, dropAsOwner,
 	countDay sqltext.Query
 	dayBatches, lockEnded, countBatches, markExpired, forgetHistory, expireRows, forgetAgents,
@@ -70,7 +72,9 @@ func (s *statements) byName() map[string]*sqltext.Query {
 		"create_batch": &s.createBatch, "seal_batch": &s.sealBatch, "cancel_batch": &s.cancelBatch,
 		"retry_batch": &s.retryBatch, "rollback_batch": &s.rollbackBatch, "batches": &s.batches,
 		"is_batch": &s.isBatch, "batch_failures": &s.batchFailures, "batch_tasks": &s.batchTasks, "fold": &s.fold,
-		"step":         &s.step,
+		"operations": &s.operations, "any_operation": &s.anyOperation, "batch_running": &s.batchRunning,
+		"batch_waiting": &s.batchWaiting, "batch_left": &s.batchLeft, "batch_failed": &s.batchFailed,
+		"batch_finished": &s.batchFinished, "batch_task": &s.batchTask, "apply_step": &s.applyStep,
 		"missing_days": &s.missingDays, "ensure_partition": &s.ensurePartition, "day_tables": &s.dayTables,
 		"lock_removal": &s.lockRemoval, "detach": &s.detach, "finalize": &s.finalize, "drop": &s.drop,
 		"detach_as_owner": &s.detachAsOwner, "drop_as_owner": &s.dropAsOwner, "count_day": &s.countDay,

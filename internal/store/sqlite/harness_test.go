@@ -161,7 +161,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until"},
 		"batch":        {"created_at", "ended_at"},
-		"operation":    {"requested_at", "after_at", "since", "ended_at"},
+		"operation":    {"requested_at", "after_at", "ended_at"},
 		"audit":        {"at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)

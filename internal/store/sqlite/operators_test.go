@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/storetest"
@@ -148,4 +149,47 @@ func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 		return err
 	}))
 	return all
+}
+
+// BatchFailpoints names the points of a Fold that ends a batch, and of a Step.
+func (*harness) BatchFailpoints() []string { return []string{failBegun, failCommit, failCommitted} }
+
+// BatchStates inserts tasks that run: the view counts those itself.
+func (h *harness) BatchStates(t testing.TB, facts []store.BatchFacts) (states []store.BatchState) {
+	t.Helper()
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	for i := range facts {
+		f := &facts[i]
+		var id int64
+		require.NoError(t, tx.QueryRowContext(t.Context(), `INSERT INTO batch (requested, by_failure, ended_at, total, undoing, succeeded,
+				failed, cancelled, rolled_back, rollback_failed, attempts)
+			VALUES (nullif(?, ''), ?, iif(?, '2026-11-20T08:00:00.000Z', NULL), ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+			f.Requested, f.ByFailure, f.Ended, f.Total, f.Undoing, f.Succeeded, f.Failed, f.Cancelled, f.RolledBack, f.RollbackFailed,
+			f.Attempts).Scan(&id))
+		for range f.Running { // as if revived: only the first insert of a row is counted
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO task (type, state, fence, batch_id) VALUES ('x', 'running', 1, ?)", id)
+			require.NoError(t, err)
+		}
+	}
+	rows, err := tx.QueryContext(t.Context(), "SELECT state FROM batches ORDER BY id")
+	require.NoError(t, err)
+	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+		var state string
+		err := r.Scan(&state)
+		states = append(states, store.BatchState(state))
+		return err
+	}))
+	return states
+}
+
+// Fold folds as an agent does.
+func (h *harness) Fold(ctx context.Context, limit int) (store.Folded, error) {
+	return batch.NewEngine(h.Store).Fold(ctx, limit)
+}
+
+// Step takes a step as an agent does.
+func (h *harness) Step(ctx context.Context, rows int) (store.Stepped, error) {
+	return batch.NewEngine(h.Store).Step(ctx, rows)
 }

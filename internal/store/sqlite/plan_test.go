@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 	)
 	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
-		h.sql.Soonest: true, h.sql.Failures: true,
+		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
 	}
 	told, err := sqltext.Compile("told by the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
@@ -52,9 +52,15 @@ func TestPlans(t *testing.T) {
 		h.sql.SeeBatches:        {"USING INDEX batch_open"},
 		h.sql.AnyOperation:      {"USING INDEX operation_open"},
 		h.sql.Operations:        {"USING INDEX operation_open"},
-		h.sql.WaitingOfBatch:    {"COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.WaitingOfBatch:    {"INDEX task_batch (batch_id=? AND state=? AND rowid>?)", "INDEX policy_rollback (type=?)"},
 		h.sql.AnyUnstopped:      {"COVERING INDEX task_batch (batch_id=? AND state=?)"},
-		h.sql.RequestCancel:     {byID, "INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.RunningOfBatch:    {"INDEX task_batch (batch_id=? AND state=?)"},
+		h.sql.RequestCancels:    {byID},
+		h.sql.CountWaiting:      {byID},
+		h.sql.CancelWaiting:     {byID},
+		h.sql.CountRevived:      {byID},
+		h.sql.CountFinished:     {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.Revive:            {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.FailedOfBatch:     {"INDEX task_archive_batch_unsuccessful (batch_id=? AND rowid>?)"},
 		h.sql.FinishedOfBatch:   {"INDEX task_archive_started (batch_id=? AND <expr><?)", "INDEX policy_rollback (type=?)"},
 		h.sql.Failures:          {"INDEX task_archive_batch_unsuccessful (batch_id=?)", "INDEX task_batch (batch_id=? AND state=?)"},

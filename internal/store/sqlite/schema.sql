@@ -291,21 +291,19 @@ CREATE TABLE operation (
     requested_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     requested_by TEXT,
     force        INTEGER NOT NULL DEFAULT 0,
-    stopped      INTEGER NOT NULL DEFAULT 0, -- of a rollback: everything has stopped, finished tasks come next
-    missed       INTEGER NOT NULL DEFAULT 0, -- of PostgreSQL, where a locked row makes another pass necessary; 0 here
+    version      INTEGER NOT NULL DEFAULT 0, -- rises with each step: one that saw an older one is not applied
+    stopped      INTEGER NOT NULL DEFAULT 0, -- everything has stopped; of a rollback, finished tasks come next
+    missed       INTEGER NOT NULL DEFAULT 0, -- a task behind the cursor had changed: another pass is needed
     -- The cursor. A retry has handled the ids up to after_id. A rollback has handled what started after after_at and, of what
     -- started then, the ids up to after_id.
     after_at     TEXT,
     after_id     INTEGER,
+    goal         INTEGER NOT NULL DEFAULT 0, -- of a rollback: tasks of the batch when it came to the finished ones
+    taken        INTEGER NOT NULL DEFAULT 0, -- of a rollback: finished tasks that it has chosen
     done         INTEGER NOT NULL DEFAULT 0, -- tasks that it changed
     refused      INTEGER NOT NULL DEFAULT 0, -- tasks that it could not change
     superseded   INTEGER NOT NULL DEFAULT 0, -- another operation replaced it
-    ended_at     TEXT,
-    -- Of this store alone: times have milliseconds here, so a rollback spreads the due times of its tasks over the second
-    -- before it came to them, by how many they are and how many it has taken.
-    since        TEXT,                       -- when it came to the finished tasks
-    goal         INTEGER,                    -- how many there were then
-    taken        INTEGER NOT NULL DEFAULT 0
+    ended_at     TEXT
 ) STRICT;
 
 CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;

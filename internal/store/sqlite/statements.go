@@ -33,9 +33,10 @@ type statements struct {
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query
 	RetryBatch, RetryBatchAnswer, RollbackBatch, RollbackBatchAnswer                       *sqltext.Query
-	AnyOperation, Operations, KeepOperation, WaitingOfBatch, CancelWaiting, RequestCancel  *sqltext.Query
-	WakeForCancel, AnyUnstopped, FailedOfBatch, CountFinished, FinishedOfBatch             *sqltext.Query
-	Revive, CountRevived, TaskToRollBack, ReopenBatchOf                                    *sqltext.Query
+	AnyOperation, Operations, RunningOfBatch, WaitingOfBatch, LeftOfBatch, FailedOfBatch   *sqltext.Query
+	FinishedOfBatch, TaskToRollBack, OperationSeen, KeepOperation, RequestCancels          *sqltext.Query
+	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
+	CountRevived, ReopenBatchOf                                                            *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches                              *sqltext.Query

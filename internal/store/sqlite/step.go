@@ -6,240 +6,242 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// BatchFailpoints names the points at which Options.Fail is called in a Fold that ends a batch, and in a Step.
-func (*Store) BatchFailpoints() []string { return []string{failBegun, failCommit, failCommitted} }
+// What internal/batch decides steps on. None of these calls waits for writers.
 
-// operation is a change of a batch, or of one task that ran when it was requested.
-type operation struct {
-	id            int64
-	verb          string
-	batch         task.BatchID // of the task, where it is about one; 0: that belongs to none
-	task          task.ID      // 0: it is about the batch
-	requestedBy   string
-	done, refused int64
-
-	// The cursor: the row that it looked at last, by id or, in a rollback, by when it had started. "~" is after any time.
-	afterID task.ID
-	afterAt string
-	// Of a rollback: whether it has come to the finished tasks; when it did, how many there were at the most, and how many it
-	// has taken since.
-	stopped     bool
-	since       string
-	goal, taken int64
-}
-
-// Step carries out a part of the oldest operation that need not wait: at most so many rows of it.
-func (s *Store) Step(ctx context.Context, rows int) (did store.Stepped, err error) {
-	if found, err := s.any(ctx, "look for operations", s.sql.AnyOperation); err != nil || !found {
-		return did, err
-	}
-	err = s.change(ctx, "carry on an operation", func(t *tx) error {
-		list, err := t.operations()
-		if err != nil {
+// Operations returns operations that have not ended, oldest first, without those about a task that still runs.
+func (s *Store) Operations(ctx context.Context, after int64, limit int) (list []store.Operation, open bool, err error) {
+	err = s.view(ctx, "look for operations", func(t *snapshot) error {
+		if err := t.row([]any{&open}, s.sql.AnyOperation); err != nil || !open {
 			return err
 		}
-		did = store.Stepped{Found: len(list) > 0}
-		for i := range list {
-			st := stepping{tx: t, operation: &list[i], left: rows}
-			if did.Ended, err = st.carryOn(); err != nil {
-				return fmt.Errorf("%s of batch %d, task %d: %w", st.verb, st.batch, st.task, err)
-			}
-			if did.Rows = rows - st.left; did.Rows > 0 || did.Ended {
-				st.done += int64(did.Rows)
-				did.Verb, did.Task, did.Done, did.Refused = st.verb, st.task, st.done, st.refused
-				if st.task == 0 {
-					did.Batch = st.batch
-				}
-				return st.keep(did.Ended)
-			}
-			if err := st.keep(false); err != nil {
-				return err
-			}
+		return t.query(func(r *sql.Rows) error {
+			var o store.Operation
+			err := r.Scan(&o.ID, &o.Version, &o.Verb, &o.Batch, &o.Task, timeOf{&o.RequestedAt}, &o.RequestedBy, &o.Done, &o.Stopped,
+				&o.Missed, timeOf{&o.After.At}, &o.After.ID, &o.Goal, &o.Taken, &o.Refused)
+			list = append(list, o)
+			return err
+		}, s.sql.Operations, arg("after", after), arg("limit", limit))
+	})
+	return list, open, err
+}
+
+// BatchTask returns what the decisions about a task follow from; nil where there is none.
+func (s *Store) BatchTask(ctx context.Context, id task.ID) (found *store.BatchTask, err error) {
+	err = s.view(ctx, "look at a task", func(t *snapshot) error {
+		list, err := t.lookAtTasks(s.sql.TaskToRollBack, arg("id", int64(id)))
+		if len(list) > 0 {
+			found = &list[0]
+		}
+		return err
+	})
+	return found, err
+}
+
+// Unstopped returns what runs or waits to run of a batch.
+func (s *Store) Unstopped(ctx context.Context, id task.BatchID, after task.ID, limit int) (*store.Unstopped, error) {
+	u, batch, most := &store.Unstopped{}, arg("batch", int64(id)), arg("limit", limit)
+	err := s.view(ctx, "look at a batch", func(t *snapshot) (err error) {
+		if u.Running, err = t.lookAtTasks(s.sql.RunningOfBatch, batch, most); err != nil {
+			return err
+		}
+		if u.Waiting, err = t.lookAtTasks(s.sql.WaitingOfBatch, batch, arg("after", int64(after)), most); err != nil {
+			return err
+		}
+		return t.row([]any{&u.Left, &u.Total}, s.sql.LeftOfBatch, batch)
+	})
+	return u, err
+}
+
+// Failed returns tasks of a batch that failed or were rolled back, by id.
+func (s *Store) Failed(ctx context.Context, id task.BatchID, after task.ID, limit int) (list []store.BatchTask, err error) {
+	err = s.view(ctx, "look at a batch", func(t *snapshot) error {
+		list, err = t.lookAtTasks(s.sql.FailedOfBatch, arg("batch", int64(id)), arg("after_id", int64(after)), arg("limit", limit))
+		return err
+	})
+	return list, err
+}
+
+// Finished returns finished tasks of a batch, newest started first. Those that never started come last.
+func (s *Store) Finished(ctx context.Context, id task.BatchID, after store.Cursor, limit int) (list []store.BatchTask, err error) {
+	at := "~" // after any time
+	if after != (store.Cursor{}) {
+		at = startedAt(after.At)
+	}
+	err = s.view(ctx, "look at a batch", func(t *snapshot) error {
+		list, err = t.lookAtTasks(s.sql.FinishedOfBatch,
+			arg("batch", int64(id)), arg("after_at", at), arg("after_id", int64(after.ID)), arg("limit", limit))
+		return err
+	})
+	return list, err
+}
+
+// startedAt returns a time as the order of finished tasks has it: "" where the task never started.
+func startedAt(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return stamp(t)
+}
+
+// lookAtTasks reads the rows of a statement that has the columns of a store.BatchTask.
+func (t *snapshot) lookAtTasks(q *sqltext.Query, args ...sqltext.Arg) (list []store.BatchTask, err error) {
+	err = t.query(func(r *sql.Rows) error {
+		var b store.BatchTask
+		err := r.Scan(&b.ID, &b.Fence, &b.State, &b.Cause, &b.EverStarted, timeOf{&b.Started}, timeOf{&b.Finished}, &b.OwnRollback,
+			&b.TypeRollback)
+		list = append(list, b)
+		return err
+	}, q, args...)
+	return list, err
+}
+
+// ApplyStep applies a step of an operation.
+func (s *Store) ApplyStep(ctx context.Context, step *store.Step) (r store.StepResult, err error) {
+	err = s.change(ctx, "carry on an operation", func(t *tx) error {
+		r = store.StepResult{}
+		o := step.Operation
+		err := t.row([]any{&r.Stopped}, t.sql.OperationSeen, arg("id", o.ID), arg("version", o.Version))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			r.Applied = true
+			err = (&stepping{t, step, &r}).apply()
+		}
+		if err != nil {
+			return fmt.Errorf("%s of batch %d, task %d: %w", o.Verb, o.Batch, o.Task, err)
 		}
 		return nil
 	})
 	if err != nil {
-		return store.Stepped{}, err
+		return store.StepResult{}, err
 	}
-	return did, nil
+	return r, nil
 }
 
-func (t *tx) operations() (list []operation, err error) {
-	err = t.query(func(r *sql.Rows) error {
-		var o operation
-		err := r.Scan(&o.id, &o.verb, &o.batch, &o.task, &o.requestedBy, &o.done, &o.refused, &o.stopped, &o.afterID, &o.afterAt,
-			&o.since, &o.goal, &o.taken)
-		list = append(list, o)
-		return err
-	}, t.sql.Operations)
-	return list, err
-}
-
-// stepping is one step of an operation.
+// stepping is a step that is being applied.
 type stepping struct {
 	*tx
-	*operation
-	left  int // tasks that it may still change
-	moved bool
+	step *store.Step
+	r    *store.StepResult
 }
 
-// keep writes how far the operation is.
-func (s *stepping) keep(over bool) error {
-	if !over && !s.moved {
-		return nil
+func (s *stepping) apply() error {
+	for _, part := range []func() error{s.ask, s.cancel, s.revive} {
+		if err := part(); err != nil {
+			return err
+		}
 	}
-	var ended, started any
-	if over {
+	o, p, r := s.step.Operation, &s.step.Progress, s.r
+	if s.step.Stops && !r.Stopped {
+		unstopped := false
+		if err := s.row([]any{&unstopped}, s.sql.AnyUnstopped, arg("batch", int64(o.Batch))); err != nil {
+			return err
+		}
+		r.Stopped = !unstopped
+	}
+	all := len(s.step.Ask) + len(s.step.Cancel) + len(s.step.Revive)
+	r.Ended = s.step.Ends && (r.Stopped || !s.step.Stops) && int64(r.Rows)+r.Refused == int64(all)
+	var ended, at any
+	if r.Ended {
 		ended = stamp(s.now)
 	}
-	if s.afterAt != "~" {
-		started = s.afterAt
+	if p.After != (store.Cursor{}) {
+		at = startedAt(p.After.At)
 	}
-	_, err := s.exec(s.sql.KeepOperation, arg("done", s.done), arg("refused", s.refused), arg("stopped", s.stopped),
-		arg("after_id", int64(s.afterID)), arg("after_at", started), arg("since", null(s.since)), arg("goal", s.goal),
-		arg("taken", s.taken), arg("ended_at", ended), arg("id", s.id))
+	_, err := s.exec(s.sql.KeepOperation, arg("id", o.ID), arg("stopped", r.Stopped), arg("missed", p.Missed || r.Missed),
+		arg("after_at", at), arg("after_id", null(int64(p.After.ID))), arg("goal", p.Goal), arg("taken", p.Taken), arg("rows", r.Rows),
+		arg("refused", p.Refused+r.Refused), arg("ended_at", ended))
 	return err
 }
 
-// carryOn carries out a part of the operation, and reports whether nothing is left to do.
-func (s *stepping) carryOn() (over bool, err error) {
-	switch {
-	case s.task != 0:
-		return s.one()
-	case s.verb == "retry":
-		return s.retry()
+// list encodes rows for a statement: each is a list of values, the first of them the id.
+func list[T any](of []T, row func(*T) []any) (string, error) {
+	rows := make([][]any, len(of))
+	for i := range of {
+		rows[i] = row(&of[i])
 	}
-	over, err = s.cancel()
-	if err != nil || !over || s.verb == "cancel" {
-		return over, err
-	}
-	return s.rollBack()
-}
-
-// cancel cancels what waits of a batch and asks what runs to stop. It is over when nothing does either.
-func (s *stepping) cancel() (over bool, err error) {
-	by := fmt.Sprintf("batch %d", s.batch)
-	if s.requestedBy != "" {
-		by += fmt.Sprintf(" (%s by %s)", s.verb, s.requestedBy)
-	}
-	var ids []task.ID
-	if err := s.query(scanIDs(&ids), s.sql.WaitingOfBatch, arg("batch", int64(s.batch)), arg("limit", s.left)); err != nil {
-		return false, err
-	}
-	if len(ids) > 0 {
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return false, fmt.Errorf("encode task ids: %w", err)
-		}
-		if _, err := s.exec(s.sql.CancelWaiting, arg("by", by), arg("rollback", s.verb == "rollback"), arg("ids", string(list))); err != nil {
-			return false, err
-		}
-		s.change(len(ids))
-	}
-	n, err := s.exec(s.sql.RequestCancel, arg("now", stamp(s.now)), arg("by", by), arg("batch", int64(s.batch)), arg("limit", s.left))
+	text, err := json.Marshal(rows)
 	if err != nil {
-		return false, err
+		return "", fmt.Errorf("encode task ids: %w", err)
 	}
-	if n > 0 {
-		s.change(int(n))
-		if _, err := s.exec(s.sql.WakeForCancel); err != nil {
-			return false, err
-		}
-	}
-	if s.left == 0 {
-		return false, nil
-	}
-	unstopped := false
-	err = s.row([]any{&unstopped}, s.sql.AnyUnstopped, arg("batch", int64(s.batch)))
-	return !unstopped, err
+	return string(text), nil
 }
 
-// change counts tasks that were changed.
-func (s *stepping) change(n int) {
-	s.left -= n
-	s.moved = s.moved || n > 0
-}
-
-// retry revives what failed of a batch, by id.
-func (s *stepping) retry() (over bool, err error) {
-	for s.left > 0 {
-		var ids []task.ID
-		err := s.query(scanIDs(&ids), s.sql.FailedOfBatch,
-			arg("batch", int64(s.batch)), arg("after_id", int64(s.afterID)), arg("limit", s.left+1))
-		if err != nil {
-			return false, err
-		}
-		over = len(ids) <= s.left
-		rows := make([]revival, min(len(ids), s.left))
-		for i := range rows {
-			rows[i] = revival{ids[i], stamp(s.now)}
-			s.afterID = ids[i]
-		}
-		if err := s.revive("retry", rows); err != nil || over {
-			return over, err
-		}
-	}
-	return false, nil
-}
-
-// revival is a task to revive, and when it is due then.
-type revival struct {
-	id  task.ID
-	due string
-}
-
-// MarshalJSON writes it as the statement revive reads it.
-func (r revival) MarshalJSON() ([]byte, error) { return json.Marshal([]any{r.id, r.due}) }
-
-// revive takes tasks out of the archive. Those whose key a live task has by now stay there, and are counted as refused.
-func (s *stepping) revive(verb string, rows []revival) error {
-	if len(rows) == 0 {
+// ask asks running tasks to stop.
+func (s *stepping) ask() error {
+	if len(s.step.Ask) == 0 {
 		return nil
 	}
-	list, err := json.Marshal(rows)
+	rows, err := list(s.step.Ask, func(t *store.BatchTask) []any { return []any{t.ID, t.Fence} })
 	if err != nil {
-		return fmt.Errorf("encode task ids: %w", err)
-	}
-	if _, err := s.exec(s.sql.Revive, arg("verb", verb), arg("rows", string(list))); err != nil {
 		return err
 	}
-	revived := 0
-	if err := s.row([]any{&revived}, s.sql.CountRevived, arg("rows", string(list))); err != nil {
+	n, err := s.exec(s.sql.RequestCancels, arg("now", stamp(s.now)), arg("by", null(s.step.By)), arg("rows", rows))
+	if err != nil || n == 0 {
 		return err
 	}
-	s.refused += int64(len(rows) - revived)
-	s.moved = true
-	s.change(revived)
-	return nil
+	s.r.Rows += int(n)
+	_, err = s.exec(s.sql.WakeForCancel)
+	return err
 }
 
-// one carries out the rollback of one task that ran when it was requested.
-func (s *stepping) one() (over bool, err error) {
-	var state task.State
-	var canRollBack bool
-	err = s.row([]any{&state, &canRollBack}, s.sql.TaskToRollBack, arg("id", int64(s.task)))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return true, nil
-	case err != nil:
-		return false, err
-	case state == task.StateRunning:
-		return false, nil
-	case state.Waiting() && state.Phase() == task.Run:
-		s.change(1)
-		_, err := s.exec(s.sql.CancelWaiting, arg("by", null(s.requestedBy)), arg("rollback", true), arg("ids", fmt.Sprintf("[%d]", s.task)))
-		return true, err
-	case !canRollBack:
-		return true, nil
+// cancel cancels waiting tasks.
+func (s *stepping) cancel() error {
+	if len(s.step.Cancel) == 0 {
+		return nil
 	}
-	if err := s.revive("rollback", []revival{{s.task, stamp(s.now)}}); err != nil || s.refused > 0 {
-		return true, err
+	rows, err := list(s.step.Cancel, func(t *store.Cancellation) []any { return []any{t.ID, t.Fence, t.RollBack} })
+	if err != nil {
+		return err
 	}
-	_, err = s.exec(s.sql.ReopenBatchOf, arg("id", int64(s.task)))
-	return true, err
+	n := 0
+	if err := s.row([]any{&n}, s.sql.CountWaiting, arg("rows", rows)); err != nil {
+		return err
+	}
+	s.r.Rows += n
+	_, err = s.exec(s.sql.CancelWaiting, arg("by", null(s.step.By)), arg("rows", rows))
+	return err
+}
+
+// revive takes tasks out of the archive. Those whose key a live task has by now stay there, and are counted as refused.
+func (s *stepping) revive() error {
+	if len(s.step.Revive) == 0 {
+		return nil
+	}
+	rows, err := list(s.step.Revive, func(t *store.Revival) []any {
+		due := t.Due
+		if due.IsZero() {
+			due = s.now
+		}
+		return []any{t.ID, t.Fence, stamp(due)}
+	})
+	if err != nil {
+		return err
+	}
+	there, revived := 0, 0
+	if err := s.row([]any{&there}, s.sql.CountFinished, arg("rows", rows)); err != nil {
+		return err
+	}
+	if _, err := s.exec(s.sql.Revive, arg("verb", s.step.Operation.Verb), arg("rows", rows)); err != nil {
+		return err
+	}
+	if err := s.row([]any{&revived}, s.sql.CountRevived, arg("rows", rows)); err != nil {
+		return err
+	}
+	s.r.Rows += revived
+	s.r.Refused = int64(there - revived)
+	s.r.Missed = there < len(s.step.Revive)
+	if !s.step.Reopens || revived == 0 {
+		return nil
+	}
+	_, err = s.exec(s.sql.ReopenBatchOf, arg("id", int64(s.step.Operation.Task)))
+	return err
 }

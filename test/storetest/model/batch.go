@@ -106,6 +106,18 @@ func (s *Store) survey(b *Batch) store.BatchInfo {
 	return i
 }
 
+// StateOf is where a batch stands of which that is known.
+func StateOf(f *store.BatchFacts) store.BatchState {
+	b := &Batch{Requested: f.Requested, ByFailure: f.ByFailure, Attempts: f.Attempts}
+	if f.Ended {
+		b.EndedAt = time.Unix(1, 0)
+	}
+	return b.state(&store.BatchInfo{
+		Total: f.Total, Live: f.Live(), Running: f.Running, Undoing: f.Undoing, Succeeded: f.Succeeded, Failed: f.Failed,
+		Cancelled: f.Cancelled, RolledBack: f.RolledBack, RollbackFailed: f.RollbackFailed,
+	})
+}
+
 // state is where a batch stands.
 func (b *Batch) state(i *store.BatchInfo) store.BatchState {
 	if b.ended() {

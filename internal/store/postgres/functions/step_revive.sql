@@ -1,8 +1,9 @@
--- Revives those of finished rows that it can, each due at the time in its place. Of the others, those whose key another
--- live row has are refused; the rest are locked. A transaction that inserts a row with the key of one of these, and has
--- not committed, is waited for a short time and no longer.
+-- Revives those of finished rows that it can, each due at the time in its place, or now. Of the others, those whose key
+-- another live row has are refused; the rest are missed: locked, or no longer what was seen. A transaction that inserts a
+-- row with the key of one of these, and has not committed, is waited for a short time and no longer.
 CREATE OR REPLACE FUNCTION {schema}.step_revive(
-    ids bigint[], dues timestamptz[], verb text, OUT changed bigint, OUT refused bigint, OUT missed boolean
+    ids bigint[], fences bigint[], dues timestamptz[], verb text, OUT changed bigint, OUT refused bigint,
+    OUT missed boolean
 )
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -10,18 +11,19 @@ CREATE OR REPLACE FUNCTION {schema}.step_revive(
 $leasehold$
 DECLARE
     back bigint[];
-    keyless bigint[];
 BEGIN
     BEGIN
-        back := ARRAY(SELECT {schema}.revive(ids, dues, verb));
-    EXCEPTION WHEN lock_not_available THEN
-        keyless := ARRAY(SELECT a.id FROM {schema}.task_archive AS a WHERE a.id = ANY (ids) AND a.key IS NULL);
-        back := ARRAY(SELECT {schema}.revive(
-            ARRAY(SELECT g.id FROM unnest(ids, dues) WITH ORDINALITY AS g (id, due,
-                n) WHERE g.id = ANY (keyless) ORDER BY g.n),
-            ARRAY(SELECT g.due FROM unnest(ids, dues) WITH ORDINALITY AS g (id, due,
-                n) WHERE g.id = ANY (keyless) ORDER BY g.n),
-            verb));
+        back := ARRAY(SELECT {schema}.revive_seen(ids, fences, dues, verb));
+    EXCEPTION
+        WHEN lock_not_available THEN -- without those that have a key
+            back := ARRAY(SELECT {schema}.revive_seen(g.ids, g.fences, g.dues, verb) FROM (
+                SELECT array_agg(u.id ORDER BY u.n) AS ids, array_agg(u.fence ORDER BY u.n) AS fences,
+                    array_agg(u.due ORDER BY u.n) AS dues
+                FROM unnest(ids, fences, dues) WITH ORDINALITY AS u (id, fence, due, n)
+                WHERE EXISTS (SELECT FROM {schema}.task_archive AS a WHERE a.id = u.id AND a.key IS NULL)
+            ) AS g);
+        WHEN serialization_failure THEN -- another look sees what they have become
+            back := '{}';
     END;
     changed := cardinality(back);
     refused := 0;
@@ -36,4 +38,26 @@ BEGIN
     END IF;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.step_revive(bigint[], timestamptz[], text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.step_revive(bigint[], bigint[], timestamptz[], text) FROM PUBLIC;
+
+-- Does what revive does, and raises serialization_failure where a row had another fence: it was revived since, and has
+-- finished again.
+CREATE OR REPLACE FUNCTION {schema}.revive_seen(ids bigint[], fences bigint[], dues timestamptz[], verb text)
+    RETURNS SETOF bigint
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off AS
+$leasehold$
+DECLARE
+    back bigint[] := ARRAY(SELECT {schema}.revive(ids, ARRAY(
+        SELECT coalesce(g.due, clock_timestamp()) FROM unnest(dues) WITH ORDINALITY AS g (due, n) ORDER BY g.n), verb));
+BEGIN
+    IF EXISTS (
+        SELECT FROM unnest(ids, fences) AS g (id, fence), {schema}.task AS t
+        WHERE g.id = ANY (back) AND t.id = g.id AND t.fence <> g.fence + 1
+    ) THEN
+        RAISE EXCEPTION 'a task has changed' USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN QUERY SELECT unnest(back);
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.revive_seen(bigint[], bigint[], timestamptz[], text) FROM PUBLIC;
