@@ -23,11 +23,11 @@ SELECT id, fence, state, '', ever_started, NULL, NULL,
     ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE hash = waiting.policy),
     ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE type = waiting.type)
 FROM (
-    SELECT * FROM (
+    SELECT id, fence, state, ever_started, policy, type FROM (
         SELECT id, fence, state, ever_started, policy, type FROM task INDEXED BY task_batch
         WHERE batch_id = @batch AND state = 'pending' AND id > @after ORDER BY id LIMIT @limit)
     UNION ALL
-    SELECT * FROM (
+    SELECT id, fence, state, ever_started, policy, type FROM (
         SELECT id, fence, state, ever_started, policy, type FROM task INDEXED BY task_batch
         WHERE batch_id = @batch AND state = 'retry_pending' AND id > @after ORDER BY id LIMIT @limit)
     ORDER BY id LIMIT @limit) AS waiting;
