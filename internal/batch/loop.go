@@ -22,7 +22,7 @@ type Options struct {
 const (
 	callTimeout = 15 * time.Second // one call to the store; its own statement timeout comes first
 	foldLimit   = 100              // batches of one fold
-	maxRows     = 500              // tasks of one step
+	maxRows     = 1000             // tasks of one step
 	minRows     = 10
 	slowStep    = 500 * time.Millisecond // a step that takes longer is too large
 	quickStep   = 100 * time.Millisecond // one that takes less may be larger

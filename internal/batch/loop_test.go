@@ -217,14 +217,14 @@ func TestStepsAreAsLargeAsTheStoreIsQuick(t *testing.T) {
 		r := start(t, s)
 		after(20 * time.Second)
 		s.mu.Lock()
-		require.Equal(t, 500, s.rows[0])
+		require.Equal(t, maxRows, s.rows[0])
 		last := s.rows[len(s.rows)-1]
 		each = 0
 		s.mu.Unlock()
 		require.LessOrEqual(t, time.Duration(last)*5*time.Millisecond, slowStep)
 		after(time.Second)
 		s.mu.Lock()
-		require.Equal(t, 500, s.rows[len(s.rows)-1])
+		require.Equal(t, maxRows, s.rows[len(s.rows)-1])
 		each = time.Hour // each is cut
 		s.mu.Unlock()
 		after(5 * time.Minute)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,18 +54,29 @@ func (s *Store) BatchTask(ctx context.Context, id task.ID) (*store.BatchTask, er
 func (s *Store) Unstopped(ctx context.Context, id task.BatchID, after task.ID, limit int) (u *store.Unstopped, err error) {
 	u = &store.Unstopped{}
 	batch, most := arg("batch", int64(id)), arg("limit", limit)
+	flags := func(t *store.BatchTask) []any { return []any{&t.EverStarted, &t.OwnRollback, &t.TypeRollback} }
+	none := func(*store.BatchTask) []any { return nil }
 	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		none := func(*store.BatchTask) []any { return nil }
-		if u.Running, err = scanBatchTasks(ctx, conn, &s.sql.batchRunning, none, batch, most); err != nil {
+		var all pgx.Batch // one round trip
+		for _, q := range []*sqltext.Query{&s.sql.batchRunning, &s.sql.batchWaiting, &s.sql.batchLeft} {
+			args := []sqltext.Arg{batch}
+			if q != &s.sql.batchLeft {
+				args = append(args, most)
+			}
+			if q == &s.sql.batchWaiting {
+				args = append(args, arg("after", int64(after)))
+			}
+			all.Queue(q.Text, q.Args(args...)...)
+		}
+		answers := conn.SendBatch(ctx, &all)
+		defer func() { err = errors.Join(err, answers.Close()) }()
+		if u.Running, err = scanBatchTasks(none)(answers.Query()); err != nil {
 			return err
 		}
-		u.Waiting, err = scanBatchTasks(ctx, conn, &s.sql.batchWaiting, func(t *store.BatchTask) []any {
-			return []any{&t.EverStarted, &t.OwnRollback, &t.TypeRollback}
-		}, batch, arg("after", int64(after)), most)
-		if err != nil {
+		if u.Waiting, err = scanBatchTasks(flags)(answers.Query()); err != nil {
 			return err
 		}
-		return scanOne(ctx, conn, s.sql.batchLeft.Text, s.sql.batchLeft.Args(batch), &u.Left, &u.Total)
+		return answers.QueryRow().Scan(&u.Left, &u.Total)
 	})
 	return u, err
 }
@@ -93,26 +105,25 @@ func (s *Store) lookAtTasks(
 	ctx context.Context, q *sqltext.Query, more func(*store.BatchTask) []any, args ...sqltext.Arg,
 ) (list []store.BatchTask, err error) {
 	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) error {
-		list, err = scanBatchTasks(ctx, conn, q, more, args...)
+		list, err = scanBatchTasks(more)(conn.Query(ctx, q.Text, q.Args(args...)...))
 		return err
 	})
 	return list, err
 }
 
-func scanBatchTasks(
-	ctx context.Context, conn *pgx.Conn, q *sqltext.Query, more func(*store.BatchTask) []any, args ...sqltext.Arg,
-) (list []store.BatchTask, err error) {
-	rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
-	if err != nil {
-		return nil, err
+func scanBatchTasks(more func(*store.BatchTask) []any) func(pgx.Rows, error) ([]store.BatchTask, error) {
+	return func(rows pgx.Rows, err error) (list []store.BatchTask, _ error) {
+		if err != nil {
+			return nil, err
+		}
+		var t store.BatchTask
+		into := append([]any{(*int64)(&t.ID), (*int64)(&t.Fence), (*string)(&t.State)}, more(&t)...)
+		_, err = pgx.ForEachRow(rows, into, func() error {
+			list = append(list, t)
+			return nil
+		})
+		return list, err
 	}
-	var t store.BatchTask
-	into := append([]any{(*int64)(&t.ID), (*int64)(&t.Fence), (*string)(&t.State)}, more(&t)...)
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		list = append(list, t)
-		return nil
-	})
-	return list, err
 }
 
 // ApplyStep applies a step of an operation.

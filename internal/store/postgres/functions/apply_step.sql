@@ -1,4 +1,4 @@
--- Operations are carried out in steps of some hundred rows, which internal/batch decides on. The order of locks is: the
+-- Operations are carried out in steps of at most a thousand rows, which internal/batch decides on. The order of locks is: the
 -- batch, its operation, the tasks; where it is another, nothing is waited for.
 
 -- Applies a step where the operation has the version that was seen, and to rows that have the fence that was seen, in the

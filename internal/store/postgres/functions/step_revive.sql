@@ -40,7 +40,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.step_revive(bigint[], bigint[], timestamptz[], text) FROM PUBLIC;
 
--- Does what revive does, and raises serialization_failure where a row had another fence: it was revived since, and has
+-- Does what revive does, and raises serialization_failure where a row had another fence: it was revived since, and may have
 -- finished again.
 CREATE OR REPLACE FUNCTION {schema}.revive_seen(ids bigint[], fences bigint[], dues timestamptz[], verb text)
     RETURNS SETOF bigint
@@ -53,7 +53,7 @@ DECLARE
 BEGIN
     IF EXISTS (
         SELECT FROM unnest(ids, fences) AS g (id, fence), {schema}.task AS t
-        WHERE g.id = ANY (back) AND t.id = g.id AND t.fence <> g.fence + 1
+        WHERE t.id = g.id AND t.fence <> g.fence + 1
     ) THEN
         RAISE EXCEPTION 'a task has changed' USING ERRCODE = 'serialization_failure';
     END IF;
