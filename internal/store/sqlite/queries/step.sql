@@ -72,19 +72,22 @@ WHERE id = @id;
 -- not prefer an index on the state to the ids.
 UPDATE task NOT INDEXED SET cancel_asked = @now, cancel_by = @by
 FROM json_each(@rows)
-WHERE task.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]') AND state = 'running' AND cancel_asked IS NULL;
+WHERE task.id = json_extract(json_each.value, '$[0]')
+    AND task.fence = json_extract(json_each.value, '$[1]') AND task.state = 'running' AND task.cancel_asked IS NULL;
 
 -- name: wake_for_cancel
 UPDATE wakeup SET cancel = cancel + 1;
 
 -- name: count_waiting
 SELECT count(*) FROM json_each(@rows) CROSS JOIN task NOT INDEXED
-WHERE task.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]') AND state IN ('pending', 'retry_pending');
+WHERE task.id = json_extract(json_each.value, '$[0]')
+    AND task.fence = json_extract(json_each.value, '$[1]') AND task.state IN ('pending', 'retry_pending');
 
 -- name: cancel_waiting
 INSERT INTO cancel_waiting (id, by, rollback)
-SELECT task.id, @by, json_extract(value, '$[2]') FROM json_each(@rows) CROSS JOIN task NOT INDEXED
-WHERE task.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]') AND state IN ('pending', 'retry_pending');
+SELECT task.id, @by, json_extract(json_each.value, '$[2]') FROM json_each(@rows) CROSS JOIN task NOT INDEXED
+WHERE task.id = json_extract(json_each.value, '$[0]')
+    AND task.fence = json_extract(json_each.value, '$[1]') AND task.state IN ('pending', 'retry_pending');
 
 -- name: any_unstopped
 SELECT EXISTS (
@@ -92,17 +95,17 @@ SELECT EXISTS (
 
 -- name: count_finished
 SELECT count(*) FROM json_each(@rows) CROSS JOIN task_archive NOT INDEXED
-WHERE task_archive.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]');
+WHERE task_archive.id = json_extract(json_each.value, '$[0]') AND task_archive.fence = json_extract(json_each.value, '$[1]');
 
 -- name: revive
 -- @rows have the due time, too.
 INSERT INTO revive (id, verb, run_at)
-SELECT task_archive.id, @verb, json_extract(value, '$[2]') FROM json_each(@rows) CROSS JOIN task_archive NOT INDEXED
-WHERE task_archive.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]');
+SELECT task_archive.id, @verb, json_extract(json_each.value, '$[2]') FROM json_each(@rows) CROSS JOIN task_archive NOT INDEXED
+WHERE task_archive.id = json_extract(json_each.value, '$[0]') AND task_archive.fence = json_extract(json_each.value, '$[1]');
 
 -- name: count_revived
 SELECT count(*) FROM json_each(@rows) CROSS JOIN task NOT INDEXED
-WHERE task.id = json_extract(value, '$[0]') AND fence = json_extract(value, '$[1]') + 1;
+WHERE task.id = json_extract(json_each.value, '$[0]') AND task.fence = json_extract(json_each.value, '$[1]') + 1;
 
 -- name: reopen_batch_of
 INSERT INTO reopen_batch (id) SELECT batch_id FROM task WHERE id = @id;
