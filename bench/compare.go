@@ -122,7 +122,7 @@ func (t *tree) measure(ctx context.Context, o *options, scenario string) error {
 	return nil
 }
 
-// worthwhile are the scenarios that are worth their time when nobody says which: filling tables takes minutes, each time
+// worthwhile are the scenarios that run by default: filling tables takes minutes, each time
 // and for each tree.
 func worthwhile() []string {
 	var names []string

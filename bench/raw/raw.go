@@ -1,5 +1,5 @@
 // Package raw is the least that has to be done: one connection that claims a thousand rows at a time, workers, one
-// connection that settles what is done. No leases are renewed, nobody sweeps, retries, limits, drains or counts. It is
+// connection that settles what is done. No leases are renewed, nothing sweeps, retries, limits, drains or counts. It is
 // the ceiling for anything that does the same work on these tables.
 package raw
 

@@ -10,8 +10,8 @@ import (
 // Least is how much of what an earlier tree did this one has to do.
 const Least = 0.95
 
-// judged are the measures that a later tree must not fall behind in, and which way is better.
-func judged() map[string]bool {
+// compared are the measures that a later tree must not fall behind in, and which way is better.
+func compared() map[string]bool {
 	const more, less = true, false
 	return map[string]bool{"rate": more, "inserts_per_second": more, "p50_ms": less, "statements_per_second": less}
 }
@@ -19,7 +19,7 @@ func judged() map[string]bool {
 // Compare writes how this tree does beside an earlier one, and reports whether nothing fell below Least. A ratio above 1
 // is better, whatever is measured. Ratios are taken round by round; what counts is their median.
 func Compare(now, before *Book) (text string, held bool) {
-	better := judged()
+	better := compared()
 	t := table{{"scenario", "of", "measure", "before", "now", "ratio (spread)", ""}}
 	held = true
 	for _, k := range now.order {

@@ -6,7 +6,7 @@ import "context"
 type Base interface {
 	// URL is how the measured process connects.
 	URL() string
-	// Read reads the server's counters once nobody is connected any more.
+	// Read reads the server's counters once all sessions have disconnected.
 	Read(ctx context.Context) (Counters, error)
 	// Count runs a query that gives one number.
 	Count(ctx context.Context, sql string, args ...any) (int64, error)

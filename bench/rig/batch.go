@@ -28,14 +28,14 @@ const (
 	viewSQL = `SELECT * FROM leasehold.batches WHERE id = $1`
 	// In one statement, and so in one snapshot: the counters, and the rows by state.
 	samplesSQL = `
-SELECT (b.total, b.live, b.waiting, b.running, b.undoing, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed)
-     = (t.total, t.waiting + t.running + t.undoing, t.waiting, t.running, t.undoing, t.succeeded, t.failed, t.cancelled,
+SELECT (b.total, b.live, b.waiting, b.running, b.rolling_back, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed)
+     = (t.total, t.waiting + t.running + t.rolling_back, t.waiting, t.running, t.rolling_back, t.succeeded, t.failed, t.cancelled,
         t.rolled_back, t.rollback_failed)
 FROM leasehold.batches AS b, (
     SELECT coalesce(sum(n), 0) AS total,
         coalesce(sum(n) FILTER (WHERE state IN ('pending', 'retry_pending')), 0) AS waiting,
         coalesce(sum(n) FILTER (WHERE state = 'running'), 0) AS running,
-        coalesce(sum(n) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')), 0) AS undoing,
+        coalesce(sum(n) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')), 0) AS rolling_back,
         coalesce(sum(n) FILTER (WHERE state = 'succeeded'), 0) AS succeeded,
         coalesce(sum(n) FILTER (WHERE state = 'failed'), 0) AS failed,
         coalesce(sum(n) FILTER (WHERE state = 'cancelled'), 0) AS cancelled,
@@ -46,9 +46,9 @@ FROM leasehold.batches AS b, (
 WHERE b.id = $1`
 )
 
-// Begin begins to look at the newest batch until undo is called. Looks have a connection of their own: after each second
+// Begin begins to look at the newest batch until restore is called. Looks have a connection of their own: after each second
 // of counting rows the server's process would have to wait for its turn.
-func (w *BatchWatch) Begin(ctx context.Context, d *Database) (undo func() error, err error) {
+func (w *BatchWatch) Begin(ctx context.Context, d *Database) (restore func() error, err error) {
 	cfg, err := pgx.ParseConfig(d.url)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (w *BatchWatch) Begin(ctx context.Context, d *Database) (undo func() error,
 	}
 	watching, end := context.WithCancel(ctx)
 	over := make(chan error, 1)
-	go func() { over <- w.watch(watching, view, counter, id) }() // ends with undo
+	go func() { over <- w.watch(watching, view, counter, id) }() // ends with restore
 	return func() error {
 		end()
 		ctx := context.WithoutCancel(ctx)
@@ -98,7 +98,7 @@ func (w *BatchWatch) watch(ctx context.Context, view, counter *pgx.Conn, id int6
 
 func unlessOver(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was told to end
+		return nil //nolint:nilerr // it was asked to end
 	}
 	return err
 }

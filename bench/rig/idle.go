@@ -102,7 +102,7 @@ func (r *Rig) reading(ctx context.Context, d *Database, pids []int) (u reading, 
 	return u, err
 }
 
-// watch tells what engines use in a while. CPU is in percent of one core; what is said of agents is for one of them.
+// watch returns what engines use over a period. CPU is in percent of one core; what is said of agents is for one of them.
 func (r *Rig) watch(ctx context.Context, d *Database, pids []int, during time.Duration) (o Outcome, err error) {
 	before, err := r.reading(ctx, d, pids)
 	if err != nil {

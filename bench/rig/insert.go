@@ -63,7 +63,7 @@ func (c Contender) spoken() Contender {
 	return c
 }
 
-// insert inserts, and tells how fast.
+// insert inserts, and returns how fast.
 func (r *Rig) insert(ctx context.Context, run Inserts, d *Database) (Measures, error) {
 	var all []Producer
 	defer func() {

@@ -125,7 +125,7 @@ func (d *Database) Count(ctx context.Context, sql string, args ...any) (n int64,
 	return n, err
 }
 
-// Exec runs statements, each by itself.
+// Exec runs statements, each in a transaction of its own.
 func (d *Database) Exec(ctx context.Context, statements ...string) error {
 	conn, err := d.Connect(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *Database) Exec(ctx context.Context, statements ...string) error {
 // CPU reads what the server has used.
 func (p *Postgres) CPU() (float64, error) { return TreeCPU(p.pid) }
 
-// Quiet waits until nobody is connected to the database: sessions report what they did when they end.
+// Quiet waits until no session is connected to the database: sessions report what they did when they end.
 func (d *Database) Quiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -71,7 +71,7 @@ func (p *process) begin() error {
 	return nil
 }
 
-// result tells a process without an end of its own that it is over, and gives what it says.
+// result ends a process that has no end of its own, and returns what it reports.
 func (p *process) result() (*work.Result, error) {
 	if err := p.in.Close(); err != nil {
 		return nil, p.end(err)

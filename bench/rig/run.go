@@ -43,7 +43,7 @@ type Run struct {
 	// Through, where it is set, gives the URL that the measured process uses in place of the database's.
 	Through func(d *Database) (string, error)
 	// Prepare, where it is set, is called with what the setup has made. What it returns is called at the end.
-	Prepare func(ctx context.Context, d *Database) (undo func() error, err error)
+	Prepare func(ctx context.Context, d *Database) (restore func() error, err error)
 }
 
 // base makes the database of a run.
@@ -83,11 +83,11 @@ func (r *Rig) Do(ctx context.Context, run Run) (o Outcome, err error) {
 			return o, err
 		}
 	}
-	undo, inserted, err := r.prepare(ctx, run, b)
+	restore, inserted, err := r.prepare(ctx, run, b)
 	if err != nil {
 		return o, err
 	}
-	defer func() { err = errors.Join(err, undo()) }()
+	defer func() { err = errors.Join(err, restore()) }()
 	ready, err := b.Read(ctx)
 	if err != nil {
 		return o, err
@@ -105,8 +105,8 @@ func (r *Rig) Do(ctx context.Context, run Run) (o Outcome, err error) {
 	return o, r.check(ctx, run, b, before, o.Measures)
 }
 
-// prepare runs the setup and what else is to be there, and tells what the setup took.
-func (r *Rig) prepare(ctx context.Context, run Run, b Base) (undo func() error, took Counters, err error) {
+// prepare runs the setup and what else is to be there, and returns how long the setup took.
+func (r *Rig) prepare(ctx context.Context, run Run, b Base) (restore func() error, took Counters, err error) {
 	fresh, err := b.Read(ctx)
 	if err != nil {
 		return nil, took, err
@@ -118,13 +118,13 @@ func (r *Rig) prepare(ctx context.Context, run Run, b Base) (undo func() error, 
 	if err != nil {
 		return nil, took, err
 	}
-	undo = func() error { return nil }
+	restore = func() error { return nil }
 	if d, ok := b.(*Database); ok && run.Prepare != nil {
-		if undo, err = run.Prepare(ctx, d); err != nil {
+		if restore, err = run.Prepare(ctx, d); err != nil {
 			return nil, took, fmt.Errorf("prepare: %w", err)
 		}
 	}
-	return undo, ready.Sub(fresh), nil
+	return restore, ready.Sub(fresh), nil
 }
 
 // setup runs the contender's setup.

@@ -9,7 +9,7 @@ import (
 )
 
 // throughPooler does the work through PgBouncer in transaction mode, which lets no notification through. Leasehold is
-// not told so; River is. Polling is as it comes, and for Leasehold's latency also every 10 ms.
+// not configured so; River is. Polling is as it comes, and for Leasehold's latency also every 10 ms.
 func throughPooler(ctx context.Context, s *Suite) error {
 	if s.Pooler == "" {
 		s.LeftOut = append(s.LeftOut, "pgbouncer: there is none (apt install pgbouncer)")

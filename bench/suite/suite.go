@@ -31,7 +31,7 @@ type Suite struct {
 	LeftOut []string
 }
 
-// say tells people who watch how it goes.
+// say prints progress.
 func (s *Suite) say(format string, args ...any) { _, _ = fmt.Fprintf(s.Progress, format, args...) }
 
 // rows scales a number of rows.

@@ -8,7 +8,7 @@ import (
 // Payload is that of every row but those of Latency.
 const Payload = `{"n": 1}`
 
-// Body is what an HTTP row sends: the envelope that Leasehold sends without being told otherwise. Peers send one of the
+// Body is what an HTTP row sends: the envelope that Leasehold sends by default. Peers send one of the
 // same form and length, so all POST the same bytes.
 func Body(id int64, payload []byte, now time.Time) []byte {
 	const stamp = "2006-01-02T15:04:05.000000Z07:00"

@@ -80,7 +80,7 @@ func (t *talk) begin() error {
 	return err
 }
 
-// over waits until the process is told to end: nothing more will be said to it.
+// over waits until the process is asked to end: no more requests come then.
 func (t *talk) over() error {
 	_, err := io.Copy(io.Discard, t.lines)
 	return err
@@ -119,7 +119,7 @@ func measure(ctx context.Context, j Job, c Contender, t *talk) (*Result, error) 
 	return r, nil
 }
 
-// await waits until the work is done and no row is left, and tells since when: a look sees what was so when it began,
+// await waits until the work is done and no row is left, and returns since when: a look sees what was so when it began,
 // and may itself take long where dead rows lie about.
 func await(ctx context.Context, j Job, e Engine, t *talk) (end time.Time, err error) {
 	if j.Kind.Lasts() {

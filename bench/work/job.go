@@ -12,8 +12,8 @@ const (
 	Noop    Kind = "noop"    // nothing: the engine alone
 	HTTP    Kind = "http"    // one POST of Body to Job.Target
 	Exec    Kind = "exec"    // one /bin/true
-	Latency Kind = "latency" // note the time since the row was inserted, which its payload tells
-	Idle    Kind = "idle"    // what comes is done at once; the process works until it is told to end
+	Latency Kind = "latency" // note the time since the row was inserted, which its payload contains
+	Idle    Kind = "idle"    // what comes is done at once; the process works until it is asked to end
 	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
 )
 
@@ -32,7 +32,7 @@ const (
 // TaskType is the type of the rows that are worked on.
 const TaskType = "bench"
 
-// Job is what a process is told, on its standard input, in one line.
+// Job is what a process gets on its standard input, in one line.
 type Job struct {
 	Step   Step   `json:"step"`
 	Kind   Kind   `json:"kind"`

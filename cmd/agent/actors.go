@@ -10,7 +10,7 @@ import (
 	"github.com/oklog/run"
 )
 
-// actors are the parts of the running agent: when one ends, all are interrupted. oklog/run by itself waits for each of
+// actors are the parts of the running agent: when one ends, all are interrupted. oklog/run alone waits for each of
 // them for ever and keeps only the first error, so here each has a bound, and every error is logged and kept.
 type actors struct {
 	group run.Group

@@ -52,17 +52,17 @@ func TestActorsLeaveBehindWhoDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestActorsTellTheCause(t *testing.T) {
+func TestActorsReportTheCause(t *testing.T) {
 	group := &actors{log: quiet()}
-	var told []error
+	var causes []error
 	p := obedient("other", nil)
 	end := p.interrupt
-	p.interrupt = func(cause error) { told = append(told, cause); end(cause) }
-	p.within = func(cause error) time.Duration { told = append(told, cause); return time.Second }
+	p.interrupt = func(cause error) { causes = append(causes, cause); end(cause) }
+	p.within = func(cause error) time.Duration { causes = append(causes, cause); return time.Second }
 	group.add(p)
 	group.add(part{"signals", func() error { return errStopNow }, func(error) {}, always(0)})
 	require.NoError(t, group.run(), "no part has failed")
-	require.Equal(t, []error{errStopNow, errStopNow}, told)
+	require.Equal(t, []error{errStopNow, errStopNow}, causes)
 }
 
 func TestActorsFailWhereDrainingIsLate(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 type engine interface {
 	// Run works until Drain or the end of ctx, which is the hard stop. Nothing is left running when it returns.
 	Run(ctx context.Context) error
-	// Drain lets running attempts finish, gives back the rest and has Run return.
+	// Drain lets running attempts finish, releases the rest and has Run return.
 	Drain()
 	// Health is nil while the loop turns.
 	Health() error
@@ -53,7 +53,7 @@ type agent struct {
 	batches  *batch.Loop
 	engine   engine
 	release  func()                                                         // of what the engine holds
-	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // told of each attempt's end; set before run; nil: none
+	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
 
 	joined, draining chan struct{} // closed once the session is open, and once a signal has come
 }
@@ -79,7 +79,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	return a, nil
 }
 
-// run runs the agent until it is told to end by a signal, or a part of it fails. What went wrong has been logged.
+// run runs the agent until a signal ends it, or a part of it fails. What went wrong has been logged.
 func (a *agent) run() error {
 	stop := a.longestStop()
 	signals := newSignals(a.log, a.cfg.Agent.Drain+stop+settleMargin, func() {
@@ -142,7 +142,7 @@ func (a *agent) loop(s *signals, stop time.Duration) part {
 			if errors.Is(cause, errStopNow) {
 				most = stop + settleMargin
 			}
-			if left, draining := s.draining(); draining { // however often it is told: the first time counts
+			if left, draining := s.draining(); draining { // however often it is called: the first time counts
 				most = min(most, left+quickWithin)
 			}
 			return most

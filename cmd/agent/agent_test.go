@@ -101,7 +101,7 @@ func (r *rig) becomes(t *testing.T, path string, status int, contains string) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
-func TestAgentTellsHowItIs(t *testing.T) {
+func TestAgentReportsHowItIs(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("agent", func(t *testing.T) {
 		r := startAgent(t, `task "hello" {

@@ -37,7 +37,7 @@ type app struct {
 	guardian []string // starts this program as a guardian process; only main knows that it can be
 
 	terminal bool // out is one
-	watched  bool // err is one: somebody sits there
+	watched  bool // err is a terminal
 	colour   bool
 }
 
@@ -90,7 +90,7 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// usagef is a mistake of whoever gave the command.
+// usagef returns an error for a wrong use of the command.
 func usagef(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
 }

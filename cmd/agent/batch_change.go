@@ -15,7 +15,7 @@ import (
 type batchChanged struct {
 	Batch  task.BatchID `json:"batch"`
 	Became string       `json:"became,omitempty"`
-	Tasks  *int64       `json:"tasks,omitempty"`   // with --dry-run: how many it would change, at the most
+	Tasks  *int64       `json:"tasks,omitempty"`   // with --dry-run: how many it would change, at most
 	DryRun bool         `json:"dry_run,omitempty"` // nothing was changed
 }
 

@@ -126,7 +126,7 @@ func (a *app) countRows(rows iter.Seq2[store.EnqueueRequest, error]) error {
 	})
 }
 
-// createBatch sends the batch to the store, and tells on standard error how far that is. An interrupt ends it, and nothing
+// createBatch sends the batch to the store, and reports progress on standard error. An interrupt ends it, and nothing
 // is created then; also while it waits for standard input, which nothing else would end.
 func (a *app) createBatch(
 	ctx context.Context, s ops.Batches, request store.BatchRequest, rows iter.Seq2[store.EnqueueRequest, error], from *source,
@@ -198,7 +198,7 @@ func (s *source) share() float64 {
 	return min(float64(s.read.Load())/float64(s.size), 1)
 }
 
-// close gives a file back; nothing was written to it.
+// close closes a file; nothing was written to it.
 func (s *source) close() {
 	if f, ok := s.file.(*os.File); ok && f != os.Stdin {
 		_ = f.Close()
@@ -216,12 +216,12 @@ type sending struct {
 
 // How often it is shown that a long work goes on.
 const (
-	drawEvery = 200 * time.Millisecond // on a terminal
-	tellEvery = 10 * time.Second       // elsewhere
+	drawEvery  = 200 * time.Millisecond // on a terminal
+	printEvery = 10 * time.Second       // elsewhere
 )
 
 func (a *app) newSending(from *source) *sending {
-	s := &sending{out: a.newScreen(a.err, a.watched), from: from, began: time.Now(), every: tellEvery}
+	s := &sending{out: a.newScreen(a.err, a.watched), from: from, began: time.Now(), every: printEvery}
 	if s.out.width > 0 {
 		s.every = drawEvery
 	}
@@ -229,7 +229,7 @@ func (a *app) newSending(from *source) *sending {
 	return s
 }
 
-// show is told how many tasks have been sent.
+// show shows how many tasks have been sent.
 func (s *sending) show(n int64) {
 	now := time.Now()
 	if now.Sub(s.shown) < s.every {
@@ -244,7 +244,7 @@ func (s *sending) show(n int64) {
 	case s.from.size > 0:
 		line = fmt.Sprintf("%s %3.0f%%  %s", bar(s.from.share(), s.out.barWidth()), 100*s.from.share(), line)
 	}
-	_ = s.out.draw([]string{line}) // whoever looks at it has gone; the work goes on
+	_ = s.out.draw([]string{line}) // its reader has gone; the work goes on
 }
 
 // end takes the line away.

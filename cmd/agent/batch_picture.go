@@ -79,7 +79,7 @@ func wrapped(parts []string, width int) []string {
 	return lines
 }
 
-// line is what is told of the batch now and then.
+// line is what is printed of the batch now and then.
 func (w *watching) line(v *ops.BatchView) string {
 	b := v.BatchInfo
 	far := "no tasks"
@@ -90,7 +90,7 @@ func (w *watching) line(v *ops.BatchView) string {
 	return strings.Join(append(parts, countWords(b)...), ", ")
 }
 
-// countWords tell how many tasks stand where.
+// countWords are the counts of tasks by state.
 func countWords(b *store.BatchInfo) []string {
 	var words []string
 	for _, c := range ops.BatchCounts(b) {
@@ -101,7 +101,7 @@ func countWords(b *store.BatchInfo) []string {
 	return words
 }
 
-// failureLines tell what went wrong, the commonest first.
+// failureLines are the errors, the most frequent first.
 func failureLines(groups []ops.FailureGroup) []string {
 	const most = 160
 	lines := make([]string, 0, len(groups))

@@ -74,21 +74,21 @@ func (a *app) watchBatch(parent context.Context, s ops.Batches, id task.BatchID,
 
 // watching prints a watch in progress.
 type watching struct {
-	app    *app
-	screen *screen
-	told   time.Time // when the last line was written, where the batch is not drawn
+	app     *app
+	screen  *screen
+	printed time.Time // when the last line was written, where the batch is not drawn
 }
 
 // show prints how far the batch is.
 func (w *watching) show(v *ops.BatchView) error {
-	due := v.Changed || time.Since(w.told) >= tellEvery
+	due := v.Changed || time.Since(w.printed) >= printEvery
 	switch {
 	case w.screen.width > 0:
 		return w.screen.draw(w.picture(v))
 	case !due || w.app.cli.Output == "json":
 		return nil
 	}
-	w.told = time.Now()
+	w.printed = time.Now()
 	if w.app.cli.Output == "jsonl" {
 		return w.app.writeJSON(v.BatchInfo, "")
 	}

@@ -106,7 +106,7 @@ func execute(args, guardian []string) int {
 	if len(args) > 0 && args[0] == "help" && !slices.Contains(args, "--help") {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	exit := -1 // set where kong has answered by itself, as for --help
+	exit := -1 // set where kong has handled the command line, as for --help
 	parser, err := kong.New(&grammar,
 		kong.Name("leasehold"), kong.Description(description), texts(), kong.Writers(helpTo, os.Stderr),
 		kong.Exit(func(code int) { exit = code }),

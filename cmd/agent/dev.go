@@ -31,7 +31,7 @@ Examples:
     leasehold dev examples/ --store postgres://localhost/app`
 }
 
-// Run runs the agent, and tells how to try it.
+// Run runs the agent, and prints how to try it.
 func (c devCmd) Run(a *app) error {
 	cfg, err := a.loadConfig(c.Paths)
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *app) printEnd(row *task.Task, out task.Outcome, next task.Transition, t
 
 // endLine is that line, at most width columns wide; 0: as wide as it is.
 func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.Duration, width int) string {
-	const mostType, mostWhy = 40, 200
+	const mostType, mostReason = 40, 200
 	line := fmt.Sprintf("task %d  %s  %s", row.ID, ops.OneLine(row.Type, mostType), out.Verdict)
 	if row.Phase() == task.Rollback {
 		line = fmt.Sprintf("task %d  %s  rollback %s", row.ID, ops.OneLine(row.Type, mostType), out.Verdict)
@@ -67,7 +67,7 @@ func endLine(row *task.Task, out task.Outcome, next task.Transition, took time.D
 		line += "  again in " + ops.Duration(next.Delay)
 	}
 	if out.Error != "" {
-		line += "  " + ops.OneLine(ops.Cause(out.Error), mostWhy)
+		line += "  " + ops.OneLine(ops.Cause(out.Error), mostReason)
 	}
 	if width > 0 {
 		line = text.Snip(line, width, "…")

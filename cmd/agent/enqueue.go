@@ -68,12 +68,12 @@ func (c enqueueCmd) Run(a *app) error {
 	return a.withTables(func(ctx context.Context, s dataStore) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		why, err := ops.Untaken(call, s, c.Type)
+		reason, err := ops.Untaken(call, s, c.Type)
 		switch {
 		case c.Strict && err != nil:
 			return err
-		case c.Strict && why != "":
-			return fmt.Errorf("%s; nothing was enqueued (--strict)", why)
+		case c.Strict && reason != "":
+			return fmt.Errorf("%s; nothing was enqueued (--strict)", reason)
 		case err != nil:
 			a.log().Debug("the store was not asked who takes the task", "type", c.Type, "err", err)
 		}
@@ -81,8 +81,8 @@ func (c enqueueCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if why != "" {
-			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent that declares its type is running\n", why)
+		if reason != "" {
+			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent that declares its type is running\n", reason)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
 			if err := a.printEnqueued(id, isNew); err != nil {

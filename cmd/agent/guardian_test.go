@@ -13,9 +13,9 @@ func TestAGuardianIsThereForEveryCommand(t *testing.T) {
 	a := &app{guardian: []string{"leasehold", "guardian"}}
 	hook, command := &task.Webhook{}, &task.Command{}
 	require.Nil(t, a.guardianFor())
-	require.Nil(t, a.guardianFor(&task.Type{Target: hook, Check: hook, Undo: hook}))
+	require.Nil(t, a.guardianFor(&task.Type{Target: hook, Check: hook, Rollback: hook}))
 	for _, typ := range []*task.Type{
-		{Target: command}, {Target: hook, Check: command}, {Target: hook, Undo: command},
+		{Target: command}, {Target: hook, Check: command}, {Target: hook, Rollback: command},
 	} {
 		require.Equal(t, a.guardian, a.guardianFor(&task.Type{Target: hook}, typ))
 	}

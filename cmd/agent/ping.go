@@ -44,7 +44,7 @@ Examples:
 // Bounds of one ping.
 const (
 	pingWithin = 15 * time.Second // one request: the agent itself waits for its store, but less than that
-	pingTries  = 3                // while the agent cannot tell
+	pingTries  = 3                // while the agent does not know
 	pingPause  = time.Second
 )
 
@@ -92,7 +92,7 @@ type pingAnswer struct {
 	Detail string `json:"-"` // of a problem document
 }
 
-// pingURL sends a ping to the agent and tells what it says.
+// pingURL sends a ping to the agent and returns its reply.
 func (a *app) pingURL(to string, body []byte) error {
 	client := &http.Client{
 		Timeout:       pingWithin,

@@ -38,7 +38,7 @@ func (s *signals) draining() (left time.Duration, ok bool) {
 	return max(s.within-time.Since(*since), 0), true
 }
 
-// newSignals catches signals from now on; stop gives them back.
+// newSignals catches signals from now on; stop ends that.
 func newSignals(log *slog.Logger, within time.Duration, drain func()) *signals {
 	s := &signals{
 		caught: make(chan os.Signal, 2), ended: make(chan struct{}), drain: drain, within: within, log: log,
@@ -78,13 +78,13 @@ func (s *signals) run() error {
 // interrupt ends run.
 func (s *signals) interrupt(error) { close(s.ended) }
 
-// stop gives the signals back.
+// stop stops catching signals.
 func (s *signals) stop() { signal.Stop(s.caught) }
 
-// survivePipes lets the process live on when whoever reads its logs goes away: that is no reason to leave tasks behind.
+// survivePipes keeps the process alive when the reader of its logs goes away: that is no reason to leave tasks behind.
 // The signal is caught rather than ignored: children would inherit that, and `yes | head` would never end.
 func survivePipes() (stop func()) {
-	c := make(chan os.Signal, 1) // nobody reads it
+	c := make(chan os.Signal, 1) // it is never read
 	signal.Notify(c, syscall.SIGPIPE)
 	return func() { signal.Stop(c) }
 }

@@ -17,7 +17,7 @@ func (s postgresStore) Close() error {
 	return nil
 }
 
-// openPostgres makes the store, which connects with the first call. report is told how listening goes; nil: that is logged.
+// openPostgres makes the store, which connects with the first call. report is called with the state of listening; nil: that is logged.
 func openPostgres(ctx context.Context, c config.Store, log *slog.Logger, report func(error)) (dataStore, error) {
 	s, err := postgres.Open(ctx, postgres.Options{
 		URL: c.URL, Schema: c.Schema, Connections: c.Connections, Notify: c.Notify, Log: log, Report: report,

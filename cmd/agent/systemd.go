@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/poll"
 )
 
-// supervised is what the service manager is told about.
+// supervised is what is reported to the service manager.
 type supervised interface {
 	Joined() bool   // the session is open
 	Draining() bool // it is about to end
@@ -24,15 +24,15 @@ type supervised interface {
 var _ supervised = (*poll.Engine)(nil)
 
 const (
-	// A service manager with a watchdog is told four times an interval, so that three messages may be late.
+	// A service manager with a watchdog gets four messages an interval, so that three messages may be late.
 	beatsPerInterval = 4
-	statusEvery      = 5 * time.Second // and without one this often, where there is something to tell
+	statusEvery      = 5 * time.Second // and without one this often, where there is something to report
 	// While an agent starts or ends, each message asks for so much time again: it waits for its store as long as it takes,
 	// and drains as long as its configuration says, whatever the unit does.
 	extendBy = 6 * statusEvery
 )
 
-// manager tells the service manager how the agent is (sd_notify(3)): READY once the session is open, WATCHDOG while the
+// manager reports the agent's state to the service manager (sd_notify(3)): READY once the session is open, WATCHDOG while the
 // loop turns, STOPPING when draining begins, and what it does in STATUS.
 type manager struct {
 	of    supervised
@@ -65,13 +65,13 @@ func newManager(of supervised, log *slog.Logger) *manager {
 	return m
 }
 
-// run tells the service manager until ctx ends, and that the agent ends then. joined is closed once the session is
+// run reports to the service manager until ctx ends, and then that the agent ends. joined is closed once the session is
 // open, draining once it drains.
 func (m *manager) run(ctx context.Context, joined, draining <-chan struct{}) error {
 	ticker := time.NewTicker(m.beat)
 	defer ticker.Stop()
 	for {
-		m.tell()
+		m.sendState()
 		select {
 		case <-ctx.Done():
 			m.say(m.stops())
@@ -85,8 +85,8 @@ func (m *manager) run(ctx context.Context, joined, draining <-chan struct{}) err
 	}
 }
 
-// tell sends what there is to be said now.
-func (m *manager) tell() {
+// sendState sends the present state.
+func (m *manager) sendState() {
 	alive := m.of.Pulse()
 	var state string
 	switch {

@@ -129,11 +129,11 @@ func TestWatchdogIsNotServedForALoopThatStandsStill(t *testing.T) {
 		said = append(said, state)
 		return nil
 	}}
-	m.tell()
-	m.tell()
+	m.sendState()
+	m.sendState()
 	of.still = true
-	m.tell()
-	m.tell()
+	m.sendState()
+	m.sendState()
 	require.Equal(t, []string{"READY=1\nWATCHDOG=1\nSTATUS=running, 3 tasks in hand\n", "WATCHDOG=1\n"}, said)
 }
 

@@ -80,12 +80,12 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("task", i.ID)
 	line("type", ops.OneLine(i.Type, most))
 	line("state", a.state(i.State))
-	line("story", ops.Story(i))
+	line("story", ops.Summary(i))
 	line("error", ops.OneLine(i.Error, most))
 	line("cause", i.Cause)
 	line("progress", ops.Progress(i.Progress))
 	line("message", ops.OneLine(i.Message, most))
-	line("cancel asked", cancelAsked(i))
+	line("cancel asked", cancelRequested(i))
 	line("result", cut(compactJSON(i.Result), most))
 	line("payload", cut(compactJSON(i.Payload), most))
 	line("checkpoint", cut(compactJSON(i.Checkpoint), most))
@@ -116,13 +116,13 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	return showOutput(w, i)
 }
 
-// cancelAsked is when, and by whom, a task was to be cancelled.
-func cancelAsked(i *store.TaskInfo) string {
-	if i.CancelAsked == nil || i.CancelBy == "" {
-		return timeOf(i.CancelAsked)
+// cancelRequested is when, and by whom, a task was to be cancelled.
+func cancelRequested(i *store.TaskInfo) string {
+	if i.CancelRequested == nil || i.CancelRequestedBy == "" {
+		return timeOf(i.CancelRequested)
 	}
 	const most = 100
-	return timeOf(i.CancelAsked) + " by " + ops.OneLine(i.CancelBy, most)
+	return timeOf(i.CancelRequested) + " by " + ops.OneLine(i.CancelRequestedBy, most)
 }
 
 // leaseEnd is until when the task is held.

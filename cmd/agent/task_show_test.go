@@ -12,12 +12,12 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func TestShowTellsWhatATaskSays(t *testing.T) {
+func TestShowReportsWhatATaskSays(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	info := &store.TaskInfo{
 		ID: 7, Type: "x", State: task.StateRunning, CreatedAt: at, RunAt: at, ClaimedAt: &at, LeaseEnd: &at,
 		Payload: json.RawMessage(`{}`), Progress: json.RawMessage(`0.4`), Message: "page\x1b 40",
-		Checkpoint: json.RawMessage(`{"page": 40}`), CancelAsked: &at, CancelBy: "al\nice", Detached: true,
+		Checkpoint: json.RawMessage(`{"page": 40}`), CancelRequested: &at, CancelRequestedBy: "al\nice", Detached: true,
 	}
 	var out bytes.Buffer
 	require.NoError(t, (&app{cli: &cli{}}).showTask(&out, info))
@@ -28,7 +28,7 @@ func TestShowTellsWhatATaskSays(t *testing.T) {
 	} {
 		require.Contains(t, out.String(), line+"\n")
 	}
-	info.CancelBy, info.Detached = "", false
+	info.CancelRequestedBy, info.Detached = "", false
 	out.Reset()
 	require.NoError(t, (&app{cli: &cli{}}).showTask(&out, info))
 	require.Contains(t, out.String(), "cancel asked  2026-11-20T08:00:00.000Z\n")

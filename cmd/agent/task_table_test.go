@@ -100,9 +100,9 @@ func TestWaitLineFits(t *testing.T) {
 		ID: 7, Type: "x", State: task.StateRunning, Attempt: 2, CreatedAt: at, RunAt: at, ClaimedAt: &at,
 		Progress: json.RawMessage(`0.4`), Message: "page 40 of 100",
 	}
-	add := func(n int, v task.Verdict, why string) {
+	add := func(n int, v task.Verdict, reason string) {
 		for range n {
-			info.History = append(info.History, store.AttemptInfo{Phase: task.Run, Attempt: 1, Outcome: v, Error: why, EndedAt: at})
+			info.History = append(info.History, store.AttemptInfo{Phase: task.Run, Attempt: 1, Outcome: v, Error: reason, EndedAt: at})
 		}
 	}
 	add(1, task.Failed, "exit code 1: "+strings.Repeat("the disk is full ", 20))
@@ -110,11 +110,11 @@ func TestWaitLineFits(t *testing.T) {
 	a := &app{cli: &cli{}}
 	var lines bytes.Buffer
 	show := func() {
-		line := a.storyLine(info)
+		line := a.summaryLine(info)
 		require.LessOrEqual(t, len(line), 400)
 		fmt.Fprintln(&lines, text.Snip(line, 79, "…"))
 		fmt.Fprintln(&lines, line)
-		fmt.Fprintln(&lines, ops.Story(info))
+		fmt.Fprintln(&lines, ops.Summary(info))
 	}
 	show()
 	info.State, info.RunAt = task.StateRetryPending, at.Add(time.Minute)

@@ -43,7 +43,7 @@ func (c taskWaitCmd) Run(a *app) error {
 	})
 }
 
-// wait follows tasks to their end and tells how each goes. Its error carries the exit code of what became of them.
+// wait follows tasks to their end and reports how each goes. Its error carries the exit code of what became of them.
 func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -57,7 +57,7 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	var broken error
 	watch := ops.Watch{Trouble: func(err error) { a.log().Warn("the store is out of reach; still waiting", "err", err) }}
 	if a.cli.Output == "table" {
-		watch.Changed = func(i store.TaskInfo) { broken = errors.Join(broken, out.show(a.storyLine(&i))) }
+		watch.Changed = func(i store.TaskInfo) { broken = errors.Join(broken, out.show(a.summaryLine(&i))) }
 		if out.width > 0 { // elsewhere each would be a line of its own
 			watch.Progressed = watch.Changed
 		}
@@ -78,8 +78,8 @@ func (a *app) wait(ctx context.Context, s ops.Store, ids []task.ID, timeout time
 	return endCode(ops.EndOf(infos))
 }
 
-// storyLine is how a task stands, and in short what came before, with its number in front.
-func (a *app) storyLine(i *store.TaskInfo) string {
+// summaryLine is how a task stands, and in short what came before, with its number in front.
+func (a *app) summaryLine(i *store.TaskInfo) string {
 	return fmt.Sprintf("task %d: %s", i.ID, ops.Now(i))
 }
 

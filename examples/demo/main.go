@@ -47,13 +47,13 @@ func runDemo(ctx context.Context, binary string) error {
 		return err
 	}
 	o := stage.Options{Name: "demo", Binary: binary, Most: 55 * time.Second, Files: root}
-	return stage.Play(ctx, o, func(ctx context.Context, s *stage.Stage) error {
+	return stage.Run(ctx, o, func(ctx context.Context, s *stage.Stage) error {
 		listen, err := stage.FreeAddress(ctx) // the shop takes it, several times
 		if err != nil {
 			return err
 		}
 		s.Env = append(s.Env, "SHOP_URL=http://"+listen, "WEBHOOK_SECRET="+stage.Secret())
 		d := &demo{Stage: s, listen: listen}
-		return d.play(ctx)
+		return d.run(ctx)
 	})
 }

@@ -92,7 +92,7 @@ func (d *demo) report(out io.Writer, tasks []info) error {
 	t.AppendHeader(table.Row{"", "task", "type", "state", "attempts", "how they ended"})
 	wrong := 0
 	for i, task := range tasks {
-		mark, how := d.Mark(true), story(task)
+		mark, how := d.Mark(true), summary(task)
 		if problem := d.wanted[i].compare(task); problem != "" {
 			mark, how = d.Mark(false), how+"\n"+d.Paint(text.FgRed, problem)
 			wrong++
@@ -129,9 +129,9 @@ func (w wanted) compare(t info) string {
 	return ""
 }
 
-// story tells how a task's attempts ended, in a few words each.
-func story(t info) string {
-	width := storyWidth()
+// summary tells how a task's attempts ended, in a few words each.
+func summary(t info) string {
+	width := summaryWidth()
 	var lines []string
 	for _, a := range t.attempts() {
 		line := a.Outcome
@@ -141,7 +141,7 @@ func story(t info) string {
 		case a.Error != "":
 			line += ": " + a.Error
 		}
-		line = text.WrapSoft(text.Snip(line, longestStory, "…"), width)
+		line = text.WrapSoft(text.Snip(line, longestSummary, "…"), width)
 		if len(lines) == 0 || lines[len(lines)-1] != line {
 			lines = append(lines, line)
 		}
@@ -149,16 +149,16 @@ func story(t info) string {
 	return strings.Join(lines, "\n")
 }
 
-const longestStory = 66 // columns
+const longestSummary = 66 // columns
 
-// storyWidth is how many columns the terminal leaves for a story beside the rest of the table.
-func storyWidth() int {
+// summaryWidth is how many columns the terminal leaves for a story beside the rest of the table.
+func summaryWidth() int {
 	const others, least = 56, 20
 	size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 { // none, or it does not say
-		return longestStory
+		return longestSummary
 	}
-	return min(max(int(size.Col)-others, least), longestStory)
+	return min(max(int(size.Col)-others, least), longestSummary)
 }
 
 func join(numbers []int) string {

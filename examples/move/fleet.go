@@ -188,7 +188,7 @@ SELECT coalesce(sum(CASE phase WHEN 'run' THEN 1 ELSE -1 END), 0) FROM journal W
 	})
 }
 
-// finished is told how a batch has ended.
+// finished is notified how a batch has ended.
 func (d *database) finished(ctx context.Context, e envelope) (result string, err error) {
 	var data struct{ Batch json.RawMessage }
 	var batch struct{ ID int64 }
@@ -196,7 +196,7 @@ func (d *database) finished(ctx context.Context, e envelope) (result string, err
 		return "", err
 	}
 	return d.once(ctx, e.Task.ID, e.Task.Fence, func(tx *sql.Tx) (string, error) {
-		_, err := tx.ExecContext(ctx, `UPDATE relocation SET told = told + 1, report = $1 WHERE batch = $2`, string(data.Batch), batch.ID)
+		_, err := tx.ExecContext(ctx, `UPDATE relocation SET notified = notified + 1, report = $1 WHERE batch = $2`, string(data.Batch), batch.ID)
 		return "{}", err
 	})
 }

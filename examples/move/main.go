@@ -47,7 +47,7 @@ func main() {
 // runMove plays the move.
 func runMove(ctx context.Context, binary string) error {
 	o := stage.Options{Name: "move", Binary: binary, Most: 50 * time.Second, Files: files}
-	return stage.Play(ctx, o, func(ctx context.Context, s *stage.Stage) error {
+	return stage.Run(ctx, o, func(ctx context.Context, s *stage.Stage) error {
 		address, err := stage.FreeAddress(ctx)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func runMove(ctx context.Context, binary string) error {
 		}
 		s.Env = append(s.Env, "DATABASE_URL=sqlite:leasehold.db", "PORT="+port, "APP_URL=http://"+address,
 			"WEBHOOK_SECRET="+stage.Secret())
-		p := &play{Stage: s, address: address}
+		p := &scenario{Stage: s, address: address}
 		return p.all(ctx)
 	})
 }

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS plan (
 CREATE TABLE IF NOT EXISTS relocation (
     batch   bigint PRIMARY KEY,
     to_zone text NOT NULL,
-    told    integer NOT NULL DEFAULT 0, -- number of notifications
+    notified    integer NOT NULL DEFAULT 0, -- number of notifications
     report  text
 );
 

@@ -12,7 +12,7 @@ import (
 // state is what the application has in its tables of services and zones: each row by its name.
 type state map[string]string
 
-func (p *play) state(ctx context.Context) (state, error) {
+func (p *scenario) state(ctx context.Context) (state, error) {
 	rows, err := p.db.QueryContext(ctx, `
 SELECT name, zone || ' at ' || address || ', size ' || size || ', number ' || number FROM service
 UNION ALL SELECT name, used || ' used of ' || room || ', network ' || network FROM zone`)
@@ -65,7 +65,7 @@ type effect struct {
 type journal []effect
 
 // journal reads the effects of a batch's tasks, in the order in which they happened.
-func (p *play) journal(ctx context.Context, batch int64) (j journal, err error) {
+func (p *scenario) journal(ctx context.Context, batch int64) (j journal, err error) {
 	rows, err := p.db.QueryContext(ctx, `
 SELECT task, phase, service FROM journal WHERE task IN (SELECT id FROM tasks WHERE batch_id = $1) ORDER BY n`, batch)
 	if err != nil {
@@ -93,7 +93,7 @@ func (j journal) services(phase string) (all []string) {
 }
 
 // onceEach wants each move to have been made once, and moved back once or not at all.
-func (p *play) onceEach(ctx context.Context, j journal, back bool) error {
+func (p *scenario) onceEach(ctx context.Context, j journal, back bool) error {
 	runs, rollbacks := make(map[int64]int), make(map[int64]int)
 	for _, e := range j {
 		if e.phase == "run" {
@@ -124,7 +124,7 @@ func (p *play) onceEach(ctx context.Context, j journal, back bool) error {
 
 // newestFirst wants what was moved last to be moved back first. Eight at once are on their way, and some wait inside of
 // the agent: so an order exact to the place is not to be had.
-func (p *play) newestFirst(j journal) {
+func (p *scenario) newestFirst(j journal) {
 	moved, back := j.services("run"), j.services("rollback")
 	slices.Reverse(moved)
 	place := make(map[string]int)
@@ -144,7 +144,7 @@ func (p *play) newestFirst(j journal) {
 }
 
 // leftAlone wants nothing to have been done to what was moved by hand.
-func (p *play) leftAlone(j journal, now state) {
+func (p *scenario) leftAlone(j journal, now state) {
 	well := true
 	for service, there := range byHand() {
 		well = well && strings.HasPrefix(now[service], there.Zone+" at "+there.Address+",") &&

@@ -19,7 +19,7 @@ type moment struct {
 }
 
 // moment looks at the batch as any application may, and at the application's own table.
-func (p *play) moment(ctx context.Context, batch int64) (m moment, err error) {
+func (p *scenario) moment(ctx context.Context, batch int64) (m moment, err error) {
 	err = p.db.QueryRowContext(ctx, `
 SELECT state, ended_at IS NOT NULL, (SELECT count(*) FROM service WHERE zone = $1)
 FROM batches WHERE id = $2`, to, batch).Scan(&m.state, &m.ended, &m.there)
@@ -27,7 +27,7 @@ FROM batches WHERE id = $2`, to, batch).Scan(&m.state, &m.ended, &m.there)
 }
 
 // watch draws how the services go over, and perhaps back, until the batch has ended: a line for each state that it is in.
-func (p *play) watch(ctx context.Context, batch int64) error {
+func (p *scenario) watch(ctx context.Context, batch int64) error {
 	var last moment
 	for !last.ended {
 		m, err := p.moment(ctx, batch)
@@ -54,7 +54,7 @@ func (p *play) watch(ctx context.Context, batch int64) error {
 }
 
 // draw draws the bar, over the one before or on a line of its own.
-func (p *play) draw(m moment, anew bool) {
+func (p *scenario) draw(m moment, anew bool) {
 	if anew {
 		fmt.Println()
 	} else if stage.Live() {
@@ -64,7 +64,7 @@ func (p *play) draw(m moment, anew bool) {
 }
 
 // bar shows how many services stand where.
-func (p *play) bar(m moment) string {
+func (p *scenario) bar(m moment) string {
 	const width = 50
 	there := width * m.there / services
 	colour := text.FgGreen

@@ -31,8 +31,8 @@ type connections struct {
 	closed bool
 	open   int
 	peers  map[netip.Prefix]*peer
-	made   int       // connections closed for others since told
-	told   time.Time // when the log was told last
+	made   int       // connections closed for others since the last log line
+	logged time.Time // when the last line was logged
 }
 
 // peer is an address from which connections come.
@@ -147,10 +147,10 @@ func (b *connections) evict(p *peer) {
 	b.remove(c)
 	_ = c.Conn.Close() // it does not block: there is no lingering
 	b.made++
-	if now := time.Now(); now.Sub(b.told) >= crowdedEvery {
+	if now := time.Now(); now.Sub(b.logged) >= crowdedEvery {
 		b.log.Warn("the listener has reached its limit of connections and closes those that have waited longest",
 			"connections", b.open+1, "limit", b.limit, "closed", b.made)
-		b.made, b.told = 0, now
+		b.made, b.logged = 0, now
 	}
 }
 

@@ -24,8 +24,8 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.local {
-		if why := g.foreign(r); why != "" {
-			problem(w, http.StatusForbidden, why)
+		if reason := g.foreign(r); reason != "" {
+			problem(w, http.StatusForbidden, reason)
 			return
 		}
 	} else if !open(r.URL.Path) && !g.authorized(r) {
@@ -83,7 +83,7 @@ func (g *guard) authorized(r *http.Request) bool {
 	if !ok || g.token == "" {
 		return false
 	}
-	// Hashes are of one length, so the time tells nothing of the token's.
+	// Hashes are of one length, so the time reveals nothing of the token's.
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(g.token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }

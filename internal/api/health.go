@@ -21,7 +21,7 @@ type Probes struct {
 
 const (
 	storeTimeout = 2 * time.Second // for one question to the store
-	storeEvery   = time.Second     // whoever asks more often gets the last answer
+	storeEvery   = time.Second     // more frequent requests get the last answer
 )
 
 func (p *Probes) healthy() error {

@@ -16,12 +16,12 @@ import (
 
 const (
 	unixPrefix  = "unix://"
-	socketUmask = 0o117       // a socket is open to its owner and group: whoever can open it needs no token
+	socketUmask = 0o117       // a socket is open to its owner and group: a process that can open it needs no token
 	dialTimeout = time.Second // to find out whether a socket file has an owner
 )
 
 // Listen opens the agent's listener on addr: "host:port" (port 0: any free one) or "unix:///path". A socket file that
-// nobody listens on any more is replaced. Its errors name the remedy. It is for the start of a process: what else makes
+// no process listens on any more is replaced. Its errors name the remedy. It is for the start of a process: what else makes
 // files meanwhile may make them with a socket's rights.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, unixPrefix); ok {

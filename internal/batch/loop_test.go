@@ -322,7 +322,7 @@ func TestTheLastAgentLooksOnceMore(t *testing.T) {
 	})
 }
 
-func TestEndsAreTold(t *testing.T) {
+func TestEndsAreReported(t *testing.T) {
 	for state, want := range map[string]string{
 		"succeeded":        `level=INFO msg="batch ended" batch=17 name=move state=succeeded round=1 total=9 succeeded=5 failed=4`,
 		"partially_failed": "level=WARN", "failed": "level=WARN", "rollback_failed": "level=ERROR", "cancelled": "level=INFO",

@@ -36,7 +36,7 @@ func agents(t *testing.T, db *model.Store, n int, do doing) (end func()) {
 		Retry: task.Retry{Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), MaxDeferrals: 100},
 	}
 	back := policy
-	policy.Rollback = &task.Undo{Timeout: back.Timeout, Stop: back.Stop, Retry: back.Retry}
+	policy.Rollback = &task.RollbackPolicy{Timeout: back.Timeout, Stop: back.Stop, Retry: back.Retry}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel) // where the test fails
 	var engined, over sync.WaitGroup
@@ -48,7 +48,7 @@ func agents(t *testing.T, db *model.Store, n int, do doing) (end func()) {
 		engine := poll.New(poll.Options{
 			Store: db, Leases: db, Executor: do, Agent: store.Agent{Name: "rig", Presence: 15 * time.Second},
 			Declarations: poll.Declarations{
-				Types: []*task.Type{{Name: "a", Policy: policy, Undo: &task.Webhook{}}}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
+				Types: []*task.Type{{Name: "a", Policy: policy, Rollback: &task.Webhook{}}}, Workers: 4, Poll: time.Second, Drain: 20 * time.Second,
 			},
 			Clock: lease.RunClock(), Log: log, Metrics: metrics, Batch: loop.Note,
 		})
@@ -140,9 +140,9 @@ func TestABatchEndsSoonAfterItsLastTask(t *testing.T) {
 			require.Equal(t, store.BatchSucceeded, b.State)
 			require.LessOrEqual(t, b.EndedAt.Sub(last(t, db, id)), soon)
 		}
-		told, err := db.List(t.Context(), store.TaskFilter{Type: "told", Limit: 100})
+		finishes, err := db.List(t.Context(), store.TaskFilter{Type: "told", Limit: 100})
 		require.NoError(t, err)
-		require.Len(t, told, 5)
+		require.Len(t, finishes, 5)
 		end()
 	})
 }
@@ -164,7 +164,7 @@ func TestWhatAFailureAsksForFollowsSoon(t *testing.T) {
 		require.Equal(t, int64(300), b.RolledBack+b.Cancelled)
 		require.Positive(t, b.RolledBack)
 		require.LessOrEqual(t, b.EndedAt.Sub(last(t, db, id)), soon)
-		require.Less(t, b.RolledBack, int64(120), "the others were called off soon after")
+		require.Less(t, b.RolledBack, int64(120), "the others were cancelled soon after")
 		end()
 	})
 }

@@ -8,9 +8,9 @@ func State(f *store.BatchFacts) store.BatchState {
 	switch live := f.Live(); {
 	case f.Ended:
 		return end(f)
-	case f.Requested == store.VerbRollback, f.Undoing > 0 && live == f.Undoing:
+	case f.Requested == store.VerbRollback, f.RollingBack > 0 && live == f.RollingBack:
 		return store.BatchRollingBack
-	case f.Attempts > 0, f.Running > 0, f.Undoing > 0, live < f.Total:
+	case f.Attempts > 0, f.Running > 0, f.RollingBack > 0, live < f.Total:
 		return store.BatchRunning
 	}
 	return store.BatchPending

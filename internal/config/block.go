@@ -86,8 +86,8 @@ func (b *block) foreign(name string, at hcl.Range, kind string) {
 		b.l.fail(at, "Not in this version", "%s is part of Leasehold but not in this version. %s", name, b.shape.allowed())
 		return
 	}
-	if why, ok := b.shape.never[name]; ok {
-		b.l.fail(at, "Not here", "%s %s", why, b.shape.allowed())
+	if reason, ok := b.shape.never[name]; ok {
+		b.l.fail(at, "Not here", "%s %s", reason, b.shape.allowed())
 		return
 	}
 	if remedy, ok := b.shape.called[strings.ToLower(name)]; ok {

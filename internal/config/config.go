@@ -24,7 +24,7 @@ type Config struct {
 	Tasks []*task.Type // in the order of files and lines
 	Files []string     // what was read, in that order, as named by the caller or found in a directory named by it
 
-	// Hash tells configurations apart: twelve hex digits over the effective configuration. Neither the agent's name nor
+	// Hash distinguishes configurations: twelve hex digits over the effective configuration. Neither the agent's name nor
 	// any secret or value of the environment goes into it, so agents that share their files share their hash.
 	Hash string
 

@@ -204,7 +204,7 @@ func TestEverything(t *testing.T) {
 			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, MaxDeferrals: 5,
 			On: []task.Verdict{task.Failed, task.Lost},
 		},
-		Rollback: &task.Undo{
+		Rollback: &task.RollbackPolicy{
 			Timeout: 2 * time.Minute, Stop: 8 * time.Second,
 			Heartbeat: 20 * time.Second, MaxHeartbeat: time.Minute, RequireProgress: true, Async: true,
 			Retry: task.Retry{Limit: 5, Backoff: task.Constant, Min: 3 * time.Second, Max: 9 * time.Second, MaxDeferrals: 7},
@@ -225,17 +225,17 @@ func TestEverything(t *testing.T) {
 	check := invoice.Check.(*task.Webhook)
 	require.Equal(t, "http://127.0.0.1:8080/base/done/7", eval(t, check.URL, r))
 	require.Equal(t, []string{secret}, check.Secrets)
-	undo := invoice.Undo.(*task.Webhook)
+	rollBack := invoice.Rollback.(*task.Webhook)
 	back := row(`{"invoice": 7}`)
 	back.State, back.RollbackPayload = task.StateRollbackRunning, []byte(`{"invoice": 6}`)
-	require.Equal(t, "http://127.0.0.1:8080/base/undo/6", eval(t, undo.URL, back), "task.data is what a rollback works on")
-	require.True(t, undo.Async)
+	require.Equal(t, "http://127.0.0.1:8080/base/undo/6", eval(t, rollBack.URL, back), "task.data is what a rollback works on")
+	require.True(t, rollBack.Async)
 
 	video := cfg.Type("video.resize")
 	require.Equal(t, "a b", eval(t, video.Check.(*task.Command).Argv[1].Template, r))
 	require.Equal(t, 5*time.Second, video.Policy.Check)
-	require.Equal(t, "a b", eval(t, video.Undo.(*task.Command).Argv[1].Template, r))
-	require.Equal(t, &task.Undo{
+	require.Equal(t, "a b", eval(t, video.Rollback.(*task.Command).Argv[1].Template, r))
+	require.Equal(t, &task.RollbackPolicy{
 		Timeout: 20 * time.Second, Stop: 3 * time.Second,
 		Retry: task.Retry{Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: 5 * time.Minute, MaxDeferrals: 100},
 	}, video.Policy.Rollback)

@@ -40,7 +40,7 @@ func plain(cfg *Config) map[string]any {
 	out := map[string]any{"agent": cfg.Agent, "store": cfg.Store}
 	for _, t := range cfg.Tasks {
 		out[t.Name] = fmt.Sprintf("%q %d %d", t.Aliases, t.Workers, t.Policy.Hash(t.Name))
-		for what, target := range map[string]task.Target{"": t.Target, " check": t.Check, " rollback": t.Undo} {
+		for what, target := range map[string]task.Target{"": t.Target, " check": t.Check, " rollback": t.Rollback} {
 			plainTarget(out, t.Name+what, target)
 		}
 	}

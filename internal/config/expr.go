@@ -193,7 +193,7 @@ func (s *scope) constant(expr hclsyntax.Expression) (v cty.Value, c checked, ok 
 	return v, c, true
 }
 
-// operandName cannot be written in HCL, so nobody calls the function by it.
+// operandName cannot be written in HCL, so no file can call the function by it.
 const operandName = "arithmetic operand"
 
 // operand puts an operand of arithmetic into a call that refuses numbers out of bounds, so that no chain of operations

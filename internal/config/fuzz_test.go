@@ -46,7 +46,7 @@ func FuzzLoad(f *testing.F) {
 			fuzzRow(t, typ.Check, r)
 			r.State = task.StateRollbackRunning
 			r.Payload, r.Result = []byte(`{}`), []byte(`{"rollback":`+payload+`}`)
-			fuzzRow(t, typ.Undo, r)
+			fuzzRow(t, typ.Rollback, r)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // What follows finds one member or item in JSON without building the rest: templates read a field or two of each row,
 // and rows come by the ten thousand a second. It trusts the store that the text is JSON on the whole, and never reads
-// past it where it is not; what it finds is checked by whoever turns it into text.
+// past it where it is not; what it finds is checked when it is turned into text.
 
 var errJSON = errors.New("not valid JSON")
 

@@ -96,7 +96,7 @@ func (l *loader) take(diags hcl.Diagnostics) (failed bool) {
 	return failed
 }
 
-// withoutOperand takes the name of operandFunction, which nobody called, out of HCL's text.
+// withoutOperand takes the name of operandFunction, which no file called, out of HCL's text.
 func withoutOperand(detail string) string {
 	return strings.TrimPrefix(detail, fmt.Sprintf("Call to function %q failed: ", operandName))
 }
@@ -125,7 +125,7 @@ func (l *loader) problems() *Problems {
 	}
 	for name, src := range l.text {
 		if longestLine(src) > maxLine {
-			continue // the problems name the place; nobody reads such a line
+			continue // the problems name the place; such a line is not read
 		}
 		p.files[name] = &hcl.File{Bytes: l.masked(name, src)}
 	}

@@ -19,14 +19,14 @@ func rollbackShape() *shape {
 }
 
 // rollback decodes the rollback block in b; nil where there is none.
-func (b *block) rollback() (task.Target, *task.Undo) {
+func (b *block) rollback() (task.Target, *task.RollbackPolicy) {
 	hb := b.child("rollback")
 	if hb == nil {
 		return nil, nil
 	}
 	sub := b.block(hb, rollbackShape())
 	b.out.blocks = append(b.out.blocks, sub.out)
-	u := &task.Undo{Timeout: sub.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)}
+	u := &task.RollbackPolicy{Timeout: sub.length("timeout", task.DefaultTimeout, minTimeout, maxTimeout)}
 	u.Heartbeat, u.MaxHeartbeat, u.RequireProgress = sub.liveness(u.Timeout)
 	retries := retryShape()
 	retries.attrs = slices.DeleteFunc(retries.attrs, func(name string) bool { return name == "on" })

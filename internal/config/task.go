@@ -68,7 +68,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	var stop time.Duration
 	t.Target, stop, p.Async = b.target(webhookShape())
 	p.Stop = max(p.Stop, stop)
-	t.Undo, p.Rollback = b.rollback()
+	t.Rollback, p.Rollback = b.rollback()
 	return t
 }
 

@@ -73,7 +73,7 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// checkReach refuses an agent that tells tasks elsewhere to reach it at 127.0.0.1, where pings or the end of a task depend
+// checkReach refuses an agent that tasks elsewhere would have to reach at 127.0.0.1, where pings or the end of a task depend
 // on it, and warns where they might. at is where listen stands, or the agent block.
 func (l *loader) checkReach(a Agent, at hcl.Range, tasks []*task.Type) {
 	host, _, err := net.SplitHostPort(a.Listen)
@@ -118,7 +118,7 @@ func (l *loader) faraway(t *task.Type) (host string, needs bool) {
 	}
 	look(t.Target, t.Policy.Heartbeat, t.Policy.Async)
 	if u := t.Policy.Rollback; u != nil {
-		look(t.Undo, u.Heartbeat, u.Async)
+		look(t.Rollback, u.Heartbeat, u.Async)
 	}
 	return host, needs
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // Breakers hold back attempts at targets that are out of reach: one breaker for each type and phase. It opens when an
-// attempt could not be delivered, or when five rows in a row were told that the target is unavailable; then one
+// attempt could not be delivered, or when five rows in a row got the answer that the target is unavailable; then one
 // attempt at a time is let through, after growing pauses, until one reaches the target. Types are named as declared.
 type Breakers struct {
 	open *prometheus.GaugeVec // by type and phase; nil: none
@@ -59,7 +59,7 @@ func NewBreakers(open *prometheus.GaugeVec, random func() float64) *Breakers {
 	return &Breakers{open: open, rand: random, all: make(map[place]*breaker)}
 }
 
-// Room tells how many attempts may start beside those that run: n < 0 is no bound, 1 is one trial, and 0 is none, to
+// Room returns how many attempts may start beside those that run: n < 0 is no bound, 1 is one trial, and 0 is none, to
 // be asked again once wait has passed. Asking changes nothing.
 func (b *Breakers) Room(typ string, phase task.Phase) (n int, wait time.Duration) {
 	b.mu.Lock()
@@ -111,12 +111,12 @@ func (b *Breakers) Release(typ string, phase task.Phase, id task.ID) {
 }
 
 // Done reports how an attempt ended. While the breaker is open only its trials have a say: an attempt that began
-// before tells of a target that was still there.
+// before describes a target that was still there.
 func (b *Breakers) Done(typ string, phase task.Phase, id task.ID, o task.Outcome) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.at(typ, phase)
-	verdict := judge(o)
+	verdict := classify(o)
 	if !x.isOpen {
 		if x.opens(id, o, verdict) {
 			b.openUp(x)
@@ -199,13 +199,13 @@ func (x *breaker) opens(id task.ID, o task.Outcome, v finding) bool {
 type finding int
 
 const (
-	nothing    finding = iota // the target was not asked, or not heard out
+	nothing    finding = iota // the target got no request, or its response was not read to its end
 	reached                   // it was there
 	sentAway                  // it said that it is unavailable
 	outOfReach                // it was not there
 )
 
-func judge(o task.Outcome) finding {
+func classify(o task.Outcome) finding {
 	switch {
 	case o.Verdict == task.Undelivered:
 		return outOfReach

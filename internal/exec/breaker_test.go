@@ -126,7 +126,7 @@ func TestBreakerOnUnavailable(t *testing.T) {
 }
 
 // What ends while the breaker is open, and began before, says nothing: a server that shuts down finishes what it has.
-func TestBreakerHearsTrialsOnly(t *testing.T) {
+func TestBreakerCountsTrialsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := steady()
 		for id := range task.ID(8) {

@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// check asks a type's check whether the task is done already. over tells that the attempt ends with it, as o says: the
+// check asks a type's check whether the task is done already. over reports that the attempt ends with it, as o says: the
 // task is done, or the check has not ended well. Then nothing of the task was started.
 func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool) {
 	row := l.Task()
@@ -77,7 +77,7 @@ func doneIn(o *task.Outcome) (done bool, result json.RawMessage, err error) {
 	return false, nil, errors.New(`the response is neither {"done": true} nor {"done": false}: ` + answer.Line(string(o.Result)))
 }
 
-// beforeRun has the last look at an attempt whose check says that it is to run: over tells why it must not.
+// beforeRun has the last look at an attempt whose check says that it is to run: over reports that it must not.
 func beforeRun(l, c *lease.Lease, o task.Outcome) (_ task.Outcome, over bool) {
 	took, _ := c.Started()
 	switch longest, _, _ := l.Policy().Lengths(task.Check); {

@@ -70,9 +70,9 @@ func (a *asked) came() []string {
 func (a *asked) typ() *task.Type {
 	return &task.Type{
 		Name: "a", Policy: task.Policy{Check: 5 * time.Second},
-		Target: &task.Webhook{URL: exectest.Text(a.url + "/run")},
-		Check:  &task.Webhook{URL: exectest.Text(a.url + "/check"), Permanent: []int{400}},
-		Undo:   &task.Webhook{URL: exectest.Text(a.url + "/undo")},
+		Target:   &task.Webhook{URL: exectest.Text(a.url + "/run")},
+		Check:    &task.Webhook{URL: exectest.Text(a.url + "/check"), Permanent: []int{400}},
+		Rollback: &task.Webhook{URL: exectest.Text(a.url + "/undo")},
 	}
 }
 
@@ -93,7 +93,9 @@ func checkLease(change ...func(*exectest.Attempt)) *lease.Lease {
 }
 
 func TestWhatACheckSays(t *testing.T) {
-	failed := func(why string) *task.Outcome { return &task.Outcome{Verdict: task.Failed, Error: "check: " + why} }
+	failed := func(reason string) *task.Outcome {
+		return &task.Outcome{Verdict: task.Failed, Error: "check: " + reason}
+	}
 	const neither = `the response is neither {"done": true} nor {"done": false}: `
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc

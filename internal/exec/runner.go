@@ -18,7 +18,7 @@ import (
 type Options struct {
 	Log     *slog.Logger       // nil: the default logger
 	Metrics *telemetry.Metrics // nil: none
-	Version string             // of the agent, told to HTTP targets as User-Agent
+	Version string             // of the agent, sent to HTTP targets as User-Agent
 	Workers int                // attempts at once, to keep as many idle connections
 	// Guardian is the argument list that starts the guardian process (guardian.Self); nil: there is none.
 	Guardian []string
@@ -50,7 +50,7 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Breakers are the runner's breakers. Run asks them for leave; whoever started it reports the outcome (Done), or that there
+// Breakers are the runner's breakers. Run asks them for permission; its caller reports the outcome (Done), or that there
 // was none (Release) where it ended in its check. What became of the check they know already.
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 

@@ -68,7 +68,7 @@ func TestApplicationRestarts(t *testing.T) {
 	for id := range task.ID(5) {
 		o = attempt(r, typ, 2+id)
 		require.Equal(t, task.Drained, o.Verdict)
-		require.True(t, o.Verdict.GivesBack())
+		require.True(t, o.Verdict.Releases())
 		require.True(t, o.NeverStarted)
 	}
 	l, err = net.Listen("tcp", l.Addr().String())

@@ -1,5 +1,5 @@
 // Package fault lets the fault suite (test/faults) break an agent on purpose: switch off a safeguard, to see that the
-// suite notices, kill the process at a point in the code that nobody hits from outside, and have the claims of all agents
+// suite notices, kill the process at a point in the code that cannot be hit from outside, and have the claims of all agents
 // bear the same numbers, which else they do by chance.
 //
 // It does so only in a binary built with the tag `faults`. In every other, Off is constantly false, Point is empty, Number

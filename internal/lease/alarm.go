@@ -126,13 +126,13 @@ func (l *Lease) timedOut() *Cause {
 
 func (l *Lease) stalled() *Cause {
 	what := "no ping"
-	if l.said.ignored {
+	if l.reported.ignored {
 		what = "pings, but no progress,"
 	}
 	return &Cause{Verdict: task.Stalled, Reason: fmt.Sprintf("%s for %s", what, l.alarm.window.Round(time.Millisecond))}
 }
 
-// settleDoubt ends a doubt. The store has answered (see hear), or could not be reached.
+// settleDoubt ends a doubt. The store has answered (see applyHeld), or could not be reached.
 func (l *Lease) settleDoubt() {
 	l.mu.Lock()
 	if l.over || l.detached || l.ctx.Err() != nil || l.alarm.doubted == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Check is the part of the lease in which the attempt's check is asked: it ends when the lease does, or by itself with
+// Check is the part of the lease in which the attempt's check is asked: it ends when the lease does, or on its own with
 // the check's timeout, and has as long to stop. Its owner closes it, and the lease goes on. It keeps nothing alive: no
 // pings are due meanwhile, and what comes is not passed on.
 func (l *Lease) Check() *Lease {

@@ -38,7 +38,7 @@ func TestCheckHasATimeoutOfItsOwn(t *testing.T) {
 		require.Equal(t, task.TimedOut, c.Cause().Verdict)
 		require.Contains(t, c.Cause().Reason, "5s")
 		require.Equal(t, 23*time.Second-5*time.Second-lease.KillMargin, c.KillIn(), "the whole window is there to stop it in")
-		require.NoError(t, l.Context().Err(), "the attempt is somebody else's to judge")
+		require.NoError(t, l.Context().Err(), "the attempt is another agent's to reap")
 	})
 }
 
@@ -61,7 +61,7 @@ func TestAttemptHasItsWholeTimeBehindACheck(t *testing.T) {
 	})
 }
 
-func TestLateTellsWhenNoWholeCheckFits(t *testing.T) {
+func TestLateReportsWhenNoWholeCheckFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := checkedLease(t)
 		pass(time.Second + time.Millisecond)
@@ -74,8 +74,8 @@ func TestLateTellsWhenNoWholeCheckFits(t *testing.T) {
 		pass(time.Second)
 		require.True(t, l.Late())
 
-		undo := checkedLease(t, func(r *task.Task) { r.State = task.StateRollbackRunning })
-		require.False(t, undo.Late(), "no check comes before a rollback")
+		rollBack := checkedLease(t, func(r *task.Task) { r.State = task.StateRollbackRunning })
+		require.False(t, rollBack.Late(), "no check comes before a rollback")
 	})
 }
 
@@ -102,7 +102,7 @@ func TestCheckEndsWithItsAttempt(t *testing.T) {
 	})
 }
 
-func TestCheckTellsWhenItBegan(t *testing.T) {
+func TestCheckReportsWhenItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := checkedLease(t)
 		_, ok := l.Started()
@@ -128,9 +128,9 @@ func TestNothingThatACheckSaysMoves(t *testing.T) {
 		c.Start()
 		end := l.EndsIn()
 		c.Ping(store.Ping{Progress: []byte("0.4"), Checkpoint: []byte("1"), NextWithin: time.Hour})
-		c.Tell("page 40")
+		c.SetMessage("page 40")
 		require.Equal(t, end, l.EndsIn())
-		require.True(t, l.Notes().Empty())
+		require.True(t, l.Report().Empty())
 		pass(5 * time.Second)
 		require.Equal(t, task.TimedOut, c.Cause().Verdict)
 	})

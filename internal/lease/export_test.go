@@ -7,6 +7,6 @@ import (
 )
 
 // Sign writes one sign of life now.
-func (k *Keeper) Sign(ctx context.Context) (strays []store.Held, err error) {
+func (k *Keeper) Sign(ctx context.Context) (unleased []store.Held, err error) {
 	return k.present(ctx, nil)
 }

@@ -19,17 +19,17 @@ const drift = 100e-6
 
 // jump is the last jump of the store's clock, and what is left to do about it.
 type jump struct {
-	noticed time.Duration       // local time of its detection; 0: there was none
-	adrift  map[*Lease]struct{} // leases that are not re-anchored yet
+	noticed    time.Duration       // local time of its detection; 0: there was none
+	unanchored map[*Lease]struct{} // leases that are not re-anchored yet
 }
 
-// leap records a jump of the store's clock that was detected at the local time noticed. k.mu is held.
-func (k *Keeper) leap(noticed time.Duration) {
+// recordJump records a jump of the store's clock that was detected at the local time noticed. k.mu is held.
+func (k *Keeper) recordJump(noticed time.Duration) {
 	k.noSweep = max(k.noSweep, noticed+k.agent.Presence)
 	k.jump.noticed, k.calm = noticed, noticed
-	k.jump.adrift = make(map[*Lease]struct{}, len(k.open))
+	k.jump.unanchored = make(map[*Lease]struct{}, len(k.open))
 	for _, l := range k.open {
-		k.jump.adrift[l] = struct{}{}
+		k.jump.unanchored[l] = struct{}{}
 	}
 }
 
@@ -43,7 +43,7 @@ func (k *Keeper) overtaken(sent time.Duration) bool {
 // by the heartbeat of the local time sent. If it fails, the next heartbeat continues.
 func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	for {
-		leases, rows := k.adrift(maxWrite)
+		leases, rows := k.unanchored(maxWrite)
 		if len(rows) == 0 {
 			break
 		}
@@ -62,18 +62,18 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	return nil
 }
 
-// adrift returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
+// unanchored returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
 // that are settled, or have expired already.
-func (k *Keeper) adrift(most int) (leases []*Lease, rows []store.Renewal) {
+func (k *Keeper) unanchored(most int) (leases []*Lease, rows []store.Renewal) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for l := range k.jump.adrift {
+	for l := range k.jump.unanchored {
 		if len(rows) == most {
 			break
 		}
 		left := l.left()
 		if k.open[l.task.ID] != l || left <= 0 {
-			delete(k.jump.adrift, l)
+			delete(k.jump.unanchored, l)
 			continue
 		}
 		leases = append(leases, l)
@@ -88,7 +88,7 @@ func (k *Keeper) anchored(leases []*Lease, answers []store.Answer) (n int) {
 	defer k.mu.Unlock()
 	for i, l := range leases {
 		if answers[i] != store.Busy {
-			delete(k.jump.adrift, l)
+			delete(k.jump.unanchored, l)
 			n++
 		}
 	}

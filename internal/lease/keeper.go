@@ -27,13 +27,13 @@ type Keeper struct {
 	log     *slog.Logger
 	metrics *telemetry.Metrics
 
-	// strays gets rows that the session holds in the store although the agent has no lease on them: their claim committed
+	// unleased gets rows that the session holds in the store although the agent has no lease on them: their claim committed
 	// after the agent had stopped waiting for its reply. It gets them again with each heartbeat until they are settled.
-	strays func(context.Context, []store.Held)
-	pings  func(task.ID, task.Fence) string // the ping URL of an attempt; nil: none
-	traces func(task.ID) string             // the trace context of a row without one; nil: none is known
-	lives  func(until time.Duration)        // called whenever the session is extended; nil: never
-	halted func()                           // called after leases may have been stopped before their start; nil: never
+	unleased func(context.Context, []store.Held)
+	pings    func(task.ID, task.Fence) string // the ping URL of an attempt; nil: none
+	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
+	lives    func(until time.Duration)        // called whenever the session is extended; nil: never
+	halted   func()                           // called after leases may have been stopped before their start; nil: never
 
 	writes  writes
 	writing sync.Mutex     // held while renewals are written
@@ -57,18 +57,18 @@ type Keeper struct {
 	done      int64
 	longest   time.Duration // no shorter than the longest stop of a declared policy or an open lease
 	declaring *declaring    // what Declare set and the store does not have yet; nil: nothing
-	doubted   []*Lease      // that wait for a sign of life to tell them whether pings came elsewhere
+	doubted   []*Lease      // that wait for a session heartbeat to report whether pings came elsewhere
 	stopper   *time.Timer   // stops leases when presence is about to run out
 }
 
 // KeeperOptions are the parts of a Keeper.
 type KeeperOptions struct {
-	Store   Store
-	Clock   Clock
-	Agent   store.Agent
-	Log     *slog.Logger
-	Metrics *telemetry.Metrics
-	Strays  func(context.Context, []store.Held) // must not block; ctx is that of Run; nil: strays stay until their lease ends
+	Store    Store
+	Clock    Clock
+	Agent    store.Agent
+	Log      *slog.Logger
+	Metrics  *telemetry.Metrics
+	Unleased func(context.Context, []store.Held) // must not block; ctx is that of Run; nil: they stay until their lease ends
 	// Remote handles pings and completions for rows of other sessions; nil: they are refused.
 	Remote Remote
 	// PingURL returns the ping URL of an attempt; nil: there is none.
@@ -89,7 +89,7 @@ const SettleIn = 3 * time.Second
 // NewKeeper returns a Keeper; Join opens its session.
 func NewKeeper(o KeeperOptions) *Keeper {
 	k := &Keeper{
-		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, strays: o.Strays,
+		store: o.Store, remote: o.Remote, clock: o.Clock, agent: o.Agent, log: o.Log, metrics: o.Metrics, unleased: o.Unleased,
 		pings: o.PingURL, traces: o.Trace, lives: o.Present, halted: o.Halted, open: make(map[task.ID]*Lease),
 		writes: newWrites(), asks: make(chan struct{}, 1), looks: make(chan struct{}, 1),
 	}
@@ -221,7 +221,7 @@ func (k *Keeper) Drain() {
 }
 
 // StopAll stops every open lease because the agent stops: each is drained. Detached ones continue. An attempt that had just
-// started when draining began is marked as brief (task.Outcome.Brief), however long it ran on: it may have told its own
+// started when draining began is marked as brief (task.Outcome.Brief), however long it ran on: it may have reported its own
 // agent to stop.
 func (k *Keeper) StopAll(reason string) {
 	k.Drain()

@@ -58,25 +58,25 @@ type Lease struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex
-	claimed time.Duration // local time from before the claim was sent
-	end     time.Duration // local time of the window's end, as far as the store has confirmed it
-	started time.Duration // local time; valid once isStart
-	isStart bool
-	ahead   time.Duration // what has to fit into the window before the attempt itself: its check
-	checked time.Duration // local time at which that began; valid once isCheck
-	isCheck bool
-	over    bool
-	alarm   alarm
-	said    said
-	moved   func()                            // called when end has moved; nil: no call
-	heard   func(store.Ping, store.PingReply) // called with each ping; nil: no call
+	mu       sync.Mutex
+	claimed  time.Duration // local time from before the claim was sent
+	end      time.Duration // local time of the window's end, as far as the store has confirmed it
+	started  time.Duration // local time; valid once isStart
+	isStart  bool
+	ahead    time.Duration // what has to fit into the window before the attempt itself: its check
+	checked  time.Duration // local time at which that began; valid once isCheck
+	isCheck  bool
+	over     bool
+	alarm    alarm
+	reported reported
+	moved    func()                            // called when end has moved; nil: no call
+	onPing   func(store.Ping, store.PingReply) // called with each ping; nil: no call
 
-	detached  bool   // the attempt goes on without the agent
-	completed bool   // the task has completed itself in the store: there is nothing left to settle
-	asked     bool   // a cancellation was requested
-	askedWhy  string // the reason for it
-	askedBy   string // who requested it; "" if unknown
+	detached          bool   // the attempt goes on without the agent
+	completed         bool   // the task has completed itself in the store: there is nothing left to settle
+	asked             bool   // a cancellation was requested
+	cancelReason      string // the reason for it
+	cancelRequestedBy string // who requested it; "" if unknown
 }
 
 // warden is what a lease needs of its Keeper. Its methods are called without the lease's lock and do not block.
@@ -97,7 +97,7 @@ const KillMargin = 2 * store.JumpTolerance
 // expires; nil: never.
 func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, claimed time.Duration, presence func() time.Duration) *Lease {
 	l := &Lease{task: t, policy: p, phase: t.Phase(), clock: clock, claimed: claimed, presence: presence}
-	l.said.marks.Fence = t.Fence
+	l.reported.marks.Fence = t.Fence
 	l.end = claimed + p.Window(l.phase)
 	if l.phase == task.Run {
 		l.ahead = p.Check
@@ -246,7 +246,7 @@ func (l *Lease) SetPingURL(url func() string) { l.url = url }
 func (l *Lease) OnPing(f func(store.Ping, store.PingReply)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = f
+	l.onPing = f
 }
 
 // OnMove registers f to be called whenever the lease's end has moved, until Close. f must not block.
@@ -324,7 +324,7 @@ func (l *Lease) Close() {
 func (l *Lease) Detach() {
 	l.Ping(store.Ping{})
 	l.mu.Lock()
-	l.detached, l.said.detach = true, true
+	l.detached, l.reported.detach = true, true
 	l.moved = nil
 	l.alarm.stop()
 	l.mu.Unlock()
@@ -354,8 +354,8 @@ func (l *Lease) complete() {
 	l.completed = true
 }
 
-// CancelAsked reports whether a cancellation of the task was requested, as far as the agent knows.
-func (l *Lease) CancelAsked() bool {
+// CancelRequested reports whether a cancellation of the task was requested, as far as the agent knows.
+func (l *Lease) CancelRequested() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.asked
@@ -365,27 +365,27 @@ func (l *Lease) CancelAsked() bool {
 func (l *Lease) CancelledBy() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.askedBy == "" {
+	if l.cancelRequestedBy == "" {
 		return ""
 	}
-	return ", by " + l.askedBy
+	return ", by " + l.cancelRequestedBy
 }
 
-// askCancel stops the attempt because a cancellation was requested. A rollback continues.
-func (l *Lease) askCancel(why string) {
+// requestCancel stops the attempt because a cancellation was requested. A rollback continues.
+func (l *Lease) requestCancel(reason string) {
 	if l.phase == task.Rollback {
 		return
 	}
-	by := why
-	if why == "" {
-		why = "a cancellation was asked for"
+	by := reason
+	if reason == "" {
+		reason = "a cancellation was asked for"
 	}
 	l.mu.Lock()
 	first, detached := !l.asked, l.detached
-	l.asked, l.askedWhy, l.askedBy = true, why, by
+	l.asked, l.cancelReason, l.cancelRequestedBy = true, reason, by
 	l.mu.Unlock()
 	if first && !detached { // a detached task learns of it when it pings
-		l.Stop(&Cause{Verdict: task.Cancelled, Reason: why})
+		l.Stop(&Cause{Verdict: task.Cancelled, Reason: reason})
 	}
 }
 

@@ -93,7 +93,7 @@ func TestRollbackHeedsNoDeadline(t *testing.T) {
 	})
 }
 
-func TestLateTellsWhenNoWholeAttemptFits(t *testing.T) {
+func TestLateReportsWhenNoWholeAttemptFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := lease.RunClock()
 		whole := lease.New(t.Context(), claimed(), &policy, clock, clock.Now(), nil)
@@ -138,7 +138,7 @@ func TestKillComesBeforeTheLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestPingTellsWhetherTheRowIsHeld(t *testing.T) {
+func TestPingReportsWhetherTheRowIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := lease.RunClock()
 		l := lease.New(t.Context(), claimed(), &policy, clock, clock.Now(), nil)

@@ -147,7 +147,7 @@ func TestManyPingsAreOneWrite(t *testing.T) {
 	})
 }
 
-func TestPingsElsewhereAreHeardBeforeAStall(t *testing.T) {
+func TestPingsElsewhereCountBeforeAStall(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, lively)
 		pass(lively.Heartbeat - 10*time.Millisecond)
@@ -197,7 +197,7 @@ func TestARenewalThatIsNotConfirmedStopsInTime(t *testing.T) {
 		require.Equal(t, task.Drained, verdict(l))
 		require.Greater(t, l.KillIn(), lively.Stop-task.StopMargin, "the whole grace is left before everything must be dead")
 		require.Greater(t, tries, 5)
-		require.Equal(t, "still here", l.Notes().Message, "what was said is not lost")
+		require.Equal(t, "still here", l.Report().Message, "what was said is not lost")
 	})
 }
 
@@ -216,8 +216,8 @@ func TestBusyIsNotLost(t *testing.T) {
 		pass(2 * time.Second)
 		require.Len(t, *rows, 1)
 		require.Equal(t, store.Report{Checkpoint: json.RawMessage(`2`), Message: "a"}, (*rows)[0].Report)
-		notes := l.Notes()
-		require.True(t, notes.Empty())
+		report := l.Report()
+		require.True(t, report.Empty())
 	})
 }
 
@@ -341,22 +341,22 @@ func TestWithoutAHeartbeatPingsMoveNothing(t *testing.T) {
 	})
 }
 
-func TestACancellationIsHeardAtTheNextSignOfLife(t *testing.T) {
+func TestACancellationIsSeenAtTheNextHeartbeat(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, lively)
 		p.change(func(s *store.HeartbeatReply) {
 			for i := range s.Held {
-				s.Held[i].CancelAsked, s.Held[i].CancelReason = true, "cancelled by an operator"
+				s.Held[i].CancelRequested, s.Held[i].CancelReason = true, "cancelled by an operator"
 			}
 		})
 		pass(lease.Period(presence) + time.Millisecond)
 		require.Equal(t, task.Cancelled, verdict(l))
-		require.True(t, l.CancelAsked())
+		require.True(t, l.CancelRequested())
 		reply := l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"tidy":1}`)})
 		require.Equal(t, store.Applied, reply.Answer)
 		require.True(t, reply.Cancel)
 		require.Contains(t, reply.Reason, "cancelled by an operator")
-		require.Equal(t, `{"tidy":1}`, string(l.Notes().Checkpoint), "a checkpoint is kept to the last")
+		require.Equal(t, `{"tidy":1}`, string(l.Report().Checkpoint), "a checkpoint is kept to the last")
 	})
 }
 

@@ -98,8 +98,8 @@ func (l *Lease) cancelled(c store.Cancel) {
 	if fault.Off(fault.Hear) && !l.begun() {
 		return // a session heartbeat may still stop it
 	}
-	if c.Asked {
-		l.askCancel(c.Reason)
+	if c.Requested {
+		l.requestCancel(c.Reason)
 		return
 	}
 	if !l.begun() {

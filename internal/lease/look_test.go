@@ -35,7 +35,7 @@ func (p *post) open(t *testing.T, number int64, row *task.Task) *lease.Lease {
 func (p *post) says(list ...store.Cancel) { p.cancels.Store(&list) }
 
 func named(row task.Task, claim int64, asked bool) store.Cancel {
-	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Asked: asked, Reason: "alice"}
+	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Requested: asked, Reason: "alice"}
 }
 
 func TestALookStopsWhatIsMarked(t *testing.T) {
@@ -61,7 +61,7 @@ func TestALookStopsOfABatchOnlyWhatHasNotBegun(t *testing.T) {
 		pass(time.Millisecond)
 		require.NoError(t, running.Context().Err(), "it is told once its row is marked")
 		require.Equal(t, task.Drained, verdict(waiting))
-		require.False(t, waiting.CancelAsked(), "the row goes back, and is cancelled where it waits")
+		require.False(t, waiting.CancelRequested(), "the row goes back, and is cancelled where it waits")
 	})
 }
 

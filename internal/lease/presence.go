@@ -43,7 +43,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			asks, rested = k.asks, nil
 			continue
 		}
-		k.showUp(ctx, period)
+		k.sendHeartbeat(ctx, period)
 	}
 }
 
@@ -58,17 +58,17 @@ func (k *Keeper) doubt(l *Lease) {
 	}
 }
 
-// showUp writes one heartbeat, in limit at most, and acts on the reply.
-func (k *Keeper) showUp(ctx context.Context, limit time.Duration) {
+// sendHeartbeat writes one heartbeat, in limit at most, and acts on the reply.
+func (k *Keeper) sendHeartbeat(ctx context.Context, limit time.Duration) {
 	k.mu.Lock()
 	doubted := k.doubted
 	k.doubted = nil
 	k.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	strays, err := k.present(call, nil)
-	if len(strays) > 0 && k.strays != nil {
-		k.strays(ctx, strays)
+	unleased, err := k.present(call, nil)
+	if len(unleased) > 0 && k.unleased != nil {
+		k.unleased(ctx, unleased)
 	}
 	for _, l := range doubted { // also if the store did not answer: a stall may not wait for it
 		l.settleDoubt()
@@ -106,9 +106,9 @@ func (k *Keeper) Leave(ctx context.Context) error {
 
 // present writes one heartbeat and compares the rows that the session holds in the store with the leases in memory. d is what
 // the heartbeat declares; nil: what the store has already.
-func (k *Keeper) present(ctx context.Context, d *declaring) (strays []store.Held, err error) {
+func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.Held, err error) {
 	k.mu.Lock()
-	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is a stray.
+	// Both are read at one moment. So each row of a claim up to through either has a lease in open, or is an unleased row.
 	open, through := k.leases(), k.through
 	p := store.Heartbeat{Session: k.session, Agent: k.agent, Draining: k.draining, Running: len(open), Done: k.done}
 	k.mu.Unlock()
@@ -131,14 +131,14 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (strays []store.Held
 	}
 	jumped := k.offset.jumped(standing.Now, sent, received)
 	if jumped {
-		k.leap(received)
+		k.recordJump(received)
 	}
 	isNew := d != nil && k.declaring == d
 	if isNew {
 		k.agent, k.declaring = d.agent, nil
 	}
-	adrift := len(k.jump.adrift) > 0
-	if adrift {
+	unanchored := len(k.jump.unanchored) > 0
+	if unanchored {
 		k.stopEarlier(k.longestStop())
 	} else {
 		k.longest = k.longestStop()
@@ -152,21 +152,21 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (strays []store.Held
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	strays, gone := k.compare(open, standing.Held, through, sent, !adrift)
-	k.lose(ctx, gone)
+	unleased, lost := k.compare(open, standing.Held, through, sent, !unanchored)
+	k.lose(ctx, lost)
 	if jumped {
-		k.log.Warn("the store's clock has jumped; nothing is swept for one presence", "presence", k.agent.Presence)
+		k.log.Warn("the store's clock has jumped; nothing is reaped for one presence", "presence", k.agent.Presence)
 	}
-	if adrift {
+	if unanchored {
 		err = k.reanchor(ctx, sent)
 	}
-	return strays, err
+	return unleased, err
 }
 
 // compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, and
-// the strays: rows that it holds without a lease. open and through are from before the store was asked, at the local time
+// the unleased rows: rows that it holds without a lease. open and through are from before the store was asked, at the local time
 // sent. sound: the store's clock has not jumped since the leases were written, so its times can be used.
-func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool) (strays []store.Held, gone []*Lease) {
+func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool) (unleased []store.Held, lost []*Lease) {
 	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
 		mine[l.task.ID] = l
@@ -178,13 +178,13 @@ func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent t
 		l := mine[h.ID]
 		if l == nil || l.task.Fence != h.Fence {
 			if h.Claim > 0 && h.Claim <= through && !h.Detached {
-				strays = append(strays, h)
+				unleased = append(unleased, h)
 			}
 			continue
 		}
 		h.Pinged = h.Pinged && sound
-		l.hear(h, sent)
-		halt = halt || h.CancelAsked
+		l.applyHeld(h, sent)
+		halt = halt || h.CancelRequested
 	}
 	if halt {
 		k.halt()
@@ -193,33 +193,33 @@ func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent t
 		// An attempt that is over learns from the reply to its settlement. That settlement may have been applied already, so
 		// the missing row would be a false report of a lost lease.
 		if kept[l.task.ID] != l.task.Fence && !l.Over() && !l.Completed() {
-			gone = append(gone, l)
+			lost = append(lost, l)
 		}
 	}
-	return strays, gone
+	return unleased, lost
 }
 
 // lose ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.
-func (k *Keeper) lose(ctx context.Context, gone []*Lease) {
-	if len(gone) == 0 {
+func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
+	if len(lost) == 0 {
 		return
 	}
-	rows := make([]store.Held, len(gone))
-	for i, l := range gone {
+	rows := make([]store.Held, len(lost))
+	for i, l := range lost {
 		rows[i] = store.Held{ID: l.task.ID, Fence: l.task.Fence}
 	}
-	completed := make([]bool, len(gone))
+	completed := make([]bool, len(lost))
 	if k.remote != nil {
-		told, err := k.remote.Completed(ctx, rows)
+		replies, err := k.remote.Completed(ctx, rows)
 		if err != nil { // stopping a task that has completed itself is the lesser evil
 			k.failed(ctx, "completed")
-			k.metrics.Outage.Failed(k.log, "completed", err, "tasks", len(gone))
+			k.metrics.Outage.Failed(k.log, "completed", err, "tasks", len(lost))
 		} else {
-			completed = told
+			completed = replies
 			k.metrics.Outage.Worked(k.log, "completed")
 		}
 	}
-	for i, l := range gone {
+	for i, l := range lost {
 		switch {
 		case completed[i]:
 			l.complete()

@@ -31,15 +31,15 @@ func calm() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} }
 // post is a keeper at a store whose clock can be moved and whose line can be cut.
 type post struct {
 	*lease.Keeper
-	store  *model.Store
-	skew   atomic.Int64
-	cut    atomic.Bool
-	slow   atomic.Int64 // how long a sign of life takes to the store,
-	late   atomic.Int64 // and its reply from there
-	clock  lease.Clock
-	strays [][]store.Held
-	lost   prometheus.Counter
-	errors *prometheus.CounterVec
+	store    *model.Store
+	skew     atomic.Int64
+	cut      atomic.Bool
+	slow     atomic.Int64 // how long a sign of life takes to the store,
+	late     atomic.Int64 // and its reply from there
+	clock    lease.Clock
+	unleased [][]store.Held
+	lost     prometheus.Counter
+	errors   *prometheus.CounterVec
 
 	shown    atomic.Int64                                // signs of life
 	looks    atomic.Int64                                // for cancellations
@@ -120,7 +120,7 @@ func station(t *testing.T, f func(t *testing.T, p *post)) {
 				Name:    "post", Presence: presence,
 				Policies: map[task.PolicyHash]store.NamedPolicy{policy.Hash("a"): {Type: "a", Policy: policy}},
 			},
-			Strays: func(_ context.Context, h []store.Held) { p.strays = append(p.strays, h) },
+			Unleased: func(_ context.Context, h []store.Held) { p.unleased = append(p.unleased, h) },
 		})
 		require.NoError(t, p.Keeper.Join(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -234,7 +234,7 @@ func TestOutOfReach(t *testing.T) {
 		late := p.hold(t, 2, 1)
 		require.NotNil(t, late[0].Cause(), "a claim whose reply comes now is not started")
 		pass(policy.Stop)
-		require.False(t, p.MaySweep(), "who is absent judges nobody")
+		require.False(t, p.MaySweep(), "an absent agent reaps nothing")
 		p.cut.Store(false)
 		pass(2 * time.Second)
 		require.True(t, p.Fit())
@@ -274,7 +274,7 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 }
 
 // A claim that is opened while a sign of life is written is not taken for one that came too late.
-func TestOpenedMeanwhileIsNoStray(t *testing.T) {
+func TestOpenedMeanwhileIsNoUnleased(t *testing.T) {
 	db := model.New(time.Now)
 	k := lease.NewKeeper(lease.KeeperOptions{
 		Store: db, Clock: lease.RunClock(), Log: slog.New(slog.DiscardHandler),
@@ -287,9 +287,9 @@ func TestOpenedMeanwhileIsNoStray(t *testing.T) {
 	go func() {
 		defer close(signed)
 		for !done.Load() {
-			strays, err := k.Sign(context.WithoutCancel(t.Context()))
-			if err != nil || len(strays) > 0 {
-				t.Errorf("strays: %v, error: %v", strays, err)
+			unleased, err := k.Sign(context.WithoutCancel(t.Context()))
+			if err != nil || len(unleased) > 0 {
+				t.Errorf("unleased rows: %v, error: %v", unleased, err)
 			}
 		}
 	}()
@@ -315,9 +315,9 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		require.NoError(t, p.store.Leave(t.Context(), p.Session()))
 		other, err := p.store.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
-		swept, err := p.store.Sweep(t.Context(), other, 10, time.Minute, calm)
+		reaped, err := p.store.Sweep(t.Context(), other, 10, time.Minute, calm)
 		require.NoError(t, err)
-		require.Len(t, swept, 2)
+		require.Len(t, reaped, 2)
 		pass(2 * time.Second)
 		require.Equal(t, task.Lost, leases[0].Cause().Verdict)
 		require.Nil(t, leases[1].Cause())
@@ -358,7 +358,7 @@ func TestReleasedLeaseLeavesTheNextOnItsRow(t *testing.T) {
 	})
 }
 
-func TestJudgedRowsAreNoStrays(t *testing.T) {
+func TestReapedRowsAreNoUnleased(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		dead, err := p.store.Join(t.Context(), store.Agent{Name: "dead", Presence: time.Hour})
 		require.NoError(t, err)
@@ -369,24 +369,24 @@ func TestJudgedRowsAreNoStrays(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		require.NoError(t, p.store.Leave(t.Context(), dead))
-		swept, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour, calm)
+		reaped, err := p.store.Sweep(t.Context(), p.Session(), 10, time.Hour, calm)
 		require.NoError(t, err)
-		require.Len(t, swept, 1)
-		strays, err := p.Sign(t.Context())
+		require.Len(t, reaped, 1)
+		unleased, err := p.Sign(t.Context())
 		require.NoError(t, err)
-		require.Empty(t, strays)
+		require.Empty(t, unleased)
 	})
 }
 
-func TestStraysAreReported(t *testing.T) {
+func TestUnleasedAreReported(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		p.hold(t, 5, 1)
 		mine := p.hold(t, 6, 1)
 		p.Release(mine[0]) // as if claim 6 had come back empty: the row is unknown to the agent now
 		pass(2 * time.Second)
-		require.Len(t, p.strays, 1)
-		require.Len(t, p.strays[0], 1)
-		h := p.strays[0][0]
+		require.Len(t, p.unleased, 1)
+		require.Len(t, p.unleased[0], 1)
+		h := p.unleased[0][0]
 		require.Equal(t, store.Held{ID: mine[0].Task().ID, Fence: 1, Claim: 6, Left: h.Left}, h)
 
 		// A claim that is not resolved yet is nobody's stray.
@@ -397,7 +397,7 @@ func TestStraysAreReported(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		pass(2 * time.Second)
-		require.Len(t, p.strays, 2)
-		require.Len(t, p.strays[1], 1)
+		require.Len(t, p.unleased, 2)
+		require.Len(t, p.unleased[1], 1)
 	})
 }

@@ -17,13 +17,13 @@ const (
 	writeLate = time.Second
 )
 
-// said is what a task has reported, and how much of it the store knows.
-type said struct {
+// reported is what a task has reported, and how much of it the store knows.
+type reported struct {
 	progress, checkpoint json.RawMessage // the last ones
 	ignored              bool            // the last ping did not count
 	marks                task.Marks      // what it has reported; only where its type requires progress
 
-	notes  store.Report  // not on their way yet
+	report store.Report  // not on their way yet
 	flying store.Report  // on their way
 	renew  bool          // a ping counted that is not on its way yet
 	pinged time.Duration // local time of the last that counted
@@ -37,10 +37,10 @@ func (l *Lease) Ping(p store.Ping) store.PingReply {
 	l.mu.Lock()
 	now := l.clock.Now()
 	reply, by := l.take(&p, now)
-	heard := l.heard
+	onPing := l.onPing
 	l.mu.Unlock()
-	if heard != nil {
-		heard(p, reply)
+	if onPing != nil {
+		onPing(p, reply)
 	}
 	if l.warden != nil {
 		l.warden.count(l.task.Type, reply)
@@ -65,23 +65,23 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 	}
 	reply = store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.remaining()}
 	l.note(p)
-	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.said.marks.Advance(p.Progress, p.Checkpoint) {
+	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.reported.marks.Advance(p.Progress, p.Checkpoint) {
 		reply.Counted, reply.Reason = false, "progress did not change"
 		if p.Progress == nil && p.Checkpoint == nil {
-			reply.Reason = "it told no progress, which this type requires"
+			reply.Reason = "the ping reported no progress, which this type requires"
 		}
 	}
 	switch {
 	case cause != nil:
 		reply.Counted, reply.Cancel, reply.Reason = false, true, cause.Error()
 	case l.asked:
-		reply.Cancel, reply.Reason = true, l.askedWhy
+		reply.Cancel, reply.Reason = true, l.cancelReason
 	}
-	l.said.ignored = !reply.Counted
+	l.reported.ignored = !reply.Counted
 	if reply.Counted {
 		l.beat(p.NextWithin, now)
 	}
-	if l.said.renew || !l.said.notes.Empty() {
+	if l.reported.renew || !l.reported.report.Empty() {
 		by = now + min(max(l.alarm.window/4, writeSoon), writeLate)
 	}
 	return reply, by
@@ -98,7 +98,7 @@ func (l *Lease) beat(next, now time.Duration) {
 	l.alarm.window = max(heartbeat, min(next, most))
 	l.alarm.due = now + l.alarm.window
 	l.alarm.doubted = 0
-	l.said.renew, l.said.pinged = true, now
+	l.reported.renew, l.reported.pinged = true, now
 	if l.alarm.due < before && !l.detached { // else the alarm is set again when it goes off: a ping costs no timer
 		l.arm()
 	}
@@ -106,27 +106,27 @@ func (l *Lease) beat(next, now time.Duration) {
 
 // note keeps what is new, to be written. l.mu is held.
 func (l *Lease) note(p *store.Ping) {
-	s := &l.said
+	s := &l.reported
 	if p.Progress != nil && !bytes.Equal(p.Progress, s.progress) {
-		s.progress, s.notes.Progress = p.Progress, p.Progress
+		s.progress, s.report.Progress = p.Progress, p.Progress
 	}
 	before := s.checkpoint
 	if before == nil {
 		before = l.task.Checkpoint
 	}
 	if p.Checkpoint != nil && !bytes.Equal(p.Checkpoint, before) {
-		s.checkpoint, s.notes.Checkpoint = p.Checkpoint, p.Checkpoint
+		s.checkpoint, s.report.Checkpoint = p.Checkpoint, p.Checkpoint
 	}
 	if p.Message != "" {
-		s.notes.Message = p.Message
+		s.report.Message = p.Message
 	}
 }
 
-// Notes returns the reports that the store is not known to have, for the settlement to write.
-func (l *Lease) Notes() store.Report {
+// Report returns the reports that the store is not known to have, for the settlement to write.
+func (l *Lease) Report() store.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.said.notes.Over(l.said.flying)
+	return l.reported.report.Over(l.reported.flying)
 }
 
 // outgoing returns what is to be written now; ok is false if there is nothing. The store's answer goes to answered, before
@@ -138,8 +138,8 @@ func (l *Lease) Notes() store.Report {
 func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &l.said
-	if l.over && !l.detached || l.completed || !s.renew && !s.detach && s.notes.Empty() {
+	s := &l.reported
+	if l.over && !l.detached || l.completed || !s.renew && !s.detach && s.report.Empty() {
 		return store.Renewal{}, false
 	}
 	r = store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
@@ -156,8 +156,8 @@ func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 			r.Marks = &marks
 		}
 	}
-	s.flying = s.notes.Over(s.flying)
-	s.notes, s.renew = store.Report{}, false
+	s.flying = s.report.Over(s.flying)
+	s.report, s.renew = store.Report{}, false
 	r.Report = s.flying
 	return r, true
 }
@@ -166,13 +166,13 @@ func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 // whether the renewal has to be written again.
 func (l *Lease) answered(r *store.Renewal, a store.Answer) (again bool) {
 	l.mu.Lock()
-	s := &l.said
+	s := &l.reported
 	until := s.until
 	s.until = 0
 	switch a {
 	case store.Busy:
 		s.renew = s.renew || until > 0
-		s.notes, s.flying = s.notes.Over(s.flying), store.Report{}
+		s.report, s.flying = s.report.Over(s.flying), store.Report{}
 		l.mu.Unlock()
 		return true
 	case store.Applied:
@@ -194,18 +194,18 @@ func (l *Lease) answered(r *store.Renewal, a store.Answer) (again bool) {
 	return false
 }
 
-// hear takes what the store knows of the row, as of the local time sent: a requested cancellation, and pings that arrived
+// applyHeld takes what the store knows of the row, as of the local time sent: a requested cancellation, and pings that arrived
 // elsewhere.
-func (l *Lease) hear(h store.Held, sent time.Duration) {
-	if h.CancelAsked {
-		l.askCancel(h.CancelReason)
+func (l *Lease) applyHeld(h store.Held, sent time.Duration) {
+	if h.CancelRequested {
+		l.requestCancel(h.CancelReason)
 	}
 	if !h.Pinged {
 		return
 	}
 	l.mu.Lock()
 	if h.Marks != nil {
-		l.said.marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
+		l.reported.marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
 	}
 	_, _, stop := l.policy.Lengths(l.phase)
 	var moved func()

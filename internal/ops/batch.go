@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Batches is what operators' work with batches needs of the store. The verbs tell what became of the batch, in one word:
+// Batches is what operators' work with batches needs of the store. The verbs return what became of the batch, in one word:
 // its state, or BatchSealed, Cancelling, BatchRetrying; a repeat changes nothing. ErrNoBatch where there is none,
 // *RefusedError where it must not be.
 type Batches interface {
@@ -28,7 +28,7 @@ type Batches interface {
 	CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error)
 	// RetryBatch retries the failed tasks of a batch.
 	RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error)
-	// RollbackBatch calls off what waits, stops what runs and undoes what was done. Where rows are past their retention it is
-	// refused, unless force says that what is left is to be undone.
+	// RollbackBatch cancels what waits, stops what runs and rolls back what was done. Where rows are past their retention it is
+	// refused, unless force says that what is left is to be rolled back.
 	RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error)
 }

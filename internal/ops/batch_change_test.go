@@ -88,7 +88,7 @@ func TestChangeBatchRefusesWhatNoStoreTakes(t *testing.T) {
 }
 
 func TestBatchChangeAffects(t *testing.T) {
-	b := &store.BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
+	b := &store.BatchInfo{Waiting: 1, Running: 2, RollingBack: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
 	for verb, want := range map[Verb]int64{
 		VerbCancel: 1 + 2, VerbRetry: 16 + 64, VerbRollback: 1 + 2 + 8 + 16 + 32, "": 0,
 	} {

@@ -15,7 +15,7 @@ type BatchCount struct {
 // BatchCounts returns all tasks of a batch by group, in the order in which a task passes through them.
 func BatchCounts(b *store.BatchInfo) []BatchCount {
 	return []BatchCount{
-		{"waiting", b.Waiting}, {"running", b.Running}, {"undoing", b.Undoing}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
+		{"waiting", b.Waiting}, {"running", b.Running}, {"rolling_back", b.RollingBack}, {"succeeded", b.Succeeded}, {"failed", b.Failed},
 		{"cancelled", b.Cancelled}, {"rolled back", b.RolledBack}, {"rollback failed", b.RollbackFailed},
 	}
 }

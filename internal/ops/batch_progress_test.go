@@ -21,12 +21,12 @@ func TestPace(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	var p Pace
 	b := half()
-	unknown := func(why string) {
+	unknown := func(reason string) {
 		t.Helper()
 		_, ok := p.Rate()
-		require.False(t, ok, why)
+		require.False(t, ok, reason)
 		_, ok = p.Left(b)
-		require.False(t, ok, why)
+		require.False(t, ok, reason)
 	}
 	rate := func() float64 {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestBatchDone(t *testing.T) {
 
 // Each column of counts is in BatchCounts once: together they are all tasks.
 func TestBatchCountsAreAllTasks(t *testing.T) {
-	b := &store.BatchInfo{Waiting: 1, Running: 2, Undoing: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
+	b := &store.BatchInfo{Waiting: 1, Running: 2, RollingBack: 4, Succeeded: 8, Failed: 16, Cancelled: 32, RolledBack: 64, RollbackFailed: 128}
 	sum := int64(0)
 	for _, c := range BatchCounts(b) {
 		require.NotEmpty(t, c.Name)

@@ -32,7 +32,7 @@ func cancelAll(t *testing.T, s cancels, ids []task.ID, by string) ([]Report, err
 	return ChangeTasks(t.Context(), verbs{cancels: s}, ids, TaskChange{Verb: VerbCancel, By: by})
 }
 
-func TestCancelTellsOfEach(t *testing.T) {
+func TestCancelReportsOfEach(t *testing.T) {
 	s := cancels{1: store.Cancelling, 3: store.Became(task.StateSucceeded)}
 	got, err := cancelAll(t, s, []task.ID{3, 2, 1, 1}, "")
 	require.NoError(t, err)

@@ -23,11 +23,11 @@ func Cause(reason string) string {
 		s = m[1]
 	}
 	if m := dialed.FindStringSubmatch(s); m != nil {
-		address, why := m[1], strings.TrimPrefix(m[2], "connect: ")
-		if l := lookup.FindStringSubmatch(why); l != nil {
-			address, why = l[1], l[2]
+		address, reason := m[1], strings.TrimPrefix(m[2], "connect: ")
+		if l := lookup.FindStringSubmatch(reason); l != nil {
+			address, reason = l[1], l[2]
 		}
-		return why + " (" + address + ")"
+		return reason + " (" + address + ")"
 	}
 	for _, p := range []*regexp.Regexp{exitCode, answered} {
 		if m := p.FindStringSubmatch(s); m != nil {

@@ -85,9 +85,9 @@ func TestUntaken(t *testing.T) {
 	for want, there := range map[string]store.Takers{
 		"": {Agents: 2, OfType: 1}, "no agent is running": {}, `no running agent declares the type "x"`: {Agents: 2},
 	} {
-		why, err := Untaken(t.Context(), takers{present: there}, "x")
+		reason, err := Untaken(t.Context(), takers{present: there}, "x")
 		require.NoError(t, err)
-		require.Equal(t, want, why)
+		require.Equal(t, want, reason)
 	}
 	away := errors.New("connection refused")
 	_, err := Untaken(t.Context(), takers{err: away}, "x")

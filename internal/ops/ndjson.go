@@ -185,7 +185,7 @@ func (p place) column(line []byte, from, to int) (int, error) {
 const maxShown = 60
 
 // columns are the members that a line may have.
-var columns = [...]string{ //nolint:gochecknoglobals // a table that nobody changes
+var columns = [...]string{ //nolint:gochecknoglobals // a constant table
 	"type", "payload", "run_at", "priority", "key", "region", "labels", "rollback_payload", "max_attempts", "traceparent",
 }
 

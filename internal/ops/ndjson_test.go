@@ -105,7 +105,7 @@ func TestLinesMayBeAsLongAsTheBound(t *testing.T) {
 	}
 }
 
-func TestReadRequestsTellsWhatKeepsItFromReading(t *testing.T) {
+func TestReadRequestsReportsWhatKeepsItFromReading(t *testing.T) {
 	cut := errors.New("the disk is gone")
 	var n int
 	for _, err := range readRequests(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(cut)), "f", store.EnqueueRequest{Type: "a"}, testLine) {

@@ -41,7 +41,7 @@ type Operator interface {
 // CheckBy rejects a name of who requests a change that no store would take, as *InputError.
 func CheckBy(by string) error {
 	if !store.Storable(by) || len(by) > store.MaxBy {
-		return &store.InputError{Text: fmt.Sprintf("who wants it must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
+		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
 	}
 	return nil
 }

@@ -40,8 +40,8 @@ func dropAttempt(text string) string {
 	if len(words) < 5 || words[0] != "attempt" || words[2] != "of" || !isNumber(words[1]) || !isNumber(words[3]) {
 		return text
 	}
-	if why, ok := strings.CutPrefix(words[4], "failed: "); ok {
-		return what + why
+	if reason, ok := strings.CutPrefix(words[4], "failed: "); ok {
+		return what + reason
 	}
 	return what + words[4]
 }

@@ -39,17 +39,17 @@ func life(id task.ID, since, claimed, done time.Duration) *store.TaskInfo {
 	return &store.TaskInfo{ID: id, State: task.StateSucceeded, Fence: 2}
 }
 
-func TestWaitTellsEachChangeOnce(t *testing.T) {
+func TestWaitReportsEachChangeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{began: time.Now(), at: func(id task.ID, since time.Duration) (*store.TaskInfo, error) {
 			return life(id, since, time.Duration(id)*time.Second, time.Duration(id)*10*time.Second), nil
 		}}
-		var told []task.State
-		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i store.TaskInfo) { told = append(told, i.State) }})
+		var reported []task.State
+		infos, err := Wait(t.Context(), s, []task.ID{2, 1}, Watch{Changed: func(i store.TaskInfo) { reported = append(reported, i.State) }})
 		require.NoError(t, err)
 		require.Equal(t, task.ID(2), infos[0].ID)
 		require.Equal(t, task.ID(1), infos[1].ID)
-		require.Equal(t, []task.State{"pending", "pending", "running", "running", "succeeded", "succeeded"}, told)
+		require.Equal(t, []task.State{"pending", "pending", "running", "running", "succeeded", "succeeded"}, reported)
 		require.Less(t, time.Since(s.began), 20*time.Second+waitLongest+time.Millisecond)
 		require.Less(t, s.looks, 200, "the store is spared")
 	})
@@ -99,7 +99,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitForNobody(t *testing.T) {
+func TestWaitForNoTask(t *testing.T) {
 	s := &script{at: func(task.ID, time.Duration) (*store.TaskInfo, error) { return nil, store.ErrNoTask }}
 	_, err := Wait(t.Context(), s, []task.ID{7}, Watch{})
 	require.ErrorIs(t, err, store.ErrNoTask)
@@ -138,7 +138,7 @@ func TestWaitGivesUpOnADeadStore(t *testing.T) {
 	})
 }
 
-func TestStory(t *testing.T) {
+func TestSummary(t *testing.T) {
 	start := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	claimed := start.Add(1200 * time.Microsecond)
 	failed := store.AttemptInfo{
@@ -199,6 +199,6 @@ func TestStory(t *testing.T) {
 		if i.RunAt.IsZero() {
 			i.RunAt = start
 		}
-		require.Equal(t, want, Story(&i))
+		require.Equal(t, want, Summary(&i))
 	}
 }

@@ -39,7 +39,7 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.declared.typ
 	row := l.Task()
 	if l.Context().Err() != nil || l.Late() {
-		e.giveBack(a, "it could not start in time")
+		e.releaseUnstarted(a, "it could not start in time")
 		return false
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
@@ -131,27 +131,27 @@ func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
 	e.settle.add(&unsettled{Settlement: s, lease: l})
 }
 
-// giveBack releases a claimed row that was never started. That uses up no attempt and leaves no trace in the history.
-func (e *Engine) giveBack(a *attempt, why string) {
+// releaseUnstarted releases a claimed row that was never started. That uses up no attempt and leaves no trace in the history.
+func (e *Engine) releaseUnstarted(a *attempt, reason string) {
 	if c := a.lease.Cause(); c != nil && c.Reason != "" {
-		why = c.Reason
+		reason = c.Reason
 	}
 	a.lease.Close()
 	row := a.lease.Task()
-	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: why, NeverStarted: true})
+	s := e.decide(a.lease, task.Outcome{Verdict: task.Drained, Error: reason, NeverStarted: true})
 	e.o.Gate.Release(a.declared.typ.Name, row.Phase(), row.ID)
-	e.log.Debug("given back", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", why)
+	e.log.Debug("released", "task", row.ID, "type", row.Type, "fence", row.Fence, "why", reason)
 	e.settle.add(&unsettled{Settlement: s, lease: a.lease})
 }
 
 // decide returns the settlement of an attempt with that outcome.
 func (e *Engine) decide(l *lease.Lease, out task.Outcome) store.Settlement {
 	row := l.Task()
-	asked := l.CancelAsked()
-	if asked && !row.CancelAsked {
-		told := *row
-		told.CancelAsked = true
-		row = &told
+	asked := l.CancelRequested()
+	if asked && !row.CancelRequested {
+		cancelled := *row
+		cancelled.CancelRequested = true
+		row = &cancelled
 	}
 	left, _ := l.Left()
 	out = clean(out)
@@ -160,7 +160,7 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) store.Settlement {
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
 		Silent:      out.Verdict == task.Drained && out.NeverStarted && !out.Brief,
-		CancelKnown: asked, Notes: l.Notes(),
+		CancelKnown: asked, Report: l.Report(),
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago
@@ -188,7 +188,7 @@ func (e *Engine) report(row *task.Task, s store.Settlement) {
 	switch {
 	case s.Outcome.Verdict == task.Succeeded:
 		level = slog.LevelDebug
-	case s.Next.State.Waiting() && s.Next.State.Phase() == s.Phase: // else it is given up, and to be undone
+	case s.Next.State.Waiting() && s.Next.State.Phase() == s.Phase: // else it is given up, and to be rolled back
 		level = slog.LevelInfo
 	}
 	ctx := context.Background()

@@ -26,7 +26,7 @@ func (g grouped) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) 
 	return tasks, err
 }
 
-func TestWhoKeepsBatchesHearsOfTheirRows(t *testing.T) {
+func TestTheBatchLoopIsNotified(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		var calls atomic.Int64
 		r := newRig(t, store, doing(takes(time.Second)), func(r *rig) {

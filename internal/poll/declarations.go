@@ -48,7 +48,7 @@ func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 		if t.Workers > 0 {
 			x.workers = min(t.Workers, d.Workers)
 		}
-		if t.Undo != nil {
+		if t.Rollback != nil {
 			x.phases = append(x.phases, task.Rollback)
 		}
 		for _, name := range t.Names() {
@@ -70,7 +70,7 @@ func (g *generation) describe(a store.Agent) store.Agent {
 	return a
 }
 
-// sources returns what a lane of the type claims, none of it known to be dry.
+// sources returns what a lane of the type claims, none of it known to be exhausted.
 func (d *declared) sources() (all []*source) {
 	for _, name := range d.typ.Names() {
 		for _, phase := range d.phases {
@@ -107,7 +107,7 @@ func (e *Engine) adopt() bool {
 	e.use(g)
 	e.starving.Store(0) // what could not be claimed may be no longer wanted
 	for _, a := range e.slots.replace(g) {
-		e.giveBack(a, "the configuration has changed")
+		e.releaseUnstarted(a, "the configuration has changed")
 	}
 	e.wake.by(e.o.Clock.Now() + spread(g.Poll))
 	e.log.Info("declarations replaced", "config", g.Config, "types", len(g.types), "workers", g.Workers)

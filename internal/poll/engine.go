@@ -73,7 +73,7 @@ const (
 	maxBytes     = 32 << 20             // of payloads claimed ahead, and of outcomes in memory; claiming stops there
 	claimBytes   = 8 << 20              // of one claim's documents, and one row more
 	maxSweep     = 500                  // rows reaped at once
-	judgeFor     = 10 * time.Second     // how long the session holds a row that it reaps
+	reapFor      = 10 * time.Second     // how long the session holds a row that it reaps
 	lastCall     = time.Second          // how long a claim or a sweep may still take once nothing more is claimed
 	lastTry      = 2 * time.Second      // how long reading back the last claim may take
 	settleFor    = 7 * time.Second      // how long shutdown waits for the last settlements
@@ -102,7 +102,7 @@ type Engine struct {
 	policies policies
 
 	workers   sync.WaitGroup // attempts
-	aside     sync.WaitGroup // releases of strays
+	aside     sync.WaitGroup // releases of unleased rows
 	turned    atomic.Int64   // local time of the loop's last turn
 	pulse     atomic.Int64   // turned, when Pulse was called last
 	asking    atomic.Bool    // the loop waits for the store, or to ask it again
@@ -129,7 +129,7 @@ func New(o Options) *Engine {
 	g := newGeneration(o.Declarations, o.Metrics)
 	e.use(g)
 	e.keeper = lease.NewKeeper(lease.KeeperOptions{
-		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Strays: e.strays,
+		Store: o.Leases, Clock: o.Clock, Agent: g.describe(o.Agent), Log: o.Log, Metrics: o.Metrics, Unleased: e.unleased,
 		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
 	e.slots = newSlots(g, o.Clock)
@@ -141,7 +141,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Drain makes the engine claim nothing more, let running attempts finish within Declarations.Drain, give back the rest, and
+// Drain makes the engine claim nothing more, let running attempts finish within Declarations.Drain, release the rest, and
 // then Run return. It may be called at any time, and more than once.
 func (e *Engine) Drain() {
 	e.drainOnce.Do(func() { close(e.draining) })
@@ -173,7 +173,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	leave, cancelLeave := context.WithTimeout(calls, leaveFor)
 	defer cancelLeave()
 	if err := e.keeper.Leave(leave); err != nil {
-		e.log.Warn("the session could not be closed; its presence runs out by itself", "err", err)
+		e.log.Warn("the session could not be closed; it ends when its presence expires", "err", err)
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (e *Engine) work(hard, calls context.Context) {
 	}
 	sweeps.Wait()
 	for _, a := range e.slots.close() {
-		e.giveBack(a, "draining")
+		e.releaseUnstarted(a, "draining")
 	}
 	e.workers.Wait() // each attempt ends when it is stopped
 	close(over)
@@ -279,7 +279,7 @@ func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), ove
 	case <-hard.Done():
 	}
 	if n := e.slots.active(); n > 0 {
-		e.log.Warn("stopping what still runs; it is given back", "running", n)
+		e.log.Warn("stopping the running attempts; their rows are released", "running", n)
 	}
 	e.keeper.StopAll("the agent was stopped")
 	<-over // dropAsks may be yet to come

@@ -129,7 +129,7 @@ func TestLostClaimReplyIsReadBack(t *testing.T) {
 	})
 }
 
-func TestLateClaimIsGivenBack(t *testing.T) {
+func TestLateClaimIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		// The claim's reply is lost, and when it is read back it has not committed yet.
 		r := newRig(t, store, func(r *rig) {
@@ -150,7 +150,7 @@ func TestLateClaimIsGivenBack(t *testing.T) {
 		r.all(late, task.StateSucceeded, 1)
 		info := r.get(late[0])
 		require.Equal(t, 1, info.Attempt, "the late claim cost no attempt")
-		require.Equal(t, task.Fence(4), info.Fence, "claimed, given back, claimed, settled")
+		require.Equal(t, task.Fence(4), info.Fence, "claimed, released, claimed, settled")
 		r.drain()
 	})
 }

@@ -18,7 +18,7 @@ type gate struct {
 	n    int // that may run at once; negative: no bound
 	wait time.Duration
 	busy func() int
-	back int // room that was given back unused
+	back int // room that was released unused
 }
 
 func (g *gate) Room(string, task.Phase) (int, time.Duration) {

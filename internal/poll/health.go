@@ -26,7 +26,7 @@ func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
 
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
 // ten times Declarations.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:
-// readiness tells that.
+// readiness reports that.
 func (e *Engine) Health() error {
 	limit := 10 * e.declarations().Poll
 	now := e.o.Clock.Now()

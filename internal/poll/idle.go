@@ -25,7 +25,7 @@ const (
 	sayEvery = time.Minute
 )
 
-// standing is what the store knows of the session, as far as the agent can tell.
+// standing is what the store knows of the session, as far as the agent knows.
 type standing int
 
 const (
@@ -47,10 +47,10 @@ type idleness struct {
 	free   time.Duration // local time at which a slot was last free with nothing to claim
 	misses int           // how often in a row rows were due and a claim got none
 
-	flooded bool          // small claims follow each other closely
-	claims  int           // small ones since counted
-	counted time.Duration // local time since which they are counted
-	dry     int           // looks in a row that found nothing, while flooded
+	flooded    bool          // small claims follow each other closely
+	claims     int           // small ones since counted
+	counted    time.Duration // local time since which they are counted
+	emptyLooks int           // looks in a row that found nothing, while flooded
 }
 
 // look handles what ends a rest, also while the loop does not rest: types that had nothing due at the last claim may have
@@ -59,12 +59,12 @@ func (i *idleness) look() {
 	e := i.e
 	select {
 	case <-e.wake.called:
-		e.slots.wet()
+		e.slots.forgetExhausted()
 	default:
 	}
 	now := e.o.Clock.Now()
 	if _, ok := e.wake.due(now); !ok {
-		e.slots.wet()
+		e.slots.forgetExhausted()
 		e.wake.by(now + spread(e.declarations().Poll))
 	}
 }
@@ -88,9 +88,9 @@ func (i *idleness) claimed(calls context.Context, got int, full bool) {
 func (i *idleness) watchFlood(got int, now time.Duration) {
 	switch {
 	case i.flooded && got > 0:
-		i.dry = 0
+		i.emptyLooks = 0
 	case i.flooded:
-		if i.dry++; i.dry == floodOver {
+		if i.emptyLooks++; i.emptyLooks == floodOver {
 			i.flooded, i.claims, i.counted = false, 0, now
 		}
 	case got > 0:
@@ -98,7 +98,7 @@ func (i *idleness) watchFlood(got int, now time.Duration) {
 		if now-i.counted > floodWithin {
 			i.claims, i.counted = 1, now
 		}
-		i.flooded, i.dry = i.claims > floodClaims, 0
+		i.flooded, i.emptyLooks = i.claims > floodClaims, 0
 	}
 }
 
@@ -109,13 +109,13 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	free := e.slots.idle() // asked once: attempts end meanwhile
 	if i.flooded && free {
 		pause(stopped, nil, floodPace)
-		e.slots.wet()
+		e.slots.forgetExhausted()
 		return
 	}
 	if free && e.keeper.Fit() && e.settle.room() > 0 {
 		i.free = now
 		if (i.said != waiting || now-i.saidAt > sayEvery) && i.say(calls, true) {
-			e.slots.wet() // say it, look once more, then wait
+			e.slots.forgetExhausted() // say it, look once more, then wait
 			return
 		}
 		i.ask(calls, now)
@@ -133,7 +133,7 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	case <-e.slots.free:
 	case <-e.wake.sooner:
 	case <-e.wake.called:
-		e.slots.wet()
+		e.slots.forgetExhausted()
 	case <-timer.C:
 	}
 }

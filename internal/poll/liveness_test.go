@@ -188,7 +188,7 @@ func TestCancelStopsARunningTask(t *testing.T) {
 	})
 }
 
-func TestACancellationBetweenDecisionAndSettlementIsHeeded(t *testing.T) {
+func TestACancellationBetweenDecisionAndSettlementCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		fail := func(*lease.Lease, *task.Type) task.Outcome { return task.Outcome{Verdict: task.Failed, Error: "no"} }
 		r := newRig(t, store, lively, doing(fail), func(r *rig) { r.wire.deaf = true })

@@ -16,7 +16,7 @@ const (
 // memory remembers large rows until what they took has been returned.
 type memory struct {
 	last atomic.Int64 // local time of the last large row; 0: all has been returned
-	free func()       // collects, and gives back
+	free func()       // collects, and returns memory to the system
 }
 
 func newMemory() *memory { return &memory{free: debug.FreeOSMemory} }
@@ -37,7 +37,7 @@ func (m *memory) ended(bytes int, now time.Duration) {
 	}
 }
 
-// turn gives back what large rows have left behind, once they are over; in says when to ask again, 0: not for their sake.
+// turn frees what large rows have left behind, once they are over; in says when to ask again, 0: not for their sake.
 func (m *memory) turn(now time.Duration) (in time.Duration) {
 	last := m.last.Load()
 	if last == 0 {

@@ -25,7 +25,7 @@ func newMeters(m *telemetry.Metrics, t *task.Type) meters {
 	if t.Check != nil {
 		phases = append(phases, task.Check)
 	}
-	if t.Undo != nil {
+	if t.Rollback != nil {
 		phases = append(phases, task.Rollback)
 		m.RollbacksFailed.WithLabelValues(typ) // shown from the start: an alert asks whether it rises
 	}

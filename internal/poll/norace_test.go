@@ -2,6 +2,6 @@
 
 package poll_test
 
-// busySlots is how many attempts TestFullAgentStillJudges has running: so many that their outcomes alone could fill the
+// busySlots is how many attempts TestFullAgentStillReaps has running: so many that their outcomes alone could fill the
 // memory set aside.
 const busySlots = 9_900

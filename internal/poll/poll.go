@@ -93,7 +93,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 		counts[from{tasks[i].Type, tasks[i].Phase()}]++
 	}
 	for _, a := range asks {
-		e.slots.dry(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
+		e.slots.setExhausted(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
 	}
 	return len(tasks), cut || len(tasks) == asked
 }
@@ -156,7 +156,7 @@ func (e *Engine) returnQueued() {
 	now := e.o.Clock.Now()
 	back, next := e.slots.takeBack(now, func(l *lane, phase task.Phase) bool { return e.room(l, phase) == 0 })
 	for _, a := range back {
-		e.giveBack(a, "it could not start in time")
+		e.releaseUnstarted(a, "it could not start in time")
 	}
 	if e.slots.held() > e.slots.active() {
 		e.wake.by(now + next)

@@ -29,11 +29,11 @@ func TestPulse(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		g := &stuckGate{}
 		r := newRig(t, store, func(r *rig) { r.opts.Gate, r.opts.Poll = g, time.Hour })
-		alive := func(n int, why string) {
+		alive := func(n int, reason string) {
 			t.Helper()
 			for i := range n {
 				after(every)
-				require.True(t, r.engine.Pulse(), "%s: %d", why, i)
+				require.True(t, r.engine.Pulse(), "%s: %d", reason, i)
 			}
 		}
 		alive(200, "an idle loop turns when it is asked, however rarely it polls")

@@ -93,7 +93,7 @@ func TestClaimsAreWorthTheirRoundTrip(t *testing.T) {
 	})
 }
 
-func TestGiveBackWhoseReplyIsLostIsNotStale(t *testing.T) {
+func TestReleaseWhoseReplyIsLostIsNotStale(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		r := newRig(t, db)
 		other, err := db.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
@@ -108,7 +108,7 @@ func TestGiveBackWhoseReplyIsLostIsNotStale(t *testing.T) {
 			return lostReply
 		})
 		after(4 * time.Second)
-		require.Equal(t, task.StatePending, r.get(ids[0]).State, "given back: its claim took too long")
+		require.Equal(t, task.StatePending, r.get(ids[0]).State, "released: its claim took too long")
 		got, err := db.Claim(t.Context(), store.Claim{Session: other, Number: 1, Wants: []store.Want{
 			{Type: "a", Phase: task.Run, N: 1, Window: time.Minute, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})

@@ -85,7 +85,7 @@ func eras(n int) poll.Declarations {
 		t := declare(name, 0)
 		t.Policy.Timeout = time.Minute + time.Duration(n)*time.Second
 		t.Policy.Deadline = time.Hour + time.Duration(n)*time.Second
-		t.Undo, t.Target = nil, &task.Webhook{Method: d.Config}
+		t.Rollback, t.Target = nil, &task.Webhook{Method: d.Config}
 		if n%2 == 1 {
 			t.Aliases = []string{"x" + name}
 		}
@@ -137,7 +137,7 @@ func TestNothingIsOfTwoGenerations(t *testing.T) {
 				assert.Equal(t, typ.Policy.Deadline, w.Deadline)
 				stored, err := db.Policies(ctx, []task.PolicyHash{w.Policy})
 				assert.NoError(t, err)
-				assert.Len(t, stored, 1, "a judge must find the policy of a row that was claimed")
+				assert.Len(t, stored, 1, "the reaper must find the policy of a row that was claimed")
 			}
 		}
 		r := newRig(t, db, func(r *rig) {

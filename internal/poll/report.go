@@ -11,18 +11,18 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// ErrNotAsync says that a task which did not go on by itself wanted to report its failure: its own answer does that.
+// ErrNotAsync says that a task that was not accepted (202) reported its failure: its own answer does that.
 var ErrNotAsync = errors.New("only a task that was accepted with 202 reports its failure this way")
 
 // reportFor is how long a task that reports its failure waits for that to be settled.
 const reportFor = 10 * time.Second
 
-// Ping takes in a sign of life of whatever attempt, whoever holds its row.
+// Ping handles a ping of any attempt, whichever session holds its row.
 func (e *Engine) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
 	return e.keeper.Ping(ctx, id, f, p)
 }
 
-// Complete ends an attempt as succeeded because its task says so, whoever holds its row: Applied, or Ended where it has
+// Complete ends an attempt as succeeded because its task says so, whichever session holds its row: Applied, or Ended where it has
 // said so before; both are durable. Busy, and every error: it is to be said again.
 func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error) {
 	l := e.keeper.HeldBy(id, f)
@@ -36,7 +36,7 @@ func (e *Engine) Complete(ctx context.Context, id task.ID, f task.Fence, result 
 // Fail ends an attempt that was accepted as failed, or as rejected where it is not retryable, because its task says so.
 // It answers as Complete does, once that is settled. Its error is ErrNotAsync where the attempt has an answer of its own
 // to give.
-func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string, retryable bool) (store.Answer, error) {
+func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, reason string, retryable bool) (store.Answer, error) {
 	if e.o.Adopter == nil || !e.Joined() {
 		return store.Busy, errors.New("fail a task: the agent is not ready")
 	}
@@ -46,10 +46,10 @@ func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string,
 			return store.Lost, ErrNotAsync
 		}
 	}
-	var r *store.Swept
+	var r *store.Reaped
 	var a store.Answer
 	err := e.call(ctx, "adopt", func(ctx context.Context) (err error) {
-		r, a, err = e.o.Adopter.Adopt(ctx, e.keeper.Session(), id, f, judgeFor)
+		r, a, err = e.o.Adopter.Adopt(ctx, e.keeper.Session(), id, f, reapFor)
 		return err
 	})
 	if err != nil {
@@ -61,15 +61,15 @@ func (e *Engine) Fail(ctx context.Context, id task.ID, f task.Fence, why string,
 	if a != store.Applied {
 		return a, nil
 	}
-	if err := e.learn(ctx, []store.Swept{*r}); err != nil {
-		return store.Busy, err // it is judged when judgeFor is over
+	if err := e.learn(ctx, []store.Reaped{*r}); err != nil {
+		return store.Busy, err // it is reaped when reapFor is over
 	}
-	out := task.Outcome{Verdict: task.Failed, Error: why}
+	out := task.Outcome{Verdict: task.Failed, Error: reason}
 	if !retryable {
 		out.Verdict = task.Rejected
 	}
 	done := make(chan store.Answer, 1)
-	e.judge(r, e.policy(&r.Task), out, done) //nolint:contextcheck // it is settled even if the caller no longer waits
+	e.reap(r, e.policy(&r.Task), out, done) //nolint:contextcheck // it is settled even if the caller no longer waits
 	timer := time.NewTimer(reportFor)
 	defer timer.Stop()
 	select {

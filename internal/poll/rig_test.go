@@ -118,9 +118,9 @@ func (w *wire) Settle(ctx context.Context, s task.Session, rows []store.Settleme
 }
 
 func (w *wire) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
-	return cut(ctx, w, "sweep", func() ([]store.Swept, error) { return w.Store.Sweep(ctx, s, limit, judge, view) })
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
+	return cut(ctx, w, "sweep", func() ([]store.Reaped, error) { return w.Store.Sweep(ctx, s, limit, reapFor, view) })
 }
 
 func (w *wire) NextDue(ctx context.Context, c store.Claim) (time.Duration, bool, error) {

@@ -17,13 +17,13 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// undoable has type a rolled back where it fails: twice at the most, by attempts that ping every second.
-func undoable(r *rig) { r.opts.Types[0] = undoing() }
+// withRollback has type a rolled back where it fails: twice at the most, by attempts that ping every second.
+func withRollback(r *rig) { r.opts.Types[0] = rollbackType() }
 
-func undoing() *task.Type {
+func rollbackType() *task.Type {
 	a := declare("a", 0)
-	a.Undo = &task.Webhook{}
-	a.Policy.Rollback = &task.Undo{
+	a.Rollback = &task.Webhook{}
+	a.Policy.Rollback = &task.RollbackPolicy{
 		Timeout: 10 * time.Second, Heartbeat: time.Second, Stop: task.StopLength(0),
 		Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 100 * time.Millisecond, Max: 100 * time.Millisecond, MaxDeferrals: 100},
 	}
@@ -31,10 +31,10 @@ func undoing() *task.Type {
 }
 
 // byPhase runs attempts by what they are for.
-func byPhase(run, undo func(*lease.Lease, *task.Type) task.Outcome) func(*rig) {
+func byPhase(run, rollBack func(*lease.Lease, *task.Type) task.Outcome) func(*rig) {
 	return doing(func(l *lease.Lease, t *task.Type) task.Outcome {
 		if l.Phase() == task.Rollback {
-			return undo(l, t)
+			return rollBack(l, t)
 		}
 		return run(l, t)
 	})
@@ -51,7 +51,7 @@ func (r *rig) attempts(phase task.Phase, v task.Verdict) float64 {
 
 func TestWhatFailsIsRolledBack(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), ends(task.Succeeded)))
+		r := newRig(t, store, withRollback, byPhase(ends(task.Rejected), ends(task.Succeeded)))
 		id := r.insert(1)[0]
 		after(time.Second)
 		r.all([]task.ID{id}, task.StateRolledBack, 2)
@@ -63,10 +63,10 @@ func TestWhatFailsIsRolledBack(t *testing.T) {
 	})
 }
 
-// The deadline is the task's: what is late is undone all the same.
+// The deadline is the task's: what is late is rolled back all the same.
 func TestWhatIsPastItsDeadlineIsRolledBack(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, undoable, func(r *rig) {
+		r := newRig(t, store, withRollback, func(r *rig) {
 			r.opts.Types[0].Policy.Deadline = 2 * time.Second
 		}, byPhase(takes(time.Hour), ends(task.Succeeded)))
 		id := r.insert(1)
@@ -79,7 +79,7 @@ func TestWhatIsPastItsDeadlineIsRolledBack(t *testing.T) {
 
 func TestATypeWithoutARollbackClaimsNone(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), takes(time.Hour)))
+		r := newRig(t, store, withRollback, byPhase(ends(task.Rejected), takes(time.Hour)))
 		id := r.insert(1)[0]
 		after(10 * time.Millisecond)
 		r.engine.Drain()
@@ -102,13 +102,13 @@ func TestRunsAndRollbacksTakeTurns(t *testing.T) {
 				if flood == task.Rollback {
 					rollbacks, runs = runs, rollbacks
 				}
-				ids := undone(t, db, rollbacks)
+				ids := pendingRollbacks(t, db, rollbacks)
 				more, err := db.Insert(t.Context(), slices.Repeat([]store.EnqueueRequest{{Type: "a"}}, runs)...)
 				require.NoError(t, err)
 				if flood == task.Rollback {
 					ids = more
 				}
-				r := newRig(t, db, undoable, func(r *rig) { r.opts.Workers = 1 }, doing(takes(900*time.Millisecond)))
+				r := newRig(t, db, withRollback, func(r *rig) { r.opts.Workers = 1 }, doing(takes(900*time.Millisecond)))
 				after(5 * time.Second)
 				require.Equal(t, rare, r.get(ids[0]).State)
 				require.Less(t, len(r.deeds.started()), 10)
@@ -119,10 +119,10 @@ func TestRunsAndRollbacksTakeTurns(t *testing.T) {
 	}
 }
 
-// undone makes n rows of type a that wait to be undone. No agent is there yet that could run them.
-func undone(t *testing.T, db *model.Store, n int) []task.ID {
+// pendingRollbacks makes n rows of type a that wait to be rolled back. No agent is there yet that could run them.
+func pendingRollbacks(t *testing.T, db *model.Store, n int) []task.ID {
 	t.Helper()
-	ctx, policy := t.Context(), undoing().Policy
+	ctx, policy := t.Context(), rollbackType().Policy
 	other, err := db.Join(ctx, store.Agent{Name: "other", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 		policy.Hash("a"): {Type: "a", Policy: policy},
 	}})
@@ -160,8 +160,8 @@ func TestOnePhaseOutOfReach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *model.Store) {
 				g := &phaseGate{shut: c.shut}
-				undo := undone(t, store, 1)[0]
-				r := newRig(t, store, undoable, func(r *rig) {
+				rollBack := pendingRollbacks(t, store, 1)[0]
+				r := newRig(t, store, withRollback, func(r *rig) {
 					r.opts.Gate = g
 					r.opts.Types[0].Check = &task.Webhook{}
 				}, doing(succeed))
@@ -172,7 +172,7 @@ func TestOnePhaseOutOfReach(t *testing.T) {
 				if c.shut == task.Rollback {
 					want = task.StateRollbackPending
 				}
-				require.Equal(t, want, r.get(undo).State)
+				require.Equal(t, want, r.get(rollBack).State)
 				require.Less(t, r.wire.count("claim"), 200, "nobody asks again and again")
 				r.drain()
 			})
@@ -184,8 +184,8 @@ func TestOnePhaseOutOfReach(t *testing.T) {
 type phaseGate struct {
 	shut task.Phase
 
-	mu   sync.Mutex
-	told []string
+	mu       sync.Mutex
+	received []string
 }
 
 func (g *phaseGate) Room(_ string, phase task.Phase) (int, time.Duration) {
@@ -198,20 +198,20 @@ func (g *phaseGate) Room(_ string, phase task.Phase) (int, time.Duration) {
 func (g *phaseGate) Done(_ string, phase task.Phase, _ task.ID, o task.Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = append(g.told, string(phase)+" "+string(o.Verdict))
+	g.received = append(g.received, string(phase)+" "+string(o.Verdict))
 }
 
 func (g *phaseGate) Release(_ string, phase task.Phase, _ task.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = append(g.told, string(phase)+" released")
+	g.received = append(g.received, string(phase)+" released")
 }
 
-// What ends in its check is no word about the target of the run, and nothing that has to be undone.
+// What ends in its check is no word about the target of the run, and nothing that has to be rolled back.
 func TestWhatEndsInItsCheck(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		g := &phaseGate{}
-		r := newRig(t, store, undoable, func(r *rig) {
+		r := newRig(t, store, withRollback, func(r *rig) {
 			r.opts.Gate = g
 			r.opts.Types[0].Check = &task.Webhook{}
 		}, doing(func(*lease.Lease, *task.Type) task.Outcome {
@@ -220,7 +220,7 @@ func TestWhatEndsInItsCheck(t *testing.T) {
 		id := r.insert(1)
 		after(time.Second)
 		r.all(id, task.StateFailed, 1)
-		require.Equal(t, []string{"run released"}, g.told)
+		require.Equal(t, []string{"run released"}, g.received)
 		require.InDelta(t, 1, r.attempts(task.Check, task.Rejected), 0)
 		require.InDelta(t, 0, r.attempts(task.Run, task.Rejected), 0)
 		r.drain()
@@ -235,7 +235,7 @@ func TestARollbackThatHangsIsTriedAgain(t *testing.T) {
 			}
 			return task.Outcome{Verdict: task.Succeeded}
 		}
-		r := newRig(t, store, undoable, byPhase(ends(task.Rejected), hangs))
+		r := newRig(t, store, withRollback, byPhase(ends(task.Rejected), hangs))
 		id := r.insert(1)
 		after(5 * time.Second)
 		r.all(id, task.StateRolledBack, 3)
@@ -254,7 +254,7 @@ func TestARollbackIsNotCancelled(t *testing.T) {
 			}
 			return task.Outcome{Verdict: task.Failed}
 		}
-		r := newRig(t, store, undoable, byPhase(takes(time.Hour), slow))
+		r := newRig(t, store, withRollback, byPhase(takes(time.Hour), slow))
 		id := r.insert(1)[0]
 		after(time.Second)
 		for range 3 { // the run, and then its rollback
@@ -272,9 +272,9 @@ func TestARollbackIsNotCancelled(t *testing.T) {
 	})
 }
 
-func TestARollbackThatIsDrainedIsGivenBack(t *testing.T) {
+func TestARollbackThatIsDrainedIsReleased(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, undoable, func(r *rig) { r.opts.Drain = 0 }, byPhase(ends(task.Rejected), takes(time.Hour)))
+		r := newRig(t, store, withRollback, func(r *rig) { r.opts.Drain = 0 }, byPhase(ends(task.Rejected), takes(time.Hour)))
 		id := r.insert(1)[0]
 		after(100 * time.Millisecond)
 		require.Equal(t, task.StateRollbackRunning, r.get(id).State)
@@ -303,14 +303,14 @@ func (l *lines) String() string {
 }
 
 func TestARollbackThatFailsIsLoud(t *testing.T) {
-	for name, undo := range map[string]func(*lease.Lease, *task.Type) task.Outcome{
+	for name, rollBack := range map[string]func(*lease.Lease, *task.Type) task.Outcome{
 		"rejected":        ends(task.Rejected),
 		"out of attempts": ends(task.Failed),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *model.Store) {
 				var log lines
-				r := newRig(t, store, undoable, byPhase(ends(task.Rejected), undo), func(r *rig) {
+				r := newRig(t, store, withRollback, byPhase(ends(task.Rejected), rollBack), func(r *rig) {
 					r.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 				})
 				failed := r.opts.Metrics.RollbacksFailed.WithLabelValues("a")
@@ -340,9 +340,9 @@ func TestARollbackThatFailsIsLoud(t *testing.T) {
 func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		var log lines
-		once := undoing().Policy
+		once := rollbackType().Policy
 		once.Rollback.Retry.Limit = 0
-		id := undone(t, db, 1)[0]
+		id := pendingRollbacks(t, db, 1)[0]
 		dead, err := db.Join(t.Context(), store.Agent{Name: "dead", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 			once.Hash("a"): {Type: "a", Policy: once},
 		}})
@@ -353,7 +353,7 @@ func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 		require.NoError(t, db.Leave(t.Context(), dead))
-		r := newRig(t, db, undoable, doing(succeed), func(r *rig) {
+		r := newRig(t, db, withRollback, doing(succeed), func(r *rig) {
 			r.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 		})
 		after(10 * time.Second)
@@ -381,7 +381,7 @@ func TestOfTypesWithEqualPoliciesEachCanBeRolledBack(t *testing.T) {
 		r.all(ids, task.StateSucceeded, 1)
 		r.drain()
 
-		r = newRig(t, db, both(undoing), doing(succeed))
+		r = newRig(t, db, both(rollbackType), doing(succeed))
 		after(time.Second)
 		for _, id := range ids {
 			became, err := db.Rollback(t.Context(), id, "alice")

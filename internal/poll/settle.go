@@ -13,16 +13,16 @@ import (
 // unsettled is an outcome that the store has not confirmed yet.
 type unsettled struct {
 	store.Settlement
-	lease  *lease.Lease // nil: of a row that is judged, or a stray
-	judged *store.Swept // a row that is judged, or a stray; nil: it has a lease
-	policy *task.Policy // that it is judged by
-	stray  bool
-	done   chan store.Answer // gets the last answer; nil: nothing waits for it
+	lease    *lease.Lease  // nil: of a row that is reaped, or an unleased row
+	reaped   *store.Reaped // a row that is reaped, or an unleased row; nil: it has a lease
+	policy   *task.Policy  // that it is reaped by
+	unleased bool
+	done     chan store.Answer // gets the last answer; nil: nothing waits for it
 }
 
 // bytes returns how much memory the outcome keeps, with the row as it was claimed.
 func (u *unsettled) bytes() int {
-	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error) + len(u.Notes.Checkpoint) + len(u.Notes.Message)
+	n := 256 + len(u.Outcome.Result) + len(u.Outcome.Output) + len(u.Outcome.Error) + len(u.Report.Checkpoint) + len(u.Report.Message)
 	if u.lease != nil {
 		t := u.lease.Task()
 		n += len(t.Payload) + len(t.Result) + len(t.Labels)
@@ -39,21 +39,21 @@ func (u *unsettled) bytes() int {
 type settler struct {
 	e *Engine
 
-	mu      sync.Mutex
-	queue   []*unsettled
-	waiting int // outcomes in memory, those under way included
-	judged  int // of these, of reaped rows
-	bytes   int
-	failing bool
-	strays  map[task.ID]task.Fence // that are being released
-	empty   chan struct{}          // closed when waiting is 0 after flush was called; nil before
-	hurry   bool                   // flush was called: retry sooner
+	mu       sync.Mutex
+	queue    []*unsettled
+	waiting  int // outcomes in memory, those under way included
+	reaped   int // of these, of reaped rows
+	bytes    int
+	failing  bool
+	unleased map[task.ID]task.Fence // that are being released
+	empty    chan struct{}          // closed when waiting is 0 after flush was called; nil before
+	hurry    bool                   // flush was called: retry sooner
 
 	more chan struct{} // has an element when queue has
 }
 
 func newSettler(e *Engine) *settler {
-	return &settler{e: e, strays: make(map[task.ID]task.Fence), more: make(chan struct{}, 1)}
+	return &settler{e: e, unleased: make(map[task.ID]task.Fence), more: make(chan struct{}, 1)}
 }
 
 // add queues an outcome. It never blocks: room bounds how many there can be, because it bounds the claims.
@@ -61,8 +61,8 @@ func (s *settler) add(u *unsettled) {
 	s.mu.Lock()
 	s.queue = append(s.queue, u)
 	s.waiting++
-	if u.judged != nil && !u.stray {
-		s.judged++
+	if u.reaped != nil && !u.unleased {
+		s.reaped++
 	}
 	s.bytes += u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))
@@ -73,24 +73,24 @@ func (s *settler) add(u *unsettled) {
 	}
 }
 
-// addStray is add for a stray, unless it is queued already: each session heartbeat finds it again.
-func (s *settler) addStray(u *unsettled) (isNew bool) {
+// addUnleased is add for an unleased row, unless it is queued already: each session heartbeat finds it again.
+func (s *settler) addUnleased(u *unsettled) (isNew bool) {
 	s.mu.Lock()
-	if s.strays[u.ID] == u.Fence {
+	if s.unleased[u.ID] == u.Fence {
 		s.mu.Unlock()
 		return false
 	}
-	s.strays[u.ID] = u.Fence
+	s.unleased[u.ID] = u.Fence
 	s.mu.Unlock()
 	s.add(u)
 	return true
 }
 
-// returns reports whether a stray is being released.
+// returns reports whether an unleased row is being released.
 func (s *settler) returns(h store.Held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strays[h.ID] == h.Fence
+	return s.unleased[h.ID] == h.Fence
 }
 
 // room returns how many more rows may be claimed before too many outcomes could be in memory.
@@ -103,15 +103,15 @@ func (s *settler) room() int {
 	return max(maxUnsettled-s.waiting-s.e.slots.held(), 0)
 }
 
-// mayJudge returns how many rows may be reaped now, however many rows the agent has of its own: maxSweep at once, and none
+// mayReap returns how many rows may be reaped now, however many rows the agent has of its own: maxSweep at once, and none
 // while settlements fail or the memory for outcomes is full.
-func (s *settler) mayJudge() int {
+func (s *settler) mayReap() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing || s.bytes >= maxBytes {
 		return 0
 	}
-	return max(maxSweep-s.judged, 0)
+	return max(maxSweep-s.reaped, 0)
 }
 
 // run settles until ctx ends. Small settlements take half of its time at most: after one it waits for as long as that took, so
@@ -258,7 +258,7 @@ func (s *settler) rollbackFailed(u *unsettled) {
 		typ = d.typ.Name
 	}
 	s.e.o.Metrics.RollbacksFailed.WithLabelValues(typ).Inc()
-	s.e.log.Error("the rollback of a task has failed, and it stays as it is until somebody tells it to roll back again",
+	s.e.log.Error("the rollback of a task has failed for good: the task stays as it is until an operator rolls it back again",
 		"task", u.ID, "type", row.Type, "fence", u.RanFence, "attempt", u.Attempt, "why", u.Next.Reason)
 }
 
@@ -267,7 +267,7 @@ func (u *unsettled) row() *task.Task {
 	if u.lease != nil {
 		return u.lease.Task()
 	}
-	return &u.judged.Task
+	return &u.reaped.Task
 }
 
 // decideAgain repeats the decision for a row whose cancellation was requested in the meantime.
@@ -279,8 +279,8 @@ func (s *settler) decideAgain(u *unsettled) {
 		u.lease.NoteCancel()
 		u.Settlement = s.e.decide(u.lease, u.Outcome)
 	} else {
-		u.judged.CancelAsked = true
-		u.Settlement = sentence(u.judged, u.policy, u.Outcome, u.Silent)
+		u.reaped.CancelRequested = true
+		u.Settlement = reapSettlement(u.reaped, u.policy, u.Outcome, u.Silent)
 	}
 	s.bytes += u.bytes()
 }
@@ -292,12 +292,12 @@ func (s *settler) drop(u *unsettled) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u.stray && s.strays[u.ID] == u.Fence {
-		delete(s.strays, u.ID)
+	if u.unleased && s.unleased[u.ID] == u.Fence {
+		delete(s.unleased, u.ID)
 	}
 	s.waiting--
-	if u.judged != nil && !u.stray {
-		s.judged--
+	if u.reaped != nil && !u.unleased {
+		s.reaped--
 	}
 	s.bytes -= u.bytes()
 	s.e.o.Metrics.Buffered.Set(float64(s.waiting))

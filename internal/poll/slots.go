@@ -36,9 +36,9 @@ type lane struct {
 
 // source is one row type that a lane claims, the type's name or an alias, in one phase: runs and rollbacks take turns.
 type source struct {
-	name  string
-	phase task.Phase
-	dry   bool // the last claim came back short: nothing more is due until something wakes the loop
+	name      string
+	phase     task.Phase
+	exhausted bool // the last claim came back short: nothing more is due until something wakes the loop
 }
 
 // slots counts the running attempts and queues the rows that were claimed ahead, so that a slot that becomes free has its next

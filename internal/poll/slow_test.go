@@ -191,7 +191,7 @@ func TestOutageThatAllAgentsSeeLosesNothing(t *testing.T) {
 	})
 }
 
-func TestStraysDoNotPileUp(t *testing.T) {
+func TestUnleasedDoNotPileUp(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
 			n := 0

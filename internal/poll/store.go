@@ -30,10 +30,10 @@ type Store interface {
 	// JSON of a task is refused: what a store cannot keep as it is, it keeps in another form.
 	Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error)
 	// Sweep claims at most limit rows whose lease or session has expired, to reap them: their fence rises, the session holds
-	// them for judge, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no
+	// them for reapFor, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no
 	// row if the store's clock is further from view's Now than store.JumpTolerance, or if the session has itself expired: the
 	// clock may have jumped. It spares rows of another session whose TTL is longer than view's Calm.
-	Sweep(ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock) ([]store.Swept, error)
+	Sweep(ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock) ([]store.Reaped, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.
 	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)
 	// Idle sets whether the session wants to be notified of inserts. Producers pay for notifications only while at least one
@@ -48,7 +48,7 @@ type Store interface {
 // Adopter is a store that lets an agent settle an attempt that reports its own end, whichever session started it.
 type Adopter interface {
 	// Adopt claims the row that is held with that fence and is detached, or held by the session itself, as Sweep claims
-	// expired ones: Applied, and swept is the row; Busy if another session holds it; Ended if an attempt with that fence has
+	// expired ones: Applied, and reaped is the row; Busy if another session holds it; Ended if an attempt with that fence has
 	// ended as failed or rejected before; else Lost or Busy.
-	Adopt(ctx context.Context, s task.Session, id task.ID, f task.Fence, judge time.Duration) (swept *store.Swept, a store.Answer, err error)
+	Adopt(ctx context.Context, s task.Session, id task.ID, f task.Fence, reapFor time.Duration) (reaped *store.Reaped, a store.Answer, err error)
 }

@@ -21,7 +21,7 @@ func sweepEvery(presence time.Duration) time.Duration {
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
 		for e.declarations().Workers > 0 && e.keeper.MaySweep() && stopped.Err() == nil {
-			limit := e.settle.mayJudge()
+			limit := e.settle.mayReap()
 			if limit == 0 {
 				break
 			}
@@ -35,9 +35,9 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.
 func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
-	var rows []store.Swept
+	var rows []store.Reaped
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
-		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, judgeFor, e.keeper.View)
+		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, reapFor, e.keeper.View)
 		return err
 	})
 	if err != nil || len(rows) == 0 {
@@ -45,20 +45,20 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	}
 	e.o.Metrics.Sweeps.Add(float64(len(rows)))
 	if err := e.learn(calls, rows); err != nil {
-		return len(rows), err // another sweep takes them when judgeFor is over
+		return len(rows), err // another sweep takes them when reapFor is over
 	}
 	for i := range rows {
 		r := &rows[i]
 		p := e.policy(&r.Task)
 		out := verdict(r, p)
-		e.log.Warn("swept", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
-		e.judge(r, p, out, nil) //nolint:contextcheck // it is settled by the settler
+		e.log.Warn("reaped", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
+		e.reap(r, p, out, nil) //nolint:contextcheck // it is settled by the settler
 	}
 	return len(rows), nil
 }
 
 // learn reads the policies of rows that were claimed under a configuration that this agent does not have.
-func (e *Engine) learn(calls context.Context, rows []store.Swept) error {
+func (e *Engine) learn(calls context.Context, rows []store.Reaped) error {
 	var missing []task.PolicyHash
 	for i := range rows {
 		if _, ok := e.policies.get(rows[i].Policy); !ok {
@@ -97,12 +97,12 @@ func (p *policies) put(hash task.PolicyHash, policy *task.Policy) {
 }
 
 // verdict returns the outcome of the attempt of a reaped row.
-func verdict(r *store.Swept, p *task.Policy) task.Outcome {
+func verdict(r *store.Reaped, p *task.Policy) task.Outcome {
 	switch {
 	case r.Detached:
 		timeout, heartbeat, stop := p.Lengths(r.Phase())
 		// The reaping agent's lease began when it claimed the row, which was not before the window's end.
-		ran := r.LeaseEnd.Sub(r.ClaimedAt) - judgeFor - stop
+		ran := r.LeaseEnd.Sub(r.ClaimedAt) - reapFor - stop
 		if heartbeat > 0 && ran < timeout {
 			return task.Outcome{Verdict: task.Stalled, Error: fmt.Sprintf("no ping for %s", heartbeat)}
 		}
@@ -113,24 +113,24 @@ func verdict(r *store.Swept, p *task.Policy) task.Outcome {
 	return task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 }
 
-// judge hands in how the attempt ended that a row was claimed for judgement of, by a policy. done gets the store's last answer; nil:
-// nobody waits for it.
-func (e *Engine) judge(r *store.Swept, p *task.Policy, out task.Outcome, done chan store.Answer) {
+// reap queues the settlement of a reaped row: how its attempt ended, as the policy p decides. done gets the store's last
+// answer; nil: no caller waits for it.
+func (e *Engine) reap(r *store.Reaped, p *task.Policy, out task.Outcome, done chan store.Answer) {
 	e.o.Metrics.Attempts.WithLabelValues(r.Type, string(r.Phase()), string(out.Verdict)).Inc()
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(r.Type).Inc()
 	}
-	s := sentence(r, p, out, false)
+	s := reapSettlement(r, p, out, false)
 	e.report(&r.Task, s)
-	e.settle.add(&unsettled{Settlement: s, judged: r, policy: p, done: done})
+	e.settle.add(&unsettled{Settlement: s, reaped: r, policy: p, done: done})
 }
 
-// sentence makes the settlement of a row that has no lease here.
-func sentence(r *store.Swept, p *task.Policy, out task.Outcome, silent bool) store.Settlement {
+// reapSettlement makes the settlement of a row that has no lease here.
+func reapSettlement(r *store.Reaped, p *task.Policy, out task.Outcome, silent bool) store.Settlement {
 	out = clean(out)
 	return store.Settlement{
 		ID: r.ID, Fence: r.Fence, RanFence: r.RanFence, Phase: r.Phase(), Attempt: r.Attempt, Outcome: out, Started: -1, Silent: silent,
-		Next: task.Decide(&r.Task, p, out, r.Left, jitter()), CancelKnown: r.CancelAsked,
+		Next: task.Decide(&r.Task, p, out, r.Left, jitter()), CancelKnown: r.CancelRequested,
 	}
 }
 
@@ -140,7 +140,7 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 	if p, ok := e.policies.get(t.Policy); ok {
 		return p
 	}
-	e.log.Error("the policy of a swept row is missing from the store; judging it by another", "task", t.ID, "type", t.Type)
+	e.log.Error("the policy of a reaped row is missing from the store; another one is used", "task", t.ID, "type", t.Type)
 	if d, ok := e.declarations().byName[t.Type]; ok {
 		return &d.typ.Policy
 	}
@@ -150,9 +150,9 @@ func (e *Engine) policy(t *task.Task) *task.Policy {
 	}}
 }
 
-// strays releases rows that the session holds without a lease: the claim that took them committed after the agent had stopped
+// unleased releases rows that the session holds without a lease: the claim that took them committed after the agent had stopped
 // waiting for it. They are read first, because the decision needs the whole row.
-func (e *Engine) strays(ctx context.Context, held []store.Held) {
+func (e *Engine) unleased(ctx context.Context, held []store.Held) {
 	held = slices.DeleteFunc(held, e.settle.returns)
 	if len(held) == 0 {
 		return
@@ -175,18 +175,18 @@ func (e *Engine) strays(ctx context.Context, held []store.Held) {
 			}
 			for i := range rows {
 				if f, ok := unknown[rows[i].ID]; ok && f == rows[i].Fence {
-					e.returnStray(&rows[i])
+					e.releaseUnleased(&rows[i])
 				}
 			}
 		}
 	})
 }
 
-func (e *Engine) returnStray(t *task.Task) {
+func (e *Engine) releaseUnleased(t *task.Task) {
 	out := task.Outcome{Verdict: task.Undelivered, Error: "its claim committed late", NeverStarted: true}
-	r := &store.Swept{Task: *t, RanFence: t.Fence, Left: time.Hour}
+	r := &store.Reaped{Task: *t, RanFence: t.Fence, Left: time.Hour}
 	p := e.policy(t)
-	if e.settle.addStray(&unsettled{stray: true, judged: r, policy: p, Settlement: sentence(r, p, out, true)}) {
-		e.log.Warn("given back: its claim committed after its reply was given up", "task", t.ID, "type", t.Type, "fence", t.Fence)
+	if e.settle.addUnleased(&unsettled{unleased: true, reaped: r, policy: p, Settlement: reapSettlement(r, p, out, true)}) {
+		e.log.Warn("released: its claim committed after the agent had stopped waiting for the reply", "task", t.ID, "type", t.Type, "fence", t.Fence)
 	}
 }

@@ -65,7 +65,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 	return func(ctx context.Context) {
 		var b backoff
 		hear := func(n store.News) {
-			if n&store.Asked != 0 {
+			if n&store.CancelNews != 0 {
 				e.keeper.Look()
 				e.o.Batch()
 			}

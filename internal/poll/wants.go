@@ -89,15 +89,15 @@ func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 			left[phase] = min(need, n-l.waiting(phase)) // no claiming ahead for a target in doubt
 		}
 	}
-	var wet []*source
+	var hasMore []*source
 	for j := range l.sources {
-		if src := l.sources[(l.turn+j)%len(l.sources)]; !src.dry && left[src.phase] > 0 {
-			wet = append(wet, src)
+		if src := l.sources[(l.turn+j)%len(l.sources)]; !src.exhausted && left[src.phase] > 0 {
+			hasMore = append(hasMore, src)
 		}
 	}
 	var asks []ask
-	for i, src := range wet {
-		n := min((need+len(wet)-i-1)/(len(wet)-i), left[src.phase])
+	for i, src := range hasMore {
+		n := min((need+len(hasMore)-i-1)/(len(hasMore)-i), left[src.phase])
 		if n <= 0 {
 			continue
 		}
@@ -123,16 +123,16 @@ func (l *lane) waiting(phase task.Phase) (n int) {
 func divide(asks []ask, total int) []ask {
 	given := make([]int, len(asks))
 	for total > 0 {
-		hungry := 0
+		hasMore := 0
 		for i := range asks {
 			if given[i] < asks[i].n {
-				hungry++
+				hasMore++
 			}
 		}
-		if hungry == 0 {
+		if hasMore == 0 {
 			break
 		}
-		share := max(total/hungry, 1)
+		share := max(total/hasMore, 1)
 		for i := range asks {
 			n := min(asks[i].n-given[i], share, total)
 			given[i] += n
@@ -145,20 +145,20 @@ func divide(asks []ask, total int) []ask {
 	return slices.DeleteFunc(asks, func(a ask) bool { return a.n == 0 })
 }
 
-// dry records whether a claim came back short for a source: the source is exhausted until something wakes the loop.
-func (s *slots) dry(src *source, short bool) {
+// setExhausted records whether a claim came back short for a source: the source is exhausted until something wakes the loop.
+func (s *slots) setExhausted(src *source, short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	src.dry = short
+	src.exhausted = short
 }
 
-// wet forgets that sources were exhausted: something may be due.
-func (s *slots) wet() {
+// forgetExhausted forgets that sources were exhausted: something may be due.
+func (s *slots) forgetExhausted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
 		for _, src := range l.sources {
-			src.dry = false
+			src.exhausted = false
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestDivideGivesAllItCan(t *testing.T) {
 // What a lane needs is shared by its runs and its rollbacks; a phase whose target is in doubt gets its trial, and no more.
 func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		typ := &task.Type{Name: "a", Aliases: []string{"b"}, Undo: &task.Webhook{}}
+		typ := &task.Type{Name: "a", Aliases: []string{"b"}, Rollback: &task.Webhook{}}
 		clock := lease.ClockFunc(func() time.Duration { return 0 })
 		s := slotsOf(rapid.IntRange(1, 20).Draw(t, "workers"), []*task.Type{typ}, clock)
 		l := s.lanes[0]

@@ -13,5 +13,5 @@ const (
 )
 
 func (a Answer) String() string {
-	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy", CancelPending: "unaware"}[a]
+	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy", CancelPending: "cancel pending"}[a]
 }

@@ -58,7 +58,7 @@ const (
 type BatchRequest struct {
 	Name          string
 	OnFailure     OnFailure // "": continue
-	FinishType    string    // "": no row tells of the end
+	FinishType    string    // "": no row reports the end
 	FinishPayload json.RawMessage
 	Labels        map[string]string
 	CreatedBy     string
@@ -115,7 +115,7 @@ type BatchInfo struct {
 	Live           int64           `json:"live"`
 	Waiting        int64           `json:"waiting"`
 	Running        int64           `json:"running"`
-	Undoing        int64           `json:"undoing"` // waiting to be rolled back, or being so
+	RollingBack    int64           `json:"rolling_back"` // waiting to be rolled back, or being so
 	Succeeded      int64           `json:"succeeded"`
 	Failed         int64           `json:"failed"`
 	Cancelled      int64           `json:"cancelled"`
@@ -129,7 +129,7 @@ type BatchInfo struct {
 	CreatedAt      time.Time       `json:"created_at"`
 	EndedAt        *time.Time      `json:"ended_at,omitempty"`
 	Operation      string          `json:"operation,omitempty"`    // cancel, retry or rollback, while one is carried on
-	RequestedBy    string          `json:"requested_by,omitempty"` // who had it cancelled or rolled back
+	RequestedBy    string          `json:"requested_by,omitempty"` // who requested its cancellation or rollback
 	Refused        int64           `json:"refused,omitempty"`      // rows that the last operation had to leave as they were
 }
 

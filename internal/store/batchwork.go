@@ -43,10 +43,10 @@ type BatchFacts struct {
 	ByFailure bool   // the request follows a failure
 	Ended     bool
 
-	Total    int64 // tasks, those included that are past their retention
-	Running  int64
-	Undoing  int64 // waiting to be rolled back, or being so
-	Attempts int64 // that have ended
+	Total       int64 // tasks, those included that are past their retention
+	Running     int64
+	RollingBack int64 // waiting to be rolled back, or being so
+	Attempts    int64 // that have ended
 
 	Succeeded, Failed, Cancelled, RolledBack, RollbackFailed int64
 }

@@ -66,9 +66,9 @@ type Held struct {
 	Fence    task.Fence
 	Claim    int64 // number of the claim that took it
 	Detached bool
-	// CancelAsked: a cancellation was requested; CancelReason says by whom or why, "" if that was not given.
-	CancelAsked  bool
-	CancelReason string
+	// CancelRequested: a cancellation was requested; CancelReason says by whom or why, "" if that was not given.
+	CancelRequested bool
+	CancelReason    string
 	// Pinged: pings have arrived elsewhere than at this session since the row was claimed, and the next one is due in
 	// PingDue by the store's clock; negative: it is late.
 	Pinged  bool
@@ -83,9 +83,9 @@ type Cancel struct {
 	ID    task.ID
 	Fence task.Fence
 	Claim int64 // number of the claim that took it
-	// Asked: the row itself is marked, so a running attempt is to stop; Reason says who requested it, "" if that was not
+	// Requested: the row itself is marked, so a running attempt is to stop; Reason says who requested it, "" if that was not
 	// given. Otherwise only the batch is marked: nothing of it may start, and the row is marked, or cancelled if it waits, in
 	// a moment.
-	Asked  bool
-	Reason string
+	Requested bool
+	Reason    string
 }

@@ -9,41 +9,41 @@ import (
 
 // TaskInfo is a task as operators see it.
 type TaskInfo struct {
-	ID          task.ID         `json:"id"`
-	Type        string          `json:"type"`
-	State       task.State      `json:"state"`
-	Priority    int             `json:"priority"`
-	Region      string          `json:"region,omitempty"`
-	Key         string          `json:"key,omitempty"`
-	Labels      json.RawMessage `json:"labels,omitempty"`
-	Payload     json.RawMessage `json:"payload"`
-	Result      json.RawMessage `json:"result,omitempty"`
-	Error       string          `json:"error,omitempty"`
-	Outcome     task.Verdict    `json:"outcome,omitempty"` // of the last attempt
-	Attempt     int             `json:"attempt"`
-	MaxAttempts int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
-	Deferrals   int             `json:"deferrals"`
-	EverStarted bool            `json:"ever_started"`
-	Fence       task.Fence      `json:"fence"`
-	Session     task.Session    `json:"session,omitempty"`
-	Agent       string          `json:"agent,omitempty"` // name of the session's agent, while that is known
-	CreatedBy   string          `json:"created_by,omitempty"`
-	Traceparent string          `json:"traceparent,omitempty"`
-	CreatedAt   time.Time       `json:"created_at"`
-	RunAt       time.Time       `json:"run_at"`
-	ClaimedAt   *time.Time      `json:"claimed_at,omitempty"`
-	LeaseEnd    *time.Time      `json:"lease_until,omitempty"`
-	Deadline    *time.Time      `json:"deadline,omitempty"`
-	FinishedAt  *time.Time      `json:"finished_at,omitempty"`
-	Output      string          `json:"output,omitempty"`
-	Progress    json.RawMessage `json:"progress,omitempty"`     // what the task said last, of this or an earlier attempt
-	Message     string          `json:"message,omitempty"`      // the same, for people
-	Checkpoint  json.RawMessage `json:"checkpoint,omitempty"`   // what the next attempt is handed
-	CancelAsked *time.Time      `json:"cancel_asked,omitempty"` // when somebody wanted it cancelled while it ran
-	CancelBy    string          `json:"cancel_by,omitempty"`    // who or why, where that was said
-	Detached    bool            `json:"detached,omitempty"`     // it runs without a connection to an agent, on its window alone
-	Batch       task.BatchID    `json:"batch,omitempty"`
-	Round       int             `json:"round,omitempty"` // how many operator's retries so far
+	ID                task.ID         `json:"id"`
+	Type              string          `json:"type"`
+	State             task.State      `json:"state"`
+	Priority          int             `json:"priority"`
+	Region            string          `json:"region,omitempty"`
+	Key               string          `json:"key,omitempty"`
+	Labels            json.RawMessage `json:"labels,omitempty"`
+	Payload           json.RawMessage `json:"payload"`
+	Result            json.RawMessage `json:"result,omitempty"`
+	Error             string          `json:"error,omitempty"`
+	Outcome           task.Verdict    `json:"outcome,omitempty"` // of the last attempt
+	Attempt           int             `json:"attempt"`
+	MaxAttempts       int             `json:"max_attempts,omitempty"` // the row's own; 0: the policy's
+	Deferrals         int             `json:"deferrals"`
+	EverStarted       bool            `json:"ever_started"`
+	Fence             task.Fence      `json:"fence"`
+	Session           task.Session    `json:"session,omitempty"`
+	Agent             string          `json:"agent,omitempty"` // name of the session's agent, while that is known
+	CreatedBy         string          `json:"created_by,omitempty"`
+	Traceparent       string          `json:"traceparent,omitempty"`
+	CreatedAt         time.Time       `json:"created_at"`
+	RunAt             time.Time       `json:"run_at"`
+	ClaimedAt         *time.Time      `json:"claimed_at,omitempty"`
+	LeaseEnd          *time.Time      `json:"lease_until,omitempty"`
+	Deadline          *time.Time      `json:"deadline,omitempty"`
+	FinishedAt        *time.Time      `json:"finished_at,omitempty"`
+	Output            string          `json:"output,omitempty"`
+	Progress          json.RawMessage `json:"progress,omitempty"`            // what the task said last, of this or an earlier attempt
+	Message           string          `json:"message,omitempty"`             // the same, for people
+	Checkpoint        json.RawMessage `json:"checkpoint,omitempty"`          // what the next attempt is handed
+	CancelRequested   *time.Time      `json:"cancel_requested_at,omitempty"` // when its cancellation was requested while it ran
+	CancelRequestedBy string          `json:"cancel_requested_by,omitempty"` // who requested it or why, where that is known
+	Detached          bool            `json:"detached,omitempty"`            // it runs without a connection to an agent, on its window alone
+	Batch             task.BatchID    `json:"batch,omitempty"`
+	Round             int             `json:"round,omitempty"` // how many operator's retries so far
 	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
 	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`
 	Cause           task.Verdict    `json:"cause,omitempty"`
@@ -83,7 +83,7 @@ type Stats struct {
 	Orphans       map[string]int64 // waiting rows of types that no present agent with workers declares
 	AgentsPresent int              // with workers: an observer claims nothing, and does not count
 	Archived      int64            // an estimate on Postgres
-	// BatchTasks counts the tasks of batches that have not ended: waiting, running, undoing, succeeded, failed, cancelled,
+	// BatchTasks counts the tasks of batches that have not ended: waiting, running, rolling_back, succeeded, failed, cancelled,
 	// rolled_back, rollback_failed, as BatchInfo does. What is 0 may be missing.
 	BatchTasks map[string]int64
 }

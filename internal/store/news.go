@@ -5,6 +5,6 @@ type News uint8
 
 // The kinds of news. A store that cannot distinguish them reports both.
 const (
-	Due   News = 1 << iota // there may be something new to claim
-	Asked                  // a cancellation of a row that a session holds may have been requested
+	Due        News = 1 << iota // there may be something new to claim
+	CancelNews                  // a cancellation of a row that a session holds may have been requested
 )

@@ -24,14 +24,14 @@ type Settlement struct {
 	// CancelKnown: the decision took a requested cancellation into account. If it is false, a cancellation was requested and
 	// the row would wait again, then the row stays as it is, and the answer is CancelPending.
 	CancelKnown bool
-	// Notes are the task's reports that no renewal has written.
-	Notes Report
+	// Report are the task's reports that no renewal has written.
+	Report Report
 }
 
-// Tells returns what the row itself records of the attempt from now on: its verdict, and a human-readable reason. A waiting
+// RowOutcome returns what the row itself records of the attempt from now on: its verdict, and a human-readable reason. A waiting
 // row keeps the target's own words, for the next attempt to read; a finished one has the reason of the decision. keep: nothing
 // was tried, so what the row records of the attempt before stays.
-func (s *Settlement) Tells() (v task.Verdict, why string, keep bool) {
+func (s *Settlement) RowOutcome() (v task.Verdict, reason string, keep bool) {
 	if s.Next.State.Finished() {
 		return s.Outcome.Verdict, cmp.Or(s.Next.Reason, s.Outcome.Error, s.Outcome.Note), false
 	}
@@ -44,8 +44,8 @@ func (s *Settlement) Tells() (v task.Verdict, why string, keep bool) {
 func (s *Settlement) InHistory() bool {
 	firstTry := s.Phase == task.Run && s.Attempt == 1 && s.Next.Attempt == 1 && s.RanFence == s.Fence &&
 		s.Outcome.Verdict == task.Succeeded && s.Next.State == task.StateSucceeded
-	_, why, _ := s.Tells()
-	return !s.Silent && !(firstTry && why == s.Outcome.Error && why == "")
+	_, reason, _ := s.RowOutcome()
+	return !s.Silent && !(firstTry && reason == s.Outcome.Error && reason == "")
 }
 
 // NewResult reports whether the row gets the result of the attempt, even if that is none. Otherwise it keeps the result that

@@ -6,8 +6,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Swept is a row whose lease or session has expired without an outcome.
-type Swept struct {
+// Reaped is a row whose lease or session has expired without an outcome.
+type Reaped struct {
 	task.Task               // with the fence under which it is reaped
 	RanFence  task.Fence    // the fence of the attempt
 	Present   bool          // its session has not expired, so the lease itself has

@@ -24,7 +24,7 @@ type Transition struct {
 // docs/architecture.md, Outcomes, describes the rules. No other code decides about retries, rollbacks or deadlines: stores
 // apply the transition, and every way in which an attempt ends leads here, reaping included.
 func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) Transition {
-	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), undo: p.Rollback != nil}
+	d := decision{task: t, outcome: o, retry: p.retries(t.Phase()), rollBack: p.Rollback != nil}
 	d.limit, d.stop = p.MaxAttempts(t.Phase(), t.MaxAttempts), p.Stop
 	d.everStarted = t.EverStarted || !o.NeverStarted
 	d.count()
@@ -36,12 +36,12 @@ func Decide(t *Task, p *Policy, o Outcome, left time.Duration, jitter float64) T
 
 // decision is one call of Decide.
 type decision struct {
-	task    *Task
-	outcome Outcome
-	retry   Retry // of the phase
-	undo    bool  // the type has a rollback
-	limit   int   // attempts of the phase
-	stop    time.Duration
+	task     *Task
+	outcome  Outcome
+	retry    Retry // of the phase
+	rollBack bool  // the type has a rollback
+	limit    int   // attempts of the phase
+	stop     time.Duration
 
 	everStarted bool
 	attempt     int  // that count from now on
@@ -57,7 +57,7 @@ func (d *decision) count() {
 	switch v := d.outcome.Verdict; {
 	case v == Undelivered, v == Drained && !d.outcome.Brief:
 		d.deferrals, d.counted = d.task.Deferrals, false
-	case v.GivesBack():
+	case v.Releases():
 		d.deferrals = d.task.Deferrals + 1
 		d.counted = d.deferrals > d.retry.MaxDeferrals
 	}
@@ -73,13 +73,13 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 	case v == Succeeded:
 		return d.end(StateSucceeded, "")
 	case v == Cancelled:
-		return d.giveUp(StateCancelled, d.story())
-	case d.task.CancelAsked:
-		return d.giveUp(StateCancelled, "a cancellation was asked for; "+d.story())
+		return d.giveUp(StateCancelled, d.explain())
+	case d.task.CancelRequested:
+		return d.giveUp(StateCancelled, "a cancellation was asked for; "+d.explain())
 	case v == Rejected, d.spent():
-		return d.giveUp(StateFailed, d.story())
-	case !v.GivesBack() && !d.retry.Retries(v):
-		return d.giveUp(StateFailed, "not retried: "+d.story())
+		return d.giveUp(StateFailed, d.explain())
+	case !v.Releases() && !d.retry.Retries(v):
+		return d.giveUp(StateFailed, "not retried: "+d.explain())
 	}
 	next := d.wait(StateRetryPending, jitter)
 	if d.attempt == 0 {
@@ -89,11 +89,11 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 		return next
 	}
 	if left <= 0 {
-		return d.giveUp(StateFailed, "its deadline has passed; "+d.story())
+		return d.giveUp(StateFailed, "its deadline has passed; "+d.explain())
 	}
 	// LeaseEnd is that of the claim. Renewals may have moved it further: the next attempt then starts too late, and fails.
 	if next.Delay >= left || next.AfterLease && !d.task.LeaseEnd.Before(d.task.Deadline) {
-		return d.giveUp(StateFailed, "the next attempt would come after its deadline; "+d.story())
+		return d.giveUp(StateFailed, "the next attempt would come after its deadline; "+d.explain())
 	}
 	return next
 }
@@ -105,7 +105,7 @@ func (d *decision) rollback(jitter float64) Transition {
 	case d.outcome.Verdict == Succeeded:
 		return d.end(StateRolledBack, "")
 	case d.outcome.Verdict == Rejected, d.spent():
-		return d.giveUp(StateRollbackFailed, d.story())
+		return d.giveUp(StateRollbackFailed, d.explain())
 	}
 	return d.wait(StateRollbackPending, jitter)
 }
@@ -121,7 +121,7 @@ func (d *decision) end(s State, reason string) Transition {
 // giveUp ends a phase without success. A run that was started is rolled back if its type can, with attempts counted from 0.
 func (d *decision) giveUp(s State, reason string) Transition {
 	next := d.end(s, reason)
-	if s != StateRollbackFailed && RollsBack(d.everStarted, d.undo) {
+	if s != StateRollbackFailed && RollsBack(d.everStarted, d.rollBack) {
 		next = Transition{State: StateRollbackPending, EverStarted: true, Reason: cut(reason)}
 	}
 	d.outlast(&next)
@@ -133,7 +133,7 @@ func (d *decision) giveUp(s State, reason string) Transition {
 
 // wait returns the transition to another attempt.
 func (d *decision) wait(s State, jitter float64) Transition {
-	next := d.end(s, d.story())
+	next := d.end(s, d.explain())
 	switch d.outcome.Verdict {
 	case Undelivered, Drained: // due at once: breakers hold back what cannot be delivered
 		if d.outcome.Brief && d.deferrals > 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// policy retries twice, after 1 s and 2 s, gives back three times in a row, and can be rolled back with one retry.
+// policy retries twice, after 1 s and 2 s, releases three times in a row, and can be rolled back with one retry.
 func policy() *task.Policy {
 	return &task.Policy{
 		Timeout: 20 * time.Second,
@@ -19,7 +19,7 @@ func policy() *task.Policy {
 			Limit: 2, Backoff: task.Exponential, Min: time.Second, Max: time.Minute,
 			On: task.DefaultOn(), MaxDeferrals: 3,
 		},
-		Rollback: &task.Undo{
+		Rollback: &task.RollbackPolicy{
 			Timeout: time.Minute, Stop: 9 * time.Second,
 			Retry: task.Retry{Limit: 1, Backoff: task.Constant, Min: 5 * time.Second, Max: time.Minute, MaxDeferrals: 3},
 		},
@@ -43,7 +43,7 @@ func attempt(n int, change ...func(*task.Task)) *task.Task {
 	return t
 }
 
-func cancelAsked(t *task.Task)         { t.CancelAsked = true }
+func cancelRequested(t *task.Task)     { t.CancelRequested = true }
 func everStarted(t *task.Task)         { t.EverStarted = true }
 func rollingBack(t *task.Task)         { t.State, t.EverStarted = task.StateRollbackRunning, true }
 func ownLimit(t *task.Task)            { t.MaxAttempts = 1 }
@@ -141,7 +141,7 @@ func TestDecideRetriesOnlyWhatIsDeclared(t *testing.T) {
 	})
 }
 
-func TestDecideGivesBack(t *testing.T) {
+func TestDecideReleases(t *testing.T) {
 	check(t, []ruling{
 		{"undelivered: at once, as if it had never been", attempt(1), nil, untouched(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
@@ -201,13 +201,13 @@ func TestDecideInCheck(t *testing.T) {
 			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, Reason: "attempt 1 of 3 failed: because"}},
 		{"not before it has been stopped", attempt(1), nil, inCheck(unknownEnd(task.TimedOut)), task.Transition{
 			State: task.StateRetryPending, Delay: 7 * time.Second, Attempt: 1, Reason: "attempt 1 of 3 timed out: because"}},
-		{"given back", attempt(1), nil, inCheck(unknownEnd(task.Drained)), task.Transition{
+		{"released", attempt(1), nil, inCheck(unknownEnd(task.Drained)), task.Transition{
 			State: task.StatePending, Delay: 7 * time.Second, Reason: "attempt 1 of 3 was stopped by the agent: because"}},
-		{"the last: there is nothing to undo", attempt(1, ownLimit), nil, inCheck(ended(task.Rejected)), task.Transition{
+		{"the last: there is nothing to roll back", attempt(1, ownLimit), nil, inCheck(ended(task.Rejected)), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 1 was rejected: because"}},
 		{"but what attempts before it have started", attempt(3), nil, inCheck(unknownEnd(task.TimedOut)), task.Transition{
 			State: task.StateRollbackPending, Delay: 7 * time.Second, EverStarted: true, Reason: "attempt 3 of 3 timed out: because"}},
-		{"nothing to undo where it is cancelled", attempt(1, cancelAsked), nil, inCheck(unknownEnd(task.Cancelled)), task.Transition{
+		{"nothing to roll back where it is cancelled", attempt(1, cancelRequested), nil, inCheck(unknownEnd(task.Cancelled)), task.Transition{
 			State: task.StateCancelled, Attempt: 1, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"a newer attempt is at work for as long as it may", attempt(2), nil, inCheck(ended(task.Superseded)), task.Transition{
 			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, Deferrals: 1, EverStarted: true,
@@ -271,22 +271,22 @@ func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 
 func TestDecideCancel(t *testing.T) {
 	check(t, []ruling{
-		{"success stands", attempt(1, cancelAsked), nil, task.Outcome{Verdict: task.Succeeded},
+		{"success stands", attempt(1, cancelRequested), nil, task.Outcome{Verdict: task.Succeeded},
 			task.Transition{State: task.StateSucceeded, Attempt: 1, EverStarted: true}},
-		{"stopped for it", attempt(1, cancelAsked), oneWay(), ended(task.Cancelled), task.Transition{
+		{"stopped for it", attempt(1, cancelRequested), oneWay(), ended(task.Cancelled), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"stopped for it before the row said so", attempt(1), oneWay(), ended(task.Cancelled), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was cancelled: because"}},
-		{"a failure is not tried again", attempt(1, cancelAsked), oneWay(), ended(task.Failed), task.Transition{
+		{"a failure is not tried again", attempt(1, cancelRequested), oneWay(), ended(task.Failed), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 failed: because"}},
-		{"a rejection is a cancellation too", attempt(1, cancelAsked), oneWay(), ended(task.Rejected), task.Transition{
+		{"a rejection is a cancellation too", attempt(1, cancelRequested), oneWay(), ended(task.Rejected), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was rejected: because"}},
-		{"what is given back does not come back", attempt(1, cancelAsked), nil, untouched(task.Undelivered), task.Transition{
+		{"what is released does not come back", attempt(1, cancelRequested), nil, untouched(task.Undelivered), task.Transition{
 			State:  task.StateCancelled,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was not delivered: because"}},
-		{"what was started is undone", attempt(1, cancelAsked), nil, unknownEnd(task.Drained), task.Transition{
+		{"what was started is rolled back", attempt(1, cancelRequested), nil, unknownEnd(task.Drained), task.Transition{
 			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was stopped by the agent: because"}},
 	})
@@ -298,9 +298,9 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 3 of 3 failed: because"}},
 		{"rejected", attempt(1, deferrals(2)), nil, ended(task.Rejected), task.Transition{
 			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 1 of 3 was rejected: because"}},
-		{"never started: nothing to undo", attempt(1), nil, untouched(task.Rejected), task.Transition{
+		{"never started: nothing to roll back", attempt(1), nil, untouched(task.Rejected), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 3 was rejected: because"}},
-		{"started by an earlier attempt that was given back", attempt(1, everStarted), nil, untouched(task.Rejected),
+		{"started by an earlier attempt that was released", attempt(1, everStarted), nil, untouched(task.Rejected),
 			task.Transition{State: task.StateRollbackPending, EverStarted: true,
 				Reason: "attempt 1 of 3 was rejected: because"}},
 		{"not while the far side may still be at work", attempt(3), nil, unknownEnd(task.TimedOut), task.Transition{
@@ -317,7 +317,7 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 
 func TestDecideRollback(t *testing.T) {
 	check(t, []ruling{
-		{"undone", attempt(1, rollingBack), nil, task.Outcome{Verdict: task.Succeeded},
+		{"rolled back", attempt(1, rollingBack), nil, task.Outcome{Verdict: task.Succeeded},
 			task.Transition{State: task.StateRolledBack, Attempt: 1, EverStarted: true}},
 		{"tried again, whatever is declared for the run", attempt(1, rollingBack), nil, ended(task.TimedOut),
 			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
@@ -325,13 +325,13 @@ func TestDecideRollback(t *testing.T) {
 		{"lost", attempt(1, rollingBack), nil, ended(task.Lost), task.Transition{
 			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was lost: because"}},
-		{"a cancellation never stops it", attempt(1, rollingBack, cancelAsked), nil, ended(task.Cancelled),
+		{"a cancellation never stops it", attempt(1, rollingBack, cancelRequested), nil, ended(task.Cancelled),
 			task.Transition{State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 				Reason: "rollback attempt 1 of 2 was cancelled: because"}},
 		{"nor does the deadline", attempt(1, rollingBack, due(-time.Hour)), nil, ended(task.Failed), task.Transition{
 			State: task.StateRollbackPending, Delay: 5 * time.Second, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 failed: because"}},
-		{"given back to the rollback", attempt(1, rollingBack), nil, unknownEnd(task.Drained), task.Transition{
+		{"released to the rollback", attempt(1, rollingBack), nil, unknownEnd(task.Drained), task.Transition{
 			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was stopped by the agent: because"}},
 		{"asked to come later", attempt(2, rollingBack), nil, ended(task.Deferred), task.Transition{
@@ -368,7 +368,7 @@ func TestDecideDeadline(t *testing.T) {
 		{"asked to come too late", attempt(1, due(time.Minute)), oneWay(), later(2 * time.Minute), task.Transition{
 			State: task.StateFailed, Deferrals: 1, EverStarted: true,
 			Reason: "the next attempt would come after its deadline; attempt 1 of 3 was asked to come later: because"}},
-		{"given back past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
+		{"released past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
 			State:  task.StateFailed,
 			Reason: "its deadline has passed; attempt 1 of 3 was not delivered: because"}},
 		{"out of attempts is the nearer reason", attempt(3, due(-1)), oneWay(), ended(task.Failed), task.Transition{

@@ -133,7 +133,7 @@ func decisions(s task.State) []task.State {
 						for _, was := range either {
 							for _, cancel := range either {
 								row := attempt(n, deferrals(gaveBack), due(left))
-								row.State, row.EverStarted, row.CancelAsked = s, was, cancel
+								row.State, row.EverStarted, row.CancelRequested = s, was, cancel
 								found = append(found, task.Decide(row, p, o, left, 0).State)
 							}
 						}

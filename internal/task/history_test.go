@@ -75,7 +75,7 @@ func (h *history) bound() int {
 func (h *history) step(t *rapid.T, verdicts []task.Verdict, brief bool) {
 	h.claim(t)
 	if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
-		h.row.CancelAsked = true
+		h.row.CancelRequested = true
 	}
 	o := task.Outcome{
 		Verdict:      rapid.SampledFrom(verdicts).Draw(t, "verdict"),
@@ -88,7 +88,7 @@ func (h *history) step(t *rapid.T, verdicts []task.Verdict, brief bool) {
 	}
 	h.now = h.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "took")) * time.Second)
 	next := task.Decide(h.row, h.policy, o, h.row.Deadline.Sub(h.now), rapid.Float64Range(0, 1).Draw(t, "jitter"))
-	h.judge(t, o, next)
+	h.inspect(t, o, next)
 	h.settle(t, next)
 }
 
@@ -103,9 +103,9 @@ func (h *history) claim(t *rapid.T) {
 		"an attempt beyond the limit")
 }
 
-// judge checks a decision against what the row was when its attempt ended.
-func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
-	undo := h.policy.Rollback != nil
+// inspect checks a decision against what the row was when its attempt ended.
+func (h *history) inspect(t *rapid.T, o task.Outcome, next task.Transition) {
+	rollBack := h.policy.Rollback != nil
 	require.False(t, next.State.Running(), "only a claim makes a row run")
 	require.True(t, next.EverStarted || !h.row.EverStarted, "everStarted is for ever")
 	require.True(t, next.EverStarted || o.NeverStarted)
@@ -114,7 +114,7 @@ func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
 
 	switch next.State {
 	case task.StateFailed, task.StateCancelled:
-		require.False(t, next.EverStarted && undo, "it was started, and is not undone")
+		require.False(t, next.EverStarted && rollBack, "it was started, and is not rolled back")
 	case task.StatePending:
 		require.Zero(t, next.Attempt)
 	case task.StateRetryPending:
@@ -124,14 +124,14 @@ func (h *history) judge(t *rapid.T, o task.Outcome, next task.Transition) {
 	}
 	if h.row.Phase() == task.Run && next.State.Waiting() {
 		entering := next.State == task.StateRollbackPending
-		require.True(t, entering || !h.row.CancelAsked, "cancelled, and to run again")
+		require.True(t, entering || !h.row.CancelRequested, "cancelled, and to run again")
 		require.True(t, !entering || next.Attempt == 0 && next.Deferrals == 0 && next.Delay == 0)
 	}
-	h.judgeDelay(t, o, next)
-	h.judgeGiveBack(t, o, next)
+	h.inspectDelay(t, o, next)
+	h.inspectRelease(t, o, next)
 }
 
-func (h *history) judgeDelay(t *rapid.T, o task.Outcome, next task.Transition) {
+func (h *history) inspectDelay(t *rapid.T, o task.Outcome, next task.Transition) {
 	if !next.State.Waiting() {
 		require.Zero(t, next.Delay)
 	}
@@ -157,7 +157,7 @@ func (h *history) judgeDelay(t *rapid.T, o task.Outcome, next task.Transition) {
 	}
 }
 
-func (h *history) judgeGiveBack(t *rapid.T, o task.Outcome, next task.Transition) {
+func (h *history) inspectRelease(t *rapid.T, o task.Outcome, next task.Transition) {
 	away := o.Verdict == task.Deferred || o.Verdict == task.Superseded || o.Brief
 	same := next.State.Waiting() && next.State.Phase() == h.row.Phase()
 	switch {
@@ -165,7 +165,7 @@ func (h *history) judgeGiveBack(t *rapid.T, o task.Outcome, next task.Transition
 		h.sentAway = 0
 	case away && next.Attempt < h.row.Attempt:
 		h.sentAway++
-	case !o.Verdict.GivesBack():
+	case !o.Verdict.Releases():
 		require.Equal(t, h.row.Attempt, next.Attempt, "%s counts", o.Verdict)
 		h.sentAway = 0
 	case !away:

@@ -33,8 +33,8 @@ func Verdicts() []Verdict {
 	}
 }
 
-// GivesBack reports whether an attempt with that verdict is released and need not count.
-func (v Verdict) GivesBack() bool {
+// Releases reports whether an attempt with that verdict is released and need not count.
+func (v Verdict) Releases() bool {
 	switch v {
 	case Deferred, Superseded, Undelivered, Drained:
 		return true
@@ -74,7 +74,7 @@ type Outcome struct {
 	// Unavailable: the target answered that it is unavailable (503); counts towards the breaker, as Undelivered does.
 	Unavailable bool
 	// Brief, of Drained alone: within Moments of its start the attempt was killed for no reason that the agent knows, or the
-	// agent was told to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
+	// agent was asked to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
 	Brief bool
 	// NeverStarted: nothing of the task was started, so there is nothing to roll back.
 	NeverStarted bool

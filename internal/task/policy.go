@@ -13,17 +13,17 @@ type Policy struct {
 	// MaxHeartbeat is the longest window that a ping may ask for.
 	MaxHeartbeat time.Duration `json:"max_heartbeat,omitempty"`
 	// RequireProgress: a ping counts only if it advances (Marks.Advance).
-	RequireProgress bool          `json:"require_progress,omitempty"`
-	Async           bool          `json:"async,omitempty"`    // a 202 detaches the lease
-	Stop            time.Duration `json:"stop"`               // from the start of stopping to the lease's end (StopLength); the check's, where longer
-	Check           time.Duration `json:"check,omitempty"`    // the check's timeout; 0: no check
-	Deadline        time.Duration `json:"deadline,omitempty"` // from due to done, all attempts; 0: none
-	Retry           Retry         `json:"retry"`
-	Rollback        *Undo         `json:"rollback,omitempty"` // nil: the type cannot be rolled back
+	RequireProgress bool            `json:"require_progress,omitempty"`
+	Async           bool            `json:"async,omitempty"`    // a 202 detaches the lease
+	Stop            time.Duration   `json:"stop"`               // from the start of stopping to the lease's end (StopLength); the check's, where longer
+	Check           time.Duration   `json:"check,omitempty"`    // the check's timeout; 0: no check
+	Deadline        time.Duration   `json:"deadline,omitempty"` // from due to done, all attempts; 0: none
+	Retry           Retry           `json:"retry"`
+	Rollback        *RollbackPolicy `json:"rollback,omitempty"` // nil: the type cannot be rolled back
 }
 
-// Undo is the policy of the rollback phase.
-type Undo struct {
+// RollbackPolicy is the policy of the rollback phase.
+type RollbackPolicy struct {
 	Timeout   time.Duration `json:"timeout"`
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	// As in Policy.

@@ -67,7 +67,7 @@ func policies() *rapid.Generator[task.Policy] {
 			Retry:     retry(),
 		}
 		if rapid.Bool().Draw(t, "rollback") {
-			p.Rollback = &task.Undo{
+			p.Rollback = &task.RollbackPolicy{
 				Timeout:   seconds(1, 30, "timeout"),
 				Heartbeat: seconds(0, 10, "heartbeat"),
 				Stop:      seconds(2, 10, "stop"),
@@ -93,11 +93,11 @@ func TestWindow(t *testing.T) {
 			task.Run, 31 * time.Second},
 		{"a rollback has its own lengths, and no check", task.Policy{
 			Timeout: 20 * time.Second, Stop: 7 * time.Second, Check: 3 * time.Second,
-			Rollback: &task.Undo{Timeout: time.Minute, Stop: 4 * time.Second},
+			Rollback: &task.RollbackPolicy{Timeout: time.Minute, Stop: 4 * time.Second},
 		}, task.Rollback, 65 * time.Second},
 		{"and its own heartbeat", task.Policy{
 			Timeout:  20 * time.Second,
-			Rollback: &task.Undo{Timeout: time.Minute, Heartbeat: 2 * time.Second, Stop: 4 * time.Second},
+			Rollback: &task.RollbackPolicy{Timeout: time.Minute, Heartbeat: 2 * time.Second, Stop: 4 * time.Second},
 		}, task.Rollback, 7 * time.Second},
 		{"a rollback that nobody declares any more has those of the run", task.Policy{
 			Timeout: 20 * time.Second, Stop: 7 * time.Second, Check: 3 * time.Second,

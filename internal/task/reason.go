@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// story returns how the attempt ended, human-readable: "attempt 2 of 3 timed out: ran longer than 20s".
-func (d *decision) story() string {
+// explain returns how the attempt ended, human-readable: "attempt 2 of 3 timed out: ran longer than 20s".
+func (d *decision) explain() string {
 	var b strings.Builder
 	if d.task.Phase() == Rollback {
 		b.WriteString("rollback ")
@@ -17,7 +17,7 @@ func (d *decision) story() string {
 		how = "was released"
 	}
 	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, how)
-	if d.counted && d.outcome.Verdict.GivesBack() {
+	if d.counted && d.outcome.Verdict.Releases() {
 		fmt.Fprintf(&b, " (%d times in a row, and only %d are free)", d.deferrals, d.retry.MaxDeferrals)
 	}
 	if d.outcome.Error != "" {

@@ -11,7 +11,7 @@ func Cause(v Verdict, cancelled bool) Verdict {
 	switch {
 	case cancelled:
 		return Cancelled
-	case v.GivesBack():
+	case v.Releases():
 		return Failed
 	}
 	return v

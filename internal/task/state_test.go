@@ -47,8 +47,8 @@ func TestVerdicts(t *testing.T) {
 		require.True(t, v.Known())
 		require.False(t, seen[v], "%s stands there twice", v)
 		seen[v] = true
-		require.Equal(t, gives[v], v.GivesBack(), v)
+		require.Equal(t, gives[v], v.Releases(), v)
 	}
 	require.False(t, task.Verdict("odd").Known())
-	require.False(t, task.Verdict("odd").GivesBack())
+	require.False(t, task.Verdict("odd").Releases())
 }

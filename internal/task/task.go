@@ -42,12 +42,12 @@ type Task struct {
 	State State  // StateRunning or StateRollbackRunning once claimed
 	Fence Fence
 
-	Attempt     int  // attempts of this phase that count, this one included; from 1
-	MaxAttempts int  // the row's own limit on attempts of the run phase; 0: the policy's
-	Deferrals   int  // how often in a row it was deferred, superseded, or drained within moments of its start
-	Round       int  // how often an operator has retried it
-	EverStarted bool // an earlier attempt was started, whatever Attempt is
-	CancelAsked bool // a cancellation was requested while it ran
+	Attempt         int  // attempts of this phase that count, this one included; from 1
+	MaxAttempts     int  // the row's own limit on attempts of the run phase; 0: the policy's
+	Deferrals       int  // how often in a row it was deferred, superseded, or drained within moments of its start
+	Round           int  // how often an operator has retried it
+	EverStarted     bool // an earlier attempt was started, whatever Attempt is
+	CancelRequested bool // a cancellation was requested while it ran
 
 	Payload     json.RawMessage // never nil; `{}` by default
 	Result      json.RawMessage // nil: none

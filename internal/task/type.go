@@ -11,14 +11,14 @@ import (
 
 // Type is a declared task type.
 type Type struct {
-	Name    string
-	Aliases []string // rows of these types are claimed too
-	Workers int      // attempts at once on this agent; 0: as many as the agent has
-	Policy  Policy
-	Target  Target // of the run phase; never nil
-	Check   Target // asked before each run attempt whether the task is done already; nil: not asked
-	Undo    Target // of the rollback phase; nil: the type cannot be rolled back
-	Source  string // "file:line" of the declaration, for messages
+	Name     string
+	Aliases  []string // rows of these types are claimed too
+	Workers  int      // attempts at once on this agent; 0: as many as the agent has
+	Policy   Policy
+	Target   Target // of the run phase; never nil
+	Check    Target // asked before each run attempt whether the task is done already; nil: not asked
+	Rollback Target // of the rollback phase; nil: the type cannot be rolled back
+	Source   string // "file:line" of the declaration, for messages
 }
 
 // Names lists the row types that are claimed for this declaration: its name, then its aliases.
@@ -26,7 +26,7 @@ func (t *Type) Names() []string { return append([]string{t.Name}, t.Aliases...) 
 
 // Targets lists where attempts of the type go, in whatever phase.
 func (t *Type) Targets() []Target {
-	return slices.DeleteFunc([]Target{t.Target, t.Check, t.Undo}, func(to Target) bool { return to == nil })
+	return slices.DeleteFunc([]Target{t.Target, t.Check, t.Rollback}, func(to Target) bool { return to == nil })
 }
 
 // TargetOf is where attempts of a phase go; nil where the type has none.
@@ -35,7 +35,7 @@ func (t *Type) TargetOf(p Phase) Target {
 	case Check:
 		return t.Check
 	case Rollback:
-		return t.Undo
+		return t.Rollback
 	case Run:
 	}
 	return t.Target

@@ -29,7 +29,7 @@ func plainValues(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// roundDuration drops the digits that nobody reads.
+// roundDuration drops the digits that do not matter in a log.
 func roundDuration(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Minute || d <= -time.Minute:

@@ -20,7 +20,7 @@ type Metrics struct {
 	Quarantined      prometheus.Gauge // slots kept from the next task
 	StaleSettlements prometheus.Counter
 	LeasesLost       prometheus.Counter
-	Sweeps           prometheus.Counter // swept rows
+	Sweeps           prometheus.Counter // reaped rows
 	BreakerOpen      *prometheus.GaugeVec
 	StoreErrors      *prometheus.CounterVec
 	StoreDuration    *prometheus.HistogramVec
@@ -48,23 +48,23 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	quick := prometheus.ExponentialBuckets(0.0005, 2, 16) // 0.5 ms to 16 s
 	long := prometheus.ExponentialBuckets(0.001, 4, 12)   // 1 ms to 70 min
 	return &Metrics{
-		Claims:           counter("leasehold_claims_total", "Rows claimed."),
-		Attempts:         counters("leasehold_attempts_total", "Attempts ended.", "type", "phase", "outcome"),
-		AttemptDuration:  histograms("leasehold_attempt_duration_seconds", "From an attempt's start to its end.", long, "type"),
-		StartLatency:     histograms("leasehold_start_latency_seconds", "From a row's due time to its attempt's start.", quick, "type"),
-		Running:          gauges("leasehold_running", "Attempts running now.", "type"),
-		Buffered:         gauge("leasehold_buffered", "Rows claimed and not started, or ended and not settled yet."),
-		Workers:          gauge("leasehold_workers", "Attempts that may run at once."),
-		Pings:            counters("leasehold_pings_total", "Pings of attempts that hold their row.", "type", "counted"),
-		Stalls:           counters("leasehold_stalls_total", "Attempts stopped because no progress came.", "type"),
-		RollbacksFailed:  counters("leasehold_rollbacks_failed_total", "Tasks whose rollback failed for good: each needs manual intervention.", "type"),
-		Quarantined:      gauge("leasehold_quarantined", "Slots that take no task because a process of their last attempt did not die of SIGKILL."),
-		StaleSettlements: counter("leasehold_stale_settlements_total", "Outcomes refused because the lease was lost."),
-		LeasesLost:       counter("leasehold_leases_lost_total", "Leases that were taken away while their attempt ran."),
-		Sweeps:           counter("leasehold_sweeps_total", "Rows swept because their lease ran out or their session was gone."),
-		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the target is taken to be out of reach.", "type", "phase"),
-		StoreErrors:      counters("leasehold_store_errors_total", "Store calls that failed.", "op"),
-		StoreDuration:    histograms("leasehold_store_duration_seconds", "Time a store call took.", quick, "op"),
+		Claims:           counter("leasehold_claims_total", "Number of rows that this agent has claimed."),
+		Attempts:         counters("leasehold_attempts_total", "Number of attempts that have ended, by outcome.", "type", "phase", "outcome"),
+		AttemptDuration:  histograms("leasehold_attempt_duration_seconds", "Seconds from an attempt's start to its end.", long, "type"),
+		StartLatency:     histograms("leasehold_start_latency_seconds", "Seconds from a row's due time to the start of its attempt.", quick, "type"),
+		Running:          gauges("leasehold_running", "Number of attempts that are running now.", "type"),
+		Buffered:         gauge("leasehold_buffered", "Number of rows that are claimed but not started, or ended but not settled."),
+		Workers:          gauge("leasehold_workers", "Maximum number of concurrent attempts of this agent."),
+		Pings:            counters("leasehold_pings_total", "Number of pings from attempts that hold their row.", "type", "counted"),
+		Stalls:           counters("leasehold_stalls_total", "Number of attempts stopped because no ping that counts arrived in time.", "type"),
+		RollbacksFailed:  counters("leasehold_rollbacks_failed_total", "Number of tasks whose rollback failed for good; they need an operator.", "type"),
+		Quarantined:      gauge("leasehold_quarantined", "Number of slots kept empty because a process of their last attempt survived SIGKILL."),
+		StaleSettlements: counter("leasehold_stale_settlements_total", "Number of outcomes that the store refused because the lease was lost."),
+		LeasesLost:       counter("leasehold_leases_lost_total", "Number of leases that were lost while their attempt ran."),
+		Sweeps:           counter("leasehold_sweeps_total", "Number of rows reaped because their lease had expired or their session had ended."),
+		BreakerOpen:      gauges("leasehold_breaker_open", "1 while the breaker is open because the target is out of reach, else 0.", "type", "phase"),
+		StoreErrors:      counters("leasehold_store_errors_total", "Number of store calls that failed.", "op"),
+		StoreDuration:    histograms("leasehold_store_duration_seconds", "Duration of store calls, in seconds.", quick, "op"),
 		Outage:           &Outage{},
 	}
 }

@@ -27,7 +27,7 @@ type Outage struct {
 	mu     sync.Mutex
 	since  time.Time            // of the first failure
 	worked time.Time            // of the first success since the last failure; zero: none
-	told   time.Time            // when the last line was logged
+	logged time.Time            // when the last line was logged
 	last   map[string]time.Time // the last failure of each kind of call that has not succeeded since
 	counts map[string]int       // failures of each kind
 	total  int
@@ -45,7 +45,7 @@ func (o *Outage) Failed(log *slog.Logger, op string, err error, args ...any) {
 	now := time.Now()
 	begins := !o.failing.Swap(true)
 	if begins {
-		o.since, o.told, o.total = now, now, 0
+		o.since, o.logged, o.total = now, now, 0
 		o.last, o.counts = make(map[string]time.Time), make(map[string]int)
 	}
 	o.worked = time.Time{}
@@ -55,8 +55,8 @@ func (o *Outage) Failed(log *slog.Logger, op string, err error, args ...any) {
 	switch {
 	case begins:
 		log.Warn("store calls fail; the agent keeps trying", "op", op, "err", err)
-	case now.Sub(o.told) >= outageSummary:
-		o.told = now
+	case now.Sub(o.logged) >= outageSummary:
+		o.logged = now
 		log.Warn("store calls still fail", "for", now.Sub(o.since), "failed", o.total, "ops", o.list(), "op", op, "err", err)
 	}
 }

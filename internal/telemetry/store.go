@@ -36,7 +36,7 @@ const (
 	orphansFolded = "other"                // the label of the rest
 )
 
-// StoreCollector tells Prometheus about the whole store. It asks the store only when it is scraped, at most every five
+// StoreCollector exports metrics of the whole store to Prometheus. It asks the store only when it is scraped, at most every five
 // seconds, in the goroutine that calls Run; a scrape never waits longer than half a second for it.
 type StoreCollector struct {
 	read   func(context.Context) (StoreStats, error)
@@ -59,17 +59,17 @@ func NewStoreCollector(
 	read func(context.Context) (StoreStats, error), errors prometheus.Counter, outage *Outage, log *slog.Logger,
 ) *StoreCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("leasehold_store_"+name, help+" The same from every agent.", labels, nil)
+		return prometheus.NewDesc("leasehold_store_"+name, help+" Every agent reports the same value.", labels, nil)
 	}
 	return &StoreCollector{
 		read: read, errors: errors, outage: outage, log: log,
 		wanted:  make(chan struct{}, 1),
 		fresh:   make(chan struct{}),
-		waiting: desc("waiting", "Rows of the store that wait.", "type", "state"),
-		oldest:  desc("oldest_due_seconds", "How long the longest overdue row has been due.", "type"),
-		orphans: desc("orphans", "Waiting rows of types that no present agent with workers declares.", "type"),
-		agents:  desc("agents_present", "Agents present in the store that have workers."),
-		batches: desc("batch_tasks", "Tasks of batches that have not ended.", "state"),
+		waiting: desc("waiting", "Number of waiting rows in the store.", "type", "state"),
+		oldest:  desc("oldest_due_seconds", "Seconds for which the most overdue row has been due.", "type"),
+		orphans: desc("orphans", "Number of waiting rows of types that no present agent with workers declares.", "type"),
+		agents:  desc("agents_present", "Number of present agents that have workers."),
+		batches: desc("batch_tasks", "Number of tasks of batches that have not ended.", "state"),
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *StoreCollector) latest() *StoreStats {
 	if ago, fresh := c.age(); ago >= statsEvery {
 		select {
 		case c.wanted <- struct{}{}:
-		default: // somebody has asked already
+		default: // a question is waiting already
 		}
 		wait := time.NewTimer(scrapeWait)
 		defer wait.Stop()
@@ -183,7 +183,7 @@ func (c *StoreCollector) latest() *StoreStats {
 	return c.stats
 }
 
-// foldTypes maps a row type to its label. Declared types keep their names: there are as many as somebody declared. Of
+// foldTypes maps a row type to its label. Declared types keep their names: there are as many as were declared. Of
 // the others, which any INSERT can make up, the twenty with most rows keep theirs.
 func foldTypes(orphans map[string]int64) func(string) string {
 	names := make([]string, 0, len(orphans))

@@ -27,15 +27,15 @@ const (
 	rowsOfBatch = 800
 )
 
-// slowDesk takes 2 ms for a request and, from one of them on, 20 ms: what an agent claimed ahead then takes it ten times as
+// slowTarget takes 2 ms for a request and, from one of them on, 20 ms: what an agent claimed ahead then takes it ten times as
 // long. It notes when each came.
-type slowDesk struct {
+type slowTarget struct {
 	mu   sync.Mutex
 	came []time.Time
 	slow int // from that request on
 }
 
-func (s *slowDesk) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (s *slowTarget) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	takes := 2 * time.Millisecond
 	s.mu.Lock()
 	s.came = append(s.came, time.Now())
@@ -50,7 +50,7 @@ func (s *slowDesk) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // after is how many requests came after that time, and how long after it the last did.
-func (s *slowDesk) after(at time.Time) (n int, last time.Duration) {
+func (s *slowTarget) after(at time.Time) (n int, last time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, came := range s.came {
@@ -62,21 +62,21 @@ func (s *slowDesk) after(at time.Time) (n int, last time.Duration) {
 }
 
 // slowAfter has it slow from its n-th request from now on.
-func (s *slowDesk) slowAfter(n int) (before int) {
+func (s *slowTarget) slowAfter(n int) (before int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slow = len(s.came) + n
 	return len(s.came)
 }
 
-func (s *slowDesk) count() int {
+func (s *slowTarget) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.came)
 }
 
 // open opens the store as an application would.
-func (d *desk) open() *sql.DB {
+func (d *fakeTarget) open() *sql.DB {
 	d.t.Helper()
 	driver, source := "pgx", d.store
 	if file, ok := strings.CutPrefix(d.store, "sqlite:"); ok {
@@ -90,7 +90,7 @@ func (d *desk) open() *sql.DB {
 }
 
 // schema is what stands before the name of a table.
-func (d *desk) schema() string {
+func (d *fakeTarget) schema() string {
 	if d.onSQLite() {
 		return ""
 	}
@@ -98,7 +98,7 @@ func (d *desk) schema() string {
 }
 
 // cancelBatch cancels a batch by SQL, and tells when that had committed.
-func (d *desk) cancelBatch(db *sql.DB, id int64) time.Time {
+func (d *fakeTarget) cancelBatch(db *sql.DB, id int64) time.Time {
 	d.t.Helper()
 	text := "SELECT leasehold.cancel_batch(%d)"
 	if d.onSQLite() {
@@ -113,8 +113,8 @@ func (d *desk) cancelBatch(db *sql.DB, id int64) time.Time {
 // TestNothingOfACancelledBatchStartsLater: an agent has always claimed some rows ahead of its slots. What of it belongs to a
 // batch that is cancelled by plain SQL does not start: the agent hears of that within the bounds above, and lets it go.
 func TestNothingOfACancelledBatchStartsLater(t *testing.T) {
-	desksAlone(t, func(t *testing.T, d *desk) {
-		slow := &slowDesk{}
+	desksAlone(t, func(t *testing.T, d *fakeTarget) {
+		slow := &slowTarget{}
 		server := httptest.NewServer(slow)
 		t.Cleanup(server.Close)
 		a := d.declare("agent", fmt.Sprintf("workers = 4\n  webhook {\n    url = %q\n  }", server.URL))

@@ -106,7 +106,7 @@ func living(pids []int) (n int) {
 	return n
 }
 
-// ran waits until all have run again, and checks that each did so once, after its first attempt was dead and judged, and
+// ran waits until all have run again, and checks that each did so once, after its first attempt was dead and reaped, and
 // that this is how it stands in the store.
 func (s *stage) ran(since pressure.Watch) {
 	s.t.Helper()

@@ -52,8 +52,8 @@ func TestExamples(t *testing.T) {
 		}
 		t.Run(app.dir, func(t *testing.T) {
 			t.Parallel() // they wait, most of the time
-			t.Run("postgres", func(t *testing.T) { play(t, app, onPostgres(t)) })
-			t.Run("sqlite", func(t *testing.T) { play(t, app, onSQLite(t)) })
+			t.Run("postgres", func(t *testing.T) { perform(t, app, onPostgres(t)) })
+			t.Run("sqlite", func(t *testing.T) { perform(t, app, onSQLite(t)) })
 		})
 	}
 }
@@ -112,7 +112,7 @@ type stage struct {
 	db   *sql.DB
 }
 
-func play(t *testing.T, app application, s stores) {
+func perform(t *testing.T, app application, s stores) {
 	st := start(t, app, s)
 	first, second := "Ada", `Grace O'Hara "ü" \ %s $1`
 

@@ -38,8 +38,8 @@ func TestFencing(t *testing.T) {
 		}
 		t.Run(f.language, func(t *testing.T) {
 			t.Parallel()
-			t.Run("postgres", func(t *testing.T) { newBank(t, f, onPostgres(t)).play() })
-			t.Run("sqlite", func(t *testing.T) { newBank(t, f, onSQLite(t)).play() })
+			t.Run("postgres", func(t *testing.T) { newBank(t, f, onPostgres(t)).perform() })
+			t.Run("sqlite", func(t *testing.T) { newBank(t, f, onSQLite(t)).perform() })
 		})
 	}
 }
@@ -132,7 +132,7 @@ func (b *bank) tables(db *sql.DB, s stores) {
 	require.NoError(b.t, err)
 }
 
-func (b *bank) play() {
+func (b *bank) perform() {
 	server := httptest.NewServer(http.HandlerFunc(b.serve))
 	b.t.Cleanup(server.Close)
 	agent := harness.StartAgent(b.t, harness.AgentOptions{Name: "agent", Store: b.s.agent, Config: fmt.Sprintf(`
@@ -256,12 +256,12 @@ func (b *bank) does(what string, attempt try) {
 }
 
 // refused has the program try it, in vain and for that reason.
-func (b *bank) refused(what string, attempt try, why string) {
+func (b *bank) refused(what string, attempt try, reason string) {
 	b.t.Helper()
 	out, err := b.run(what, attempt)
 	var exit *exec.ExitError
 	require.ErrorAs(b.t, err, &exit, out)
-	require.Contains(b.t, out, why)
+	require.Contains(b.t, out, reason)
 }
 
 func (b *bank) run(what string, attempt try) (out string, err error) {

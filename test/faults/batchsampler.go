@@ -21,14 +21,14 @@ const (
 const lookSQL = `
 WITH b AS MATERIALIZED (SELECT * FROM leasehold.batches ORDER BY id DESC LIMIT $1)
 SELECT b.id, b.state, b.round, b.stopping,
-    b.total, b.live, b.waiting, b.running, b.undoing, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed,
-    r.total, r.waiting + r.running + r.undoing, r.waiting, r.running, r.undoing, r.succeeded, r.failed, r.cancelled, r.rolled_back,
+    b.total, b.live, b.waiting, b.running, b.rolling_back, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed,
+    r.total, r.waiting + r.running + r.rolling_back, r.waiting, r.running, r.rolling_back, r.succeeded, r.failed, r.cancelled, r.rolled_back,
     r.rollback_failed, coalesce(r.ids, '{}'), coalesce(r.fences, '{}')
 FROM b CROSS JOIN LATERAL (
     SELECT count(*) AS total,
         count(*) FILTER (WHERE state IN ('pending', 'retry_pending')) AS waiting,
         count(*) FILTER (WHERE state = 'running') AS running,
-        count(*) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')) AS undoing,
+        count(*) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')) AS rolling_back,
         count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
         count(*) FILTER (WHERE state = 'failed') AS failed,
         count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
@@ -71,8 +71,8 @@ func (w *world) sampleBatches(ctx context.Context) {
 	v, r := &s.View, &s.Rows
 	_, err = pgx.ForEachRow(rows, []any{
 		&s.ID, &s.State, &s.Round, &s.Stopping,
-		&v.Total, &v.Live, &v.Waiting, &v.Running, &v.Undoing, &v.Succeeded, &v.Failed, &v.Cancelled, &v.RolledBack, &v.RollbackFailed,
-		&r.Total, &r.Live, &r.Waiting, &r.Running, &r.Undoing, &r.Succeeded, &r.Failed, &r.Cancelled, &r.RolledBack, &r.RollbackFailed,
+		&v.Total, &v.Live, &v.Waiting, &v.Running, &v.RollingBack, &v.Succeeded, &v.Failed, &v.Cancelled, &v.RolledBack, &v.RollbackFailed,
+		&r.Total, &r.Live, &r.Waiting, &r.Running, &r.RollingBack, &r.Succeeded, &r.Failed, &r.Cancelled, &r.RolledBack, &r.RollbackFailed,
 		&ids, &fences,
 	}, func() error {
 		one := s

@@ -55,9 +55,9 @@ func (w *world) collect(t testing.TB) *history.History {
 		h.Tried = append(h.Tried, a)
 		return err
 	})
-	query(t, w, `SELECT serial, id, fence, phase, undoes, who FROM effect ORDER BY serial`, func(rows pgx.Rows) error {
+	query(t, w, `SELECT serial, id, fence, phase, rolls_back, who FROM effect ORDER BY serial`, func(rows pgx.Rows) error {
 		var e history.EffectRow
-		err := rows.Scan(&e.Serial, &e.ID, &e.Fence, &e.Phase, &e.Undoes, &e.Who)
+		err := rows.Scan(&e.Serial, &e.ID, &e.Fence, &e.Phase, &e.RollsBack, &e.Who)
 		h.Effects = append(h.Effects, e)
 		return err
 	})
@@ -80,12 +80,12 @@ func (w *world) collectMoves(t testing.TB, h *history.History) {
 func (w *world) collectBatches(t testing.TB, of *history.Batches) {
 	t.Helper()
 	query(t, w, `SELECT id, name, state, sealed, ended_at IS NOT NULL, round, coalesce(finish_type, ''), coalesce(operation, ''),
-			total, live, waiting, running, undoing, succeeded, failed, cancelled, rolled_back, rollback_failed
+			total, live, waiting, running, rolling_back, succeeded, failed, cancelled, rolled_back, rollback_failed
 		FROM leasehold.batches ORDER BY id`, func(rows pgx.Rows) error {
 		var b history.Batch
 		c := &b.Counts
 		err := rows.Scan(&b.ID, &b.Name, &b.State, &b.Sealed, &b.Ended, &b.Round, &b.FinishType, &b.Operation,
-			&c.Total, &c.Live, &c.Waiting, &c.Running, &c.Undoing, &c.Succeeded, &c.Failed, &c.Cancelled, &c.RolledBack, &c.RollbackFailed)
+			&c.Total, &c.Live, &c.Waiting, &c.Running, &c.RollingBack, &c.Succeeded, &c.Failed, &c.Cancelled, &c.RolledBack, &c.RollbackFailed)
 		of.Ended = append(of.Ended, b)
 		return err
 	})

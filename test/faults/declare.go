@@ -17,34 +17,34 @@ const (
 	grace    = 300 * time.Millisecond
 	// Stop is what may pass between the end of a window and its lease's end: the grace, and 2 s.
 	Stop = grace + 2*time.Second
-	// Limit is how many attempts of a row may count, and UndoLimit how many to roll it back.
-	Limit     = 31
-	UndoLimit = 12
-	deferrals = 6                      // how often in a row being asked to come later is free
-	backoff   = 300 * time.Millisecond // the longest
-	checkTime = time.Second
+	// Limit is how many attempts of a row may count, and RollbackLimit how many to roll it back.
+	Limit         = 31
+	RollbackLimit = 12
+	deferrals     = 6                      // how often in a row being asked to come later is free
+	backoff       = 300 * time.Millisecond // the longest
+	checkTime     = time.Second
 	// someWorkers is how many rows of a type an agent runs at once, where a run does not say.
 	someWorkers = 4
 )
 
 // Types that mean something to who makes rows and runs them.
 const (
-	kindFinish  = "finish"  // tells of the end of a batch
-	kindReserve = "reserve" // a webhook under hold, which is undone so; what is done already is not done again
+	kindFinish  = "finish"  // the finish task of a batch
+	kindReserve = "reserve" // a webhook under hold, which is rolled back so; what is done already is not done again
 	kindCharge  = "charge"  // a webhook that completes its task itself, and its rollback
 	kindMount   = "mount"   // the same as processes
 	kindBuild   = "build"
 )
 
-// Undone are the types that can be rolled back.
-func Undone() []string { return []string{kindReserve, kindCharge, kindMount, kindBuild} }
+// WithRollback are the types that can be rolled back.
+func WithRollback() []string { return []string{kindReserve, kindCharge, kindMount, kindBuild} }
 
-// undone are those of them that the run has. Its children can connect to PostgreSQL only.
-func (w *world) undone() []string {
+// rolledBack are those of them that the run has. Its children can connect to PostgreSQL only.
+func (w *world) rolledBack() []string {
 	if w.o.SQLite {
 		return []string{kindReserve, kindCharge}
 	}
-	return Undone()
+	return WithRollback()
 }
 
 // Kinds are the types that are declared.
@@ -71,10 +71,10 @@ func Kinds() map[string]history.Kind {
 		}
 		switch name {
 		case kindReserve, kindCharge, kindMount, kindBuild:
-			undo := k
-			undo.Limit = UndoLimit
-			undo.Timeout = 4 * time.Second
-			k.Undo = &undo
+			rollBack := k
+			rollBack.Limit = RollbackLimit
+			rollBack.Timeout = 4 * time.Second
+			k.Rollback = &rollBack
 		}
 		if name == kindReserve || name == kindMount {
 			k.Check = checkTime
@@ -114,8 +114,8 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	if k.Check > 0 {
 		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(k, who, false))
 	}
-	if k.Undo != nil {
-		text += "  rollback {\n" + a.declareWork(*k.Undo, UndoLimit, who) + "  }\n"
+	if k.Rollback != nil {
+		text += "  rollback {\n" + a.declareWork(*k.Rollback, RollbackLimit, who) + "  }\n"
 	}
 	return text + "}\n"
 }

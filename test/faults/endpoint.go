@@ -27,7 +27,7 @@ const (
 	lateAfter     = 5 * time.Second
 )
 
-// endpoint is the application: it is called back, tells the log what it does, and does what the row's script says.
+// endpoint is the application: it is called back, logs what it does, and does what the row's script says.
 type endpoint struct {
 	log    *history.Log
 	app    base
@@ -118,7 +118,7 @@ type call struct {
 	over     chan struct{}   // closed once the handler has answered
 }
 
-func (c *call) tell(w history.What, note string) {
+func (c *call) report(w history.What, note string) {
 	t := c.envelope.Task
 	c.log.Add(history.Event{
 		What: w, Who: c.who, Kind: c.envelope.Type, Phase: c.envelope.Phase(), ID: t.ID, Fence: t.Fence, Attempt: t.Attempt,
@@ -139,12 +139,12 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.does = c.envelope.Does()
-	c.tell(history.Start, "")
+	c.report(history.Start, "")
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case <-c.ctx.Done():
-			c.tell(history.Gone, "")
+			c.report(history.Gone, "")
 		case <-c.over:
 		}
 	})
@@ -155,7 +155,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 
 // answer ends the attempt.
 func (c *call) answer(how string, status int, body string) {
-	c.tell(history.End, how)
+	c.report(history.End, how)
 	c.w.WriteHeader(status)
 	_, _ = io.WriteString(c.w, body) // it may be gone
 }
@@ -255,7 +255,7 @@ func (c *call) cut() {
 	if err != nil {
 		return
 	}
-	c.tell(history.End, history.CutOff)
+	c.report(history.End, history.CutOff)
 	_ = conn.Close()
 }
 
@@ -271,19 +271,19 @@ func (c *call) endless() {
 	}
 }
 
-// stream tells of progress in the answer itself.
+// stream reports progress in the response itself.
 func (c *call) stream() {
 	c.w.Header().Set("Content-Type", "application/x-ndjson")
 	c.w.WriteHeader(http.StatusOK)
 	for i := range 4 {
-		c.tell(history.Ping, strconv.Itoa(i))
+		c.report(history.Ping, strconv.Itoa(i))
 		_, _ = fmt.Fprintf(c.w, "{\"progress\": %q}\n", strconv.Itoa(i))
 		_ = http.NewResponseController(c.w).Flush()
 		if !c.wait(script.Step) {
 			return
 		}
 	}
-	c.tell(history.End, "succeeded")
+	c.report(history.End, "succeeded")
 	_, _ = fmt.Fprintf(c.w, "{\"result\": %s}\n", c.envelope.Result())
 }
 
@@ -299,9 +299,9 @@ func (c *call) ping(n int) bool {
 
 // say sends one ping and gives the answer's status; 0: there was none.
 func (c *call) say(url, progress string) int {
-	c.tell(history.Ping, progress)
+	c.report(history.Ping, progress)
 	status := c.post(url, fmt.Sprintf(`{"progress": %q}`, progress))
-	c.tell(history.Pinged, strconv.Itoa(status))
+	c.report(history.Pinged, strconv.Itoa(status))
 	return status
 }
 
@@ -368,23 +368,23 @@ func (c *call) guarded(guard string) {
 	ctx, cancel := context.WithTimeout(c.endpoint.ctx, handlerWithin)
 	defer cancel()
 	done := effect.Make(ctx, c.app, effect.Effect{
-		ID: t.ID, Fence: t.Fence, Who: c.who, Guard: guard, Undo: t.Phase == script.Rollback, Result: c.envelope.Result(),
+		ID: t.ID, Fence: t.Fence, Who: c.who, Guard: guard, Rollback: t.Phase == script.Rollback, Result: c.envelope.Result(),
 	})
 	switch {
 	case done.Unknown:
 		if done.Made {
-			c.tell(history.Effect, history.NoReply)
+			c.report(history.Effect, history.NoReply)
 		}
 		c.answer("failed", http.StatusInternalServerError, "the reply to COMMIT was lost")
 	case done.Refused:
-		c.tell(history.Refused, done.Err.Error())
+		c.report(history.Refused, done.Err.Error())
 		c.w.Header().Set("Content-Type", "application/problem+json")
 		c.answer("superseded", http.StatusConflict, `{"title": "another has it", "stale": true}`)
 	case done.Err != nil:
 		c.answer("failed", http.StatusInternalServerError, done.Err.Error())
 	default:
 		if done.Made {
-			c.tell(history.Effect, "")
+			c.report(history.Effect, "")
 		}
 		c.answer("succeeded", http.StatusOK, c.envelope.Result())
 	}
@@ -413,7 +413,7 @@ func (c *call) goOn() {
 			return
 		}
 	}
-	c.tell(history.End, "succeeded")
+	c.report(history.End, "succeeded")
 	for range 20 {
 		switch c.post(c.anywhere()+"/complete", fmt.Sprintf(`{"result": %s}`, c.envelope.Result())) {
 		case http.StatusOK, http.StatusGone:

@@ -52,12 +52,12 @@ func (w *world) produceGroups(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		g := newGroup(r, fmt.Sprintf("batch-%d-%d", w.o.Seed, n), w.undone(), cmp.Or(w.o.Open, openMost))
+		g := newGroup(r, fmt.Sprintf("batch-%d-%d", w.o.Seed, n), w.rolledBack(), cmp.Or(w.o.Open, openMost))
 		w.load.Go(func() { w.makeGroup(ctx, g) })
 	}
 }
 
-func newGroup(r *rand.Rand, name string, undone []string, open time.Duration) group {
+func newGroup(r *rand.Rand, name string, rolledBack []string, open time.Duration) group {
 	g := group{name: name, onFailure: []string{"continue", "cancel", "rollback", "rollback"}[r.IntN(4)], streamed: r.IntN(3) == 0}
 	if r.IntN(4) > 0 {
 		finish := kindFinish
@@ -69,7 +69,7 @@ func newGroup(r *rand.Rand, name string, undone []string, open time.Duration) gr
 	} else if r.IntN(15) == 0 {
 		size = 0 // it ends at once
 	}
-	kinds := slices.Concat([]string{"plain", "held"}, undone, undone)
+	kinds := slices.Concat([]string{"plain", "held"}, rolledBack, rolledBack)
 	for i := range parts {
 		p := part{pause: upTo(r, pauseMost)}
 		for n := range size {

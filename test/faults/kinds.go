@@ -72,13 +72,13 @@ func kill(_ *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, error) {
 	note := "(there was none)"
 	for range 20 {
-		undoing := int64(0)
+		rollingBack := int64(0)
 		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 		_ = n.w.app.QueryRow(ctx, `SELECT count(*) FROM leasehold.task AS t JOIN leasehold.agent AS a USING (session)
-			WHERE t.state = 'rollback_running' AND a.name = $1`, a.name).Scan(&undoing) // the server may be away
+			WHERE t.state = 'rollback_running' AND a.name = $1`, a.name).Scan(&rollingBack) // the server may be away
 		cancel()
-		if undoing > 0 {
-			note = fmt.Sprintf("(%d)", undoing)
+		if rollingBack > 0 {
+			note = fmt.Sprintf("(%d)", rollingBack)
 			break
 		}
 		sleepUntil(context.Background(), time.Now().Add(50*time.Millisecond))
@@ -109,7 +109,7 @@ func killAtPoint(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, erro
 }
 
 // killAtBatch has an agent kill itself just before or after what it does for batches: between the last settlement of a
-// batch and the row that tells of its end, or half-way through an operation.
+// batch and its finish row, or half-way through an operation.
 func killAtBatch(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, error) {
 	points := []string{"before fold batches", "after fold batches", "before carry on an operation", "after carry on an operation"}
 	return killAt(a, points[r.IntN(len(points))], 1+r.IntN(12))

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// judge fails the test where a run broke a promise, with the story of each breach.
-func judge(t *testing.T, h *history.History) {
+// inspect fails the test where a run broke a promise, with the story of each breach.
+func inspect(t *testing.T, h *history.History) {
 	t.Helper()
 	all := check.Check(h)
 	const shown = 5
@@ -31,7 +31,7 @@ func judge(t *testing.T, h *history.History) {
 	t.Log(summary(h))
 }
 
-// summary tells how much has happened.
+// summary returns how much has happened.
 func summary(h *history.History) string {
 	events, outcomes, states := map[history.What]int{}, map[string]int{}, map[string]int{}
 	for _, e := range h.Events {
@@ -51,9 +51,9 @@ func summary(h *history.History) string {
 	}, "\n")
 }
 
-// summaryOfBatches tells how much has happened to batches, and what operators were told.
+// summaryOfBatches returns how much has happened to batches, and what operators got as answers.
 func summaryOfBatches(h *history.History) string {
-	states, rounds, answers, undone, again := map[string]int{}, 0, map[string]int{}, 0, 0
+	states, rounds, answers, rolledBack, again := map[string]int{}, 0, map[string]int{}, 0, 0
 	for _, b := range h.Of.Ended {
 		states[b.State]++
 		rounds += b.Round
@@ -72,8 +72,8 @@ func summaryOfBatches(h *history.History) string {
 		answers[o.Verb+" "+answer]++
 	}
 	for _, e := range h.Effects {
-		if e.Undoes != 0 {
-			undone++
+		if e.RollsBack != 0 {
+			rolledBack++
 		}
 	}
 	for _, r := range h.Rows {
@@ -82,7 +82,7 @@ func summaryOfBatches(h *history.History) string {
 		}
 	}
 	return fmt.Sprintf("%d batches %v, opened again %d times, %d looks at them, %d rows that tell of their ends; operators: %v; "+
-		"%d effects undone, %d rows retried", len(h.Of.Ended), states, rounds, len(h.Of.Samples), len(h.Of.Finishes), answers, undone, again)
+		"%d effects rolled back, %d rows retried", len(h.Of.Ended), states, rounds, len(h.Of.Samples), len(h.Of.Finishes), answers, rolledBack, again)
 }
 
 // programs builds what a run is made of.

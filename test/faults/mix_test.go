@@ -23,7 +23,7 @@ func TestMix(t *testing.T) {
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
 	}
-	judge(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
 // TestBatchRollback: hardly anything but batches that are rolled back, called off and retried, while agents are killed and
@@ -31,12 +31,12 @@ func TestMix(t *testing.T) {
 func TestBatchRollback(t *testing.T) {
 	const seed = 6
 	o := faults.Options{
-		Seed: seed, Lasts: 25 * time.Second, Agents: 3, Rate: 1, Kinds: faults.Undone(), Batches: 400 * time.Millisecond, Operators: 3,
+		Seed: seed, Lasts: 25 * time.Second, Agents: 3, Rate: 1, Kinds: faults.WithRollback(), Batches: 400 * time.Millisecond, Operators: 3,
 		Faults: faults.FaultsNamed("agent killed in a rollback", "agent killed in a rollback", "agent killed at a batch",
 			"agent killed at a batch", "agent frozen", "network loses replies", "network cuts replies", "server terminates",
 			"server crashes", "endpoint restarts"),
 	}
-	judge(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.

@@ -79,7 +79,7 @@ func (w *world) aim(ctx context.Context, verb string, whole bool, which int) (o 
 	if whole {
 		sql, id = aptBatch, &o.Batch
 	}
-	err := w.app.QueryRow(call, sql, Undone(), verb, which%recent).Scan(id) // the server may be away, or there is none
+	err := w.app.QueryRow(call, sql, WithRollback(), verb, which%recent).Scan(id) // the server may be away, or there is none
 	return o, err == nil
 }
 
@@ -103,7 +103,7 @@ func (w *world) request(ctx context.Context, o history.Op) (answered bool) {
 	if o.Batch != 0 {
 		sql, id = `SELECT leasehold.`+o.Verb+`_batch($1)`, o.Batch
 	}
-	o.Asked = history.Now()
+	o.Requested = history.Now()
 	err := w.app.QueryRow(call, sql, id).Scan(&o.Answer)
 	if answered = err == nil || effect.Answered(err); answered {
 		o.At = history.Now()

@@ -39,10 +39,10 @@ func (w *world) produce(ctx context.Context) {
 // row is one to be inserted.
 type row struct {
 	history.Enqueued
-	payload script.Payload
-	most    *int   // its own limit of attempts
-	batch   *int64 // nil: of none
-	undo    []byte // its rollback_payload; nil: it has none
+	payload  script.Payload
+	most     *int   // its own limit of attempts
+	batch    *int64 // nil: of none
+	rollBack []byte // its rollback_payload; nil: it has none
 }
 
 // transaction inserts some rows.
@@ -51,7 +51,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	if len(kinds) == 0 {
 		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
-		}, w.undone()...)
+		}, w.rolledBack()...)
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)
@@ -85,7 +85,7 @@ func (w *world) keep(rows []row) {
 
 // cancel asks for the end of a row. Whether the server is reached or not: it was asked for.
 func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
-	e.Expects.CancelAsked, e.Expects.States = true, nil
+	e.Expects.CancelRequested, e.Expects.States = true, nil
 	if _, err := w.app.Exec(ctx, `SELECT leasehold.cancel($1)`, e.ID); err == nil {
 		e.Expects.CancelAt = history.Now()
 	}
@@ -106,7 +106,7 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 	}
 	if last == script.Reject || last == script.Fail {
 		made.Expects.States = []string{"failed"}
-		if k.Undo != nil {
+		if k.Rollback != nil {
 			made.Expects.States = []string{"rolled_back", "rollback_failed"}
 		}
 		if slices.Contains(s, script.Pause) || slices.Contains(s, script.Late) { // they may end it before
@@ -116,15 +116,15 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 	if kind == "ordered" {
 		made.Priority, made.RunAt = r.IntN(5)-2, -time.Duration(r.IntN(3))*time.Second
 	}
-	if k.Undo != nil {
-		made.undoing(r, k)
+	if k.Rollback != nil {
+		made.rollingBack(r, k)
 	}
 	return made
 }
 
-// undoing says what checks and rollbacks of a row do. Some rows have a rollback_payload; others leave it to their result,
+// rollingBack says what checks and rollbacks of a row do. Some rows have a rollback_payload; others leave it to their result,
 // and to their payload.
-func (row *row) undoing(r *rand.Rand, k history.Kind) {
+func (row *row) rollingBack(r *rand.Rand, k history.Kind) {
 	bad := []script.Deed{script.Fail, script.Later, script.Cut, script.Hang, script.PingOn}
 	if !k.Child {
 		bad = append(bad, script.Late)
@@ -137,25 +137,25 @@ func (row *row) undoing(r *rand.Rand, k history.Kind) {
 		}
 		return all
 	}
-	row.payload.Undo = append(some(3), []script.Deed{script.OK, script.OK, script.Work}[r.IntN(3)])
+	row.payload.Rollback = append(some(3), []script.Deed{script.OK, script.OK, script.Work}[r.IntN(3)])
 	if r.IntN(12) == 0 {
-		row.payload.Undo = []script.Deed{script.Fail, script.Reject}
+		row.payload.Rollback = []script.Deed{script.Fail, script.Reject}
 	}
 	if k.Check > 0 {
 		row.payload.Check = append(some(5), script.OK)
 	}
 	if r.IntN(2) == 0 {
-		text, err := json.Marshal(script.Payload{Key: row.Key, Undo: row.payload.Undo})
+		text, err := json.Marshal(script.Payload{Key: row.Key, Rollback: row.payload.Rollback})
 		if err != nil {
 			panic(err) // these are strings
 		}
-		row.undo = text
+		row.rollBack = text
 	}
 }
 
 // smooth has each phase of the row do but what it ends with: a batch waits for the slowest of its rows.
 func (row *row) smooth() {
-	for _, all := range []*[]script.Deed{&row.payload.Script, &row.payload.Check, &row.payload.Undo} {
+	for _, all := range []*[]script.Deed{&row.payload.Script, &row.payload.Check, &row.payload.Rollback} {
 		if n := len(*all); n > 0 {
 			*all = (*all)[n-1:]
 		}
@@ -202,12 +202,12 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 	return append(s, end[r.IntN(len(end))])
 }
 
-// insert makes one transaction and tells what became of it.
+// insert makes one transaction and returns what became of it.
 func (w *world) insert(ctx context.Context, rows []row, back, async bool) history.Commit {
 	return w.inTransaction(ctx, back, async, func(ctx context.Context, tx pgx.Tx) error { return insertAll(ctx, tx, rows) })
 }
 
-// inTransaction does something in one transaction, which is rolled back or committed, and tells what became of it.
+// inTransaction does something in one transaction, which is rolled back or committed, and returns what became of it.
 func (w *world) inTransaction(
 	ctx context.Context, back, async bool, do func(context.Context, pgx.Tx) error,
 ) history.Commit {
@@ -253,6 +253,6 @@ func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
 			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.most, row.batch, row.undo).
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.most, row.batch, row.rollBack).
 		Scan(&row.ID)
 }

@@ -92,7 +92,7 @@ func TestSabotage(t *testing.T) {
 		t.Run(string(s.off), func(t *testing.T) {
 			o := s.run
 			o.Seed, o.Lasts, o.Agents = seed, cmp.Or(o.Lasts, lasts), cmp.Or(o.Agents, agents)
-			t.Run("on", func(t *testing.T) { judge(t, faults.Run(t, built, cluster, o)) })
+			t.Run("on", func(t *testing.T) { inspect(t, faults.Run(t, built, cluster, o)) })
 			t.Run("off", func(t *testing.T) {
 				o.Env = append(slices.Clone(o.Env), "LEASEHOLD_FAULT_OFF="+string(s.off))
 				h := faults.Run(t, built, cluster, o)

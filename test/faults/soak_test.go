@@ -40,5 +40,5 @@ func soak(t *testing.T, built faults.Programs, cluster *harness.Cluster, seed ui
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
 	}
-	judge(t, faults.Run(t, built, cluster, o))
+	inspect(t, faults.Run(t, built, cluster, o))
 }

@@ -50,7 +50,7 @@ func TestRollingUpgrade(t *testing.T) {
 func upgrade(t *testing.T, programs faults.Programs, o faults.Options) {
 	t.Helper()
 	h := faults.Upgrade(t, programs, o)
-	judge(t, h)
+	inspect(t, h)
 	for _, state := range []string{"succeeded", "rolled_back"} {
 		require.True(t, slices.ContainsFunc(h.Rows, func(r history.Row) bool { return r.State == state }), state)
 	}

@@ -3,7 +3,7 @@
 /* Fit (lease/keeper.go): it claims nothing and starts nothing when presence is about to run out; rule 4. */
 #define fit(a) (until[a] > AHEAD)
 
-/* Late (lease/lease.go): too much of the window has passed. What is late is given back; rule 2. */
+/* Late (lease/lease.go): too much of the window has passed. What is late is released; rule 2. */
 #define starts(a) (cause[a] == 0 && fit(a) && window[a] >= BEAT)
 
 /* MaySweep (lease/keeper.go): it has been there for a while, and the clock has not leapt lately; rule 5. */
@@ -92,7 +92,7 @@ inline hear(a, ago, then, back) {
   :: lease[a] != NONE && held[a] == then && got != then && child[a] != NONE -> cause[a] = LOST
   :: lease[a] != NONE && held[a] == got && (said & 2) -> /* it is to be cancelled */
      knows[a] = 1; cause[a] = (cause[a] == 0 -> CANCEL : cause[a])
-  :: lease[a] == NONE && got != 0 && (said & 1) && outcome[a] == NONE -> /* a stray: its claim came late */
+  :: lease[a] == NONE && got != 0 && (said & 1) && outcome[a] == NONE -> /* an unleased row: its claim came late */
      hand_in(a, DO_BACK, got, 0, 1)
   :: else
   fi
@@ -179,7 +179,7 @@ end: do
   :: d_step { live && without(read_to_end) && linked(a) && mayclaim(a) && slows > 0 ->
        slows--; open_lease(a, fence + 1); printf("agent %d reads a row of a claim whose commit fails\n", a) }
 
-  /* The attempt begins (poll/attempt.go, attempt), or is given back. */
+  /* The attempt begins (poll/attempt.go, attempt), or is released. */
   :: d_step { live && up(a) && lease[a] == QUEUED && starts(a) && !without(one_step) ->
        fork(a); untold[a] = without(told_before) }
   :: d_step { live && without(one_step) && up(a) && lease[a] == QUEUED && starts(a) -> lease[a] = LOOKED }

@@ -23,7 +23,7 @@
 #define BEAT      (HEARTBEAT + STOP)        /* of a renewal, from its ping */
 #define WINDOW    (1 + BEAT)                /* task.Policy.Window: of a claim; 1 is task.StartWait */
 #define AHEAD     1                         /* lease.Keeper.stopAhead: stopping for want of the store; it takes no tick here */
-#define BACK_IN   1                         /* lease.SettleIn: a session that is back judges nobody */
+#define BACK_IN   1                         /* lease.SettleIn: a session that is back reaps nobody */
 #define JUDGE     2                         /* poll.judgeFor */
 #define PERIOD    1                         /* lease.Period: how long signs of life and renewals are waited for */
 #define PATIENCE  2                         /* poll.callTimeout: how long all else is waited for */
@@ -102,11 +102,11 @@
 byte state = PENDING;
 byte fence;         /* rises on every claim and release */
 byte session;       /* who has it, or had it last */
-byte claim;         /* 0: it is judged. 1: taken by a claim that its agent waits for, or will read back. 2: by one that
+byte claim;         /* 0: it is reaped. 1: taken by a claim that its agent waits for, or will read back. 2: by one that
                        was given up and read back before it came */
 byte left;          /* until lease_until, by the store's clock */
 byte attempt;       /* attempts that count */
-bit  asked;         /* cancel_asked */
+bit  asked;         /* cancel_requested_at */
 short history[2];   /* table attempt: bit f of [a] is set where a's hold with fence f was settled */
 byte present[2];    /* table agent: until present_until, by the store's clock; 0: absent */
 #define over (state >= SUCCEEDED)
@@ -185,7 +185,7 @@ bit  claimold[2];  /* a leap was noticed since */
 /* A settlement that is not confirmed: what is to become of the row. */
 #define DO_SUCCEED 1
 #define DO_RETRY   2
-#define DO_BACK    3 /* given back: the attempt does not count */
+#define DO_BACK    3 /* released: the attempt does not count */
 #define DO_FAIL    4
 #define DO_CANCEL  5
 byte outcome[2];

@@ -58,7 +58,7 @@ inline store_present(a) {
   said = said + (leapt[a] -> 4 : 0)
 }
 
-/* Sweep (sweep.go, queries/sweep.sql): a claim for judgement, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
+/* Sweep (sweep.go, queries/sweep.sql): a claim for reaping, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
  * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of another session whose
  * presence is longer than the sweeper has seen the clock go on without a leap. FOR UPDATE SKIP LOCKED passes over a
  * row that an application holds. */

@@ -68,7 +68,7 @@ inline die(a) {
 proctype world() {
 end: do
   :: d_step { live && !must(0) && !must(1) ->
-       /* Agent 1, which nothing strikes, could have swept what a dead session holds, and has not. */
+       /* Agent 1, which nothing strikes, could have reaped what a dead session holds, and has not. */
        upheld(DeadComesBack, !(state == RUNNING && present[session] == 0 && !locked && linked(1) && present[1] > 0 &&
            !leapt[1] && maysweep(1) && calm[1] >= presence_of(session) && outcome[1] == NONE && !waiting(1, SWEEP)));
        upheld(HungIsCaught, is_caught(0) && is_caught(1));

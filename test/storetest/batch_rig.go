@@ -69,8 +69,8 @@ func (r *opsRig) look(id task.BatchID) *store.BatchInfo {
 	return i
 }
 
-// stands asserts where a batch stands, and that its counters are those of its rows, of which none has gone.
-func (r *opsRig) stands(id task.BatchID, want store.BatchState) *store.BatchInfo {
+// inState asserts where a batch stands, and that its counters are those of its rows, of which none has gone.
+func (r *opsRig) inState(id task.BatchID, want store.BatchState) *store.BatchInfo {
 	r.t.Helper()
 	i := r.look(id)
 	require.Equal(r.t, want, i.State)
@@ -88,16 +88,16 @@ func (r *opsRig) reckoned(i *store.BatchInfo) {
 	for _, row := range rows {
 		in[row.State]++
 	}
-	type counters struct{ total, live, waiting, running, undoing, succeeded, failed, cancelled, rolledBack, rollbackFailed int64 }
+	type counters struct{ total, live, waiting, running, rollingBack, succeeded, failed, cancelled, rolledBack, rollbackFailed int64 }
 	want := counters{
 		total: int64(len(rows)), waiting: in[task.StatePending] + in[task.StateRetryPending], running: in[task.StateRunning],
-		undoing:   in[task.StateRollbackPending] + in[task.StateRollbackRunning],
-		succeeded: in[task.StateSucceeded], failed: in[task.StateFailed], cancelled: in[task.StateCancelled],
+		rollingBack: in[task.StateRollbackPending] + in[task.StateRollbackRunning],
+		succeeded:   in[task.StateSucceeded], failed: in[task.StateFailed], cancelled: in[task.StateCancelled],
 		rolledBack: in[task.StateRolledBack], rollbackFailed: in[task.StateRollbackFailed],
 	}
-	want.live = want.waiting + want.running + want.undoing
+	want.live = want.waiting + want.running + want.rollingBack
 	require.Equal(r.t, want, counters{
-		i.Total, i.Live, i.Waiting, i.Running, i.Undoing, i.Succeeded, i.Failed, i.Cancelled, i.RolledBack, i.RollbackFailed,
+		i.Total, i.Live, i.Waiting, i.Running, i.RollingBack, i.Succeeded, i.Failed, i.Cancelled, i.RolledBack, i.RollbackFailed,
 	}, "the counters of batch %d", i.ID)
 	if want.total == 0 {
 		require.Nil(r.t, i.Progress)

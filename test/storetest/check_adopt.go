@@ -20,10 +20,10 @@ func adoptChecks() []Check {
 		{"a rollback", adoptRollback},
 		{"whatever its window says", adoptLate},
 		{"a stale fence adopts nothing", adoptStale},
-		{"a repeat by its judge", adoptAgain},
+		{"a repeat by its reaper", adoptAgain},
 		{"a repeat by another", adoptByAnother},
-		{"a repeat when it is judged", adoptJudged},
-		{"a repeat when its judge has died", adoptOrphan},
+		{"a repeat when it is reaped", adoptReaped},
+		{"a repeat when its reaper has died", adoptOrphan},
 		{"one of many", adoptRace},
 	}
 }
@@ -41,24 +41,24 @@ func adoptWrites(t testing.TB, h Harness) {
 	r.Advance(t, time.Minute)
 	r.present()
 	before := r.get(row.ID)
-	swept, answer := o.adopt(row.ID, row.Fence)
+	reaped, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer)
-	require.Equal(t, row.Fence, swept.RanFence)
-	require.Equal(t, row.Fence+1, swept.Fence)
-	require.Equal(t, row.ID, swept.ID)
-	require.Equal(t, task.StateRunning, swept.State)
-	require.Equal(t, row.Attempt, swept.Attempt)
-	require.Equal(t, row.Policy, swept.Policy)
-	require.True(t, swept.Present)
-	require.True(t, swept.Detached)
-	require.True(t, swept.CancelAsked)
-	require.Nil(t, swept.Checkpoint, "a judge needs no documents")
-	require.InDelta(t, 59*time.Minute, swept.Left, float64(slack))
-	near(t, o.now().Add(judge), swept.LeaseEnd)
+	require.Equal(t, row.Fence, reaped.RanFence)
+	require.Equal(t, row.Fence+1, reaped.Fence)
+	require.Equal(t, row.ID, reaped.ID)
+	require.Equal(t, task.StateRunning, reaped.State)
+	require.Equal(t, row.Attempt, reaped.Attempt)
+	require.Equal(t, row.Policy, reaped.Policy)
+	require.True(t, reaped.Present)
+	require.True(t, reaped.Detached)
+	require.True(t, reaped.CancelRequested)
+	require.Nil(t, reaped.Checkpoint, "reaping needs no documents")
+	require.InDelta(t, 59*time.Minute, reaped.Left, float64(slack))
+	near(t, o.now().Add(reapFor), reaped.LeaseEnd)
 
 	after := r.get(row.ID)
 	require.Equal(t, o.session, after.Session)
-	require.WithinDuration(t, swept.LeaseEnd, *after.LeaseEnd, time.Millisecond)
+	require.WithinDuration(t, reaped.LeaseEnd, *after.LeaseEnd, time.Millisecond)
 	before.Session, before.Agent, before.Fence, before.LeaseEnd = after.Session, "second", row.Fence+1, after.LeaseEnd
 	before.Detached = false
 	require.Equal(t, before, after, "and nothing else")
@@ -70,8 +70,8 @@ func adoptWrites(t testing.TB, h Harness) {
 		require.Equal(t, same(store.Lost, 2), r.settle(finish(row), retry(row, 0)), "the attempt itself holds it no longer")
 		require.Equal(t, store.PingReply{}, r.ping(row, everything()))
 	})
-	end := retry(swept.Task, 0)
-	end.RanFence, end.CancelKnown, end.Next.State = swept.RanFence, true, task.StateCancelled
+	end := retry(reaped.Task, 0)
+	end.RanFence, end.CancelKnown, end.Next.State = reaped.RanFence, true, task.StateCancelled
 	o.settled(end)
 	require.Equal(t, task.StateCancelled, r.state(row.ID))
 }
@@ -92,18 +92,18 @@ func adoptHolders(t testing.TB, h Harness) {
 		if gone {
 			require.NoError(t, r.Leave(r.ctx, r.session))
 		}
-		swept, answer := o.adopt(row.ID, row.Fence)
+		reaped, answer := o.adopt(row.ID, row.Fence)
 		require.Equal(t, store.Applied, answer)
-		require.Equal(t, !gone, swept.Present)
-		require.True(t, swept.Detached)
-		o.settled(finish(swept.Task))
+		require.Equal(t, !gone, reaped.Present)
+		require.True(t, reaped.Detached)
+		o.settled(finish(reaped.Task))
 	}
 	r.present()
 	row := r.heldUnder(beating())
-	swept, answer := r.adopt(row.ID, row.Fence)
+	reaped, answer := r.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer, "from itself, before it is detached, too")
-	require.False(t, swept.Detached)
-	r.settled(retry(swept.Task, 0))
+	require.False(t, reaped.Detached)
+	r.settled(retry(reaped.Task, 0))
 	require.Equal(t, row.ID, r.claim(under(beating(), 1))[0].ID)
 }
 
@@ -126,12 +126,12 @@ func adoptAttached(t testing.TB, h Harness) {
 
 func adoptRollback(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
-	row := r.undoing(beating())
+	row := r.rollingBack(beating())
 	r.detach(row)
-	swept, answer := r.second().adopt(row.ID, row.Fence)
+	reaped, answer := r.second().adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer)
-	require.Equal(t, task.StateRollbackRunning, swept.State)
-	require.False(t, swept.CancelAsked)
+	require.Equal(t, task.StateRollbackRunning, reaped.State)
+	require.False(t, reaped.CancelRequested)
 }
 
 func adoptLate(t testing.TB, h Harness) {
@@ -140,8 +140,8 @@ func adoptLate(t testing.TB, h Harness) {
 	r.Advance(t, time.Hour)
 	o := r.second()
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, store.Applied, answer, "its window is over, and nobody has swept it")
-	require.Empty(t, r.second().sweep(10), "it has a new judge's")
+	require.Equal(t, store.Applied, answer, "its window is over, and nobody has reaped it")
+	require.Empty(t, r.second().sweep(10), "it has a new reaper's")
 }
 
 func adoptStale(t testing.TB, h Harness) {
@@ -176,18 +176,18 @@ func adoptAgain(t testing.TB, h Harness) {
 	row := r.accepted(beating())
 	first, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer)
-	o.Advance(t, judge/2)
+	o.Advance(t, reapFor/2)
 	again, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer, "the reply may have been lost")
 	require.Equal(t, first.Fence, again.Fence)
 	require.Equal(t, first.RanFence, again.RanFence)
-	near(t, o.now().Add(judge), again.LeaseEnd)
+	near(t, o.now().Add(reapFor), again.LeaseEnd)
 	end := retry(again.Task, time.Hour)
 	end.RanFence = again.RanFence
 	o.settled(end)
 	require.Equal(t, same(store.Ended, 1), o.settle(retry(first.Task, time.Hour)))
 	_, answer = o.adopt(row.ID, row.Fence+1)
-	require.Equal(t, store.Lost, answer, "no task was given the judge's fence")
+	require.Equal(t, store.Lost, answer, "no task was given the reaper's fence")
 }
 
 func adoptByAnother(t testing.TB, h Harness) {
@@ -198,7 +198,7 @@ func adoptByAnother(t testing.TB, h Harness) {
 	require.Equal(t, store.Applied, answer)
 	r.unchanged(row.ID, func() {
 		_, answer = r.adopt(row.ID, row.Fence)
-		require.Equal(t, store.Busy, answer, "it is not known yet how it is judged")
+		require.Equal(t, store.Busy, answer, "it is not known yet how it is reaped")
 		_, answer = r.adopt(row.ID, row.Fence+1)
 		require.Equal(t, store.Lost, answer)
 	})
@@ -206,10 +206,10 @@ func adoptByAnother(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Equal(t, same(store.Applied, 1), got)
 	_, answer = r.adopt(row.ID, row.Fence)
-	require.Equal(t, store.Busy, answer, "whatever its judge says of it")
+	require.Equal(t, store.Busy, answer, "whatever its reaper says of it")
 }
 
-func adoptJudged(t testing.TB, h Harness) {
+func adoptReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	for _, c := range []struct {
@@ -226,17 +226,17 @@ func adoptJudged(t testing.TB, h Harness) {
 			row := r.accepted(beating())
 			end, by := retry(row, time.Hour), r
 			if adopted {
-				swept, answer := o.adopt(row.ID, row.Fence)
+				reaped, answer := o.adopt(row.ID, row.Fence)
 				require.Equal(t, store.Applied, answer)
-				end, by = retry(swept.Task, time.Hour), o
-				end.RanFence = swept.RanFence
+				end, by = retry(reaped.Task, time.Hour), o
+				end.RanFence = reaped.RanFence
 			}
 			end.Outcome.Verdict, end.Next.State = c.verdict, c.next
 			by.settled(end)
 			r.unchanged(row.ID, func() {
 				for _, again := range []*liveRig{r, o} {
 					_, answer := again.adopt(row.ID, row.Fence)
-					require.Equal(t, c.answer, answer, "judged as %s, then %s", c.verdict, c.next)
+					require.Equal(t, c.answer, answer, "reaped as %s, then %s", c.verdict, c.next)
 				}
 			})
 		}
@@ -260,9 +260,9 @@ func adoptOrphan(t testing.TB, h Harness) {
 	_, answer := o.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Applied, answer)
 	require.NoError(t, o.Leave(o.ctx, o.session))
-	swept := r.sweep(10)
-	require.Len(t, swept, 1, "as any judged row")
-	require.Equal(t, row.Fence+2, swept[0].Fence)
+	reaped := r.sweep(10)
+	require.Len(t, reaped, 1, "as any reaped row")
+	require.Equal(t, row.Fence+2, reaped[0].Fence)
 	_, answer = o.adopt(row.ID, row.Fence)
 	require.Equal(t, store.Lost, answer)
 }
@@ -279,23 +279,23 @@ func adoptRace(t testing.TB, h Harness) {
 	for _, o := range agents {
 		o.present()
 	}
-	var adopted, swept atomic.Int64
+	var adopted, reaped atomic.Int64
 	together(agents, func(ctx context.Context, o *rig) error {
 		if o == agents[0] {
 			return nil
 		}
 		if o == agents[3] {
 			for range 10 {
-				rows, err := o.Sweep(ctx, o.session, 2, judge, o.view)
+				rows, err := o.Sweep(ctx, o.session, 2, reapFor, o.view)
 				if err != nil {
 					return err
 				}
-				swept.Add(int64(len(rows)))
+				reaped.Add(int64(len(rows)))
 			}
 			return nil
 		}
 		for _, row := range rows {
-			got, answer, err := o.Adopt(ctx, o.session, row.ID, row.Fence, judge)
+			got, answer, err := o.Adopt(ctx, o.session, row.ID, row.Fence, reapFor)
 			if err != nil {
 				return err
 			}
@@ -305,7 +305,7 @@ func adoptRace(t testing.TB, h Harness) {
 		}
 		return nil
 	})
-	require.EqualValues(t, len(rows), adopted.Load()+swept.Load(), "each was judged by one")
+	require.EqualValues(t, len(rows), adopted.Load()+reaped.Load(), "each was reaped by one")
 	for _, row := range rows {
 		require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 	}

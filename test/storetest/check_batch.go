@@ -47,7 +47,7 @@ func batchColumns(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Greater(t, byGo, bySQL)
 	for _, id := range []task.BatchID{bySQL, byGo} {
-		got := r.stands(id, store.BatchPending)
+		got := r.inState(id, store.BatchPending)
 		near(t, r.now(), got.CreatedAt)
 		sameJSON(t, `{"tenant":"acme"}`, got.Labels, "labels")
 		require.Equal(t, &store.BatchInfo{
@@ -144,7 +144,7 @@ func batchSealed(t testing.TB, h Harness) {
 	r.fold() // an agent has seen it: on stores that cannot tell transactions apart it is this that closes it
 	require.True(t, r.look(id).Sealed)
 	r.noRow(id, "batch "+number(id)+" is sealed")
-	require.EqualValues(t, 3, r.stands(id, store.BatchPending).Total)
+	require.EqualValues(t, 3, r.inState(id, store.BatchPending).Total)
 }
 
 func batchOpen(t testing.TB, h Harness) {
@@ -157,14 +157,14 @@ func batchOpen(t testing.TB, h Harness) {
 		r.EnqueueSQL(t, store.EnqueueRequest{Type: kind, Batch: id})
 		r.runAll(task.StateSucceeded)
 	}
-	require.EqualValues(t, 10, r.stands(id, store.BatchRunning).Total)
+	require.EqualValues(t, 10, r.inState(id, store.BatchRunning).Total)
 	answer, err := r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, store.BatchSealed, answer)
 	r.noRow(id, "batch "+number(id)+" is sealed")
 	r.fold()
 	r.noRow(id, "batch "+number(id))
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 }
 
 func batchStopped(t testing.TB, h Harness) {
@@ -176,7 +176,7 @@ func batchStopped(t testing.TB, h Harness) {
 		r.noRow(id, "batch "+number(id)+" was cancelled")
 		r.over()
 		r.noRow(id, "batch "+number(id))
-		r.stands(id, store.BatchCancelled)
+		r.inState(id, store.BatchCancelled)
 
 		id, _ = r.batchOf(1, store.BatchRequest{Open: open})
 		_, err = r.h.RollbackBatch(r.ctx, id, "alice", false)
@@ -184,7 +184,7 @@ func batchStopped(t testing.TB, h Harness) {
 		r.noRow(id, "batch "+number(id)+" was rolled back")
 		r.over()
 		r.noRow(id, "batch "+number(id))
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 	}
 }
 
@@ -213,8 +213,8 @@ func batchRefused(t testing.TB, h Harness) {
 		_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: sealed})
 		return err
 	}))
-	require.EqualValues(t, 1, r.stands(open, store.BatchPending).Total)
-	require.EqualValues(t, 1, r.stands(sealed, store.BatchPending).Total)
+	require.EqualValues(t, 1, r.inState(open, store.BatchPending).Total)
+	require.EqualValues(t, 1, r.inState(sealed, store.BatchPending).Total)
 	require.Len(t, r.list(store.TaskFilter{}), 2)
 }
 
@@ -231,7 +231,7 @@ func batchTakenBack(t testing.TB, h Harness) {
 	require.NoError(t, p.Rollback(r.ctx))
 	_, err = r.h.GetBatch(r.ctx, id)
 	require.ErrorIs(t, err, store.ErrNoBatch)
-	got := r.stands(open, store.BatchPending)
+	got := r.inState(open, store.BatchPending)
 	require.EqualValues(t, 1, got.Total)
 	require.False(t, got.Sealed)
 	require.Zero(t, r.fold().Ended)
@@ -248,12 +248,12 @@ func batchStatement(t testing.TB, h Harness) {
 		require.Len(t, ids, len(rows))
 		return err
 	}))
-	require.EqualValues(t, 100, r.stands(one, store.BatchPending).Total)
-	require.EqualValues(t, 50, r.stands(two, store.BatchPending).Total)
+	require.EqualValues(t, 100, r.inState(one, store.BatchPending).Total)
+	require.EqualValues(t, 50, r.inState(two, store.BatchPending).Total)
 	r.fold()
 	r.runAll(task.StateSucceeded)
-	require.EqualValues(t, 100, r.stands(one, store.BatchRunning).Succeeded)
-	require.EqualValues(t, 50, r.stands(two, store.BatchRunning).Succeeded)
+	require.EqualValues(t, 100, r.inState(one, store.BatchRunning).Succeeded)
+	require.EqualValues(t, 50, r.inState(two, store.BatchRunning).Succeeded)
 }
 
 func batchKey(t testing.TB, h Harness) {
@@ -264,31 +264,31 @@ func batchKey(t testing.TB, h Harness) {
 	require.Equal(t, plain, r.EnqueueSQL(t, store.EnqueueRequest{Type: kind, Key: "invoice-7", Batch: id}))
 	require.Error(t, r.add(id, store.EnqueueRequest{Type: kind, Key: "invoice-7"}))
 	require.Zero(t, r.get(plain).Batch, "it stays what it was")
-	require.Zero(t, r.stands(id, store.BatchPending).Total)
+	require.Zero(t, r.inState(id, store.BatchPending).Total)
 	r.enqueue(store.EnqueueRequest{Type: kind, Key: "invoice-8", Batch: id}, true)
-	require.EqualValues(t, 1, r.stands(id, store.BatchPending).Total)
+	require.EqualValues(t, 1, r.inState(id, store.BatchPending).Total)
 }
 
 func batchFailures(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(11, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 11))
-	fail := func(row task.Task, s task.State, why string) {
+	fail := func(row task.Task, s task.State, reason string) {
 		t.Helper()
 		e := ended(row, task.Failed, s)
-		e.Outcome.Error = why
+		e.Outcome.Error = reason
 		r.settled(e)
 	}
 	fail(rows[0], task.StateFailed, "disk 1 of 7 is full")
 	fail(rows[1], task.StateFailed, "no such host")
 	fail(rows[2], task.StateFailed, "disk 2 of 9 is full")
-	fail(rows[3], task.StateCancelled, "called off")
+	fail(rows[3], task.StateCancelled, "cancelled")
 	fail(rows[4], task.StateRetryPending, "not yet")
 	r.settled(finish(rows[5]))
-	fail(rows[6], task.StateRollbackPending, "undone")
+	fail(rows[6], task.StateRollbackPending, "rolled back")
 	fail(r.claimOne(kind, task.Rollback), task.StateRollbackFailed, "disk 3 of 4 is full")
 	fail(rows[7], task.StateRollbackPending, "disk 4 of 4 is full")
-	r.undoAll()
+	r.rollBackAll()
 	fail(rows[8], task.StateRollbackPending, "disk 5 of 5 is full")
 	require.Equal(t, store.Cancelling, r.cancel(rows[9].ID, ""))
 	fail(rows[9], task.StateRollbackPending, "it was told to")

@@ -13,17 +13,17 @@ import (
 
 func batchOpsChecks() []Check {
 	return slices.Concat([]Check{
-		{"cancel calls off what waits and stops what runs", batchCancels},
+		{"cancel cancels what waits and stops what runs", batchCancels},
 		{"nothing starts once a cancel has committed", batchCancelBars},
-		{"what is to be undone starts all the same", batchCancelUndoes},
+		{"what is to be rolled back starts all the same", batchCancelRollsBack},
 		{"what cancel answers", batchCancelAnswers},
 		{"cancel in bounded steps", batchCancelSteps},
 		{"cancel is over when nothing runs", batchCancelWaits},
-		{"a row that comes back while its batch is cancelled", batchCancelGivenBack},
+		{"a row that comes back while its batch is cancelled", batchCancelReleased},
 		{"cancel of one whose rows have all ended", batchCancelLate},
 		{"cancel of rows of which something may be at work", batchCancelOverhanging},
 		{"operations that wait keep no other", batchOpsFair},
-		{"what is wanted of a batch wakes who listens", batchOpsWake},
+		{"an operation on a batch wakes listeners", batchOpsWake},
 		{"a session learns at once what is to stop", batchCancelSeen},
 	}, batchRetryChecks(), batchRollbackChecks(), batchFailureChecks())
 }
@@ -37,12 +37,12 @@ func batchCancels(t testing.TB, h Harness) {
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], farOff))
 		r.audited(func() { r.gets(cancel, id, "alice", "cancelling") },
 			Audited{Who: "alice", Verb: "cancel", Batch: id, Answer: "cancelling"})
-		got := r.stands(id, store.BatchRunning)
+		got := r.inState(id, store.BatchRunning)
 		require.True(t, got.Stopping, way)
 		require.True(t, got.Sealed, way)
 		require.Equal(t, "alice", got.RequestedBy, way)
 		require.Equal(t, "cancel", got.Operation, way)
-		r.audited(func() { require.Equal(t, 3, r.steps(), "called off, to be undone, told to stop") })
+		r.audited(func() { require.Equal(t, 3, r.steps(), "cancelled, to be rolled back, told to stop") })
 		r.in(task.StateSucceeded, ids[0])
 		r.in(task.StateFailed, ids[1])
 		r.in(task.StateRollbackPending, ids[2])
@@ -52,20 +52,20 @@ func batchCancels(t testing.TB, h Harness) {
 		r.in(task.StatePending, other, plain)
 		require.Contains(t, r.get(ids[2]).Error, "cancelled while it waited, by batch "+number(id))
 		require.Contains(t, r.get(ids[4]).Error, "cancelled before it started, by batch "+number(id))
-		require.Contains(t, r.get(ids[4]).CancelBy, "batch "+number(id))
-		require.Contains(t, r.get(ids[3]).CancelBy, "batch "+number(id))
-		require.True(t, r.held0().CancelAsked, way)
+		require.Contains(t, r.get(ids[4]).CancelRequestedBy, "batch "+number(id))
+		require.Contains(t, r.get(ids[3]).CancelRequestedBy, "batch "+number(id))
+		require.True(t, r.held0().CancelRequested, way)
 		require.Zero(t, r.fold().Ended, way)
 		e := ended(rows[3], task.Cancelled, task.StateCancelled)
 		e.CancelKnown = true
 		r.settled(e)
 		require.Zero(t, r.fold().Ended, "its operation is not over")
 		r.over()
-		require.Empty(t, r.stands(id, store.BatchRollingBack).Operation, "one is being undone, and that is all")
-		r.undoAll()
+		require.Empty(t, r.inState(id, store.BatchRollingBack).Operation, "one is being rolled back, and that is all")
+		r.rollBackAll()
 		require.Empty(t, r.finished("told by "+way))
 		require.Equal(t, 1, r.fold().Ended)
-		got = r.stands(id, store.BatchCancelled)
+		got = r.inState(id, store.BatchCancelled)
 		require.Equal(t, "alice", got.RequestedBy, way)
 		require.Zero(t, got.Round, way)
 		require.Len(t, r.finished("told by "+way), 1)
@@ -99,15 +99,15 @@ func batchCancelBars(t testing.TB, h Harness) {
 				o.letGo(row)
 			}
 			r.over()
-			r.undoAll()
+			r.rollBackAll()
 			r.over()
-			r.stands(other, store.BatchSucceeded)
+			r.inState(other, store.BatchSucceeded)
 			require.True(t, r.look(id).State.Ended())
 		}
 	}
 }
 
-func batchCancelUndoes(t testing.TB, h Harness) {
+func batchCancelRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(2, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 2))
@@ -119,7 +119,7 @@ func batchCancelUndoes(t testing.TB, h Harness) {
 	require.Equal(t, ids[1], r.claimOne(kind, task.Rollback).ID)
 	r.letGo(ids[1])
 	r.over()
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 }
 
 func batchCancelAnswers(t testing.TB, h Harness) {
@@ -168,7 +168,7 @@ func batchCancelSteps(t testing.TB, h Harness) {
 	r.in(task.StateCancelled, ids[4:]...)
 	require.Zero(t, r.step(3).Rows)
 	for _, row := range running {
-		require.NotNil(t, r.get(row.ID).CancelAsked)
+		require.NotNil(t, r.get(row.ID).CancelRequested)
 		r.settled(ended(row, task.Cancelled, task.StateCancelled))
 	}
 	got := r.step(3)
@@ -180,7 +180,7 @@ func batchCancelSteps(t testing.TB, h Harness) {
 	require.Zero(t, got.Refused)
 	require.False(t, r.step(3).Found)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, store.BatchCancelled)
+	r.inState(id, store.BatchCancelled)
 }
 
 func batchCancelWaits(t testing.TB, h Harness) {
@@ -195,11 +195,11 @@ func batchCancelWaits(t testing.TB, h Harness) {
 	r.settled(finish(rows[1]))
 	require.Empty(t, r.finished("told"))
 	r.over()
-	r.stands(id, store.BatchSucceeded) // all of it had
+	r.inState(id, store.BatchSucceeded) // all of it had
 	require.Len(t, r.finished("told"), 1)
 }
 
-func batchCancelGivenBack(t testing.TB, h Harness) {
+func batchCancelReleased(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
@@ -215,9 +215,9 @@ func batchCancelGivenBack(t testing.TB, h Harness) {
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
 	require.Equal(t, 1, r.steps())
 	r.in(task.StateRollbackPending, ids[2])
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
-	r.stands(id, store.BatchCancelled)
+	r.inState(id, store.BatchCancelled)
 }
 
 func batchCancelLate(t testing.TB, h Harness) {
@@ -226,14 +226,14 @@ func batchCancelLate(t testing.TB, h Harness) {
 	r.runAll(task.StateSucceeded)
 	r.wants("cancel", id, "cancelling") // nobody has seen yet that it was done
 	r.over()
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 
 	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
 	r.runAll(task.StateSucceeded)
 	r.fold()
 	r.wants("cancel", open, "cancelling")
 	r.over()
-	require.True(t, r.stands(open, store.BatchSucceeded).Sealed)
+	require.True(t, r.inState(open, store.BatchSucceeded).Sealed)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -254,9 +254,9 @@ func batchCancelOverhanging(t testing.TB, h Harness) {
 		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), verb)
 		r.Advance(t, beating().Window(task.Run)+time.Minute)
 		r.present()
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 	}
 }
 
@@ -273,43 +273,43 @@ func batchOpsFair(t testing.TB, h Harness) {
 	r.in(task.StateCancelled, ids...)
 	r.in(task.StateCancelled, more...)
 	require.Equal(t, 2, r.fold().Ended)
-	r.stands(first, store.BatchRunning)
-	r.stands(second, store.BatchCancelled)
-	r.stands(third, store.BatchRolledBack)
+	r.inState(first, store.BatchRunning)
+	r.inState(second, store.BatchCancelled)
+	r.inState(third, store.BatchRolledBack)
 	r.settled(finish(held))
 	r.over()
-	r.stands(first, store.BatchSucceeded)
+	r.inState(first, store.BatchSucceeded)
 }
 
 func batchOpsWake(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
-	news, stop := r.hear()
+	news, stop := r.listen()
 	defer stop()
-	r.await(news, store.Asked)
+	r.await(news, store.CancelNews)
 	for _, way := range []string{"Go", "SQL"} {
 		id, _ := r.batchOf(2, store.BatchRequest{Open: true})
 		r.runAll(task.StateFailed)
-		hears := func(f func()) {
+		notifies := func(f func()) {
 			t.Helper()
 			drain(news)
 			f()
-			r.await(news, store.Asked)
+			r.await(news, store.CancelNews)
 		}
 		if way == "Go" {
-			hears(func() { _, err := o.h.SealBatch(r.ctx, id); require.NoError(t, err) })
+			notifies(func() { _, err := o.h.SealBatch(r.ctx, id); require.NoError(t, err) })
 		} else {
-			hears(func() {
+			notifies(func() {
 				require.NoError(t, o.inOne(func(p Producer) error { _, err := p.SealBatch(r.ctx, id); return err }))
 			})
 		}
 		r.fold()
-		hears(func() { o.gets(o.bulks("retry")[way], id, "alice", "retrying") })
+		notifies(func() { o.gets(o.bulks("retry")[way], id, "alice", "retrying") })
 		r.steps()
-		hears(func() { o.gets(o.bulks("cancel")[way], id, "alice", "cancelling") })
-		hears(func() { o.gets(o.bulks("rollback")[way], id, "alice", "rolling_back") })
+		notifies(func() { o.gets(o.bulks("cancel")[way], id, "alice", "cancelling") })
+		notifies(func() { o.gets(o.bulks("rollback")[way], id, "alice", "rolling_back") })
 		r.over()
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
 	}
 }

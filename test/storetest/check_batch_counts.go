@@ -15,8 +15,8 @@ import (
 func batchCountChecks() []Check {
 	return []Check{
 		{"it counts every settlement", countSettlements},
-		{"it counts what is called off, retried and rolled back", countRequests},
-		{"it counts what is completed and swept", countOthers},
+		{"it counts what is cancelled, retried and rolled back", countRequests},
+		{"it counts what is completed and reaped", countOthers},
 		{"it counts what many do at once", countMany},
 		{"it counts failures", countFailures},
 		{"its state before it has ended", batchStates},
@@ -34,7 +34,7 @@ func countSettlements(t testing.TB, h Harness) {
 			if folds {
 				r.fold()
 			}
-			r.stands(id, want)
+			r.inState(id, want)
 		}
 		look(store.BatchPending)
 		rows := r.claim(wantOf(kind, task.Run, 10))
@@ -72,7 +72,7 @@ func countSettlements(t testing.TB, h Harness) {
 		mixed = append(mixed, ended(r.claimOne(kind, task.Rollback), task.Failed, task.StateRollbackFailed))
 		r.settled(mixed...)
 		look(store.BatchRunning)
-		r.stands(other, store.BatchRunning)
+		r.inState(other, store.BatchRunning)
 		for range 2 {
 			r.settle(mixed...) // and repeats count nothing
 			look(store.BatchRunning)
@@ -92,7 +92,7 @@ func countRequests(t testing.TB, h Harness) {
 			"cancel": r.h.Cancel, "cancel by SQL": r.sql.Cancel, "retry": r.h.Retry, "retry by SQL": r.sql.Retry,
 			"rollback": r.h.Rollback, "rollback by SQL": r.sql.Rollback,
 		} {
-			row := r.standing(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
+			row := r.rowIn(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
 			look()
 			_, err := do(r.ctx, row, "alice")
 			require.NoError(t, err, "%s of %s", name, s)
@@ -102,7 +102,7 @@ func countRequests(t testing.TB, h Harness) {
 			}
 			r.steps()
 			look()
-			r.undoAll()
+			r.rollBackAll()
 			r.runAll(task.StateSucceeded)
 			look()
 		}
@@ -118,24 +118,24 @@ func countOthers(t testing.TB, h Harness) {
 	for way, complete := range r.completions() {
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
 		require.True(t, complete(row.ID, row.Fence, `{"ok":true}`), way)
-		r.stands(id, store.BatchRunning)
+		r.inState(id, store.BatchRunning)
 	}
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
 	back := r.claimOne(kind, task.Rollback)
 	require.True(t, r.completions()["SQL"](back.ID, back.Fence, ""))
-	require.EqualValues(t, 1, r.stands(id, store.BatchRunning).RolledBack)
+	require.EqualValues(t, 1, r.inState(id, store.BatchRunning).RolledBack)
 
 	row = r.claimOne(kind, task.Run)
 	o := r.twin()
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.EqualValues(t, 1, o.stands(id, store.BatchRunning).Running, "it is judged, and runs all the same")
-	end := ended(swept[0].Task, task.Lost, task.StateFailed)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.EqualValues(t, 1, o.inState(id, store.BatchRunning).Running, "it is reaped, and runs all the same")
+	end := ended(reaped[0].Task, task.Lost, task.StateFailed)
 	end.RanFence = row.Fence
 	o.settled(end)
-	require.EqualValues(t, 1, o.stands(id, store.BatchRunning).Failed)
+	require.EqualValues(t, 1, o.inState(id, store.BatchRunning).Failed)
 }
 
 func countMany(t testing.TB, h Harness) {
@@ -181,7 +181,7 @@ func countMany(t testing.TB, h Harness) {
 			}
 		}
 	}
-	r.undoAll()
+	r.rollBackAll()
 	r.reckoned(r.look(id))
 	r.fold()
 	got := r.look(id)
@@ -219,7 +219,7 @@ func countFailures(t testing.TB, h Harness) {
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[0].ID, "")
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[5].ID, "")
 	counts(0)
-	r.undoAll()
+	r.rollBackAll()
 	r.did(became(task.StatePending), r.h.Retry, rows[0].ID, "")
 	counts(0)
 	r.runAll(task.StateFailed)
@@ -248,10 +248,10 @@ func adds(i *store.BatchInfo, n int64) error {
 	switch {
 	case i.Total != n:
 		return fmt.Errorf("there are %d rows, and not %d", i.Total, n)
-	case i.Live != i.Waiting+i.Running+i.Undoing, i.Live+ended != n:
+	case i.Live != i.Waiting+i.Running+i.RollingBack, i.Live+ended != n:
 		return fmt.Errorf("the counters do not add up: %+v", *i)
 	}
-	for _, c := range []int64{i.Live, i.Waiting, i.Running, i.Undoing, ended} {
+	for _, c := range []int64{i.Live, i.Waiting, i.Running, i.RollingBack, ended} {
 		if c < 0 {
 			return fmt.Errorf("a counter is below nought: %+v", *i)
 		}
@@ -262,34 +262,34 @@ func adds(i *store.BatchInfo, n int64) error {
 func batchStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, store.BatchRequest{})
-	r.stands(id, store.BatchPending)
+	r.inState(id, store.BatchPending)
 	rows := r.claim(wantOf(kind, task.Run, 2))
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 	r.settled(release(rows[0]), release(rows[1]))
-	r.stands(id, store.BatchPending)
+	r.inState(id, store.BatchPending)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	r.settled(retry(rows[0], time.Hour))
 	r.settled(release(rows[1]))
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 	rows = r.claim(wantOf(kind, task.Run, 2))
 	require.Len(t, rows, 1)
 	r.settled(finish(rows[0]))
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 	r.Advance(t, 2*time.Hour)
 	r.present()
 	row := r.claimOne(kind, task.Run)
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
-	r.stands(id, store.BatchRollingBack)
+	r.inState(id, store.BatchRollingBack)
 	back := r.claimOne(kind, task.Rollback)
-	r.stands(id, store.BatchRollingBack)
+	r.inState(id, store.BatchRollingBack)
 	r.settled(ended(back, task.Succeeded, task.StateRolledBack))
-	r.stands(id, store.BatchRunning) // until it is folded
+	r.inState(id, store.BatchRunning) // until it is folded
 	r.fold()
-	r.stands(id, store.BatchPartiallyFailed)
+	r.inState(id, store.BatchPartiallyFailed)
 	// Called off before anything of it ran, but for one.
 	id, ids := r.batchOf(2, store.BatchRequest{})
 	require.Equal(t, store.Became("cancelled"), r.cancel(ids[0], ""))
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 }
 
 func batchEndStates(t testing.TB, h Harness) {
@@ -319,7 +319,7 @@ func batchEndStates(t testing.TB, h Harness) {
 	} {
 		id, _ := r.batch(store.BatchRequest{Open: true})
 		for _, s := range c.rows {
-			r.standing(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
+			r.rowIn(store.EnqueueRequest{Type: kind, Batch: id}, s, true)
 		}
 		_, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
@@ -328,7 +328,7 @@ func batchEndStates(t testing.TB, h Harness) {
 		require.Equal(t, id, f.Ends[0].ID)
 		require.Equal(t, string(c.want), f.Ends[0].State, "%v", c.rows)
 		require.EqualValues(t, len(c.rows), f.Ends[0].Total)
-		r.stands(id, c.want)
+		r.inState(id, c.want)
 	}
 }
 
@@ -337,16 +337,16 @@ func batchStats(t testing.TB, h Harness) {
 	done, _ := r.batchOf(2, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	r.stands(done, store.BatchSucceeded)
+	r.inState(done, store.BatchSucceeded)
 	one, _ := r.batch(store.BatchRequest{Open: true})
 	for _, s := range task.States() {
-		r.standing(store.EnqueueRequest{Type: kind, Batch: one}, s, true)
+		r.rowIn(store.EnqueueRequest{Type: kind, Batch: one}, s, true)
 	}
 	r.batchOf(3, store.BatchRequest{})
 	stats, err := r.Stats(r.ctx)
 	require.NoError(t, err)
 	for name, n := range map[string]int64{
-		"waiting": 5, "running": 1, "undoing": 2, "succeeded": 1, "failed": 1, "cancelled": 1, "rolled_back": 1,
+		"waiting": 5, "running": 1, "rolling_back": 2, "succeeded": 1, "failed": 1, "cancelled": 1, "rolled_back": 1,
 		"rollback_failed": 1,
 	} {
 		require.Equal(t, n, stats.BatchTasks[name], name)

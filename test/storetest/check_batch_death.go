@@ -14,10 +14,10 @@ import (
 
 func batchDeathChecks() []Check {
 	return []Check{
-		{"killed between the last settlement and the row that tells", killedBeforeEnd},
-		{"killed in a rollback", killedUndoing},
+		{"killed between the last settlement and the finish row", killedBeforeEnd},
+		{"killed in a rollback", killedRollingBack},
 		{"killed in a step", killedStepping},
-		{"retry of a row whose retention is nearly over", retryNearlyGone},
+		{"retry of a row whose retention is nearly over", retryNearlyExpired},
 		{"retry of a row that is being removed", retryGoing},
 		{"retry of a batch whose rows are being removed", retryBatchGoing},
 		{"rollback of a batch half of which is being removed", rollbackGoing},
@@ -52,7 +52,7 @@ func killedBeforeEnd(t testing.TB, h Harness) {
 	}
 }
 
-func killedUndoing(t testing.TB, h Harness) {
+func killedRollingBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batch(store.BatchRequest{FinishType: "told"}, store.EnqueueRequest{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
 	row := r.claimOne(kind, task.Run)
@@ -77,14 +77,14 @@ func killedUndoing(t testing.TB, h Harness) {
 		late, dead = append(late, ended(back, task.Succeeded, task.StateRolledBack)), append(dead, dies)
 		r.Advance(t, later) // its agent says nothing more
 		r.present()
-		swept := r.sweep(10)
-		require.Len(t, swept, 1)
-		require.Equal(t, task.StateRollbackRunning, swept[0].State)
-		end := ended(swept[0].Task, task.Lost, task.StateRollbackPending)
-		end.RanFence = swept[0].RanFence
+		reaped := r.sweep(10)
+		require.Len(t, reaped, 1)
+		require.Equal(t, task.StateRollbackRunning, reaped[0].State)
+		end := ended(reaped[0].Task, task.Lost, task.StateRollbackPending)
+		end.RanFence = reaped[0].RanFence
 		end.Next.Attempt = attempt
 		r.settled(end)
-		r.stands(id, store.BatchRollingBack)
+		r.inState(id, store.BatchRollingBack)
 	}
 	back := r.claimOne(kind, task.Rollback)
 	require.Equal(t, 4, back.Attempt)
@@ -96,14 +96,14 @@ func killedUndoing(t testing.TB, h Harness) {
 	r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 	require.Len(t, r.get(all[0]).History, 5)
 	require.Len(t, r.finished("told"), 2, "one for each round")
 }
 
 func killedStepping(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	told := 0
+	notified := 0
 	for _, point := range r.h.BatchFailpoints() {
 		id, all := r.batchOf(6, store.BatchRequest{FinishType: "told"})
 		rows := r.claim(wantOf(kind, task.Run, 4))
@@ -125,9 +125,9 @@ func killedStepping(t testing.TB, h Harness) {
 			require.Equal(t, rows[i].Fence+2, r.get(row).Fence, point)
 			require.Len(t, r.get(row).History, 1, point)
 		}
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 		r.crashing(point, func() error { _, err := r.h.RetryBatch(r.ctx, id, "alice"); return err })
 		r.wants("retry", id, "retrying")
 		crashes()
@@ -136,14 +136,14 @@ func killedStepping(t testing.TB, h Harness) {
 		r.runAll(task.StateSucceeded)
 		r.over()
 		require.Equal(t, 1, r.look(id).Round, point)
-		told += 2
-		require.Len(t, r.finished("told"), told, point)
+		notified += 2
+		require.Len(t, r.finished("told"), notified, point)
 	}
 }
 
-func retryNearlyGone(t testing.TB, h Harness) {
+func retryNearlyExpired(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+	id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 	of, all := r.batchOf(1, store.BatchRequest{})
 	r.runAll(task.StateFailed)
 	r.fold()
@@ -165,7 +165,7 @@ func retryNearlyGone(t testing.TB, h Harness) {
 	r.Advance(t, 6*day)
 	r.maintain(7 * day)
 	require.Len(t, r.get(id).History, 2, "and what came since")
-	require.Equal(t, 1, r.stands(of, store.BatchFailed).Round)
+	require.Equal(t, 1, r.inState(of, store.BatchFailed).Round)
 	r.Advance(t, 3*day)
 	r.maintain(7 * day)
 	r.gone(id)
@@ -177,7 +177,7 @@ func retryGoing(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	var all []task.ID
 	for range 9 {
-		all = append(all, r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true))
+		all = append(all, r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true))
 	}
 	r.Advance(t, 10*day)
 	r.present()
@@ -297,9 +297,9 @@ func rollbackGoing(t testing.TB, h Harness) {
 		}
 		r.maintain(7 * day)
 		require.Equal(t, 4, r.steps(), "it was not refused, so all of it is there")
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
 		r.in(task.StateRolledBack, all...)
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 	}
 }

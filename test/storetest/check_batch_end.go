@@ -20,15 +20,15 @@ func batchEndChecks() []Check {
 		{"one without rows ends", endsEmpty},
 		{"what sealing answers", sealAnswers},
 		{"sealed where it is created", sealsAtOnce},
-		{"the row that tells of the end", endTells},
-		{"the row that tells of the end keeps its payload", endPayload},
-		{"no row where none is wanted", endTellsNobody},
+		{"the finish row", endReports},
+		{"the finish row keeps its payload", endPayload},
+		{"no row where none is wanted", endNotifiesNone},
 		{"one agent ends it", endRace},
 		{"a crash ends it once", endCrash},
 		{"a few at a time", endFew},
 		{"an open transaction keeps it from ending", endOpen},
 		{"an open transaction that is taken back does not", endOpenBack},
-		{"the end wakes who listens", endWakes},
+		{"the end wakes listeners", endWakes},
 		{"rows of a batch stay until it has ended", endRetention},
 		{"it stays while a row of it does", endRetentionBatch},
 	}
@@ -51,7 +51,7 @@ func endsWhenDone(t testing.TB, h Harness) {
 	require.EqualValues(t, 1, f.Ends[0].Succeeded)
 	require.EqualValues(t, 1, f.Ends[0].Failed)
 	require.EqualValues(t, 1, f.Ends[0].Cancelled)
-	got := r.stands(id, store.BatchPartiallyFailed)
+	got := r.inState(id, store.BatchPartiallyFailed)
 	near(t, r.now(), *got.EndedAt)
 	require.InDelta(t, 1, *got.Progress, 0.001)
 	require.Zero(t, got.Round)
@@ -66,7 +66,7 @@ func endsSealed(t testing.TB, h Harness) {
 	id, _ := r.batchOf(2, store.BatchRequest{Open: true})
 	r.runAll(task.StateSucceeded)
 	require.Zero(t, r.fold().Ended)
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 	require.NoError(t, r.add(id, store.EnqueueRequest{Type: kind}))
 	require.NoError(t, r.inOne(func(p Producer) error {
 		answer, err := p.SealBatch(r.ctx, id)
@@ -76,7 +76,7 @@ func endsSealed(t testing.TB, h Harness) {
 	require.Zero(t, r.fold().Ended)
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 }
 
 func endsEmpty(t testing.TB, h Harness) {
@@ -88,14 +88,14 @@ func endsEmpty(t testing.TB, h Harness) {
 	q.Open = true
 	open, _ := r.batch(q)
 	require.Equal(t, 2, r.fold().Ended)
-	r.stands(bySQL, store.BatchSucceeded)
-	r.stands(byGo, store.BatchSucceeded)
-	r.stands(open, store.BatchPending)
+	r.inState(bySQL, store.BatchSucceeded)
+	r.inState(byGo, store.BatchSucceeded)
+	r.inState(open, store.BatchPending)
 	require.Len(t, r.finished("told"), 2)
 	_, err = r.h.SealBatch(r.ctx, open)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(open, store.BatchSucceeded)
+	r.inState(open, store.BatchSucceeded)
 	require.Len(t, r.finished("told"), 3)
 }
 
@@ -145,10 +145,10 @@ func sealsAtOnce(t testing.TB, h Harness) {
 	r.noRow(id, "is sealed")
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 }
 
-func endTells(t testing.TB, h Harness) {
+func endReports(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(3, store.BatchRequest{Name: "move", FinishType: "told"})
 	r.runAll(task.StateSucceeded, task.StateFailed, task.StateSucceeded)
@@ -193,12 +193,12 @@ func endPayload(t testing.TB, h Harness) {
 	require.Equal(t, "az2", payload["to"])
 	require.Equal(t, json.Number("12345678901234567890.5"), payload["n"])
 	require.Len(t, payload, 3)
-	told, ok := payload["batch"].(map[string]any)
-	require.True(t, ok, "what is told of the batch stands in its place")
-	require.Equal(t, "succeeded", told["state"])
+	notified, ok := payload["batch"].(map[string]any)
+	require.True(t, ok, "what is reported of the batch stands in its place")
+	require.Equal(t, "succeeded", notified["state"])
 }
 
-func endTellsNobody(t testing.TB, h Harness) {
+func endNotifiesNone(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	r.batchOf(1, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
@@ -243,7 +243,7 @@ func endCrash(t testing.TB, h Harness) {
 		}
 		require.LessOrEqual(t, len(r.finished("told")), n, point)
 		r.fold()
-		r.stands(id, store.BatchSucceeded)
+		r.inState(id, store.BatchSucceeded)
 		require.Len(t, r.finished("told"), n, point)
 	}
 	require.Positive(t, hits, "a Fold comes by some point")
@@ -267,8 +267,8 @@ func endFew(t testing.TB, h Harness) {
 	}
 	require.Equal(t, 4, ends, "those that cannot end keep no other")
 	require.Len(t, r.finished("told"), 4)
-	r.stands(open, store.BatchRunning)
-	r.stands(waits, store.BatchPending)
+	r.inState(open, store.BatchRunning)
+	r.inState(waits, store.BatchPending)
 }
 
 func endOpen(t testing.TB, h Harness) {
@@ -284,19 +284,19 @@ func endOpen(t testing.TB, h Harness) {
 		require.NoError(t, err)
 		require.Equal(t, store.BatchSealed, answer)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 1, r.stands(id, store.BatchRunning).Total, "nobody sees the row")
+		require.EqualValues(t, 1, r.inState(id, store.BatchRunning).Total, "nobody sees the row")
 		require.Zero(t, r.twin().fold().Ended)
 	}
 	require.NoError(t, p.Commit(r.ctx))
 	_, err = r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.Zero(t, r.fold().Ended)
-	require.EqualValues(t, 2, r.stands(id, store.BatchRunning).Total)
+	require.EqualValues(t, 2, r.inState(id, store.BatchRunning).Total)
 	require.Empty(t, r.finished("told"))
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
 	require.Len(t, r.finished("told"), 1)
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 }
 
 func endOpenBack(t testing.TB, h Harness) {
@@ -310,14 +310,14 @@ func endOpenBack(t testing.TB, h Harness) {
 	_, err = r.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.fold().Ended)
-	require.EqualValues(t, 1, r.stands(id, store.BatchSucceeded).Total)
+	require.EqualValues(t, 1, r.inState(id, store.BatchSucceeded).Total)
 }
 
 func endWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
-	news, stop := r.hear()
+	news, stop := r.listen()
 	defer stop()
 	r.await(news, store.Due)
 	o.batchOf(1, store.BatchRequest{FinishType: "told"})
@@ -338,7 +338,7 @@ func endRetention(t testing.TB, h Harness) {
 	r.maintain(7 * day)
 	r.gone(plain)
 	require.Equal(t, task.StateSucceeded, r.state(ids[0]), "its batch has not ended")
-	r.stands(id, store.BatchRunning)
+	r.inState(id, store.BatchRunning)
 	r.Advance(t, 20*day)
 	r.present()
 	r.runAll(task.StateSucceeded)
@@ -362,7 +362,7 @@ func endRetentionBatch(t testing.TB, h Harness) {
 	r.Advance(t, 3*day)
 	r.maintain(7 * day)
 	r.look(empty)
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 	r.Advance(t, 20*day)
 	r.maintain(7 * day)
 	for _, row := range ids {

@@ -17,7 +17,7 @@ func batchFailureChecks() []Check {
 		{"on failure, cancel", failureCancels},
 		{"on failure, rollback", failureRollsBack},
 		{"on failure of the last", failureOfLast},
-		{"on a failure that is undone", failureUndone},
+		{"on a failure that is rolled back", failureRolledBack},
 		{"on failure, once", failureOnce},
 		{"on failure, and an operator before", failureAfterRequest},
 		{"on failure, and an operator after", failureThenRequest},
@@ -32,13 +32,13 @@ func failureContinues(t testing.TB, h Harness) {
 	r.settled(ended(row, task.Failed, task.StateFailed))
 	r.audited(func() { require.Zero(t, r.fold().Acted) })
 	require.False(t, r.step(10).Found)
-	got := r.stands(id, store.BatchRunning)
+	got := r.inState(id, store.BatchRunning)
 	require.False(t, got.Stopping)
 	require.Empty(t, got.RequestedBy)
 	r.runAll(task.StateSucceeded)
 	r.in(task.StateSucceeded, all[1:]...)
 	r.fold()
-	r.stands(id, store.BatchPartiallyFailed)
+	r.inState(id, store.BatchPartiallyFailed)
 }
 
 func failureCancels(t testing.TB, h Harness) {
@@ -54,7 +54,7 @@ func failureCancels(t testing.TB, h Harness) {
 		require.Equal(t, id, f.Acts[0].ID)
 		require.Equal(t, "cancel", f.Acts[0].State)
 	}, Audited{Who: "on_failure", Verb: "cancel", Batch: id, Answer: "cancelling"})
-	got := r.stands(id, store.BatchRunning)
+	got := r.inState(id, store.BatchRunning)
 	require.True(t, got.Stopping)
 	require.Equal(t, "on_failure", got.RequestedBy)
 	require.Equal(t, "cancel", got.Operation)
@@ -63,10 +63,10 @@ func failureCancels(t testing.TB, h Harness) {
 	require.Equal(t, 2, r.steps())
 	r.in(task.StateSucceeded, all[1])
 	r.in(task.StateCancelled, all[3])
-	require.Contains(t, r.get(all[3]).CancelBy, "batch "+number(id))
-	r.undoAll()
+	require.Contains(t, r.get(all[3]).CancelRequestedBy, "batch "+number(id))
+	r.rollBackAll()
 	r.over()
-	r.stands(id, store.BatchPartiallyFailed) // it was not called off: it failed
+	r.inState(id, store.BatchPartiallyFailed) // it was not cancelled: it failed
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -80,17 +80,17 @@ func failureRollsBack(t testing.TB, h Harness) {
 		require.Equal(t, 1, f.Acted)
 		require.Equal(t, "rollback", f.Acts[0].State)
 	}, Audited{Who: "on_failure", Verb: "rollback", Batch: id, Answer: "rolling_back"})
-	require.Equal(t, "on_failure", r.stands(id, store.BatchRollingBack).RequestedBy)
+	require.Equal(t, "on_failure", r.inState(id, store.BatchRollingBack).RequestedBy)
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, all[4])
 	r.in(task.StateRollbackPending, all[2])
-	require.NotNil(t, r.get(all[3]).CancelAsked)
+	require.NotNil(t, r.get(all[3]).CancelRequested)
 	r.settled(finish(rows[3]))
 	require.Equal(t, 3, r.steps())
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all[:4]...)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 	require.Len(t, r.finished("told"), 1)
 	require.Equal(t, task.Rejected, r.get(all[1]).Cause)
 }
@@ -104,40 +104,40 @@ func failureOfLast(t testing.TB, h Harness) {
 	require.Equal(t, 1, f.Acted)
 	require.Empty(t, r.finished("told"))
 	r.over()
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(back, store.BatchRolledBack)
+	r.inState(back, store.BatchRolledBack)
 	require.Zero(t, r.look(back).Round)
 	require.Len(t, r.finished("told"), 1)
 
 	off, _ := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	r.runAll(task.StateFailed)
 	r.over()
-	r.stands(off, store.BatchFailed)
+	r.inState(off, store.BatchFailed)
 }
 
-func failureUndone(t testing.TB, h Harness) {
+func failureRolledBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateRollbackPending))
 	require.Equal(t, 1, r.fold().Acted, "it failed, whatever becomes of it now")
 	r.steps()
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateCancelled, all[1])
-	r.stands(id, store.BatchFailed)
+	r.inState(id, store.BatchFailed)
 
 	id, _ = r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	row = r.claim(wantOf(kind, task.Run, 1))[0]
 	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	r.settled(ended(row, task.TimedOut, task.StateRollbackPending))
-	require.Zero(t, r.fold().Acted, "it was called off")
-	r.undoAll()
+	require.Zero(t, r.fold().Acted, "it was cancelled")
+	r.rollBackAll()
 	r.runAll(task.StateSucceeded)
 	r.over()
-	r.stands(id, store.BatchPartiallyFailed)
+	r.inState(id, store.BatchPartiallyFailed)
 }
 
 func failureOnce(t testing.TB, h Harness) {
@@ -168,9 +168,9 @@ func failureOnce(t testing.TB, h Harness) {
 	}
 	for range 3 {
 		r.over()
-		r.undoAll()
+		r.rollBackAll()
 	}
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 }
 
 func failureAfterRequest(t testing.TB, h Harness) {
@@ -183,7 +183,7 @@ func failureAfterRequest(t testing.TB, h Harness) {
 	require.Zero(t, r.fold().Acted, "an operator has said what is to become of it")
 	r.over()
 	r.in(task.StateSucceeded, all[0])
-	require.Equal(t, "alice", r.stands(id, store.BatchCancelled).RequestedBy)
+	require.Equal(t, "alice", r.inState(id, store.BatchCancelled).RequestedBy)
 }
 
 func failureThenRequest(t testing.TB, h Harness) {
@@ -195,10 +195,10 @@ func failureThenRequest(t testing.TB, h Harness) {
 	r.wants("rollback", id, "rolling_back")
 	require.Equal(t, "alice", r.look(id).RequestedBy)
 	r.over()
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all[:2]...)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 }
 
 func failureInRounds(t testing.TB, h Harness) {
@@ -207,12 +207,12 @@ func failureInRounds(t testing.TB, h Harness) {
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateFailed))
 	r.over()
-	r.stands(id, store.BatchFailed)
+	r.inState(id, store.BatchFailed)
 	for round := 1; round <= 2; round++ {
 		r.wants("retry", id, "retrying")
 		require.Zero(t, r.fold().Acted, "that failure is of the past")
 		r.steps()
-		got := r.stands(id, store.BatchRunning)
+		got := r.inState(id, store.BatchRunning)
 		require.Equal(t, round, got.Round)
 		require.Empty(t, got.RequestedBy)
 		require.False(t, got.Stopping)
@@ -220,12 +220,12 @@ func failureInRounds(t testing.TB, h Harness) {
 		r.settled(ended(row, task.Failed, task.StateFailed))
 		require.Equal(t, 1, r.fold().Acted, "and this is new")
 		r.over()
-		require.Equal(t, "on_failure", r.stands(id, store.BatchFailed).RequestedBy)
+		require.Equal(t, "on_failure", r.inState(id, store.BatchFailed).RequestedBy)
 		require.Len(t, r.finished("told"), round+1)
 	}
 	r.wants("retry", id, "retrying")
 	r.steps()
 	r.runAll(task.StateSucceeded)
 	r.over()
-	require.Equal(t, 3, r.stands(id, store.BatchCancelled).Round) // two were called off, in the first
+	require.Equal(t, 3, r.inState(id, store.BatchCancelled).Round) // two were cancelled, in the first
 }

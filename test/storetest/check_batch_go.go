@@ -16,13 +16,13 @@ func batchGo(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := full(r.now())
 	q.RollbackPayload = raw(`{"was":"az1"}`)
-	var told []int64
+	var notified []int64
 	id, err := r.h.CreateBatch(r.ctx, store.BatchRequest{Name: "by Go"}, rowsThen(nil, q, store.EnqueueRequest{Type: kind}),
-		func(n int64) { told = append(told, n) })
+		func(n int64) { notified = append(notified, n) })
 	require.NoError(t, err)
-	require.NotEmpty(t, told)
-	require.EqualValues(t, 2, told[len(told)-1])
-	got := r.stands(id, store.BatchPending)
+	require.NotEmpty(t, notified)
+	require.EqualValues(t, 2, notified[len(notified)-1])
+	got := r.inState(id, store.BatchPending)
 	require.EqualValues(t, 2, got.Total)
 	require.True(t, got.Sealed)
 	rows := r.list(store.TaskFilter{Batch: id})
@@ -49,7 +49,7 @@ func batchGo(t testing.TB, h Harness) {
 	id, err = r.h.CreateBatch(r.ctx, store.BatchRequest{Open: true}, rowsThen(nil), nil)
 	require.NoError(t, err)
 	require.NoError(t, r.add(id, store.EnqueueRequest{Type: kind}))
-	require.EqualValues(t, 1, r.stands(id, store.BatchPending).Total)
+	require.EqualValues(t, 1, r.inState(id, store.BatchPending).Total)
 }
 
 func batchGoMany(t testing.TB, h Harness) {

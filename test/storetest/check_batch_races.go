@@ -53,7 +53,7 @@ func raceCancelCompletion(t testing.TB, h Harness) {
 		require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 	}
 	r.over()
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -86,7 +86,7 @@ func raceCancelEnd(t testing.TB, h Harness) {
 		r.over()
 		r.in(task.StateSucceeded, all[:2]...)
 		r.in(task.StateCancelled, all[2])
-		r.stands(id, store.BatchCancelled)
+		r.inState(id, store.BatchCancelled)
 		require.Len(t, r.finished("told"), n+1)
 	}
 }
@@ -95,7 +95,7 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	for range 16 {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		r.did(became(task.StatePending), r.h.Retry, id, "alice")
 		var answer store.Became
 		var claimed []task.Task
@@ -112,11 +112,11 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 			require.Equal(t, became(task.StateRollbackPending), answer)
 		} else {
 			require.Equal(t, store.Cancelling, answer, "it was claimed before")
-			require.NotNil(t, r.get(id).CancelAsked)
+			require.NotNil(t, r.get(id).CancelRequested)
 			o.settled(finish(claimed[0]))
 			require.Equal(t, 1, r.steps())
 		}
-		require.Equal(t, task.StateRollbackPending, r.state(id), "either way it is undone")
+		require.Equal(t, task.StateRollbackPending, r.state(id), "either way it is rolled back")
 		require.Empty(t, o.claim(wantOf(kind, task.Run, 1)))
 		back := r.claimOne(kind, task.Rollback)
 		require.Equal(t, 1, back.Round)
@@ -190,7 +190,7 @@ func raceCancelStream(t testing.TB, h Harness) {
 	r.over()
 	require.Equal(t, streamed.Load(), r.look(id).Total)
 	for _, row := range b.rows {
-		require.NotNil(t, r.get(row.ID).CancelAsked)
+		require.NotNil(t, r.get(row.ID).CancelRequested)
 		for _, o := range agents {
 			if o.session == r.get(row.ID).Session {
 				o.settled(ended(row, task.Cancelled, task.StateCancelled))
@@ -198,7 +198,7 @@ func raceCancelStream(t testing.TB, h Harness) {
 		}
 	}
 	r.over()
-	require.Equal(t, streamed.Load(), r.stands(id, store.BatchCancelled).Cancelled)
+	require.Equal(t, streamed.Load(), r.inState(id, store.BatchCancelled).Cancelled)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -237,10 +237,10 @@ func raceRollbackClaims(t testing.TB, h Harness) {
 	}
 	for range 3 {
 		r.over()
-		r.undoAll()
+		r.rollBackAll()
 	}
 	r.over()
-	got := r.stands(id, store.BatchRolledBack)
+	got := r.inState(id, store.BatchRolledBack)
 	require.EqualValues(t, len(b.rows), got.RolledBack)
 	require.EqualValues(t, 60-len(b.rows), got.Cancelled)
 	require.Len(t, r.finished("told"), 1)
@@ -264,26 +264,26 @@ func raceOpenInsert(t testing.TB, h Harness) {
 		require.Equal(t, store.Became("cancelled"), r.cancel(all[5], ""))
 		r.did(became(task.StatePending), o.h.Retry, all[1], "")
 		r.did(became(task.StateRollbackPending), o.h.Rollback, all[0], "")
-		require.EqualValues(t, 6, r.stands(id, store.BatchRunning).Total)
+		require.EqualValues(t, 6, r.inState(id, store.BatchRunning).Total)
 		require.NoError(t, o.add(id, store.EnqueueRequest{Type: kind}))
-		require.EqualValues(t, 7, r.stands(id, store.BatchRunning).Total)
+		require.EqualValues(t, 7, r.inState(id, store.BatchRunning).Total)
 	}
 	if !locks { // all of them would wait for the transaction: that is what one writer at a time means
 		require.NoError(t, p.Commit(r.ctx))
 		_, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 7, r.stands(id, store.BatchPending).Total)
+		require.EqualValues(t, 7, r.inState(id, store.BatchPending).Total)
 		return
 	}
 	work()
 	_, err = o.h.SealBatch(r.ctx, id)
 	require.NoError(t, err)
 	require.NoError(t, p.Commit(r.ctx))
-	require.EqualValues(t, 8, r.stands(id, store.BatchRunning).Total)
+	require.EqualValues(t, 8, r.inState(id, store.BatchRunning).Total)
 	for range 3 {
 		r.runAll(task.StateSucceeded)
-		r.undoAll()
+		r.rollBackAll()
 		r.fold()
 	}
 	require.True(t, r.look(id).State.Ended())
@@ -301,7 +301,7 @@ func raceOpenCancel(t testing.TB, h Harness) {
 		r.wants("cancel", id, "cancelling")
 		require.Equal(t, 2, r.steps())
 		r.in(task.StateCancelled, all...)
-		require.Equal(t, "cancel", r.look(id).Operation, "what is being inserted is to be called off, too")
+		require.Equal(t, "cancel", r.look(id).Operation, "what is being inserted is to be cancelled, too")
 		require.Zero(t, r.fold().Ended)
 		r.noRow(id, "batch "+number(id)+" was cancelled")
 	}
@@ -312,7 +312,7 @@ func raceOpenCancel(t testing.TB, h Harness) {
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)), "what came late does not start")
 	r.over()
 	r.in(task.StateCancelled, more...)
-	require.EqualValues(t, 4, r.stands(id, store.BatchCancelled).Cancelled)
+	require.EqualValues(t, 4, r.inState(id, store.BatchCancelled).Cancelled)
 	require.Len(t, r.finished("told"), 1)
 }
 
@@ -341,12 +341,12 @@ func raceOpposite(t testing.TB, h Harness) {
 		require.Equal(t, "bob", r.look(id).RequestedBy, "a rollback goes before all")
 		for range 3 {
 			r.over()
-			r.undoAll()
+			r.rollBackAll()
 		}
 		r.over()
 		r.in(task.StateRolledBack, all[0], all[1], all[2])
 		r.in(task.StateCancelled, all[3])
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 		require.Len(t, r.finished("told"), n+1)
 	}
 }
@@ -354,7 +354,7 @@ func raceOpposite(t testing.TB, h Harness) {
 func raceOppositeEnded(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
-	told := 0
+	notified := 0
 	for range 6 {
 		id, all := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		r.runAll(task.StateSucceeded, task.StateFailed)
@@ -378,12 +378,12 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 		require.Equal(t, 1, r.look(id).Round, "one opens it again, and the others find it open")
 		for range 3 {
 			r.over()
-			r.undoAll()
+			r.rollBackAll()
 		}
 		r.over()
 		r.in(task.StateRolledBack, all...)
-		r.stands(id, store.BatchRolledBack)
-		told += 2
-		require.Len(t, r.finished("told"), told, "one for each round")
+		r.inState(id, store.BatchRolledBack)
+		notified += 2
+		require.Len(t, r.finished("told"), notified, "one for each round")
 	}
 }

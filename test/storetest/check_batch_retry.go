@@ -24,7 +24,7 @@ func batchRetryChecks() []Check {
 	}
 }
 
-// everyEnd creates a batch with a row in each finished state, and one that was undone for each cause that matters.
+// everyEnd creates a batch with a row in each finished state, and one that was rolled back for each cause that matters.
 func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[string]task.ID) {
 	r.t.Helper()
 	q.Open = true
@@ -33,23 +33,23 @@ func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[strin
 	rows = map[string]task.ID{}
 	for _, s := range task.States() {
 		if s.Finished() {
-			rows[string(s)] = r.standing(row, s, true)
+			rows[string(s)] = r.rowIn(row, s, true)
 		}
 	}
-	rows["untouched"] = r.standing(row, task.StateCancelled, false)
-	rows["one way"] = r.standing(store.EnqueueRequest{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
-	back := r.standing(row, task.StateSucceeded, true)
+	rows["untouched"] = r.rowIn(row, task.StateCancelled, false)
+	rows["one way"] = r.rowIn(store.EnqueueRequest{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
+	back := r.rowIn(row, task.StateSucceeded, true)
 	r.did(became(task.StateRollbackPending), r.h.Rollback, back, "")
-	rows["undone after a success"] = back
-	r.undoAll()
-	back = r.standing(row, task.StateRetryPending, true)
+	rows["rolled back after a success"] = back
+	r.rollBackAll()
+	back = r.rowIn(row, task.StateRetryPending, true)
 	require.Equal(r.t, store.Became("rollback_pending"), r.cancel(back, ""))
-	rows["undone after a cancellation"] = back
-	r.undoAll()
+	rows["rolled back after a cancellation"] = back
+	r.rollBackAll()
 	_, err := r.h.SealBatch(r.ctx, id)
 	require.NoError(r.t, err)
 	require.Equal(r.t, 1, r.fold().Ended)
-	r.stands(id, store.BatchRollbackFailed)
+	r.inState(id, store.BatchRollbackFailed)
 	return id, rows
 }
 
@@ -63,7 +63,7 @@ func batchRetries(t testing.TB, h Harness) {
 		}
 		r.audited(func() { r.gets(again, id, "alice", "retrying") },
 			Audited{Who: "alice", Verb: "retry", Batch: id, Answer: "retrying"})
-		got := r.stands(id, store.BatchRunning)
+		got := r.inState(id, store.BatchRunning)
 		require.Equal(t, 1, got.Round, way)
 		require.Equal(t, "retry", got.Operation, way)
 		require.False(t, got.Stopping, way)
@@ -87,7 +87,7 @@ func batchRetries(t testing.TB, h Harness) {
 		require.Zero(t, r.look(id).Refused, way)
 		require.Len(t, r.runAll(task.StateSucceeded), 2)
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, store.BatchRollbackFailed)
+		r.inState(id, store.BatchRollbackFailed)
 	}
 }
 
@@ -100,11 +100,11 @@ func batchRetriesRunning(t testing.TB, h Harness) {
 	require.Equal(t, 1, r.steps())
 	r.in(task.StatePending, ids[0])
 	r.in(task.StateRunning, ids[2])
-	require.Zero(t, r.stands(id, store.BatchRunning).Round, "it had not ended")
+	require.Zero(t, r.inState(id, store.BatchRunning).Round, "it had not ended")
 	r.settled(finish(rows[2]))
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, store.BatchSucceeded)
+	r.inState(id, store.BatchSucceeded)
 }
 
 func batchRetryAnswers(t testing.TB, h Harness) {
@@ -165,7 +165,7 @@ func batchRetryKeys(t testing.TB, h Harness) {
 	require.EqualValues(t, 1, r.look(id).Refused)
 	r.runAll(task.StateSucceeded)
 	r.fold()
-	require.EqualValues(t, 1, r.stands(id, store.BatchPartiallyFailed).Refused)
+	require.EqualValues(t, 1, r.inState(id, store.BatchPartiallyFailed).Refused)
 	require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 	r.wants("retry", id, "retrying")
 	require.Equal(t, 1, r.steps())
@@ -188,7 +188,7 @@ func batchRetryOnce(t testing.TB, h Harness) {
 		require.Equal(t, 1, r.get(row).Round)
 	}
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, store.BatchFailed)
+	r.inState(id, store.BatchFailed)
 }
 
 func batchRetryRefused(t testing.TB, h Harness) {
@@ -213,7 +213,7 @@ func batchRetryRefused(t testing.TB, h Harness) {
 			r.settled(finish(rows[1]))
 			r.steps()
 			refused() // what it is about has been done, but it has not ended
-			r.undoAll()
+			r.rollBackAll()
 			r.over()
 			require.True(t, r.look(id).State.Ended())
 			answer, err := again(r.ctx, id, "bob")
@@ -231,12 +231,12 @@ func batchRetryRow(t testing.TB, h Harness) {
 	for _, again := range r.retries() {
 		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
 		r.runAll(task.StateFailed, task.StateSucceeded)
-		told := len(r.finished("told"))
+		notified := len(r.finished("told"))
 		r.fold()
-		ended := r.stands(id, store.BatchPartiallyFailed)
+		ended := r.inState(id, store.BatchPartiallyFailed)
 		require.Zero(t, ended.Round)
 		r.did(became(task.StatePending), again, ids[0], "alice")
-		got := r.stands(id, store.BatchRunning)
+		got := r.inState(id, store.BatchRunning)
 		require.Equal(t, 1, got.Round)
 		require.Nil(t, got.EndedAt)
 		require.Empty(t, got.Operation)
@@ -244,8 +244,8 @@ func batchRetryRow(t testing.TB, h Harness) {
 		require.Zero(t, r.fold().Ended)
 		r.runAll(task.StateSucceeded)
 		require.Equal(t, 1, r.fold().Ended)
-		require.Equal(t, 1, r.stands(id, store.BatchSucceeded).Round)
-		require.Len(t, r.finished("told"), told+2)
+		require.Equal(t, 1, r.inState(id, store.BatchSucceeded).Round)
+		require.Len(t, r.finished("told"), notified+2)
 	}
 }
 
@@ -265,7 +265,7 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 			r.did(became(task.StateRunning), again, ids[1], "bob")
 			r.settled(finish(rows[1]))
 			r.over()
-			r.undoAll()
+			r.rollBackAll()
 			r.over()
 			if verb == "cancel" {
 				r.did(became(task.StatePending), again, ids[0], "bob")
@@ -273,7 +273,7 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 				require.Empty(t, r.look(id).RequestedBy)
 				require.Len(t, r.runAll(task.StateSucceeded), 1, "and it starts")
 				r.over()
-				r.stands(id, store.BatchCancelled) // one of it was called off
+				r.inState(id, store.BatchCancelled) // one of it was cancelled
 			}
 		}
 	}
@@ -281,29 +281,29 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 
 func batchRollbackRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for _, undo := range r.rollbacks() {
+	for _, rollBack := range r.rollbacks() {
 		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
-		told := len(r.finished("told"))
+		notified := len(r.finished("told"))
 		r.runAll(task.StateSucceeded)
 		r.fold()
-		r.stands(id, store.BatchSucceeded)
-		r.did(became(task.StateRollbackPending), undo, ids[1], "alice")
-		got := r.stands(id, store.BatchRollingBack)
+		r.inState(id, store.BatchSucceeded)
+		r.did(became(task.StateRollbackPending), rollBack, ids[1], "alice")
+		got := r.inState(id, store.BatchRollingBack)
 		require.Equal(t, 1, got.Round)
 		require.False(t, got.Stopping)
-		r.undoAll()
+		r.rollBackAll()
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, store.BatchPartiallyFailed)
-		require.Len(t, r.finished("told"), told+2)
+		r.inState(id, store.BatchPartiallyFailed)
+		require.Len(t, r.finished("told"), notified+2)
 		// One that ran when it was asked for.
 		id, ids = r.batchOf(1, store.BatchRequest{})
 		row := r.claimOne(kind, task.Run)
-		r.did(store.Cancelling, undo, row.ID, "alice")
+		r.did(store.Cancelling, rollBack, row.ID, "alice")
 		r.settled(finish(row))
 		r.over()
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
 		r.in(task.StateRolledBack, ids...)
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 	}
 }

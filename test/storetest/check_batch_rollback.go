@@ -14,9 +14,9 @@ import (
 
 func batchRollbackChecks() []Check {
 	return []Check{
-		{"rollback undoes what was done", batchRollsBack},
+		{"rollback rolls back what was done", batchRollsBack},
 		{"rollback of one that runs", batchRollsBackRunning},
-		{"what was started last is undone first", batchNewestFirst},
+		{"what was started last is rolled back first", batchNewestFirst},
 		{"what rollback answers", batchRollbackAnswers},
 		{"rollback in bounded steps", batchRollbackSteps},
 		{"rollback leaves rows whose key is another's", batchRollbackKeys},
@@ -30,15 +30,15 @@ func batchRollbackChecks() []Check {
 
 func batchRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.bulks("rollback") {
+	for way, rollBack := range r.bulks("rollback") {
 		id, rows := r.everyEnd(store.BatchRequest{})
 		before := map[string]*store.TaskInfo{}
 		for name, row := range rows {
 			before[name] = r.get(row)
 		}
-		r.audited(func() { r.gets(undo, id, "alice", "rolling_back") },
+		r.audited(func() { r.gets(rollBack, id, "alice", "rolling_back") },
 			Audited{Who: "alice", Verb: "rollback", Batch: id, Answer: "rolling_back"})
-		got := r.stands(id, store.BatchRollingBack)
+		got := r.inState(id, store.BatchRollingBack)
 		require.Equal(t, 1, got.Round, way)
 		require.Equal(t, "rollback", got.Operation, way)
 		require.Equal(t, "alice", got.RequestedBy, way)
@@ -51,14 +51,14 @@ func batchRollsBack(t testing.TB, h Harness) {
 				require.Equal(t, before[name], r.get(row), name)
 				continue
 			}
-			r.undone(row, before[name], causes[name], name)
+			r.assertRolledBack(row, before[name], causes[name], name)
 		}
 		require.Zero(t, r.fold().Ended, way)
-		r.stands(id, store.BatchRollingBack)
-		r.undoAll()
+		r.inState(id, store.BatchRollingBack)
+		r.rollBackAll()
 		require.Equal(t, 1, r.fold().Ended)
-		r.stands(id, store.BatchRollbackFailed)
-		r.still(id, func() { r.gets(undo, id, "bob", "rollback_failed") })
+		r.inState(id, store.BatchRollbackFailed)
+		r.still(id, func() { r.gets(rollBack, id, "bob", "rollback_failed") })
 	}
 }
 
@@ -68,13 +68,13 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	rows := r.claim(wantOf(kind, task.Run, 5))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], 0))
 	r.wants("rollback", id, "rolling_back")
-	require.Equal(t, 4, r.steps(), "one is called off, one undone and two are told to stop")
+	require.Equal(t, 4, r.steps(), "one is cancelled, one rolled back and two are told to stop")
 	r.in(task.StateSucceeded, all[0])
 	r.in(task.StateFailed, all[1])
 	r.in(task.StateRollbackPending, all[2])
 	r.in(task.StateRunning, all[3], all[4])
 	r.in(task.StateCancelled, all[5])
-	r.stands(id, store.BatchRollingBack)
+	r.inState(id, store.BatchRollingBack)
 	r.settled(ended(rows[3], task.Cancelled, task.StateRollbackPending))
 	require.Zero(t, r.steps(), "one still runs")
 	r.in(task.StateSucceeded, all[0])
@@ -82,11 +82,11 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateRollbackPending, all[:5]...)
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all[:5]...)
 	r.in(task.StateCancelled, all[5])
-	got := r.stands(id, store.BatchRolledBack)
+	got := r.inState(id, store.BatchRolledBack)
 	require.Zero(t, got.Round, "it had not ended")
 	require.Len(t, r.finished("told"), 1)
 	for i, cause := range []task.Verdict{task.Succeeded, task.Failed, task.Cancelled, task.Cancelled, task.Succeeded} {
@@ -142,27 +142,27 @@ func batchNewestFirst(t testing.TB, h Harness) {
 
 func batchRollbackAnswers(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.bulks("rollback") {
+	for way, rollBack := range r.bulks("rollback") {
 		id, _ := r.batchOf(2, store.BatchRequest{})
 		row := r.claim(wantOf(kind, task.Run, 1))[0]
-		r.gets(undo, id, "alice", "rolling_back")
-		r.still(id, func() { r.gets(undo, id, "bob", "rolling_back") })
+		r.gets(rollBack, id, "alice", "rolling_back")
+		r.still(id, func() { r.gets(rollBack, id, "bob", "rolling_back") })
 		r.steps()
 		r.settled(finish(row))
 		r.steps()
-		r.still(id, func() { r.gets(undo, id, "bob", "rolling_back") })
-		r.undoAll()
+		r.still(id, func() { r.gets(rollBack, id, "bob", "rolling_back") })
+		r.rollBackAll()
 		r.over()
-		r.still(id, func() { r.gets(undo, id, "bob", "rolled_back") })
+		r.still(id, func() { r.gets(rollBack, id, "bob", "rolled_back") })
 		require.Equal(t, "alice", r.look(id).RequestedBy, way)
 
 		id, _ = r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: oneWayKind})
 		r.settled(finish(r.claimOne(oneWayKind, task.Run)))
 		r.fold()
-		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
+		r.still(id, func() { r.gets(rollBack, id, "bob", "succeeded") })
 		id, _ = r.batch(store.BatchRequest{})
 		r.fold()
-		r.still(id, func() { r.gets(undo, id, "bob", "succeeded") })
+		r.still(id, func() { r.gets(rollBack, id, "bob", "succeeded") })
 	}
 }
 
@@ -187,15 +187,15 @@ func batchRollbackSteps(t testing.TB, h Harness) {
 		}
 	}
 	require.True(t, over)
-	require.Equal(t, 10, changed, "three are called off, and seven undone")
+	require.Equal(t, 10, changed, "three are cancelled, and seven rolled back")
 	r.in(task.StateRollbackPending, all[:7]...)
 	r.in(task.StateCancelled, all[7:]...)
 	for range 2 {
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
 	}
 	r.in(task.StateRolledBack, all[:7]...)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 }
 
 func batchRollbackKeys(t testing.TB, h Harness) {
@@ -209,28 +209,28 @@ func batchRollbackKeys(t testing.TB, h Harness) {
 	r.in(task.StateSucceeded, all[0])
 	r.in(task.StatePending, live)
 	require.EqualValues(t, 1, r.look(id).Refused)
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
-	require.EqualValues(t, 1, r.stands(id, store.BatchRolledBack).Refused)
+	require.EqualValues(t, 1, r.inState(id, store.BatchRolledBack).Refused)
 	require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
 	r.wants("rollback", id, "rolling_back")
 	require.Equal(t, 1, r.steps())
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	require.Zero(t, r.stands(id, store.BatchRolledBack).Refused)
+	require.Zero(t, r.inState(id, store.BatchRolledBack).Refused)
 }
 
 func batchRollbackSupersedes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for _, undo := range r.bulks("rollback") {
+	for _, rollBack := range r.bulks("rollback") {
 		id, all := r.batchOf(4, store.BatchRequest{})
 		rows := r.claim(wantOf(kind, task.Run, 2))
 		r.settled(finish(rows[0]))
 		r.wants("cancel", id, "cancelling")
 		r.step(1)
-		r.gets(undo, id, "bob", "rolling_back")
-		got := r.stands(id, store.BatchRollingBack)
+		r.gets(rollBack, id, "bob", "rolling_back")
+		got := r.inState(id, store.BatchRollingBack)
 		require.Equal(t, "rollback", got.Operation)
 		require.Equal(t, "bob", got.RequestedBy)
 		require.Zero(t, got.Round)
@@ -241,9 +241,9 @@ func batchRollbackSupersedes(t testing.TB, h Harness) {
 		r.in(task.StateRollbackPending, all[:2]...)
 		r.in(task.StateCancelled, all[2:]...)
 		require.False(t, r.step(10).Found, "both are over")
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
-		r.stands(id, store.BatchRolledBack)
+		r.inState(id, store.BatchRolledBack)
 	}
 }
 
@@ -265,19 +265,19 @@ func batchStopsRetry(t testing.TB, h Harness) {
 			for _, row := range all[2:] {
 				require.Zero(t, r.get(row).Round, "the retry came no further")
 			}
-			r.undoAll()
+			r.rollBackAll()
 			r.over()
 			require.True(t, r.look(id).State.Ended())
 			require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
 			for _, row := range all[:2] {
-				require.Equal(t, task.StateRolledBack, r.state(row), "it was started once, and has been undone")
+				require.Equal(t, task.StateRolledBack, r.state(row), "it was started once, and has been rolled back")
 			}
 		}
 	}
 }
 
-// halfGone creates a batch that has ended, of whose four rows the first two are past their retention.
-func (r *opsRig) halfGone() (task.BatchID, []task.ID) {
+// halfExpired creates a batch that has ended, of whose four rows the first two are past their retention.
+func (r *opsRig) halfExpired() (task.BatchID, []task.ID) {
 	r.t.Helper()
 	id, all := r.batchOf(4, store.BatchRequest{FinishType: "told"})
 	for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
@@ -308,18 +308,18 @@ func batchPastRetention(t testing.TB, h Harness) {
 			return r.sql.RollbackBatch(ctx, id, by, true)
 		},
 	}
-	for way, undo := range r.bulks("rollback") {
-		id, all := r.halfGone()
-		told := len(r.finished("told"))
+	for way, rollBack := range r.bulks("rollback") {
+		id, all := r.halfExpired()
+		notified := len(r.finished("told"))
 		r.still(id, func() {
-			_, err := undo(r.ctx, id, "alice")
+			_, err := rollBack(r.ctx, id, "alice")
 			refusal(t, way, err, "2", "4", "force")
 		})
 		require.False(t, r.step(10).Found, way)
 		require.Zero(t, r.fold().Ended, way)
 		r.gets(forced[way], id, "alice", "rolling_back")
 		require.Equal(t, 2, r.steps(), way)
-		r.undoAll()
+		r.rollBackAll()
 		r.over()
 		r.in(task.StateRolledBack, all[2:]...)
 		got := r.look(id)
@@ -327,7 +327,7 @@ func batchPastRetention(t testing.TB, h Harness) {
 		require.EqualValues(t, 4, got.Total, way)
 		require.EqualValues(t, 2, got.RolledBack, way)
 		require.EqualValues(t, 2, got.Succeeded, "of these nobody knows any more than that")
-		require.Len(t, r.finished("told"), told+1)
+		require.Len(t, r.finished("told"), notified+1)
 	}
 }
 
@@ -341,14 +341,14 @@ func batchRollbackFails(t testing.TB, h Harness) {
 	rows := r.claim(wantOf(kind, task.Rollback, 2))
 	r.settled(ended(rows[0], task.Rejected, task.StateRollbackFailed), ended(rows[1], task.Succeeded, task.StateRolledBack))
 	r.over()
-	r.stands(id, store.BatchRollbackFailed)
+	r.inState(id, store.BatchRollbackFailed)
 	r.still(id, func() { r.wants("rollback", id, "rollback_failed") })
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[0].ID, "alice")
-	require.Equal(t, 2, r.stands(id, store.BatchRollingBack).Round)
-	r.undoAll()
+	require.Equal(t, 2, r.inState(id, store.BatchRollingBack).Round)
+	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 }
 
 func batchRollsBackNothing(t testing.TB, h Harness) {
@@ -358,6 +358,6 @@ func batchRollsBackNothing(t testing.TB, h Harness) {
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, all...)
 	require.Equal(t, 1, r.fold().Ended)
-	r.stands(id, store.BatchRolledBack)
+	r.inState(id, store.BatchRolledBack)
 	require.Empty(t, r.claim(wantOf(kind, task.Rollback, 10)))
 }

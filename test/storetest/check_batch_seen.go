@@ -30,9 +30,9 @@ func batchCancelSeen(t testing.TB, h Harness) {
 			id, _ := r.batchOf(4, store.BatchRequest{})
 			mine := r.claim(wantOf(kind, task.Run, 2))
 			theirs := o.claim(wantOf(kind, task.Run, 1))[0]
-			undone := o.claim(wantOf(kind, task.Run, 1))[0]
-			o.settled(ended(undone, task.Failed, task.StateRollbackPending))
-			undone = r.claimOne(kind, task.Rollback)
+			rolledBack := o.claim(wantOf(kind, task.Run, 1))[0]
+			o.settled(ended(rolledBack, task.Failed, task.StateRollbackPending))
+			rolledBack = r.claimOne(kind, task.Rollback)
 			_, others := r.batchOf(1, store.BatchRequest{})
 			plain := r.insert(1)[0]
 			rest := r.claim(wantOf(kind, task.Run, 2))
@@ -44,7 +44,7 @@ func batchCancelSeen(t testing.TB, h Harness) {
 			for i, row := range mine {
 				want[i] = store.Cancel{ID: row.ID, Fence: row.Fence, Claim: r.claims - 2}
 			}
-			require.Equal(t, want, r.cancels(), "%s: the rows are not marked yet, and what is undone goes on", way)
+			require.Equal(t, want, r.cancels(), "%s: the rows are not marked yet, and what is rolled back goes on", way)
 			require.Equal(t, []task.ID{theirs.ID}, cancelled(o.cancels()), way)
 
 			_, err = r.h.Cancel(r.ctx, plain, "bob")
@@ -54,7 +54,7 @@ func batchCancelSeen(t testing.TB, h Harness) {
 			got := r.cancels()
 			require.Equal(t, []task.ID{mine[0].ID, mine[1].ID, plain}, cancelled(got), way)
 			for _, c := range got {
-				require.True(t, c.Asked, way)
+				require.True(t, c.Requested, way)
 			}
 			require.Contains(t, got[0].Reason, verb+" by alice")
 			require.Equal(t, "bob", got[2].Reason)
@@ -69,10 +69,10 @@ func batchCancelSeen(t testing.TB, h Harness) {
 				e.CancelKnown = true
 				r.settled(e)
 			}
-			r.settled(ended(undone, task.Succeeded, task.StateRolledBack))
+			r.settled(ended(rolledBack, task.Succeeded, task.StateRolledBack))
 			require.Empty(t, r.cancels(), way)
 			r.over()
-			r.undoAll()
+			r.rollBackAll()
 			r.over()
 			r.in(task.StateSucceeded, others...)
 		}

@@ -35,10 +35,10 @@ func generatedFacts() (all []store.BatchFacts) {
 		}
 		bit := func(place int) int64 { return int64(n>>place&1) * int64(1+n%3) }
 		f := store.BatchFacts{
-			Ended: n&1 != 0, Attempts: bit(1), Running: bit(2), Undoing: bit(3), Succeeded: bit(4), Failed: bit(5),
+			Ended: n&1 != 0, Attempts: bit(1), Running: bit(2), RollingBack: bit(3), Succeeded: bit(4), Failed: bit(5),
 			Cancelled: bit(6), RolledBack: bit(7), RollbackFailed: bit(8),
 		}
-		f.Total = f.Running + f.Undoing + f.Succeeded + f.Failed + f.Cancelled + f.RolledBack + f.RollbackFailed + bit(9)
+		f.Total = f.Running + f.RollingBack + f.Succeeded + f.Failed + f.Cancelled + f.RolledBack + f.RollbackFailed + bit(9)
 		for _, r := range requests {
 			f.Requested, f.ByFailure = r.Requested, r.ByFailure
 			all = append(all, f)

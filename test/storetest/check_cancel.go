@@ -16,16 +16,16 @@ func cancelChecks() []Check {
 	return []Check{
 		{"before it started", cancelFresh},
 		{"while it waited", cancelWaiting},
-		{"while it waited, and it can be undone", cancelUndone},
+		{"while it waited, and it can be rolled back", cancelRolledBack},
 		{"while it runs", cancelRunning},
-		{"while it is judged", cancelJudged},
-		{"while it is undone", cancelUndoing},
+		{"while it is reaped", cancelReaped},
+		{"while it is rolled back", cancelRollingBack},
 		{"when it has ended", cancelFinished},
 		{"what is not there", cancelNothing},
-		{"a decision that did not know of it", cancelUnaware},
+		{"a decision that did not know of it", cancelNotSeen},
 		{"a decision that knew of it", cancelKnown},
 		{"the request ends with the attempt", cancelForgotten},
-		{"a request wakes who listens", cancelWakes},
+		{"a request wakes listeners", cancelWakes},
 		{"against claims", cancelRace},
 		{"a crash loses and doubles nothing", cancelCrash},
 	}
@@ -43,7 +43,7 @@ func (r *liveRig) cancellations() map[string]func(id task.ID, by string) store.B
 				return c
 			}
 			info := r.get(id)
-			if info.State == task.StateRunning && info.CancelAsked != nil {
+			if info.State == task.StateRunning && info.CancelRequested != nil {
 				return store.Cancelling
 			}
 			return store.Became(info.State)
@@ -52,16 +52,16 @@ func (r *liveRig) cancellations() map[string]func(id task.ID, by string) store.B
 }
 
 // calledOff asserts that a task was archived without running again.
-func (r *liveRig) calledOff(before *store.TaskInfo, why, by string) {
+func (r *liveRig) calledOff(before *store.TaskInfo, reason, by string) {
 	r.t.Helper()
 	got := r.get(before.ID)
 	require.Equal(r.t, task.StateCancelled, got.State)
 	require.Equal(r.t, before.Fence+1, got.Fence)
 	require.Equal(r.t, task.Cancelled, got.Outcome)
-	require.Equal(r.t, why+", by "+by, got.Error)
-	require.Equal(r.t, by, got.CancelBy)
-	require.NotNil(r.t, got.CancelAsked)
-	near(r.t, r.now(), *got.CancelAsked)
+	require.Equal(r.t, reason+", by "+by, got.Error)
+	require.Equal(r.t, by, got.CancelRequestedBy)
+	require.NotNil(r.t, got.CancelRequested)
+	near(r.t, r.now(), *got.CancelRequested)
 	require.NotNil(r.t, got.FinishedAt)
 	near(r.t, r.now(), *got.FinishedAt)
 	require.Equal(r.t, before.Attempt, got.Attempt)
@@ -95,7 +95,7 @@ func cancelFresh(t testing.TB, h Harness) {
 	id := r.insertFar()
 	require.Equal(t, store.Became("cancelled"), r.cancel(id, ""))
 	require.Equal(t, "cancelled before it started", r.get(id).Error)
-	require.Empty(t, r.get(id).CancelBy)
+	require.Empty(t, r.get(id).CancelRequestedBy)
 }
 
 func cancelWaiting(t testing.TB, h Harness) {
@@ -103,7 +103,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(moving())
 		end := retry(row, 0)
-		end.Next.Deferrals, end.Outcome.Result, end.Notes = 2, raw(`{"page":4}`), said(`0.4`, "page 4", `4`)
+		end.Next.Deferrals, end.Outcome.Result, end.Report = 2, raw(`{"page":4}`), reported(`0.4`, "page 4", `4`)
 		r.settled(end)
 		before := r.get(row.ID)
 		require.Equal(t, store.Became("cancelled"), cancel(row.ID, "alice"), way)
@@ -114,7 +114,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 		})
 		r.nothingDue()
 
-		// It was claimed and given back: never started, so there is nothing to undo.
+		// It was claimed and released: never started, so there is nothing to roll back.
 		row = r.heldUnder(beating())
 		r.settled(release(row))
 		before = r.get(row.ID)
@@ -123,7 +123,7 @@ func cancelWaiting(t testing.TB, h Harness) {
 	}
 }
 
-func cancelUndone(t testing.TB, h Harness) {
+func cancelRolledBack(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(beating())
@@ -140,7 +140,7 @@ func cancelUndone(t testing.TB, h Harness) {
 		require.True(t, got.EverStarted, way)
 		require.Equal(t, task.Cancelled, got.Outcome, way)
 		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)
-		require.Nil(t, got.CancelAsked, way)
+		require.Nil(t, got.CancelRequested, way)
 		require.Nil(t, got.FinishedAt, way)
 		near(t, r.now(), got.RunAt)
 		require.Equal(t, before.History, got.History, way)
@@ -165,37 +165,37 @@ func cancelRunning(t testing.TB, h Harness) {
 	o := r.second()
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(beating())
-		require.False(t, r.held0().CancelAsked, way)
+		require.False(t, r.held0().CancelRequested, way)
 		before := r.get(row.ID)
 		require.Equal(t, store.Cancelling, cancel(row.ID, "alice"), way)
 		got := r.get(row.ID)
-		require.NotNil(t, got.CancelAsked, way)
-		near(t, r.now(), *got.CancelAsked)
-		require.Equal(t, "alice", got.CancelBy, way)
-		before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
+		require.NotNil(t, got.CancelRequested, way)
+		near(t, r.now(), *got.CancelRequested)
+		require.Equal(t, "alice", got.CancelRequestedBy, way)
+		before.CancelRequested, before.CancelRequestedBy = got.CancelRequested, got.CancelRequestedBy
 		require.Equal(t, before, got, "and nothing else")
 		r.unchanged(row.ID, func() { require.Equal(t, store.Cancelling, cancel(row.ID, "bob"), way) })
-		told := r.held0()
-		require.True(t, told.CancelAsked, way)
-		require.Equal(t, "alice", told.CancelReason, way)
+		notified := r.held0()
+		require.True(t, notified.CancelRequested, way)
+		require.Equal(t, "alice", notified.CancelReason, way)
 		require.Empty(t, o.present().Held, way)
 		require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}), way)
 		require.NoError(t, r.holdSQL(row.ID, row.Fence), "who is asked to stop still holds its row")
 		r.settled(finish(row))
 		got = r.get(row.ID)
 		require.Equal(t, task.StateSucceeded, got.State, "an attempt that succeeds has succeeded")
-		require.NotNil(t, got.CancelAsked, way)
-		require.Equal(t, "alice", got.CancelBy, way)
+		require.NotNil(t, got.CancelRequested, way)
+		require.Equal(t, "alice", got.CancelRequestedBy, way)
 	}
 }
 
-func cancelUndoing(t testing.TB, h Harness) {
+func cancelRollingBack(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for way, cancel := range r.cancellations() {
-		row := r.undoing(beating())
+		row := r.rollingBack(beating())
 		r.unchanged(row.ID, func() {
 			require.Equal(t, store.Became("rollback_running"), cancel(row.ID, "alice"), way)
-			require.False(t, r.held0().CancelAsked, way)
+			require.False(t, r.held0().CancelRequested, way)
 			require.False(t, r.ping(row, store.Ping{}).Cancel, way)
 		})
 		again := retry(row, 0)
@@ -278,7 +278,7 @@ func cancelRace(t testing.TB, h Harness) {
 		if claimed[id] {
 			require.Equal(t, store.Cancelling, answers[id], "it was claimed before")
 			require.Equal(t, task.StateRunning, info.State)
-			require.NotNil(t, info.CancelAsked)
+			require.NotNil(t, info.CancelRequested)
 			continue
 		}
 		require.Equal(t, store.Became("cancelled"), answers[id])

@@ -13,23 +13,23 @@ import (
 
 // What a cancellation is to those who hold the row.
 
-func cancelJudged(t testing.TB, h Harness) {
+func cancelReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	r.insert(2)
 	rows := r.claim(under(beating(), 2))
 	require.Equal(t, store.Cancelling, r.cancel(rows[0].ID, "alice"))
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := o.sweep(10)
-	require.Len(t, swept, 2)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 2)
 	ends := make([]store.Settlement, 2)
-	for i, s := range swept {
-		require.Equal(t, s.ID == rows[0].ID, s.CancelAsked, "who judges is told")
+	for i, s := range reaped {
+		require.Equal(t, s.ID == rows[0].ID, s.CancelRequested, "the reaper is notified")
 		ends[i] = retry(s.Task, 0)
 		ends[i].RanFence = s.RanFence
 	}
 	require.Equal(t, same(store.CancelPending, 1), o.settle(ends[0]))
-	require.Equal(t, store.Cancelling, r.cancel(rows[1].ID, "bob"), "while it is judged")
+	require.Equal(t, store.Cancelling, r.cancel(rows[1].ID, "bob"), "while it is reaped")
 	require.Equal(t, same(store.CancelPending, 2), o.settle(ends...))
 	for i := range ends {
 		ends[i].CancelKnown = true
@@ -40,7 +40,7 @@ func cancelJudged(t testing.TB, h Harness) {
 	require.Equal(t, task.StateCancelled, r.state(rows[1].ID))
 }
 
-func cancelUnaware(t testing.TB, h Harness) {
+func cancelNotSeen(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	r.insert(2)
 	rows := r.claim(under(beating(), 2))
@@ -90,24 +90,24 @@ func cancelForgotten(t testing.TB, h Harness) {
 	end := retry(row, 0)
 	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
 	r.settled(end)
-	require.Nil(t, r.get(row.ID).CancelAsked)
-	require.Empty(t, r.get(row.ID).CancelBy)
+	require.Nil(t, r.get(row.ID).CancelRequested)
+	require.Empty(t, r.get(row.ID).CancelRequestedBy)
 	w := under(beating(), 1)
 	w.Phase = task.Rollback
 	back := r.claim(w)[0]
-	require.False(t, back.CancelAsked)
-	require.False(t, r.held0().CancelAsked)
+	require.False(t, back.CancelRequested)
+	require.False(t, r.held0().CancelRequested)
 	r.settled(finish(back))
-	require.Nil(t, r.get(row.ID).CancelAsked)
+	require.Nil(t, r.get(row.ID).CancelRequested)
 }
 
-// hear has the store tell its news until the check is over.
-func (r *liveRig) hear() (news <-chan store.News, stop func()) {
+// listen has the store tell its news until the check is over.
+func (r *liveRig) listen() (news <-chan store.News, stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	heard := make(chan store.News, 1000)
+	received := make(chan store.News, 1000)
 	ended := make(chan error, 1)
-	go func() { ended <- r.Listen(ctx, func(n store.News) { heard <- n }) }()
-	return heard, func() {
+	go func() { ended <- r.Listen(ctx, func(n store.News) { received <- n }) }()
+	return received, func() {
 		r.t.Helper()
 		cancel()
 		require.NoError(r.t, <-ended)
@@ -122,15 +122,15 @@ func cancelWakes(t testing.TB, h Harness) {
 		for {
 			select {
 			case n := <-news:
-				if n&store.Asked != 0 {
+				if n&store.CancelNews != 0 {
 					return
 				}
 			case <-time.After(10 * time.Second):
-				require.Fail(t, "nobody was told")
+				require.Fail(t, "no agent was notified")
 			}
 		}
 	}
-	news, stop := r.hear()
+	news, stop := r.listen()
 	defer stop()
 	await(news) // when listening begins: what may have been missed
 	for _, cancel := range o.cancellations() {
@@ -140,7 +140,7 @@ func cancelWakes(t testing.TB, h Harness) {
 		}
 		require.Equal(t, store.Cancelling, cancel(row.ID, "alice"))
 		await(news)
-		require.True(t, r.held0().CancelAsked)
+		require.True(t, r.held0().CancelRequested)
 		r.settled(finish(row))
 	}
 }

@@ -98,9 +98,9 @@ func claimRegions(t testing.TB, h Harness) {
 func claimRollback(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
-	r.settled(undo)
+	rollBack := retry(row, 0)
+	rollBack.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
+	r.settled(rollBack)
 	require.Equal(t, task.StateRollbackPending, r.state(row.ID))
 	fresh := r.insert(1)
 

@@ -21,7 +21,7 @@ func claimedChecks() []Check {
 		{"the deadline is stamped once", claimDeadline},
 		{"a lost reply is read back", claimReadBack},
 		{"a lost reply is read back as far as it is held", claimReadBackHeld},
-		{"claims of two sessions are told apart", claimReadBackOwn},
+		{"claims of two sessions are distinguished", claimReadBackOwn},
 		{"when the next row is due", nextDue},
 		{"when the next row is due, by want", nextDueWants},
 	}
@@ -196,7 +196,7 @@ func claimReadBackHeld(t testing.TB, h Harness) {
 	require.Len(t, o.sweep(10), 2)
 	got, err = r.Claimed(r.ctx, r.session, 1)
 	require.NoError(t, err)
-	require.Empty(t, got, "what is swept is not")
+	require.Empty(t, got, "what is reaped is not")
 	got, err = o.Claimed(o.ctx, o.session, 1)
 	require.NoError(t, err)
 	require.Equal(t, []task.ID{rows[1].ID}, ids(got), "and is not the sweeper's claim")
@@ -243,9 +243,9 @@ func nextDue(t testing.TB, h Harness) {
 func nextDueWants(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	undo := retry(row, 5*time.Minute)
-	undo.Next.State = task.StateRollbackPending
-	r.settled(undo)
+	rollBack := retry(row, 5*time.Minute)
+	rollBack.Next.State = task.StateRollbackPending
+	r.settled(rollBack)
 	r.Insert(t, store.EnqueueRequest{Type: kind, In: 10 * time.Minute, Region: "eu"},
 		store.EnqueueRequest{Type: kind, In: 20 * time.Minute}, store.EnqueueRequest{Type: "b"})
 	for _, c := range []struct {

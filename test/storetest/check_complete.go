@@ -21,14 +21,14 @@ func completeChecks() []Check {
 		{"a later attempt leaves its history", completeLater},
 		{"a result is kept until there is another", completeResult},
 		{"a stale fence completes nothing", completeStale},
-		{"a row that is judged is not completed", completeJudged},
-		{"a lease that has ended and was not swept", completeLate},
+		{"a row that is reaped is not completed", completeReaped},
+		{"a lease that has ended and was not reaped", completeLate},
 		{"then settle", completeThenSettle},
 		{"settle, then complete", settleThenComplete},
 		{"taken back", completeRolledBack},
 		{"with the effect, or not at all", completeWithHold},
-		{"it is told", completedTold},
-		{"it is told, though it was undone since", completedUndone},
+		{"it is told", completedNotified},
+		{"it is told, though it was rolled back since", completedRolledBack},
 		{"one of many", completeRace},
 		{"a crash loses and doubles nothing", completeCrash},
 	}
@@ -68,7 +68,7 @@ func completeWrites(t testing.TB, h Harness) {
 		w.Deadline = time.Hour
 		row := r.claimIn("sg", w)[0]
 		require.Equal(t, store.Cancelling, r.cancel(id, "alice"))
-		r.renewOne(store.Renewal{ID: id, Fence: row.Fence, Report: said(`0.9`, "nearly", `{"page":90}`)})
+		r.renewOne(store.Renewal{ID: id, Fence: row.Fence, Report: reported(`0.9`, "nearly", `{"page":90}`)})
 		r.Advance(t, time.Minute)
 		before := r.get(id)
 		require.True(t, complete(id, row.Fence, `{"ok":true}`), way)
@@ -85,9 +85,9 @@ func completeWrites(t testing.TB, h Harness) {
 		require.NotNil(t, got.FinishedAt, way)
 		near(t, r.now(), *got.FinishedAt)
 		require.WithinDuration(t, *before.Deadline, *got.Deadline, time.Millisecond, way)
-		require.NotNil(t, got.CancelAsked, "%s: it came too late, and is told", way)
-		require.Equal(t, "alice", got.CancelBy, way)
-		r.notes(id, `0.9`, "nearly", `{"page":90}`)
+		require.NotNil(t, got.CancelRequested, "%s: it came too late, and is told", way)
+		require.Equal(t, "alice", got.CancelRequestedBy, way)
+		r.reports(id, `0.9`, "nearly", `{"page":90}`)
 		require.Empty(t, got.History, way)
 		sameDeclared(t, before, got)
 		require.Empty(t, r.present().Held, way)
@@ -116,7 +116,7 @@ func completeTwice(t testing.TB, h Harness) {
 func completeRollback(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for way, complete := range r.completions() {
-		row := r.undoing(beating())
+		row := r.rollingBack(beating())
 		require.True(t, complete(row.ID, row.Fence, ``), way)
 		got := r.get(row.ID)
 		require.Equal(t, task.StateRolledBack, got.State, way)
@@ -211,7 +211,7 @@ func completeStale(t testing.TB, h Harness) {
 	}
 }
 
-func completeJudged(t testing.TB, h Harness) {
+func completeReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	for way, complete := range r.completions() {
@@ -221,7 +221,7 @@ func completeJudged(t testing.TB, h Harness) {
 		require.Len(t, o.sweep(10), 1)
 		r.unchanged(row.ID, func() {
 			require.False(t, complete(row.ID, row.Fence, ``), way)
-			require.False(t, complete(row.ID, row.Fence+1, ``), "%s: no task was given the judge's fence", way)
+			require.False(t, complete(row.ID, row.Fence+1, ``), "%s: no task was given the reaper's fence", way)
 		})
 	}
 }
@@ -289,9 +289,9 @@ func completeRolledBack(t testing.TB, h Harness) {
 		require.NoError(t, a.Complete(r.ctx, row.ID, row.Fence, raw(`1`)))
 		require.NoError(t, a.Rollback(r.ctx))
 	})
-	told, err := r.Completed(r.ctx, []store.Held{{ID: row.ID, Fence: row.Fence}})
+	notified, err := r.Completed(r.ctx, []store.Held{{ID: row.ID, Fence: row.Fence}})
 	require.NoError(t, err)
-	require.Equal(t, []bool{false}, told)
+	require.Equal(t, []bool{false}, notified)
 	require.Len(t, r.present().Held, 1)
 	r.settled(finish(row))
 }
@@ -310,7 +310,7 @@ func completeWithHold(t testing.TB, h Harness) {
 	gone(t, r.bySQL(business)) // whoever holds first learns that all was done before
 }
 
-func completedTold(t testing.TB, h Harness) {
+func completedNotified(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	r.insert(6)
 	rows := r.claim(under(beating(), 6))
@@ -331,15 +331,15 @@ func completedTold(t testing.TB, h Harness) {
 	got, err = r.Completed(r.ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
-	back := r.undoing(beating())
+	back := r.rollingBack(beating())
 	require.Equal(t, store.Applied, r.complete(back.ID, back.Fence, ``))
 	got, err = r.Completed(r.ctx, []store.Held{{ID: back.ID, Fence: back.Fence}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, got)
 }
 
-// What was completed stays so for who repeats it, and for who asks, although an operator has it undone meanwhile.
-func completedUndone(t testing.TB, h Harness) {
+// What was completed stays so for who repeats it, and for who asks, although an operator has it rolled back meanwhile.
+func completedRolledBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name, complete := range r.completions() {
 		r.insert(1)
@@ -397,7 +397,7 @@ func completeCrash(t testing.TB, h Harness) {
 	seen, done := map[store.Answer]int{}, 0
 	for _, point := range r.Failpoints() {
 		row := r.heldUnder(beating())
-		r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.4`, "page 40", `{"page":40}`)})
+		r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: reported(`0.4`, "page 40", `{"page":40}`)})
 		hit := r.crash(point)
 		_, err := r.Complete(r.ctx, row.ID, row.Fence, raw(`1`))
 		r.Fail(nil)
@@ -416,7 +416,7 @@ func completeCrash(t testing.TB, h Harness) {
 		info := r.get(row.ID)
 		require.Equal(t, task.StateSucceeded, info.State, point)
 		require.Equal(t, row.Fence+1, info.Fence, point)
-		r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+		r.reports(row.ID, `0.4`, "page 40", `{"page":40}`)
 		require.Empty(t, r.present().Held, point)
 	}
 	require.Positive(t, seen[store.Applied], "a crash before the commit")

@@ -12,17 +12,17 @@ import (
 
 func detachChecks() []Check {
 	return []Check{
-		{"it is told", detachTold},
+		{"it is told", detachNotified},
 		{"it outlives its session", detachOutlives},
 		{"it outlives its session's leaving", detachLeft},
-		{"it is swept when its window ends", detachSwept},
-		{"its judgement depends on the judge", detachJudged},
+		{"it is reaped when its window ends", detachReaped},
+		{"its outcome depends on the reaper", detachedReaped},
 		{"the next attempt is not", detachReleased},
 		{"whoever completes it", detachCompleted},
 	}
 }
 
-func detachTold(t testing.TB, h Harness) {
+func detachNotified(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	require.False(t, r.held0().Detached)
@@ -37,7 +37,7 @@ func detachTold(t testing.TB, h Harness) {
 	require.Equal(t, before, after, "and nothing else")
 	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
 	require.True(t, r.held0().Detached, "a renewal does not bring it back")
-	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: said(`0.5`, "", "")}))
+	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: reported(`0.5`, "", "")}))
 	require.True(t, r.held0().Detached, "nor does one with something to tell")
 }
 
@@ -49,11 +49,11 @@ func detachOutlives(t testing.TB, h Harness) {
 	r.detach(rows[0])
 	r.Advance(t, presence+time.Minute)
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, rows[1].ID, swept[0].ID)
-	require.False(t, swept[0].Detached)
-	o.settled(finish(swept[0].Task))
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, rows[1].ID, reaped[0].ID)
+	require.False(t, reaped[0].Detached)
+	o.settled(finish(reaped[0].Task))
 	for range 4 {
 		r.counted(rows[0], store.Ping{})
 		r.Advance(t, 8*time.Minute)
@@ -76,30 +76,30 @@ func detachLeft(t testing.TB, h Harness) {
 	require.Len(t, r.present().Held, 1, "and its session's, should it come back")
 }
 
-func detachSwept(t testing.TB, h Harness) {
+func detachReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	row := r.heldUnder(beating())
 	r.detach(row)
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
-	require.True(t, swept[0].Detached)
-	require.False(t, swept[0].Present)
-	require.Equal(t, row.Fence, swept[0].RanFence)
-	require.Equal(t, row.Fence+1, swept[0].Fence)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.True(t, reaped[0].Detached)
+	require.False(t, reaped[0].Present)
+	require.Equal(t, row.Fence, reaped[0].RanFence)
+	require.Equal(t, row.Fence+1, reaped[0].Fence)
 	require.Equal(t, store.PingReply{}, r.ping(row, store.Ping{}))
-	end := retry(swept[0].Task, 0)
-	end.RanFence = swept[0].RanFence
+	end := retry(reaped[0].Task, 0)
+	end.RanFence = reaped[0].RanFence
 	o.settled(end)
 	next := o.claim(under(beating(), 1))
 	require.Len(t, next, 1)
 	o.settled(finish(next[0]))
 }
 
-func detachJudged(t testing.TB, h Harness) {
+func detachedReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o, third := r.second(), r.second()
 	row := r.heldUnder(beating())
@@ -111,9 +111,9 @@ func detachJudged(t testing.TB, h Harness) {
 	require.False(t, r.get(row.ID).Detached)
 	require.Empty(t, third.sweep(10))
 	require.NoError(t, o.Leave(o.ctx, o.session))
-	swept := third.sweep(10)
-	require.Len(t, swept, 1, "the judge is gone")
-	require.False(t, swept[0].Detached)
+	reaped := third.sweep(10)
+	require.Len(t, reaped, 1, "the reaper is gone")
+	require.False(t, reaped[0].Detached)
 }
 
 func detachReleased(t testing.TB, h Harness) {
@@ -126,10 +126,10 @@ func detachReleased(t testing.TB, h Harness) {
 	next := o.claim(under(beating(), 1))[0]
 	require.False(t, o.held0().Detached)
 	require.NoError(t, o.Leave(o.ctx, o.session))
-	swept := r.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, next.Fence, swept[0].RanFence)
-	r.settled(finish(swept[0].Task))
+	reaped := r.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, next.Fence, reaped[0].RanFence)
+	r.settled(finish(reaped[0].Task))
 	require.False(t, r.get(row.ID).Detached)
 
 	row = r.heldUnder(beating())

@@ -15,7 +15,7 @@ import (
 func failpointChecks() []Check {
 	return []Check{
 		{"each is hit, and none loses or doubles a row", failpoints},
-		{"a sweep takes over after a crash", failpointsSwept},
+		{"a sweep takes over after a crash", failpointsReaped},
 	}
 }
 
@@ -101,11 +101,11 @@ func failpoints(t testing.TB, h Harness) {
 		}
 		require.Len(t, r.get(rows[2].ID).History, 1, "%q", point)
 		require.Empty(t, r.present().Held, "%q", point)
-		r.settled(finish(r.claim(want(kind, 1))[0])) // what was given back
+		r.settled(finish(r.claim(want(kind, 1))[0])) // what was released
 	}
 }
 
-func failpointsSwept(t testing.TB, h Harness) {
+func failpointsReaped(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
 	for _, point := range r.Failpoints() {
@@ -119,17 +119,17 @@ func failpointsSwept(t testing.TB, h Harness) {
 		require.True(t, hit())
 		r.Fail(nil)
 		require.NoError(t, r.Leave(r.ctx, r.session))
-		swept := o.sweep(10)
-		require.Contains(t, []int{0, 4}, len(swept), "%q: all are settled, or none", point)
-		for _, row := range swept {
+		reaped := o.sweep(10)
+		require.Contains(t, []int{0, 4}, len(reaped), "%q: all are settled, or none", point)
+		for _, row := range reaped {
 			o.settled(finish(row.Task))
 		}
 		want4 := same(store.Ended, 4)
-		if len(swept) > 0 {
+		if len(reaped) > 0 {
 			want4 = same(store.Lost, 4)
 		}
 		require.Equal(t, want4, r.settle(ends...), "%q", point)
-		if len(swept) == 0 {
+		if len(reaped) == 0 {
 			r.settled(finish(r.claim(want(kind, 1))[0]))
 		}
 	}

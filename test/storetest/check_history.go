@@ -20,7 +20,7 @@ func historyChecks() []Check {
 		{"nothing of what was not applied", historyRefused},
 		{"the fence that the task saw", historyRan},
 		{"reviving the task loses nothing", historyRevived},
-		{"reviving a task that was judged loses nothing", historyRevivedJudged},
+		{"reviving a task that was reaped loses nothing", historyRevivedReaped},
 	}
 }
 
@@ -68,11 +68,11 @@ func historyAll(t testing.TB, h Harness) {
 	id := row.ID
 	r.settled(retry(row, 0))
 	row = o.claim(want(kind, 1))[0]
-	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
-	undo.Outcome = task.Outcome{Verdict: task.TimedOut}
-	undo.Started = -1
-	o.settled(undo)
+	rollBack := retry(row, 0)
+	rollBack.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
+	rollBack.Outcome = task.Outcome{Verdict: task.TimedOut}
+	rollBack.Started = -1
+	o.settled(rollBack)
 	back := want(kind, 1)
 	back.Phase = task.Rollback
 	row = r.claim(back)[0]
@@ -144,7 +144,7 @@ func historyRefused(t testing.TB, h Harness) {
 }
 
 func historyRan(t testing.TB, h Harness) {
-	r, o, row := judged(t, h)
+	r, o, row := reapedRow(t, h)
 	end := retry(row.Task, 0)
 	end.RanFence = row.RanFence
 	end.Next.State = task.StateFailed

@@ -53,21 +53,21 @@ func historyRevived(t testing.TB, h Harness) {
 	}
 }
 
-// historyRevivedJudged is historyRevived of an attempt that was swept: the fence of its settlement is not the one it ran
+// historyRevivedReaped is historyRevived of an attempt that was reaped: the fence of its settlement is not the one it ran
 // with, and a repeated request with the one that it ran with is answered that it has ended.
-func historyRevivedJudged(t testing.TB, h Harness) {
+func historyRevivedReaped(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name := range firstEnds(task.Task{}) {
 		id := r.Insert(r.t, store.EnqueueRequest{Type: kind})[0]
 		row := r.claimOne(kind, task.Run)
-		swept, a, err := r.Adopt(r.ctx, r.session, row.ID, row.Fence, judge)
+		reaped, a, err := r.Adopt(r.ctx, r.session, row.ID, row.Fence, reapFor)
 		require.NoError(t, err)
 		require.Equal(t, store.Applied, a)
-		end := firstEnds(swept.Task)[name]
-		end.RanFence = swept.RanFence
+		end := firstEnds(reaped.Task)[name]
+		end.RanFence = reaped.RanFence
 		r.settled(end)
 		ask := func() store.Answer {
-			_, a, err := r.Adopt(r.ctx, r.session, id, row.Fence, judge)
+			_, a, err := r.Adopt(r.ctx, r.session, id, row.Fence, reapFor)
 			require.NoError(t, err)
 			return a
 		}

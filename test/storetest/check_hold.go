@@ -16,7 +16,7 @@ func holdChecks() []Check {
 		{"a hold changes nothing", holdNothing},
 		{"a stale fence holds nothing", holdStale},
 		{"a lease that has ended is not held", holdLate},
-		{"nobody takes a held row away", holdKeeps},
+		{"no session takes a held row away", holdKeeps},
 		{"a hold outlasts the window", holdOutlasts},
 		{"a slow transaction stalls no other row", holdSlow},
 	}
@@ -36,7 +36,7 @@ func holdNothing(t testing.TB, h Harness) {
 		require.NoError(t, a.Rollback(r.ctx))
 	})
 	r.settled(finish(row))
-	back := r.undoing(beating())
+	back := r.rollingBack(beating())
 	require.NoError(t, r.holdSQL(back.ID, back.Fence), "a rollback holds its row, too")
 }
 
@@ -145,7 +145,7 @@ func holdSlow(t testing.TB, h Harness) {
 	ends := make([]store.Settlement, len(rows))
 	want := same(store.Applied, len(rows))
 	for i, row := range rows {
-		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Report: said(`0.1`, "", "")}
+		renewals[i] = store.Renewal{ID: row.ID, Fence: row.Fence, Window: 20 * time.Minute, Report: reported(`0.1`, "", "")}
 		pings[i] = store.RemotePing{ID: row.ID, Fence: row.Fence}
 		ends[i] = finish(row)
 		if i%2 == 1 {
@@ -169,9 +169,9 @@ func holdSlow(t testing.TB, h Harness) {
 	require.Len(t, next, 20)
 	o := r.second()
 	require.NoError(t, r.Leave(ctx, r.session))
-	swept, err := o.Sweep(ctx, o.session, 100, judge, o.view)
+	reaped, err := o.Sweep(ctx, o.session, 100, reapFor, o.view)
 	require.NoError(t, err)
-	require.Len(t, swept, 20)
+	require.Len(t, reaped, 20)
 	require.Less(t, time.Since(began), bound)
 	require.NoError(t, a.Commit(r.ctx))
 	require.Len(t, o.sweep(100), 1)

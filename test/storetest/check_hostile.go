@@ -38,7 +38,7 @@ func hostileOutcome(t testing.TB, h Harness) {
 	for _, text := range strange() {
 		r.insert(3)
 		rows := r.claim(want(kind, 3))
-		ended, waits := finish(rows[0]), retry(rows[1], judge)
+		ended, waits := finish(rows[0]), retry(rows[1], reapFor)
 		for _, e := range []*store.Settlement{&ended, &waits} {
 			e.Outcome.Error, e.Outcome.Output = text, text
 			e.Next.Reason = text
@@ -65,7 +65,7 @@ func hostileResult(t testing.TB, h Harness) {
 		name := result[:min(len(result), 40)]
 		r.insert(3)
 		rows := r.claim(want(kind, 3))
-		ended, waits := finish(rows[0]), retry(rows[1], judge)
+		ended, waits := finish(rows[0]), retry(rows[1], reapFor)
 		ended.Outcome.Result, waits.Outcome.Result = json.RawMessage(result), json.RawMessage(result)
 		require.Equal(t, same(store.Applied, 3), r.settle(ended, waits, finish(rows[2])), "%s", name)
 		for i, state := range []task.State{task.StateSucceeded, task.StateRetryPending} {
@@ -153,7 +153,7 @@ func hostileContext(t testing.TB, h Harness) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Renew(ended, r.session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: 3 * window}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Sweep(ended, r.session, 10, judge, r.view)
+		_, err = r.Sweep(ended, r.session, 10, reapFor, r.view)
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Present(ended, store.Heartbeat{Session: r.session, Agent: agent(r.name)})
 		require.ErrorIs(t, err, context.Canceled)

@@ -16,7 +16,7 @@ func leaseChecks() []Check {
 		{"an earlier end is taken only where it is exact", renewGreatest},
 		{"a renewal counts from the progress", renewAge},
 		{"renewals are answered in order", renewOrder},
-		{"a renewed row is not swept", renewKeeps},
+		{"a renewed row is not reaped", renewKeeps},
 		{"a row that is kept is renewed", renewKept},
 		{"a row that is kept is busy, not lost", settleBusy},
 		{"a kept row holds up no sweep", sweepKept},
@@ -110,9 +110,9 @@ func renewKeeps(t testing.TB, h Harness) {
 	r.Advance(t, 2*time.Minute)
 	r.present()
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, rows[1].ID, swept[0].ID)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, rows[1].ID, reaped[0].ID)
 }
 
 func renewKept(t testing.TB, h Harness) {
@@ -162,9 +162,9 @@ func sweepKept(t testing.TB, h Harness) {
 	defer release()
 	r.Advance(t, later)
 	r.present()
-	swept := r.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, rows[1].ID, swept[0].ID)
+	reaped := r.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, rows[1].ID, reaped[0].ID)
 	release()
 	r.settled(finish(rows[0]))
 }
@@ -196,7 +196,7 @@ func presentHeld(t testing.TB, h Harness) {
 	require.Len(t, o.sweep(10), 1)
 	require.ElementsMatch(t,
 		[]store.Held{{ID: theirs[0].ID, Fence: 1, Claim: 1}, {ID: second[0].ID, Fence: 2, Claim: 0}},
-		o.present3(), "a judged row is held by no claim")
+		o.present3(), "a reaped row is held by no claim")
 	require.Empty(t, r.present3())
 }
 
@@ -210,9 +210,9 @@ func presentShortens(t testing.TB, h Harness) {
 		r.Advance(t, 4*time.Minute)
 		r.present()
 	}
-	swept := r.sweep(10)
-	require.Len(t, swept, 1, "the lease is over, however present its session is")
-	require.True(t, swept[0].Present)
+	reaped := r.sweep(10)
+	require.Len(t, reaped, 1, "the lease is over, however present its session is")
+	require.True(t, reaped[0].Present)
 }
 
 func presentRevives(t testing.TB, h Harness) {
@@ -274,7 +274,7 @@ func policies(t testing.TB, h Harness) {
 		Retry: task.Retry{
 			Limit: 3, Backoff: task.Exponential, Min: time.Second, Max: time.Minute, On: task.DefaultOn(), MaxDeferrals: 100,
 		},
-		Rollback: &task.Undo{
+		Rollback: &task.RollbackPolicy{
 			Timeout: time.Minute, Stop: time.Second, Retry: task.Retry{Backoff: task.Constant, Min: 1, Max: 2},
 		},
 	}

@@ -17,7 +17,7 @@ func liveChecks() []Check {
 		{"a context that has ended", liveContext},
 		{"texts that are SQL", liveSQL},
 		{"policies keep all they say", livePolicies},
-		{"a story of two agents", liveStory},
+		{"a story of two agents", liveHistory},
 	}
 }
 
@@ -35,7 +35,7 @@ func liveContext(t testing.TB, h Harness) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Completed(ended, []store.Held{{ID: row.ID, Fence: row.Fence}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, _, err = r.Adopt(ended, r.session, row.ID, row.Fence, judge)
+		_, _, err = r.Adopt(ended, r.session, row.ID, row.Fence, reapFor)
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Cancel(ended, row.ID, "alice")
 		require.ErrorIs(t, err, context.Canceled)
@@ -49,13 +49,13 @@ func liveSQL(t testing.TB, h Harness) {
 		row := r.heldUnder(beating())
 		_, err := r.pingSQL(row.ID, row.Fence, store.Ping{Progress: asJSON(t, text), Message: text, Checkpoint: asJSON(t, text)})
 		require.NoError(t, err)
-		r.notes(row.ID, string(asJSON(t, text)), text, string(asJSON(t, text)))
+		r.reports(row.ID, string(asJSON(t, text)), text, string(asJSON(t, text)))
 		_, err = r.cancelSQL(row.ID, text)
 		require.NoError(t, err)
 		require.Equal(t, text, r.held0().CancelReason)
 		require.Equal(t, "a cancellation was asked for by "+text, r.ping(row, store.Ping{}).Reason)
 		require.NoError(t, r.completeSQL(row.ID, row.Fence, string(asJSON(t, text))))
-		require.Equal(t, text, r.get(row.ID).CancelBy)
+		require.Equal(t, text, r.get(row.ID).CancelRequestedBy)
 	}
 }
 
@@ -70,9 +70,9 @@ func livePolicies(t testing.TB, h Harness) {
 	require.Equal(t, all, got)
 }
 
-// liveStory is a task that is begun by one agent, accepted for later, called off, undone by another, and all of it
+// liveHistory is a task that is begun by one agent, accepted for later, cancelled, rolled back by another, and all of it
 // with replies lost on the way.
-func liveStory(t testing.TB, h Harness) {
+func liveHistory(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	row := r.heldUnder(beating())
@@ -86,10 +86,10 @@ func liveStory(t testing.TB, h Harness) {
 	}
 	var end = retry(row, 0)
 	for range 2 {
-		swept, answer := o.adopt(row.ID, row.Fence)
+		reaped, answer := o.adopt(row.ID, row.Fence)
 		require.Equal(t, store.Applied, answer)
-		end = retry(swept.Task, 0)
-		end.RanFence = swept.RanFence
+		end = retry(reaped.Task, 0)
+		end.RanFence = reaped.RanFence
 		require.Equal(t, same(store.CancelPending, 1), o.settle(end))
 	}
 	end.CancelKnown, end.Next = true, task.Transition{State: task.StateRollbackPending, EverStarted: true}

@@ -102,11 +102,11 @@ func marksGenerated(t testing.TB, h Harness) {
 		g := &reporter{rand.New(rand.NewPCG(seed, 0))}
 		row := r.heldUnder(moving())
 		marks := task.Marks{Fence: row.Fence}
-		var told []string
+		var notified []string
 		for range reports {
 			p := g.report()
 			way := g.IntN(3)
-			told = append(told, fmt.Sprintf("way %d: progress %s, checkpoint %s", way, p.Progress, p.Checkpoint))
+			notified = append(notified, fmt.Sprintf("way %d: progress %s, checkpoint %s", way, p.Progress, p.Checkpoint))
 			if way == 2 && !h.ComparesJSON() && (p.Checkpoint != nil || isText(p.Progress)) {
 				way = 1
 			}
@@ -126,7 +126,7 @@ func marksGenerated(t testing.TB, h Harness) {
 					got = reply.Counted
 				}
 			}
-			require.Equal(t, want, got, "seed %d: %s", seed, strings.Join(told, "\n"))
+			require.Equal(t, want, got, "seed %d: %s", seed, strings.Join(notified, "\n"))
 		}
 		r.settled(finish(row))
 	}

@@ -16,7 +16,7 @@ func retryRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 5 {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		r.audited(func() {
 			atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -39,11 +39,11 @@ func retryWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
-	news, stop := r.hear()
+	news, stop := r.listen()
 	defer stop()
 	r.await(news, store.Due)
 	for _, again := range o.retries() {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		drain(news)
 		r.did(became(task.StatePending), again, id, "alice")
 		r.await(news, store.Due)
@@ -54,7 +54,7 @@ func retryWakes(t testing.TB, h Harness) {
 func retryCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		fence := r.get(id).Fence
 		hit := r.crash(point)
 		_, err := r.h.Retry(r.ctx, id, "alice")
@@ -78,7 +78,7 @@ func rollbackRace(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for _, s := range []task.State{task.StateSucceeded, task.StateRetryPending, task.StateRunning} {
-		id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, s, true)
 		before := r.get(id)
 		answer := became(task.StateRollbackPending)
 		if s == task.StateRunning {
@@ -103,7 +103,7 @@ func rollbackRace(t testing.TB, h Harness) {
 			before.Fence++
 		}
 		require.Equal(t, before.Fence+1, r.get(id).Fence)
-		r.undoAll()
+		r.rollBackAll()
 	}
 }
 
@@ -128,7 +128,7 @@ func rollbackStepRace(t testing.TB, h Harness) {
 	for _, row := range rows {
 		got := r.get(row.ID)
 		require.Equal(t, task.StateRollbackPending, got.State)
-		require.Equal(t, row.Fence+2, got.Fence, "settled and brought back, once")
+		require.Equal(t, row.Fence+2, got.Fence, "settled and revived, once")
 		require.Len(t, got.History, 1)
 	}
 }
@@ -137,7 +137,7 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for range 8 {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		atOnce(agents, func(ctx context.Context, o *opsRig) error {
 			do, answers := operation(o.h.Retry), []store.Became{"pending", "rollback_pending"}
@@ -151,11 +151,11 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 			return err
 		})
 		got := r.get(id)
-		require.Equal(t, task.StateRollbackPending, got.State, "whoever comes first: it is undone")
+		require.Equal(t, task.StateRollbackPending, got.State, "whoever comes first: it is rolled back")
 		require.Equal(t, before.Fence+1+task.Fence(got.Round), got.Fence)
 		require.Len(t, got.History, 1)
 		require.Equal(t, map[int]task.Verdict{0: task.Failed, 1: task.Cancelled}[got.Round], got.Cause)
-		r.undoAll()
+		r.rollBackAll()
 	}
 }
 
@@ -163,26 +163,26 @@ func rollbackWakes(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	o := r.twin()
 	require.NoError(t, r.Idle(r.ctx, r.session, true))
-	news, stop := r.hear()
+	news, stop := r.listen()
 	defer stop()
 	r.await(news, store.Due)
-	for _, undo := range o.rollbacks() {
+	for _, rollBack := range o.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateRetryPending} {
-			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
+			id := r.rowIn(store.EnqueueRequest{Type: kind}, s, true)
 			drain(news)
-			r.did(became(task.StateRollbackPending), undo, id, "alice")
+			r.did(became(task.StateRollbackPending), rollBack, id, "alice")
 			r.await(news, store.Due)
-			r.undoAll()
+			r.rollBackAll()
 		}
 		row := r.heldUnder(beating())
 		drain(news)
-		r.did(store.Cancelling, undo, row.ID, "alice")
-		r.await(news, store.Asked)
+		r.did(store.Cancelling, rollBack, row.ID, "alice")
+		r.await(news, store.CancelNews)
 		r.settled(finish(row))
 		drain(news)
 		require.Equal(t, 1, o.steps())
 		r.await(news, store.Due)
-		r.undoAll()
+		r.rollBackAll()
 	}
 }
 
@@ -190,7 +190,7 @@ func rollbackCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, point := range r.h.BatchFailpoints() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateRunning} {
-			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
+			id := r.rowIn(store.EnqueueRequest{Type: kind}, s, true)
 			n := len(r.get(id).History) + 1
 			r.crashing(point, func() error { _, err := r.h.Rollback(r.ctx, id, "alice"); return err })
 			if s == task.StateRunning {
@@ -206,7 +206,7 @@ func rollbackCrash(t testing.TB, h Harness) {
 			require.Equal(t, task.StateRollbackPending, got.State, point)
 			require.Len(t, got.History, n, point)
 			require.Len(t, r.list(store.TaskFilter{Type: kind, States: []task.State{task.StateRollbackPending, s}}), 1, point)
-			r.undoAll()
+			r.rollBackAll()
 		}
 	}
 }

@@ -20,14 +20,14 @@ func pingChecks() []Check {
 		{"no heartbeat, no renewal", pingQuiet},
 		{"only progress counts", pingProgress},
 		{"a rollback has terms of its own", pingRollback},
-		{"a policy that nobody knows", pingUnknown},
+		{"an unknown policy", pingUnknown},
 		{"answers come in the order of the rows", pingOrder},
 		{"a stale fence pings nothing", pingStale},
 		{"a lease that has ended takes none", pingLate},
-		{"a row that is judged takes none", pingJudged},
+		{"a row that is reaped takes none", pingReaped},
 		{"a row that is kept takes them", pingKept},
-		{"presence tells of it", pingPresent},
-		{"it is told of a cancellation", pingCancelled},
+		{"the heartbeat reports it", pingPresent},
+		{"it is notified of a cancellation", pingCancelled},
 		{"by SQL", pingBySQL},
 		{"by SQL, with what SQL says", pingForms},
 		{"by SQL, out of bounds", pingBounds},
@@ -132,7 +132,7 @@ func pingQuiet(t testing.TB, h Harness) {
 	require.Empty(t, reply.Reason)
 	require.InDelta(t, 30*time.Minute, reply.Remaining, float64(slack))
 	require.Equal(t, before.LeaseEnd, r.get(row.ID).LeaseEnd)
-	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	r.reports(row.ID, `0.4`, "page 40", `{"page":40}`)
 	require.False(t, r.held0().Pinged, "no ping is due")
 }
 
@@ -221,10 +221,10 @@ func pingOrder(t testing.TB, h Harness) {
 	require.Equal(t, []store.Answer{
 		store.Applied, store.Lost, store.Lost, store.Applied, store.Applied, store.Lost,
 	}, answers)
-	r.notes(rows[0].ID, `0.1`, "", "")
-	r.notes(rows[1].ID, "", "", "")
-	r.notes(rows[2].ID, `0.3`, "", "")
-	r.notes(rows[3].ID, `0.4`, "", "")
+	r.reports(rows[0].ID, `0.1`, "", "")
+	r.reports(rows[1].ID, "", "", "")
+	r.reports(rows[2].ID, `0.3`, "", "")
+	r.reports(rows[3].ID, `0.4`, "", "")
 	require.Empty(t, r.pings())
 }
 
@@ -265,13 +265,13 @@ func pingLate(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	r.unchanged(row.ID, func() {
-		require.Equal(t, store.PingReply{}, r.ping(row, everything()), "though nobody has swept it yet")
+		require.Equal(t, store.PingReply{}, r.ping(row, everything()), "though nobody has reaped it yet")
 		_, err := r.pingSQL(row.ID, row.Fence, everything())
 		gone(t, err)
 	})
 }
 
-func pingJudged(t testing.TB, h Harness) {
+func pingReaped(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()
 	row := r.heldUnder(beating())

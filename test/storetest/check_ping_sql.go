@@ -34,14 +34,14 @@ func pingBySQL(t testing.TB, h Harness) {
 	}
 	sql(store.Ping{}, false, 0)
 	sql(store.Ping{Progress: raw(`0.4`), Message: "page 40", Checkpoint: raw(`{"page":40}`)}, true, 10*time.Minute)
-	r.notes(row.ID, `0.4`, "page 40", `{"page":40}`)
+	r.reports(row.ID, `0.4`, "page 40", `{"page":40}`)
 	sql(store.Ping{Progress: raw(`0.4`)}, false, 0)
 	require.False(t, r.ping(row, store.Ping{Progress: raw(`0.4`)}).Counted, "the two ways have one memory")
 	sql(store.Ping{Progress: raw(`0.5`), NextWithin: 20 * time.Minute}, true, 20*time.Minute)
 	sql(store.Ping{Progress: raw(`0.6`), NextWithin: 20 * time.Hour}, true, 30*time.Minute)
-	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
+	r.reports(row.ID, `0.6`, "page 40", `{"page":40}`)
 	r.settled(finish(row))
-	r.notes(row.ID, `0.6`, "page 40", `{"page":40}`)
+	r.reports(row.ID, `0.6`, "page 40", `{"page":40}`)
 }
 
 func pingForms(t testing.TB, h Harness) {
@@ -56,7 +56,7 @@ func pingForms(t testing.TB, h Harness) {
 		if json.Unmarshal(raw(progress), &text) == nil && text == "" {
 			continue // nothing was said
 		}
-		r.notes(row.ID, progress, "", "")
+		r.reports(row.ID, progress, "", "")
 	}
 }
 

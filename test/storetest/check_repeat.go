@@ -25,7 +25,7 @@ func repeatChecks() []Check {
 		{"a foreign session settles nothing", foreignSettle},
 		{"a stale fence renews nothing", staleRenew},
 		{"a foreign session renews nothing", foreignRenew},
-		{"the old holder of a swept row", sweptHolder},
+		{"the old holder of a reaped row", reapedHolder},
 	}
 }
 
@@ -196,7 +196,7 @@ func staleRenew(t testing.TB, h Harness) {
 	r.settled(retry(row, time.Hour))
 	r.unchanged(row.ID, func() {
 		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence))
-		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence+1), "nobody holds a row that waits")
+		require.Equal(t, store.Lost, renew(r.session, row.ID, row.Fence+1), "no session holds a row that waits")
 	})
 	row = r.held()
 	r.settled(finish(row))
@@ -221,15 +221,15 @@ func foreignRenew(t testing.TB, h Harness) {
 	})
 }
 
-func sweptHolder(t testing.TB, h Harness) {
+func reapedHolder(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
 	row := r.held()
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
 	r.unchanged(row.ID, func() {
-		for _, fence := range []task.Fence{row.Fence, swept[0].Fence} {
+		for _, fence := range []task.Fence{row.Fence, reaped[0].Fence} {
 			end := finish(row)
 			end.Fence = fence
 			require.Equal(t, same(store.Lost, 1), r.settle(end))
@@ -239,8 +239,8 @@ func sweptHolder(t testing.TB, h Harness) {
 		}
 	})
 	require.Empty(t, r.present().Held)
-	judged := retry(swept[0].Task, 0)
-	judged.RanFence = swept[0].RanFence
-	o.settled(judged)
+	reapedRow := retry(reaped[0].Task, 0)
+	reapedRow.RanFence = reaped[0].RanFence
+	o.settled(reapedRow)
 	require.Equal(t, same(store.Lost, 1), r.settle(finish(row)))
 }

@@ -20,15 +20,15 @@ func retryChecks() []Check {
 		{"an attempt that has its history leaves no other", retryHistoryOnce},
 		{"what never ran leaves none", retryHistoryNone},
 		{"the settlement before is found", retrySettled},
-		{"what was started is undone if it is called off", retryTouched},
-		{"what was undone counts as never started", retryUntouched},
+		{"what was started is rolled back if it is cancelled", retryEverStarted},
+		{"what was rolled back counts as never started", retryUntouched},
 		{"a new deadline", retryDeadline},
 		{"a live row with its key", retryKey},
 		{"its key is taken again", retryKeyTaken},
 		{"again and again", retryRounds},
-		{"who wanted it is noted", retryAudit},
+		{"the requester is noted", retryAudit},
 		{"by many at once", retryRace},
-		{"it wakes who listens", retryWakes},
+		{"it wakes listeners", retryWakes},
 		{"a crash loses and doubles nothing", retryCrash},
 	}
 }
@@ -48,7 +48,7 @@ func (r *opsRig) wasted(key string, s task.State) task.ID {
 	w.Deadline = 30 * time.Hour
 	row := r.claim(w)[0]
 	end := retry(row, 0)
-	end.Next.Deferrals, end.Notes = 3, said(`0.4`, "page 4", `{"page":4}`)
+	end.Next.Deferrals, end.Report = 3, reported(`0.4`, "page 4", `{"page":4}`)
 	r.settled(end)
 	through, last := s, s
 	if s == task.StateRolledBack {
@@ -105,7 +105,7 @@ func retryNothing(t testing.TB, h Harness) {
 					continue
 				}
 				q := store.EnqueueRequest{Type: kind}
-				id := r.standing(q, s, everStarted)
+				id := r.rowIn(q, s, everStarted)
 				r.idle(id, func() { r.did(became(s), again, id, "alice") })
 				if s.Running() {
 					r.letGo(id)
@@ -243,14 +243,14 @@ func retrySettled(t testing.TB, h Harness) {
 	}
 }
 
-func retryTouched(t testing.TB, h Harness) {
+func retryEverStarted(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, s := range []task.State{task.StateFailed, task.StateCancelled} {
-		id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, s, true)
 		r.did(became(task.StatePending), r.h.Retry, id, "")
-		require.Equal(t, store.Became("rollback_pending"), r.cancel(id, ""), "it was started once, and is undone")
+		require.Equal(t, store.Became("rollback_pending"), r.cancel(id, ""), "it was started once, and is rolled back")
 		r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
-		id = r.standing(store.EnqueueRequest{Type: kind}, s, false)
+		id = r.rowIn(store.EnqueueRequest{Type: kind}, s, false)
 		r.did(became(task.StatePending), r.h.Retry, id, "")
 		require.False(t, r.get(id).EverStarted)
 		require.Equal(t, store.Became("cancelled"), r.cancel(id, ""), "it never was")
@@ -259,7 +259,7 @@ func retryTouched(t testing.TB, h Harness) {
 
 func retryUntouched(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateRolledBack, true)
+	id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateRolledBack, true)
 	require.True(t, r.get(id).EverStarted)
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.False(t, r.get(id).EverStarted)
@@ -292,7 +292,7 @@ func retryKey(t testing.TB, h Harness) {
 	for way, again := range r.retries() {
 		for _, s := range retriable() {
 			q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
-			id := r.standing(q, s, true)
+			id := r.rowIn(q, s, true)
 			other := r.Insert(t, store.EnqueueRequest{Type: oneWayKind, Key: "invoice-7"})[0]
 			q.In = farOff
 			live := r.Insert(t, q)[0]
@@ -313,7 +313,7 @@ func retryKey(t testing.TB, h Harness) {
 func retryKeyTaken(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
-	id := r.standing(q, task.StateFailed, true)
+	id := r.rowIn(q, task.StateFailed, true)
 	r.did(became(task.StatePending), r.h.Retry, id, "")
 	require.Equal(t, id, r.enqueue(q, false))
 	require.NotEmpty(t, expect(t, func(t testing.TB) { r.Insert(t, q) }))
@@ -323,7 +323,7 @@ func retryKeyTaken(t testing.TB, h Harness) {
 
 func retryRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+	id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 	fence := r.get(id).Fence
 	for round := 1; round <= 4; round++ {
 		r.did(became(task.StatePending), r.h.Retry, id, "alice")
@@ -346,7 +346,7 @@ func retryAudit(t testing.TB, h Harness) {
 	agents, operators := h.Roles(t)
 	role := map[string]string{"Go": agents, "SQL": operators}
 	for way, again := range r.retries() {
-		id := r.standing(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
+		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		r.audited(func() { r.did(became(task.StatePending), again, id, "alice, by "+way) },
 			Audited{Who: "alice, by " + way, Verb: "retry", Task: id, Answer: "pending"})
 		require.Equal(t, role[way], h.Audit(t)[len(h.Audit(t))-1].Role, "whatever the caller says, by %s", way)

@@ -14,7 +14,7 @@ import (
 func rollbackChecks() []Check {
 	return slices.Concat([]Check{
 		{"in every state", rollbackStates},
-		{"in every state, of a type that cannot be undone", rollbackOneWay},
+		{"in every state, of a type that cannot be rolled back", rollbackOneWay},
 		{"what is not there", rollbackAbsent},
 		{"what it writes", rollbackWrites},
 		{"the cause", rollbackCause},
@@ -26,71 +26,71 @@ func rollbackChecks() []Check {
 		{"a rollback that failed, again", rollbackAgain},
 		{"a retry, and then", rollbackRetried},
 		{"a live row with its key", rollbackKey},
-		{"who wanted it is noted", rollbackAudit},
+		{"the requester is noted", rollbackAudit},
 		{"by many at once", rollbackRace},
 		{"against retries at once", rollbackAgainstRetry},
-		{"it wakes who listens", rollbackWakes},
+		{"it wakes listeners", rollbackWakes},
 		{"a crash loses and doubles nothing", rollbackCrash},
 	}, rollbackRunningChecks())
 }
 
-// undone asserts that a request has made the row wait for its rollback.
-func (r *opsRig) undone(id task.ID, before *store.TaskInfo, cause task.Verdict, why string) *store.TaskInfo {
+// assertRolledBack asserts that a request has made the row wait for its rollback.
+func (r *opsRig) assertRolledBack(id task.ID, before *store.TaskInfo, cause task.Verdict, reason string) *store.TaskInfo {
 	r.t.Helper()
 	got := r.get(id)
-	require.Equal(r.t, task.StateRollbackPending, got.State, why)
-	require.Equal(r.t, before.Fence+1, got.Fence, why)
-	require.Equal(r.t, cause, got.Cause, why)
-	require.Zero(r.t, got.Attempt, why)
-	require.Zero(r.t, got.Deferrals, why)
-	require.True(r.t, got.EverStarted, why)
-	require.Nil(r.t, got.FinishedAt, why)
-	require.Nil(r.t, got.CancelAsked, why)
-	require.Empty(r.t, got.CancelBy, why)
-	require.Equal(r.t, before.Round, got.Round, why)
+	require.Equal(r.t, task.StateRollbackPending, got.State, reason)
+	require.Equal(r.t, before.Fence+1, got.Fence, reason)
+	require.Equal(r.t, cause, got.Cause, reason)
+	require.Zero(r.t, got.Attempt, reason)
+	require.Zero(r.t, got.Deferrals, reason)
+	require.True(r.t, got.EverStarted, reason)
+	require.Nil(r.t, got.FinishedAt, reason)
+	require.Nil(r.t, got.CancelRequested, reason)
+	require.Empty(r.t, got.CancelRequestedBy, reason)
+	require.Equal(r.t, before.Round, got.Round, reason)
 	return got
 }
 
 func rollbackStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(store.EnqueueRequest{Type: kind}, s, everStarted)
+				id := r.rowIn(store.EnqueueRequest{Type: kind}, s, everStarted)
 				before := r.get(id)
-				why := way + ", " + string(s)
+				reason := way + ", " + string(s)
 				switch {
 				case s.Phase() == task.Rollback || s == task.StateRolledBack:
-					r.idle(id, func() { r.did(became(s), undo, id, "alice") })
+					r.idle(id, func() { r.did(became(s), rollBack, id, "alice") })
 				case s == task.StateRunning:
-					r.did(store.Cancelling, undo, id, "alice")
+					r.did(store.Cancelling, rollBack, id, "alice")
 					got := r.get(id)
-					require.NotNil(t, got.CancelAsked, why)
-					require.Equal(t, "alice", got.CancelBy, why)
-					before.CancelAsked, before.CancelBy = got.CancelAsked, got.CancelBy
-					require.Equal(t, before, got, why)
+					require.NotNil(t, got.CancelRequested, reason)
+					require.Equal(t, "alice", got.CancelRequestedBy, reason)
+					before.CancelRequested, before.CancelRequestedBy = got.CancelRequested, got.CancelRequestedBy
+					require.Equal(t, before, got, reason)
 				case s == task.StateRollbackFailed || before.EverStarted:
-					r.did(became(task.StateRollbackPending), undo, id, "alice")
-					r.undone(id, before, r.get(id).Cause, why)
+					r.did(became(task.StateRollbackPending), rollBack, id, "alice")
+					r.assertRolledBack(id, before, r.get(id).Cause, reason)
 					r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
 				case s.Waiting():
-					r.did(became(task.StateCancelled), undo, id, "alice")
+					r.did(became(task.StateCancelled), rollBack, id, "alice")
 					r.calledOff(before, "cancelled before it started", "alice")
 				default:
-					r.idle(id, func() { r.did(became(s), undo, id, "alice") })
+					r.idle(id, func() { r.did(became(s), rollBack, id, "alice") })
 				}
 				if s.Running() {
 					r.letGo(id)
 					r.steps()
-					r.undoAll()
+					r.rollBackAll()
 				}
 			}
 		}
 	}
 }
 
-// undoAll rolls back whatever is due to be.
-func (r *opsRig) undoAll() {
+// rollBackAll rolls back whatever is due to be.
+func (r *opsRig) rollBackAll() {
 	r.t.Helper()
 	for _, row := range r.claim(wantOf(kind, task.Rollback, 100)) {
 		r.settled(ended(row, task.Succeeded, task.StateRolledBack))
@@ -99,12 +99,12 @@ func (r *opsRig) undoAll() {
 
 func rollbackOneWay(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
 			for _, s := range task.States() {
-				id := r.standing(store.EnqueueRequest{Type: oneWayKind}, s, everStarted)
+				id := r.rowIn(store.EnqueueRequest{Type: oneWayKind}, s, everStarted)
 				r.idle(id, func() {
-					got, err := undo(r.ctx, id, "alice")
+					got, err := rollBack(r.ctx, id, "alice")
 					if s.Phase() == task.Rollback || s == task.StateRolledBack {
 						require.NoError(t, err, "%s, %s", way, s)
 						require.Equal(t, became(s), got, way)
@@ -135,14 +135,14 @@ func rollbackAbsent(t testing.TB, h Harness) {
 
 func rollbackWrites(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled} {
 			id := r.wasted(way+string(s), s)
 			r.Advance(t, time.Hour)
 			r.present()
 			before := r.get(id)
-			r.did(became(task.StateRollbackPending), undo, id, "alice")
-			got := r.undone(id, before, verdictFor(s), way)
+			r.did(became(task.StateRollbackPending), rollBack, id, "alice")
+			got := r.assertRolledBack(id, before, verdictFor(s), way)
 			near(t, r.now(), got.RunAt)
 			sameDeclared(t, before, got)
 			sameOr(t, before.RollbackPayload, got.RollbackPayload, way)
@@ -186,37 +186,37 @@ func rollbackCause(t testing.TB, h Harness) {
 		before := r.get(row.ID)
 		require.Empty(t, before.Cause)
 		r.did(became(task.StateRollbackPending), r.h.Rollback, row.ID, "")
-		r.undone(row.ID, before, c.cause, string(c.state)+" after "+string(c.verdict))
-		r.undoAll()
+		r.assertRolledBack(row.ID, before, c.cause, string(c.state)+" after "+string(c.verdict))
+		r.rollBackAll()
 		require.Equal(t, c.cause, r.get(row.ID).Cause)
 	}
 }
 
 func rollbackWaiting(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		row := r.heldUnder(beating())
 		end := retry(row, time.Hour)
 		end.Next.Deferrals, end.Outcome.Result = 2, raw(`{"page":4}`)
 		r.settled(end)
 		before := r.get(row.ID)
-		r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
-		got := r.undone(row.ID, before, task.Cancelled, way)
+		r.did(became(task.StateRollbackPending), rollBack, row.ID, "alice")
+		got := r.assertRolledBack(row.ID, before, task.Cancelled, way)
 		require.Equal(t, task.Cancelled, got.Outcome, way)
 		require.Equal(t, "cancelled while it waited, by alice", got.Error, way)
 		near(t, r.now(), got.RunAt)
 		sameOr(t, raw(`{"page":4}`), got.Result, way)
 		require.Equal(t, before.History, got.History, "nothing was held")
-		r.idle(row.ID, func() { r.did(became(task.StateRollbackPending), undo, row.ID, "bob") })
-		r.undoAll()
+		r.idle(row.ID, func() { r.did(became(task.StateRollbackPending), rollBack, row.ID, "bob") })
+		r.rollBackAll()
 	}
 }
 
 func rollbackOverhanging(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		row, _ := r.overHanging(kind)
-		r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+		r.did(became(task.StateRollbackPending), rollBack, row.ID, "alice")
 		require.WithinDuration(t, row.LeaseEnd, r.get(row.ID).RunAt, time.Millisecond, way)
 		require.Empty(t, r.claim(wantOf(kind, task.Rollback, 1)), way)
 		r.Advance(t, beating().Window(task.Run)+time.Minute)
@@ -260,26 +260,26 @@ func rollbackLater(t testing.TB, h Harness) {
 
 func rollbackAlias(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
-		id := r.standing(store.EnqueueRequest{Type: "an old name"}, task.StateSucceeded, true)
-		r.did(became(task.StateRollbackPending), undo, id, "alice")
+	for way, rollBack := range r.rollbacks() {
+		id := r.rowIn(store.EnqueueRequest{Type: "an old name"}, task.StateSucceeded, true)
+		r.did(became(task.StateRollbackPending), rollBack, id, "alice")
 		r.settled(ended(r.claimOne("an old name", task.Rollback), task.Succeeded, task.StateRolledBack))
 		id = r.Insert(t, store.EnqueueRequest{Type: "an old name", In: farOff})[0]
-		_, err := undo(r.ctx, id, "alice")
+		_, err := rollBack(r.ctx, id, "alice")
 		refusal(t, way, err, "has no rollback")
 	}
 }
 
 func rollbackHistory(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		for _, s := range []task.State{task.StateSucceeded, task.StateFailed} {
 			row := r.heldUnder(beating())
 			end := ended(row, verdictFor(s), s)
 			end.Outcome.Result, end.Outcome.Output = raw(`{"page":4}`), "some output"
 			r.settled(end)
 			finished := r.get(row.ID)
-			r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
+			r.did(became(task.StateRollbackPending), rollBack, row.ID, "alice")
 			got := r.get(row.ID).History
 			require.Len(t, got, 1, way)
 			require.Equal(t, row.Fence, got[0].Fence, way)
@@ -292,7 +292,7 @@ func rollbackHistory(t testing.TB, h Harness) {
 			require.WithinDuration(t, *finished.FinishedAt, got[0].EndedAt, time.Millisecond, way)
 			r.unchanged(row.ID, func() { require.Equal(t, same(store.Ended, 1), r.settle(end), "a repeat") })
 			back := r.claimOne(kind, task.Rollback)
-			require.Equal(t, row.Fence+3, back.Fence, "settled, brought back, claimed")
+			require.Equal(t, row.Fence+3, back.Fence, "settled, revived, claimed")
 			e := ended(back, task.Succeeded, task.StateRolledBack)
 			r.settled(e)
 			require.Equal(t, same(store.Ended, 2), r.settle(end, e), "repeats of both")
@@ -303,7 +303,7 @@ func rollbackHistory(t testing.TB, h Harness) {
 
 func rollbackAgain(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for _, undo := range r.rollbacks() {
+	for _, rollBack := range r.rollbacks() {
 		row := r.heldUnder(beating())
 		r.settled(ended(row, task.Stalled, task.StateRollbackPending))
 		for range 3 {
@@ -312,22 +312,22 @@ func rollbackAgain(t testing.TB, h Harness) {
 			r.settled(e)
 			r.idle(row.ID, func() { r.did(became(task.StateRollbackFailed), r.h.Retry, row.ID, "") })
 			before := r.get(row.ID)
-			r.did(became(task.StateRollbackPending), undo, row.ID, "alice")
-			got := r.undone(row.ID, before, task.Stalled, "the cause is still the same")
+			r.did(became(task.StateRollbackPending), rollBack, row.ID, "alice")
+			got := r.assertRolledBack(row.ID, before, task.Stalled, "the cause is still the same")
 			require.Equal(t, before.History, got.History)
 		}
-		r.undoAll()
+		r.rollBackAll()
 		require.Equal(t, task.StateRolledBack, r.state(row.ID))
 	}
 }
 
 func rollbackRetried(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id := r.standing(store.EnqueueRequest{Type: kind}, task.StateSucceeded, true)
+	id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateSucceeded, true)
 	fence := task.Fence(0)
 	for round := range 3 {
 		r.did(became(task.StateRollbackPending), r.h.Rollback, id, "")
-		r.undoAll()
+		r.rollBackAll()
 		r.did(became(task.StatePending), r.h.Retry, id, "")
 		row := r.claimOne(kind, task.Run)
 		require.Equal(t, round+1, row.Round)
@@ -341,39 +341,39 @@ func rollbackRetried(t testing.TB, h Harness) {
 
 func rollbackKey(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		q := store.EnqueueRequest{Type: kind, Key: "invoice-7"}
-		id := r.standing(q, task.StateSucceeded, true)
+		id := r.rowIn(q, task.StateSucceeded, true)
 		q.In = farOff
 		live := r.Insert(t, q)[0]
 		r.idle(live, func() {
 			r.idle(id, func() {
-				_, err := undo(r.ctx, id, "alice")
+				_, err := rollBack(r.ctx, id, "alice")
 				refusal(t, way, err, "task "+number(live)+" is live with the key", "invoice-7", "wait for it or cancel it")
 			})
 		})
 		require.Equal(t, store.Became("cancelled"), r.cancel(live, ""))
-		r.did(became(task.StateRollbackPending), undo, id, "alice")
-		require.Equal(t, id, r.enqueue(q, false), "while it is undone its key is its own")
-		r.undoAll()
+		r.did(became(task.StateRollbackPending), rollBack, id, "alice")
+		require.Equal(t, id, r.enqueue(q, false), "while it is rolled back its key is its own")
+		r.rollBackAll()
 	}
 }
 
 func rollbackAudit(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for _, undo := range r.rollbacks() {
+	for _, rollBack := range r.rollbacks() {
 		for s, answer := range map[task.State]string{
 			task.StateSucceeded: "rollback_pending", task.StateRetryPending: "rollback_pending", task.StateRunning: "cancelling",
 		} {
-			id := r.standing(store.EnqueueRequest{Type: kind}, s, true)
-			r.audited(func() { r.did(store.Became(answer), undo, id, "alice") },
+			id := r.rowIn(store.EnqueueRequest{Type: kind}, s, true)
+			r.audited(func() { r.did(store.Became(answer), rollBack, id, "alice") },
 				Audited{Who: "alice", Verb: "rollback", Task: id, Answer: answer})
-			r.idle(id, func() { r.did(store.Became(answer), undo, id, "bob") })
+			r.idle(id, func() { r.did(store.Became(answer), rollBack, id, "bob") })
 			if s == task.StateRunning {
 				r.letGo(id)
 				r.audited(func() { r.steps() })
 			}
-			r.undoAll()
+			r.rollBackAll()
 			require.Equal(t, task.StateRolledBack, r.state(id))
 		}
 	}

@@ -13,10 +13,10 @@ func rollbackRunningChecks() []Check {
 	return []Check{
 		{"of one that runs, and then succeeds", rollbackThenSucceeds},
 		{"of one that runs, and then ends", rollbackThenEnds},
-		{"of one that runs, and was to be cancelled", rollbackAsked},
+		{"of one that runs, and was to be cancelled", rollbackRequested},
 		{"of one that runs, and is lost", rollbackThenLost},
 		{"of one that runs, and leaves its key", rollbackThenKey},
-		{"of one that runs, past its retention", rollbackThenGone},
+		{"of one that runs, past its retention", rollbackThenExpired},
 		{"those that run keep no other waiting", rollbackFair},
 		{"no retry before it", rollbackNoRetry},
 		{"one agent carries a request on", rollbackStepRace},
@@ -51,12 +51,12 @@ func (r *opsRig) steps() (rows int) {
 
 func rollbackThenSucceeds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for way, undo := range r.rollbacks() {
+	for way, rollBack := range r.rollbacks() {
 		row := r.heldUnder(beating())
-		r.did(store.Cancelling, undo, row.ID, "alice")
-		told := r.held0()
-		require.True(t, told.CancelAsked, way)
-		require.Equal(t, "alice", told.CancelReason, way)
+		r.did(store.Cancelling, rollBack, row.ID, "alice")
+		notified := r.held0()
+		require.True(t, notified.CancelRequested, way)
+		require.Equal(t, "alice", notified.CancelReason, way)
 		r.unchanged(row.ID, func() {
 			got := r.step(10)
 			require.True(t, got.Found, way)
@@ -74,12 +74,12 @@ func rollbackThenSucceeds(t testing.TB, h Harness) {
 		require.Equal(t, row.ID, got.Task, way)
 		require.Zero(t, got.Batch, way)
 		require.EqualValues(t, 1, got.Done, way)
-		info := r.undone(row.ID, before, task.Succeeded, way)
+		info := r.assertRolledBack(row.ID, before, task.Succeeded, way)
 		near(t, r.now(), info.RunAt)
 		require.Len(t, info.History, 1, way)
 		require.Equal(t, same(store.Ended, 1), r.settle(end), "a repeat")
 		require.False(t, r.step(10).Found, way)
-		r.undoAll()
+		r.rollBackAll()
 	}
 }
 
@@ -107,7 +107,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 		}
 		require.Contains(t, []task.Verdict{task.Failed, task.Cancelled}, got.Cause, s)
 		require.False(t, r.step(10).Found, s)
-		r.undoAll()
+		r.rollBackAll()
 	}
 	// Nothing of it was started.
 	row := r.heldUnder(beating())
@@ -117,7 +117,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	r.settled(end)
 	r.unchanged(row.ID, func() { require.True(t, r.step(10).Ended) })
 	require.False(t, r.step(10).Found)
-	// It was undone by itself, quickly.
+	// It was rolled back by itself, quickly.
 	row = r.heldUnder(beating())
 	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	r.settled(ended(row, task.Cancelled, task.StateRollbackPending))
@@ -126,14 +126,14 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	require.False(t, r.step(10).Found)
 }
 
-func rollbackAsked(t testing.TB, h Harness) {
+func rollbackRequested(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
 	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	r.audited(func() {
 		r.unchanged(row.ID, func() { r.did(store.Cancelling, r.h.Rollback, row.ID, "bob") })
 	}, Audited{Who: "bob", Verb: "rollback", Task: row.ID, Answer: "cancelling"})
-	require.Equal(t, "alice", r.get(row.ID).CancelBy, "who asked first stands")
+	require.Equal(t, "alice", r.get(row.ID).CancelRequestedBy, "who asked first stands")
 	r.idle(row.ID, func() { require.Equal(t, store.Cancelling, r.cancel(row.ID, "carol")) })
 	r.settled(finish(row))
 	require.Equal(t, 1, r.steps(), "a cancellation would have left it")
@@ -146,12 +146,12 @@ func rollbackThenLost(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.True(t, swept[0].CancelAsked)
-	require.False(t, o.step(10).Ended, "it is judged, and not over")
-	end := ended(swept[0].Task, task.Lost, task.StateRollbackPending)
-	end.RanFence, end.CancelKnown = swept[0].RanFence, true
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.True(t, reaped[0].CancelRequested)
+	require.False(t, o.step(10).Ended, "it is reaped, and not over")
+	end := ended(reaped[0].Task, task.Lost, task.StateRollbackPending)
+	end.RanFence, end.CancelKnown = reaped[0].RanFence, true
 	o.settled(end)
 	require.Equal(t, task.Cancelled, o.get(row.ID).Cause)
 	require.True(t, o.step(10).Ended)
@@ -176,7 +176,7 @@ func rollbackThenKey(t testing.TB, h Harness) {
 	require.False(t, r.step(10).Found)
 }
 
-func rollbackThenGone(t testing.TB, h Harness) {
+func rollbackThenExpired(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row := r.heldUnder(beating())
 	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
@@ -215,7 +215,7 @@ func rollbackNoRetry(t testing.TB, h Harness) {
 			refusal(t, way, err, "task "+number(row.ID)+" is to be rolled back")
 		})
 		require.Equal(t, 1, r.steps(), way)
-		r.undoAll()
+		r.rollBackAll()
 		r.did(became(task.StatePending), again, row.ID, "bob")
 		require.Equal(t, store.Became("cancelled"), r.cancel(row.ID, ""))
 	}

@@ -22,9 +22,9 @@ func settleChecks() []Check {
 		{"the delay counts from the settlement", settleDelay},
 		{"not before the lease's end", settleAfterLease},
 		{"a row that was never started keeps its place", settleKeepsPlace},
-		{"an attempt given back does not count", settleGivesBack},
+		{"a released attempt does not count", settleReleases},
 		{"answers come in the order of the rows", settleOrder},
-		{"a lease that has ended and was not swept is still held", settleLate},
+		{"a lease that has ended and was not reaped is still held", settleLate},
 		{"nothing to settle", settleNothing},
 	}
 }
@@ -250,7 +250,7 @@ func settleKeepsPlace(t testing.TB, h Harness) {
 	near(t, r.now(), r.get(row.ID).RunAt)
 }
 
-func settleGivesBack(t testing.TB, h Harness) {
+func settleReleases(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
 	for range 3 {

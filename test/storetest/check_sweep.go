@@ -20,16 +20,16 @@ func sweepChecks() []Check {
 		{"what a sweep returns and writes", sweepWrites},
 		{"a rollback that was lost", sweepRollback},
 		{"no more than the limit", sweepLimit},
-		{"a judged row is left to its judge", sweepJudged},
-		{"a judged row whose judge has died", sweepJudgeDead},
-		{"a judged row whose judge is late", sweepJudgeLate},
-		{"a judge's own dead rows", sweepOwn},
-		{"a judge who is absent", sweepAbsent},
+		{"a reaped row is left to its reaper", sweepReaped},
+		{"a reaped row whose reaper has died", sweepReapDead},
+		{"a reaped row whose reaper is late", sweepReapLate},
+		{"a reaper's own dead rows", sweepOwn},
+		{"a reaper that is absent", sweepAbsent},
 		{"after the clock was set back", sweepClockBack},
 		{"a clock that has moved unseen", sweepClockMoved},
 		{"rows of one whose presence is longer than the calm", sweepCalm},
 		{"a deadline that passed long ago", sweepAncient},
-		{"a judgement is settled", sweepSettled},
+		{"a reaped row is settled", sweepSettled},
 	}
 }
 
@@ -59,10 +59,10 @@ func sweepClockBack(t testing.TB, h Harness) {
 	require.Empty(t, o.sweep(10))
 	r.Advance(t, -24*time.Hour)
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1, "its session has not been seen since, however far ahead its presence ends")
-	require.Equal(t, row.ID, swept[0].ID)
-	require.False(t, swept[0].Present)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1, "its session has not been seen since, however far ahead its presence ends")
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.False(t, reaped[0].Present)
 }
 
 // Between a leap of the store's clock and its being noticed a sweep knows the time of before.
@@ -71,26 +71,26 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	o := r.other("second")
 	row := r.held()
 	asked := 0
-	believes := func(off time.Duration) []store.Swept {
-		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock {
+	believes := func(off time.Duration) []store.Reaped {
+		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock {
 			asked++
 			return store.Clock{Now: o.Now().Add(off), Calm: later}
 		})
 		require.NoError(t, err)
-		return swept
+		return reaped
 	}
 	r.Advance(t, presence+time.Minute)
 	o.present()
 	for _, off := range []time.Duration{-later, -slack, slack, later} {
 		require.Empty(t, believes(off), "it is off by %s", off)
 	}
-	never, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock { return store.Clock{} })
+	never, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock { return store.Clock{} })
 	require.NoError(t, err)
 	require.Empty(t, never, "it does not know the time")
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
-	swept := believes(0)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
+	reaped := believes(0)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
 	require.LessOrEqual(t, asked, 5, "each time once")
 }
 
@@ -101,14 +101,14 @@ func sweepCalm(t testing.TB, h Harness) {
 	row, mine := r.held(), o.held()
 	r.Advance(t, later)
 	o.present()
-	calm := func(d time.Duration) []store.Swept {
-		swept, err := o.Sweep(o.ctx, o.session, 10, judge, func() store.Clock { return store.Clock{Now: o.Now(), Calm: d} })
+	calm := func(d time.Duration) []store.Reaped {
+		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock { return store.Clock{Now: o.Now(), Calm: d} })
 		require.NoError(t, err)
-		return swept
+		return reaped
 	}
-	swept := calm(0)
-	require.Len(t, swept, 1, "it knows of itself that it is not")
-	require.Equal(t, mine.ID, swept[0].ID)
+	reaped := calm(0)
+	require.Len(t, reaped, 1, "it knows of itself that it is not")
+	require.Equal(t, mine.ID, reaped[0].ID)
 	require.Empty(t, calm(presence-slack))
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
 	require.Len(t, calm(presence+slack), 1)
@@ -118,28 +118,28 @@ func sweepCalm(t testing.TB, h Harness) {
 	r.Advance(t, presence/2)
 	o.present()
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept = calm(slack)
-	require.Len(t, swept, 1, "it has left, so it is not there")
-	require.Equal(t, next.ID, swept[0].ID)
+	reaped = calm(slack)
+	require.Len(t, reaped, 1, "it has left, so it is not there")
+	require.Equal(t, next.ID, reaped[0].ID)
 }
 
 func sweepLease(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.claimLate()
-	swept := r.other("second").sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
-	require.True(t, swept[0].Present)
+	reaped := r.other("second").sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.True(t, reaped[0].Present)
 }
 
 func sweepPresence(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
 	r.Advance(t, presence+time.Minute)
-	swept := r.other("second").sweep(10)
-	require.Len(t, swept, 1, "its lease is open, and its session silent")
-	require.Equal(t, row.ID, swept[0].ID)
-	require.False(t, swept[0].Present)
+	reaped := r.other("second").sweep(10)
+	require.Len(t, reaped, 1, "its lease is open, and its session silent")
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.False(t, reaped[0].Present)
 }
 
 func sweepLeft(t testing.TB, h Harness) {
@@ -148,10 +148,10 @@ func sweepLeft(t testing.TB, h Harness) {
 	row := r.held()
 	require.Empty(t, o.sweep(10))
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
-	require.False(t, swept[0].Present)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.False(t, reaped[0].Present)
 }
 
 func sweepLong(t testing.TB, h Harness) {
@@ -164,10 +164,10 @@ func sweepLong(t testing.TB, h Harness) {
 	_, err := r.Maintain(r.ctx, 24*time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, r.name, r.get(row.ID).Agent, "who holds something is not forgotten")
-	swept := r.other("second").sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
-	require.False(t, swept[0].Present)
+	reaped := r.other("second").sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
+	require.False(t, reaped[0].Present)
 }
 
 func sweepWrites(t testing.TB, h Harness) {
@@ -181,9 +181,9 @@ func sweepWrites(t testing.TB, h Harness) {
 	r.Advance(t, later)
 	before := r.get(row.ID)
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	got := swept[0]
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	got := reaped[0]
 	require.Equal(t, row.Fence, got.RanFence)
 	require.Equal(t, row.Fence+1, got.Fence)
 	require.Equal(t, task.StateRunning, got.State)
@@ -191,12 +191,12 @@ func sweepWrites(t testing.TB, h Harness) {
 	require.Equal(t, row.Attempt, got.Attempt)
 	require.True(t, got.EverStarted)
 	require.Equal(t, row.Policy, got.Policy)
-	require.Nil(t, got.Payload, "a judge needs no documents")
+	require.Nil(t, got.Payload, "reaping needs no documents")
 	require.Equal(t, row.Previous, got.Previous)
 	require.WithinDuration(t, *before.ClaimedAt, got.ClaimedAt, time.Millisecond)
 	require.WithinDuration(t, *before.Deadline, got.Deadline, time.Millisecond)
 	require.InDelta(t, time.Hour-later, got.Left, float64(slack))
-	near(t, r.now().Add(judge), got.LeaseEnd)
+	near(t, r.now().Add(reapFor), got.LeaseEnd)
 
 	after := r.get(row.ID)
 	require.Equal(t, o.session, after.Session)
@@ -207,25 +207,25 @@ func sweepWrites(t testing.TB, h Harness) {
 
 	r.Advance(t, time.Hour)
 	o.present()
-	swept = o.sweep(10)
-	require.Len(t, swept, 1)
-	require.InDelta(t, -later, swept[0].Left, float64(slack), "past its deadline")
+	reaped = o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.InDelta(t, -later, reaped[0].Left, float64(slack), "past its deadline")
 }
 
 func sweepRollback(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.held()
-	undo := retry(row, 0)
-	undo.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
-	r.settled(undo)
+	rollBack := retry(row, 0)
+	rollBack.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
+	r.settled(rollBack)
 	w := want(kind, 1)
 	w.Phase = task.Rollback
 	require.Len(t, r.claim(w), 1)
 	r.Advance(t, later)
-	swept := r.other("second").sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, task.StateRollbackRunning, swept[0].State)
-	require.Equal(t, task.Rollback, swept[0].Phase())
+	reaped := r.other("second").sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, task.StateRollbackRunning, reaped[0].State)
+	require.Equal(t, task.Rollback, reaped[0].Phase())
 }
 
 func sweepLimit(t testing.TB, h Harness) {
@@ -236,9 +236,9 @@ func sweepLimit(t testing.TB, h Harness) {
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	var got []task.ID
 	for _, n := range []int{3, 3, 1} {
-		swept := o.sweep(3)
-		require.Len(t, swept, n)
-		for _, w := range swept {
+		reaped := o.sweep(3)
+		require.Len(t, reaped, n)
+		for _, w := range reaped {
 			got = append(got, w.ID)
 		}
 	}
@@ -246,62 +246,62 @@ func sweepLimit(t testing.TB, h Harness) {
 	require.Empty(t, o.sweep(3))
 }
 
-// judged is a row that a second agent has swept from a first that left.
-func judged(t testing.TB, h Harness) (first, second *rig, row store.Swept) {
+// reapedRow is a row that a second agent has reaped from a first that left.
+func reapedRow(t testing.TB, h Harness) (first, second *rig, row store.Reaped) {
 	t.Helper()
 	first = newRig(t, h)
 	second = first.other("second")
 	first.held()
 	require.NoError(t, first.Leave(first.ctx, first.session))
-	swept := second.sweep(10)
-	require.Len(t, swept, 1)
-	return first, second, swept[0]
+	reaped := second.sweep(10)
+	require.Len(t, reaped, 1)
+	return first, second, reaped[0]
 }
 
-func sweepJudged(t testing.TB, h Harness) {
-	r, o, _ := judged(t, h)
+func sweepReaped(t testing.TB, h Harness) {
+	r, o, _ := reapedRow(t, h)
 	third := r.other("third")
 	require.Empty(t, third.sweep(10))
 	require.Empty(t, o.sweep(10))
 	require.Empty(t, r.sweep(10))
-	r.Advance(t, judge-time.Minute)
+	r.Advance(t, reapFor-time.Minute)
 	o.present()
-	require.Empty(t, third.sweep(10), "the judge still has time")
+	require.Empty(t, third.sweep(10), "the reaper still has time")
 }
 
-func sweepJudgeDead(t testing.TB, h Harness) {
-	r, o, first := judged(t, h)
+func sweepReapDead(t testing.TB, h Harness) {
+	r, o, first := reapedRow(t, h)
 	third := r.other("third")
 	require.NoError(t, o.Leave(o.ctx, o.session))
-	swept := third.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, first.Fence+1, swept[0].Fence)
-	require.Equal(t, first.Attempt, swept[0].Attempt)
-	require.False(t, swept[0].Present)
+	reaped := third.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, first.Fence+1, reaped[0].Fence)
+	require.Equal(t, first.Attempt, reaped[0].Attempt)
+	require.False(t, reaped[0].Present)
 	end := retry(first.Task, 0)
-	require.Equal(t, same(store.Lost, 1), o.settle(end), "its judgement comes too late")
-	third.settled(retry(swept[0].Task, time.Hour))
+	require.Equal(t, same(store.Lost, 1), o.settle(end), "its settlement comes too late")
+	third.settled(retry(reaped[0].Task, time.Hour))
 }
 
-func sweepJudgeLate(t testing.TB, h Harness) {
-	r, o, first := judged(t, h)
-	r.Advance(t, judge+time.Minute)
+func sweepReapLate(t testing.TB, h Harness) {
+	r, o, first := reapedRow(t, h)
+	r.Advance(t, reapFor+time.Minute)
 	o.present()
-	swept := r.other("third").sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, first.Fence+1, swept[0].Fence)
-	require.True(t, swept[0].Present)
+	reaped := r.other("third").sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, first.Fence+1, reaped[0].Fence)
+	require.True(t, reaped[0].Present)
 	require.Equal(t, same(store.Lost, 1), o.settle(retry(first.Task, 0)))
 }
 
 func sweepOwn(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	row := r.claimLate()
-	swept := r.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.Fence+1, swept[0].Fence)
+	reaped := r.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.Fence+1, reaped[0].Fence)
 	require.Equal(t, same(store.Lost, 1), r.settle(finish(row)), "the attempt itself holds it no longer")
-	r.settled(retry(swept[0].Task, 0))
+	r.settled(retry(reaped[0].Task, 0))
 }
 
 // After a jump of the store's clock all sessions are absent, until each has written its next sign of life. Whoever
@@ -316,11 +316,11 @@ func sweepAbsent(t testing.TB, h Harness) {
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
 	require.Equal(t, own.Fence, r.get(own.ID).Fence)
 	o.present()
-	swept := o.sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.ID, swept[0].ID)
+	reaped := o.sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.ID, reaped[0].ID)
 	require.NoError(t, o.Leave(o.ctx, o.session))
-	require.Empty(t, o.sweep(10), "who has left judges nobody")
+	require.Empty(t, o.sweep(10), "an agent that has left reaps nothing")
 }
 
 // What is left until a deadline of some thousand years ago is less than a duration can say.
@@ -331,13 +331,13 @@ func sweepAncient(t testing.TB, h Harness) {
 	w.Deadline = time.Hour
 	require.Len(t, r.claim(w), 1)
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := r.other("second").sweep(10)
-	require.Len(t, swept, 1)
-	require.Less(t, swept[0].Left, -200*365*24*time.Hour)
+	reaped := r.other("second").sweep(10)
+	require.Len(t, reaped, 1)
+	require.Less(t, reaped[0].Left, -200*365*24*time.Hour)
 }
 
 func sweepSettled(t testing.TB, h Harness) {
-	r, o, row := judged(t, h)
+	r, o, row := reapedRow(t, h)
 	end := retry(row.Task, 0)
 	end.RanFence, end.Started = row.RanFence, -1
 	end.Outcome = task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}

@@ -61,11 +61,11 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	swept, err := r.Sweep(ctx, r.session, 3, judge, r.view)
+	reaped, err := r.Sweep(ctx, r.session, 3, reapFor, r.view)
 	if err != nil {
 		return err
 	}
-	for _, s := range swept {
+	for _, s := range reaped {
 		rows = append(rows, s.Task)
 	}
 	var ends []store.Settlement

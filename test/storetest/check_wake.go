@@ -12,7 +12,7 @@ import (
 
 func wakeChecks() []Check {
 	return []Check{
-		{"an insert wakes who is idle", wakeInsert},
+		{"an insert wakes an idle session", wakeInsert},
 		{"being idle or not changes no row", wakeIdle},
 	}
 }

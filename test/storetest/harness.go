@@ -119,7 +119,7 @@ func Checks() []Check {
 		{"adopt", adoptChecks()},
 		{"live", liveChecks()},
 		{"rules", ruleChecks()},
-		{"undo", undoChecks()},
+		{"rollback_phase", rollbackPhaseChecks()},
 		{"retry", retryChecks()},
 		{"rollback", rollbackChecks()},
 		{"batch", batchChecks()},

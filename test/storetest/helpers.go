@@ -19,7 +19,7 @@ import (
 const (
 	window   = 10 * time.Minute // of a lease
 	presence = 5 * time.Minute  // of a session
-	judge    = 3 * time.Minute  // of a judgement
+	reapFor  = 3 * time.Minute  // of a reaping
 	later    = 20 * time.Minute // when all of these are over
 	slack    = 30 * time.Second // the time that a check may take without anything being wrong
 )
@@ -189,9 +189,9 @@ func (r *rig) present() store.HeartbeatReply {
 func (r *rig) view() store.Clock { return store.Clock{Now: r.Now(), Calm: later} }
 
 // sweep sweeps for the rig's session.
-func (r *rig) sweep(limit int) []store.Swept {
+func (r *rig) sweep(limit int) []store.Reaped {
 	r.t.Helper()
-	got, err := r.Sweep(r.ctx, r.session, limit, judge, r.view)
+	got, err := r.Sweep(r.ctx, r.session, limit, reapFor, r.view)
 	require.NoError(r.t, err)
 	require.LessOrEqual(r.t, len(got), limit)
 	return got

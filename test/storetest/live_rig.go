@@ -12,18 +12,18 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// beating tasks ping; they can be undone, by rollbacks that ping at another pace.
+// beating tasks ping; they can be rolled back, by rollbacks that ping at another pace.
 func beating() *task.Policy {
 	return &task.Policy{
 		Timeout: 2 * time.Hour, Heartbeat: 10 * time.Minute, MaxHeartbeat: 30 * time.Minute, Stop: 2 * time.Minute,
 		Check: 3 * time.Minute,
-		Rollback: &task.Undo{
+		Rollback: &task.RollbackPolicy{
 			Timeout: time.Hour, Heartbeat: 20 * time.Minute, MaxHeartbeat: 40 * time.Minute, Stop: 4 * time.Minute,
 		},
 	}
 }
 
-// moving tasks ping, and only what moves them on counts. They cannot be undone.
+// moving tasks ping, and only what moves them on counts. They cannot be rolled back.
 func moving() *task.Policy {
 	return &task.Policy{
 		Timeout: 2 * time.Hour, Heartbeat: 10 * time.Minute, MaxHeartbeat: 30 * time.Minute, Stop: 2 * time.Minute,
@@ -72,8 +72,8 @@ func (r *liveRig) heldUnder(p *task.Policy) task.Task {
 	return got[0]
 }
 
-// undoing is a row whose rollback is held.
-func (r *liveRig) undoing(p *task.Policy) task.Task {
+// rollingBack is a row whose rollback is held.
+func (r *liveRig) rollingBack(p *task.Policy) task.Task {
 	r.t.Helper()
 	end := retry(r.heldUnder(p), 0)
 	end.Next = task.Transition{State: task.StateRollbackPending, EverStarted: true}
@@ -182,12 +182,12 @@ func (r *liveRig) cancel(id task.ID, by string) store.Became {
 }
 
 // adopt adopts an attempt.
-func (r *liveRig) adopt(id task.ID, f task.Fence) (*store.Swept, store.Answer) {
+func (r *liveRig) adopt(id task.ID, f task.Fence) (*store.Reaped, store.Answer) {
 	r.t.Helper()
-	swept, answer, err := r.Adopt(r.ctx, r.session, id, f, judge)
+	reaped, answer, err := r.Adopt(r.ctx, r.session, id, f, reapFor)
 	require.NoError(r.t, err)
-	require.Equal(r.t, answer == store.Applied, swept != nil)
-	return swept, answer
+	require.Equal(r.t, answer == store.Applied, reaped != nil)
+	return reaped, answer
 }
 
 // bySQL runs f in an application's transaction, which is committed where f succeeds.
@@ -237,8 +237,8 @@ func raw(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// notes compares what a task has said of itself with what is to be seen of it; "" is nothing.
-func (r *liveRig) notes(id task.ID, progress, message, checkpoint string) {
+// reports compares what a task has said of itself with what is to be seen of it; "" is nothing.
+func (r *liveRig) reports(id task.ID, progress, message, checkpoint string) {
 	r.t.Helper()
 	info := r.get(id)
 	sameOrNone(r.t, progress, info.Progress)

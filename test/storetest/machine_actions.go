@@ -291,18 +291,18 @@ func (m *machine) sweep(t *rapid.T) {
 	require.NoError(m.t, err)
 	got, err := m.real.Sweep(ctx, s.real, 1000, length, seeing(m.real, off, calm))
 	require.NoError(m.t, err)
-	require.Equal(m.t, m.sweptViews(want, onIdeal), m.sweptViews(got, onReal), "what is swept")
+	require.Equal(m.t, m.reapedViews(want, onIdeal), m.reapedViews(got, onReal), "what is reaped")
 	for _, row := range want {
 		m.hold(i, row.Task, row.RanFence)
 	}
 }
 
-func (m *machine) sweptViews(list []store.Swept, ids taskSide) []taskView {
+func (m *machine) reapedViews(list []store.Reaped, ids taskSide) []taskView {
 	out := make([]taskView, len(list))
 	for i := range list {
 		out[i] = m.taskView(&list[i].Task, ids)
 		out[i].Ran, out[i].Present = list[i].RanFence, list[i].Present
-		out[i].Detached, out[i].CancelAsked = list[i].Detached, list[i].CancelAsked
+		out[i].Detached, out[i].CancelRequested = list[i].Detached, list[i].CancelRequested
 		if !list[i].Deadline.IsZero() {
 			out[i].Left = inHalves(list[i].Left)
 		}
@@ -353,7 +353,7 @@ func (m *machine) heldViews(list []store.Held, ids taskSide) []store.Held {
 		out[i].Left = time.Duration(inHalves(h.Left)) * half
 		out[i].PingDue = time.Duration(inHalves(h.PingDue)) * half
 		out[i].Marks = nil
-		if marks := task.MarksOf(h.Marks, h.Fence); h.Marks != nil && h.Claim > 0 { // who judges a row needs none
+		if marks := task.MarksOf(h.Marks, h.Fence); h.Marks != nil && h.Claim > 0 { // who reaps a row needs none
 			for _, n := range []*json.Number{&marks.Number, &marks.Done} {
 				if f, err := n.Float64(); err == nil {
 					*n = json.Number(fmt.Sprint(f)) // 0.5 or 0.50

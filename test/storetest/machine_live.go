@@ -41,7 +41,7 @@ func machinePolicies() map[task.PolicyHash]store.NamedPolicy {
 		{
 			Timeout: 5*step + half, Heartbeat: 2*step + half, MaxHeartbeat: 2*step + half, Stop: step + 23*time.Minute,
 			RequireProgress: true,
-			Rollback: &task.Undo{
+			Rollback: &task.RollbackPolicy{
 				Timeout: 4*step + half, Heartbeat: half, MaxHeartbeat: step + half, Stop: step + 17*time.Minute,
 			},
 		},
@@ -61,7 +61,7 @@ func (m *machine) policy(t *rapid.T, n int) task.PolicyHash {
 	return rapid.SampledFrom(hashes).Draw(t, "policy")
 }
 
-func notes(t *rapid.T) store.Report {
+func reports(t *rapid.T) store.Report {
 	drawn := func(name string, of ...string) string {
 		return rapid.SampledFrom(append([]string{"", ""}, of...)).Draw(t, name)
 	}
@@ -74,9 +74,9 @@ func notes(t *rapid.T) store.Report {
 
 func (m *machine) renewMore(t *rapid.T, r *store.Renewal) {
 	r.Detach = rapid.IntRange(0, 3).Draw(t, "detach") == 0
-	r.Report = notes(t)
+	r.Report = reports(t)
 	if rapid.IntRange(0, 3).Draw(t, "marks") == 0 {
-		n := notes(t)
+		n := reports(t)
 		r.Marks = &task.Marks{Fence: r.Fence}
 		r.Marks.Advance(n.Progress, n.Checkpoint)
 	}
@@ -84,7 +84,7 @@ func (m *machine) renewMore(t *rapid.T, r *store.Renewal) {
 
 func (m *machine) settleMore(t *rapid.T, e *store.Settlement) {
 	e.CancelKnown = rapid.Bool().Draw(t, "cancel known")
-	e.Notes = notes(t)
+	e.Report = reports(t)
 }
 
 // one draws a hold, most of them right.
@@ -94,7 +94,7 @@ func (m *machine) one(t *rapid.T) hold {
 }
 
 func drawPing(t *rapid.T) store.Ping {
-	n := notes(t)
+	n := reports(t)
 	return store.Ping{
 		Progress: n.Progress, Message: n.Message, Checkpoint: n.Checkpoint, NextWithin: delay(t, "next within"),
 	}
@@ -256,7 +256,7 @@ func (m *machine) adopt(t *rapid.T) {
 		require.Nil(m.t, got)
 		return
 	}
-	require.Equal(m.t, m.sweptViews([]store.Swept{*want}, onIdeal), m.sweptViews([]store.Swept{*got}, onReal), "adopting %v", h)
+	require.Equal(m.t, m.reapedViews([]store.Reaped{*want}, onIdeal), m.reapedViews([]store.Reaped{*got}, onReal), "adopting %v", h)
 	m.hold(i, want.Task, want.RanFence)
 }
 

@@ -31,14 +31,14 @@ func (m *machine) operate(t *rapid.T, what string, onModel, onStore operation) {
 		row = m.sent[rapid.IntRange(max(len(m.sent)-4, 0), len(m.sent)-1).Draw(t, "settlement")].holds[0].row
 	}
 	m.everStarted[row] = true
-	want, whyWant := onModel(ctx, m.tasks[row].ideal, "alice")
-	got, why := onStore(ctx, m.tasks[row].real, "alice")
-	_, refusedWant := errors.AsType[*store.RefusedError](whyWant)
-	_, refused := errors.AsType[*store.RefusedError](why)
-	require.Equal(m.t, refusedWant, refused, "%s %d: %v, and %v", what, row, whyWant, why)
+	want, reasonWant := onModel(ctx, m.tasks[row].ideal, "alice")
+	got, reason := onStore(ctx, m.tasks[row].real, "alice")
+	_, refusedWant := errors.AsType[*store.RefusedError](reasonWant)
+	_, refused := errors.AsType[*store.RefusedError](reason)
+	require.Equal(m.t, refusedWant, refused, "%s %d: %v, and %v", what, row, reasonWant, reason)
 	if !refused {
-		require.NoError(m.t, whyWant)
-		require.NoError(m.t, why)
+		require.NoError(m.t, reasonWant)
+		require.NoError(m.t, reason)
 	}
 	require.Equal(m.t, want, got, "%s %d", what, row)
 }

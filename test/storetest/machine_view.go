@@ -15,23 +15,23 @@ import (
 // view is a task with all that differs between two stores that are right taken out: numbers are places in the
 // machine's lists, times are halves of a step from the task's beginning, JSON is written in one way.
 type view struct {
-	Row                                      int
-	Type, Region, Key, Labels, Agent         string
-	State                                    task.State
-	Payload, Result, Error, Output           string
-	Outcome                                  task.Verdict
-	Priority, Attempt, MaxAttempts           int
-	Deferrals, Session                       int
-	EverStarted                              bool
-	Fence                                    task.Fence
-	Due, Claimed, LeaseEnd, Deadline, Finish int
-	Progress, Message, Checkpoint, CancelBy  string
-	Asked                                    int
-	Detached                                 bool
-	Cause                                    task.Verdict
-	Round                                    int
-	UndoPayload                              string
-	History                                  []attemptView
+	Row                                              int
+	Type, Region, Key, Labels, Agent                 string
+	State                                            task.State
+	Payload, Result, Error, Output                   string
+	Outcome                                          task.Verdict
+	Priority, Attempt, MaxAttempts                   int
+	Deferrals, Session                               int
+	EverStarted                                      bool
+	Fence                                            task.Fence
+	Due, Claimed, LeaseEnd, Deadline, Finish         int
+	Progress, Message, Checkpoint, CancelRequestedBy string
+	CancelNews                                       int
+	Detached                                         bool
+	Cause                                            task.Verdict
+	Round                                            int
+	RollbackPayload                                  string
+	History                                          []attemptView
 }
 
 type attemptView struct {
@@ -95,9 +95,9 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Due: halves(i.CreatedAt, i.RunAt), Claimed: halvesTo(i.CreatedAt, i.ClaimedAt),
 		LeaseEnd: halvesTo(i.CreatedAt, i.LeaseEnd), Deadline: halvesTo(i.CreatedAt, i.Deadline),
 		Finish:   halvesTo(i.CreatedAt, i.FinishedAt),
-		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelBy: i.CancelBy,
-		Asked: halvesTo(i.CreatedAt, i.CancelAsked), Detached: i.Detached,
-		Cause: i.Cause, Round: i.Round, UndoPayload: oneWay(i.RollbackPayload),
+		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelRequestedBy: i.CancelRequestedBy,
+		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
+		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload),
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not
@@ -128,22 +128,22 @@ func (m *machine) views(list []store.TaskInfo, ids taskSide, sessions sessionSid
 
 // taskView is a claimed task in the same manner.
 type taskView struct {
-	Row                             int
-	Type, Region, Key               string
-	State                           task.State
-	Fence, Ran                      task.Fence
-	Attempt, MaxAttempts, Deferrals int
-	EverStarted                     bool
-	Payload, Result, Labels         string
-	Priority                        int
-	Previous                        task.Previous
-	Policy                          task.PolicyHash
-	Due, Claimed, LeaseEnd          int
-	Deadline, Left                  int
-	Present, Detached, CancelAsked  bool
-	Checkpoint, UndoPayload         string
-	Cause                           task.Verdict
-	Round                           int
+	Row                                int
+	Type, Region, Key                  string
+	State                              task.State
+	Fence, Ran                         task.Fence
+	Attempt, MaxAttempts, Deferrals    int
+	EverStarted                        bool
+	Payload, Result, Labels            string
+	Priority                           int
+	Previous                           task.Previous
+	Policy                             task.PolicyHash
+	Due, Claimed, LeaseEnd             int
+	Deadline, Left                     int
+	Present, Detached, CancelRequested bool
+	Checkpoint, RollbackPayload        string
+	Cause                              task.Verdict
+	Round                              int
 }
 
 func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
@@ -152,10 +152,10 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
 		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
-		Policy: t.Policy, CancelAsked: t.CancelAsked, Checkpoint: oneWay(t.Checkpoint),
+		Policy: t.Policy, CancelRequested: t.CancelRequested, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,
-		Cause: t.Cause, Round: t.Round, UndoPayload: oneWay(t.RollbackPayload),
+		Cause: t.Cause, Round: t.Round, RollbackPayload: oneWay(t.RollbackPayload),
 	}
 	if !t.Deadline.IsZero() {
 		v.Deadline = halves(t.CreatedAt, t.Deadline)

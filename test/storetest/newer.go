@@ -74,9 +74,9 @@ func (r *opsRig) attempts(o *opsRig) {
 			continue
 		}
 		r.detach(row)
-		swept, answer := o.adopt(row.ID, row.Fence)
+		reaped, answer := o.adopt(row.ID, row.Fence)
 		require.Equal(r.t, store.Applied, answer)
-		o.settled(finish(swept.Task))
+		o.settled(finish(reaped.Task))
 	}
 	require.Equal(r.t, task.StateSucceeded, r.state(rows[5].ID))
 	require.Len(r.t, r.get(rows[1].ID).History, 2)
@@ -90,9 +90,9 @@ func (r *opsRig) deaths(o *opsRig) {
 	o.session = o.join("second")
 	require.Len(r.t, o.claim(wantOf(kind, task.Run, 2)), 2)
 	require.NoError(r.t, o.Leave(r.ctx, o.session))
-	swept := r.sweep(10)
-	require.Len(r.t, swept, 2)
-	for _, row := range swept {
+	reaped := r.sweep(10)
+	require.Len(r.t, reaped, 2)
+	for _, row := range reaped {
 		end := retry(row.Task, 0)
 		end.RanFence, end.Started, end.Outcome = row.RanFence, -1, task.Outcome{Verdict: task.Lost, Error: "its agent is gone"}
 		r.settled(end)
@@ -105,24 +105,24 @@ func (r *opsRig) deaths(o *opsRig) {
 func (r *opsRig) operators() {
 	r.t.Helper()
 	q := store.EnqueueRequest{Type: kind}
-	require.Equal(r.t, became(task.StateCancelled), r.cancel(r.standing(q, task.StatePending, false), "alice"))
-	_, err := r.cancelSQL(r.standing(q, task.StateRetryPending, true), "alice")
+	require.Equal(r.t, became(task.StateCancelled), r.cancel(r.rowIn(q, task.StatePending, false), "alice"))
+	_, err := r.cancelSQL(r.rowIn(q, task.StateRetryPending, true), "alice")
 	require.NoError(r.t, err)
-	r.undoAll()
+	r.rollBackAll()
 	for _, again := range r.retries() {
-		r.did(became(task.StatePending), again, r.standing(q, task.StateFailed, true), "alice")
+		r.did(became(task.StatePending), again, r.rowIn(q, task.StateFailed, true), "alice")
 		require.Len(r.t, r.runAll(task.StateSucceeded), 1)
 	}
-	for _, undo := range r.rollbacks() {
-		r.did(became(task.StateRollbackPending), undo, r.standing(q, task.StateSucceeded, true), "alice")
-		r.did(became(task.StateRollbackPending), undo, r.standing(q, task.StateRetryPending, true), "alice")
-		r.undoAll()
+	for _, rollBack := range r.rollbacks() {
+		r.did(became(task.StateRollbackPending), rollBack, r.rowIn(q, task.StateSucceeded, true), "alice")
+		r.did(became(task.StateRollbackPending), rollBack, r.rowIn(q, task.StateRetryPending, true), "alice")
+		r.rollBackAll()
 		r.insert(1)
 		row := r.claimOne(kind, task.Run)
-		r.did(store.Cancelling, undo, row.ID, "alice")
+		r.did(store.Cancelling, rollBack, row.ID, "alice")
 		r.settled(finish(row))
 		require.Equal(r.t, 1, r.steps())
-		r.undoAll()
+		r.rollBackAll()
 		require.Equal(r.t, task.StateRolledBack, r.state(row.ID))
 	}
 }
@@ -137,9 +137,9 @@ func (r *opsRig) batches() {
 	r.over()
 	r.wants("rollback", id, "rolling_back")
 	require.Positive(r.t, r.steps())
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
-	r.stands(id, store.BatchRollbackFailed)
+	r.inState(id, store.BatchRollbackFailed)
 
 	cancelled, _ := r.batchOf(3, store.BatchRequest{FinishType: "suite.end"})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
@@ -147,7 +147,7 @@ func (r *opsRig) batches() {
 	require.Equal(r.t, 3, r.steps())
 	r.settled(ended(row, task.Cancelled, task.StateCancelled))
 	r.over()
-	r.stands(cancelled, store.BatchCancelled)
+	r.inState(cancelled, store.BatchCancelled)
 	r.settled(finish(r.claimOne("suite.end", task.Run)))
 
 	byGo, err := r.h.CreateBatch(r.ctx, store.BatchRequest{Open: true, OnFailure: store.OnFailureRollback},
@@ -159,9 +159,9 @@ func (r *opsRig) batches() {
 	r.runAll(task.StateSucceeded, task.StateFailed)
 	require.Equal(r.t, 1, r.fold().Acted)
 	r.over()
-	r.undoAll()
+	r.rollBackAll()
 	r.over()
-	r.stands(byGo, store.BatchRolledBack)
+	r.inState(byGo, store.BatchRolledBack)
 }
 
 // looks reads what there is.

@@ -18,13 +18,13 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// oneWayKind is a type that cannot be undone. kind can, whatever policy its row is claimed under.
+// oneWayKind is a type that cannot be rolled back. kind can, whatever policy its row is claimed under.
 const oneWayKind = "suite.one_way"
 
 // farOff is when rows are due that nobody is to claim while a check lasts.
 const farOff = 1000 * time.Hour
 
-// oneWayPolicy is of tasks that cannot be undone. The policy is that of no other type.
+// oneWayPolicy is of tasks that cannot be rolled back. The policy is that of no other type.
 func oneWayPolicy() *task.Policy {
 	return &task.Policy{Timeout: 50 * time.Minute, Heartbeat: 10 * time.Minute, Stop: 3 * time.Minute}
 }
@@ -106,9 +106,9 @@ func verdictFor(s task.State) task.Verdict {
 	return task.Failed
 }
 
-// standing is a row of which no other row of its type is due, in that state; one that waits is not due for long. A row
-// that is not everStarted has been claimed, if its state says so, and given back or called off before anything of it started.
-func (r *opsRig) standing(q store.EnqueueRequest, s task.State, everStarted bool) task.ID {
+// rowIn is a row of which no other row of its type is due, in that state; one that waits is not due for long. A row
+// that is not everStarted has been claimed, if its state says so, and released or cancelled before anything of it started.
+func (r *opsRig) rowIn(q store.EnqueueRequest, s task.State, everStarted bool) task.ID {
 	r.t.Helper()
 	if s == task.StatePending && !everStarted {
 		q.In = farOff
@@ -206,12 +206,12 @@ func (r *opsRig) audited(f func(), want ...Audited) {
 		return
 	}
 	agents, operators := r.h.Roles(r.t)
-	notes := got[before:]
-	for i := range notes {
-		require.Contains(r.t, []string{agents, operators}, notes[i].Role)
-		notes[i].Role = ""
+	reports := got[before:]
+	for i := range reports {
+		require.Contains(r.t, []string{agents, operators}, reports[i].Role)
+		reports[i].Role = ""
 	}
-	require.Equal(r.t, want, notes)
+	require.Equal(r.t, want, reports)
 }
 
 // idle asserts that f changes nothing of a task, and leaves no note.
@@ -254,7 +254,7 @@ func (r *opsRig) await(news <-chan store.News, kind store.News) {
 				return
 			}
 		case <-time.After(10 * time.Second):
-			require.Fail(r.t, "nobody was told")
+			require.Fail(r.t, "no agent was notified")
 		}
 	}
 }

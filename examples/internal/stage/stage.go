@@ -37,9 +37,9 @@ type Stage struct {
 	started []*Process
 }
 
-// Play makes a directory, plays in it, stops what still runs and removes the directory. A play that fails, or takes too
+// Run makes a directory, plays in it, stops what still runs and removes the directory. A play that fails, or takes too
 // long, ends with what its programs said last, on standard error.
-func Play(user context.Context, o Options, play func(context.Context, *Stage) error) (err error) {
+func Run(user context.Context, o Options, run func(context.Context, *Stage) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(user, o.Most, fmt.Errorf("it took more than %s", o.Most))
 	defer cancel()
 	s := &Stage{began: time.Now(), colour: hasColour()}
@@ -55,7 +55,7 @@ func Play(user context.Context, o Options, play func(context.Context, *Stage) er
 	}
 	s.Env = []string{"LEASEHOLD_CONFIG=", "LEASEHOLD_STORE="} // of whoever starts the play: not meant for it
 	s.Say("Everything happens in %s, which is removed at the end.", s.Dir)
-	err = errors.Join(play(ctx, s), s.close())
+	err = errors.Join(run(ctx, s), s.close())
 	if user.Err() != nil {
 		return errors.New("interrupted")
 	}

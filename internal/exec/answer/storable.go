@@ -85,7 +85,7 @@ func Mend(body []byte) (mended []byte, ok bool) {
 	return mended, Storable(mended) // else it is too deep
 }
 
-// mendString appends the string literal that s, valid JSON, begins with, and tells how long that was.
+// mendString appends the string literal that s, valid JSON, begins with, and returns how long that was.
 func mendString(to, s []byte) (_ []byte, n int) {
 	const replacement = `\ufffd` // as long as what it replaces
 	to = append(to, '"')
@@ -117,7 +117,7 @@ func mendString(to, s []byte) (_ []byte, n int) {
 	}
 }
 
-// storableString looks at the string literal that s, valid JSON, begins with, and tells its length.
+// storableString looks at the string literal that s, valid JSON, begins with, and returns its length.
 func storableString(s []byte) (n int, ok bool) {
 	for i := 1; ; {
 		switch s[i] {
@@ -155,7 +155,7 @@ func hex4(s []byte) rune {
 	return rune(n)
 }
 
-// storableNumber looks at the number that s, valid JSON, begins with, and tells its length.
+// storableNumber looks at the number that s, valid JSON, begins with, and returns its length.
 func storableNumber(s []byte) (n int, ok bool) {
 	exponent := -1
 	for n < len(s) {

@@ -49,7 +49,7 @@ func agent() {
 		panic(err)
 	}
 	var say sync.Mutex
-	tell := func(words ...any) {
+	send := func(words ...any) {
 		say.Lock()
 		defer say.Unlock()
 		fmt.Println(words...)
@@ -74,13 +74,13 @@ func agent() {
 		panic(err)
 	}
 	h.over()
-	tell("ready", r.guard.run, r.guard.guardian.PID())
+	send("ready", r.guard.run, r.guard.guardian.PID())
 	go func() {
 		last := r.guard.guardian.PID()
 		for again := time.NewTicker(5 * time.Millisecond); ; <-again.C {
 			if pid := r.guard.guardian.PID(); pid != 0 && pid != last { // it is there, and has been told all
 				last = pid
-				tell("guardian", pid)
+				send("guardian", pid)
 			}
 		}
 	}()
@@ -93,7 +93,7 @@ func agent() {
 			c := shell(script)
 			c.Dir, c.StopGrace = filepath.Join(p.Dir, name), 100*time.Millisecond
 			o := r.Run(l, declared(c), c, func() {})
-			tell("outcome", name, o.Verdict, o.Error)
+			send("outcome", name, o.Verdict, o.Error)
 		})
 	}
 	if p.Storm {

@@ -56,7 +56,7 @@ func (a *attempt) release() {
 type ending struct {
 	exit    exitStatus
 	lived   time.Duration // of the leader
-	stopped *lease.Cause  // why it was told to stop; nil: it ended on its own
+	stopped *lease.Cause  // why it was stopped; nil: it ended on its own
 	gone    bool          // nothing is left of its group
 	output  string
 }

@@ -216,7 +216,7 @@ func (p *channels) takeDatagrams(fd int) taken {
 	}
 	buffer, ok := p.shared.datagrams.Get().(*[]byte)
 	if !ok {
-		b := make([]byte, ping.MaxBody+1) // one byte more tells that it was too long
+		b := make([]byte, ping.MaxBody+1) // one byte more shows that it was too long
 		buffer = &b
 	}
 	defer p.shared.datagrams.Put(buffer)

@@ -332,7 +332,7 @@ func TestUser(t *testing.T) {
 	require.True(t, strings.HasPrefix(o.Output, "root\n"), "by number; already that user: %+v", o)
 }
 
-func TestOutOfMemoryIsTold(t *testing.T) {
+func TestOutOfMemoryIsReported(t *testing.T) {
 	events := filepath.Join(t.TempDir(), "memory.events")
 	require.NoError(t, os.WriteFile(events, []byte("low 0\noom 3\noom_kill 1\n"), 0o600))
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})

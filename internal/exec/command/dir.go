@@ -56,7 +56,7 @@ func uidOf(c *syscall.Credential) uint32 {
 	return uint32(os.Geteuid())
 }
 
-// resultName is another for each attempt: what an earlier one left running writes to a name that nobody reads.
+// resultName is another for each attempt: what an earlier one left running writes to a name that is not read.
 func (d *privateDir) resultName() string { return "result-" + strconv.Itoa(d.uses) }
 
 func (d *privateDir) resultPath() string { return filepath.Join(d.path, d.resultName()) }
@@ -106,7 +106,7 @@ func (d *privateDir) clean() bool {
 	return d.empty()
 }
 
-// empty reports whether nothing is in the directory. "No" may mean that it cannot be told. The system is asked without
+// empty reports whether nothing is in the directory. "No" may mean that this cannot be determined. The system is asked without
 // os.File in between: this happens twice in each attempt, and costs half that way.
 func (d *privateDir) empty() bool {
 	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {

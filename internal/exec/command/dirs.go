@@ -24,7 +24,7 @@ const maxFree = 256
 // All of them stand in one directory of the agent's, which the guardian process removes when the agent cannot.
 type dirs struct {
 	parent string                       // it is made when it is needed
-	stays  func(path string, err error) // told of what cannot be removed, if it is not nil
+	stays  func(path string, err error) // called with what cannot be removed, if it is not nil
 
 	mu       sync.Mutex
 	free     map[uint32][]*privateDir
@@ -35,7 +35,7 @@ type dirs struct {
 	removals sync.WaitGroup
 }
 
-// newParent is a name for a directory that nobody can guess before it is there.
+// newParent is a name for a directory that cannot be guessed before it is there.
 func newParent(in string) string {
 	temp, err := filepath.Abs(in)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *dirs) pop(uid uint32) *privateDir {
 	return d
 }
 
-// give takes a directory back, and removes one that cannot be used again.
+// give returns a directory to the pool, and removes one that cannot be used again.
 func (s *dirs) give(d *privateDir) error {
 	if d.clean() && s.push(d) {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 const (
 	// drainAfter is how long after its start a command's output begins to be read as it comes. What is over before that
-	// is read at its end, once, and costs nobody a goroutine; it may wait for as long once it has filled the pipe.
+	// is read at its end, once, and costs no goroutine; it may wait for as long once it has filled the pipe.
 	drainAfter = 5 * time.Millisecond
 	// readSize is how much output is read at once.
 	readSize = 32 << 10
@@ -33,7 +33,7 @@ type drain struct {
 // start has the output followed before long. finish has to come, once.
 func (d *drain) start() { d.timer = time.AfterFunc(drainAfter, d.follow) }
 
-// follow reads as output comes, until nobody can write any more, or finish has taken the rest.
+// follow reads as output comes, until no process can write any more, or finish has taken the rest.
 func (d *drain) follow() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (d *drain) finish() string {
 	d.mu.Lock()
 	d.over = true
 	text := d.kept.String()
-	d.mu.Unlock() // to close a file wakes who waits for it, who wants the lock
+	d.mu.Unlock() // to close a file wakes its waiter, which needs the lock
 	d.pipe.close()
 	return text
 }

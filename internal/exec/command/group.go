@@ -18,7 +18,7 @@ const (
 
 // The group's number is the leader's process id. It stays taken while the leader has not been reaped or anything of
 // the group is left, and the kernel hands out process ids in turn, so a signal that follows the end within moments
-// meets the group or nobody.
+// meets the group or no process.
 
 // signal sends the stop signal to the whole group, and wakes what is stopped so that it gets it.
 func (p *process) signal(s syscall.Signal) {

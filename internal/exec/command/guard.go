@@ -72,7 +72,7 @@ type hold struct {
 	group  *cgroup.Group
 	window window // as the process began
 
-	mu sync.Mutex // held while the guardian process is told where the window's end has moved
+	mu sync.Mutex // held while the guardian process is sent the window's new end
 }
 
 // errLate says that no process was started, because it would have had to be dead already.

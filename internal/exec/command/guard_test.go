@@ -102,7 +102,7 @@ func TestNoGuardianNoCommand(t *testing.T) {
 }
 
 // The guardian hears of each attempt and its end, of starts that failed too, and of leases that move.
-func TestGuardianHears(t *testing.T) {
+func TestGuardianReads(t *testing.T) {
 	r, _ := guarded(t)
 	tree := r.guard.cgroups.Path()
 	defer func() {
@@ -131,7 +131,7 @@ func TestGuardianHears(t *testing.T) {
 }
 
 // A lease that moves with each ping moves in the guardian, too; else it would kill what goes on.
-func TestGuardianHearsOfMoves(t *testing.T) {
+func TestGuardianReadsMoves(t *testing.T) {
 	r, _ := guarded(t)
 	defer r.Close()
 	policy := task.Policy{Timeout: time.Hour, Heartbeat: time.Second, Stop: 2 * time.Second}

@@ -39,7 +39,7 @@ func (o *output) add(p []byte) {
 	}
 }
 
-// String is head and tail, with a line between them that tells what is missing.
+// String is head and tail, with a line between them that says what is missing.
 func (o *output) String() string {
 	tail := string(o.tail[o.next:]) + string(o.tail[:o.next])
 	cut := o.total - int64(len(o.head)) - int64(len(tail))

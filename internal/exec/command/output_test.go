@@ -68,7 +68,7 @@ func TestGigabyteOfOutput(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "allocated in all, not only held")
 }
 
-func TestInputThatNobodyReads(t *testing.T) {
+func TestInputThatIsNotRead(t *testing.T) {
 	payload := []byte(`"` + strings.Repeat("a", 1<<20) + `"`)
 	attempt := exectest.Attempt{Task: task.Task{Payload: payload}}
 	require.Equal(t, task.Outcome{Verdict: task.Succeeded}, run(t, attempt, shell("exec 0<&-; exit 0")))

@@ -36,7 +36,7 @@ func (p *pings) datagram(d []byte) {
 	case alive:
 		p.lease.Ping(said)
 	case said.Message != "":
-		p.lease.Tell(said.Message)
+		p.lease.SetMessage(said.Message)
 	}
 }
 

@@ -69,7 +69,7 @@ func stale() {
 	if err := os.WriteFile("pid", []byte(fmt.Sprint(os.Getpid())), 0o600); err != nil {
 		panic(err)
 	}
-	told, err := os.ReadFile("go") // a FIFO
+	got, err := os.ReadFile("go") // a FIFO
 	if err != nil {
 		panic(err)
 	}
@@ -77,7 +77,7 @@ func stale() {
 	_, err1 := conn.Write([]byte(text))
 	_, err2 := daemon.SdNotify(false, text)
 	_, err3 := third.WriteString("stale\n")
-	report := fmt.Sprintf("%t %t %t %s", err1 != nil, err2 != nil, err3 != nil, told)
+	report := fmt.Sprintf("%t %t %t %s", err1 != nil, err2 != nil, err3 != nil, got)
 	if err := os.WriteFile("report", []byte(report), 0o600); err != nil { // also a FIFO
 		panic(err)
 	}
@@ -215,7 +215,7 @@ func TestFloods(t *testing.T) {
 }
 
 // What is left of an earlier attempt pings no later one, by whatever it kept.
-func TestStaleProcessesPingNobody(t *testing.T) {
+func TestPingsOfStaleProcessesAreDropped(t *testing.T) {
 	r := New(Options{Log: slog.New(slog.DiscardHandler)})
 	defer r.Close()
 	dir := t.TempDir()

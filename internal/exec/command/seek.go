@@ -65,7 +65,7 @@ func (s *seeker) look(number uint64) <-chan int {
 	return answer
 }
 
-// serve looks until nobody waits.
+// serve looks until no caller waits.
 func (s *seeker) serve() {
 	for {
 		s.mu.Lock()

@@ -21,15 +21,15 @@ var errLongPath = errors.New("the path of a notify socket would be too long: set
 // maxSocketPath is how long a path fits into an address of every system: 103 bytes and a NUL on macOS.
 const maxSocketPath = 103
 
-// sockets makes notify sockets. Each attempt has one of its own under a name that there never was before: whoever is
-// left of an earlier attempt, and knows its name or is connected to it, reaches nobody. They stand in directories of the
-// agent's, so that nobody else can put anything in their place.
+// sockets makes notify sockets. Each attempt has one of its own under a name that there never was before: a process
+// left of an earlier attempt, and knows its name or is connected to it, reaches no reader. They stand in directories of the
+// agent's, so that no other user can put anything in their place.
 type sockets struct {
 	parent string // the directory of all; it is made when it is needed
 	last   atomic.Uint64
 }
 
-// socketParent is a name for the directory of the sockets: in memory where that can be told, because a name in a file
+// socketParent is a name for the directory of the sockets: in memory where that can be found out, because a name in a file
 // system that writes to a disk costs twice as much, and because the path is short.
 func socketParent() string {
 	if dir := memoryDir(); dir != "" && unix.Access(dir, unix.W_OK) == nil {
@@ -52,7 +52,7 @@ func (s *sockets) open(c *syscall.Credential) (fd int, path string, err error) {
 		return -1, "", fmt.Errorf("make a notify socket: %w", err)
 	}
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
-	if errors.Is(err, unix.ENOENT) { // the first one, or somebody has tidied up
+	if errors.Is(err, unix.ENOENT) { // the first one, or the directory has been cleaned up
 		if err = s.make(s.parent+sub, mode); err == nil {
 			err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 		}
@@ -66,7 +66,7 @@ func (s *sockets) open(c *syscall.Credential) (fd int, path string, err error) {
 	return fd, path, nil
 }
 
-// hand makes a socket its user's. The directories are the agent's, so nobody has put anything in the socket's place.
+// hand makes a socket its user's. The directories are the agent's, so no other user has put anything in the socket's place.
 func (s *sockets) hand(path, dir string, c *syscall.Credential) error {
 	for _, d := range []string{s.parent, dir} {
 		if !guardian.IsOwnDir(d) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datagramSocket makes a unix socket that no process inherits and nobody waits for.
+// datagramSocket makes a unix socket that no process inherits and no call waits for.
 func datagramSocket() (int, error) {
 	syscall.ForkLock.RLock() // a process that starts between the two calls would inherit it
 	defer syscall.ForkLock.RUnlock()

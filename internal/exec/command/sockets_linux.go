@@ -2,7 +2,7 @@ package command
 
 import "golang.org/x/sys/unix"
 
-// datagramSocket makes a unix socket that no process inherits and nobody waits for.
+// datagramSocket makes a unix socket that no process inherits and no call waits for.
 func datagramSocket() (int, error) {
 	return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 }

@@ -170,7 +170,7 @@ func TestAgentStoppedWithMany(t *testing.T) {
 
 // An agent that is killed between a fork and telling of it leaves nothing, nor does one that is frozen there: all is dead
 // when presence is over, or the window if that is earlier.
-func TestAgentStopsBeforeItTells(t *testing.T) {
+func TestAgentStopsBeforeItReports(t *testing.T) {
 	const length = 6 * time.Second // so that the script is ready before
 	for _, c := range []struct {
 		signal            syscall.Signal

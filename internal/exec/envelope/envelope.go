@@ -1,4 +1,4 @@
-// Package envelope writes what a task is told about itself: the JSON document of docs/protocol.md that is the body of a
+// Package envelope writes what a task gets to know about itself: the JSON document of docs/protocol.md that is the body of a
 // callback and the standard input of a subprocess, and the names and numbers that headers and environment repeat.
 package envelope
 
@@ -123,7 +123,7 @@ func (e *Envelope) JSON() ([]byte, error) {
 	return append(b, "}}"...), nil
 }
 
-// appendForward tells a rollback what became of the run.
+// appendForward adds how the run ended, for a rollback.
 func appendForward(b []byte, row *task.Task) []byte {
 	b = append(b, `,"outcome":`...)
 	b = appendName(b, string(row.Cause))

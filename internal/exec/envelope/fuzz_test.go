@@ -51,12 +51,12 @@ func FuzzJSON(f *testing.F) {
 		require.True(t, bytes.Contains(got, checkpoint), "byte for byte")
 		same(t, &e, members(t, doc["task"], "id", "phase", "attempt", "max_attempts", "fence", "deadline", "remaining_s", "heartbeat_s",
 			"ping_url", "batch", "key", "region", "labels", "checkpoint", "previous"))
-		undone(t, e, payload, checkpoint)
+		rolledBack(t, e, payload, checkpoint)
 	})
 }
 
-// undone writes the envelope of the row's rollback, which works on data and is told a result.
-func undone(t *testing.T, e Envelope, data, result []byte) {
+// rolledBack writes the envelope of the row's rollback, which works on data and is told a result.
+func rolledBack(t *testing.T, e Envelope, data, result []byte) {
 	t.Helper()
 	row := *e.Task
 	row.State, row.Cause, row.Payload, row.RollbackPayload, row.Result = task.StateRollbackRunning, task.Lost, nil, data, orNil(result)
@@ -65,14 +65,14 @@ func undone(t *testing.T, e Envelope, data, result []byte) {
 	require.NoError(t, err)
 	doc := members(t, got, "type", "timestamp", "data", "task")
 	require.Equal(t, string(bytes.TrimSpace(data)), string(doc["data"]))
-	told := members(t, doc["task"], "id", "phase", "attempt", "max_attempts", "fence", "deadline", "remaining_s", "heartbeat_s",
+	fields := members(t, doc["task"], "id", "phase", "attempt", "max_attempts", "fence", "deadline", "remaining_s", "heartbeat_s",
 		"ping_url", "batch", "key", "region", "labels", "checkpoint", "previous", "outcome", "result")
-	require.Equal(t, `"lost"`, string(told["outcome"]))
+	require.Equal(t, `"lost"`, string(fields["outcome"]))
 	want := "null"
 	if row.Result != nil {
 		want = string(bytes.TrimSpace(row.Result))
 	}
-	require.Equal(t, want, string(told["result"]))
+	require.Equal(t, want, string(fields["result"]))
 }
 
 // same requires that the task's members say what the envelope does.

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Attempt is what a test wants to run: zero values are a plain first attempt.
+// Attempt is what a test runs: zero values are a plain first attempt.
 type Attempt struct {
 	Task     task.Task
 	Policy   task.Policy

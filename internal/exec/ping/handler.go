@@ -16,7 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Pings is who takes in what comes over ping URLs, for whatever attempt of the store, whoever holds it.
+// Pings handles requests to ping URLs, of any attempt of the store, whichever session holds it.
 type Pings interface {
 	Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error)
 	// Complete ends the task as succeeded, with that result (nil: none): Applied once that is committed, Ended where it
@@ -176,7 +176,7 @@ func (c *call) settled(a store.Answer, err error) bool {
 	return false
 }
 
-// AppendReply appends what a task is told in answer to a ping.
+// AppendReply appends the response to a task's ping.
 func AppendReply(b []byte, p store.PingReply) []byte {
 	b = append(b, `{"counted": `...)
 	b = strconv.AppendBool(b, p.Counted)

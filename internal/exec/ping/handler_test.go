@@ -20,30 +20,30 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// desk takes pings in, and answers as it is told.
-type desk struct {
+// fakeBackend takes pings in, and answers as it is told.
+type fakeBackend struct {
 	reply  store.PingReply
 	answer store.Answer
 	err    error
 	took   string // the last call
 }
 
-func (d *desk) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
+func (d *fakeBackend) Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (store.PingReply, error) {
 	d.note(ctx, "ping %d.%d %s %q %s %s", id, f, p.Progress, p.Message, p.Checkpoint, p.NextWithin)
 	return d.reply, d.err
 }
 
-func (d *desk) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error) {
+func (d *fakeBackend) Complete(ctx context.Context, id task.ID, f task.Fence, result json.RawMessage) (store.Answer, error) {
 	d.note(ctx, "complete %d.%d %s", id, f, result)
 	return d.answer, d.err
 }
 
-func (d *desk) Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (store.Answer, error) {
+func (d *fakeBackend) Fail(ctx context.Context, id task.ID, f task.Fence, text string, retryable bool) (store.Answer, error) {
 	d.note(ctx, "fail %d.%d %q %t", id, f, text, retryable)
 	return d.answer, d.err
 }
 
-func (d *desk) note(ctx context.Context, format string, args ...any) {
+func (d *fakeBackend) note(ctx context.Context, format string, args ...any) {
 	d.took = fmt.Sprintf(format, args...)
 	if _, bounded := ctx.Deadline(); !bounded {
 		d.took += ", for ever"
@@ -57,7 +57,7 @@ type reply struct {
 	body   string
 }
 
-func ask(t *testing.T, s *Signer, d *desk, method, path, body string) reply {
+func ask(t *testing.T, s *Signer, d *fakeBackend, method, path, body string) reply {
 	t.Helper()
 	h := NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler))
 	d.took = ""
@@ -79,60 +79,60 @@ func TestPingRequests(t *testing.T) {
 	held := store.PingReply{Answer: store.Applied, Counted: true, Remaining: 9800 * time.Millisecond}
 	for name, c := range map[string]struct {
 		method, below, body string
-		desk                desk
+		fakeBackend         fakeBackend
 		status              int
 		took, says          string
 	}{
-		"GET":            {"GET", "", "", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `{"counted": true, "cancel": false, "remaining_s": 9.800}`},
-		"GET, a body":    {"GET", "", "{", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
-		"POST, bare":     {"POST", "", "", desk{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
-		"POST":           {"POST", "", `{"progress": 0.4, "message": "m", "checkpoint": {"page": 40}, "next_within_s": 600}`, desk{reply: held}, 200, `ping 4211.9 0.4 "m" {"page":40} 10m0s`, `"counted": true`},
-		"POST, large":    {"POST", "", `{"checkpoint": ` + checkpointOf(store.MaxCheckpoint) + `}`, desk{reply: held}, 200, `ping 4211.9  "" "ccc`, `"counted": true`},
-		"not counted":    {"POST", "", "", desk{reply: store.PingReply{Answer: store.Applied, Reason: "progress did not change"}}, 200, "ping", `{"counted": false, "cancel": false, "remaining_s": 0.000, "reason": "progress did not change"}`},
-		"cancel":         {"GET", "", "", desk{reply: store.PingReply{Answer: store.Applied, Cancel: true, Counted: true, Reason: `by "x"`}}, 200, "ping", `"cancel": true, "remaining_s": 0.000, "reason": "by \"x\""}`},
-		"late":           {"GET", "", "", desk{reply: store.PingReply{Answer: store.Applied, Remaining: -time.Second}}, 200, "ping", `"remaining_s": 0.000`},
-		"old":            {"GET", "", "", desk{}, 410, "ping", "task 4211 is not held with fence 9 any more: stop, and commit nothing"},
-		"busy":           {"GET", "", "", desk{reply: store.PingReply{Answer: store.Busy}}, 503, "ping", "repeat the request"},
-		"no store":       {"GET", "", "", desk{err: errors.New("secret of the inside")}, 503, "ping", "out of reach"},
-		"malformed":      {"POST", "", `{"progress": 2}`, desk{reply: held}, 400, "", "from 0 to 1"},
-		"not valid JSON": {"POST", "", `progress=0.4`, desk{reply: held}, 400, "", "not valid JSON"},
-		"too large":      {"POST", "", `{"checkpoint": ` + checkpointOf(store.MaxCheckpoint+1) + `}`, desk{reply: held}, 413, "", "checkpoint has 65537 bytes"},
-		"far too large":  {"POST", "", strings.Repeat(" ", MaxBody+1), desk{reply: held}, 413, "", "131072"},
-		"PUT":            {"PUT", "", "", desk{reply: held}, 405, "", "use GET or POST"},
-		"HEAD":           {"HEAD", "", "", desk{reply: held}, 405, "", ""},
+		"GET":            {"GET", "", "", fakeBackend{reply: held}, 200, `ping 4211.9  ""  0s`, `{"counted": true, "cancel": false, "remaining_s": 9.800}`},
+		"GET, a body":    {"GET", "", "{", fakeBackend{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST, bare":     {"POST", "", "", fakeBackend{reply: held}, 200, `ping 4211.9  ""  0s`, `"counted": true`},
+		"POST":           {"POST", "", `{"progress": 0.4, "message": "m", "checkpoint": {"page": 40}, "next_within_s": 600}`, fakeBackend{reply: held}, 200, `ping 4211.9 0.4 "m" {"page":40} 10m0s`, `"counted": true`},
+		"POST, large":    {"POST", "", `{"checkpoint": ` + checkpointOf(store.MaxCheckpoint) + `}`, fakeBackend{reply: held}, 200, `ping 4211.9  "" "ccc`, `"counted": true`},
+		"not counted":    {"POST", "", "", fakeBackend{reply: store.PingReply{Answer: store.Applied, Reason: "progress did not change"}}, 200, "ping", `{"counted": false, "cancel": false, "remaining_s": 0.000, "reason": "progress did not change"}`},
+		"cancel":         {"GET", "", "", fakeBackend{reply: store.PingReply{Answer: store.Applied, Cancel: true, Counted: true, Reason: `by "x"`}}, 200, "ping", `"cancel": true, "remaining_s": 0.000, "reason": "by \"x\""}`},
+		"late":           {"GET", "", "", fakeBackend{reply: store.PingReply{Answer: store.Applied, Remaining: -time.Second}}, 200, "ping", `"remaining_s": 0.000`},
+		"old":            {"GET", "", "", fakeBackend{}, 410, "ping", "task 4211 is not held with fence 9 any more: stop, and commit nothing"},
+		"busy":           {"GET", "", "", fakeBackend{reply: store.PingReply{Answer: store.Busy}}, 503, "ping", "repeat the request"},
+		"no store":       {"GET", "", "", fakeBackend{err: errors.New("secret of the inside")}, 503, "ping", "out of reach"},
+		"malformed":      {"POST", "", `{"progress": 2}`, fakeBackend{reply: held}, 400, "", "from 0 to 1"},
+		"not valid JSON": {"POST", "", `progress=0.4`, fakeBackend{reply: held}, 400, "", "not valid JSON"},
+		"too large":      {"POST", "", `{"checkpoint": ` + checkpointOf(store.MaxCheckpoint+1) + `}`, fakeBackend{reply: held}, 413, "", "checkpoint has 65537 bytes"},
+		"far too large":  {"POST", "", strings.Repeat(" ", MaxBody+1), fakeBackend{reply: held}, 413, "", "131072"},
+		"PUT":            {"PUT", "", "", fakeBackend{reply: held}, 405, "", "use GET or POST"},
+		"HEAD":           {"HEAD", "", "", fakeBackend{reply: held}, 405, "", ""},
 
-		"complete":              {"POST", "/complete", `{"result": {"a": 1}}`, desk{answer: store.Applied}, 200, `complete 4211.9 {"a": 1}`, `{"settled": true}`},
-		"complete, bare":        {"POST", "/complete", "", desk{answer: store.Applied}, 200, "complete 4211.9 ", `{"settled": true}`},
-		"complete, again":       {"POST", "/complete", "", desk{answer: store.Ended}, 200, "complete", `{"settled": true}`},
-		"complete, old":         {"POST", "/complete", "", desk{answer: store.Lost}, 410, "complete", "commit nothing"},
-		"complete, busy":        {"POST", "/complete", "", desk{answer: store.Busy}, 503, "complete", "repeat the request"},
-		"complete, unaware":     {"POST", "/complete", "", desk{answer: store.CancelPending}, 503, "complete", "repeat the request"},
-		"complete, no store":    {"POST", "/complete", "", desk{answer: store.Applied, err: context.DeadlineExceeded}, 503, "complete", "out of reach"},
-		"complete, malformed":   {"POST", "/complete", "[]", desk{answer: store.Applied}, 400, "", "not a JSON object"},
-		"complete, too large":   {"POST", "/complete", `{"result": ` + checkpointOf(64<<10+1) + `}`, desk{answer: store.Applied}, 413, "", "result has 65537 bytes"},
-		"complete, by GET":      {"GET", "/complete", "", desk{answer: store.Applied}, 405, "", "use POST"},
-		"fail":                  {"POST", "/fail", `{"error": "why"}`, desk{answer: store.Applied}, 200, `fail 4211.9 "why" true`, `{"settled": true}`},
-		"fail for good":         {"POST", "/fail", `{"error": "why", "retryable": false}`, desk{answer: store.Applied}, 200, `fail 4211.9 "why" false`, `{"settled": true}`},
-		"fail, bare":            {"POST", "/fail", "", desk{answer: store.Applied}, 200, `fail 4211.9 "the task reported`, `{"settled": true}`},
-		"fail, again":           {"POST", "/fail", "", desk{answer: store.Ended}, 200, "fail", `{"settled": true}`},
-		"fail, old":             {"POST", "/fail", "", desk{answer: store.Lost}, 410, "fail", "commit nothing"},
-		"fail, busy":            {"POST", "/fail", "", desk{answer: store.Busy}, 503, "fail", "repeat the request"},
-		"fail, not so":          {"POST", "/fail", "", desk{err: &Error{Reason: "answer with an error instead"}}, 400, "fail", "answer with an error instead"},
-		"fail, malformed":       {"POST", "/fail", `{"retryable": "yes"}`, desk{answer: store.Applied}, 400, "", "must be true or false"},
-		"fail, a long error":    {"POST", "/fail", `{"error": "` + strings.Repeat("e", 2*task.MaxError) + `"}`, desk{answer: store.Applied}, 200, `fail 4211.9 "eee`, `{"settled": true}`},
-		"fail, by GET":          {"GET", "/fail", "", desk{answer: store.Applied}, 405, "", "use POST"},
-		"something else":        {"POST", "/retry", "", desk{}, 404, "", "no such ping URL"},
-		"deeper":                {"POST", "/complete/", "", desk{}, 404, "", "no such ping URL"},
-		"nothing below a slash": {"POST", "/", "", desk{}, 404, "", "no such ping URL"},
+		"complete":                 {"POST", "/complete", `{"result": {"a": 1}}`, fakeBackend{answer: store.Applied}, 200, `complete 4211.9 {"a": 1}`, `{"settled": true}`},
+		"complete, bare":           {"POST", "/complete", "", fakeBackend{answer: store.Applied}, 200, "complete 4211.9 ", `{"settled": true}`},
+		"complete, again":          {"POST", "/complete", "", fakeBackend{answer: store.Ended}, 200, "complete", `{"settled": true}`},
+		"complete, old":            {"POST", "/complete", "", fakeBackend{answer: store.Lost}, 410, "complete", "commit nothing"},
+		"complete, busy":           {"POST", "/complete", "", fakeBackend{answer: store.Busy}, 503, "complete", "repeat the request"},
+		"complete, cancel pending": {"POST", "/complete", "", fakeBackend{answer: store.CancelPending}, 503, "complete", "repeat the request"},
+		"complete, no store":       {"POST", "/complete", "", fakeBackend{answer: store.Applied, err: context.DeadlineExceeded}, 503, "complete", "out of reach"},
+		"complete, malformed":      {"POST", "/complete", "[]", fakeBackend{answer: store.Applied}, 400, "", "not a JSON object"},
+		"complete, too large":      {"POST", "/complete", `{"result": ` + checkpointOf(64<<10+1) + `}`, fakeBackend{answer: store.Applied}, 413, "", "result has 65537 bytes"},
+		"complete, by GET":         {"GET", "/complete", "", fakeBackend{answer: store.Applied}, 405, "", "use POST"},
+		"fail":                     {"POST", "/fail", `{"error": "why"}`, fakeBackend{answer: store.Applied}, 200, `fail 4211.9 "why" true`, `{"settled": true}`},
+		"fail for good":            {"POST", "/fail", `{"error": "why", "retryable": false}`, fakeBackend{answer: store.Applied}, 200, `fail 4211.9 "why" false`, `{"settled": true}`},
+		"fail, bare":               {"POST", "/fail", "", fakeBackend{answer: store.Applied}, 200, `fail 4211.9 "the task reported`, `{"settled": true}`},
+		"fail, again":              {"POST", "/fail", "", fakeBackend{answer: store.Ended}, 200, "fail", `{"settled": true}`},
+		"fail, old":                {"POST", "/fail", "", fakeBackend{answer: store.Lost}, 410, "fail", "commit nothing"},
+		"fail, busy":               {"POST", "/fail", "", fakeBackend{answer: store.Busy}, 503, "fail", "repeat the request"},
+		"fail, not so":             {"POST", "/fail", "", fakeBackend{err: &Error{Reason: "answer with an error instead"}}, 400, "fail", "answer with an error instead"},
+		"fail, malformed":          {"POST", "/fail", `{"retryable": "yes"}`, fakeBackend{answer: store.Applied}, 400, "", "must be true or false"},
+		"fail, a long error":       {"POST", "/fail", `{"error": "` + strings.Repeat("e", 2*task.MaxError) + `"}`, fakeBackend{answer: store.Applied}, 200, `fail 4211.9 "eee`, `{"settled": true}`},
+		"fail, by GET":             {"GET", "/fail", "", fakeBackend{answer: store.Applied}, 405, "", "use POST"},
+		"something else":           {"POST", "/retry", "", fakeBackend{}, 404, "", "no such ping URL"},
+		"deeper":                   {"POST", "/complete/", "", fakeBackend{}, 404, "", "no such ping URL"},
+		"nothing below a slash":    {"POST", "/", "", fakeBackend{}, 404, "", "no such ping URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := ask(t, s, &c.desk, c.method, url+c.below, c.body)
+			got := ask(t, s, &c.fakeBackend, c.method, url+c.below, c.body)
 			require.Equal(t, c.status, got.status, got.body)
 			require.Contains(t, got.body, c.says)
-			require.True(t, strings.HasPrefix(c.desk.took, c.took), c.desk.took)
-			require.NotContains(t, c.desk.took, "for ever")
+			require.True(t, strings.HasPrefix(c.fakeBackend.took, c.took), c.fakeBackend.took)
+			require.NotContains(t, c.fakeBackend.took, "for ever")
 			if c.took == "" {
-				require.Empty(t, c.desk.took, "it does not count")
+				require.Empty(t, c.fakeBackend.took, "it does not count")
 			}
 			require.NotContains(t, got.body, "secret of the inside")
 			if c.status == http.StatusServiceUnavailable {
@@ -149,7 +149,7 @@ func TestPingRequests(t *testing.T) {
 func TestForgedRequestsLearnNothing(t *testing.T) {
 	s, other := signer(t, "s"), signer(t, "o")
 	good := s.URL("", 4211, 9)
-	d := &desk{reply: store.PingReply{Answer: store.Applied, Counted: true}, answer: store.Applied}
+	d := &fakeBackend{reply: store.PingReply{Answer: store.Applied, Counted: true}, answer: store.Applied}
 	want := ask(t, s, d, "GET", Path+"x", "")
 	require.Equal(t, http.StatusNotFound, want.status)
 	for _, path := range []string{
@@ -169,14 +169,14 @@ func TestForgedRequestsLearnNothing(t *testing.T) {
 }
 
 func TestNoSecretYet(t *testing.T) {
-	got := ask(t, nil, &desk{}, "GET", signer(t, "s").URL("", 4211, 9), "")
+	got := ask(t, nil, &fakeBackend{}, "GET", signer(t, "s").URL("", 4211, 9), "")
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "1", got.header.Get("Retry-After"))
 }
 
 // A body whose length is not said is bounded all the same, and one that breaks off is no ping.
 func TestBodiesOverTheWire(t *testing.T) {
-	s, d := signer(t, "s"), &desk{reply: store.PingReply{Answer: store.Applied, Counted: true}}
+	s, d := signer(t, "s"), &fakeBackend{reply: store.PingReply{Answer: store.Applied, Counted: true}}
 	server := httptest.NewServer(NewHandler(func() *Signer { return s }, d, slog.New(slog.DiscardHandler)))
 	defer server.Close()
 	url := s.URL(server.URL, 4211, 9)

@@ -35,7 +35,7 @@ type End struct {
 
 // Stream reads a line of a streamed answer: a ping in JSON, or the last line, which has a result or an error (end is
 // not nil then). ok is false for a blank line. Its errors are *Error. Whatever a server's runtime may write into an
-// answer by itself is no ping, so words and numbers are not taken here.
+// answer alone is no ping, so words and numbers are not taken here.
 func Stream(line []byte) (p store.Ping, end *End, ok bool, err error) {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 {

@@ -45,7 +45,7 @@ func Datagram(d []byte) (p store.Ping, alive bool, err error) {
 	return p, alive, nil
 }
 
-// Checkpoint reads a checkpoint that stands by itself: JSON, or nothing. Its errors are *Error.
+// Checkpoint reads a checkpoint on its own: JSON, or nothing. Its errors are *Error.
 func Checkpoint(s string) (json.RawMessage, error) {
 	return checkpoint(json.RawMessage(strings.TrimSpace(s)))
 }

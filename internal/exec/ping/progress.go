@@ -100,7 +100,7 @@ func count(raw json.RawMessage) (json.RawMessage, bool) {
 
 // number writes a finite number in one way only.
 func number(f float64) json.RawMessage {
-	b, err := json.Marshal(math.Abs(f)) // minus nought is nought
+	b, err := json.Marshal(math.Abs(f)) // minus zero is zero
 	if err != nil {
 		panic("a finite number always marshals: " + err.Error())
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Refused keeps what was sent as pings by one attempt and were none, for people: nobody else would tell them why the
+// Refused keeps what was sent as pings by one attempt and were none, for the log: nothing else would say why the
 // task is taken for hung.
 type Refused struct {
 	n    int
@@ -37,7 +37,7 @@ const (
 	workShare     = 10 // one part of so many
 )
 
-// Pause is how long whoever reads the pings of one attempt is to wait before it reads on, after it has worked on them
+// Pause is how long the reader of one attempt's pings is to wait before it reads on, after it has worked on them
 // for that long: a task that pings without a pause is slowed down, and takes a tenth of a core at most. Mostly it is 0.
 func Pause(worked time.Duration) time.Duration {
 	p := min((workShare-1)*worked, longestPause)

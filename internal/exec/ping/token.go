@@ -22,7 +22,7 @@ const (
 	macDigits = macBytes / 3 * 4
 )
 
-// What is signed begins with what for: a token is good for pings and nothing else, and a trace tells nothing of tokens.
+// What is signed begins with what for: a token is good for pings and nothing else, and a trace reveals nothing of tokens.
 const (
 	purpose      = "leasehold ping 1\n"
 	tracePurpose = "leasehold trace 1\n"
@@ -87,7 +87,7 @@ func (s *Signer) Trace(id task.ID) string {
 	return string(append(b, "-01"...))
 }
 
-// Parse tells which attempt a token stands for. ok is false for one that was not made by URL, down to the byte.
+// Parse returns which attempt a token stands for. ok is false for one that was not made by URL, down to the byte.
 func (s *Signer) Parse(token string) (id task.ID, f task.Fence, ok bool) {
 	numbers, mac, _ := cutLast(token)
 	first, second, _ := strings.Cut(numbers, ".")

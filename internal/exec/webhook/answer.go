@@ -57,7 +57,7 @@ func readAnswer(resp *http.Response) (*received, error) {
 	return a, nil
 }
 
-// media is the type of the body, without parameters and in lower case; "" where it is not told.
+// media is the type of the body, without parameters and in lower case; "" where it is not given.
 func media(h http.Header) string {
 	t := h.Get("Content-Type")
 	if t == "" || t == "application/json" {

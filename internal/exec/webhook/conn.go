@@ -49,7 +49,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	c.written.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n - len(p)))
-	if err != nil && !errors.Is(err, syscall.EPIPE) { // which tells of FIN, or of an error that was told before
+	if err != nil && !errors.Is(err, syscall.EPIPE) { // which means FIN, or an error that was reported before
 		c.broken.Store(true)
 	}
 	return n, err
@@ -72,8 +72,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 func (c *countedConn) Close() error {
 	c.look()
 	if !c.fin.Load() && !c.broken.Load() {
-		// Of a connection that has been reset the state tells no more whether FIN had come. To read tells it, but for who
-		// reads after another has been told of the reset: that one sets broken.
+		// Of a connection that has been reset the state no longer shows whether FIN had come. A read shows it, except one that
+		// comes after another has returned the reset: that one sets broken.
 		n, err, ok := c.peek()
 		c.fin.Store(ok && n == 0 && err == nil)
 	}
@@ -116,7 +116,7 @@ func counted(c net.Conn) *countedConn {
 }
 
 // ended reports whether the other side has closed the connection and nothing else is left to be read of it. It takes
-// nothing away from whoever reads. "No" may be out of date at once.
+// nothing away from a reader. "No" may be out of date at once.
 func (c *countedConn) ended() bool {
 	n, err, ok := c.peek()
 	return ok && n <= 0 && !again(err)

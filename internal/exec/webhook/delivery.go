@@ -50,7 +50,7 @@ func (d *delivery) send(ctx context.Context) (*http.Response, error) {
 	r := &http.Request{
 		Method: m.Method, URL: m.URL, Host: m.Host, Header: m.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		// Without GetBody, Go's transport cannot send the request a second time by itself.
+		// Without GetBody, Go's transport cannot send the request a second time automatically.
 		Body: io.NopCloser(bytes.NewReader(m.Body)), ContentLength: int64(len(m.Body)),
 	}
 	if len(m.Body) == 0 {

@@ -69,7 +69,7 @@ func (s *stream) read() error {
 			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
-			case <-s.lease.Context().Done(): // the next read tells
+			case <-s.lease.Context().Done(): // the next read returns it
 				timer.Stop()
 			}
 		}
@@ -96,7 +96,7 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// linger lets the server end the answer by itself: to be cut off after its last line would look like a failure there.
+// linger lets the server end the response itself: to be cut off after its last line would look like a failure there.
 func (s *stream) linger() {
 	late := time.AfterFunc(lingerFor, func() { _ = s.body.Close() })
 	defer late.Stop()

@@ -254,5 +254,5 @@ func TestAccepted(t *testing.T) {
 	}))
 	late.Async, late.CancelGrace = true, 10*time.Second
 	require.Equal(t, task.Outcome{Verdict: task.Cancelled, Error: "by hand", EndUnknown: true}, client(t).Run(l, declared(late), late),
-		"it goes on, though it is cancelled: nothing is undone before its lease's end")
+		"it goes on, though it is cancelled: nothing is rolled back before its lease's end")
 }

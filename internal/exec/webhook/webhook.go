@@ -40,7 +40,7 @@ type Client struct {
 	tries     http.RoundTripper // each try goes through it: transport, or what a test puts before it
 	targets   targets
 
-	media, agent []string // the values of Content-Type and User-Agent; nobody changes them
+	media, agent []string // the values of Content-Type and User-Agent; they do not change
 }
 
 // New makes a client with a transport of its own.
@@ -162,7 +162,7 @@ func afterStop(l *lease.Lease, o task.Outcome) task.Outcome {
 		return o
 	}
 	cancelled := cause.Outcome()
-	cancelled.EndUnknown = o.EndUnknown || o.Accepted // who goes on has not stopped, whatever it was told
+	cancelled.EndUnknown = o.EndUnknown || o.Accepted // a target that goes on has not stopped, although it was asked to
 	if o.Error != "" {
 		cancelled.Error = fmt.Sprintf("%s (%s)", cancelled.Error, o.Error)
 	}

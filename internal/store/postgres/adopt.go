@@ -12,22 +12,22 @@ import (
 
 // Adopt claims, to be reaped, the row of an attempt that says itself that it is over.
 func (s *Store) Adopt(
-	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (swept *store.Swept, answer store.Answer, err error) {
+	ctx context.Context, session task.Session, id task.ID, f task.Fence, reapFor time.Duration,
+) (adopted *store.Reaped, answer store.Answer, err error) {
 	err = s.do(ctx, "adopt a task", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
 			q := &s.sql.adopt
 			rows, err := conn.Query(ctx, q.Text, q.Args(arg("id", int64(id)), arg("fence", int64(f)),
-				arg("session", int64(session)), arg("length", judge.Microseconds()))...)
+				arg("session", int64(session)), arg("length", reapFor.Microseconds()))...)
 			if err != nil {
 				return err
 			}
-			found, err := scanSwept(rows)
+			found, err := scanReaped(rows)
 			if err != nil {
 				return err
 			}
 			if len(found) > 0 {
-				swept, answer = &found[0], store.Applied
+				adopted, answer = &found[0], store.Applied
 				return nil
 			}
 			var busy, ended bool
@@ -49,5 +49,5 @@ func (s *Store) Adopt(
 			}
 		}
 	})
-	return swept, answer, err
+	return adopted, answer, err
 }

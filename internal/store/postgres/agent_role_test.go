@@ -55,7 +55,7 @@ func TestAnAgentsRole(t *testing.T) {
 		_, err := conn.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
-	for mayNot, why := range map[string]string{
+	for mayNot, reason := range map[string]string{
 		`SELECT SCHEMA.detach_partition((now() AT TIME ZONE 'UTC')::date)`:                      "is not over",
 		`SELECT SCHEMA.detach_partition(NULL)`:                                                  "is not over",
 		`SELECT SCHEMA.drop_partition((now() AT TIME ZONE 'UTC')::date)`:                        "still part of the archive",
@@ -65,7 +65,7 @@ func TestAnAgentsRole(t *testing.T) {
 		`INSERT INTO SCHEMA.schema_version (version, name, oldest) VALUES (999, 'takeover', 1)`: "42501",
 	} {
 		_, err := conn.Exec(t.Context(), h.q(mayNot))
-		require.ErrorContains(t, err, why, mayNot)
+		require.ErrorContains(t, err, reason, mayNot)
 	}
 	require.Zero(t, h.number(t, `SELECT count(*) FROM pg_proc AS p CROSS JOIN pg_roles AS r
 		WHERE p.pronamespace = 'SCHEMA'::regnamespace AND p.prorettype = 'trigger'::regtype AND NOT r.rolsuper

@@ -56,18 +56,18 @@ func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p stor
 	if err != nil {
 		return nil, err
 	}
-	var told struct {
+	var reply struct {
 		Counted   bool    `json:"counted"`
 		Cancel    bool    `json:"cancel"`
 		Reason    string  `json:"reason"`
 		Remaining float64 `json:"remaining_s"`
 	}
-	if err := json.Unmarshal(answer, &told); err != nil {
+	if err := json.Unmarshal(answer, &reply); err != nil {
 		return nil, err
 	}
 	return &store.PingReply{
-		Answer: store.Applied, Counted: told.Counted, Cancel: told.Cancel, Reason: told.Reason,
-		Remaining: time.Duration(told.Remaining * float64(time.Second)),
+		Answer: store.Applied, Counted: reply.Counted, Cancel: reply.Cancel, Reason: reply.Reason,
+		Remaining: time.Duration(reply.Remaining * float64(time.Second)),
 	}, nil
 }
 

@@ -67,7 +67,7 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.BatchInfo, err error) {
 		err = row.Scan((*int64)(&b.ID), &b.Name, (*string)(&b.State), (*string)(&b.OnFailure), &b.Sealed, &b.Stopping, &b.Round,
-			&b.Total, &b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack,
+			&b.Total, &b.Live, &b.Waiting, &b.Running, &b.RollingBack, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack,
 			&b.RollbackFailed, &b.Failures, &b.Progress, &b.FinishType, (*[]byte)(&b.Labels), &b.CreatedBy, &b.CreatedAt, &b.EndedAt,
 			&b.Operation, &b.RequestedBy, &b.Refused)
 		return b, err

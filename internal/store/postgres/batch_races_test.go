@@ -52,8 +52,8 @@ func (a *agentOn) claim(t *testing.T, n int) []task.Task {
 	return rows
 }
 
-// stands asserts where a batch stands.
-func (h *harness) stands(t *testing.T, id task.BatchID, want store.BatchState) *store.BatchInfo {
+// inState asserts where a batch stands.
+func (h *harness) inState(t *testing.T, id task.BatchID, want store.BatchState) *store.BatchInfo {
 	t.Helper()
 	b, err := h.GetBatch(t.Context(), id)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestAClaimThatBeganBeforeTheCancel(t *testing.T) {
 	require.Len(t, rows, 1)
 	require.Equal(t, free, rows[0].ID, "the row of no batch")
 	a.carryOut(t)
-	require.EqualValues(t, 3, a.stands(t, id, store.BatchRunning).Cancelled)
+	require.EqualValues(t, 3, a.inState(t, id, store.BatchRunning).Cancelled)
 }
 
 // TestACancelWaitsForClaimsInFlight: a claim that has looked already is over, committed, when the cancellation is; and none
@@ -139,12 +139,12 @@ func TestACancelWaitsForClaimsInFlight(t *testing.T) {
 	a.carryOut(t)
 	info, err := a.Get(t.Context(), rows[0].ID)
 	require.NoError(t, err)
-	require.NotNil(t, info.CancelAsked)
-	require.Equal(t, "batch "+fmt.Sprint(id)+" (cancel by alice)", info.CancelBy)
+	require.NotNil(t, info.CancelRequested)
+	require.Equal(t, "batch "+fmt.Sprint(id)+" (cancel by alice)", info.CancelRequestedBy)
 }
 
-// TestAnOpenCancelBarsNobody: until it commits rows of the batch are claimed and settled, and other batches end.
-func TestAnOpenCancelBarsNobody(t *testing.T) {
+// TestAnOpenCancelBlocksNoOther: until it commits rows of the batch are claimed and settled, and other batches end.
+func TestAnOpenCancelBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
 	id, _ := a.batchOf(t, 4, store.BatchRequest{})
@@ -170,13 +170,13 @@ func TestAnOpenCancelBarsNobody(t *testing.T) {
 	f, err = a.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
-	b := a.stands(t, id, store.BatchCancelled)
+	b := a.inState(t, id, store.BatchCancelled)
 	require.EqualValues(t, 2, b.Succeeded)
 	require.EqualValues(t, 2, b.Cancelled)
 }
 
 // TestOlderSnapshots: transactions that see the batch as it was cannot bring it rows once it has ended; once it is being
-// cancelled they can, and these are called off, too.
+// cancelled they can, and these are cancelled, too.
 func TestOlderSnapshots(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -217,7 +217,7 @@ func TestOlderSnapshots(t *testing.T) {
 	f, err = h.Fold(t.Context(), 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, f.Ended)
-	require.EqualValues(t, 3, h.stands(t, stopped, store.BatchCancelled).Cancelled)
+	require.EqualValues(t, 3, h.inState(t, stopped, store.BatchCancelled).Cancelled)
 }
 
 // TestRefusalsOfBatchesReadWell has an application run into each by plain SQL, and the Go calls say the same.
@@ -227,14 +227,14 @@ func TestRefusalsOfBatchesReadWell(t *testing.T) {
 	app := pgtest.ConnectTo(t, h.asApp)
 	sealed, _ := h.batchOf(t, 1, store.BatchRequest{})
 	stopped, _ := h.batchOf(t, 1, store.BatchRequest{Open: true})
-	undone, _ := h.batchOf(t, 1, store.BatchRequest{Open: true})
+	rolledBack, _ := h.batchOf(t, 1, store.BatchRequest{Open: true})
 	_, err := h.CancelBatch(t.Context(), stopped, "")
 	require.NoError(t, err)
-	_, err = h.RollbackBatch(t.Context(), undone, "", false)
+	_, err = h.RollbackBatch(t.Context(), rolledBack, "", false)
 	require.NoError(t, err)
 	for id, text := range map[task.BatchID]string{
 		sealed:  "is sealed: insert its rows in the transaction that creates it, or create it with sealed = false",
-		stopped: "was cancelled: create another", undone: "was rolled back: create another",
+		stopped: "was cancelled: create another", rolledBack: "was rolled back: create another",
 	} {
 		text = fmt.Sprintf("batch %d %s", id, text)
 		_, err := app.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.task (type, batch_id) VALUES ('a', $1)`), int64(id))

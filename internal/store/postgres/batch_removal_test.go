@@ -52,14 +52,14 @@ func TestARollbackOfHalfABatch(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "1 of the 2 tasks of batch 1 are past their retention and cannot be rolled back: use force to roll back "+
 		"the 1 that are left", refused.Text)
-	a.stands(t, id, store.BatchSucceeded)
+	a.inState(t, id, store.BatchSucceeded)
 	_, err = a.Rollback(t.Context(), ids[0], "alice")
 	require.ErrorIs(t, err, store.ErrNoTask)
 	said, err := a.RollbackBatch(t.Context(), id, "alice", true)
 	require.NoError(t, err)
 	require.Equal(t, "rolling_back", said)
 	a.carryOut(t)
-	require.EqualValues(t, 1, a.stands(t, id, store.BatchRollingBack).Undoing)
+	require.EqualValues(t, 1, a.inState(t, id, store.BatchRollingBack).RollingBack)
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM SCHEMA.audit`), "a refusal is not noted")
 }
 
@@ -79,7 +79,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context()))
 		require.Zero(t, a.maintain(t), "it has not ended")
 		a.carryOut(t)
-		require.EqualValues(t, 2, a.stands(t, id, store.BatchRollingBack).Undoing)
+		require.EqualValues(t, 2, a.inState(t, id, store.BatchRollingBack).RollingBack)
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
@@ -110,7 +110,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 	})
 }
 
-// TestARetryMeetsARemoval: a row that is being brought back is waited for, and keeps its history.
+// TestARetryMeetsARemoval: a row that is being revived is waited for, and keeps its history.
 func TestARetryMeetsARemoval(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))

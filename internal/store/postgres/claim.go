@@ -92,10 +92,10 @@ func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *loo
 // claimArgs are the arguments of a claim, which for a region has one more.
 func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 	n := len(c.Wants)
-	types, undo, most := make([]string, n), make([]bool, n), make([]int32, n)
+	types, rollbacks, most := make([]string, n), make([]bool, n), make([]int32, n)
 	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, w := range c.Wants {
-		types[i], undo[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30))
+		types[i], rollbacks[i], most[i] = w.Type, w.Phase == task.Rollback, int32(min(w.N, 1<<30))
 		length[i], policy[i], deadline[i] = w.Window.Microseconds(), int64(w.Policy), w.Deadline.Microseconds()
 	}
 	bytes := math.Inf(1)
@@ -103,7 +103,7 @@ func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 		bytes = float64(c.Bytes)
 	}
 	args := append(make([]sqltext.Arg, 0, 12),
-		arg("types", types), arg("rollbacks", undo), arg("limits", most), arg("lengths", length), arg("policies", policy),
+		arg("types", types), arg("rollbacks", rollbacks), arg("limits", most), arg("lengths", length), arg("policies", policy),
 		arg("deadlines", deadline))
 	if c.Region != "" {
 		args = append(args, arg("regions", regions(c.Region)))

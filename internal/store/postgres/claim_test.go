@@ -62,8 +62,8 @@ func TestEightClaimersTakeEachRowOnce(t *testing.T) {
 	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE fence <> 1 OR attempt <> 1`))
 }
 
-// TestRowsBelowTheFloor has rows appear below what an agent has claimed already.
-func TestRowsBelowTheFloor(t *testing.T) {
+// TestRowsBelowTheLowWaterMark has rows appear below what an agent has claimed already.
+func TestRowsBelowTheLowWaterMark(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	a := joined(t, h)
@@ -112,10 +112,10 @@ func TestAHeldSnapshotDoesNotSlowClaims(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, rows, 1000)
 	}
-	above, err := a.Touched(t.Context(), store.Claim{Session: a.session, Number: 100, Wants: []store.Want{wantOf(10)}})
+	above, err := a.BuffersOf(t.Context(), store.Claim{Session: a.session, Number: 100, Wants: []store.Want{wantOf(10)}})
 	require.NoError(t, err)
 	a.ForgetLowWater()
-	zero, err := a.Touched(t.Context(), store.Claim{Session: a.session, Number: 101, Wants: []store.Want{wantOf(10)}})
+	zero, err := a.BuffersOf(t.Context(), store.Claim{Session: a.session, Number: 101, Wants: []store.Want{wantOf(10)}})
 	require.NoError(t, err)
 	require.Less(t, 5*above, zero, "index entries below the mark are passed over")
 	require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context())))

@@ -96,8 +96,8 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 	key, err := s.Secret(ctx)
 	require.NoError(t, err)
 	require.Len(t, key, 32)
-	notes := store.Report{Progress: []byte(`0.4`), Message: "page 40", Checkpoint: []byte(`{"page": 40}`)}
-	answers, err := s.Renew(ctx, session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Report: notes}})
+	reports := store.Report{Progress: []byte(`0.4`), Message: "page 40", Checkpoint: []byte(`{"page": 40}`)}
+	answers, err := s.Renew(ctx, session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour, Detach: true, Report: reports}})
 	require.NoError(t, err)
 	require.Equal(t, []store.Answer{store.Applied}, answers)
 	replies, err := s.TakePings(ctx, []store.RemotePing{
@@ -112,9 +112,9 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 	answer, err := s.Complete(ctx, row.ID, row.Fence+1, []byte(`1`))
 	require.NoError(t, err)
 	require.Equal(t, store.Lost, answer)
-	swept, answer, err := s.Adopt(ctx, session, row.ID, row.Fence+1, time.Minute)
+	reaped, answer, err := s.Adopt(ctx, session, row.ID, row.Fence+1, time.Minute)
 	require.NoError(t, err)
-	require.Nil(t, swept)
+	require.Nil(t, reaped)
 	require.Equal(t, store.Lost, answer)
 	said, err := s.Cancel(ctx, row.ID, "alice")
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func liveThroughAPooler(t *testing.T, s *postgres.Store, session task.Session, r
 	require.NoError(t, err)
 	require.Equal(t, "page 41", info.Message)
 	require.JSONEq(t, `{"page": 40}`, string(info.Checkpoint))
-	require.Equal(t, "alice", info.CancelBy)
+	require.Equal(t, "alice", info.CancelRequestedBy)
 	require.True(t, info.Detached)
 }
 

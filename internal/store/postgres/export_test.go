@@ -169,8 +169,8 @@ func (s *Store) FreezeLowWater() {
 // ForgetLowWater has the next claim look from zero.
 func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 
-// Touched makes a claim and tells how many buffers its statement touched.
-func (s *Store) Touched(ctx context.Context, c store.Claim) (buffers int64, err error) {
+// BuffersOf makes a claim and tells how many buffers its statement touched.
+func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
 		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim.Text
 		args := claimArgs(&s.sql.claim, c, s.lowWater.look(c))

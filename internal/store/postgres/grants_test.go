@@ -27,7 +27,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.enqueue('invoice.send', '{"invoice": 7}', key => 'invoice-7', run_at => now() + '1 hour')`,
 		`SELECT SCHEMA.enqueue('a', payload => NULL, key => 'k', priority => 3, region => 'sg', max_attempts => 2,
 			labels => '{"a": "b"}', traceparent => '00-x', created_by => 'app')`,
-		`SELECT progress, message, checkpoint, cancel_asked, cancel_by, detached FROM SCHEMA.tasks WHERE id = 1`,
+		`SELECT progress, message, checkpoint, cancel_requested_at, cancel_requested_by, detached FROM SCHEMA.tasks WHERE id = 1`,
 		`SELECT batch_id, rollback_payload, cause, round FROM SCHEMA.tasks WHERE id = 1`,
 		`INSERT INTO SCHEMA.batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed)
 			VALUES ('move', 'rollback', 'moved', '{"to": "az2"}', '{"tenant": "acme"}', 'app', false) RETURNING id`,
@@ -154,9 +154,9 @@ func TestAnOperatorsRights(t *testing.T) {
 	// Who says that he is another is noted all the same, also where his session has taken another role.
 	_, err := operator.Exec(t.Context(), h.q(`SELECT SCHEMA.cancel(SCHEMA.enqueue('a'), 'alice')`))
 	require.NoError(t, err)
-	notes := h.Audit(t)
-	require.Equal(t, "alice", notes[len(notes)-1].Who)
-	require.Equal(t, role, notes[len(notes)-1].Role)
+	reports := h.Audit(t)
+	require.Equal(t, "alice", reports[len(reports)-1].Who)
+	require.Equal(t, role, reports[len(reports)-1].Role)
 	for _, mayNot := range []string{
 		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.has_stopped(1)`, `SELECT SCHEMA.fold(1)`,
 	} {
@@ -200,7 +200,7 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 	require.JSONEq(t, `"page 4"`, string(info.Progress))
 	var role string
 	require.NoError(t, app.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
-	require.Equal(t, role, info.CancelBy, "who asked, where nobody says")
+	require.Equal(t, role, info.CancelRequestedBy, "who asked, where nobody says")
 }
 
 // TestInsertsAreNotMisled inserts with a search_path on which everything that the trigger could use has an impostor.

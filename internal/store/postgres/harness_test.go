@@ -240,9 +240,9 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		_, err = tx.Exec(t.Context(), h.agents) // on these partitions
 		require.NoError(t, err)
 		for table, columns := range map[string][]string{
-			"task": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_asked", "ping_due"},
+			"task": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
 			"task_archive": {
-				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked",
+				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at",
 			},
 			"attempt":   {"started_at", "ended_at"},
 			"agent":     {"started_at", "seen_at", "present_until"},

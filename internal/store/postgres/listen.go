@@ -99,12 +99,12 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 		*echoed = true
 	}
 	s.report(nil)
-	wake(store.Due | store.Asked) // for what came while nobody listened
+	wake(store.Due | store.CancelNews) // for what came while no connection listened
 	for {
 		payload, err := next(ctx, conn, probeEvery)
 		switch {
 		case err == nil:
-			tell(wake, payload)
+			notify(wake, payload)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !errors.Is(err, context.DeadlineExceeded):
@@ -117,11 +117,11 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 	}
 }
 
-// tell says what a notification is about.
-func tell(wake func(store.News), payload string) {
+// notify says what a notification is about.
+func notify(wake func(store.News), payload string) {
 	switch {
 	case payload == asked:
-		wake(store.Asked)
+		wake(store.CancelNews)
 	case !strings.HasPrefix(payload, echoPrefix):
 		wake(store.Due)
 	}
@@ -165,6 +165,6 @@ func (s *Store) echo(ctx context.Context, conn *pgx.Conn, wake func(store.News))
 		case payload == token:
 			return nil
 		}
-		tell(wake, payload)
+		notify(wake, payload)
 	}
 }

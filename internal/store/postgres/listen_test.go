@@ -64,7 +64,7 @@ func heard(t *testing.T, conn *pgx.Conn, channel string) (payloads []string) {
 	}
 }
 
-func TestInsertsNotifyOnlyWhileSomebodyIsIdle(t *testing.T) {
+func TestInsertsNotifyOnlyWhileASessionIsIdle(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	session, err := h.Join(t.Context(), someAgent())

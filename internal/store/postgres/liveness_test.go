@@ -145,7 +145,7 @@ func TestCancelWaitsForAClaim(t *testing.T) {
 	}))
 	require.Equal(t, store.Cancelling, said)
 
-	// And the other way round: the claim passes over what is being called off.
+	// And the other way round: the claim passes over what is being cancelled.
 	id = a.Insert(t, store.EnqueueRequest{Type: "a"})[0]
 	app := a.Begin(t)
 	said, err = app.Cancel(t.Context(), id, "alice")
@@ -219,7 +219,7 @@ func TestNoAgentForDays(t *testing.T) {
 func TestPoliciesAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	p := task.Policy{Timeout: 1<<63 - 1, Heartbeat: 1500 * time.Microsecond, Rollback: &task.Undo{Timeout: time.Second}}
+	p := task.Policy{Timeout: 1<<63 - 1, Heartbeat: 1500 * time.Microsecond, Rollback: &task.RollbackPolicy{Timeout: time.Second}}
 	body, err := json.Marshal(p)
 	require.NoError(t, err)
 	length := func(path, name string) (us int64) {
@@ -305,8 +305,8 @@ func TestNotesAreHeapOnly(t *testing.T) {
 		WHERE relid = 'SCHEMA.task'::regclass`))
 }
 
-// TestAskedIsTold has a listener tell requests to cancel from inserts.
-func TestAskedIsTold(t *testing.T) {
+// TestCancelRequestsNotify has a listener tell requests to cancel from inserts.
+func TestCancelRequestsNotify(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
 	row := a.take(t, 1)[0]
@@ -324,12 +324,12 @@ func TestAskedIsTold(t *testing.T) {
 			return 0
 		}
 	}
-	require.Equal(t, store.Due|store.Asked, next(), "what may have been missed")
+	require.Equal(t, store.Due|store.CancelNews, next(), "what may have been missed")
 	for range 3 { // once is enough
 		_, err := a.Cancel(t.Context(), row.ID, "alice")
 		require.NoError(t, err)
 	}
-	require.Equal(t, store.Asked, next())
+	require.Equal(t, store.CancelNews, next())
 	require.NoError(t, a.Idle(t.Context(), a.session, true))
 	a.Insert(t, store.EnqueueRequest{Type: "a"})
 	require.Equal(t, store.Due, next())

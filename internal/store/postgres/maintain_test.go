@@ -49,8 +49,8 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForAPartition has a writer and a reader in the midst of a transaction while partitions are made.
-func TestNobodyWaitsForAPartition(t *testing.T) {
+// TestNoWriterWaitsForAPartition has a writer and a reader in the midst of a transaction while partitions are made.
+func TestNoWriterWaitsForAPartition(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	tx, err := pgtest.Connect(t).Begin(t.Context())

@@ -12,14 +12,14 @@ import (
 
 // NextDue returns how long it is until the next row is due that one of the wants could claim.
 func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
-	types, undo := make([]string, len(c.Wants)), make([]bool, len(c.Wants))
+	types, rollbacks := make([]string, len(c.Wants)), make([]bool, len(c.Wants))
 	for i, w := range c.Wants {
-		types[i], undo[i] = w.Type, w.Phase == task.Rollback
+		types[i], rollbacks[i] = w.Type, w.Phase == task.Rollback
 	}
 	var us *int64
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
 		q := &s.sql.nextDue
-		args := q.Args(arg("types", types), arg("rollbacks", undo), arg("regions", regions(c.Region)))
+		args := q.Args(arg("types", types), arg("rollbacks", rollbacks), arg("regions", regions(c.Region)))
 		return conn.QueryRow(ctx, q.Text, args...).Scan(&us)
 	})
 	switch {

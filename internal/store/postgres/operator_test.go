@@ -172,7 +172,7 @@ func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
 	rows, err := conn.Query(t.Context(), h.q(`
-		SELECT coalesce(who, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), answer FROM SCHEMA.audit ORDER BY id`))
+		SELECT coalesce(requested_by, ''), role, verb, coalesce(task_id, 0), coalesce(batch_id, 0), answer FROM SCHEMA.audit ORDER BY id`))
 	require.NoError(t, err)
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a storetest.Audited, err error) {
 		err = row.Scan(&a.Who, &a.Role, &a.Verb, (*int64)(&a.Task), (*int64)(&a.Batch), &a.Answer)
@@ -192,10 +192,10 @@ func (h *harness) BatchStates(t testing.TB, facts []store.BatchFacts) []store.Ba
 	for i := range facts {
 		f := &facts[i]
 		b.Queue(h.q(`WITH b AS (
-			INSERT INTO SCHEMA.batch (requested, by_failure, ended_at, total, running, undoing, succeeded, failed)
+			INSERT INTO SCHEMA.batch (requested, by_failure, ended_at, total, running, rolling_back, succeeded, failed)
 			VALUES (nullif($1, ''), $2, CASE WHEN $3 THEN now() END, $4, $5, $6, $7, $8) RETURNING id)
 			INSERT INTO SCHEMA.batch_delta (batch_id, attempts, cancelled, rolled_back, rollback_failed)
-			SELECT id, $9, $10, $11, $12 FROM b`), f.Requested, f.ByFailure, f.Ended, f.Total, f.Running, f.Undoing, f.Succeeded,
+			SELECT id, $9, $10, $11, $12 FROM b`), f.Requested, f.ByFailure, f.Ended, f.Total, f.Running, f.RollingBack, f.Succeeded,
 			f.Failed, f.Attempts, f.Cancelled, f.RolledBack, f.RollbackFailed)
 	}
 	conn := pgtest.Connect(t)

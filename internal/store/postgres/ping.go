@@ -82,18 +82,18 @@ func (s *Store) pingSome(
 func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []store.RemotePing) ([]store.PingReply, error) {
 	n := len(rows)
 	ids, fences, within := make([]int64, n), make([]int64, n), make([]*float64, n)
-	var notes noteColumns
+	var reports reportColumns
 	for i := range rows {
 		r := &rows[i]
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
 		if seconds := r.NextWithin.Seconds(); seconds > 0 {
 			within[i] = &seconds
 		}
-		notes.set(i, n, &store.Report{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
+		reports.set(i, n, &store.Report{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
 	}
 	q := &s.sql.takePings
-	found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("progress", notes.progress),
-		arg("messages", notes.message), arg("checkpoints", notes.checkpoint), arg("within", within))...)
+	found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("progress", reports.progress),
+		arg("messages", reports.message), arg("checkpoints", reports.checkpoint), arg("within", within))...)
 	if err != nil {
 		return nil, err
 	}

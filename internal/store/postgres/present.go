@@ -79,7 +79,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 		}
 		list = nil
 		var c store.Cancel
-		_, err = pgx.ForEachRow(rows, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Asked, &c.Reason}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Requested, &c.Reason}, func() error {
 			list = append(list, c)
 			return nil
 		})
@@ -104,7 +104,7 @@ func (h *heldRow) targets() []any {
 func (h *heldRow) held() store.Held {
 	return store.Held{
 		ID: task.ID(*h.id), Fence: task.Fence(*h.fence), Claim: or(h.claim), Detached: or(h.detached),
-		CancelAsked: or(h.asked), CancelReason: or(h.by), Pinged: h.due != nil, PingDue: or(h.due), Left: or(h.left),
+		CancelRequested: or(h.asked), CancelReason: or(h.by), Pinged: h.due != nil, PingDue: or(h.due), Left: or(h.left),
 		Marks: slices.Clone(h.marks),
 	}
 }

@@ -107,14 +107,14 @@ func (s *Store) renewOnce(
 	n := len(rows)
 	ids, fences, least, most := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	detach, more := make([]bool, n), false
-	var notes noteColumns
+	var reports reportColumns
 	var marks []string
 	for i := range rows {
 		r := &rows[i]
 		ids[i], fences[i] = int64(r.ID), int64(r.Fence)
 		from, to := r.Bounds()
 		least[i], most[i], detach[i] = from.Microseconds(), to.Microseconds(), r.Detach
-		notes.set(i, n, &r.Report)
+		reports.set(i, n, &r.Report)
 		if r.Marks != nil {
 			marks = sparse(marks, i, n, string(r.Marks.JSON()))
 		}
@@ -132,6 +132,6 @@ func (s *Store) renewOnce(
 	}
 	q := &s.sql.renewMore
 	return idSet(conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
-		arg("detach", detach), arg("progress", notes.progress), arg("messages", notes.message),
-		arg("checkpoints", notes.checkpoint), arg("marks", marks), arg("least", least), arg("most", most))...))
+		arg("detach", detach), arg("progress", reports.progress), arg("messages", reports.message),
+		arg("checkpoints", reports.checkpoint), arg("marks", marks), arg("least", least), arg("most", most))...))
 }

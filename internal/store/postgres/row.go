@@ -33,8 +33,8 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), EverStarted: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
 		Key: r.text(""), Region: r.text(""), Priority: int(r.int(0)), Traceparent: r.text(""), CreatedBy: r.text(""),
 	}
-	if outcome, why := r.text(""), r.text(""); outcome != "" {
-		t.Previous = &task.Previous{Outcome: task.Verdict(outcome), Error: why}
+	if outcome, reason := r.text(""), r.text(""); outcome != "" {
+		t.Previous = &task.Previous{Outcome: task.Verdict(outcome), Error: reason}
 	}
 	t.Policy, t.CreatedAt, t.RunAt = task.PolicyHash(r.int(0)), r.time(), r.time()
 	if t.CreatedAt.IsZero() {

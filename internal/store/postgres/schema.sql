@@ -22,7 +22,7 @@ CREATE TABLE {schema}.task (
     lease_until      timestamptz,
     claimed_at       timestamptz,
     deadline         timestamptz,
-    cancel_asked     timestamptz, -- never on a row that waits
+    cancel_requested_at timestamptz, -- never on a row that waits
     ping_due         timestamptz, -- when the next ping is due, after one that came by another way than the holder
     batch_id         bigint,
     attempt          integer NOT NULL DEFAULT 0,
@@ -60,7 +60,7 @@ CREATE TABLE {schema}.task (
                      CONSTRAINT "traceparent must be 512 bytes at most" CHECK (octet_length(traceparent) <= 512),
     created_by       text
                      CONSTRAINT "created_by must be 512 bytes at most" CHECK (octet_length(created_by) <= 512),
-    cancel_by        text,
+    cancel_requested_by text,
     cause            text,        -- how the forward life ended of a row that is to be rolled back
     outcome          text,
     error            text,
@@ -109,7 +109,7 @@ CREATE TABLE {schema}.task_archive (
     claimed_at       timestamptz,
     started_at       timestamptz,
     deadline         timestamptz,
-    cancel_asked     timestamptz,
+    cancel_requested_at timestamptz,
     batch_id         bigint,
     attempt          integer NOT NULL,
     deferrals        integer NOT NULL,
@@ -126,7 +126,7 @@ CREATE TABLE {schema}.task_archive (
     labels           jsonb,
     traceparent      text,
     created_by       text,
-    cancel_by        text,
+    cancel_requested_by text,
     cause            text,
     outcome          text,
     error            text,
@@ -159,14 +159,14 @@ CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
-           NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_asked, cancel_by,
+           NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
-           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_asked,
-           cancel_by, false, batch_id, rollback_payload, cause, coalesce(round, 0)
+           outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0)
     FROM {schema}.task_archive;
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
@@ -199,7 +199,7 @@ CREATE TABLE {schema}.batch (
     succeeded       bigint NOT NULL DEFAULT 0,
     failed          bigint NOT NULL DEFAULT 0,
     cancelled       bigint NOT NULL DEFAULT 0,
-    undoing         bigint NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
+    rolling_back    bigint NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
     rolled_back     bigint NOT NULL DEFAULT 0,
     rollback_failed bigint NOT NULL DEFAULT 0,
     failures        bigint NOT NULL DEFAULT 0, -- how often a row has failed
@@ -250,7 +250,7 @@ CREATE TABLE {schema}.batch_delta (
     succeeded       bigint NOT NULL DEFAULT 0,
     failed          bigint NOT NULL DEFAULT 0,
     cancelled       bigint NOT NULL DEFAULT 0,
-    undoing         bigint NOT NULL DEFAULT 0,
+    rolling_back    bigint NOT NULL DEFAULT 0,
     rolled_back     bigint NOT NULL DEFAULT 0,
     rollback_failed bigint NOT NULL DEFAULT 0,
     failures        bigint NOT NULL DEFAULT 0,
@@ -302,12 +302,13 @@ CREATE INDEX operation_open ON {schema}.operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON {schema}.operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON {schema}.operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who requested each change. A row stays as long as the task or the batch. who is what the caller says; role is the role
+-- Who requested each change. A row stays as long as the task or the batch. requested_by is what the caller says; role
+-- is the role
 -- that the session logged in with, which no caller chooses.
 CREATE TABLE {schema}.audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-    who      text,
+    requested_by text,
     role     text NOT NULL DEFAULT session_user,
     verb     text NOT NULL,
     task_id  bigint,
@@ -322,8 +323,8 @@ CREATE VIEW {schema}.batches AS
     SELECT b.id, b.name,
         CASE
             WHEN b.ended_at IS NULL THEN CASE
-                WHEN b.requested = 'rollback' OR n.undoing > 0 AND n.live = n.undoing THEN 'rolling_back'
-                WHEN n.attempts > 0 OR n.running > 0 OR n.undoing > 0 OR n.live < n.total THEN 'running'
+                WHEN b.requested = 'rollback' OR n.rolling_back > 0 AND n.live = n.rolling_back THEN 'rolling_back'
+                WHEN n.attempts > 0 OR n.running > 0 OR n.rolling_back > 0 OR n.live < n.total THEN 'running'
                 ELSE 'pending' END
             WHEN n.rollback_failed > 0 THEN 'rollback_failed'
             WHEN b.requested = 'rollback' THEN 'rolled_back'
@@ -333,8 +334,8 @@ CREATE VIEW {schema}.batches AS
             WHEN n.cancelled > 0 THEN 'cancelled'
             ELSE 'succeeded'
         END AS state,
-        b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, n.live - n.undoing - n.running AS waiting,
-        n.running, n.undoing, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
+        b.on_failure, b.sealed, b.stopping, b.round, n.total, n.live, n.live - n.rolling_back - n.running AS waiting,
+        n.running, n.rolling_back, n.succeeded, n.failed, n.cancelled, n.rolled_back, n.rollback_failed, n.failures,
         CASE WHEN n.total > 0 THEN (n.total - n.live)::double precision / n.total END AS progress,
         b.finish_type, b.labels, b.created_by, b.created_at, b.ended_at, o.verb AS operation, b.requested_by
     FROM {schema}.batch AS b
@@ -344,7 +345,7 @@ CREATE VIEW {schema}.batches AS
             b.succeeded + coalesce(sum(d.succeeded), 0)::bigint AS succeeded,
             b.failed + coalesce(sum(d.failed), 0)::bigint AS failed,
             b.cancelled + coalesce(sum(d.cancelled), 0)::bigint AS cancelled,
-            b.undoing + coalesce(sum(d.undoing), 0)::bigint AS undoing,
+            b.rolling_back + coalesce(sum(d.rolling_back), 0)::bigint AS rolling_back,
             b.rolled_back + coalesce(sum(d.rolled_back), 0)::bigint AS rolled_back,
             b.rollback_failed + coalesce(sum(d.rollback_failed), 0)::bigint AS rollback_failed,
             b.failures + coalesce(sum(d.failures), 0)::bigint AS failures,

@@ -29,7 +29,7 @@ func (r *recent) note(now time.Time, lasts time.Duration) { r.until.Store(now.Ad
 // isDone reports whether settle_done.sql does all there is to do for a settlement.
 func isDone(r *store.Settlement) bool {
 	n := &r.Next
-	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Notes.Empty()
+	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Report.Empty()
 }
 
 // settleDone settles rows that are done, sorted by id and no id twice, and returns those that were applied.

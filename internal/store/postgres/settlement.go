@@ -38,13 +38,13 @@ func (s *Store) settleSome(
 		return s.settleOnce(ctx, conn, session, rows)
 	case !badValue(err):
 		return applied, err
-	case len(rows) == 1 && (rows[0].Outcome.Result != nil || hasJSON(&rows[0].Notes)):
+	case len(rows) == 1 && (rows[0].Outcome.Result != nil || hasJSON(&rows[0].Report)):
 		s.log.Warn("the store refuses what a task said as JSON: it is kept as strings", "task", int64(rows[0].ID), "err", err)
 		quoted := *rows[0]
 		if quoted.Outcome.Result != nil {
 			quoted.Outcome.Result = asString(quoted.Outcome.Result)
 		}
-		quoted.Notes = asStrings(quoted.Notes)
+		quoted.Report = asStrings(quoted.Report)
 		return s.settleOnce(ctx, conn, session, []*store.Settlement{&quoted})
 	case len(rows) == 1:
 		return nil, err
@@ -78,7 +78,7 @@ func (s *Store) settleOnce(
 	var c settleColumns
 	for i, row := range rows {
 		c.add(row)
-		c.notes.set(i, len(rows), &row.Notes)
+		c.reports.set(i, len(rows), &row.Report)
 	}
 	if fault.Off(fault.Fence) {
 		if err := s.takeAnyFence(ctx, conn, c.id, c.fence); err != nil {
@@ -162,7 +162,7 @@ type settleColumns struct {
 	cause               []string // why the row is rolled back from now on; "": it is not, or was before
 	finished            []bool
 	newResult           []bool
-	notes               noteColumns
+	reports             reportColumns
 }
 
 func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
@@ -171,8 +171,8 @@ func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
 		arg("deferrals", c.deferrals), arg("ever_started", c.everStarted), arg("outcomes", c.outcome),
 		arg("errors", c.err), arg("results", c.result), arg("outputs", c.output), arg("started", c.started),
 		arg("keep", c.keep), arg("phases", c.phase), arg("ran_attempts", c.ranAttempt), arg("ran_fences", c.ranFence),
-		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.notes.progress),
-		arg("messages", c.notes.message), arg("checkpoints", c.notes.checkpoint), arg("silent", c.silent),
+		arg("ran_errors", c.ranError), arg("cancel_unseen", c.cancelUnseen), arg("progress", c.reports.progress),
+		arg("messages", c.reports.message), arg("checkpoints", c.reports.checkpoint), arg("silent", c.silent),
 		arg("finished", c.finished), arg("new_result", c.newResult), arg("causes", c.cause), arg("session", int64(session)),
 		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay),
 	)
@@ -189,12 +189,12 @@ func (c *settleColumns) add(r *store.Settlement) {
 	c.attempt = append(c.attempt, int32(next.Attempt))
 	c.deferrals = append(c.deferrals, int32(next.Deferrals))
 	c.everStarted = append(c.everStarted, next.EverStarted)
-	verdict, why, keep := r.Tells()
+	verdict, reason, keep := r.RowOutcome()
 	outcome := (*string)(&verdict)
 	if keep {
 		outcome = nil
 	}
-	c.outcome, c.err = append(c.outcome, outcome), append(c.err, storable(why))
+	c.outcome, c.err = append(c.outcome, outcome), append(c.err, storable(reason))
 	c.result = append(c.result, storableResult(o.Result))
 	c.output = append(c.output, storable(o.Output))
 	if r.Started < 0 {

@@ -44,11 +44,11 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 
 // batchTasks counts the tasks of batches that have not ended.
 func (s *Store) batchTasks(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
-	var waiting, running, undoing, succeeded, failed, cancelled, rolledBack, rollbackFailed int64
-	err := conn.QueryRow(ctx, s.sql.batchTasks.Text).Scan(&waiting, &running, &undoing, &succeeded, &failed, &cancelled,
+	var waiting, running, rollingBack, succeeded, failed, cancelled, rolledBack, rollbackFailed int64
+	err := conn.QueryRow(ctx, s.sql.batchTasks.Text).Scan(&waiting, &running, &rollingBack, &succeeded, &failed, &cancelled,
 		&rolledBack, &rollbackFailed)
 	return map[string]int64{
-		"waiting": waiting, "running": running, "undoing": undoing, "succeeded": succeeded, "failed": failed,
+		"waiting": waiting, "running": running, "rolling_back": rollingBack, "succeeded": succeeded, "failed": failed,
 		"cancelled": cancelled, "rolled_back": rolledBack, "rollback_failed": rollbackFailed,
 	}, err
 }

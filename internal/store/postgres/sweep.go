@@ -13,8 +13,8 @@ import (
 
 // Sweep claims dead rows, to be reaped.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
-) (dead []store.Swept, err error) {
+	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) (dead []store.Reaped, err error) {
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}
@@ -22,11 +22,11 @@ func (s *Store) Sweep(
 		v := view()
 		q := &s.sql.sweep
 		rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", int64(session)), arg("calm", v.Calm.Microseconds()),
-			arg("now", v.Now), arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", judge.Microseconds()))...)
+			arg("now", v.Now), arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", reapFor.Microseconds()))...)
 		if err != nil {
 			return err
 		}
-		dead, err = scanSwept(rows)
+		dead, err = scanReaped(rows)
 		return err
 	})
 	if err != nil {
@@ -35,13 +35,13 @@ func (s *Store) Sweep(
 	return dead, nil
 }
 
-func scanSwept(rows pgx.Rows) ([]store.Swept, error) {
+func scanReaped(rows pgx.Rows) ([]store.Reaped, error) {
 	defer rows.Close()
-	var dead []store.Swept
+	var dead []store.Reaped
 	var r taskRow
 	for rows.Next() && r.err == nil {
-		d := store.Swept{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
-		d.RanFence, d.CancelAsked, d.Left = d.Fence-1, r.bool(), microseconds(r.int(0))
+		d := store.Reaped{Task: r.next(rows), Present: r.bool(), Detached: r.bool()}
+		d.RanFence, d.CancelRequested, d.Left = d.Fence-1, r.bool(), microseconds(r.int(0))
 		dead = append(dead, d)
 	}
 	rows.Close()

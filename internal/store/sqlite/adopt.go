@@ -13,8 +13,8 @@ import (
 // Adopt reaps one row by the fence of its attempt, for a session that holds it or where it is detached. A session that has reaped it
 // already gets it again.
 func (s *Store) Adopt(
-	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (swept *store.Swept, a store.Answer, err error) {
+	ctx context.Context, session task.Session, id task.ID, f task.Fence, reapFor time.Duration,
+) (adopted *store.Reaped, a store.Answer, err error) {
 	err = s.update(ctx, "adopt task", func(t *tx) error {
 		var holder task.Session
 		var detached, reaped, present bool
@@ -38,12 +38,12 @@ func (s *Store) Adopt(
 		return t.query(func(r *sql.Rows) error {
 			row, err := t.scanReaped(r)
 			row.Present, row.Detached = present, detached
-			swept = &row
+			adopted = &row
 			return err
-		}, t.sql.Adopt, arg("fence", int64(f)), arg("session", int64(session)), arg("until", stamp(t.now.Add(judge))), arg("id", int64(id)))
+		}, t.sql.Adopt, arg("fence", int64(f)), arg("session", int64(session)), arg("until", stamp(t.now.Add(reapFor))), arg("id", int64(id)))
 	})
 	if err != nil {
 		return nil, store.Lost, err
 	}
-	return swept, a, nil
+	return adopted, a, nil
 }

@@ -17,7 +17,7 @@ func scanBatch(r *sql.Rows) (b store.BatchInfo, err error) {
 	var progress sql.NullFloat64
 	var ended time.Time
 	err = r.Scan(numberOf[task.BatchID]{&b.ID}, &b.Name, &b.State, &b.OnFailure, &b.Sealed, &b.Stopping, &b.Round, &b.Total,
-		&b.Live, &b.Waiting, &b.Running, &b.Undoing, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed,
+		&b.Live, &b.Waiting, &b.Running, &b.RollingBack, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed,
 		&b.Failures, &progress, textOf[string]{&b.FinishType}, jsonOf{&b.Labels}, textOf[string]{&b.CreatedBy}, timeOf{&b.CreatedAt},
 		timeOf{&ended}, textOf[string]{&b.Operation}, textOf[string]{&b.RequestedBy}, numberOf[int64]{&b.Refused})
 	if progress.Valid {
@@ -121,7 +121,7 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(ta
 
 // batchTasks counts the tasks of batches that have not ended.
 func (t *snapshot) batchTasks() (map[string]int64, error) {
-	names := []string{"waiting", "running", "undoing", "succeeded", "failed", "cancelled", "rolled_back", "rollback_failed"}
+	names := []string{"waiting", "running", "rolling_back", "succeeded", "failed", "cancelled", "rolled_back", "rollback_failed"}
 	counts := make([]int64, len(names))
 	dest := make([]any, len(names))
 	for i := range counts {

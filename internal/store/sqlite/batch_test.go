@@ -20,7 +20,7 @@ func counted(t testing.TB, h *harness) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(), `
 		SELECT batch.id || ': ' || (total - removed) || ' ' || succeeded || ' ' || failed || ' ' || cancelled || ' ' || rolled_back || ' ' ||
-				rollback_failed || ' ' || undoing,
+				rollback_failed || ' ' || rolling_back,
 			batch.id || ': ' || count(tasks.id) || ' ' || ifnull(sum(tasks.state = 'succeeded'), 0) || ' ' ||
 				ifnull(sum(tasks.state = 'failed'), 0) || ' ' || ifnull(sum(tasks.state = 'cancelled'), 0) || ' ' ||
 				ifnull(sum(tasks.state = 'rolled_back'), 0) || ' ' || ifnull(sum(tasks.state = 'rollback_failed'), 0) || ' ' ||
@@ -102,7 +102,7 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, again, "nothing of it starts")
 	h.carriedOut(t, 2)
-	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task WHERE cancel_asked IS NOT NULL AND cancel_by = 'batch 1 (rollback by ops)'"))
+	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task WHERE cancel_requested_at IS NOT NULL AND cancel_requested_by = 'batch 1 (rollback by ops)'"))
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"), "one of it runs still")
 	stopped := succeeded(rows[3])
 	stopped.Next.State, stopped.Outcome = task.StateRollbackPending, task.Outcome{Verdict: task.Failed}
@@ -111,10 +111,10 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	h.carriedOut(t, 2)
 	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM task WHERE state = 'rollback_pending'"))
 	w.Wants[0].Phase = task.Rollback
-	undoing, err := h.Claim(t.Context(), w)
+	rollingBack, err := h.Claim(t.Context(), w)
 	require.NoError(t, err)
-	for _, row := range undoing {
-		require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence, result) VALUES (?, ?, '{\"undone\": 1}')", int64(row.ID), int64(row.Fence)))
+	for _, row := range rollingBack {
+		require.NoError(t, h.exec(t, "INSERT INTO complete (id, fence, result) VALUES (?, ?, '{\"reverted\": 1}')", int64(row.ID), int64(row.Fence)))
 		counted(t, h)
 	}
 	folded, err := h.Fold(t.Context(), 10)
@@ -122,12 +122,12 @@ func TestBatchesByPlainSQL(t *testing.T) {
 	require.Equal(t, 1, folded.Ended)
 	require.Equal(t, "rolled_back", h.answer(t, "rollback_batch", id))
 	require.Equal(t, 4, h.count(t, "SELECT rolled_back FROM batches"))
-	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task_archive WHERE result LIKE '%undone%'"), "that is the run's")
-	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM attempt WHERE result LIKE '%undone%'"))
+	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM task_archive WHERE result LIKE '%reverted%'"), "that is the run's")
+	require.Equal(t, 4, h.count(t, "SELECT count(*) FROM attempt WHERE result LIKE '%reverted%'"))
 }
 
-// The newest is undone first, be there more rows than a step takes, and more than there are milliseconds in a second.
-func TestTheNewestIsUndoneFirst(t *testing.T) {
+// The newest is rolled back first, be there more rows than a step takes, and more than there are milliseconds in a second.
+func TestTheNewestIsRolledBackFirst(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	p := beating(nil)
@@ -151,12 +151,12 @@ func TestTheNewestIsUndoneFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "rolling_back", answer)
 	h.carriedOut(t, 700)
-	undone, err := h.Claim(t.Context(), store.Claim{Session: s, Number: 2, Wants: []store.Want{
+	rolledBack, err := h.Claim(t.Context(), store.Claim{Session: s, Number: 2, Wants: []store.Want{
 		{Type: "x", Phase: task.Rollback, N: rows, Window: time.Hour, Policy: p.Hash("a")},
 	}})
 	require.NoError(t, err)
-	require.Len(t, undone, rows)
-	for i, row := range undone {
+	require.Len(t, rolledBack, rows)
+	for i, row := range rolledBack {
 		require.False(t, row.RunAt.Before(before.Add(-1100*time.Millisecond)))
 		second := int(row.ID-tasks[0].ID) / 3
 		require.Equal(t, (rows-1)/3-i/3, second, "row %d", i)
@@ -292,7 +292,7 @@ func TestABatchLargerThanMemory(t *testing.T) {
 			}
 		}
 	}
-	var told []int64
+	var reported []int64
 	_, err := h.CreateBatch(t.Context(), store.BatchRequest{}, give(430), nil)
 	var input *store.InputError
 	require.ErrorAs(t, err, &input)
@@ -304,9 +304,9 @@ func TestABatchLargerThanMemory(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, 0, h.count(t, "SELECT count(*) FROM batch"))
 
-	id, err := h.CreateBatch(t.Context(), store.BatchRequest{}, give(-1), func(n int64) { told = append(told, n) })
+	id, err := h.CreateBatch(t.Context(), store.BatchRequest{}, give(-1), func(n int64) { reported = append(reported, n) })
 	require.NoError(t, err)
-	require.Equal(t, []int64{200, 400, 450}, told)
+	require.Equal(t, []int64{200, 400, 450}, reported)
 	require.Equal(t, rows, h.count(t, "SELECT count(*) FROM task WHERE batch_id = ? AND length(payload) = ? AND key = id - (SELECT min(id) FROM task)",
 		int64(id), len(large)))
 	counted(t, h)
@@ -335,7 +335,7 @@ func TestOperatorsWake(t *testing.T) {
 		news   store.News
 	}{
 		{"retry", rows[0].ID, store.Due}, {"rollback", rows[1].ID, store.Due},
-		{"seal_batch", id, store.Asked}, {"cancel_batch", id, store.Asked}, {"rollback_batch", id, store.Asked},
+		{"seal_batch", id, store.CancelNews}, {"cancel_batch", id, store.CancelNews}, {"rollback_batch", id, store.CancelNews},
 	} {
 		for _, want := range []store.News{c.news, 0} { // a repeat is no news
 			require.NoError(t, h.exec(t, fmt.Sprintf("INSERT INTO %s (id) VALUES (%d)", c.insert, c.of)))

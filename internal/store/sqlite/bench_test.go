@@ -113,9 +113,9 @@ func BenchmarkLive(b *testing.B) {
 		renewals := make([]store.Renewal, rows)
 		pings := make([]store.RemotePing, rows)
 		for j, t := range tasks {
-			notes := store.Report{Progress: fmt.Appendf(nil, `{"done":%d,"total":%d}`, i, b.N)}
-			renewals[j] = store.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour, Detach: i == 0, Report: notes}
-			pings[j] = store.RemotePing{ID: t.ID, Fence: t.Fence, Ping: store.Ping{Progress: notes.Progress}}
+			report := store.Report{Progress: fmt.Appendf(nil, `{"done":%d,"total":%d}`, i, b.N)}
+			renewals[j] = store.Renewal{ID: t.ID, Fence: t.Fence, Window: time.Hour, Detach: i == 0, Report: report}
+			pings[j] = store.RemotePing{ID: t.ID, Fence: t.Fence, Ping: store.Ping{Progress: report.Progress}}
 		}
 		timed("renew", func() error {
 			answers, err := h.Renew(b.Context(), session, renewals)
@@ -133,8 +133,8 @@ func BenchmarkLive(b *testing.B) {
 			return err
 		})
 		timed("sweep", func() error {
-			swept, err := h.Sweep(b.Context(), session, rows, time.Minute, calm)
-			require.Empty(b, swept)
+			reaped, err := h.Sweep(b.Context(), session, rows, time.Minute, calm)
+			require.Empty(b, reaped)
 			return err
 		})
 	}

@@ -204,20 +204,20 @@ func TestAKillAnywhereLosesNothing(t *testing.T) {
 			dead(t, cmd)
 			whole(t, h)
 
-			// Another agent judges what it held, and finishes the rest.
+			// Another agent reaps what it held, and finishes the rest.
 			mine, err := h.Join(t.Context(), store.Agent{Name: "a", Presence: time.Hour})
 			require.NoError(t, err)
 			require.NoError(t, h.Leave(t.Context(), session))
-			swept, err := h.Sweep(t.Context(), mine, 1000, time.Minute, calm)
+			reaped, err := h.Sweep(t.Context(), mine, 1000, time.Minute, calm)
 			require.NoError(t, err)
-			judged := make([]store.Settlement, len(swept))
-			for i, s := range swept {
+			settlements := make([]store.Settlement, len(reaped))
+			for i, s := range reaped {
 				require.False(t, s.Present)
-				judged[i] = released(s.Task)
-				judged[i].Next.Attempt = s.Attempt - 1
+				settlements[i] = released(s.Task)
+				settlements[i].Next.Attempt = s.Attempt - 1
 			}
-			if len(judged) > 0 {
-				_, err = h.Settle(t.Context(), mine, judged)
+			if len(settlements) > 0 {
+				_, err = h.Settle(t.Context(), mine, settlements)
 				require.NoError(t, err)
 			}
 			require.NoError(t, childFinishes(t, h.Store, mine))

@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// rowsAtOnce is how many rows one statement inserts. SQLite must be able to undo all that a statement did, and to
+// rowsAtOnce is how many rows one statement inserts. SQLite must be able to revert all that a statement did, and to
 // prepare for that costs several times as much as inserting one row.
 const rowsAtOnce = 200
 

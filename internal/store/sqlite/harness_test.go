@@ -156,8 +156,8 @@ func (h *harness) Now() time.Time { return time.Now() }
 func (h *harness) Advance(t testing.TB, d time.Duration) {
 	t.Helper()
 	shifted := map[string][]string{
-		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_asked", "ping_due"},
-		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_asked"},
+		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
+		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at"},
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until"},
 		"batch":        {"created_at", "ended_at"},

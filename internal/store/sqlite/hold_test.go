@@ -105,9 +105,9 @@ func TestAHeldRowIsNotTakenAway(t *testing.T) {
 	require.ErrorContains(t, err, "another program has kept the file locked for 100ms: its transaction must commit or roll back")
 	require.NoError(t, a.Complete(t.Context(), row.ID, row.Fence, nil))
 	require.NoError(t, a.Commit(t.Context()))
-	swept, err := other.Sweep(t.Context(), sweeper, 10, time.Minute, calm)
+	reaped, err := other.Sweep(t.Context(), sweeper, 10, time.Minute, calm)
 	require.NoError(t, err)
-	require.Empty(t, swept, "it had completed")
+	require.Empty(t, reaped, "it had completed")
 }
 
 // Outside of a transaction a hold is over as soon as it is made.

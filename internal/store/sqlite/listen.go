@@ -79,7 +79,7 @@ func (w work) since(earlier work) (n store.News) {
 		n |= store.Due
 	}
 	if w.asked != earlier.asked {
-		n |= store.Asked
+		n |= store.CancelNews
 	}
 	return n
 }
@@ -105,7 +105,7 @@ func (l *listener) loop(ctx context.Context, wake func(store.News)) error {
 			}
 			news := now.since(last)
 			if first {
-				news = store.Due | store.Asked
+				news = store.Due | store.CancelNews
 			}
 			if news != 0 {
 				wake(news)

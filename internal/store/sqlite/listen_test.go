@@ -85,7 +85,7 @@ func TestOnlyWhatMayBeClaimedWakes(t *testing.T) {
 	await(t, woken)
 	seen, err = l.look(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, work{inserted: 3, released: 1}, seen, "another agent may take what is given back")
+	require.Equal(t, work{inserted: 3, released: 1}, seen, "another agent may take what is released")
 	require.NoError(t, l.close())
 	require.Empty(t, woken, "once, and for nothing else")
 }
@@ -124,12 +124,12 @@ func TestCancellationsWake(t *testing.T) {
 	require.NoError(t, h.exec(t, cancel, int64(rows[0].ID)))
 	require.Zero(t, news(), "what has finished is not asked anything")
 	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
-	require.Equal(t, store.Asked, news())
+	require.Equal(t, store.CancelNews, news())
 	require.NoError(t, h.exec(t, cancel, int64(rows[1].ID)))
 	require.Zero(t, news(), "once")
 	_, err = h.Cancel(t.Context(), rows[2].ID, "alice")
 	require.NoError(t, err)
-	require.Equal(t, store.Asked, news())
+	require.Equal(t, store.CancelNews, news())
 
 	failed := released(h.held(t, session, p, task.Run, 1, 0)[0])
 	failed.Silent, failed.Next = false, task.Transition{State: task.StateRetryPending, EverStarted: true, Delay: time.Hour}

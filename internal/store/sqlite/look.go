@@ -59,7 +59,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		var finished, asked time.Time
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
-			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelBy}, &i.Agent)...); err != nil {
+			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy}, &i.Agent)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -73,8 +73,8 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Session: r.session, Agent: i.Agent, CreatedBy: k.CreatedBy, Traceparent: k.Traceparent,
 			CreatedAt: k.CreatedAt, RunAt: k.RunAt, ClaimedAt: pointer(k.ClaimedAt), LeaseEnd: pointer(k.LeaseEnd),
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
-			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelAsked: pointer(asked),
-			CancelBy: i.CancelBy, Detached: i.Detached,
+			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
+			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
 			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
 		})
 		return nil

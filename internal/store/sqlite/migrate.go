@@ -155,7 +155,7 @@ func (m migrator) Up(ctx context.Context) (applied []store.Migration, err error)
 	return applied, nil
 }
 
-func (m migrator) Down(ctx context.Context) (undone store.Migration, err error) {
+func (m migrator) Down(ctx context.Context) (reverted store.Migration, err error) {
 	err = m.s.update(ctx, "migrate down", func(t *tx) error {
 		have, err := t.version()
 		if err == nil {
@@ -178,11 +178,11 @@ func (m migrator) Down(ctx context.Context) (undone store.Migration, err error) 
 		if err := t.script(st.down); err != nil {
 			return fmt.Errorf("%s: %w", st.name, err)
 		}
-		undone = st.migration()
+		reverted = st.migration()
 		_, err = t.exec(t.sql.DeleteVersion, arg("version", have.Version))
 		return err
 	})
-	return undone, err
+	return reverted, err
 }
 
 func (m migrator) Schema(ctx context.Context) (have store.Schema, err error) {

@@ -56,9 +56,9 @@ func TestUpDownUp(t *testing.T) {
 	require.WithinDuration(t, time.Now(), *status[0].Applied, time.Minute)
 
 	for v := version(); v > 0; v-- {
-		undone, err := m.Down(t.Context())
+		reverted, err := m.Down(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, v, undone.Version)
+		require.Equal(t, v, reverted.Version)
 		require.Equal(t, shapeAt(t, v-1), shape(t, h.app), "as if the step had never been")
 	}
 	require.Len(t, shape(t, h.app), 1, "only schema_version stays")

@@ -140,7 +140,7 @@ func (*harness) ComparesJSON() bool { return false }
 func (h *harness) Audit(t testing.TB) (all []storetest.Audited) {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(),
-		"SELECT ifnull(who, ''), ifnull(role, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), answer FROM audit ORDER BY id")
+		"SELECT ifnull(requested_by, ''), ifnull(role, ''), verb, ifnull(task_id, 0), ifnull(batch_id, 0), answer FROM audit ORDER BY id")
 	require.NoError(t, err)
 	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
 		var a storetest.Audited
@@ -163,10 +163,10 @@ func (h *harness) BatchStates(t testing.TB, facts []store.BatchFacts) (states []
 	for i := range facts {
 		f := &facts[i]
 		var id int64
-		require.NoError(t, tx.QueryRowContext(t.Context(), `INSERT INTO batch (requested, by_failure, ended_at, total, undoing, succeeded,
+		require.NoError(t, tx.QueryRowContext(t.Context(), `INSERT INTO batch (requested, by_failure, ended_at, total, rolling_back, succeeded,
 				failed, cancelled, rolled_back, rollback_failed, attempts)
 			VALUES (nullif(?, ''), ?, iif(?, '2026-11-20T08:00:00.000Z', NULL), ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-			f.Requested, f.ByFailure, f.Ended, f.Total, f.Undoing, f.Succeeded, f.Failed, f.Cancelled, f.RolledBack, f.RollbackFailed,
+			f.Requested, f.ByFailure, f.Ended, f.Total, f.RollingBack, f.Succeeded, f.Failed, f.Cancelled, f.RolledBack, f.RollbackFailed,
 			f.Attempts).Scan(&id))
 		for range f.Running { // as if revived: only the first insert of a row is counted
 			_, err := tx.ExecContext(t.Context(), "INSERT INTO task (type, state, fence, batch_id) VALUES ('x', 'running', 1, ?)", id)

@@ -20,7 +20,7 @@ func beating(change func(*task.Policy)) task.Policy {
 	p := task.Policy{
 		Timeout: 2 * time.Hour, Heartbeat: 10 * time.Minute, MaxHeartbeat: 30 * time.Minute, Stop: 2 * time.Minute,
 		Check: 3 * time.Minute, Retry: task.Retry{Limit: 2},
-		Rollback: &task.Undo{
+		Rollback: &task.RollbackPolicy{
 			Timeout: time.Hour, Heartbeat: 20 * time.Minute, MaxHeartbeat: 25 * time.Minute, Stop: 4 * time.Minute,
 			RequireProgress: true,
 		},
@@ -116,7 +116,7 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 				}
 				rows := h.held(t, s, p, phase, 2, deadline)
 				_, strict, _ := p.Liveness(phase)
-				for i, ping := range pingStory() {
+				for i, ping := range pingHistory() {
 					if strict { // what the view cannot compare, it does not count
 						ping.Checkpoint = nil
 						if len(ping.Progress) > 0 && ping.Progress[0] == '"' {
@@ -141,8 +141,8 @@ func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 	}
 }
 
-// pingStory is a task's pings one after the other.
-func pingStory() []store.Ping {
+// pingHistory is a task's pings one after the other.
+func pingHistory() []store.Ping {
 	doc := func(s string) json.RawMessage { return json.RawMessage(s) }
 	return []store.Ping{
 		{},

@@ -30,7 +30,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
 	}
-	told, err := sqltext.Compile("told by the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
+	reported, err := sqltext.Compile("told by the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
 	batch, err := h.sql.ListBatches.Fill("{where}", "id = @id")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Adoptable:         {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.Adopt:             {byID},
 		h.sql.AttemptFailed:     {"SEARCH attempt USING"},
-		&told:                   {byID, "SEARCH policy USING INTEGER PRIMARY KEY"},
+		&reported:               {byID, "SEARCH policy USING INTEGER PRIMARY KEY"},
 		h.sql.Archive:           {byID},
 		h.sql.Release:           {byID},
 		h.sql.DeleteArchived:    {byID},

@@ -87,8 +87,8 @@ CREATE TABLE task (
     checkpoint       TEXT,                       -- JSON, for the next attempt
     progress         TEXT,                       -- JSON: a number from 0 to 1, an object of done and total, or a string
     message          TEXT,
-    cancel_asked     TEXT,                       -- when cancellation of a running task was requested
-    cancel_by        TEXT,
+    cancel_requested_at TEXT,                       -- when cancellation of a running task was requested
+    cancel_requested_by TEXT,
     detached         INTEGER,                    -- 1: the lease depends on its window only, not on the session
     ping_due         TEXT,                       -- after a ping from outside the session: when the next one is due
     marks            TEXT,                       -- JSON, of a type that requires progress: the best reports of the attempt with its fence
@@ -188,8 +188,8 @@ CREATE TABLE task_archive (
     checkpoint       TEXT,
     progress         TEXT,
     message          TEXT,
-    cancel_asked     TEXT,
-    cancel_by        TEXT,
+    cancel_requested_at TEXT,
+    cancel_requested_by TEXT,
     batch_id         INTEGER,
     rollback_payload TEXT,
     cause            TEXT,
@@ -264,7 +264,7 @@ CREATE TABLE batch (
     succeeded       INTEGER NOT NULL DEFAULT 0,
     failed          INTEGER NOT NULL DEFAULT 0,
     cancelled       INTEGER NOT NULL DEFAULT 0,
-    undoing         INTEGER NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
+    rolling_back    INTEGER NOT NULL DEFAULT 0, -- rollback_pending or rollback_running
     rolled_back     INTEGER NOT NULL DEFAULT 0,
     rollback_failed INTEGER NOT NULL DEFAULT 0,
     failures        INTEGER NOT NULL DEFAULT 0, -- how often a task failed for good
@@ -310,13 +310,14 @@ CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who changed what: one row for each request that changed something. who is the name that the caller gave. role is the
+-- Who changed what: one row for each request that changed something. requested_by is the name that the caller gave.
+-- role is the
 -- database role of the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user has
 -- written.
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-    who      TEXT,
+    requested_by TEXT,
     role     TEXT,
     verb     TEXT NOT NULL,
     task_id  INTEGER,
@@ -359,14 +360,14 @@ CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
-           progress, message, checkpoint, cancel_asked, cancel_by, ifnull(detached, 0) AS detached,
+           progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
            batch_id, rollback_payload, cause, round
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
-           progress, message, checkpoint, cancel_asked, cancel_by, 0,
+           progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
            batch_id, rollback_payload, cause, round
     FROM task_archive;
 
@@ -375,8 +376,10 @@ CREATE VIEW tasks AS
 CREATE VIEW batches AS
     SELECT id, name,
            CASE
-               WHEN ended_at IS NULL AND (requested IS 'rollback' OR undoing > 0 AND live = undoing) THEN 'rolling_back'
-               WHEN ended_at IS NULL AND (attempts > 0 OR running > 0 OR undoing > 0 OR live < total) THEN 'running'
+               WHEN ended_at IS NULL AND (requested IS 'rollback' OR rolling_back > 0
+                   AND live = rolling_back) THEN 'rolling_back'
+               WHEN ended_at IS NULL AND (attempts > 0 OR running > 0 OR rolling_back > 0
+                   OR live < total) THEN 'running'
                WHEN ended_at IS NULL THEN 'pending'
                WHEN rollback_failed > 0 THEN 'rollback_failed'
                WHEN requested IS 'rollback' THEN 'rolled_back'
@@ -386,12 +389,14 @@ CREATE VIEW batches AS
                WHEN cancelled > 0 THEN 'cancelled'
                ELSE 'succeeded'
            END AS state,
-           on_failure, sealed, stopping, round, total, live, max(live - running - undoing, 0) AS waiting, running, undoing,
+           on_failure, sealed, stopping, round, total, live, max(live - running - rolling_back, 0) AS waiting, running,
+           rolling_back,
            succeeded, failed, cancelled, rolled_back, rollback_failed, failures,
            CASE WHEN total > 0 THEN (total - live) * 1.0 / total END AS progress,
            finish_type, labels, created_by, created_at, ended_at,
            (SELECT verb FROM operation WHERE batch_id = counted.id AND task_id IS NULL AND ended_at IS NULL) AS operation, requested_by
-    FROM (SELECT id, name, on_failure, sealed, stopping, round, total, undoing, succeeded, failed, cancelled, rolled_back,
+    FROM (SELECT id, name, on_failure, sealed, stopping, round, total, rolling_back, succeeded, failed, cancelled,
+        rolled_back,
                  rollback_failed, failures, attempts, finish_type, labels, created_by, created_at, ended_at, requested, requested_by,
                  by_failure, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
                  (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running

@@ -31,7 +31,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 	return session, err
 }
 
-// Present writes the session's sign of life, and reads what it holds.
+// Present writes the session's heartbeat, and reads what it holds.
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.HeartbeatReply, err error) {
 	a := p.Agent
 	types, err := typeList(a.Types)
@@ -62,7 +62,7 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 func (t *tx) scanHeld(r *sql.Rows) (h store.Held, err error) {
 	var until, due time.Time
 	err = r.Scan(numberOf[task.ID]{&h.ID}, numberOf[task.Fence]{&h.Fence}, numberOf[int64]{&h.Claim}, timeOf{&until}, timeOf{&due},
-		truthOf{&h.Detached}, truthOf{&h.CancelAsked}, textOf[string]{&h.CancelReason},
+		truthOf{&h.Detached}, truthOf{&h.CancelRequested}, textOf[string]{&h.CancelReason},
 		jsonOf{&h.Marks})
 	h.Left = until.Sub(t.now)
 	if !due.IsZero() {
@@ -76,7 +76,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 	err = s.view(ctx, "look for cancellations", func(t *snapshot) error {
 		return t.query(func(r *sql.Rows) error {
 			var c store.Cancel
-			err := r.Scan(numberOf[task.ID]{&c.ID}, numberOf[task.Fence]{&c.Fence}, numberOf[int64]{&c.Claim}, truthOf{&c.Asked},
+			err := r.Scan(numberOf[task.ID]{&c.ID}, numberOf[task.Fence]{&c.Fence}, numberOf[int64]{&c.Claim}, truthOf{&c.Requested},
 				textOf[string]{&c.Reason})
 			list = append(list, c)
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The points of Settle at which it can be made to fail. Up to beforeCommit all of a call is undone; at committed only
+// The points of Settle at which it can be made to fail. Up to beforeCommit all of a call is rolled back; at committed only
 // its reply is lost.
 const (
 	failBegun     = "settle: begun"
@@ -128,7 +128,7 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 
 // kept returns the outcome and the error that the row keeps of an attempt. The outcome is NULL where the row keeps what it has.
 func kept(e *store.Settlement) (outcome, reason any) {
-	verdict, text, keep := e.Tells()
+	verdict, text, keep := e.RowOutcome()
 	if !keep {
 		outcome = string(verdict)
 	}
@@ -171,7 +171,7 @@ func (b *settling) release(e *store.Settlement) (int64, error) {
 
 // note writes what no renewal has brought, before the row is settled.
 func (b *settling) note(e *store.Settlement) error {
-	n := &e.Notes
+	n := &e.Report
 	if n.Empty() {
 		return nil
 	}

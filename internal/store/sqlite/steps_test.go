@@ -75,9 +75,9 @@ func TestStepsLeadToTheSchema(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, status[1].Applied)
 		require.ErrorAs(t, h.Ping(t.Context()), new(*store.SchemaError), "this binary does not know the step")
-		undone, err := migrator{h.Store, next}.Down(t.Context())
+		rolledBack, err := migrator{h.Store, next}.Down(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, undone.Version)
+		require.Equal(t, 2, rolledBack.Version)
 		require.Equal(t, before, shape(t, h.app))
 		require.NoError(t, h.Ping(t.Context()))
 	}
@@ -125,9 +125,9 @@ func TestAStepKeepsTheRows(t *testing.T) {
 	long := `"` + strings.Repeat("x", 1<<18) + `"`
 	require.ErrorContains(t, h.exec(t, "INSERT INTO task (type, payload) VALUES ('x', ?)", long), "payload must be 256 KiB at most")
 
-	undone, err := m.Down(t.Context())
+	rolledBack, err := m.Down(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, version()+1, undone.Version)
+	require.Equal(t, version()+1, rolledBack.Version)
 	require.Equal(t, before, h.everything(t))
 	require.Equal(t, first, shape(t, h.app))
 	require.Equal(t, key, h.secret(t))

@@ -14,23 +14,23 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Sweep claims rows of expired leases for the session, which decides what becomes of them within the duration judge.
+// Sweep claims rows of expired leases for the session, which decides what becomes of them within reapFor.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
+	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
 	if found, err := s.anyExpired(ctx, session); err != nil || !found {
 		return nil, err // mostly, and without the lock
 	}
-	var swept []store.Swept
+	var reaped []store.Reaped
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
 		v := view()
 		if t.now.Sub(v.Now).Abs() > store.JumpTolerance {
 			return nil
 		}
-		found := map[task.ID]store.Swept{}
+		found := map[task.ID]store.Reaped{}
 		ids := []task.ID{}
 		err := t.query(func(r *sql.Rows) error {
-			var d store.Swept
+			var d store.Reaped
 			err := r.Scan(&d.ID, &d.Present, &d.Detached)
 			ids, found[d.ID] = append(ids, d.ID), d
 			return err
@@ -46,27 +46,27 @@ func (s *Store) Sweep(
 		return t.query(func(r *sql.Rows) error {
 			row, err := t.scanReaped(r)
 			row.Present, row.Detached = found[row.ID].Present, found[row.ID].Detached
-			swept = append(swept, row)
+			reaped = append(reaped, row)
 			return err
-		}, t.sql.Reap, arg("session", int64(session)), arg("until", stamp(t.now.Add(judge))), arg("ids", string(list)))
+		}, t.sql.Reap, arg("session", int64(session)), arg("until", stamp(t.now.Add(reapFor))), arg("ids", string(list)))
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(swept, func(a, b store.Swept) int { return cmp.Compare(a.ID, b.ID) })
-	return swept, nil
+	slices.SortFunc(reaped, func(a, b store.Reaped) int { return cmp.Compare(a.ID, b.ID) })
+	return reaped, nil
 }
 
 // scanReaped reads a row of the statements reap and adopt.
-func (t *tx) scanReaped(rows *sql.Rows) (store.Swept, error) {
+func (t *tx) scanReaped(rows *sql.Rows) (store.Reaped, error) {
 	var r record
 	asked := false
 	if err := rows.Scan(append(r.fields(), &asked)...); err != nil {
-		return store.Swept{}, err
+		return store.Reaped{}, err
 	}
 	row := r.complete()
-	row.CancelAsked = asked
-	return store.Swept{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
+	row.CancelRequested = asked
+	return store.Reaped{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
 }
 
 // anyExpired reports whether there may be rows to reap, without the lock.

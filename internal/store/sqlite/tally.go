@@ -11,8 +11,8 @@ import (
 
 // tally is what changes of the counters of a batch.
 type tally struct {
-	finished                    map[task.State]int64
-	undoing, failures, attempts int64
+	finished                        map[task.State]int64
+	rollingBack, failures, attempts int64
 }
 
 // add counts the end of a hold; cause is why the row is rolled back from now on, if it is.
@@ -22,14 +22,14 @@ func (c *tally) add(e *store.Settlement, cause task.Verdict) {
 	}
 	switch next := e.Next.State; {
 	case e.Cause() != "":
-		c.undoing++
+		c.rollingBack++
 		if cause != task.Cancelled {
 			c.failures++
 		}
 	case next == task.StateFailed:
 		c.failures++
 	case next == task.StateRolledBack, next == task.StateRollbackFailed:
-		c.undoing--
+		c.rollingBack--
 	}
 	if e.Next.State.Finished() {
 		c.finished[e.Next.State]++
@@ -75,7 +75,7 @@ func (b *settling) tally() error {
 		if _, err := b.exec(b.sql.Tally,
 			arg("succeeded", c.finished[task.StateSucceeded]), arg("failed", c.finished[task.StateFailed]),
 			arg("cancelled", c.finished[task.StateCancelled]), arg("rolled_back", c.finished[task.StateRolledBack]),
-			arg("rollback_failed", c.finished[task.StateRollbackFailed]), arg("undoing", c.undoing),
+			arg("rollback_failed", c.finished[task.StateRollbackFailed]), arg("rolling_back", c.rollingBack),
 			arg("failures", c.failures), arg("attempts", c.attempts), arg("batch", int64(of))); err != nil {
 			return err
 		}

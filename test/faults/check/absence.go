@@ -26,20 +26,20 @@ const (
 )
 
 func absenceIsFree(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		for _, t := range s.tried {
-			x.judgeKilled(s, t.RanFence, task.Verdict(t.Outcome), t.Error, f)
+			x.inspectKilled(s, t.RanFence, task.Verdict(t.Outcome), t.Error, f)
 		}
 		for _, st := range s.stretches {
 			if st.end != nil && len(st.tried) == 0 { // its first attempt was its last
-				x.judgeKilled(s, st.end.fence-1, st.end.outcome, st.end.reason, f)
+				x.inspectKilled(s, st.end.fence-1, st.end.outcome, st.end.reason, f)
 			}
 		}
 	}
 }
 
-// judgeKilled looks at how an attempt ended, as the row has it.
-func (x *index) judgeKilled(s *story, fence int64, outcome task.Verdict, reason string, f *found) {
+// inspectKilled looks at how an attempt ended, as the row has it.
+func (x *index) inspectKilled(s *record, fence int64, outcome task.Verdict, reason string, f *found) {
 	if !strings.Contains(reason, saysKilled) || strings.Contains(reason, saysMemory) || s.attempt(fence).saidEnd() || s.check(fence).saidEnd() {
 		return
 	}

@@ -13,7 +13,7 @@ func TestAbsenceIsFree(t *testing.T) {
 	says := func(m *maker, outcome, reason string) {
 		m.Tried[len(m.Tried)-1].Outcome, m.Tried[len(m.Tried)-1].Error = outcome, reason
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"it kills itself, and says so before", "", func(m *maker) {
 			m.row(1, proc, "succeeded", 4, 2)
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
@@ -29,7 +29,7 @@ func TestAbsenceIsFree(t *testing.T) {
 		}},
 		{"stopped because the store was away", "", func(m *maker) {
 			m.row(1, proc, "succeeded", 4, 1)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Signal)
+			m.try(1, a1, 1, 1, 1).report(2, history.Signal)
 			m.settled(1, 1, 1, "drained")
 			says(m, "drained", "the store was out of reach")
 			m.try(4, a1, 1, 3, 1).end(5, "succeeded")
@@ -49,7 +49,7 @@ func TestAbsenceIsFree(t *testing.T) {
 		}},
 		{"killed while it worked, and charged", check.AbsenceIsFree, func(m *maker) {
 			m.row(1, queue, "succeeded", 4, 2)
-			m.try(1, a1, 1, 1, 1).tell(1.1, history.Ping)
+			m.try(1, a1, 1, 1, 1).report(1.1, history.Ping)
 			m.settled(1, 1, 1, "failed")
 			says(m, "failed", killed)
 			m.try(4, a1, 1, 3, 2).end(5, "succeeded")

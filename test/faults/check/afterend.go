@@ -10,7 +10,7 @@ import (
 // RollbackAfterEnd says: a rollback starts only after every attempt to run the task is over, and what an operator had
 // retried only after every attempt of the rounds before. One by HTTP that did not end by its own word is over when its
 // lease is; that processes are dead, and connections closed, is OneChildAtATime's and OneRequestAtATime's business, for
-// which a rollback is an attempt like any other. And whoever started was claimed for what it did: to run, or to undo.
+// which a rollback is an attempt like any other. And whoever started was claimed for what it did: to run, or to roll back.
 //
 // It must hold because a row that may be at work somewhere is due again when its lease is over, whatever became of it
 // meanwhile.
@@ -23,12 +23,12 @@ const RollbackAfterEnd Name = "RollbackAfterEnd"
 
 func rollbackAfterEnd(x *index, f *found) {
 	leases := x.leases()
-	for _, s := range x.stories {
-		x.judgePhases(s, f)
+	for _, s := range x.records {
+		x.inspectPhases(s, f)
 		for _, st := range s.stretches[1:] {
 			for _, a := range st.attempts {
 				if a.start != nil {
-					x.judgeBefore(s, st, a, leases, f)
+					x.inspectBefore(s, st, a, leases, f)
 				}
 			}
 		}
@@ -49,8 +49,8 @@ func (x *index) leases() map[*attempt]*history.LeaseSample {
 	return last
 }
 
-// judgePhases looks what attempts were claimed for.
-func (x *index) judgePhases(s *story, f *found) {
+// inspectPhases looks what attempts were claimed for.
+func (x *index) inspectPhases(s *record, f *found) {
 	claimed := make(map[int64]task.Phase)
 	for _, m := range s.moves {
 		if state := task.State(m.State); state.Running() {
@@ -70,8 +70,8 @@ func (x *index) judgePhases(s *story, f *found) {
 	}
 }
 
-// judgeBefore looks at the attempts that were made before a stretch began, from one of its own.
-func (x *index) judgeBefore(s *story, st *stretch, next *attempt, leases map[*attempt]*history.LeaseSample, f *found) {
+// inspectBefore looks at the attempts that were made before a stretch began, from one of its own.
+func (x *index) inspectBefore(s *record, st *stretch, next *attempt, leases map[*attempt]*history.LeaseSample, f *found) {
 	began := next.start.At
 	for _, a := range s.attempts {
 		if a.child || a.start == nil || a.fence > st.after {
@@ -82,7 +82,7 @@ func (x *index) judgeBefore(s *story, st *stretch, next *attempt, leases map[*at
 			continue
 		}
 		left := sample.Left
-		if x.mayBeSwept(a, span{a.start.At, began}) && !a.detached() {
+		if x.mayBeReaped(a, span{a.start.At, began}) && !a.detached() {
 			left = min(left, sample.Present)
 		}
 		until := sample.At - sample.Within + left - rounding
@@ -103,8 +103,8 @@ func (a *attempt) endedBy(at time.Duration) bool {
 	return false
 }
 
-// mayBeSwept reports whether the session of an attempt may have been taken for dead.
-func (x *index) mayBeSwept(a *attempt, in span) bool {
+// mayBeReaped reports whether the session of an attempt may have been taken for dead.
+func (x *index) mayBeReaped(a *attempt, in span) bool {
 	agent := x.agent(a.who)
 	return agent.killed <= in.to+obituary || agent.shaken(in) || x.weather.any(in, ofNetwork, ofServer)
 }

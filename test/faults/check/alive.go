@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// OneChildAtATime says: no two subprocess attempts of a row are alive at once, whatever they are for: to check, run or undo. A child that starts finds no other alive
+// OneChildAtATime says: no two subprocess attempts of a row are alive at once, whatever they are for: to check, run or roll back. A child that starts finds no other alive
 // (they take a lock that the kernel frees at their death, so this is the kernel's word), and no attempt tells anything
 // once a later one has begun.
 //
@@ -21,7 +21,7 @@ const OneChildAtATime Name = "OneChildAtATime"
 
 func oneChildAtATime(x *index, f *found) {
 	var children []*attempt
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		children = children[:0]
 		for _, all := range [][]*attempt{s.attempts, s.checks} {
 			for _, a := range all {

@@ -15,10 +15,10 @@ func twice(m *maker, kind string) {
 }
 
 func TestOneChildAtATime(t *testing.T) {
-	play(t, []scene{
+	perform(t, []scene{
 		{"one after the other", "", func(m *maker) {
 			twice(m, proc)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Ping)
+			m.try(1, a1, 1, 1, 1).report(2, history.Ping)
 			m.agent(2.5, history.Killed, a1)
 			m.try(20, a2, 1, 4, 2).end(21, "succeeded")
 		}},
@@ -26,12 +26,12 @@ func TestOneChildAtATime(t *testing.T) {
 			m.row(1, proc, "succeeded", 4, 2)
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).end(2, "failed").tell(6, history.Refused)
+			m.try(1, a1, 1, 1, 1).end(2, "failed").report(6, history.Refused)
 			m.try(5, a2, 1, 3, 2).end(7, "succeeded")
 		}},
 		{"requests may overlap when their agent is gone", "", func(m *maker) {
 			twice(m, web)
-			m.try(1, a1, 1, 1, 1).tell(2.9, history.Gone).tell(21, history.Refused)
+			m.try(1, a1, 1, 1, 1).report(2.9, history.Gone).report(21, history.Refused)
 			m.agent(2.5, history.Killed, a1)
 			m.try(20, a2, 1, 4, 2).end(21, "succeeded")
 		}},
@@ -39,12 +39,12 @@ func TestOneChildAtATime(t *testing.T) {
 			twice(m, proc)
 			m.try(1, a1, 1, 1, 1)
 			m.agent(2, history.Killed, a1)
-			m.try(20, a2, 1, 4, 2).tell(20, history.Overlap, "1").end(21, "succeeded")
+			m.try(20, a2, 1, 4, 2).report(20, history.Overlap, "1").end(21, "succeeded")
 		}},
 		{"the first one spoke after the second one's start", check.OneChildAtATime, func(m *maker) {
 			twice(m, proc)
 			m.agent(2, history.Frozen, a1)
-			m.try(1, a1, 1, 1, 1).tell(20.5, history.Ping)
+			m.try(1, a1, 1, 1, 1).report(20.5, history.Ping)
 			m.agent(30, history.Thawed, a1)
 			m.try(20, a2, 1, 4, 2).end(21, "succeeded")
 		}},
@@ -60,21 +60,21 @@ func TestOneChildAtATime(t *testing.T) {
 
 func TestOneRequestAtATime(t *testing.T) {
 	second := func(m *maker, at float64) { m.try(at, a2, 1, 4, 2).end(at+1, "succeeded") }
-	play(t, []scene{
+	perform(t, []scene{
 		{"one after the other", "", func(m *maker) {
 			twice(m, web)
-			m.try(1, a1, 1, 1, 1).tell(3.2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			second(m, 9)
 		}},
 		{"noticed a little late", "", func(m *maker) {
 			twice(m, web)
-			m.try(1, a1, 1, 1, 1).tell(3.29, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.29, history.Gone)
 			second(m, 3)
 		}},
 		{"its agent stood still", "", func(m *maker) {
 			twice(m, web)
 			m.agent(1.5, history.Frozen, a1)
-			m.try(1, a1, 1, 1, 1).tell(32, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(32, history.Gone)
 			m.agent(30, history.Thawed, a1)
 			second(m, 20)
 		}},
@@ -82,13 +82,13 @@ func TestOneRequestAtATime(t *testing.T) {
 			twice(m, web)
 			m.agent(1.5, history.Frozen, a1)
 			m.agent(19.9, history.Thawed, a1)
-			m.try(1, a1, 1, 1, 1).tell(21, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(21, history.Gone)
 			second(m, 20)
 		}},
 		{"its agent is dead since just now", "", func(m *maker) {
 			twice(m, web)
 			m.agent(3, history.Killed, a1)
-			m.try(1, a1, 1, 1, 1).tell(3.9, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.9, history.Gone)
 			second(m, 3)
 		}},
 		{"accepted with a 202", "", func(m *maker) {
@@ -96,12 +96,12 @@ func TestOneRequestAtATime(t *testing.T) {
 			m.settled(1, 1, 1, "stalled")
 			m.Tried[0].Fence = 2
 			m.settled(1, 4, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).end(1.5, history.Accepted).tell(21, history.Refused)
+			m.try(1, a1, 1, 1, 1).end(1.5, history.Accepted).report(21, history.Refused)
 			second(m, 20)
 		}},
 		{"the endpoint was broken", "", func(m *maker) {
 			twice(m, web)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Ping).tell(3, history.Ping).tell(15, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(2, history.Ping).report(3, history.Ping).report(15, history.Gone)
 			m.broken(2, 14, "endpoint hears nothing")
 			second(m, 9)
 		}},
@@ -113,41 +113,41 @@ func TestOneRequestAtATime(t *testing.T) {
 		}},
 		{"it was open", check.OneRequestAtATime, func(m *maker) {
 			twice(m, plain)
-			m.try(1, a1, 1, 1, 1).tell(3.4, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.4, history.Gone)
 			second(m, 3)
 		}},
 		{"it was at work, and nobody had closed it", check.OneRequestAtATime, func(m *maker) {
 			twice(m, plain)
-			m.try(1, a1, 1, 1, 1).tell(3.4, history.Ping).tell(11, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.4, history.Ping).report(11, history.Gone)
 			second(m, 3)
 		}},
 		{"long after its agent went on", check.OneRequestAtATime, func(m *maker) {
 			twice(m, plain)
 			m.agent(1.5, history.Frozen, a1)
 			m.agent(2, history.Thawed, a1)
-			m.try(1, a1, 1, 1, 1).tell(9, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(9, history.Gone)
 			second(m, 8)
 		}},
 		{"long after its agent was killed", check.OneRequestAtATime, func(m *maker) {
 			twice(m, plain)
 			m.agent(2, history.Killed, a1)
-			m.try(1, a1, 1, 1, 1).tell(21, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(21, history.Gone)
 			second(m, 20)
 		}},
 	})
 }
 
 func TestFencesRise(t *testing.T) {
-	play(t, []scene{
+	perform(t, []scene{
 		{"they rise", "", func(m *maker) {
 			twice(m, web)
-			m.try(1, a1, 1, 1, 1).tell(3.2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			m.try(9, a2, 1, 4, 2).end(10, "succeeded")
 		}},
 		{"given back: the number comes again", "", func(m *maker) {
 			m.row(1, web, "succeeded", 4, 1)
 			m.settled(1, 1, 1, "drained")
-			m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(2, history.Gone)
 			m.try(3, a2, 1, 3, 1).end(4, "succeeded")
 		}},
 		{"its agent stood still before it sent the request", "", func(m *maker) {
@@ -155,13 +155,13 @@ func TestFencesRise(t *testing.T) {
 			m.agent(1, history.Frozen, a1)
 			m.try(9, a2, 1, 4, 2).end(10, "succeeded")
 			m.agent(20, history.Thawed, a1)
-			m.try(20.1, a1, 1, 1, 1).tell(20.2, history.Gone)
+			m.try(20.1, a1, 1, 1, 1).report(20.2, history.Gone)
 		}},
 		{"the way to the endpoint was broken", "", func(m *maker) {
 			twice(m, web)
 			m.broken(1, 20, "endpoint slow")
 			m.try(9, a2, 1, 4, 2).end(10, "succeeded")
-			m.try(20.1, a1, 1, 1, 1).tell(20.2, history.Gone)
+			m.try(20.1, a1, 1, 1, 1).report(20.2, history.Gone)
 		}},
 		{"a live row has the fence of its attempt", check.CommittedEnds, func(m *maker) {
 			m.row(1, web, "running", 1, 1, func(e *enq, r *row) { r.Live, r.Archived = true, 0 })
@@ -170,7 +170,7 @@ func TestFencesRise(t *testing.T) {
 		{"an old one after a new one", check.FencesRise, func(m *maker) {
 			twice(m, web)
 			m.try(9, a2, 1, 4, 2).end(10, "succeeded")
-			m.try(20.1, a1, 1, 1, 1).tell(20.2, history.Gone)
+			m.try(20.1, a1, 1, 1, 1).report(20.2, history.Gone)
 		}},
 		{"the same twice", check.FencesRise, func(m *maker) {
 			m.once(1, a1, 1, web)
@@ -189,7 +189,7 @@ func TestFencesRise(t *testing.T) {
 			m.settled(1, 6, 3, "succeeded")
 			m.Tried[1].Outcome = "failed"
 			m.Rows[0].Fence, m.Rows[0].Attempt = 7, 3
-			m.try(1, a1, 1, 1, 1).tell(3.2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			m.try(9, a2, 1, 4, 2).end(10, "failed")
 			m.try(12, a2, 1, 6, 1).end(13, "succeeded")
 		}},

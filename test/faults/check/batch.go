@@ -14,7 +14,7 @@ type group struct {
 	row      *history.Batch // as the store has it; nil: it has none
 	moves    []*history.BatchMove
 	finishes []*history.Finish
-	rows     []*story
+	rows     []*record
 }
 
 // batches are those of a history.
@@ -52,7 +52,7 @@ func readBatches(x *index) batches {
 			b.ops[o.Batch] = append(b.ops[o.Batch], o)
 		}
 	}
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if id := s.batch(); id != 0 {
 			of(id).rows = append(of(id).rows, s)
 		}
@@ -96,7 +96,7 @@ func add(c *history.Counts, state task.State) {
 		c.RollbackFailed++
 	case task.StateRollbackPending, task.StateRollbackRunning:
 		c.Live++
-		c.Undoing++
+		c.RollingBack++
 	case task.StateRunning:
 		c.Live++
 		c.Running++

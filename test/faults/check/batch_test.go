@@ -11,7 +11,7 @@ import (
 // is given: in each round with those counts. Its rows' moves have to be there.
 func (m *maker) batch(id int64, state string, request string, c history.Counts) {
 	m.Of.Made = append(m.Of.Made, history.MadeBatch{Name: "b", ID: id, Commit: history.Committed, At: s(0.1)})
-	b := history.Batch{ID: id, Name: "b", State: state, Sealed: true, Ended: true, FinishType: tells, Counts: c}
+	b := history.Batch{ID: id, Name: "b", State: state, Sealed: true, Ended: true, FinishType: finishes, Counts: c}
 	m.Of.Ended = append(m.Of.Ended, b)
 	m.endBatch(id, state, 0, request, c)
 }
@@ -22,7 +22,7 @@ func (m *maker) endBatch(id int64, state string, round int, request string, c hi
 		Serial: m.serial(), ID: id, Round: round, Sealed: true, Ended: true, Requested: request, Stopping: request != "",
 	})
 	row := int64(100 + len(m.Of.Finishes))
-	m.row(row, tells, "succeeded", 2, 1)
+	m.row(row, finishes, "succeeded", 2, 1)
 	m.Enqueued = m.Enqueued[:len(m.Enqueued)-1]
 	m.Rows[len(m.Rows)-1].Key = ""
 	m.try(20, a1, row, 1, 1).end(21, "succeeded")
@@ -46,7 +46,7 @@ func pair(m *maker) {
 }
 
 func TestBatchEnds(t *testing.T) {
-	play(t, []scene{
+	perform(t, []scene{
 		{"it has ended", "", pair},
 		{"of no rows", "", func(m *maker) { m.batch(7, "succeeded", "", history.Counts{}) }},
 		{"open, and not ended", "", func(m *maker) {
@@ -126,7 +126,7 @@ func TestCancelHolds(t *testing.T) {
 	// seen is a row of a batch that was seen to be called off, while the row had that fence.
 	seen := func(m *maker, fence int64) {
 		m.row(1, web, "failed", 4, 1, in(7), func(_ *enq, r *row) { r.Outcome = "rejected" })
-		m.try(1, a1, 1, 1, 1).tell(1.5, history.Gone)
+		m.try(1, a1, 1, 1, 1).report(1.5, history.Gone)
 		m.settled(1, 1, 1, "undelivered")
 		m.path(1, 0, "pending 0 0", "running 1 1", "pending 2 0", "running 3 1", "failed 4 1")
 		m.try(3, a1, 1, 3, 1).end(4, "rejected")
@@ -136,7 +136,7 @@ func TestCancelHolds(t *testing.T) {
 			At: s(3), ID: 7, Stopping: true, State: "running", Fences: map[int64]int64{1: fence},
 		})
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"it ran then", "", func(m *maker) { seen(m, 3) }},
 		{"it waited, and was claimed", check.CancelHolds, func(m *maker) { seen(m, 2) }},
 		{"it had never been claimed", check.CancelHolds, func(m *maker) { seen(m, 0) }},
@@ -162,9 +162,9 @@ func TestCancelHolds(t *testing.T) {
 				At: s(2), ID: 7, Stopping: true, State: "running", Fences: map[int64]int64{1: 1},
 			})
 		}},
-		{"a judge took it", "", func(m *maker) {
+		{"a reaper took it", "", func(m *maker) {
 			m.row(1, web, "failed", 3, 1, in(7), func(_ *enq, r *row) { r.Outcome = "lost" })
-			m.try(1, a1, 1, 1, 1).tell(1.5, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(1.5, history.Gone)
 			m.path(1, 0, "pending 0 0", "running 1 1", "running 2 1", "failed 3 1")
 			m.settled(1, 1, 1, "lost")
 			m.batch(7, "failed", "cancel", history.Counts{Total: 1, Failed: 1})
@@ -184,14 +184,14 @@ func TestCancelHoldsForWhatWasClaimedAhead(t *testing.T) {
 			m.row(id, plain, "succeeded", 2, 1, in(batch))
 			m.path(id, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
 			m.try(at+1+late, a1, id, 1, 1).end(at+2+late, "succeeded")
-			m.Ops = append(m.Ops, history.Op{Verb: "cancel", Batch: batch, Asked: s(at + 0.9), At: s(at + 1), Answer: "cancelling"})
+			m.Ops = append(m.Ops, history.Op{Verb: "cancel", Batch: batch, Requested: s(at + 0.9), At: s(at + 1), Answer: "cancelling"})
 			m.batch(batch, "succeeded", "cancel", history.Counts{Total: 1, Succeeded: 1})
 			for _, f := range more {
 				f(at)
 			}
 		}
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"before its agent has heard", "", func(m *maker) { starts(m, 4, 0.2) }},
 		{"late, on a machine that was busy for once", "", func(m *maker) { starts(m, 2, 0.3) }},
 		{"late each time", check.CancelHolds, func(m *maker) { starts(m, 3, 0.3) }},
@@ -209,7 +209,7 @@ func TestCancelHoldsForWhatWasClaimedAhead(t *testing.T) {
 		}},
 		{"it was retried", "", func(m *maker) {
 			starts(m, 1, 0.6)
-			m.Ops = append(m.Ops, history.Op{Verb: "retry", Batch: 7, Asked: s(1.2), At: s(1.3), Answer: "retrying"})
+			m.Ops = append(m.Ops, history.Op{Verb: "retry", Batch: 7, Requested: s(1.2), At: s(1.3), Answer: "retrying"})
 		}},
 	})
 }
@@ -220,22 +220,22 @@ func TestCountersEqualRows(t *testing.T) {
 			At: s(2), ID: 7, State: "running", View: view, Rows: history.Counts{Total: 2, Live: 1, Running: 1, Failed: 1},
 		})
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"they do", "", func(m *maker) { look(m, history.Counts{Total: 2, Live: 1, Running: 1, Failed: 1}) }},
 		{"one is not counted", check.CountersEqualRows, func(m *maker) { look(m, history.Counts{Total: 2, Live: 2, Running: 1, Waiting: 1}) }},
 	})
 }
 
 func TestBatchRollbackComplete(t *testing.T) {
-	// undone is a batch of two rows, the first of which was rolled back and the second is as said.
-	undone := func(m *maker, state string, path ...string) {
+	// rolledBack is a batch of two rows, the first of which was rolled back and the second is as said.
+	rolledBack := func(m *maker, state string, path ...string) {
 		m.row(1, built, "rolled_back", 5, 1, in(7))
-		m.row(2, built, state, int64(len(path))-1, 1, in(7), func(e *enq, _ *row) { e.Expects.CancelAsked = true })
+		m.row(2, built, state, int64(len(path))-1, 1, in(7), func(e *enq, _ *row) { e.Expects.CancelRequested = true })
 		m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1", "rollback_pending 3 0", "rollback_running 4 1", "rolled_back 5 1")
 		m.path(2, 0, path...)
 		m.try(1, a1, 1, 1, 1).end(2, "succeeded")
 		m.settled(1, 1, 1, "succeeded")
-		m.undo(4, a2, 1, 4, 1).end(5, "succeeded")
+		m.rollBack(4, a2, 1, 4, 1).end(5, "succeeded")
 		c := history.Counts{Total: 2, RolledBack: 1}
 		switch state {
 		case "cancelled":
@@ -245,13 +245,13 @@ func TestBatchRollbackComplete(t *testing.T) {
 		}
 		m.batch(7, "rolled_back", "rollback", c)
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"one never started", "", func(m *maker) {
-			undone(m, "cancelled", "pending 0 0", "cancelled 1 0")
+			rolledBack(m, "cancelled", "pending 0 0", "cancelled 1 0")
 			m.Rows[1].Attempt = 0
 		}},
 		{"one is left", check.BatchRollbackComplete, func(m *maker) {
-			undone(m, "succeeded", "pending 0 0", "running 1 1", "succeeded 2 1")
+			rolledBack(m, "succeeded", "pending 0 0", "running 1 1", "succeeded 2 1")
 			m.try(1, a1, 2, 1, 1).end(2, "succeeded")
 		}},
 	})

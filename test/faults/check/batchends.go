@@ -33,8 +33,8 @@ func batchEnds(x *index, f *found) {
 			f.addTo(BatchEnds, x, g, "is not there, and something is of it")
 			continue
 		}
-		x.judgeEnd(g, f)
-		x.judgeTells(g, f)
+		x.inspectEnd(g, f)
+		x.inspectReports(g, f)
 	}
 }
 
@@ -43,8 +43,8 @@ func (x *index) forgotten(at time.Duration) bool {
 	return slices.ContainsFunc(x.h.Crashes, func(crash time.Duration) bool { return crash >= at-x.slack })
 }
 
-// judgeEnd looks at how the batch stands in the end.
-func (x *index) judgeEnd(g *group, f *found) {
+// inspectEnd looks at how the batch stands in the end.
+func (x *index) inspectEnd(g *group, f *found) {
 	b, rows := g.row, g.counted(0)
 	switch {
 	case b.Ended && rows.Live > 0:
@@ -71,11 +71,11 @@ func (x *index) judgeEnd(g *group, f *found) {
 	}
 }
 
-// judgeTells looks at the rows that tell of its ends.
-func (x *index) judgeTells(g *group, f *found) {
-	told := make(map[int]int)
+// inspectReports looks at the rows that tell of its ends.
+func (x *index) inspectReports(g *group, f *found) {
+	notified := make(map[int]int)
 	for _, row := range g.finishes {
-		told[row.Round]++
+		notified[row.Round]++
 		end := g.endOf(row.Round)
 		if end == nil {
 			f.addTo(BatchEnds, x, g, "is told to have ended in round %d, and has not", row.Round)
@@ -95,8 +95,8 @@ func (x *index) judgeTells(g *group, f *found) {
 		if g.row.FinishType != "" && (round < g.row.Round || g.row.Ended) {
 			want = 1
 		}
-		if told[round] != want {
-			f.addTo(BatchEnds, x, g, "has %d rows that tell of the end of round %d, and not %d", told[round], round, want)
+		if notified[round] != want {
+			f.addTo(BatchEnds, x, g, "has %d rows that tell of the end of round %d, and not %d", notified[round], round, want)
 		}
 	}
 }

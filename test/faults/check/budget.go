@@ -14,7 +14,7 @@ import (
 const FreshBudget Name = "FreshBudget"
 
 func freshBudget(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		for i, m := range s.moves {
 			if i > 0 && m.Fence < s.moves[i-1].Fence {
 				f.add(FreshBudget, x.last(s), s.id, "its fence fell from %d to %d", s.moves[i-1].Fence, m.Fence)
@@ -24,13 +24,13 @@ func freshBudget(x *index, f *found) {
 			if i == 0 || st.first == nil {
 				continue
 			}
-			x.judgeBegin(s, s.stretches[i-1], st, f)
+			x.inspectBegin(s, s.stretches[i-1], st, f)
 		}
 	}
 }
 
-// judgeBegin looks at how a stretch began after another.
-func (x *index) judgeBegin(s *story, before, st *stretch, f *found) {
+// inspectBegin looks at how a stretch began after another.
+func (x *index) inspectBegin(s *record, before, st *stretch, f *found) {
 	at, m := x.last(s), st.first
 	if m.Attempt != 0 {
 		f.add(FreshBudget, at, s.id, "its %s began with %d attempts counted", st.name(), m.Attempt)

@@ -21,21 +21,21 @@ import (
 const CancelledStays Name = "CancelledStays"
 
 func cancelledStays(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if s.row == nil || s.enqueued == nil {
 			continue
 		}
-		x.judgeCancelled(s, f)
+		x.inspectCancelled(s, f)
 		for _, asked := range s.calledOff() {
 			if !slices.ContainsFunc(x.h.Crashes, func(at time.Duration) bool { return at >= asked-x.slack }) {
-				x.judgeStarts(s, asked, f)
+				x.inspectStarts(s, asked, f)
 			}
 		}
 	}
 }
 
 // calledOff is when the store said that the task is called off.
-func (s *story) calledOff() (all []time.Duration) {
+func (s *record) calledOff() (all []time.Duration) {
 	if at := s.enqueued.Expects.CancelAt; at > 0 {
 		all = append(all, at)
 	}
@@ -48,8 +48,8 @@ func (s *story) calledOff() (all []time.Duration) {
 	return all
 }
 
-// judgeStarts looks for attempts after a cancellation was answered.
-func (x *index) judgeStarts(s *story, asked time.Duration, f *found) {
+// inspectStarts looks for attempts after a cancellation was answered.
+func (x *index) inspectStarts(s *record, asked time.Duration, f *found) {
 	for _, a := range s.attempts {
 		if a.start != nil && a.phase == task.Run && a.start.At > asked+x.startsWithin(a) && !x.late(a) && !x.revived(s, asked, a.start.At) {
 			f.add(CancelledStays, a.start.At, s.id, "fence %d started %s after a cancellation was answered",
@@ -61,16 +61,16 @@ func (x *index) judgeStarts(s *story, asked time.Duration, f *found) {
 
 // revived reports whether an operator may have had the task retried after a cancellation, and before that time. What is
 // asked of a batch is done bit by bit.
-func (x *index) revived(s *story, cancelled, before time.Duration) bool {
+func (x *index) revived(s *record, cancelled, before time.Duration) bool {
 	again := func(o *history.Op) bool {
-		return o.Verb == verbRetry && o.Asked <= before && (o.Batch != 0 || o.At == 0 || o.At >= cancelled)
+		return o.Verb == verbRetry && o.Requested <= before && (o.Batch != 0 || o.At == 0 || o.At >= cancelled)
 	}
 	return slices.ContainsFunc(s.ops, again) || slices.ContainsFunc(x.batches.ops[s.batch()], again)
 }
 
-// judgeCancelled looks for a cancellation that came from nobody.
-func (x *index) judgeCancelled(s *story, f *found) {
-	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelAsked || s.enqueued.Expects.CancelAt != 0 ||
+// inspectCancelled looks for a cancellation that came from nobody.
+func (x *index) inspectCancelled(s *record, f *found) {
+	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
 		x.asked(s, verbCancel, forever) || x.asked(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
 		return
 	}

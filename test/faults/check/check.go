@@ -46,8 +46,8 @@ const (
 
 // invariant is a named judgement.
 type invariant struct {
-	names []Name
-	judge func(*index, *found)
+	names   []Name
+	inspect func(*index, *found)
 }
 
 // invariants lists them in the order of a row's life.
@@ -60,7 +60,7 @@ func invariants() []invariant {
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{GuardedEffectOnce}, guardedEffectOnce},
-		{[]Name{AttemptsWithinLimit, GivenBackAreFree}, attemptsCount},
+		{[]Name{AttemptsWithinLimit, ReleasedAreFree}, attemptsCount},
 		{[]Name{AbsenceIsFree}, absenceIsFree},
 		{[]Name{LeaseFollowsPing}, leaseFollowsPing},
 		{[]Name{HungIsCaught}, hungIsCaught},
@@ -92,7 +92,7 @@ func Check(h *history.History) []Violation {
 	x := newIndex(h)
 	var f found
 	for _, i := range invariants() {
-		i.judge(x, &f)
+		i.inspect(x, &f)
 	}
 	slices.SortStableFunc(f.all, func(a, b Violation) int { return cmp.Compare(a.At, b.At) })
 	return f.all

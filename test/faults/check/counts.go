@@ -17,19 +17,19 @@ import (
 // Exempt says: a row that is given up for another reason: rejected, past its deadline, an outcome that is not retried.
 const AttemptsWithinLimit Name = "AttemptsWithinLimit"
 
-// GivenBackAreFree says: an attempt that is given back does not count. Undelivered and drained ones never do, those
+// ReleasedAreFree says: an attempt that is given back does not count. Undelivered and drained ones never do, those
 // that were asked to come later, or drained within moments of their start, do not while that is free.
 //
 // It must hold because a task must not run out of attempts by what is not its fault (rule 7).
 //
 // Exempt says: being asked to come later, or drained at once, more often in a row than the type allows.
-const GivenBackAreFree Name = "GivenBackAreFree"
+const ReleasedAreFree Name = "ReleasedAreFree"
 
-// defaultGiveBacks is how often in a row being asked to come later is free unless a type says otherwise.
-const defaultGiveBacks = task.DefaultMaxDeferrals
+// defaultDeferrals is how often in a row being asked to come later is free unless a type says otherwise.
+const defaultDeferrals = task.DefaultMaxDeferrals
 
 func attemptsCount(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if s.row == nil {
 			continue
 		}
@@ -40,9 +40,9 @@ func attemptsCount(x *index, f *found) {
 }
 
 // attemptsOf counts the attempts of one stretch.
-func (x *index) attemptsOf(s *story, st *stretch, f *found) {
+func (x *index) attemptsOf(s *record, st *stretch, f *found) {
 	limit := x.limitOf(s, st)
-	x.judgeNumbers(s, st, limit, f)
+	x.inspectNumbers(s, st, limit, f)
 	c := counter{free: x.freeOf(s)}
 	if !x.replay(s, st, &c, f) || st.end == nil {
 		return
@@ -62,10 +62,10 @@ func (x *index) attemptsOf(s *story, st *stretch, f *found) {
 }
 
 // limitOf is how many attempts may count; 0: it is not known.
-func (x *index) limitOf(s *story, st *stretch) int {
+func (x *index) limitOf(s *record, st *stretch) int {
 	if st.phase == task.Rollback {
-		if undo := x.h.Kinds[s.row.Type].Undo; undo != nil {
-			return undo.Limit
+		if rollBack := x.h.Kinds[s.row.Type].Rollback; rollBack != nil {
+			return rollBack.Limit
 		}
 		return 0
 	}
@@ -84,19 +84,19 @@ func (st *stretch) name() string {
 }
 
 // freeOf is how often in a row the task may be asked to come later for free.
-func (x *index) freeOf(s *story) int {
+func (x *index) freeOf(s *record) int {
 	switch n := x.h.Kinds[s.row.Type].Deferrals; {
 	case n < 0:
 		return 0
 	case n == 0:
-		return defaultGiveBacks
+		return defaultDeferrals
 	default:
 		return n
 	}
 }
 
-// judgeNumbers looks for attempts with a number above the limit.
-func (x *index) judgeNumbers(s *story, st *stretch, limit int, f *found) {
+// inspectNumbers looks for attempts with a number above the limit.
+func (x *index) inspectNumbers(s *record, st *stretch, limit int, f *found) {
 	if limit == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (c *counter) after(v task.Verdict, reason string) {
 	switch {
 	case v == task.Undelivered, v == task.Drained && !brief:
 		return
-	case v.GivesBack():
+	case v.Releases():
 		c.deferrals++
 		if c.deferrals <= c.free {
 			return
@@ -145,14 +145,14 @@ func (c *counter) after(v task.Verdict, reason string) {
 
 // blame is which invariant a wrong number breaks.
 func (c *counter) blame() Name {
-	if c.last.GivesBack() {
-		return GivenBackAreFree
+	if c.last.Releases() {
+		return ReleasedAreFree
 	}
 	return AttemptsWithinLimit
 }
 
 // replay counts a stretch's history and compares each line's number; it is false where one is wrong.
-func (x *index) replay(s *story, st *stretch, c *counter, f *found) bool {
+func (x *index) replay(s *record, st *stretch, c *counter, f *found) bool {
 	for _, t := range st.tried {
 		if t.Attempt != c.attempt+1 {
 			f.add(c.blame(), x.last(s), s.id, "fence %d was settled as attempt %d, and %d counted before it", t.RanFence, t.Attempt, c.attempt)
@@ -164,7 +164,7 @@ func (x *index) replay(s *story, st *stretch, c *counter, f *found) bool {
 }
 
 // final reports whether the row's count is what its history adds up to. A first attempt that ended its task has no line in
-// the history, but where somebody wanted the task retried or undone afterwards; the row itself tells of it.
+// the history, but where somebody wanted the task retried or rolled back afterwards; the row itself tells of it.
 func (c *counter) final(st *stretch) bool {
 	if st.end.attempt == c.attempt && !c.unwritten(st) {
 		return true

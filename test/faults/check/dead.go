@@ -43,29 +43,29 @@ func deadComesBack(x *index, f *found) {
 		if killed > sample.At-x.h.Presence-sweepWithin || x.kept(s, a) {
 			continue
 		}
-		if due := x.sweptBy(a.who, killed, sample.At); sample.At-sample.Within > due {
+		if due := x.reapedBy(a.who, killed, sample.At); sample.At-sample.Within > due {
 			seen[a] = true
 			f.add(DeadComesBack, sample.At, s.id, "fence %d holds it still, %s after its agent %s was killed",
 				a.fence, (sample.At - killed).Round(time.Millisecond), a.who)
 		}
 	}
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		for i, a := range s.attempts {
 			if x.agent(a.who).killed < forever && a.start != nil && !seen[a] {
-				x.judgeReturn(s, i, f)
+				x.inspectReturn(s, i, f)
 			}
 		}
 	}
 }
 
 // kept reports whether a row may be kept from a sweep: it depends on no agent, or an application's transaction may have it.
-func (x *index) kept(s *story, a *attempt) bool {
+func (x *index) kept(s *record, a *attempt) bool {
 	return a.detached() || s.guarded() && a.first(history.Effect, history.Refused, history.End) == nil
 }
 
-// sweptBy is when the rows of an agent that was killed have to be somebody's, as of the moment at; forever where nobody
+// reapedBy is when the rows of an agent that was killed have to be somebody's, as of the moment at; forever where nobody
 // can be asked for that.
-func (x *index) sweptBy(who string, killed, at time.Duration) time.Duration {
+func (x *index) reapedBy(who string, killed, at time.Duration) time.Duration {
 	there := forever
 	for name, a := range x.agents {
 		if name == who || a.up > at || a.killed <= at {
@@ -86,8 +86,8 @@ func (x *index) sweptBy(who string, killed, at time.Duration) time.Duration {
 	return since + x.h.Presence + sweepWithin + x.slack
 }
 
-// judgeReturn looks when a row starts again whose attempt lost its agent.
-func (x *index) judgeReturn(s *story, place int, f *found) {
+// inspectReturn looks when a row starts again whose attempt lost its agent.
+func (x *index) inspectReturn(s *record, place int, f *found) {
 	a := s.attempts[place]
 	killed := x.agent(a.who).killed
 	if a.kind.Backoff == 0 || a.start.At >= killed || x.kept(s, a) {
@@ -101,9 +101,9 @@ func (x *index) judgeReturn(s *story, place int, f *found) {
 	}
 	next := s.attempts[place+1]
 	if s.stretch(next.fence) != s.stretch(a.fence) {
-		return // somebody wanted it again, or undone: whenever that was
+		return // somebody wanted it again, or rolled back: whenever that was
 	}
-	due := x.sweptBy(a.who, killed, next.start.At)
+	due := x.reapedBy(a.who, killed, next.start.At)
 	if due == forever || next.start.At <= due+a.kind.Backoff {
 		return
 	}
@@ -129,7 +129,7 @@ func (x *index) unsteady(who string, in span) bool {
 
 // busy reports whether any attempt began or may have been at work in the time.
 func (x *index) busy(in span) bool {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		for _, a := range s.attempts {
 			if a.start == nil || a.start.At >= in.to {
 				continue

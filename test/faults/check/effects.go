@@ -8,7 +8,7 @@ import (
 )
 
 // GuardedEffectOnce says: an effect that is made in one transaction with hold or complete happens exactly once for a
-// task that succeeded, and at most once for any other, whatever attempts it took; once more, where it was undone in
+// task that succeeded, and at most once for any other, whatever attempts it took; once more, where it was rolled back in
 // between. It is made by an attempt that began, never by one older than that of an effect before; who was told that it is
 // committed finds it, and who was refused does not.
 //
@@ -20,7 +20,7 @@ import (
 const GuardedEffectOnce Name = "GuardedEffectOnce"
 
 func guardedEffectOnce(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if !s.guarded() {
 			continue
 		}
@@ -32,9 +32,9 @@ func guardedEffectOnce(x *index, f *found) {
 				f.add(GuardedEffectOnce, at, s.id, "an effect with fence %d came after one with fence %d", e.Fence, top)
 			}
 			top = max(top, e.Fence)
-			s.judgeEffect(e, at, f)
+			s.inspectEffect(e, at, f)
 			switch {
-			case undoes(e):
+			case rollsBack(e):
 				stands = nil // RolledBackOnce looks whether rightly
 			case stands != nil:
 				f.add(GuardedEffectOnce, at, s.id, "its effect happened again with fence %d, and that of fence %d stood", e.Fence, stands.Fence)
@@ -46,16 +46,16 @@ func guardedEffectOnce(x *index, f *found) {
 			f.add(GuardedEffectOnce, at, s.id, "it succeeded, and its effect never happened")
 		}
 		for _, a := range s.attempts {
-			s.judgeTold(a, f)
+			s.inspectNotified(a, f)
 		}
 	}
 }
 
-// undoes reports whether an effect is that of a rollback.
-func undoes(e *history.EffectRow) bool { return e.Phase == string(task.Rollback) }
+// rollsBack reports whether an effect is that of a rollback.
+func rollsBack(e *history.EffectRow) bool { return e.Phase == string(task.Rollback) }
 
-// judgeEffect compares an effect with what its attempt told.
-func (s *story) judgeEffect(row *history.EffectRow, at time.Duration, f *found) {
+// inspectEffect compares an effect with what its attempt told.
+func (s *record) inspectEffect(row *history.EffectRow, at time.Duration, f *found) {
 	a := s.attempt(row.Fence)
 	if a == nil || a.start == nil {
 		f.add(GuardedEffectOnce, at, s.id, "an effect was made with fence %d, which never started", row.Fence)
@@ -70,15 +70,15 @@ func (s *story) judgeEffect(row *history.EffectRow, at time.Duration, f *found) 
 	}
 }
 
-// judgeTold looks whether what an attempt told of is there.
-func (s *story) judgeTold(a *attempt, f *found) {
+// inspectNotified looks whether what an attempt told of is there.
+func (s *record) inspectNotified(a *attempt, f *found) {
 	for _, e := range a.events {
 		if e.What != history.Effect || e.Note != "" {
 			continue
 		}
 		there := false
 		for _, row := range s.effects {
-			there = there || row.Fence <= a.fence && undoes(row) == (a.phase == task.Rollback)
+			there = there || row.Fence <= a.fence && rollsBack(row) == (a.phase == task.Rollback)
 		}
 		if !there {
 			f.add(GuardedEffectOnce, e.At, s.id, "fence %d was told that its effect is committed, and it is not there", a.fence)

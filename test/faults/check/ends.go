@@ -21,7 +21,7 @@ import (
 const CommittedEnds Name = "CommittedEnds"
 
 func committedEnds(x *index, f *found) {
-	seen := make(map[int64]bool, len(x.stories))
+	seen := make(map[int64]bool, len(x.records))
 	for i := range x.h.Enqueued {
 		e, s := &x.h.Enqueued[i], x.byEntry[i]
 		switch {
@@ -35,7 +35,7 @@ func committedEnds(x *index, f *found) {
 			}
 		}
 	}
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if s.row == nil || s.enqueued != nil {
 			continue
 		}
@@ -68,7 +68,7 @@ func (x *index) mustExist(e *history.Enqueued) bool {
 }
 
 // unfinished says what is wrong with how the row stands in the end; "": nothing.
-func (s *story) unfinished(states []string) string {
+func (s *record) unfinished(states []string) string {
 	r := s.row
 	switch {
 	case s.again:

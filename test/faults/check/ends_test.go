@@ -13,7 +13,7 @@ type (
 )
 
 func TestCommittedEnds(t *testing.T) {
-	play(t, []scene{
+	perform(t, []scene{
 		{"an empty run", "", func(m *maker) {}},
 		{"a row that ended", "", func(m *maker) { m.once(1, a1, 1, web) }},
 		{"found by its key, as the reply was lost", "", func(m *maker) {
@@ -50,7 +50,7 @@ func TestCommittedEnds(t *testing.T) {
 			m.try(1, a1, 1, 1, 1)
 		}},
 		{"in both tables", check.CommittedEnds, func(m *maker) {
-			m.row(1, web, "cancelled", 1, 0, func(e *enq, r *row) { r.Live, e.Expects.CancelAsked = true, true })
+			m.row(1, web, "cancelled", 1, 0, func(e *enq, r *row) { r.Live, e.Expects.CancelRequested = true, true })
 		}},
 		{"twice in the archive", check.CommittedEnds, func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, func(e *enq, r *row) { r.Archived = 2 })
@@ -79,7 +79,7 @@ func TestRolledBackNeverRuns(t *testing.T) {
 	back := func(m *maker, key string, id int64) {
 		m.Enqueued = append(m.Enqueued, enq{Key: key, ID: id, Kind: web, Commit: history.RolledBack, At: s(1)})
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"nothing is there", "", func(m *maker) { back(m, "x", 5) }},
 		{"the key was enqueued again", "", func(m *maker) {
 			back(m, "k1", 0)

@@ -19,7 +19,7 @@ const FencesRise Name = "FencesRise"
 
 func fencesRise(x *index, f *found) {
 	var inTime []*attempt
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		inTime = inTime[:0]
 		for _, a := range s.attempts {
 			if a.start == nil {
@@ -50,7 +50,7 @@ func fencesRise(x *index, f *found) {
 }
 
 // numbersRise looks at the numbers of a stretch's attempts, which come by fence.
-func (s *story) numbersRise(st *stretch, f *found) {
+func (s *record) numbersRise(st *stretch, f *found) {
 	var before *attempt
 	for _, a := range st.attempts {
 		if a.number == 0 || a.start == nil {

@@ -51,11 +51,11 @@ func cancelHolds(x *index, f *found) {
 		}
 		for id, fence := range sample.Fences {
 			if s := x.byID[id]; s != nil {
-				x.judgeHeld(s, sample, fence, f)
+				x.inspectHeld(s, sample, fence, f)
 			}
 		}
 	}
-	x.judgeHeard(f)
+	x.inspectHeard(f)
 }
 
 // lateStart is the attempt of a batch's row that started the latest after the batch was cancelled.
@@ -64,8 +64,8 @@ type lateStart struct {
 	by time.Duration
 }
 
-// judgeHeard looks for starts of what was claimed before its batch was cancelled, once its agent must have heard of that.
-func (x *index) judgeHeard(f *found) {
+// inspectHeard looks for starts of what was claimed before its batch was cancelled, once its agent must have heard of that.
+func (x *index) inspectHeard(f *found) {
 	var late []lateStart
 	for _, g := range x.batches.all {
 		var worst lateStart
@@ -92,7 +92,7 @@ func (x *index) judgeHeard(f *found) {
 
 // startedAfter is the last run of a task that started after its batch was seen to be cancelled, and how much later than what
 // its agent is allowed that was; 0: none did.
-func (x *index) startedAfter(s *story, cancelled time.Duration) (last *attempt, by time.Duration) {
+func (x *index) startedAfter(s *record, cancelled time.Duration) (last *attempt, by time.Duration) {
 	for _, a := range s.attempts {
 		if a.start == nil || a.start.At <= cancelled || a.phase != task.Run || a.kind.Check > 0 {
 			continue
@@ -116,8 +116,8 @@ func (x *index) startedAfter(s *story, cancelled time.Duration) (last *attempt, 
 	return last, by
 }
 
-// judgeHeld looks for claims of a row that had this fence when its batch was seen to be called off.
-func (x *index) judgeHeld(s *story, sample *history.BatchSample, fence int64, f *found) {
+// inspectHeld looks for claims of a row that had this fence when its batch was seen to be called off.
+func (x *index) inspectHeld(s *record, sample *history.BatchSample, fence int64, f *found) {
 	round := -1
 	for i, m := range s.moves {
 		switch {

@@ -28,22 +28,22 @@ const gone = "410"
 const catch = time.Second
 
 func hungIsCaught(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		for _, all := range [][]*attempt{s.attempts, s.checks} {
 			for _, a := range all {
-				x.judgeHung(s, a, f)
+				x.inspectHung(s, a, f)
 			}
 		}
 	}
 }
 
-func (x *index) judgeHung(s *story, a *attempt, f *found) {
+func (x *index) inspectHung(s *record, a *attempt, f *found) {
 	if a.start == nil || a.detached() {
 		return
 	}
-	late, why := x.overdue(a)
+	late, reason := x.overdue(a)
 	if late != nil && !x.excused(s, a, late) {
-		f.add(HungIsCaught, late.due, s.id, "fence %d %s, and was not stopped: %s", a.fence, why, late.then())
+		f.add(HungIsCaught, late.due, s.id, "fence %d %s, and was not stopped: %s", a.fence, reason, late.then())
 	}
 }
 
@@ -62,17 +62,17 @@ func (o *overdue) then() string {
 }
 
 // overdue finds the first moment at which the attempt should have been stopped; nil: there is none.
-func (x *index) overdue(a *attempt) (late *overdue, why string) {
+func (x *index) overdue(a *attempt) (late *overdue, reason string) {
 	k, since := &a.kind, a.start.At
 	window, timeout := k.Heartbeat, forever-since
 	if k.Timeout > 0 {
 		timeout = k.Timeout + catch + x.slack
 	}
-	judge := func(at time.Duration, next *history.Event) bool {
+	inspect := func(at time.Duration, next *history.Event) bool {
 		if window > 0 && at-since > window+catch+x.slack {
-			late, why = &overdue{since, since + window + catch + x.slack, next}, "was silent for its heartbeat"
+			late, reason = &overdue{since, since + window + catch + x.slack, next}, "was silent for its heartbeat"
 		} else if at-a.start.At > timeout {
-			late, why = &overdue{a.start.At, a.start.At + timeout, next}, "ran for longer than its timeout"
+			late, reason = &overdue{a.start.At, a.start.At + timeout, next}, "ran for longer than its timeout"
 		}
 		return late != nil
 	}
@@ -80,8 +80,8 @@ func (x *index) overdue(a *attempt) (late *overdue, why string) {
 		if e.At < a.start.At {
 			continue
 		}
-		if judge(e.At, e) {
-			return late, why
+		if inspect(e.At, e) {
+			return late, reason
 		}
 		switch e.What {
 		case history.End, history.Gone, history.Signal:
@@ -99,12 +99,12 @@ func (x *index) overdue(a *attempt) (late *overdue, why string) {
 		default:
 		}
 	}
-	judge(x.end, nil)
-	return late, why
+	inspect(x.end, nil)
+	return late, reason
 }
 
 // excused reports whether an attempt may have gone on for another reason than that nobody looked.
-func (x *index) excused(s *story, a *attempt, o *overdue) bool {
+func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	meanwhile := span{o.since, o.due}
 	agent := x.agent(a.who)
 	if agent.killed <= o.due+obituary || agent.shaken(meanwhile) {

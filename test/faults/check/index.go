@@ -16,17 +16,17 @@ type index struct {
 	slack   time.Duration
 	begin   time.Duration // of the first event
 	end     time.Duration // of the last event
-	stories []*story      // by id
-	byID    map[int64]*story
+	records []*record     // by id
+	byID    map[int64]*record
 	byKey   map[string]*history.Row
-	byEntry []*story // of Enqueued[i]; nil: the store has no such row
+	byEntry []*record // of Enqueued[i]; nil: the store has no such row
 	agents  map[string]*agent
 	weather weather
 	batches batches
 }
 
-// story is all that is known of one task.
-type story struct {
+// record is all that is known of one task.
+type record struct {
 	id       int64
 	row      *history.Row      // as the store has it; nil: it has none
 	again    bool              // the store was found to have several rows with this id
@@ -57,8 +57,8 @@ type attempt struct {
 
 func newIndex(h *history.History) *index {
 	x := &index{
-		h: h, slack: max(h.Slack, leastSlack), byID: make(map[int64]*story), byKey: make(map[string]*history.Row),
-		byEntry: make([]*story, len(h.Enqueued)), agents: make(map[string]*agent),
+		h: h, slack: max(h.Slack, leastSlack), byID: make(map[int64]*record), byKey: make(map[string]*history.Row),
+		byEntry: make([]*record, len(h.Enqueued)), agents: make(map[string]*agent),
 	}
 	if n := len(h.Events); n > 0 {
 		x.begin, x.end = h.Events[0].At, h.Events[n-1].At
@@ -71,11 +71,11 @@ func newIndex(h *history.History) *index {
 	}
 	x.addMoves()
 	for i := range h.Tried {
-		s := x.story(h.Tried[i].ID)
+		s := x.record(h.Tried[i].ID)
 		s.tried = append(s.tried, &h.Tried[i])
 	}
 	for i := range h.Effects {
-		s := x.story(h.Effects[i].ID)
+		s := x.record(h.Effects[i].ID)
 		s.effects = append(s.effects, &h.Effects[i])
 	}
 	for _, s := range x.byID {
@@ -86,7 +86,7 @@ func newIndex(h *history.History) *index {
 		s.readStretches(s.finished())
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.byID)) {
-		x.stories = append(x.stories, x.byID[id])
+		x.records = append(x.records, x.byID[id])
 	}
 	x.readAgents()
 	x.weather = readWeather(h.Events)
@@ -98,7 +98,7 @@ func newIndex(h *history.History) *index {
 func (x *index) addRows() {
 	for i := range x.h.Rows {
 		r := &x.h.Rows[i]
-		s := x.story(r.ID)
+		s := x.record(r.ID)
 		s.again = s.row != nil
 		s.row = r
 		if r.Key != "" {
@@ -122,29 +122,29 @@ func (x *index) addRows() {
 // addMoves takes in what was written down of rows' ways, and what operators asked for.
 func (x *index) addMoves() {
 	for i := range x.h.Moves {
-		s := x.story(x.h.Moves[i].ID)
+		s := x.record(x.h.Moves[i].ID)
 		s.moves = append(s.moves, &x.h.Moves[i])
 	}
 	for i := range x.h.Ops {
 		if o := &x.h.Ops[i]; o.ID != 0 {
-			s := x.story(o.ID)
+			s := x.record(o.ID)
 			s.ops = append(s.ops, o)
 		}
 	}
 }
 
-// story finds or makes a task's.
-func (x *index) story(id int64) *story {
+// record finds or makes a task's.
+func (x *index) record(id int64) *record {
 	s := x.byID[id]
 	if s == nil {
-		s = &story{id: id}
+		s = &record{id: id}
 		x.byID[id] = s
 	}
 	return s
 }
 
 func (x *index) addEvent(e *history.Event) {
-	s := x.story(e.ID)
+	s := x.record(e.ID)
 	phase := cmp.Or(task.Phase(e.Phase), task.Run)
 	all := &s.attempts
 	if phase == task.Check {
@@ -167,14 +167,14 @@ func (x *index) addEvent(e *history.Event) {
 }
 
 // kindOf is what an attempt of a phase is allowed.
-func (x *index) kindOf(s *story, kind string, phase task.Phase) history.Kind {
+func (x *index) kindOf(s *record, kind string, phase task.Phase) history.Kind {
 	if kind == "" && s.row != nil {
 		kind = s.row.Type
 	}
 	k := x.h.Kinds[kind]
 	switch {
-	case phase == task.Rollback && k.Undo != nil:
-		return *k.Undo
+	case phase == task.Rollback && k.Rollback != nil:
+		return *k.Rollback
 	case phase == task.Check:
 		return history.Kind{Name: k.Name, Child: k.Child, Timeout: k.Check, Stop: k.Stop}
 	}
@@ -182,10 +182,10 @@ func (x *index) kindOf(s *story, kind string, phase task.Phase) history.Kind {
 }
 
 // attempt finds the one with that fence; nil where nothing is known of one.
-func (s *story) attempt(fence int64) *attempt { return attemptOf(s.attempts, fence) }
+func (s *record) attempt(fence int64) *attempt { return attemptOf(s.attempts, fence) }
 
 // check finds what was asked before the attempt with that fence; nil where nothing is known of it.
-func (s *story) check(fence int64) *attempt { return attemptOf(s.checks, fence) }
+func (s *record) check(fence int64) *attempt { return attemptOf(s.checks, fence) }
 
 // attemptOf finds the one with that fence. The latest is asked for mostly.
 func attemptOf(all []*attempt, fence int64) *attempt {
@@ -198,13 +198,13 @@ func attemptOf(all []*attempt, fence int64) *attempt {
 }
 
 // started reports whether an attempt with that fence ever began.
-func (s *story) started(fence int64) bool {
+func (s *record) started(fence int64) bool {
 	a := s.attempt(fence)
 	return a != nil && a.start != nil
 }
 
 // last is the time of the last that is known of the task, the history's end where nothing is.
-func (x *index) last(s *story) time.Duration {
+func (x *index) last(s *record) time.Duration {
 	var last time.Duration
 	for _, a := range s.attempts {
 		last = max(last, a.lastSeen())
@@ -216,21 +216,21 @@ func (x *index) last(s *story) time.Duration {
 }
 
 // finished reports whether the row has ended, as the store says.
-func (s *story) finished() bool {
+func (s *record) finished() bool {
 	return s.row != nil && s.row.Archived > 0 && !s.row.Live && task.State(s.row.State).Finished()
 }
 
 // guarded reports whether the task's attempts make an effect once for it.
-func (s *story) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
+func (s *record) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
 
 // asked reports whether somebody wanted this of the task, or of its batch, before that time.
-func (x *index) asked(s *story, verb string, before time.Duration) bool {
-	wanted := func(o *history.Op) bool { return o.Verb == verb && o.Asked <= before }
+func (x *index) asked(s *record, verb string, before time.Duration) bool {
+	wanted := func(o *history.Op) bool { return o.Verb == verb && o.Requested <= before }
 	return slices.ContainsFunc(s.ops, wanted) || slices.ContainsFunc(x.batches.ops[s.batch()], wanted)
 }
 
 // batch is the task's; 0: it is of none.
-func (s *story) batch() int64 {
+func (s *record) batch() int64 {
 	if s.row == nil {
 		return 0
 	}

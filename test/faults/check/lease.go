@@ -48,15 +48,15 @@ func leaseFollowsPing(x *index, f *found) {
 			before != nil && before.At+before.Left+before.Within+sample.Within+rounding >= sample.At+sample.Left {
 			continue // nobody has written it since
 		}
-		if over, why := x.tooLong(a, sample, before != nil); over > 0 {
+		if over, reason := x.tooLong(a, sample, before != nil); over > 0 {
 			f.add(LeaseFollowsPing, sample.At, s.id, "the lease of fence %d lasts %s longer than it may: %s",
-				a.fence, over.Round(time.Millisecond), why)
+				a.fence, over.Round(time.Millisecond), reason)
 		}
 	}
 }
 
 // tooLong is by how much a lease ends too late, and after what; <= 0: it does not. renewed: it is not as its claim left it.
-func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (over time.Duration, why string) {
+func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (over time.Duration, reason string) {
 	k := &a.kind
 	window := k.Heartbeat
 	if window == 0 {
@@ -69,15 +69,15 @@ func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (
 	end := sample.At + sample.Left - tolerance
 	first := a.start.At + startWait + k.Check + window + k.Stop
 	most, since := first, a.start.At
-	why = "it started"
+	reason = "it started"
 	if k.Heartbeat > 0 {
 		if pinged, until := a.pinged(sample.At + sample.Within); pinged > 0 && (renewed || until > most) {
-			most, since, why = until, pinged, "it pinged"
+			most, since, reason = until, pinged, "it pinged"
 		}
 	}
 	if k.Timeout > 0 {
 		if whole := a.start.At + startWait + k.Check + max(k.Timeout, window) + k.Stop; whole < most {
-			most, why = whole, "its timeout"
+			most, reason = whole, "its timeout"
 		}
 	}
 	if end <= most { // it mostly is, and then nobody's excuse is asked for
@@ -89,7 +89,7 @@ func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (
 	if !renewed {
 		most = max(most, first+x.extra(a))
 	}
-	return end - most - x.stood(a, span{since, sample.At}), why
+	return end - most - x.stood(a, span{since, sample.At}), reason
 }
 
 // pinged is the attempt's last ping before a moment, and until when its pings keep the lease going; 0: there is none.

@@ -12,17 +12,17 @@ func TestLeaseFollowsPing(t *testing.T) {
 	// of a claim's own window 2 s.
 	pinged := func(m *maker) {
 		m.row(1, web, "succeeded", 2, 1)
-		m.try(1, a1, 1, 1, 1).tell(3, history.Ping).tell(5, history.Ping).tell(7, history.Ping).end(8.5, "succeeded")
+		m.try(1, a1, 1, 1, 1).report(3, history.Ping).report(5, history.Ping).report(7, history.Ping).end(8.5, "succeeded")
 	}
 	long := func(m *maker) on {
 		m.row(1, web, "succeeded", 2, 1)
 		a := m.try(1, a1, 1, 1, 1)
 		for at := 2.0; at < 22; at++ {
-			a.tell(at, history.Ping)
+			a.report(at, history.Ping)
 		}
 		return a.end(22, "succeeded")
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"as long as the last ping allows", "", func(m *maker) {
 			pinged(m)
 			m.sample(6, 1, 1, 4.4)
@@ -48,7 +48,7 @@ func TestLeaseFollowsPing(t *testing.T) {
 		}},
 		{"a window that was asked for", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
-			m.try(1, a1, 1, 1, 1).tell(3, history.Ping).tell(5, history.Ping, "10s").end(14, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(3, history.Ping).report(5, history.Ping, "10s").end(14, "succeeded")
 			m.sample(13, 1, 1, 5)
 		}},
 		{"the word that a 202 came is a ping", "", func(m *maker) {
@@ -58,7 +58,7 @@ func TestLeaseFollowsPing(t *testing.T) {
 		}},
 		{"whoever heard the ping of a 202 stood still", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
-			m.try(1, a1, 1, 1, 1).end(2, history.Accepted).tell(3, history.Ping).end(13, "succeeded")
+			m.try(1, a1, 1, 1, 1).end(2, history.Accepted).report(3, history.Ping).end(13, "succeeded")
 			m.agent(3, history.Frozen, a2)
 			m.agent(9, history.Thawed, a2)
 			m.sample(9.5, 1, 1, 4.5)
@@ -106,7 +106,7 @@ func TestLeaseFollowsPing(t *testing.T) {
 			m.Slack = s(3)
 			m.sample(8, 1, 1, 6.9)
 		}},
-		{"of a judge, of a claim that has not started, of nobody", "", func(m *maker) {
+		{"of a reaper, of a claim that has not started, of nobody", "", func(m *maker) {
 			pinged(m)
 			m.sample(6, 1, 2, 100)
 			m.sample(0.5, 1, 1, 100)
@@ -118,12 +118,12 @@ func TestLeaseFollowsPing(t *testing.T) {
 		}},
 		{"longer than the last ping allows", check.LeaseFollowsPing, func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
-			m.try(1, a1, 1, 1, 1).tell(3, history.Ping).tell(5, history.Ping).tell(7, history.Ping).end(8.5, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(3, history.Ping).report(5, history.Ping).report(7, history.Ping).end(8.5, "succeeded")
 			m.sample(8, 1, 1, 4.6) // counted from when it was written
 		}},
 		{"renewed as if the ping had come when it was written", check.LeaseFollowsPing, func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Ping).end(4, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(2, history.Ping).end(4, "succeeded")
 			m.sample(0.9, 1, 1, 6)
 			m.sample(1.5, 1, 1, 5.5)
 			m.sample(3.9, 1, 1, 4.2)
@@ -164,39 +164,39 @@ func TestHungIsCaught(t *testing.T) {
 		m.try(60, a2, 1, 3, 2).end(61, "succeeded")
 		return m.try(1, a1, 1, 1, 1)
 	}
-	play(t, []scene{
-		{"a child is asked to stop", "", func(m *maker) { hung(m, proc).tell(2, history.Ping).tell(4.3, history.Signal) }},
-		{"it does not mind", "", func(m *maker) { hung(m, proc).tell(3.3, history.Signal).tell(30, history.Refused) }},
+	perform(t, []scene{
+		{"a child is asked to stop", "", func(m *maker) { hung(m, proc).report(2, history.Ping).report(4.3, history.Signal) }},
+		{"it does not mind", "", func(m *maker) { hung(m, proc).report(3.3, history.Signal).report(30, history.Refused) }},
 		{"its agent lost the store, and killed it", "", func(m *maker) {
 			hung(m, proc)
 			m.Tried[0].Outcome, m.Tried[0].Attempt, m.Tried[1].Attempt, m.Rows[0].Attempt = "drained", 1, 1, 1
 		}},
-		{"a request is closed", "", func(m *maker) { hung(m, web).tell(2, history.Ping).tell(4.3, history.Gone) }},
+		{"a request is closed", "", func(m *maker) { hung(m, web).report(2, history.Ping).report(4.3, history.Gone) }},
 		{"a ping was heard late", "", func(m *maker) {
-			hung(m, web).tell(2, history.Ping).tell(5, history.Pinged, "200").tell(7.5, history.Gone)
+			hung(m, web).report(2, history.Ping).report(5, history.Pinged, "200").report(7.5, history.Gone)
 		}},
 		{"its ping was told that it is over", "", func(m *maker) {
-			hung(m, web).tell(2, history.Ping).tell(4.1, history.Ping).tell(4.2, history.Pinged, "410")
+			hung(m, web).report(2, history.Ping).report(4.1, history.Ping).report(4.2, history.Pinged, "410")
 		}},
 		{"its ping was taken, and no more", check.HungIsCaught, func(m *maker) {
-			hung(m, web).tell(2, history.Ping).tell(4.1, history.Ping).tell(4.2, history.Pinged, "200")
+			hung(m, web).report(2, history.Ping).report(4.1, history.Ping).report(4.2, history.Pinged, "200")
 		}},
 		{"a longer window was asked for", "", func(m *maker) {
-			hung(m, web).tell(2, history.Ping, "10s").tell(12.4, history.Ping).tell(14.5, history.Gone)
+			hung(m, web).report(2, history.Ping, "10s").report(12.4, history.Ping).report(14.5, history.Gone)
 		}},
-		{"it timed out", "", func(m *maker) { hung(m, plain).tell(11.4, history.Gone) }},
+		{"it timed out", "", func(m *maker) { hung(m, plain).report(11.4, history.Gone) }},
 		{"its agent stood still", "", func(m *maker) {
 			m.agent(2.9, history.Frozen, a1)
-			hung(m, proc).tell(20.3, history.Signal)
+			hung(m, proc).report(20.3, history.Signal)
 			m.agent(20, history.Thawed, a1)
 		}},
 		{"its agent was killed", "", func(m *maker) {
 			twice(m, web)
 			m.agent(2.9, history.Killed, a1)
-			m.try(1, a1, 1, 1, 1).tell(14, history.Refused)
+			m.try(1, a1, 1, 1, 1).report(14, history.Refused)
 			m.try(15, a2, 1, 4, 2).end(16, "succeeded")
 		}},
-		{"accepted with a 202", "", func(m *maker) { hung(m, web).end(2, history.Accepted).tell(20, history.Refused) }},
+		{"accepted with a 202", "", func(m *maker) { hung(m, web).end(2, history.Accepted).report(20, history.Refused) }},
 		{"the endpoint was broken", "", func(m *maker) {
 			hung(m, web)
 			m.broken(2, 3, "endpoint killed")
@@ -207,31 +207,31 @@ func TestHungIsCaught(t *testing.T) {
 		}},
 		{"the run was over first", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, func(e *enq, r *row) { e.Expects.Guarded = true })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Ping).tell(5, history.Effect)
+			m.try(1, a1, 1, 1, 1).report(2, history.Ping).report(5, history.Effect)
 			m.effect(1, 1)
 		}},
 		{"it has completed its row", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, func(e *enq, r *row) { e.Expects.Guarded = true })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect).end(30, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(30, "succeeded")
 			m.effect(1, 1)
 		}},
 		{"a child was silent, and went on", check.HungIsCaught, func(m *maker) {
-			hung(m, proc).tell(2, history.Ping).tell(8, history.Ping).tell(9, history.Signal)
+			hung(m, proc).report(2, history.Ping).report(8, history.Ping).report(9, history.Signal)
 		}},
-		{"a child was asked to stop too late", check.HungIsCaught, func(m *maker) { hung(m, proc).tell(4.6, history.Signal) }},
+		{"a child was asked to stop too late", check.HungIsCaught, func(m *maker) { hung(m, proc).report(4.6, history.Signal) }},
 		{"nothing more was heard of a child", check.HungIsCaught, func(m *maker) { hung(m, proc) }},
-		{"a request was closed too late", check.HungIsCaught, func(m *maker) { hung(m, web).tell(4.6, history.Gone) }},
+		{"a request was closed too late", check.HungIsCaught, func(m *maker) { hung(m, web).report(4.6, history.Gone) }},
 		{"a request was never closed", check.HungIsCaught, func(m *maker) { hung(m, web) }},
 		{"it ended itself, long after its timeout", check.HungIsCaught, func(m *maker) { hung(m, plain).end(14, "failed") }},
 		{"pings do not keep it beyond its timeout", check.HungIsCaught, func(m *maker) {
 			a := hung(m, proc)
 			for at := 2.0; at < 25; at++ {
-				a.tell(at, history.Ping)
+				a.report(at, history.Ping)
 			}
-			a.tell(25, history.Signal)
+			a.report(25, history.Signal)
 		}},
 		{"no network helps a child", check.HungIsCaught, func(m *maker) {
-			hung(m, proc).tell(9, history.Signal)
+			hung(m, proc).report(9, history.Signal)
 			m.broken(1, 30, "network cut")
 		}},
 	})
@@ -245,7 +245,7 @@ func TestDeadComesBack(t *testing.T) {
 		m.try(again, a2, 1, 4, 2).end(again+1, "succeeded")
 		return m.try(1, a1, 1, 1, 1)
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"it was swept, and starts again", "", func(m *maker) {
 			dead(m, proc, 14)
 			m.sample(11, 1, 1, -50)

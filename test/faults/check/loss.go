@@ -47,7 +47,7 @@ func lossIsTrue(x *index, f *found) {
 }
 
 // settledBy reports whether the hold with that fence ended by its own settlement, and as what.
-func (s *story) settledBy(fence int64) (outcome string, own bool) {
+func (s *record) settledBy(fence int64) (outcome string, own bool) {
 	for _, t := range s.tried {
 		if t.Fence == fence {
 			return t.Outcome, true
@@ -63,7 +63,7 @@ func (s *story) settledBy(fence int64) (outcome string, own bool) {
 }
 
 // endedWith reports whether the attempt with that fence ended the row by its own settlement.
-func (s *story) endedWith(fence int64) bool {
+func (s *record) endedWith(fence int64) bool {
 	_, own := s.settledBy(fence)
 	return own
 }

@@ -15,15 +15,15 @@ import (
 
 // The agents and kinds of the histories here.
 const (
-	a1, a2 = "a1.1", "a2.1"
-	web    = "web"   // a webhook with a heartbeat
-	proc   = "proc"  // a command with a heartbeat
-	plain  = "plain" // a webhook without
-	queue  = "queue" // a command, one at a time
-	book   = "book"  // a webhook whose effect is held, and undone so
-	paid   = "paid"  // a webhook whose effect completes its task, and its undoing the rollback; a check is asked first
-	built  = "built" // a command that is undone
-	tells  = "tells" // tells of batches' ends
+	a1, a2   = "a1.1", "a2.1"
+	web      = "web"   // a webhook with a heartbeat
+	proc     = "proc"  // a command with a heartbeat
+	plain    = "plain" // a webhook without
+	queue    = "queue" // a command, one at a time
+	book     = "book"  // a webhook whose effect is held, and rolled back so
+	paid     = "paid"  // a webhook whose effect completes its task, and its rollback the rollback's end; a check is asked first
+	built    = "built" // a command that is rolled back
+	finishes = "tells" // tells of batches' ends
 )
 
 // s is a length in seconds.
@@ -44,10 +44,10 @@ func newMaker() *maker {
 		{Name: book, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Held},
 		{Name: paid, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4), Guard: history.Completed, Check: s(1)},
 		{Name: built, Child: true, Heartbeat: s(2), Stop: s(3), Timeout: s(20), Backoff: s(4)},
-		{Name: tells, Stop: s(3), Timeout: s(10), Finish: true},
+		{Name: finishes, Stop: s(3), Timeout: s(10), Finish: true},
 	} {
 		if k.Name == book || k.Name == paid || k.Name == built {
-			k.Undo = &history.Kind{Name: k.Name, Child: k.Child, Heartbeat: s(2), Stop: s(3), Timeout: s(8), Backoff: s(4), Limit: 2}
+			k.Rollback = &history.Kind{Name: k.Name, Child: k.Child, Heartbeat: s(2), Stop: s(3), Timeout: s(8), Backoff: s(4), Limit: 2}
 		}
 		m.Kinds[k.Name] = k
 	}
@@ -99,8 +99,8 @@ func (m *maker) try(at float64, who string, id, fence int64, number int) on {
 	return m.tryPhase(at, who, id, fence, number, "")
 }
 
-// tell adds an event of the attempt.
-func (a on) tell(at float64, what history.What, note ...string) on {
+// report adds an event of the attempt.
+func (a on) report(at float64, what history.What, note ...string) on {
 	e := history.Event{At: s(at), What: what, Who: a.who, Kind: a.kind, ID: a.id, Fence: a.fence, Attempt: a.number, Phase: a.phase}
 	if len(note) > 0 {
 		e.Note = note[0]
@@ -110,7 +110,7 @@ func (a on) tell(at float64, what history.What, note ...string) on {
 }
 
 // end adds the attempt's own end.
-func (a on) end(at float64, how string) on { return a.tell(at, history.End, how) }
+func (a on) end(at float64, how string) on { return a.report(at, history.End, how) }
 
 // settled adds a line of the store's history: the attempt's own settlement, or a judge's where how is lost.
 func (m *maker) settled(id, ranFence int64, number int, how string) {
@@ -148,17 +148,17 @@ func (m *maker) once(at float64, who string, id int64, kind string) {
 
 // scene is a history by hand, and what is wrong with it; "": nothing.
 type scene struct {
-	name  string
-	wrong check.Name
-	play  func(m *maker)
+	name    string
+	wrong   check.Name
+	perform func(m *maker)
 }
 
-func play(t *testing.T, scenes []scene) {
+func perform(t *testing.T, scenes []scene) {
 	t.Helper()
 	for _, c := range scenes {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMaker()
-			c.play(m)
+			c.perform(m)
 			h := m.made()
 			got := check.Check(h)
 			if c.wrong == "" {

@@ -32,8 +32,8 @@ func (m *maker) path(id int64, round int, steps ...string) {
 // serial is the next one.
 func (m *maker) serial() int64 { return int64(len(m.Moves)+len(m.Of.Moves)) + 1 }
 
-// undo adds the start of an attempt to roll back.
-func (m *maker) undo(at float64, who string, id, fence int64, number int) on {
+// rollBack adds the start of an attempt to roll back.
+func (m *maker) rollBack(at float64, who string, id, fence int64, number int) on {
 	return m.tryPhase(at, who, id, fence, number, "rollback")
 }
 
@@ -49,19 +49,19 @@ func (m *maker) tryPhase(at float64, who string, id, fence int64, number int, ph
 			a.kind = r.Type
 		}
 	}
-	return a.tell(at, history.Start)
+	return a.report(at, history.Start)
 }
 
-// undone adds an effect that undoes another; 0: none.
-func (m *maker) undone(id, fence, other int64) {
+// rolledBack adds an effect that rolls back another; 0: none.
+func (m *maker) rolledBack(id, fence, other int64) {
 	m.Effects = append(m.Effects, history.EffectRow{
-		Serial: int64(len(m.Effects) + 1), ID: id, Fence: fence, Phase: "rollback", Undoes: other,
+		Serial: int64(len(m.Effects) + 1), ID: id, Fence: fence, Phase: "rollback", RollsBack: other,
 	})
 }
 
 // request adds what an operator asked for of a row.
 func (m *maker) request(at float64, verb string, id int64) {
-	m.Ops = append(m.Ops, history.Op{Asked: s(at), At: s(at + 0.01), Verb: verb, ID: id})
+	m.Ops = append(m.Ops, history.Op{Requested: s(at), At: s(at + 0.01), Verb: verb, ID: id})
 }
 
 // guarded makes a row's effects be.

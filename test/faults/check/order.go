@@ -31,7 +31,7 @@ type once struct {
 func orderKept(x *index, f *found) {
 	type group struct{ cohort, kind, who string }
 	groups := make(map[group][]once)
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		e := s.enqueued
 		if e == nil || e.Cohort == "" || !s.finished() || s.row.Fence != 2 || len(s.attempts) != 1 {
 			continue
@@ -47,12 +47,12 @@ func orderKept(x *index, f *found) {
 		return cmp.Or(cmp.Compare(a.cohort, b.cohort), cmp.Compare(a.kind, b.kind), cmp.Compare(a.who, b.who))
 	})
 	for _, k := range keys {
-		x.judgeOrder(groups[k], f)
+		x.inspectOrder(groups[k], f)
 	}
 }
 
-// judgeOrder looks at the rows of one transaction that one agent ran.
-func (x *index) judgeOrder(rows []once, f *found) {
+// inspectOrder looks at the rows of one transaction that one agent ran.
+func (x *index) inspectOrder(rows []once, f *found) {
 	slices.SortStableFunc(rows, func(a, b once) int { return cmp.Compare(a.start.At, b.start.At) })
 	var top *once // of those before, the last one in the order
 	for i := range rows {

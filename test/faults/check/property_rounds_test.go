@@ -12,22 +12,22 @@ func (sp *spoiler) move(pass func(*history.Move) bool) *history.Move {
 	return pick(sp.T, sp.Moves, pass)
 }
 
-// undone picks an effect that undoes another.
-func (sp *spoiler) undone() *history.EffectRow {
-	return pick(sp.T, sp.Effects, func(e *history.EffectRow) bool { return e.Undoes != 0 })
+// rolledBack picks an effect that rolls back another.
+func (sp *spoiler) rolledBack() *history.EffectRow {
+	return pick(sp.T, sp.Effects, func(e *history.EffectRow) bool { return e.RollsBack != 0 })
 }
 
 func spoiltRounds() []way {
 	return []way{
-		{"an undoing happens twice", check.RolledBackOnce, func(sp *spoiler) bool {
-			e := *sp.undone()
+		{"a rollback happens twice", check.RolledBackOnce, func(sp *spoiler) bool {
+			e := *sp.rolledBack()
 			i := slices.Index(sp.Effects, e)
 			sp.Effects = slices.Insert(sp.Effects, i, e)
 			return true
 		}},
-		{"an undoing is lost", check.RolledBackOnce, func(sp *spoiler) bool {
+		{"a rollback is lost", check.RolledBackOnce, func(sp *spoiler) bool {
 			e := *pick(sp.T, sp.Effects, func(e *history.EffectRow) bool {
-				return e.Undoes != 0 && sp.rolledBackWith(e)
+				return e.RollsBack != 0 && sp.rolledBackWith(e)
 			})
 			sp.Effects = slices.DeleteFunc(sp.Effects, func(o history.EffectRow) bool { return o == e })
 			return true
@@ -132,7 +132,7 @@ func spoiltBatches() []way {
 			pick(sp.T, sp.Of.Samples, func(*history.BatchSample) bool { return true }).View.Live++
 			return true
 		}},
-		{"a row of a batch is not undone", check.BatchRollbackComplete, func(sp *spoiler) bool {
+		{"a row of a batch is not rolled back", check.BatchRollbackComplete, func(sp *spoiler) bool {
 			m := sp.move(func(m *history.Move) bool { return m.Batch == 2 && m.State == "rolled_back" })
 			m.State = "succeeded"
 			return true

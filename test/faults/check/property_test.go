@@ -100,7 +100,7 @@ func (sp *spoiler) enqueued(id int64) *enq {
 // event picks an event of a row that row would pick.
 func (sp *spoiler) event(pass func(*history.Event) bool) *history.Event {
 	return pick(sp.T, sp.Events, func(e *history.Event) bool {
-		return e.ID != 0 && e.Kind != tells && e.Phase == "" && !sp.several(e.ID) && pass(e)
+		return e.ID != 0 && e.Kind != finishes && e.Phase == "" && !sp.several(e.ID) && pass(e)
 	})
 }
 
@@ -112,10 +112,10 @@ func (sp *spoiler) starts(id int64) (all []*history.Event, several bool) {
 
 // row picks a row that somebody enqueued, and that has one round and one phase: others are for spoilers of their own.
 func (sp *spoiler) row(pass func(*row) bool) *row {
-	return pick(sp.T, sp.Rows, func(r *row) bool { return r.Batch == 0 && r.Type != tells && !sp.several(r.ID) && pass(r) })
+	return pick(sp.T, sp.Rows, func(r *row) bool { return r.Batch == 0 && r.Type != finishes && !sp.several(r.ID) && pass(r) })
 }
 
-// several reports whether a row was retried or undone.
+// several reports whether a row was retried or rolled back.
 func (sp *spoiler) several(id int64) bool {
 	return slices.ContainsFunc(sp.Moves, func(m history.Move) bool {
 		return m.ID == id && (m.Round > 0 || m.State == "rollback_pending")
@@ -169,7 +169,7 @@ func spoiltRows() []way {
 		}},
 		{"nobody wanted it cancelled", check.CancelledStays, func(sp *spoiler) bool {
 			e := sp.enqueued(sp.row(func(r *row) bool { return r.State == "cancelled" }).ID)
-			e.Expects.CancelAsked, e.Expects.CancelAt = false, 0
+			e.Expects.CancelRequested, e.Expects.CancelAt = false, 0
 			return true
 		}},
 		{"it was cancelled long before it started", check.CancelledStays, func(sp *spoiler) bool {
@@ -343,7 +343,7 @@ func spoiltSettlements() []way {
 			sp.enqueued(r.ID).Expects.Limit++
 			return true
 		}},
-		{"what was given back counts", check.GivenBackAreFree, func(sp *spoiler) bool {
+		{"what was given back counts", check.ReleasedAreFree, func(sp *spoiler) bool {
 			t := pick(sp.T, sp.Tried, func(t *history.Tried) bool {
 				return !sp.several(t.ID) && t.Outcome == "drained" && slices.ContainsFunc(sp.Tried, func(o history.Tried) bool {
 					return o.ID == t.ID && o.Fence > t.Fence

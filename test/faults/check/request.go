@@ -19,18 +19,18 @@ import (
 // Exempt says: an agent that stood still when the next request came, until 5 s after it went on; one that was killed
 // before (its connections close with it, in a second); an attempt that was accepted with a 202, which has no
 // connection; an endpoint, or a way to it, that was broken meanwhile; an attempt of which nothing was heard any more; one
-// that has completed its row, which somebody wanted undone before it could answer.
+// that has completed its row, which somebody wanted rolled back before it could answer.
 const OneRequestAtATime Name = "OneRequestAtATime"
 
 func oneRequestAtATime(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		var before *attempt
 		for _, a := range s.inOrder() {
 			if a.child || a.start == nil {
 				continue
 			}
 			if before != nil {
-				x.judgeRequests(before, a, f)
+				x.inspectRequests(before, a, f)
 			}
 			before = a
 		}
@@ -38,7 +38,7 @@ func oneRequestAtATime(x *index, f *found) {
 }
 
 // inOrder is all that was done for the task: by fence, and what was asked first.
-func (s *story) inOrder() []*attempt {
+func (s *record) inOrder() []*attempt {
 	if len(s.checks) == 0 {
 		return s.attempts
 	}
@@ -47,8 +47,8 @@ func (s *story) inOrder() []*attempt {
 	return all
 }
 
-// judgeRequests looks at two requests of a row, the second with the higher fence.
-func (x *index) judgeRequests(before, next *attempt, f *found) {
+// inspectRequests looks at two requests of a row, the second with the higher fence.
+func (x *index) inspectRequests(before, next *attempt, f *found) {
 	began := next.start.At
 	if before.start.At > began || before.detached() {
 		return

@@ -22,7 +22,7 @@ func rolledBackNeverRuns(x *index, f *found) {
 			f.add(RolledBackNeverRuns, x.last(s), s.id, "%q was rolled back, and the store has it as %s", e.Key, s.row.State)
 		}
 	}
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		switch {
 		case s.row != nil:
 		case len(s.attempts) > 0:

@@ -10,21 +10,21 @@ import (
 func TestCancelledStays(t *testing.T) {
 	// asked makes the row of a cancellation that was answered at that time.
 	asked := func(at float64) func(*enq, *row) {
-		return func(e *enq, r *row) { e.Expects.CancelAsked, e.Expects.CancelAt = true, s(at) }
+		return func(e *enq, r *row) { e.Expects.CancelRequested, e.Expects.CancelAt = true, s(at) }
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"it never starts", "", func(m *maker) { m.row(1, plain, "cancelled", 1, 0, asked(1)) }},
 		{"it was claimed already", "", func(m *maker) {
 			m.row(1, plain, "cancelled", 2, 1, asked(1))
-			m.try(4.4, a1, 1, 1, 1).tell(5, history.Gone)
+			m.try(4.4, a1, 1, 1, 1).report(5, history.Gone)
 		}},
 		{"it succeeds all the same", "", func(m *maker) {
 			m.row(1, plain, "succeeded", 2, 1, asked(2))
 			m.try(1, a1, 1, 1, 1).end(3, "succeeded")
 		}},
 		{"no answer is known", "", func(m *maker) {
-			m.row(1, plain, "cancelled", 2, 1, func(e *enq, r *row) { e.Expects.CancelAsked = true })
-			m.try(5, a1, 1, 1, 1).tell(6, history.Gone)
+			m.row(1, plain, "cancelled", 2, 1, func(e *enq, r *row) { e.Expects.CancelRequested = true })
+			m.try(5, a1, 1, 1, 1).report(6, history.Gone)
 		}},
 		{"the target says that it is cancelled", "", func(m *maker) {
 			m.row(1, plain, "cancelled", 2, 1)
@@ -34,7 +34,7 @@ func TestCancelledStays(t *testing.T) {
 			m.row(1, plain, "cancelled", 2, 1, asked(2))
 			m.agent(1, history.Frozen, a1)
 			m.agent(8, history.Thawed, a1)
-			m.try(8.1, a1, 1, 1, 1).tell(8.2, history.Gone)
+			m.try(8.1, a1, 1, 1, 1).report(8.2, history.Gone)
 		}},
 		{"a crash forgot it", "", func(m *maker) {
 			m.row(1, plain, "succeeded", 2, 1, asked(1))
@@ -68,7 +68,7 @@ func TestCancelledStays(t *testing.T) {
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "cancelled")
 			m.try(1, a1, 1, 1, 1).end(3, "failed")
-			m.try(5.6, a1, 1, 3, 2).tell(6, history.Gone)
+			m.try(5.6, a1, 1, 3, 2).report(6, history.Gone)
 		}},
 		{"nobody wanted that", check.CancelledStays, func(m *maker) { m.row(1, plain, "cancelled", 1, 0) }},
 	})
@@ -84,11 +84,11 @@ func TestLossIsTrue(t *testing.T) {
 	}
 	taken := func(m *maker) {
 		twice(m, plain)
-		m.try(1, a1, 1, 1, 1).tell(3, history.Gone)
+		m.try(1, a1, 1, 1, 1).report(3, history.Gone)
 		m.try(5, a2, 1, 4, 2).end(6, "succeeded")
 	}
-	play(t, []scene{
-		{"a judge had it", "", func(m *maker) {
+	perform(t, []scene{
+		{"a reaper had it", "", func(m *maker) {
 			taken(m)
 			say(m, 6, 1, refused)
 			say(m, 6, 1, lost)
@@ -131,7 +131,7 @@ func TestOrderKept(t *testing.T) {
 		m.row(id, queue, "succeeded", 2, 1, place)
 		m.try(at, who, id, 1, 1).end(at+0.5, "succeeded")
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"by priority, due time, id", "", func(m *maker) {
 			run(m, 20, a1, 4, placed(2, 0))
 			run(m, 21, a1, 3, placed(1, -5))

@@ -15,7 +15,7 @@ func TestNoStaleSettlement(t *testing.T) {
 		m.try(1, a1, 1, 1, 1).end(1.2, "succeeded") // its answer never came
 		m.try(9, a2, 1, 4, 2).end(10, "succeeded")
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"the result of the last attempt", "", func(m *maker) {
 			played(m)
 			m.Rows[0].Result = result(4)
@@ -31,18 +31,18 @@ func TestNoStaleSettlement(t *testing.T) {
 		}},
 		{"it completed itself, and does not know", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, func(e *enq, r *row) { e.Expects.Guarded = true })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect, history.NoReply).end(2.1, "failed")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect, history.NoReply).end(2.1, "failed")
 			m.effect(1, 1)
 		}},
 		{"a 202 that said later that it is done", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
 			m.try(1, a1, 1, 1, 1).end(2, history.Accepted).end(12, "succeeded")
 		}},
-		{"a judge who was judged", "", func(m *maker) {
+		{"a reaper that was reaped", "", func(m *maker) {
 			m.row(1, web, "succeeded", 6, 2)
 			m.settled(1, 2, 1, "lost")
 			m.settled(1, 5, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).tell(3.2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			m.try(19, a2, 1, 5, 2).end(20, "succeeded")
 		}},
 		{"never started, and never delivered", "", func(m *maker) {
@@ -51,7 +51,7 @@ func TestNoStaleSettlement(t *testing.T) {
 			m.try(3, a2, 1, 3, 1).end(4, "succeeded")
 		}},
 		{"cancelled with a result of an attempt before", "", func(m *maker) {
-			m.row(1, web, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelAsked, r.Result = true, result(1) })
+			m.row(1, web, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested, r.Result = true, result(1) })
 			m.settled(1, 1, 1, "failed")
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
 		}},
@@ -60,7 +60,7 @@ func TestNoStaleSettlement(t *testing.T) {
 			m.Rows[0].Result = result(1)
 		}},
 		{"a result of nobody", check.NoStaleSettlement, func(m *maker) {
-			m.row(1, web, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelAsked, r.Result = true, result(9) })
+			m.row(1, web, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested, r.Result = true, result(9) })
 			m.settled(1, 1, 1, "failed")
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
 		}},
@@ -84,7 +84,7 @@ func TestNoStaleSettlement(t *testing.T) {
 			m.settled(1, 5, 1, "succeeded")
 			m.Rows[0].Attempt = 1
 			m.Tried[1].Outcome = "drained"
-			m.try(1, a1, 1, 1, 1).tell(3.2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			m.try(9, a2, 1, 5, 1).end(10, "succeeded")
 		}},
 		{"settled with the fence of another hold", check.NoStaleSettlement, func(m *maker) {
@@ -98,43 +98,43 @@ func TestNoStaleSettlement(t *testing.T) {
 			m.try(3, a2, 1, 3, 1).end(4, "succeeded")
 		}},
 		{"the history says succeeded of one that failed", check.NoStaleSettlement, func(m *maker) {
-			m.row(1, web, "cancelled", 4, 2, func(e *enq, r *row) { e.Expects.CancelAsked = true })
+			m.row(1, web, "cancelled", 4, 2, func(e *enq, r *row) { e.Expects.CancelRequested = true })
 			m.settled(1, 1, 1, "succeeded")
 			m.settled(1, 3, 2, "cancelled")
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
-			m.try(3, a1, 1, 3, 2).tell(4, history.Gone)
+			m.try(3, a1, 1, 3, 2).report(4, history.Gone)
 		}},
 	})
 }
 
 func TestGuardedEffectOnce(t *testing.T) {
 	guarded := func(e *enq, r *row) { e.Expects.Guarded = true }
-	play(t, []scene{
+	perform(t, []scene{
 		{"once", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, guarded)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect).end(2, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(2, "succeeded")
 			m.effect(1, 1)
 		}},
 		{"held and made, and found by the next", "", func(m *maker) {
 			m.row(1, web, "succeeded", 4, 2, guarded)
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect).end(2.1, "failed")
-			m.try(4, a1, 1, 3, 2).tell(5, history.Effect).end(5.1, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(2.1, "failed")
+			m.try(4, a1, 1, 3, 2).report(5, history.Effect).end(5.1, "succeeded")
 			m.effect(1, 1)
 		}},
 		{"not known, and there", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, guarded)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect, history.NoReply).end(2, "failed")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect, history.NoReply).end(2, "failed")
 			m.effect(1, 1)
 		}},
 		{"not known, and not there", "", func(m *maker) {
 			m.row(1, web, "failed", 2, 1, guarded, func(e *enq, r *row) { r.Outcome = "rejected" })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect, history.NoReply).end(2, "rejected")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect, history.NoReply).end(2, "rejected")
 		}},
 		{"relaxed, and gone with a crash", "", func(m *maker) {
 			m.row(1, web, "failed", 2, 1, guarded, func(e *enq, r *row) { r.Outcome = "rejected" })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect, history.Relaxed).end(2, "rejected")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect, history.Relaxed).end(2, "rejected")
 			m.Crashes = append(m.Crashes, s(2.1))
 		}},
 		{"it died between the commit and the word of it", "", func(m *maker) {
@@ -147,8 +147,8 @@ func TestGuardedEffectOnce(t *testing.T) {
 			m.row(1, web, "succeeded", 5, 2, guarded)
 			m.settled(1, 1, 1, "lost")
 			m.settled(1, 4, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).tell(3, history.Gone).tell(9, history.Refused)
-			m.try(7, a2, 1, 4, 2).tell(8, history.Effect).end(8, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(3, history.Gone).report(9, history.Refused)
+			m.try(7, a2, 1, 4, 2).report(8, history.Effect).end(8, "succeeded")
 			m.effect(1, 4)
 		}},
 		{"not asked for", "", func(m *maker) {
@@ -160,8 +160,8 @@ func TestGuardedEffectOnce(t *testing.T) {
 			m.row(1, web, "succeeded", 4, 2, guarded)
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect).end(2.1, "failed")
-			m.try(4, a1, 1, 3, 2).tell(5, history.Effect).end(5.1, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(2.1, "failed")
+			m.try(4, a1, 1, 3, 2).report(5, history.Effect).end(5.1, "succeeded")
 			m.effect(1, 1)
 			m.effect(1, 3)
 		}},
@@ -173,8 +173,8 @@ func TestGuardedEffectOnce(t *testing.T) {
 			m.row(1, web, "succeeded", 5, 2, guarded)
 			m.settled(1, 1, 1, "lost")
 			m.settled(1, 4, 2, "succeeded")
-			m.try(1, a1, 1, 1, 1).tell(3, history.Gone).tell(9, history.Effect)
-			m.try(7, a2, 1, 4, 2).tell(8, history.Effect).end(8, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(3, history.Gone).report(9, history.Effect)
+			m.try(7, a2, 1, 4, 2).report(8, history.Effect).end(8, "succeeded")
 			m.effect(1, 4)
 			m.effect(1, 1)
 		}},
@@ -182,16 +182,16 @@ func TestGuardedEffectOnce(t *testing.T) {
 			m.row(1, web, "succeeded", 4, 2, guarded)
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "succeeded")
-			m.try(4, a1, 1, 3, 2).tell(5, history.Effect).end(5.1, "succeeded")
+			m.try(4, a1, 1, 3, 2).report(5, history.Effect).end(5.1, "succeeded")
 			m.effect(1, 1)
 		}},
 		{"told that it is committed, and it is not there", check.GuardedEffectOnce, func(m *maker) {
 			m.row(1, web, "failed", 2, 1, guarded, func(e *enq, r *row) { r.Outcome = "rejected" })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Effect).end(2, "rejected")
+			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(2, "rejected")
 		}},
 		{"refused, and there", check.GuardedEffectOnce, func(m *maker) {
 			m.row(1, web, "failed", 2, 1, guarded, func(e *enq, r *row) { r.Outcome = "rejected" })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Refused).end(2, "rejected")
+			m.try(1, a1, 1, 1, 1).report(2, history.Refused).end(2, "rejected")
 			m.effect(1, 1)
 		}},
 	})
@@ -228,7 +228,7 @@ func TestAttemptsCount(t *testing.T) {
 		k.Deferrals = 2
 		m.Kinds[plain] = k
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"out of attempts", "", func(m *maker) {
 			m.row(1, plain, "failed", 6, 3, failed("attempt 3 of 3 failed: no"))
 			tries(m, 1, "failed", "failed", "failed")
@@ -256,7 +256,7 @@ func TestAttemptsCount(t *testing.T) {
 				func(e *enq, r *row) { r.Outcome = "drained" })
 			tries(m, 1, "brief", "deferred", "brief", "brief", "brief")
 		}},
-		{"drained at once, and charged", check.GivenBackAreFree, func(m *maker) {
+		{"drained at once, and charged", check.ReleasedAreFree, func(m *maker) {
 			kindOf(m)
 			m.row(1, plain, "succeeded", 6, 2)
 			tries(m, 1, "brief", "brief")
@@ -282,12 +282,12 @@ func TestAttemptsCount(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 		}},
 		{"cancelled while it waited", "", func(m *maker) {
-			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelAsked = true })
+			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested = true })
 			tries(m, 1, "failed")
 		}},
 		{"cancelled and given back at its first try", "", func(m *maker) {
-			m.row(1, plain, "cancelled", 2, 0, func(e *enq, r *row) { e.Expects.CancelAsked, r.Outcome = true, "drained" })
-			m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
+			m.row(1, plain, "cancelled", 2, 0, func(e *enq, r *row) { e.Expects.CancelRequested, r.Outcome = true, "drained" })
+			m.try(1, a1, 1, 1, 1).report(2, history.Gone)
 		}},
 		{"its rollback counts anew", "", func(m *maker) { m.row(1, plain, "rolled_back", 9, 1) }},
 		{"more than it may have", check.AttemptsWithinLimit, func(m *maker) {
@@ -318,20 +318,20 @@ func TestAttemptsCount(t *testing.T) {
 			m.row(1, plain, "failed", 4, 2, failed("attempt 2 of 3 failed: no"))
 			tries(m, 1, "failed", "failed")
 		}},
-		{"what was given back counts", check.GivenBackAreFree, func(m *maker) {
+		{"what was given back counts", check.ReleasedAreFree, func(m *maker) {
 			m.row(1, plain, "succeeded", 4, 2)
 			tries(m, 1, "drained")
 			m.try(4, a1, 1, 3, 2).end(5, "succeeded")
 			m.settled(1, 3, 2, "succeeded")
 		}},
-		{"being asked to come later counts at once", check.GivenBackAreFree, func(m *maker) {
+		{"being asked to come later counts at once", check.ReleasedAreFree, func(m *maker) {
 			m.row(1, plain, "succeeded", 4, 2)
 			tries(m, 1, "deferred")
 			m.try(4, a1, 1, 3, 2).end(5, "succeeded")
 			m.settled(1, 3, 2, "succeeded")
 		}},
-		{"the row counts what was given back", check.GivenBackAreFree, func(m *maker) {
-			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelAsked = true })
+		{"the row counts what was given back", check.ReleasedAreFree, func(m *maker) {
+			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested = true })
 			tries(m, 1, "failed", "undelivered")
 			m.Rows[0].Attempt, m.Rows[0].Fence = 2, 5
 		}},

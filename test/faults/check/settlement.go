@@ -15,21 +15,21 @@ import (
 // that is repeated finds itself done (rule 10).
 //
 // Exempt says: attempts that end without having begun (given back, lost, never delivered, timed out unheard, failed
-// before they could write anything down); the line of a judge who was judged himself, which has his fence; a success
+// before they could write anything down); the line of a reaper that was reaped himself, which has his fence; a success
 // whose attempt died before it could tell of its commit, as the effect that was committed with it proves.
 const NoStaleSettlement Name = "NoStaleSettlement"
 
 func noStaleSettlement(x *index, f *found) {
-	for _, s := range x.stories {
+	for _, s := range x.records {
 		if s.row != nil && s.finished() {
-			x.judgeResult(s, f)
+			x.inspectResult(s, f)
 		}
-		x.judgeTried(s, f)
+		x.inspectTried(s, f)
 	}
 }
 
-// judgeResult looks at what a finished row says of itself.
-func (x *index) judgeResult(s *story, f *found) {
+// inspectResult looks at what a finished row says of itself.
+func (x *index) inspectResult(s *record, f *found) {
 	made, says := resultOf(s.row.Result)
 	if s.row.State != string(task.StateSucceeded) {
 		if says && !s.started(made) {
@@ -52,7 +52,7 @@ func (x *index) judgeResult(s *story, f *found) {
 
 // succeeded reports whether the attempt with that fence, or what was asked before it, said that it succeeded, or may have
 // completed the row by itself.
-func (s *story) succeeded(fence int64) bool {
+func (s *record) succeeded(fence int64) bool {
 	if s.check(fence).wentWell() {
 		return true
 	}
@@ -67,8 +67,8 @@ func (s *story) succeeded(fence int64) bool {
 	return false
 }
 
-// judgeTried looks at the store's history of a row.
-func (x *index) judgeTried(s *story, f *found) {
+// inspectTried looks at the store's history of a row.
+func (x *index) inspectTried(s *record, f *found) {
 	type line struct {
 		fence int64
 		phase string

@@ -21,15 +21,17 @@ type attempted struct {
 	completed bool
 }
 
-// tell writes an event down, unless the attempt's agent has failed by then.
-func (a *attempted) tell(at time.Duration, what history.What, note string) {
+// report writes an event down, unless the attempt's agent has failed by then.
+func (a *attempted) report(at time.Duration, what history.What, note string) {
 	if at < a.cut {
 		a.event(at, what, a.phase(), note)
 	}
 }
 
-// tellAfter writes an event down that does not need the agent.
-func (a *attempted) tellAfter(at time.Duration, what history.What) { a.event(at, what, a.phase(), "") }
+// reportAfter writes an event down that does not need the agent.
+func (a *attempted) reportAfter(at time.Duration, what history.What) {
+	a.event(at, what, a.phase(), "")
+}
 
 func (a *attempted) event(at time.Duration, what history.What, phase, note string) {
 	a.g.Events = append(a.g.Events, history.Event{
@@ -38,11 +40,11 @@ func (a *attempted) event(at time.Duration, what history.What, phase, note strin
 	})
 }
 
-// undoes reports whether the attempt is a rollback.
-func (a *attempted) undoes() bool { return a.life.row.State.Phase() == task.Rollback }
+// rollsBack reports whether the attempt is a rollback.
+func (a *attempted) rollsBack() bool { return a.life.row.State.Phase() == task.Rollback }
 
 func (a *attempted) phase() string {
-	if a.undoes() {
+	if a.rollsBack() {
 		return string(task.Rollback)
 	}
 	return ""
@@ -50,15 +52,15 @@ func (a *attempted) phase() string {
 
 // terms are those of the attempt's phase.
 func (a *attempted) terms() history.Kind {
-	if a.undoes() {
-		return *a.life.kind.Undo
+	if a.rollsBack() {
+		return *a.life.kind.Rollback
 	}
 	return a.life.kind
 }
 
 // check asks whether there is anything to do, before the attempt.
 func (a *attempted) check() {
-	if at := a.began - s(0.005); a.life.kind.Check > 0 && !a.undoes() && at > 0 {
+	if at := a.began - s(0.005); a.life.kind.Check > 0 && !a.rollsBack() && at > 0 {
 		a.event(at, history.Start, string(task.Check), "")
 		a.event(at+s(0.004), history.End, string(task.Check), "open")
 	}
@@ -75,8 +77,8 @@ func (a *attempted) work(end task.Verdict) (over time.Duration) {
 	a.sample(last, last+startLease(k))
 	for range steps {
 		last += g.between(s(0.2), s(1.4))
-		a.tell(last, history.Ping, "")
-		a.tell(last+s(0.01), history.Pinged, "200")
+		a.report(last, history.Ping, "")
+		a.report(last+s(0.01), history.Pinged, "200")
 		if k.Heartbeat > 0 {
 			a.sample(last, last+k.Heartbeat+k.Stop)
 		}
@@ -89,13 +91,13 @@ func (a *attempted) work(end task.Verdict) (over time.Duration) {
 	}
 	over = last + g.between(s(0.05), s(1))
 	if end == task.Drained {
-		a.tell(over, a.stopped(), "")
+		a.report(over, a.stopped(), "")
 		return over
 	}
 	if a.script.guarded && end == task.Succeeded && a.effect(over-s(0.04)) {
 		return over
 	}
-	a.tell(over, history.End, string(end))
+	a.report(over, history.End, string(end))
 	return over
 }
 
@@ -123,11 +125,11 @@ func (a *attempted) stall(last time.Duration) time.Duration {
 		last += k.Heartbeat
 	}
 	last += a.g.between(0, s(0.6))
-	a.tell(last, a.stopped(), "")
+	a.report(last, a.stopped(), "")
 	return last
 }
 
-// effect makes the task's effect, or undoes it, and completes the row with it or not. It reports whether all is said: the row
+// effect makes the task's effect, or rolls back it, and completes the row with it or not. It reports whether all is said: the row
 // is completed.
 func (a *attempted) effect(at time.Duration) bool {
 	if at >= a.cut {
@@ -136,13 +138,13 @@ func (a *attempted) effect(at time.Duration) bool {
 	l := a.life
 	guard := l.kind.Guard
 	switch {
-	case a.undoes() && (l.stands != nil || guard == history.Completed):
+	case a.rollsBack() && (l.stands != nil || guard == history.Completed):
 		l.g.effects = append(l.g.effects, &simEffect{
 			at, history.EffectRow{ID: int64(l.row.ID), Fence: a.fence, Phase: "rollback", Who: a.who.name}, l.stands,
 		})
 		l.stands = nil
-	case a.undoes():
-		return false // there is nothing to undo
+	case a.rollsBack():
+		return false // there is nothing to roll back
 	case l.stands == nil:
 		l.stands = &simEffect{at, history.EffectRow{ID: int64(l.row.ID), Fence: a.fence, Who: a.who.name}, nil}
 		l.g.effects = append(l.g.effects, l.stands)
@@ -152,11 +154,11 @@ func (a *attempted) effect(at time.Duration) bool {
 	if a.g.one(4) {
 		note = history.NoReply
 	}
-	a.tell(at+s(0.01), history.Effect, note)
+	a.report(at+s(0.01), history.Effect, note)
 	if guard == history.Held || guard == "" && a.g.one(2) {
 		return false
 	}
-	a.tell(at+s(0.04), history.End, "succeeded")
+	a.report(at+s(0.04), history.End, "succeeded")
 	a.completed = true
 	a.now = at
 	a.settle(task.Outcome{Verdict: task.Succeeded}, l.row.Fence, true)

@@ -16,8 +16,8 @@ func (g *sim) groups() {
 	g.runAll(first)
 	g.endGroup(1, first, 0, "")
 
-	second := g.group(2, script{kind: book, who: steady, guarded: true, undo: []task.Verdict{yes}},
-		script{kind: built, who: steady, undo: []task.Verdict{no, yes}}, script{kind: paid, who: steady, guarded: true})
+	second := g.group(2, script{kind: book, who: steady, guarded: true, rollBack: []task.Verdict{yes}},
+		script{kind: built, who: steady, rollBack: []task.Verdict{no, yes}}, script{kind: paid, who: steady, guarded: true})
 	g.runAll(second)
 	g.stop(2, second, "rollback")
 	for _, l := range second {
@@ -73,7 +73,7 @@ func (g *sim) stop(id int64, all []*life, request string) {
 		}
 	}
 	g.Of.Moves = append(g.Of.Moves, history.BatchMove{Serial: g.serial(), ID: id, Sealed: true, Stopping: true, Requested: request})
-	g.Ops = append(g.Ops, history.Op{Asked: at, At: at + s(0.01), Verb: request, Batch: id, Answer: "cancelling"})
+	g.Ops = append(g.Ops, history.Op{Requested: at, At: at + s(0.01), Verb: request, Batch: id, Answer: "cancelling"})
 	g.look(id, all, at+s(0.02), true)
 	g.Of.Samples[len(g.Of.Samples)-1].Fences = fences
 }
@@ -118,13 +118,13 @@ func (g *sim) endGroup(id int64, all []*life, round int, request string) {
 	g.Of.Moves = append(g.Of.Moves, history.BatchMove{
 		Serial: g.serial(), ID: id, Round: round, Sealed: true, Stopping: request != "", Ended: true, Requested: request,
 	})
-	tell := g.begin(script{kind: tells, from: at + s(0.1)})
-	tell.proceed()
-	tell.over()
+	report := g.begin(script{kind: finishes, from: at + s(0.1)})
+	report.proceed()
+	report.over()
 	g.Enqueued = g.Enqueued[:len(g.Enqueued)-1]
 	g.Rows[len(g.Rows)-1].Key = ""
-	g.Of.Finishes = append(g.Of.Finishes, history.Finish{ID: int64(tell.row.ID), Batch: id, Name: name, State: state, Round: round, Counts: c})
-	b := history.Batch{ID: id, Name: name, State: state, Sealed: true, Ended: true, Round: round, FinishType: tells, Counts: c}
+	g.Of.Finishes = append(g.Of.Finishes, history.Finish{ID: int64(report.row.ID), Batch: id, Name: name, State: state, Round: round, Counts: c})
+	b := history.Batch{ID: id, Name: name, State: state, Sealed: true, Ended: true, Round: round, FinishType: finishes, Counts: c}
 	if round > 0 {
 		g.Of.Ended = g.Of.Ended[:len(g.Of.Ended)-1]
 	}

@@ -51,10 +51,10 @@ func (g *sim) begin(sc script) *life {
 		},
 		row: task.Task{ID: task.ID(g.nextID), State: task.StatePending},
 	}
-	if k.Undo != nil {
+	if k.Rollback != nil {
 		retry := l.policy.Retry
-		retry.Limit = k.Undo.Limit - 1
-		l.policy.Rollback = &task.Undo{Timeout: k.Undo.Timeout, Heartbeat: k.Undo.Heartbeat, Stop: k.Undo.Stop, Retry: retry}
+		retry.Limit = k.Rollback.Limit - 1
+		l.policy.Rollback = &task.RollbackPolicy{Timeout: k.Rollback.Timeout, Heartbeat: k.Rollback.Heartbeat, Stop: k.Rollback.Stop, Retry: retry}
 	}
 	l.move()
 	return l
@@ -74,7 +74,7 @@ func (l *life) proceed() {
 	for l.row.State.Live() {
 		ends := l.script.ends
 		if l.row.State.Phase() == task.Rollback {
-			ends = l.script.undo
+			ends = l.script.rollBack
 		}
 		end := task.Succeeded // whatever the script says: an end comes
 		if l.ended < len(ends) {
@@ -94,16 +94,16 @@ func (l *life) proceed() {
 func (l *life) callOff() {
 	l.outcome, l.reason = task.Cancelled, "cancelled while it waited"
 	l.row.Fence++
-	if l.row.EverStarted && l.kind.Undo != nil {
-		l.toUndo()
+	if l.row.EverStarted && l.kind.Rollback != nil {
+		l.toRollBack()
 	} else {
 		l.row.State = task.StateCancelled
 	}
 	l.move()
 }
 
-// toUndo has the row be rolled back.
-func (l *life) toUndo() {
+// toRollBack has the row be rolled back.
+func (l *life) toRollBack() {
 	l.row.State, l.row.Attempt, l.row.Deferrals, l.ended = task.StateRollbackPending, 0, 0, 0
 	l.now = max(l.now, l.lease)
 }
@@ -111,7 +111,7 @@ func (l *life) toUndo() {
 // operate does what an operator wants of a row that has ended.
 func (l *life) operate(verb string) {
 	l.now += l.g.between(s(0.5), s(3))
-	o := history.Op{Asked: l.now, Verb: verb, ID: int64(l.row.ID)}
+	o := history.Op{Requested: l.now, Verb: verb, ID: int64(l.row.ID)}
 	switch state := l.row.State; {
 	case verb == "retry" && (state == task.StateFailed || state == task.StateCancelled || state == task.StateRolledBack):
 		l.row.Fence++
@@ -119,9 +119,9 @@ func (l *life) operate(verb string) {
 		l.row.Round++
 		l.row.EverStarted = l.row.EverStarted && state != task.StateRolledBack
 		l.result = nil
-	case verb == "rollback" && l.kind.Undo != nil && l.row.EverStarted && state != task.StateRolledBack:
+	case verb == "rollback" && l.kind.Rollback != nil && l.row.EverStarted && state != task.StateRolledBack:
 		l.row.Fence++
-		l.toUndo()
+		l.toRollBack()
 	default:
 		return
 	}
@@ -144,7 +144,7 @@ func (l *life) over() {
 		r.Outcome, r.Error, r.Result = string(l.outcome), l.reason, l.result
 		r.Round, r.EverStarted, r.Batch = l.row.Round, l.row.EverStarted, sc.batch
 		if sc.cancel > 0 {
-			e.Expects.CancelAsked, e.Expects.CancelAt = true, sc.cancel+s(0.05)
+			e.Expects.CancelRequested, e.Expects.CancelAt = true, sc.cancel+s(0.05)
 		}
 	})
 	l.g.Tried = append(l.g.Tried, l.tried...)
@@ -190,7 +190,7 @@ func (l *life) try(end task.Verdict) {
 		return
 	}
 	a.check()
-	a.tell(began, history.Start, "")
+	a.report(began, history.Start, "")
 	over := a.work(end)
 	if a.completed {
 		return
@@ -207,15 +207,15 @@ func (l *life) try(end task.Verdict) {
 
 // lost is what becomes of a row whose agent was killed or stands still: another judges it.
 func (l *life) lost(a *attempted, failed time.Duration, dies bool) {
-	swept := failed + l.g.Presence + l.g.between(0, s(1.5))
+	reaped := failed + l.g.Presence + l.g.between(0, s(1.5))
 	if !l.kind.Child && a.began < failed {
 		gone := failed + l.g.between(s(0.01), s(0.4))
 		if !dies {
 			gone = a.who.thaw + l.g.between(s(0.01), s(2))
 		}
-		a.tellAfter(gone, history.Gone)
+		a.reportAfter(gone, history.Gone)
 		if l.script.guarded && !a.made {
-			a.tellAfter(gone+l.g.between(0, s(3)), history.Refused)
+			a.reportAfter(gone+l.g.between(0, s(3)), history.Refused)
 		}
 	}
 	if !dies {
@@ -223,7 +223,7 @@ func (l *life) lost(a *attempted, failed time.Duration, dies bool) {
 			At: a.who.thaw + time.Second, Who: a.who.name, ID: int64(l.row.ID), Fence: a.fence, Text: "lease lost: another holds the row",
 		})
 	}
-	l.now = max(l.now, swept)
+	l.now = max(l.now, reaped)
 	ran := l.row.Fence
 	l.row.Fence++
 	l.move()
@@ -231,18 +231,18 @@ func (l *life) lost(a *attempted, failed time.Duration, dies bool) {
 }
 
 // settle ends the hold on the row.
-func (l *life) settle(o task.Outcome, ran task.Fence, tell bool) {
+func (l *life) settle(o task.Outcome, ran task.Fence, report bool) {
 	asked := l.cancelled(l.now)
-	l.row.CancelAsked = asked
+	l.row.CancelRequested = asked
 	number, phase := l.row.Attempt, l.row.State.Phase()
 	next := task.Decide(&l.row, &l.policy, o, 0, 0.5)
 	line := history.Tried{
 		ID: int64(l.row.ID), Attempt: number, Fence: int64(l.row.Fence), RanFence: int64(ran), Phase: string(phase), Outcome: string(o.Verdict),
 	}
 	l.untold = nil
-	if tell && (!next.State.Finished() || number != 1 || phase == task.Rollback) {
+	if report && (!next.State.Finished() || number != 1 || phase == task.Rollback) {
 		l.tried = append(l.tried, line)
-	} else if tell {
+	} else if report {
 		l.untold = &line
 	}
 	if o.Verdict == task.Succeeded && phase == task.Run {

@@ -46,9 +46,9 @@ func (a *simAgent) fails(at time.Duration) (when time.Duration, dies bool) {
 }
 
 type simEffect struct {
-	at     time.Duration
-	row    history.EffectRow
-	undoes *simEffect // nil: nothing
+	at        time.Duration
+	row       history.EffectRow
+	rollsBack *simEffect // nil: nothing
 }
 
 // never is later than anything that happens.
@@ -79,8 +79,8 @@ func simulate(t *rapid.T, rough bool) *sim {
 	slices.SortStableFunc(g.effects, func(a, b *simEffect) int { return cmp.Compare(a.at, b.at) })
 	for i, e := range g.effects {
 		e.row.Serial = int64(i + 1)
-		if e.undoes != nil {
-			e.row.Undoes = e.undoes.row.Serial
+		if e.rollsBack != nil {
+			e.row.RollsBack = e.rollsBack.row.Serial
 		}
 		m.Effects = append(m.Effects, e.row)
 	}
@@ -144,12 +144,12 @@ func (g *sim) cohort() {
 		g.row(i.id, queue, "succeeded", 2, 1, func(e *enq, r *row) { e.Priority, e.RunAt, e.Cohort = i.priority, i.in, "queue" })
 		at := free[who] + g.between(s(0.01), s(0.2))
 		free[who] = at + g.between(s(0.1), s(0.5))
-		g.tell(at, history.Start, who, queue, i.id, 1, 1, "")
-		g.tell(free[who], history.End, who, queue, i.id, 1, 1, "succeeded")
+		g.report(at, history.Start, who, queue, i.id, 1, 1, "")
+		g.report(free[who], history.End, who, queue, i.id, 1, 1, "succeeded")
 	}
 }
 
-func (g *sim) tell(at time.Duration, what history.What, who, kind string, id, fence int64, number int, note string) {
+func (g *sim) report(at time.Duration, what history.What, who, kind string, id, fence int64, number int, note string) {
 	g.Events = append(g.Events, history.Event{
 		At: at, What: what, Who: who, Kind: kind, ID: id, Fence: fence, Attempt: number, Note: note,
 	})
@@ -157,16 +157,16 @@ func (g *sim) tell(at time.Duration, what history.What, who, kind string, id, fe
 
 // script is what a row is to live through.
 type script struct {
-	kind    string
-	guarded bool
-	who     string        // runs all attempts, where it can; "": whoever
-	from    time.Duration // when it is enqueued
-	ends    []task.Verdict
-	long    bool           // its attempts take long
-	cancel  time.Duration  // 0: nobody cancels it
-	undo    []task.Verdict // what attempts to roll it back end with
-	ops     []string       // what an operator asks for once it has ended, one after the other
-	batch   int64
+	kind     string
+	guarded  bool
+	who      string        // runs all attempts, where it can; "": whoever
+	from     time.Duration // when it is enqueued
+	ends     []task.Verdict
+	long     bool           // its attempts take long
+	cancel   time.Duration  // 0: nobody cancels it
+	rollBack []task.Verdict // what attempts to roll it back end with
+	ops      []string       // what an operator asks for once it has ended, one after the other
+	batch    int64
 }
 
 // scripts are lives that every history has, so that there is something to spoil.
@@ -184,12 +184,12 @@ func scripts() []script {
 		{kind: plain, who: steady, from: s(27), cancel: s(27), ends: nil},
 		{kind: web, who: steady, from: s(28), ends: []task.Verdict{yes}},
 		{kind: web, who: "a2.1", from: s(38), long: true, guarded: true, ends: []task.Verdict{yes, yes}},
-		{kind: book, who: steady, from: s(29), guarded: true, ends: []task.Verdict{yes}, undo: []task.Verdict{no, yes}, ops: []string{"rollback"}},
-		{kind: paid, who: steady, from: s(30), guarded: true, ends: []task.Verdict{no, yes}, undo: []task.Verdict{yes}, ops: []string{"rollback", "retry"}},
-		{kind: built, who: steady, from: s(31), ends: []task.Verdict{no, task.Rejected}, undo: []task.Verdict{yes}},
-		{kind: book, who: steady, from: s(32), ends: []task.Verdict{task.Stalled, task.Rejected}, undo: []task.Verdict{yes}},
+		{kind: book, who: steady, from: s(29), guarded: true, ends: []task.Verdict{yes}, rollBack: []task.Verdict{no, yes}, ops: []string{"rollback"}},
+		{kind: paid, who: steady, from: s(30), guarded: true, ends: []task.Verdict{no, yes}, rollBack: []task.Verdict{yes}, ops: []string{"rollback", "retry"}},
+		{kind: built, who: steady, from: s(31), ends: []task.Verdict{no, task.Rejected}, rollBack: []task.Verdict{yes}},
+		{kind: book, who: steady, from: s(32), ends: []task.Verdict{task.Stalled, task.Rejected}, rollBack: []task.Verdict{yes}},
 		{kind: web, who: steady, from: s(33), ends: []task.Verdict{no, no, no, no, no, yes}, ops: []string{"retry"}},
-		{kind: book, who: steady, from: s(34), guarded: true, long: true, ends: []task.Verdict{task.Stalled, yes}, cancel: s(36), undo: []task.Verdict{yes}},
+		{kind: book, who: steady, from: s(34), guarded: true, long: true, ends: []task.Verdict{task.Stalled, yes}, cancel: s(36), rollBack: []task.Verdict{yes}},
 	}
 }
 
@@ -208,9 +208,9 @@ func (g *sim) script() script {
 		sc.cancel = sc.from + g.between(0, s(10))
 	}
 	for range rapid.IntRange(0, 3).Draw(g.t, "undoings") {
-		sc.undo = append(sc.undo, rapid.SampledFrom([]task.Verdict{
+		sc.rollBack = append(sc.rollBack, rapid.SampledFrom([]task.Verdict{
 			task.Succeeded, task.Failed, task.Deferred, task.Drained, task.Stalled, task.Rejected,
-		}).Draw(g.t, "end of undoing"))
+		}).Draw(g.t, "end of rollback"))
 	}
 	for range rapid.IntRange(0, 2).Draw(g.t, "requests") {
 		if sc.cancel > 0 {

@@ -18,8 +18,8 @@ func many() *history.History {
 		key, kind := fmt.Sprintf("k%d", id), plain
 		m.Enqueued = append(m.Enqueued, enq{Key: key, Kind: kind, ID: id, Commit: history.Committed, Expects: history.Expects{Limit: 3}})
 		m.Rows = append(m.Rows, row{ID: id, Key: key, Type: kind, State: "succeeded", Outcome: "succeeded", Fence: 2, Attempt: 1, Archived: 1})
-		on{m: m, kind: kind, who: a1, id: id, fence: 1, number: 1}.tell(at, history.Start).
-			tell(at+0.1, history.Ping).tell(at+0.2, history.Pinged).end(at+0.3, "succeeded")
+		on{m: m, kind: kind, who: a1, id: id, fence: 1, number: 1}.report(at, history.Start).
+			report(at+0.1, history.Ping).report(at+0.2, history.Pinged).end(at+0.3, "succeeded")
 		if i%100 == 0 {
 			m.broken(at, at+1, "network slow")
 		}

@@ -32,7 +32,7 @@ type ending struct {
 }
 
 // readStretches cuts the task's life at its moves. Of one that nobody wrote the moves of, only the phases are known.
-func (s *story) readStretches(finished bool) {
+func (s *record) readStretches(finished bool) {
 	if len(s.moves) > 0 {
 		s.cutAtMoves()
 	} else {
@@ -66,7 +66,7 @@ func filter[E any](all []E, keep func(E) bool) (some []E) {
 	return some
 }
 
-func (s *story) cutAtMoves() {
+func (s *record) cutAtMoves() {
 	var st *stretch
 	for _, m := range s.moves {
 		state := task.State(m.State)
@@ -87,7 +87,7 @@ func (s *story) cutAtMoves() {
 	}
 }
 
-func (s *story) cutAtPhases() {
+func (s *record) cutAtPhases() {
 	s.stretches = []*stretch{{phase: task.Run}}
 	first := int64(forever)
 	for _, a := range s.attempts {
@@ -100,8 +100,8 @@ func (s *story) cutAtPhases() {
 			first = min(first, t.RanFence)
 		}
 	}
-	undone := s.row != nil && undoing(task.State(s.row.State))
-	if first < int64(forever) || undone {
+	rolledBack := s.row != nil && rollingBack(task.State(s.row.State))
+	if first < int64(forever) || rolledBack {
 		if first == int64(forever) {
 			first = s.row.Fence
 		}
@@ -109,8 +109,8 @@ func (s *story) cutAtPhases() {
 	}
 }
 
-// undoing reports whether a row in that state is being undone, or was.
-func undoing(state task.State) bool {
+// rollingBack reports whether a row in that state is being rolled back, or was.
+func rollingBack(state task.State) bool {
 	switch state {
 	case task.StateRollbackPending, task.StateRollbackRunning, task.StateRolledBack, task.StateRollbackFailed:
 		return true
@@ -120,7 +120,7 @@ func undoing(state task.State) bool {
 }
 
 // stretch finds the one that an attempt with that fence is of; nil where the task has none.
-func (s *story) stretch(fence int64) *stretch {
+func (s *record) stretch(fence int64) *stretch {
 	for _, st := range s.stretches {
 		if st.has(fence) {
 			return st
@@ -130,7 +130,7 @@ func (s *story) stretch(fence int64) *stretch {
 }
 
 // moveAt is the last move of a row before a serial; nil: there is none.
-func (s *story) moveAt(serial int64) *history.Move {
+func (s *record) moveAt(serial int64) *history.Move {
 	i, _ := slices.BinarySearchFunc(s.moves, serial, func(m *history.Move, at int64) int { return cmp.Compare(m.Serial, at) })
 	if i == 0 {
 		return nil

@@ -31,7 +31,7 @@ func Trace(h *history.History, v Violation) string {
 	t := &tracer{x: x, v: v, who: make(map[string]bool)}
 	for _, id := range v.IDs {
 		if s := x.byID[id]; s != nil {
-			t.stories = append(t.stories, s)
+			t.records = append(t.records, s)
 		}
 	}
 	t.attempts()
@@ -42,7 +42,7 @@ func Trace(h *history.History, v Violation) string {
 
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s\n", v, x.clock(v.At))
-	for _, s := range t.stories {
+	for _, s := range t.records {
 		x.facts(&b, s)
 	}
 	t.write(&b)
@@ -67,7 +67,7 @@ type line struct {
 type tracer struct {
 	x       *index
 	v       Violation
-	stories []*story
+	records []*record
 	who     map[string]bool // agents concerned
 	lines   []line
 	around  span // of the attempts' events
@@ -80,7 +80,7 @@ func (t *tracer) add(at time.Duration, who, subject, format string, args ...any)
 // attempts adds what the tasks' attempts told.
 func (t *tracer) attempts() {
 	t.around = span{t.v.At, t.v.At}
-	for _, s := range t.stories {
+	for _, s := range t.records {
 		if e := s.enqueued; e != nil && e.At > 0 {
 			t.add(e.At, "", fmt.Sprint(s.id), "enqueued as %q: %s", e.Key, e.Commit)
 			t.around.from = min(t.around.from, e.At)
@@ -93,7 +93,7 @@ func (t *tracer) attempts() {
 		}
 		for _, a := range s.inOrder() {
 			for _, e := range a.events {
-				l := line{at: e.At, who: e.Who, subject: fmt.Sprintf("%d/%d", a.id, a.fence), what: told(e)}
+				l := line{at: e.At, who: e.Who, subject: fmt.Sprintf("%d/%d", a.id, a.fence), what: notified(e)}
 				if e.What == history.Ping || e.What == history.Pinged {
 					l.attempt = a
 				}
@@ -106,19 +106,19 @@ func (t *tracer) attempts() {
 }
 
 // request adds what an operator asked for.
-func (t *tracer) request(s *story, o *history.Op) {
+func (t *tracer) request(s *record, o *history.Op) {
 	whose := "it"
 	if o.Batch != 0 {
 		whose = fmt.Sprintf("batch %d", o.Batch)
 	}
-	t.add(o.Asked, "operator", fmt.Sprint(s.id), "asks for the %s of %s", o.Verb, whose)
+	t.add(o.Requested, "operator", fmt.Sprint(s.id), "asks for the %s of %s", o.Verb, whose)
 	if o.At > 0 {
 		t.add(o.At, "operator", fmt.Sprint(s.id), "is told of the %s of %s: %q %s", o.Verb, whose, o.Answer, short(o.Error))
 	}
 }
 
-// told is an event in words.
-func told(e *history.Event) string {
+// notified is an event in words.
+func notified(e *history.Event) string {
 	what := string(e.What)
 	if e.Phase != "" {
 		what = e.Phase + ": " + what
@@ -235,7 +235,7 @@ func elide(lines []line) []line {
 }
 
 // facts writes how the store has a task.
-func (x *index) facts(b *strings.Builder, s *story) {
+func (x *index) facts(b *strings.Builder, s *record) {
 	if r := s.row; r == nil {
 		fmt.Fprintf(b, "  task %d: the store has no such row\n", s.id)
 	} else {
@@ -260,15 +260,15 @@ func (x *index) facts(b *strings.Builder, s *story) {
 			break
 		}
 		what := "effect"
-		if undoes(e) {
-			what = fmt.Sprintf("undoing of effect %d: effect", e.Undoes)
+		if rollsBack(e) {
+			what = fmt.Sprintf("rollback of effect %d: effect", e.RollsBack)
 		}
 		fmt.Fprintf(b, "    %s %d by fence %d, %s\n", what, e.Serial, e.Fence, e.Who)
 	}
 }
 
 // way writes the states that a row went through, with its fences.
-func (s *story) way(b *strings.Builder) {
+func (s *record) way(b *strings.Builder) {
 	if len(s.moves) == 0 {
 		return
 	}

@@ -15,10 +15,10 @@ func TestTrace(t *testing.T) {
 	twice(m, proc)
 	a := m.try(1, a1, 1, 1, 1)
 	for at := 2.0; at < 7; at++ {
-		a.tell(at, history.Ping).tell(at+0.01, history.Pinged, "200")
+		a.report(at, history.Ping).report(at+0.01, history.Pinged, "200")
 	}
 	m.agent(8, history.Killed, a1)
-	m.try(20, a2, 1, 4, 2).tell(20, history.Overlap, "1").end(21, "succeeded")
+	m.try(20, a2, 1, 4, 2).report(20, history.Overlap, "1").end(21, "succeeded")
 	m.once(3, a1, 2, plain)
 	m.broken(5, 30, "network cut")
 	m.broken(40, 50, "network reset")
@@ -57,9 +57,9 @@ func TestTraceOfRollback(t *testing.T) {
 	m := newMaker()
 	booked(m, book, func(m *maker) {
 		m.effect(1, 1)
-		m.undone(1, 4, 1)
-		m.undone(1, 4, 1)
-		undoing(m)
+		m.rolledBack(1, 4, 1)
+		m.rolledBack(1, 4, 1)
+		rollingBack(m)
 	})
 	m.Ops[0].Answer = "cancelled"
 	h := m.made()
@@ -71,8 +71,8 @@ func TestTraceOfRollback(t *testing.T) {
     its way: pending/0 running/1 succeeded/2 rollback_pending/3 rollback_running/4 rolled_back/5
     settled with fence 1 by session 0: attempt 1, of fence 1, run: succeeded ""
     effect 1 by fence 1, 
-    undoing of effect 1: effect 2 by fence 4, 
-    undoing of effect 1: effect 3 by fence 4, 
+    rollback of effect 1: effect 2 by fence 4, 
+    rollback of effect 1: effect 3 by fence 4, 
        0.100            1    enqueued as "k1": committed
        1.000  a1.1      1/1  start, attempt 1
        1.400  a1.1      1/1  effect
@@ -90,9 +90,9 @@ func TestTraceIsBounded(t *testing.T) {
 	m.row(1, proc, "succeeded", 2, 1)
 	a := m.try(1, a1, 1, 1, 1)
 	for i := range 1000 {
-		a.tell(float64(i)/100+2, history.Ping, strings.Repeat("x", 1000))
+		a.report(float64(i)/100+2, history.Ping, strings.Repeat("x", 1000))
 		if i%3 == 0 {
-			a.tell(float64(i)/100+2, history.Refused)
+			a.report(float64(i)/100+2, history.Refused)
 		}
 		m.settled(1, 1, 1, "lost")
 		m.effect(1, 1)

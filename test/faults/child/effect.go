@@ -27,15 +27,15 @@ func (a *attempt) guarded(guard string) (how string) {
 	defer func() { _ = conn.Close(ctx) }()
 	t := a.envelope.Task
 	done := effect.Make(ctx, conn, effect.Effect{
-		ID: t.ID, Fence: t.Fence, Who: os.Getenv("WHO"), Guard: guard, Undo: t.Phase == script.Rollback, Result: a.envelope.Result(),
+		ID: t.ID, Fence: t.Fence, Who: os.Getenv("WHO"), Guard: guard, Rollback: t.Phase == script.Rollback, Result: a.envelope.Result(),
 	})
 	switch {
 	case done.Unknown && done.Made:
-		a.tell(history.Effect, history.NoReply)
+		a.report(history.Effect, history.NoReply)
 	case done.Refused:
-		a.tell(history.Refused, done.Err.Error())
+		a.report(history.Refused, done.Err.Error())
 	case done.Made:
-		a.tell(history.Effect, "")
+		a.report(history.Effect, "")
 	}
 	if done.Err != nil {
 		return "failed"

@@ -1,4 +1,4 @@
-// Command child is what the fault suite's agents run as a subprocess: it tells the log what it does, and does what its
+// Command child is what the fault suite's agents run as a subprocess: it logs what it does, and does what its
 // row's script says of this attempt, most of which is bad.
 package main
 
@@ -38,7 +38,7 @@ func main() {
 	}
 	a := attempt{log: log, envelope: e, does: e.Does()}
 	a.lock(os.Args[2])
-	a.tell(history.Start, "")
+	a.report(history.Start, "")
 	os.Exit(a.run())
 }
 
@@ -50,7 +50,7 @@ type attempt struct {
 	held     *os.File // the row's lock: the kernel frees it when this process, and what it has started, is dead
 }
 
-func (a *attempt) tell(w history.What, note string) {
+func (a *attempt) report(w history.What, note string) {
 	t := a.envelope.Task
 	a.log.Add(history.Event{
 		What: w, Who: os.Getenv("WHO"), Kind: a.envelope.Type, Phase: a.envelope.Phase(), ID: t.ID, Fence: t.Fence,
@@ -67,7 +67,7 @@ func (a *attempt) lock(dir string) {
 	}
 	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		other, _ := os.ReadFile(path)
-		a.tell(history.Overlap, string(other))
+		a.report(history.Overlap, string(other))
 	}
 	if err := os.WriteFile(path, []byte(strconv.FormatInt(a.envelope.Task.Fence, 10)), 0o600); err != nil {
 		panic(err)
@@ -81,7 +81,7 @@ func (a *attempt) run() int {
 	signal.Notify(stops, syscall.SIGTERM)
 	go func() { // as long as the process
 		for range stops {
-			a.tell(history.Signal, "TERM")
+			a.report(history.Signal, "TERM")
 			if a.does != script.Stubborn && a.does != script.Orphan {
 				os.Exit(1)
 			}
@@ -91,20 +91,20 @@ func (a *attempt) run() int {
 	case script.Work:
 		a.ping(8)
 	case script.Fail:
-		a.tell(history.End, "failed")
+		a.report(history.End, "failed")
 		return 1
 	case script.Reject:
-		a.tell(history.End, "rejected")
+		a.report(history.End, "rejected")
 		return exitRejected
 	case script.Later:
-		a.tell(history.End, "deferred")
+		a.report(history.End, "deferred")
 		return exitDeferred
 	case script.Hang, script.Stubborn, script.Forge:
 		time.Sleep(script.Long)
 	case script.PingOn:
 		a.ping(1 << 20)
 	case script.Cut:
-		a.tell(history.End, "failed") // of a process everybody knows when it has ended
+		a.report(history.End, "failed") // of a process everybody knows when it has ended
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 	case script.Flood:
 		a.flood()
@@ -124,7 +124,7 @@ func (a *attempt) finish() int {
 	} else if guard := os.Getenv("GUARD"); guard != "" {
 		how = a.guarded(guard)
 	}
-	a.tell(history.End, how)
+	a.report(history.End, how)
 	if how == "failed" {
 		return 1
 	}
@@ -139,7 +139,7 @@ func (a *attempt) finish() int {
 func (a *attempt) ping(n int) {
 	pings := os.NewFile(3, "pings")
 	for i := range n {
-		a.tell(history.Ping, strconv.Itoa(i))
+		a.report(history.Ping, strconv.Itoa(i))
 		_, _ = fmt.Fprintf(pings, "step %d\n", i) // nobody may read any more
 		time.Sleep(script.Step)
 	}
@@ -148,11 +148,11 @@ func (a *attempt) ping(n int) {
 // flood makes much noise.
 func (a *attempt) flood() {
 	pings := os.NewFile(3, "pings")
-	a.tell(history.Ping, "flood")
+	a.report(history.Ping, "flood")
 	for i := range 20_000 {
 		_, _ = fmt.Fprintf(pings, "%d\n", i)
 	}
-	a.tell(history.Ping, "flood")
+	a.report(history.Ping, "flood")
 }
 
 // orphan leaves a process of its group behind, with the row's lock, that does not end by itself.

@@ -13,10 +13,10 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// Table makes the table of effects. One with phase rollback undoes another, or nothing where undoes is 0.
+// Table makes the table of effects. One with phase rollback undoes another, or nothing where rolls_back is 0.
 const Table = `CREATE TABLE effect (
 	serial bigint GENERATED ALWAYS AS IDENTITY, id bigint NOT NULL, fence bigint NOT NULL, phase text NOT NULL,
-	undoes bigint NOT NULL, who text NOT NULL);
+	rolls_back bigint NOT NULL, who text NOT NULL);
 CREATE INDEX ON effect (id)`
 
 // Effect is what an attempt is to make.
@@ -24,7 +24,7 @@ type Effect struct {
 	ID, Fence int64
 	Who       string
 	Guard     string // history.Held or history.Completed
-	Undo      bool   // it is to undo what stands
+	Rollback  bool   // it is to undo what stands
 	Result    string // that completes the task
 }
 
@@ -42,16 +42,16 @@ type Conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// The effect of a task that stands: it was not undone.
+// The effect of a task that stands: it was not rolled back.
 const stands = `SELECT max(e.serial) AS serial FROM effect AS e
-	WHERE e.id = $1 AND e.phase = '' AND NOT EXISTS (SELECT FROM effect AS u WHERE u.id = e.id AND u.undoes = e.serial)`
+	WHERE e.id = $1 AND e.phase = '' AND NOT EXISTS (SELECT FROM effect AS u WHERE u.id = e.id AND u.rolls_back = e.serial)`
 
 // What completes its task makes its effect whether one stands or not: nobody can have made it before. A task under hold
 // may find that of an attempt whose answer was lost.
 const (
-	makeSQL = `INSERT INTO effect (id, fence, phase, undoes, who) SELECT $1::bigint, $2::bigint, '', 0, $3::text
+	makeSQL = `INSERT INTO effect (id, fence, phase, rolls_back, who) SELECT $1::bigint, $2::bigint, '', 0, $3::text
 		WHERE $4::boolean OR (` + stands + `) IS NULL`
-	undoSQL = `INSERT INTO effect (id, fence, phase, undoes, who) SELECT $1::bigint, $2::bigint, 'rollback', coalesce(s.serial, 0), $3::text
+	rollbackSQL = `INSERT INTO effect (id, fence, phase, rolls_back, who) SELECT $1::bigint, $2::bigint, 'rollback', coalesce(s.serial, 0), $3::text
 		FROM (` + stands + `) AS s WHERE $4::boolean OR s.serial IS NOT NULL`
 )
 
@@ -71,8 +71,8 @@ func Make(ctx context.Context, conn Conn, e Effect) Made {
 		return Made{Refused: raised(err), Err: err}
 	}
 	sql := makeSQL
-	if e.Undo {
-		sql = undoSQL
+	if e.Rollback {
+		sql = rollbackSQL
 	}
 	done, err := tx.Exec(ctx, sql, e.ID, e.Fence, e.Who, e.Guard == history.Completed)
 	if err != nil {

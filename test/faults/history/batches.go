@@ -20,13 +20,13 @@ type Move struct {
 
 // Op is what an operator asked for, of a row or of a batch.
 type Op struct {
-	Asked  time.Duration
-	At     time.Duration // when the answer came; 0: none did
-	Verb   string        // cancel, retry, rollback; of a batch seal, too
-	ID     int64         // of the row; 0: it is of a batch
-	Batch  int64
-	Answer string
-	Error  string
+	Requested time.Duration
+	At        time.Duration // when the answer came; 0: none did
+	Verb      string        // cancel, retry, rollback; of a batch seal, too
+	ID        int64         // of the row; 0: it is of a batch
+	Batch     int64
+	Answer    string
+	Error     string
 }
 
 // Batches is all that is known of groups of rows.
@@ -48,7 +48,7 @@ type MadeBatch struct {
 
 // Counts are a batch's, as its view has them or as its rows add up to.
 type Counts struct {
-	Total, Live, Waiting, Running, Undoing                   int64
+	Total, Live, Waiting, Running, RollingBack               int64
 	Succeeded, Failed, Cancelled, RolledBack, RollbackFailed int64
 }
 

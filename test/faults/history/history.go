@@ -89,13 +89,13 @@ type Expects struct {
 	States []string `json:"states,omitempty"`
 	// Limit is how many attempts may count, the first one included.
 	Limit int `json:"limit"`
-	// Guarded: each attempt makes an effect in one transaction with hold or complete, once for its task. The effect is undone
+	// Guarded: each attempt makes an effect in one transaction with hold or complete, once for its task. The effect is rolled back
 	// in the same way by rollbacks.
 	Guarded bool `json:"guarded,omitempty"`
 	// Child: attempts are processes.
 	Child bool `json:"child,omitempty"`
-	// CancelAsked: somebody asked to cancel it, at a time.
-	CancelAsked bool `json:"cancel_asked,omitempty"`
+	// CancelRequested: somebody asked to cancel it, at a time.
+	CancelRequested bool `json:"cancel_requested,omitempty"`
 	// CancelAt is when the store's answer to that came; 0: none did, or nobody noted when.
 	CancelAt time.Duration `json:"cancel_at,omitempty"`
 }
@@ -136,12 +136,12 @@ type Tried struct {
 
 // EffectRow is one line of the application's own table of effects.
 type EffectRow struct {
-	Serial int64 // in the order in which they were inserted
-	ID     int64
-	Fence  int64
-	Phase  string // "rollback": it undoes another; "": it is made
-	Undoes int64  // the serial of that other one; 0: there was nothing to undo
-	Who    string
+	Serial    int64 // in the order in which they were inserted
+	ID        int64
+	Fence     int64
+	Phase     string // "rollback": it rolls back another; "": it is made
+	RollsBack int64  // the serial of that other one; 0: there was nothing to undo
+	Who       string
 }
 
 // LeaseSample is how a running row stood at one moment, by one snapshot of the store.
@@ -174,9 +174,9 @@ type Kind struct {
 	Finish    bool   // its rows tell of the ends of batches, and are Leasehold's
 	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
 
-	Check time.Duration // how long a check may take that is asked before each run; 0: there is none
-	Undo  *Kind         // what attempts of its rollback are allowed; nil: it has none
-	Limit int           // how many attempts of a rollback may count
+	Check    time.Duration // how long a check may take that is asked before each run; 0: there is none
+	Rollback *Kind         // what attempts of its rollback are allowed; nil: it has none
+	Limit    int           // how many attempts of a rollback may count
 
 	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
 	Deferrals int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never

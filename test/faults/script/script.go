@@ -43,10 +43,10 @@ const (
 
 // Payload is a row's. Its rollback_payload, and the rollback object of its result, are such, too.
 type Payload struct {
-	Key    string `json:"key"`
-	Script []Deed `json:"script,omitempty"`
-	Check  []Deed `json:"check,omitempty"` // what is asked before an attempt
-	Undo   []Deed `json:"undo,omitempty"`  // what attempts to roll it back do
+	Key      string `json:"key"`
+	Script   []Deed `json:"script,omitempty"`
+	Check    []Deed `json:"check,omitempty"`    // what is asked before an attempt
+	Rollback []Deed `json:"rollback,omitempty"` // what attempts to roll it back do
 }
 
 // of is what the attempt of that number does; the last deed of a script is for all that follow.
@@ -82,7 +82,7 @@ func (e *Envelope) Does() Deed {
 	case Check:
 		return of(e.Data.Check, e.Task.Attempt)
 	case Rollback:
-		return of(e.Data.Undo, e.Task.Attempt)
+		return of(e.Data.Rollback, e.Task.Attempt)
 	}
 	return of(e.Data.Script, e.Task.Attempt)
 }
@@ -97,12 +97,12 @@ func (e *Envelope) Phase() string {
 
 // Result is that of an attempt which ends well. It tells its rollback what to do.
 func (e *Envelope) Result() string {
-	if len(e.Data.Undo) == 0 {
+	if len(e.Data.Rollback) == 0 {
 		return fmt.Sprintf(`{"fence": %d}`, e.Task.Fence)
 	}
-	undo, err := json.Marshal(Payload{Key: e.Data.Key, Undo: e.Data.Undo})
+	rollBack, err := json.Marshal(Payload{Key: e.Data.Key, Rollback: e.Data.Rollback})
 	if err != nil {
 		panic(err) // these are strings
 	}
-	return fmt.Sprintf(`{"fence": %d, "rollback": %s}`, e.Task.Fence, undo)
+	return fmt.Sprintf(`{"fence": %d, "rollback": %s}`, e.Task.Fence, rollBack)
 }

@@ -21,8 +21,8 @@ type Application struct {
 // Begin begins a transaction of an application's.
 func (s *Store) Begin() *Application { return &Application{s: s} }
 
-// errGone is what an attempt is told that holds its row no longer.
-func errGone(id task.ID, f task.Fence) error {
+// errLeaseLost is the error for an attempt that does not hold its row any more.
+func errLeaseLost(id task.ID, f task.Fence) error {
 	return fmt.Errorf("task %d is not held with fence %d any more: stop, and commit nothing", id, f)
 }
 
@@ -34,7 +34,7 @@ func (a *Application) Hold(ctx context.Context, id task.ID, f task.Fence) error 
 	}
 	defer a.s.mu.Unlock()
 	if r := a.s.live[id]; !r.attempted(f) || !now.Before(r.LeaseEnd) {
-		return errGone(id, f)
+		return errLeaseLost(id, f)
 	}
 	a.keep(id)
 	return nil
@@ -57,7 +57,7 @@ func (a *Application) Complete(ctx context.Context, id task.ID, f task.Fence, re
 	case len(result) > task.MaxResult:
 		return errors.New("result must be 64 KiB at most")
 	case !a.s.live[id].attempted(f) && !a.s.completed(id, f):
-		return errGone(id, f)
+		return errLeaseLost(id, f)
 	}
 	a.keep(id)
 	a.ends = append(a.ends, func() store.Answer { return a.s.complete(id, f, result, now) })
@@ -76,7 +76,7 @@ func (a *Application) Ping(ctx context.Context, id task.ID, f task.Fence, p stor
 	}
 	replies, err := a.s.takePings(ctx, []store.RemotePing{{ID: id, Fence: f, Ping: p}}, a.s.NumbersOnly)
 	if err == nil && replies[0].Answer == store.Lost {
-		err = errGone(id, f)
+		err = errLeaseLost(id, f)
 	}
 	if err != nil {
 		return nil, err

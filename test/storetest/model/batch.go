@@ -65,8 +65,8 @@ func (s *Store) tally(r *Row, e store.Settlement) {
 		b.Attempts++
 	}
 	failed := e.Next.State == task.StateFailed
-	undone := e.Next.State == task.StateRollbackPending && r.cause(e.Outcome.Verdict) != task.Cancelled
-	if r.State == task.StateRunning && (failed || undone) {
+	rolledBack := e.Next.State == task.StateRollbackPending && r.cause(e.Outcome.Verdict) != task.Cancelled
+	if r.State == task.StateRunning && (failed || rolledBack) {
 		b.Failures++
 	}
 }
@@ -80,13 +80,13 @@ func (s *Store) survey(b *Batch) store.BatchInfo {
 	i := store.BatchInfo{
 		ID: b.ID, Name: b.Name, OnFailure: b.OnFailure, Sealed: b.Sealed, Stopping: b.Stopping, Round: b.Round,
 		Waiting: in[task.StatePending] + in[task.StateRetryPending], Running: in[task.StateRunning],
-		Undoing:   in[task.StateRollbackPending] + in[task.StateRollbackRunning],
-		Succeeded: in[task.StateSucceeded], Failed: in[task.StateFailed], Cancelled: in[task.StateCancelled],
+		RollingBack: in[task.StateRollbackPending] + in[task.StateRollbackRunning],
+		Succeeded:   in[task.StateSucceeded], Failed: in[task.StateFailed], Cancelled: in[task.StateCancelled],
 		RolledBack: in[task.StateRolledBack], RollbackFailed: in[task.StateRollbackFailed],
 		FinishType: b.FinishType, Labels: b.Labels, CreatedBy: b.CreatedBy, CreatedAt: b.CreatedAt,
 		EndedAt: known(b.EndedAt), RequestedBy: b.RequestedBy, Failures: b.Failures,
 	}
-	i.Live = i.Waiting + i.Running + i.Undoing
+	i.Live = i.Waiting + i.Running + i.RollingBack
 	for _, n := range in {
 		i.Total += n
 	}
@@ -113,7 +113,7 @@ func StateOf(f *store.BatchFacts) store.BatchState {
 		b.EndedAt = time.Unix(1, 0)
 	}
 	return b.state(&store.BatchInfo{
-		Total: f.Total, Live: f.Live(), Running: f.Running, Undoing: f.Undoing, Succeeded: f.Succeeded, Failed: f.Failed,
+		Total: f.Total, Live: f.Live(), Running: f.Running, RollingBack: f.RollingBack, Succeeded: f.Succeeded, Failed: f.Failed,
 		Cancelled: f.Cancelled, RolledBack: f.RolledBack, RollbackFailed: f.RollbackFailed,
 	})
 }
@@ -124,9 +124,9 @@ func (b *Batch) state(i *store.BatchInfo) store.BatchState {
 		return b.end(i)
 	}
 	switch {
-	case b.Requested == verbRollback, i.Undoing > 0 && i.Live == i.Undoing:
+	case b.Requested == verbRollback, i.RollingBack > 0 && i.Live == i.RollingBack:
 		return store.BatchRollingBack
-	case b.Attempts > 0, i.Running > 0, i.Undoing > 0, i.Live < i.Total:
+	case b.Attempts > 0, i.Running > 0, i.RollingBack > 0, i.Live < i.Total:
 		return store.BatchRunning
 	}
 	return store.BatchPending
@@ -198,14 +198,14 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(ta
 		case r.State == task.StateFailed || r.State == task.StateRollbackFailed:
 			each(r.ID, r.Error)
 		case r.Cause != "" && r.Cause != task.Succeeded && r.Cause != task.Cancelled:
-			each(r.ID, s.whyUndone(r))
+			each(r.ID, s.rollbackReason(r))
 		}
 	}
 	return nil
 }
 
-// whyUndone is what the run said whose failure is (being) undone.
-func (s *Store) whyUndone(r *Row) string {
+// rollbackReason is what the run said whose failure is (being) rolled back.
+func (s *Store) rollbackReason(r *Row) string {
 	for _, a := range slices.Backward(s.attempts[r.ID]) {
 		if a.Phase == task.Run {
 			return a.Error
@@ -220,7 +220,7 @@ func (s *Store) unended() map[string]int64 {
 	for _, b := range s.batches {
 		if i := s.survey(b); !b.ended() {
 			for name, n := range map[string]int64{
-				"waiting": i.Waiting, "running": i.Running, "undoing": i.Undoing, "succeeded": i.Succeeded, "failed": i.Failed,
+				"waiting": i.Waiting, "running": i.Running, "rolling_back": i.RollingBack, "succeeded": i.Succeeded, "failed": i.Failed,
 				"cancelled": i.Cancelled, "rolled_back": i.RolledBack, "rollback_failed": i.RollbackFailed,
 			} {
 				out[name] += n

@@ -207,7 +207,7 @@ func (p *Producer) Commit(context.Context) error {
 	}
 	for _, b := range p.seals {
 		b.Sealed = true
-		p.s.tell(store.Asked)
+		p.s.notify(store.CancelNews)
 	}
 	p.close()
 	return nil

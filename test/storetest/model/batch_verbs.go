@@ -14,14 +14,14 @@ const onFailure = "on_failure"
 
 // Operation is what somebody wants of many tasks, or of one once it has ended. It is carried on in steps.
 type Operation struct {
-	Verb    string
-	Batch   task.BatchID // 0: it is about a task
-	Task    task.ID      // 0: it is about a batch
-	Who     string
-	AskedAt time.Time
-	Done    int64 // tasks that it has changed
-	Refused int64 // tasks that it had to leave as they were
-	Over    bool  // it is done, or another took its place
+	Verb        string
+	Batch       task.BatchID // 0: it is about a task
+	Task        task.ID      // 0: it is about a batch
+	Who         string
+	RequestedAt time.Time
+	Done        int64 // tasks that it has changed
+	Refused     int64 // tasks that it had to leave as they were
+	Over        bool  // it is done, or another took its place
 
 	seen map[task.ID]bool // rows that it need not look at again
 }
@@ -70,12 +70,12 @@ func (s *Store) SealBatch(ctx context.Context, id task.BatchID) (string, error) 
 			return string(s.survey(b).State), false, nil
 		}
 		b.Sealed = true
-		s.tell(store.Asked)
+		s.notify(store.CancelNews)
 		return store.BatchSealed, false, nil
 	})
 }
 
-// CancelBatch calls off what waits of a batch, and stops what runs.
+// CancelBatch cancels what waits of a batch, and stops what runs.
 func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
 	return s.operateBatch(ctx, verbCancel, id, by, func(b *Batch, now time.Time) (string, bool, error) {
 		switch {
@@ -91,7 +91,7 @@ func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (st
 	})
 }
 
-// RollbackBatch calls off what waits of a batch, stops what runs, and undoes what was done.
+// RollbackBatch cancels what waits of a batch, stops what runs, and rolls back what was done.
 func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
 	return s.operateBatch(ctx, verbRollback, id, by, func(b *Batch, now time.Time) (string, bool, error) {
 		total, there := s.survey(b).Total, int64(len(s.of(id)))
@@ -101,7 +101,7 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 		case total > there && !force:
 			return "", false, refused("%d of the %d tasks of batch %d are past their retention and cannot be rolled back: "+
 				"use force to roll back the %d that are left", total-there, total, id, there)
-		case b.ended() && len(s.toUndo(b)) == 0:
+		case b.ended() && len(s.toRollBack(b)) == 0:
 			return string(s.survey(b).State), false, nil
 		}
 		s.reopen(b)
@@ -116,8 +116,8 @@ func (s *Store) stop(b *Batch, verb, by string, now time.Time) {
 	b.Stopping, b.Sealed = true, true
 	b.Requested, b.RequestedBy, b.ByFailure = verb, by, by == onFailure
 	s.supersede(b)
-	s.operations = append(s.operations, &Operation{Verb: verb, Batch: b.ID, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
-	s.tell(store.Asked)
+	s.operations = append(s.operations, &Operation{Verb: verb, Batch: b.ID, Who: by, RequestedAt: now, seen: map[task.ID]bool{}})
+	s.notify(store.CancelNews)
 }
 
 func (s *Store) supersede(b *Batch) {
@@ -140,8 +140,8 @@ func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (str
 			return string(s.survey(b).State), false, nil
 		}
 		s.reopen(b)
-		s.operations = append(s.operations, &Operation{Verb: verbRetry, Batch: id, Who: by, AskedAt: now, seen: map[task.ID]bool{}})
-		s.tell(store.Asked)
+		s.operations = append(s.operations, &Operation{Verb: verbRetry, Batch: id, Who: by, RequestedAt: now, seen: map[task.ID]bool{}})
+		s.notify(store.CancelNews)
 		return store.BatchRetrying, true, nil
 	})
 }
@@ -161,8 +161,8 @@ func (s *Store) reopen(b *Batch) {
 func (s *Store) toRetry(b *Batch) []*Row {
 	var out []*Row
 	for _, r := range s.of(b.ID) {
-		undone := r.State == task.StateRolledBack && r.Cause != task.Succeeded && r.Cause != task.Cancelled
-		if r.State == task.StateFailed || undone {
+		rolledBack := r.State == task.StateRolledBack && r.Cause != task.Succeeded && r.Cause != task.Cancelled
+		if r.State == task.StateFailed || rolledBack {
 			out = append(out, r)
 		}
 	}

@@ -13,26 +13,26 @@ func (s *Store) Cancel(ctx context.Context, id task.ID, by string) (store.Became
 	return s.operate(ctx, verbCancel, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		switch {
 		case r.State == task.StateRunning:
-			return store.Cancelling, s.ask(r, by, now), nil
+			return store.Cancelling, s.requestCancel(r, by, now), nil
 		case r.State.Waiting() && r.State.Phase() == task.Run:
-			s.callOff(r, by, now, s.undone(r))
+			s.callOff(r, by, now, s.rolledBack(r))
 			return store.Became(r.State), true, nil
 		}
 		return store.Became(r.State), false, nil
 	})
 }
 
-// ask notes that the attempt is to stop. The first who asked stands.
-func (s *Store) ask(r *Row, by string, now time.Time) (changed bool) {
-	if !r.CancelAsked.IsZero() {
+// requestCancel notes that the attempt is to stop. The first who asked stands.
+func (s *Store) requestCancel(r *Row, by string, now time.Time) (changed bool) {
+	if !r.CancelRequested.IsZero() {
 		return false
 	}
-	r.CancelAsked, r.CancelBy = now, by
-	s.tell(store.Asked)
+	r.CancelRequested, r.CancelRequestedBy = now, by
+	s.notify(store.CancelNews)
 	return true
 }
 
-// callOff ends a task that waits, or has it undone if it was ever started and can be: not before nothing of it is at
+// callOff ends a task that waits, or has it rolled back if it was ever started and can be: not before nothing of it is at
 // work any more.
 func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	r.Outcome, r.Error = task.Cancelled, "cancelled before it started"
@@ -49,24 +49,24 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 		if r.LeaseEnd.After(now) {
 			r.RunAt = r.LeaseEnd
 		}
-		s.tell(store.Due)
+		s.notify(store.Due)
 		return
 	}
 	r.State, r.FinishedAt = task.StateCancelled, now
-	r.CancelAsked, r.CancelBy = now, by
+	r.CancelRequested, r.CancelRequestedBy = now, by
 	delete(s.live, r.ID)
 	s.archive[r.ID] = r
 }
 
-// undone reports whether the row is undone when it is given up: what the policy says that its last attempt started with.
-func (s *Store) undone(r *Row) bool { return s.policies[r.Policy].Policy.Rollback != nil }
+// rolledBack reports whether the row is rolled back when it is given up: what the policy says that its last attempt started with.
+func (s *Store) rolledBack(r *Row) bool { return s.policies[r.Policy].Policy.Rollback != nil }
 
-// undoable reports whether the row can be undone when somebody asks for that: its type may have got a rollback since.
-func (s *Store) undoable(r *Row) bool {
+// canBeRolledBack reports whether the row can be rolled back when somebody asks for that: its type may have got a rollback since.
+func (s *Store) canBeRolledBack(r *Row) bool {
 	for _, p := range s.policies {
 		if p.Type == r.Type && p.Policy.Rollback != nil {
 			return true
 		}
 	}
-	return s.undone(r)
+	return s.rolledBack(r)
 }

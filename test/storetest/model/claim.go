@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 				cut = true
 				break
 			}
-			bytes[w.Phase] += int64(len(r.Payload) + len(r.UndoPayload) + len(r.Result) + len(r.Checkpoint))
+			bytes[w.Phase] += int64(len(r.Payload) + len(r.RollbackPayload) + len(r.Result) + len(r.Checkpoint))
 			r.take(c, w, now)
 			out = append(out, r.task())
 		}
@@ -39,7 +39,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 }
 
 // wanted reports whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
-// starts; to be undone is another matter.
+// starts; to be rolled back is another matter.
 func (s *Store) wanted(w store.Want, r *Row, region string) bool {
 	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {
 		return false

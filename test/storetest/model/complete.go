@@ -46,7 +46,7 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	}, now)
 }
 
-// completed reports whether the attempt with that fence has ended well, be it undone since: then its history tells.
+// completed reports whether the attempt with that fence has ended well, be it rolled back since: then its history tells.
 func (s *Store) completed(id task.ID, f task.Fence) bool {
 	if r := s.archive[id]; r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded {
 		return true
@@ -67,28 +67,28 @@ func (s *Store) Completed(ctx context.Context, rows []store.Held) ([]bool, error
 	return out, nil
 }
 
-// Adopt claims the row of one attempt for judgement, of another session's only where it is detached. Whoever judges it
+// Adopt claims the row of one attempt for reaping, of another session's only where it is detached. Whoever reaps it
 // already is given it again.
 func (s *Store) Adopt(
-	ctx context.Context, session task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (*store.Swept, store.Answer, error) {
+	ctx context.Context, session task.Session, id task.ID, f task.Fence, reapFor time.Duration,
+) (*store.Reaped, store.Answer, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, store.Lost, err
 	}
 	defer s.mu.Unlock()
 	r := s.live[id]
-	switch underJudgement := r != nil && r.State.Running() && r.Claim == 0 && r.Fence == f+1; {
+	switch beingReaped := r != nil && r.State.Running() && r.Claim == 0 && r.Fence == f+1; {
 	case r.attempted(f) && (s.kept[id] > 0 || r.Session != session && !r.Detached):
 		return nil, store.Busy, nil
 	case r.attempted(f):
-		swept := s.judged(r, session, judge, now)
-		return &swept, store.Applied, nil
-	case underJudgement && r.Session == session && s.kept[id] == 0:
-		r.Fence-- // which the judgement raises again
-		swept := s.judged(r, session, judge, now)
-		return &swept, store.Applied, nil
-	case underJudgement:
+		reaped := s.reapRow(r, session, reapFor, now)
+		return &reaped, store.Applied, nil
+	case beingReaped && r.Session == session && s.kept[id] == 0:
+		r.Fence-- // which the reaping raises again
+		reaped := s.reapRow(r, session, reapFor, now)
+		return &reaped, store.Applied, nil
+	case beingReaped:
 		return nil, store.Busy, nil
 	case s.condemned(id, f):
 		return nil, store.Ended, nil

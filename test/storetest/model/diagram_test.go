@@ -45,7 +45,7 @@ func drawnRequests(t *testing.T) map[request]bool {
 }
 
 // requests is what becomes of a task in every state, whatever operators want: one that was started or not, and that can be
-// undone or not.
+// rolled back or not.
 func requests(t *testing.T) map[request]bool {
 	t.Helper()
 	found := make(map[request]bool)
@@ -53,8 +53,8 @@ func requests(t *testing.T) map[request]bool {
 	for _, from := range task.States() {
 		for verb := range map[string]bool{"cancel": true, "retry": true, "rollback": true} {
 			for _, everStarted := range either {
-				for _, undoable := range either {
-					if to := requested(t, from, verb, everStarted, undoable); to != from {
+				for _, canBeRolledBack := range either {
+					if to := requested(t, from, verb, everStarted, canBeRolledBack); to != from {
 						found[request{from, to, verb}] = true
 					}
 				}
@@ -65,12 +65,12 @@ func requests(t *testing.T) map[request]bool {
 }
 
 // requested is where a task stands that stood there when somebody wanted that.
-func requested(t *testing.T, from task.State, verb string, everStarted, undoable bool) task.State {
+func requested(t *testing.T, from task.State, verb string, everStarted, canBeRolledBack bool) task.State {
 	t.Helper()
 	ctx, s := t.Context(), model.New(time.Now)
 	policy := task.Policy{Timeout: time.Minute, Stop: time.Second}
-	if undoable {
-		policy.Rollback = &task.Undo{Timeout: time.Minute, Stop: time.Second}
+	if canBeRolledBack {
+		policy.Rollback = &task.RollbackPolicy{Timeout: time.Minute, Stop: time.Second}
 	}
 	_, err := s.Join(ctx, store.Agent{Name: "a", Presence: time.Hour, Policies: map[task.PolicyHash]store.NamedPolicy{
 		policy.Hash("a"): {Type: "a", Policy: policy},
@@ -86,10 +86,10 @@ func requested(t *testing.T, from task.State, verb string, everStarted, undoable
 			archive[r.ID] = r
 		}
 	})
-	ask := map[string]func(context.Context, task.ID, string) (store.Became, error){
+	requestCancel := map[string]func(context.Context, task.ID, string) (store.Became, error){
 		"cancel": s.Cancel, "retry": s.Retry, "rollback": s.Rollback,
 	}[verb]
-	if _, err := ask(ctx, ids[0], "somebody"); err != nil {
+	if _, err := requestCancel(ctx, ids[0], "somebody"); err != nil {
 		var refused *store.RefusedError
 		require.ErrorAs(t, err, &refused)
 	}

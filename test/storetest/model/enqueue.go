@@ -81,18 +81,18 @@ func (s *Store) keyed(row *Row) *Row {
 	return nil
 }
 
-// add gives the row its number, if it has none, stores it, and wakes who listens.
+// add gives the row its number, if it has none, stores it, and wakes listeners.
 func (s *Store) add(row *Row) {
 	if row.ID == 0 {
 		s.lastTask++
 		row.ID = s.lastTask
 	}
 	s.live[row.ID] = row
-	s.tell(store.Due)
+	s.notify(store.Due)
 }
 
-// tell wakes who listens.
-func (s *Store) tell(news store.News) {
+// notify wakes listeners.
+func (s *Store) notify(news store.News) {
 	for wake := range s.listeners {
 		(*wake)(news)
 	}
@@ -105,7 +105,7 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 	}
 	row := &Row{
 		Type: r.Type, State: task.StatePending, Priority: r.Priority, Region: r.Region, Key: r.Key,
-		Payload: r.Payload, UndoPayload: r.RollbackPayload, Batch: r.Batch, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
+		Payload: r.Payload, RollbackPayload: r.RollbackPayload, Batch: r.Batch, Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, MaxAttempts: r.MaxAttempts,
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
@@ -130,9 +130,9 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 		return bad("max_attempts %d is not within 1..%d", r.MaxAttempts, maxAttempts)
 	case !json.Valid(row.Payload):
 		return bad("the payload is not JSON")
-	case row.UndoPayload != nil && !json.Valid(row.UndoPayload):
+	case row.RollbackPayload != nil && !json.Valid(row.RollbackPayload):
 		return bad("the rollback payload is not JSON")
-	case len(row.Payload) > store.DefaultMaxPayload || len(row.UndoPayload) > store.DefaultMaxPayload:
+	case len(row.Payload) > store.DefaultMaxPayload || len(row.RollbackPayload) > store.DefaultMaxPayload:
 		return bad("a payload is larger than %s", store.Size(store.DefaultMaxPayload))
 	case len(row.Labels) > maxLabels:
 		return bad("the labels take %d bytes, and at most %d are kept", len(row.Labels), maxLabels)

@@ -74,7 +74,7 @@ func (s *Store) done(b *Batch) bool {
 	return b.Sealed && b.open == 0 && !busy && s.survey(b).Live == 0
 }
 
-// end ends a batch, and inserts the row that tells of it.
+// end ends a batch, and inserts the finish row of it.
 func (s *Store) end(b *Batch, now time.Time) {
 	b.EndedAt = now
 	if b.FinishType == "" {

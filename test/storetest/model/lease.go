@@ -44,18 +44,18 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.Heartbeat
 	}
 	defer s.mu.Unlock()
 	s.see(p.Session, p.Agent, now)
-	standing := store.HeartbeatReply{Now: now}
+	reply := store.HeartbeatReply{Now: now}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
 		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
-		if r.cancelAsked() {
-			h.CancelAsked, h.CancelReason = true, r.CancelBy
+		if r.cancelRequested() {
+			h.CancelRequested, h.CancelReason = true, r.CancelRequestedBy
 		}
 		if !r.PingDue.IsZero() {
 			h.Pinged, h.PingDue, h.Marks = true, r.PingDue.Sub(now), r.Marks
 		}
-		standing.Held = append(standing.Held, h)
+		reply.Held = append(reply.Held, h)
 	}
-	return standing, nil
+	return reply, nil
 }
 
 // Cancels lists what a session holds that is to stop: what is marked, and what belongs to a batch that starts nothing.
@@ -66,8 +66,8 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 	defer s.mu.Unlock()
 	for _, r := range s.rows(func(r *Row) bool { return r.State == task.StateRunning && r.Session == session }) {
 		b := s.batches[r.Batch]
-		if c := (store.Cancel{ID: r.ID, Fence: r.Fence, Claim: r.Claim}); r.cancelAsked() {
-			c.Asked, c.Reason = true, r.CancelBy
+		if c := (store.Cancel{ID: r.ID, Fence: r.Fence, Claim: r.Claim}); r.cancelRequested() {
+			c.Requested, c.Reason = true, r.CancelRequestedBy
 			list = append(list, c)
 		} else if b != nil && b.Stopping {
 			list = append(list, c)
@@ -122,11 +122,11 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Re
 	return answers, nil
 }
 
-// Sweep claims dead rows for judgement. The judge's own lease on them is judge long. A session that is absent itself
-// judges nobody, nor does one that believes that it is another time.
+// Sweep claims dead rows for reaping. The judge's own lease on them is judge long. A session that is absent itself
+// reaps nobody, nor does one that believes that it is another time.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
+	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -140,9 +140,9 @@ func (s *Store) Sweep(
 		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
 		return r.State.Running() && !alive && s.kept[r.ID] == 0 && (r.Session == session || s.lasts(r.Session) <= v.Calm)
 	})
-	var out []store.Swept
+	var out []store.Reaped
 	for _, r := range dead[:min(limit, len(dead))] {
-		out = append(out, s.judged(r, session, judge, now))
+		out = append(out, s.reapRow(r, session, reapFor, now))
 	}
 	return out, nil
 }
@@ -156,19 +156,19 @@ func (s *Store) lasts(session task.Session) time.Duration {
 	return a.PresentUntil.Sub(a.SeenAt)
 }
 
-// judged makes the row the session's for judgement.
-func (s *Store) judged(r *Row, session task.Session, judge time.Duration, now time.Time) store.Swept {
-	swept := store.Swept{
+// reapRow makes the row the session's for reaping.
+func (s *Store) reapRow(r *Row, session task.Session, reapFor time.Duration, now time.Time) store.Reaped {
+	reaped := store.Reaped{
 		RanFence: r.Fence, Present: s.present(r.Session, now), Detached: r.Detached, Left: r.Deadline.Sub(now),
 	}
 	r.Fence++
 	r.Session, r.Claim = session, 0
-	r.LeaseEnd = now.Add(judge)
+	r.LeaseEnd = now.Add(reapFor)
 	r.Detached, r.PingDue = false, time.Time{}
-	swept.Task = r.task()
-	swept.Payload, swept.Result, swept.Labels, swept.Checkpoint, swept.RollbackPayload = nil, nil, nil, nil, nil
-	swept.CancelAsked = r.cancelAsked()
-	return swept
+	reaped.Task = r.task()
+	reaped.Payload, reaped.Result, reaped.Labels, reaped.Checkpoint, reaped.RollbackPayload = nil, nil, nil, nil, nil
+	reaped.CancelRequested = r.cancelRequested()
+	return reaped
 }
 
 // Policies reads stored policies.
@@ -204,7 +204,7 @@ func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
 	s.mu.Unlock()
-	wake(store.Due | store.Asked)
+	wake(store.Due | store.CancelNews)
 	<-ctx.Done()
 	s.mu.Lock()
 	delete(s.listeners, &wake)

@@ -79,8 +79,8 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		ClaimedAt: known(r.ClaimedAt), LeaseEnd: known(r.LeaseEnd), Deadline: known(r.Deadline),
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
-		CancelAsked: known(r.CancelAsked), CancelBy: r.CancelBy, Detached: r.Detached,
-		Batch: r.Batch, Round: r.Round, RollbackPayload: r.UndoPayload, Cause: r.Cause,
+		CancelRequested: known(r.CancelRequested), CancelRequestedBy: r.CancelRequestedBy, Detached: r.Detached,
+		Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name

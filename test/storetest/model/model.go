@@ -47,21 +47,21 @@ type Store struct {
 
 // Row is a task as it is stored.
 type Row struct {
-	ID          task.ID
-	Type        string
-	State       task.State
-	Priority    int
-	Region      string
-	Key         string
-	RunAt       time.Time
-	Payload     json.RawMessage
-	Labels      json.RawMessage // nil: none
-	Traceparent string
-	CreatedBy   string
-	MaxAttempts int
-	CreatedAt   time.Time
-	Batch       task.BatchID    // 0: none
-	UndoPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
+	ID              task.ID
+	Type            string
+	State           task.State
+	Priority        int
+	Region          string
+	Key             string
+	RunAt           time.Time
+	Payload         json.RawMessage
+	Labels          json.RawMessage // nil: none
+	Traceparent     string
+	CreatedBy       string
+	MaxAttempts     int
+	CreatedAt       time.Time
+	Batch           task.BatchID    // 0: none
+	RollbackPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 
 	Attempt     int
 	Deferrals   int
@@ -76,7 +76,7 @@ type Row struct {
 	Outcome     task.Verdict
 	Error       string
 	Result      json.RawMessage // of the run, in the rollback too
-	Cause       task.Verdict    // how its forward life ended, of a row that is or was undone
+	Cause       task.Verdict    // how its forward life ended, of a row that is or was rolled back
 	Round       int             // how often an operator has retried it
 
 	// What the task said of itself; it stays until there is something new, also from attempt to attempt.
@@ -86,10 +86,10 @@ type Row struct {
 
 	Marks json.RawMessage // what the attempt with the fence in it has reported, where it has to advance; nil: nothing
 
-	CancelAsked time.Time // zero: nobody asked while it ran, or nobody whose request still stands
-	CancelBy    string
-	Detached    bool      // the hold depends on its window alone
-	PingDue     time.Time // zero, or when the next ping is due that comes by another way than the holder's session
+	CancelRequested   time.Time // zero: nobody asked while it ran, or nobody whose request still stands
+	CancelRequestedBy string
+	Detached          bool      // the hold depends on its window alone
+	PingDue           time.Time // zero, or when the next ping is due that comes by another way than the holder's session
 
 	// Of finished rows only.
 	FinishedAt time.Time
@@ -189,7 +189,7 @@ func (r *Row) task() task.Task {
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
-		Deadline: r.Deadline, Batch: r.Batch, Round: r.Round, RollbackPayload: r.UndoPayload, Cause: r.Cause,
+		Deadline: r.Deadline, Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

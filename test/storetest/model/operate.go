@@ -100,7 +100,7 @@ func (s *Store) revive(r *Row, now time.Time) {
 	r.State, r.RunAt, r.Deadline = task.StatePending, r.over(now), time.Time{}
 	r.Round++
 	r.Cause, r.Result, r.Progress, r.Message = "", nil, nil, ""
-	s.tell(store.Due)
+	s.notify(store.Due)
 }
 
 // bringBack takes a finished task out of the archive. A success at its first try enters the history.
@@ -114,7 +114,7 @@ func (s *Store) bringBack(r *Row) {
 	r.Fence++
 	r.Attempt, r.Deferrals = 0, 0
 	r.ClaimedAt, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}
-	r.CancelAsked, r.CancelBy, r.Output, r.Claim = time.Time{}, "", "", 0
+	r.CancelRequested, r.CancelRequestedBy, r.Output, r.Claim = time.Time{}, "", "", 0
 }
 
 // over is the first moment from due on at which nothing of the task is at work any more.
@@ -125,13 +125,13 @@ func (r *Row) over(due time.Time) time.Time {
 	return due
 }
 
-// Rollback has a task undone.
+// Rollback has a task rolled back.
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		switch {
 		case r.State.Phase() == task.Rollback || r.State == task.StateRolledBack:
 			return store.Became(r.State), false, nil
-		case !s.undoable(r):
+		case !s.canBeRolledBack(r):
 			return "", false, refused("the type %q has no rollback", r.Type)
 		case r.State == task.StateRunning:
 			return store.Cancelling, s.rollBackOnce(r, by, now), nil
@@ -145,29 +145,29 @@ func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Beca
 			return "", false, err
 		}
 		s.reopen(s.batches[r.Batch])
-		s.undo(r, now)
+		s.rollBack(r, now)
 		return store.Became(r.State), true, nil
 	})
 }
 
-// rollBackOnce has a task that runs stopped, and undone once it has ended.
+// rollBackOnce has a task that runs stopped, and rolled back once it has ended.
 func (s *Store) rollBackOnce(r *Row, by string, now time.Time) (changed bool) {
-	s.ask(r, by, now)
+	s.requestCancel(r, by, now)
 	if s.unfinished(func(o *Operation) bool { return o.Task == r.ID }) != nil {
 		return false
 	}
-	s.operations = append(s.operations, &Operation{Verb: verbRollback, Task: r.ID, Who: by, AskedAt: now})
+	s.operations = append(s.operations, &Operation{Verb: verbRollback, Task: r.ID, Who: by, RequestedAt: now})
 	return true
 }
 
-// undo has a finished task undone, from due on.
-func (s *Store) undo(r *Row, due time.Time) {
+// rollBack has a finished task rolled back, from due on.
+func (s *Store) rollBack(r *Row, due time.Time) {
 	if r.State != task.StateRollbackFailed {
 		r.Cause = r.cause(r.Outcome)
 	}
 	s.bringBack(r)
 	r.State, r.RunAt = task.StateRollbackPending, r.over(due)
-	s.tell(store.Due)
+	s.notify(store.Due)
 }
 
 // Noted is the audit, oldest first.

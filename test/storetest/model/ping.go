@@ -35,13 +35,15 @@ func (s *Store) takePings(ctx context.Context, rows []store.RemotePing, numbersO
 	return replies, nil
 }
 
-// attempted reports whether an attempt that was given the fence holds the row. One that is being judged does not.
+// attempted reports whether an attempt that was given the fence holds the row. One that is being reaped does not.
 func (r *Row) attempted(fence task.Fence) bool {
 	return r != nil && r.State.Running() && r.Fence == fence && r.Claim > 0
 }
 
-// cancelAsked reports whether the attempt is to stop because somebody asked for it. A rollback is not.
-func (r *Row) cancelAsked() bool { return r.State == task.StateRunning && !r.CancelAsked.IsZero() }
+// cancelRequested reports whether the attempt is to stop because somebody asked for it. A rollback is not.
+func (r *Row) cancelRequested() bool {
+	return r.State == task.StateRunning && !r.CancelRequested.IsZero()
+}
 
 // note writes what a task has said over what it said before.
 func (r *Row) note(n store.Report) {
@@ -79,10 +81,10 @@ func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) 
 	}
 	r.note(store.Report{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
 	switch {
-	case r.cancelAsked():
+	case r.cancelRequested():
 		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
-		if r.CancelBy != "" {
-			reply.Reason += " by " + r.CancelBy
+		if r.CancelRequestedBy != "" {
+			reply.Reason += " by " + r.CancelRequestedBy
 		}
 	case !reply.Counted:
 		reply.Reason = "progress did not change"
@@ -92,7 +94,7 @@ func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) 
 
 // terms are those of a row's policy for its phase.
 type terms struct {
-	task.Undo
+	task.RollbackPolicy
 	check time.Duration
 }
 
@@ -100,7 +102,7 @@ func (s *Store) terms(r *Row) (t terms, known bool) {
 	stored, known := s.policies[r.Policy]
 	p := stored.Policy
 	if r.State.Phase() == task.Rollback && p.Rollback != nil {
-		return terms{Undo: *p.Rollback}, known
+		return terms{RollbackPolicy: *p.Rollback}, known
 	}
 	t.Timeout, t.Heartbeat, t.MaxHeartbeat, t.RequireProgress = p.Timeout, p.Heartbeat, p.MaxHeartbeat, p.RequireProgress
 	t.Stop = p.Stop

@@ -61,7 +61,7 @@ type lateCancels struct{ *storetest.OnModel }
 
 func (b lateCancels) Cancels(ctx context.Context, s task.Session) ([]store.Cancel, error) {
 	list, err := b.OnModel.Cancels(ctx, s)
-	return slices.DeleteFunc(list, func(c store.Cancel) bool { return !c.Asked }), err
+	return slices.DeleteFunc(list, func(c store.Cancel) bool { return !c.Requested }), err
 }
 
 func batchSabotages() []sabotage {
@@ -73,12 +73,12 @@ func batchSabotages() []sabotage {
 			"batch/it does not end before it is sealed"},
 		{"ends what is being inserted into", during("fold", (*model.Batch).Unwatched, nil),
 			"batch/an open transaction keeps it from ending"},
-		{"tells of the end twice", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
-			"batch/the row that tells of the end"},
-		{"tells of the end twice when many ask", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
+		{"reports the end twice", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
+			"batch/the finish row"},
+		{"reports the end twice when many ask", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
 			"batch/one agent ends it"},
-		{"tells of the end twice after a death", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
-			"batch_races/killed between the last settlement and the row that tells"},
+		{"reports the end twice after a death", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
+			"batch_races/killed between the last settlement and the finish row"},
 		{"removes rows of what has not ended", func(m *storetest.OnModel) storetest.Harness {
 			return during("maintain", func(b *model.Batch) { b.EndedAt = time.Unix(1, 0) }, nil)(m)
 		}, "batch/rows of a batch stay until it has ended"},
@@ -88,14 +88,14 @@ func batchSabotages() []sabotage {
 
 func bulkSabotages() []sabotage {
 	return []sabotage{
-		{"starts what is called off", unstopped, "batch_ops/nothing starts once a cancel has committed"},
-		{"stops nothing that runs", rowsAfter("step", func(r *model.Row) { r.CancelAsked = time.Time{} }),
-			"batch_ops/cancel calls off what waits and stops what runs"},
+		{"starts what is cancelled", unstopped, "batch_ops/nothing starts once a cancel has committed"},
+		{"stops nothing that runs", rowsAfter("step", func(r *model.Row) { r.CancelRequested = time.Time{} }),
+			"batch_ops/cancel cancels what waits and stops what runs"},
 		{"tells of what is to stop only when it is marked", func(m *storetest.OnModel) storetest.Harness { return lateCancels{m} },
 			"batch_ops/a session learns at once what is to stop"},
 		{"takes long steps", func(m *storetest.OnModel) storetest.Harness { return striding{m} }, "batch_ops/cancel in bounded steps"},
-		{"undoes the oldest first", rowsAfter("step", func(r *model.Row) { r.RunAt = r.CreatedAt }),
-			"batch_ops/what was started last is undone first"},
+		{"rolls back the oldest first", rowsAfter("step", func(r *model.Row) { r.RunAt = r.CreatedAt }),
+			"batch_ops/what was started last is rolled back first"},
 		{"rolls back what is left without a word", func(m *storetest.OnModel) storetest.Harness { return forcing{m} },
 			"batch_ops/rollback past retention"},
 		{"acts on old failures", during("fold", func(b *model.Batch) { b.FailuresSeen = 0 }, nil),
@@ -107,7 +107,7 @@ func bulkSabotages() []sabotage {
 		{"acts whatever an operator wants", during("fold", func(b *model.Batch) { b.Requested = "" }, nil),
 			"batch_ops/on failure, and an operator before"},
 		{"begins no round", during("retry batch", nil, func(b *model.Batch) { b.Round = 0 }), "batch_ops/retry revives what failed"},
-		{"retries what was called off", func(m *storetest.OnModel) storetest.Harness {
+		{"retries what was cancelled", func(m *storetest.OnModel) storetest.Harness {
 			return wrongOps{m, func(m *storetest.OnModel, does string, _ task.ID) {
 				if does == "retry batch" {
 					m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
@@ -202,8 +202,8 @@ func (b forcing) RollbackBatch(ctx context.Context, id task.BatchID, by string, 
 type deserting struct{ *storetest.OnModel }
 
 func (b deserting) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
-	swept, err := b.OnModel.Sweep(ctx, s, limit, judge, view)
-	return slices.DeleteFunc(swept, func(s store.Swept) bool { return s.State == task.StateRollbackRunning }), err
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
+	reaped, err := b.OnModel.Sweep(ctx, s, limit, reapFor, view)
+	return slices.DeleteFunc(reaped, func(s store.Reaped) bool { return s.State == task.StateRollbackRunning }), err
 }

@@ -114,7 +114,7 @@ func readSabotages() []sabotage {
 					all = append(all, rows...)
 				}
 				return all, nil
-			}), "claimed/claims of two sessions are told apart"},
+			}), "claimed/claims of two sessions are distinguished"},
 		{"finds the next row of any region", anyNextDue, "claimed/when the next row is due, by want"},
 	}
 }

@@ -56,9 +56,9 @@ func completeSabotages() []sabotage {
 		{"completes whatever the fence", completing(func(m *storetest.OnModel, id task.ID, f *task.Fence, _ *json.RawMessage) {
 			of(m, id, func(r *model.Row) { *f = r.Fence })
 		}), "complete/a stale fence completes nothing"},
-		{"completes what is judged", completing(func(m *storetest.OnModel, id task.ID, _ *task.Fence, _ *json.RawMessage) {
+		{"completes what is reaped", completing(func(m *storetest.OnModel, id task.ID, _ *task.Fence, _ *json.RawMessage) {
 			of(m, id, func(r *model.Row) { r.Claim = max(r.Claim, 1) })
-		}), "complete/a row that is judged is not completed"},
+		}), "complete/a row that is reaped is not completed"},
 		{"drops results", completing(func(_ *storetest.OnModel, _ task.ID, _ *task.Fence, result *json.RawMessage) {
 			*result = nil
 		}), "complete/what it writes"},
@@ -80,10 +80,10 @@ func completeSabotages() []sabotage {
 			return hasty{a, m}
 		}), "complete/taken back"},
 		{"completes what is kept", func(m *storetest.OnModel) storetest.Harness { return ruthless{m} },
-			"hold/nobody takes a held row away"},
+			"hold/no session takes a held row away"},
 		{"holds nothing", applying(func(_ *storetest.OnModel, a storetest.Application) storetest.Application {
 			return loose{a}
-		}), "hold/nobody takes a held row away"},
+		}), "hold/no session takes a held row away"},
 		{"holds whatever the fence", applying(func(_ *storetest.OnModel, a storetest.Application) storetest.Application {
 			return loose{a}
 		}), "hold/a stale fence holds nothing"},
@@ -167,23 +167,23 @@ func cancelling(before, after func(*model.Row), says func(store.Became) store.Be
 
 func cancelSabotages() []sabotage {
 	return []sabotage{
-		{"keeps the fence of what it calls off", cancelling(nil, func(r *model.Row) {
+		{"keeps the fence of what it cancels", cancelling(nil, func(r *model.Row) {
 			if r.State == task.StateCancelled && r.Outcome == task.Cancelled {
 				r.Fence = 0
 			}
 		}, nil), "cancel/before it started"},
-		{"undoes what never started", cancelling(func(r *model.Row) { r.EverStarted = true }, nil, nil), "cancel/while it waited"},
-		{"undoes nothing", cancelling(func(r *model.Row) {
+		{"rolls back what never started", cancelling(func(r *model.Row) { r.EverStarted = true }, nil, nil), "cancel/while it waited"},
+		{"rolls back nothing", cancelling(func(r *model.Row) {
 			if r.State.Waiting() {
 				r.Policy = 0
 			}
-		}, nil, nil), "cancel/while it waited, and it can be undone"},
-		{"lets the last word stand", cancelling(func(r *model.Row) { r.CancelAsked = time.Time{} }, nil, nil), "cancel/while it runs"},
-		{"cancels what is undone", cancelling(nil, func(r *model.Row) {
+		}, nil, nil), "cancel/while it waited, and it can be rolled back"},
+		{"lets the last word stand", cancelling(func(r *model.Row) { r.CancelRequested = time.Time{} }, nil, nil), "cancel/while it runs"},
+		{"cancels what is rolled back", cancelling(nil, func(r *model.Row) {
 			if r.State == task.StateRollbackRunning {
-				r.CancelAsked = r.ClaimedAt
+				r.CancelRequested = r.ClaimedAt
 			}
-		}, nil), "cancel/while it is undone"},
+		}, nil), "cancel/while it is rolled back"},
 		{"cancels what has ended", cancelling(nil, func(r *model.Row) {
 			if r.State.Finished() {
 				r.State = task.StateCancelled
@@ -201,22 +201,22 @@ func cancelSabotages() []sabotage {
 			}
 		}), "cancel/a decision that knew of it"},
 		{"remembers the request", after(func(m *storetest.OnModel, _ []store.Settlement, _ []store.Answer) {
-			m.Each(func(r *model.Row) { r.CancelAsked = r.CreatedAt })
+			m.Each(func(r *model.Row) { r.CancelRequested = r.CreatedAt })
 		}), "cancel/the request ends with the attempt"},
-		{"judges without telling", func(m *storetest.OnModel) storetest.Harness {
-			return wrongSweep{m, nil, func(_ *storetest.OnModel, swept []store.Swept) {
-				for i := range swept {
-					swept[i].CancelAsked = false
+		{"reaps without notifying", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSweep{m, nil, func(_ *storetest.OnModel, reaped []store.Reaped) {
+				for i := range reaped {
+					reaped[i].CancelRequested = false
 				}
 			}, 0}
-		}, "cancel/while it is judged"},
-		{"tells its session nothing", presenting(func(_ *storetest.OnModel, _ store.Heartbeat, st *store.HeartbeatReply) {
+		}, "cancel/while it is reaped"},
+		{"does not notify its session", presenting(func(_ *storetest.OnModel, _ store.Heartbeat, st *store.HeartbeatReply) {
 			for i := range st.Held {
-				st.Held[i].CancelAsked = false
+				st.Held[i].CancelRequested = false
 			}
 		}), "cancel/while it runs"},
-		{"wakes nobody for a cancellation", func(m *storetest.OnModel) storetest.Harness { return deafened{m} },
-			"cancel/a request wakes who listens"},
+		{"wakes none for a cancellation", func(m *storetest.OnModel) storetest.Harness { return deafened{m} },
+			"cancel/a request wakes listeners"},
 	}
 }
 
@@ -235,33 +235,33 @@ func (b deafened) Listen(ctx context.Context, wake func(store.News)) error {
 type wrongAdopt struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, id task.ID, f *task.Fence)
-	after  func(m *storetest.OnModel, swept *store.Swept, a *store.Answer)
+	after  func(m *storetest.OnModel, reaped *store.Reaped, a *store.Answer)
 }
 
 func (b wrongAdopt) Adopt(
-	ctx context.Context, s task.Session, id task.ID, f task.Fence, judge time.Duration,
-) (*store.Swept, store.Answer, error) {
+	ctx context.Context, s task.Session, id task.ID, f task.Fence, reapFor time.Duration,
+) (*store.Reaped, store.Answer, error) {
 	if b.before != nil {
 		b.before(b.OnModel, id, &f)
 	}
-	swept, a, err := b.OnModel.Adopt(ctx, s, id, f, judge)
+	reaped, a, err := b.OnModel.Adopt(ctx, s, id, f, reapFor)
 	if b.after != nil {
-		b.after(b.OnModel, swept, &a)
+		b.after(b.OnModel, reaped, &a)
 	}
-	return swept, a, err
+	return reaped, a, err
 }
 
 func adopting(before func(*storetest.OnModel, task.ID, *task.Fence)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongAdopt{m, before, nil} }
 }
 
-func adopted(after func(*storetest.OnModel, *store.Swept, *store.Answer)) wrong {
+func adopted(after func(*storetest.OnModel, *store.Reaped, *store.Answer)) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongAdopt{m, nil, after} }
 }
 
 func adoptSabotages() []sabotage {
-	instead := func(says, of store.Answer) func(*storetest.OnModel, *store.Swept, *store.Answer) {
-		return func(_ *storetest.OnModel, _ *store.Swept, a *store.Answer) {
+	instead := func(says, of store.Answer) func(*storetest.OnModel, *store.Reaped, *store.Answer) {
+		return func(_ *storetest.OnModel, _ *store.Reaped, a *store.Answer) {
 			if *a == of {
 				*a = says
 			}
@@ -274,18 +274,18 @@ func adoptSabotages() []sabotage {
 		{"adopts what is another's", adopting(func(m *storetest.OnModel, id task.ID, _ *task.Fence) {
 			of(m, id, func(r *model.Row) { r.Detached = true })
 		}), "adopt/not from another that runs it"},
-		{"adopts without raising the fence", adopted(func(m *storetest.OnModel, s *store.Swept, _ *store.Answer) {
+		{"adopts without raising the fence", adopted(func(m *storetest.OnModel, s *store.Reaped, _ *store.Answer) {
 			if s != nil {
 				of(m, s.ID, func(r *model.Row) { r.Fence-- })
 				s.Fence--
 			}
 		}), "adopt/what it returns and writes"},
-		{"says lost for what is judged", adopted(instead(store.Lost, store.Ended)), "adopt/a repeat when it is judged"},
-		{"says lost for a judgement under way", adopted(instead(store.Lost, store.Busy)), "adopt/a repeat by another"},
+		{"says lost for what is reaped", adopted(instead(store.Lost, store.Ended)), "adopt/a repeat when it is reaped"},
+		{"says lost for a row that is being reaped", adopted(instead(store.Lost, store.Busy)), "adopt/a repeat by another"},
 		{"says ended for lost", adopted(instead(store.Ended, store.Lost)), "adopt/a stale fence adopts nothing"},
-		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *store.Swept, _ *store.Answer) {
+		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *store.Reaped, _ *store.Answer) {
 			if s != nil {
-				s.CancelAsked = false
+				s.CancelRequested = false
 			}
 		}), "adopt/what it returns and writes"},
 		{"has a secret for each agent", func(m *storetest.OnModel) storetest.Harness { return secretive{m} },

@@ -49,21 +49,21 @@ func presenting(f func(*storetest.OnModel, store.Heartbeat, *store.HeartbeatRepl
 type wrongSweep struct {
 	*storetest.OnModel
 	before func(r *model.Row)
-	after  func(m *storetest.OnModel, swept []store.Swept)
+	after  func(m *storetest.OnModel, reaped []store.Reaped)
 	more   int
 }
 
 func (b wrongSweep) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
 	if b.before != nil {
 		b.Each(b.before)
 	}
-	swept, err := b.OnModel.Sweep(ctx, s, limit+b.more, judge, view)
+	reaped, err := b.OnModel.Sweep(ctx, s, limit+b.more, reapFor, view)
 	if b.after != nil {
-		b.after(b.OnModel, swept)
+		b.after(b.OnModel, reaped)
 	}
-	return swept, err
+	return reaped, err
 }
 
 // never leaves.
@@ -136,16 +136,16 @@ func (ignorant) Policies(context.Context, []task.PolicyHash) (map[task.PolicyHas
 }
 
 func sweepSabotages() []sabotage {
-	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []store.Swept), more int,
+	sweeping := func(before func(*model.Row), after func(*storetest.OnModel, []store.Reaped), more int,
 	) wrong {
 		return func(m *storetest.OnModel) storetest.Harness { return wrongSweep{m, before, after, more} }
 	}
-	each := func(f func(*model.Row, *store.Swept)) func(*storetest.OnModel, []store.Swept) {
-		return func(m *storetest.OnModel, swept []store.Swept) {
+	each := func(f func(*model.Row, *store.Reaped)) func(*storetest.OnModel, []store.Reaped) {
+		return func(m *storetest.OnModel, reaped []store.Reaped) {
 			m.Each(func(r *model.Row) {
-				for i := range swept {
-					if swept[i].ID == r.ID {
-						f(r, &swept[i])
+				for i := range reaped {
+					if reaped[i].ID == r.ID {
+						f(r, &reaped[i])
 					}
 				}
 			})
@@ -154,34 +154,34 @@ func sweepSabotages() []sabotage {
 	return []sabotage{
 		{"sweeps the living", sweeping(func(r *model.Row) { r.LeaseEnd = time.Time{} }, nil, 0),
 			"sweep/nothing of the living"},
-		{"sweeps a judged row", sweeping(func(r *model.Row) {
+		{"sweeps a reaped row", sweeping(func(r *model.Row) {
 			if r.Claim == 0 {
 				r.LeaseEnd = time.Time{}
 			}
-		}, nil, 0), "sweep/a judged row is left to its judge"},
-		{"never sweeps a judged row", sweeping(func(r *model.Row) {
+		}, nil, 0), "sweep/a reaped row is left to its reaper"},
+		{"never sweeps a reaped row", sweeping(func(r *model.Row) {
 			if r.State.Running() && r.Claim == 0 {
-				r.State = "judged"
+				r.State = "reaped"
 			}
-		}, nil, 0), "sweep/a judged row whose judge has died"},
+		}, nil, 0), "sweep/a reaped row whose reaper has died"},
 		{"sweeps over the limit", sweeping(nil, nil, 1), "sweep/no more than the limit"},
-		{"sweeps and leaves the row to others", sweeping(nil, each(func(r *model.Row, _ *store.Swept) {
+		{"sweeps and leaves the row to others", sweeping(nil, each(func(r *model.Row, _ *store.Reaped) {
 			r.LeaseEnd = time.Time{}
 		}), 0), "concurrent/a sweep is won by one"},
-		{"keeps the fence", sweeping(nil, each(func(r *model.Row, s *store.Swept) {
+		{"keeps the fence", sweeping(nil, each(func(r *model.Row, s *store.Reaped) {
 			r.Fence, s.Fence = s.RanFence, s.RanFence
 		}), 0), "sweep/what a sweep returns and writes"},
-		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *store.Swept) { r.Attempt-- }), 0),
+		{"takes the attempt back", sweeping(nil, each(func(r *model.Row, _ *store.Reaped) { r.Attempt-- }), 0),
 			"sweep/what a sweep returns and writes"},
-		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *store.Swept) { s.Present = true }), 0),
+		{"takes the session to be present", sweeping(nil, each(func(_ *model.Row, s *store.Reaped) { s.Present = true }), 0),
 			"sweep/dead by its session's silence"},
-		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *store.Swept) { s.Present = false }), 0),
+		{"takes the session to be gone", sweeping(nil, each(func(_ *model.Row, s *store.Reaped) { s.Present = false }), 0),
 			"sweep/dead by its lease"},
-		{"judges in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
-			"sweep/a judge who is absent"},
-		{"judges too soon after a jump", func(m *storetest.OnModel) storetest.Harness { return restless{m} },
+		{"reaps in its absence", func(m *storetest.OnModel) storetest.Harness { return tireless{m} },
+			"sweep/a reaper that is absent"},
+		{"reaps too soon after a jump", func(m *storetest.OnModel) storetest.Harness { return restless{m} },
 			"sweep/rows of one whose presence is longer than the calm"},
-		{"judges by a clock that has moved", func(m *storetest.OnModel) storetest.Harness { return credulous{m} },
+		{"reaps by a clock that has moved", func(m *storetest.OnModel) storetest.Harness { return credulous{m} },
 			"sweep/a clock that has moved unseen"},
 	}
 }
@@ -190,28 +190,28 @@ func sweepSabotages() []sabotage {
 type tireless struct{ *storetest.OnModel }
 
 func (b tireless) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
 	if _, err := b.Present(ctx, store.Heartbeat{Session: s, Agent: store.Agent{Presence: time.Hour}}); err != nil {
 		return nil, err
 	}
-	return b.OnModel.Sweep(ctx, s, limit, judge, view)
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, view)
 }
 
 // restless takes every calm for a long one.
 type restless struct{ *storetest.OnModel }
 
 func (b restless) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, view func() store.Clock,
-) ([]store.Swept, error) {
-	return b.OnModel.Sweep(ctx, s, limit, judge, func() store.Clock { return store.Clock{Now: view().Now, Calm: 24 * time.Hour} })
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+) ([]store.Reaped, error) {
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.Clock { return store.Clock{Now: view().Now, Calm: 24 * time.Hour} })
 }
 
 // credulous sweeps whatever time it is believed to be.
 type credulous struct{ *storetest.OnModel }
 
 func (b credulous) Sweep(
-	ctx context.Context, s task.Session, limit int, judge time.Duration, _ func() store.Clock,
-) ([]store.Swept, error) {
-	return b.OnModel.Sweep(ctx, s, limit, judge, func() store.Clock { return store.Clock{Now: b.Now(), Calm: 24 * time.Hour} })
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, _ func() store.Clock,
+) ([]store.Reaped, error) {
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.Clock { return store.Clock{Now: b.Now(), Calm: 24 * time.Hour} })
 }

@@ -66,9 +66,9 @@ func pingSabotages() []sabotage {
 		{"pings whatever the fence", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { p.Fence = r.Fence })
 		}), "ping/a stale fence pings nothing"},
-		{"pings what is judged", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
+		{"pings what is reaped", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) { r.Claim = max(r.Claim, 1) })
-		}), "ping/a row that is judged takes none"},
+		}), "ping/a row that is reaped takes none"},
 		{"pings what has ended", pinging(func(m *storetest.OnModel, p *store.RemotePing) {
 			of(m, p.ID, func(r *model.Row) {
 				if r.Fence == p.Fence && r.State.Running() {
@@ -115,10 +115,10 @@ func pingSabotages() []sabotage {
 		}), "ping/a ping never shortens"},
 		{"keeps pings from its session", pinged(func(r *model.Row, _ store.RemotePing, _ *store.PingReply) {
 			r.PingDue = time.Time{}
-		}), "ping/presence tells of it"},
-		{"tells nobody to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
+		}), "ping/the heartbeat reports it"},
+		{"notifies none to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			reply.Cancel, reply.Reason = false, ""
-		}), "ping/it is told of a cancellation"},
+		}), "ping/it is notified of a cancellation"},
 		{"hears no message", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
 			"ping/only progress counts"},
 		{"says lost for a row that is kept", func(m *storetest.OnModel) storetest.Harness { return shy{m} },
@@ -146,7 +146,7 @@ func noteSabotages() []sabotage {
 		{"writes what it refuses", func(m *storetest.OnModel) storetest.Harness { return scribbler{m} },
 			"notes/a renewal that is refused does not"},
 		{"drops what settlements say", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
-			e.Notes = store.Report{}
+			e.Report = store.Report{}
 		}), "notes/a settlement writes them"},
 		{"forgets checkpoints between attempts", before(func(m *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			of(m, e.ID, func(r *model.Row) { r.Checkpoint = nil })
@@ -165,14 +165,14 @@ func noteSabotages() []sabotage {
 					r.LeaseEnd = r.LeaseEnd.Add(1000 * time.Hour)
 				}
 			}, nil, 0}
-		}, "detach/it is swept when its window ends"},
-		{"leaves judged rows detached", func(m *storetest.OnModel) storetest.Harness {
-			return wrongSweep{m, nil, func(m *storetest.OnModel, swept []store.Swept) {
-				for _, s := range swept {
+		}, "detach/it is reaped when its window ends"},
+		{"leaves reaped rows detached", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSweep{m, nil, func(m *storetest.OnModel, reaped []store.Reaped) {
+				for _, s := range reaped {
 					of(m, s.ID, func(r *model.Row) { r.Detached = s.Detached })
 				}
 			}, 0}
-		}, "detach/its judgement depends on the judge"},
+		}, "detach/its outcome depends on the reaper"},
 	}
 }
 

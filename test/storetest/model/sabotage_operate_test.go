@@ -125,7 +125,7 @@ func settledRows(f func(r *model.Row, e store.Settlement)) wrong {
 }
 
 func operateSabotages() []sabotage {
-	return slices.Concat(undoSabotages(), []sabotage{
+	return slices.Concat(rollbackSabotages(), []sabotage{
 		{"retries on what is left of the budget", rowAfter("retry", func(r *model.Row) { r.Attempt = 1 }), "retry/what it writes"},
 		{"keeps the fence of what it retries", rowAfter("retry", func(r *model.Row) { r.Fence-- }), "retry/what it writes"},
 		{"counts no rounds", rowAfter("retry", func(r *model.Row) { r.Round = 1 }), "retry/again and again"},
@@ -134,25 +134,25 @@ func operateSabotages() []sabotage {
 		{"doubles history", historyAfter("retry", func(a []model.Attempt) []model.Attempt { return append(a, a[len(a)-1]) }),
 			"retry/an attempt that has its history leaves no other"},
 		{"forgets that it was started", rowAfter("retry", func(r *model.Row) { r.EverStarted = false }),
-			"retry/what was started is undone if it is called off"},
-		{"keeps what was undone for started", rowAfter("retry", func(r *model.Row) { r.EverStarted = true }),
-			"retry/what was undone counts as never started"},
+			"retry/what was started is rolled back if it is cancelled"},
+		{"keeps what was rolled back for started", rowAfter("retry", func(r *model.Row) { r.EverStarted = true }),
+			"retry/what was rolled back counts as never started"},
 		{"retries whatever the key", rowBefore("retry", func(r *model.Row) { r.Key = "" }), "retry/a live row with its key"},
-		{"retries what could not be undone", rowBefore("retry", func(r *model.Row) {
+		{"retries what could not be rolled back", rowBefore("retry", func(r *model.Row) {
 			if r.State == task.StateRollbackFailed {
 				r.State = task.StateFailed
 			}
 		}), "retry/in any other state"},
-		{"notes nothing", auditing(func(a []model.Audit) []model.Audit { return nil }), "retry/who wanted it is noted"},
+		{"notes nothing", auditing(func(a []model.Audit) []model.Audit { return nil }), "retry/the requester is noted"},
 		{"notes what changed nothing", auditing(func(a []model.Audit) []model.Audit {
 			return append(a, model.Audit{Verb: "retry"})
 		}), "retry/in any other state"},
-		{"undoes what never started, when told to", rowBefore("rollback", func(r *model.Row) { r.EverStarted = true }), "rollback/in every state"},
-		{"undoes what cannot be", func(m *storetest.OnModel) storetest.Harness { return bold{m} },
-			"rollback/in every state, of a type that cannot be undone"},
-		{"undoes on what is left of the budget", rowAfter("rollback", func(r *model.Row) { r.Attempt = 2 }), "rollback/in every state"},
+		{"rolls back what never started, when told to", rowBefore("rollback", func(r *model.Row) { r.EverStarted = true }), "rollback/in every state"},
+		{"rolls back what cannot be", func(m *storetest.OnModel) storetest.Harness { return bold{m} },
+			"rollback/in every state, of a type that cannot be rolled back"},
+		{"rolls back on what is left of the budget", rowAfter("rollback", func(r *model.Row) { r.Attempt = 2 }), "rollback/in every state"},
 		{"says that all was cancelled", rowAfter("rollback", func(r *model.Row) { r.Cause = task.Cancelled }), "rollback/the cause"},
-		{"undoes at once what may be at work", rowAfter("rollback", func(r *model.Row) { r.RunAt = r.CreatedAt }),
+		{"rolls back at once what may be at work", rowAfter("rollback", func(r *model.Row) { r.RunAt = r.CreatedAt }),
 			"rollback/while it waits, and something may be at work"},
 		{"forgets who runs", func(m *storetest.OnModel) storetest.Harness {
 			return wrongOps{m, nil, func(m *storetest.OnModel, _ string, _ task.ID) {
@@ -167,29 +167,29 @@ func operateSabotages() []sabotage {
 	})
 }
 
-func undoSabotages() []sabotage {
+func rollbackSabotages() []sabotage {
 	return []sabotage{
 		{"takes the rollback's result for the run's", settledRows(func(r *model.Row, e store.Settlement) {
 			if e.Outcome.Result != nil {
 				r.Result = e.Outcome.Result
 			}
-		}), "undo/the run's result stays"},
+		}), "rollback_phase/the run's result stays"},
 		{"forgets what may be at work", settledRows(func(r *model.Row, _ store.Settlement) { r.LeaseEnd = time.Time{} }),
-			"undo/a row of which something may be at work keeps its lease's end"},
-		{"brings back at once", rowAfter("retry", func(r *model.Row) { r.RunAt = r.CreatedAt }),
-			"undo/brought back while something may be at work"},
-		{"calls off at once", rowAfter("cancel", func(r *model.Row) { r.RunAt = r.CreatedAt }),
-			"undo/called off while something may be at work"},
-		{"knows no cause", settledRows(func(r *model.Row, _ store.Settlement) { r.Cause = "" }), "undo/the cause is how the run ended"},
+			"rollback_phase/a row of which something may be at work keeps its lease's end"},
+		{"revives at once", rowAfter("retry", func(r *model.Row) { r.RunAt = r.CreatedAt }),
+			"rollback_phase/revived while something may be at work"},
+		{"cancels at once", rowAfter("cancel", func(r *model.Row) { r.RunAt = r.CreatedAt }),
+			"rollback_phase/cancelled while something may be at work"},
+		{"knows no cause", settledRows(func(r *model.Row, _ store.Settlement) { r.Cause = "" }), "rollback_phase/the cause is how the run ended"},
 		{"takes the last end for the cause", settledRows(func(r *model.Row, _ store.Settlement) { r.Cause = r.Outcome }),
-			"undo/the cause stays"},
-		{"tells a rollback nothing", claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
+			"rollback_phase/the cause stays"},
+		{"gives a rollback nothing", claimed(func(ctx context.Context, m *storetest.OnModel, c store.Claim) ([]task.Task, error) {
 			rows, err := m.Claim(ctx, c)
 			for i := range rows {
 				rows[i].RollbackPayload, rows[i].Result = nil, nil
 			}
 			return rows, err
-		}), "undo/what a rollback is told"},
+		}), "rollback_phase/what a rollback gets"},
 	}
 }
 
@@ -204,7 +204,7 @@ func auditing(f func([]model.Audit) []model.Audit) wrong {
 	}
 }
 
-// bold undoes what it is told to, whatever its type.
+// bold rolls back what it is told to, whatever its type.
 type bold struct{ *storetest.OnModel }
 
 func (b bold) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {

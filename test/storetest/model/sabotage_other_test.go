@@ -84,7 +84,7 @@ func maintaining(f maintainFunc) wrong {
 	return func(m *storetest.OnModel) storetest.Harness { return wrongMaintain{m, f} }
 }
 
-// sleeps wakes nobody.
+// sleeps wakes none.
 type sleeps struct{ *storetest.OnModel }
 
 func (sleeps) Listen(ctx context.Context, _ func(store.News)) error {
@@ -126,12 +126,12 @@ func otherSabotages() []sabotage {
 				m.Tamper(func(_, _ map[task.ID]*model.Row, attempts map[task.ID][]model.Attempt) { clear(attempts) })
 				return m.Maintain(ctx, retention)
 			}), "maintain/history goes with its task"},
-		{"wakes nobody", func(m *storetest.OnModel) storetest.Harness {
+		{"wakes none", func(m *storetest.OnModel) storetest.Harness {
 			return sleeps{m}
-		}, "wake/an insert wakes who is idle"},
+		}, "wake/an insert wakes an idle session"},
 		{"listens with an error", func(m *storetest.OnModel) storetest.Harness {
 			return complains{m}
-		}, "wake/an insert wakes who is idle"},
+		}, "wake/an insert wakes an idle session"},
 	}...)
 }
 

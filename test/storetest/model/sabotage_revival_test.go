@@ -26,7 +26,7 @@ func revivalSabotages() []sabotage {
 	}
 	return []sabotage{
 		{"rebuilds the fence", rebuilds(func(r *model.Row, a *model.Attempt) { a.Fence = r.Fence - 1 }),
-			"history/reviving a task that was judged loses nothing"},
+			"history/reviving a task that was reaped loses nothing"},
 		{"rebuilds the number of the attempt", rebuilds(func(r *model.Row, a *model.Attempt) { a.AttemptInfo.Attempt = r.Attempt }),
 			"history/reviving the task loses nothing"},
 		{"rebuilds the error", rebuilds(func(r *model.Row, a *model.Attempt) { a.Error = r.Error }),

@@ -82,9 +82,9 @@ func settleSabotages() []sabotage {
 
 func rowSabotages() []sabotage {
 	return []sabotage{
-		{"forgets what is given back", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
+		{"forgets what is released", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.Attempt = e.Attempt
-		}), "settle/an attempt given back does not count"},
+		}), "settle/a released attempt does not count"},
 		{"forgets the lease's end", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Next.AfterLease = false
 		}), "settle/not before the lease's end"},
@@ -149,7 +149,7 @@ func historySabotages() []sabotage {
 		{"writes history of the silent", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.Silent = false
 		}), "history/nothing of the silent"},
-		{"names the judgement's fence", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
+		{"names the reaper's fence", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {
 			e.RanFence = e.Fence
 		}), "history/the fence that the task saw"},
 		{"takes what never started for started", before(func(_ *storetest.OnModel, _ *task.Session, e *store.Settlement) {

@@ -49,7 +49,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 			return store.Ended
 		}
 		return store.Lost
-	case r.cancelAsked() && !e.CancelKnown && e.Next.State.Waiting() && e.Next.State.Phase() == task.Run:
+	case r.cancelRequested() && !e.CancelKnown && e.Next.State.Waiting() && e.Next.State.Phase() == task.Run:
 		return store.CancelPending
 	case s.kept[e.ID] > 0:
 		return store.Busy
@@ -116,10 +116,10 @@ func (r *Row) end(e store.Settlement) {
 	r.State = e.Next.State
 	r.Fence++
 	r.Attempt, r.Deferrals, r.EverStarted = e.Next.Attempt, e.Next.Deferrals, e.Next.EverStarted
-	if verdict, why, keep := e.Tells(); !keep {
-		r.Outcome, r.Error = verdict, why
+	if verdict, reason, keep := e.RowOutcome(); !keep {
+		r.Outcome, r.Error = verdict, reason
 	}
-	r.note(e.Notes)
+	r.note(e.Report)
 	r.Detached, r.PingDue = false, time.Time{}
 }
 
@@ -140,13 +140,13 @@ func (r *Row) outlast(e store.Settlement) {
 	}
 }
 
-// cause is why a row is undone whose forward life an attempt has ended. An end that gives the attempt back ends that life
+// cause is why a row is rolled back whose forward life an attempt has ended. An end that does not count ends that life
 // only where its deadline has passed.
 func (r *Row) cause(v task.Verdict) task.Verdict {
 	switch {
-	case r.cancelAsked() || r.State == task.StateCancelled:
+	case r.cancelRequested() || r.State == task.StateCancelled:
 		return task.Cancelled
-	case v.GivesBack():
+	case v.Releases():
 		return task.Failed
 	}
 	return v
@@ -163,5 +163,5 @@ func (r *Row) release(e store.Settlement, now time.Time) {
 	}
 	r.outlast(e)
 	r.Claim, r.ClaimedAt = 0, time.Time{}
-	r.CancelAsked, r.CancelBy = time.Time{}, ""
+	r.CancelRequested, r.CancelRequestedBy = time.Time{}, ""
 }

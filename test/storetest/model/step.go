@@ -64,7 +64,7 @@ func (s *step) carryOn() (over bool) {
 	if !s.callOffAll(b) {
 		return false
 	}
-	return s.bring(s.toUndo(b), func(r *Row) { s.undo(r, s.due(b, r)) })
+	return s.bring(s.toRollBack(b), func(r *Row) { s.rollBack(r, s.due(b, r)) })
 }
 
 // one carries on the rollback of one task that ran when it was asked for.
@@ -76,22 +76,22 @@ func (s *step) one() (over bool) {
 	case r.State == task.StateRunning:
 		return false
 	case r.State.Waiting():
-		s.callOff(r, s.Who, s.now, s.undoable(r))
+		s.callOff(r, s.Who, s.now, s.canBeRolledBack(r))
 		s.left--
 		return true
-	case !s.canUndo(r):
+	case !s.canRollBack(r):
 		return true
 	case s.keyTaken(r) != nil:
 		s.Refused++
 		return true
 	}
 	s.reopen(s.batches[r.Batch])
-	s.undo(r, s.now)
+	s.rollBack(r, s.now)
 	s.left--
 	return true
 }
 
-// callOffAll calls off what waits of a batch and asks what runs to stop. It is over when nothing does either, and nothing
+// callOffAll cancels what waits of a batch and asks what runs to stop. It is over when nothing does either, and nothing
 // can come.
 func (s *step) callOffAll(b *Batch) (over bool) {
 	by := fmt.Sprintf("batch %d", b.ID)
@@ -105,11 +105,11 @@ func (s *step) callOffAll(b *Batch) (over bool) {
 			return false
 		case r.State == task.StateRunning:
 			left = true
-			if s.ask(r, by, s.now) {
+			if s.requestCancel(r, by, s.now) {
 				s.left--
 			}
 		case r.State.Waiting() && r.State.Phase() == task.Run:
-			s.callOff(r, by, s.now, s.undone(r) || s.Verb == verbRollback && s.undoable(r))
+			s.callOff(r, by, s.now, s.rolledBack(r) || s.Verb == verbRollback && s.canBeRolledBack(r))
 			s.left--
 		}
 	}
@@ -136,15 +136,15 @@ func (s *step) bring(rows []*Row, do func(*Row)) (over bool) {
 	return true
 }
 
-// canUndo reports whether a finished task did anything that can be undone, and was not.
-func (s *Store) canUndo(r *Row) bool {
+// canRollBack reports whether a finished task did anything that can be rolled back, and was not.
+func (s *Store) canRollBack(r *Row) bool {
 	done := r.State == task.StateSucceeded || r.State == task.StateFailed || r.State == task.StateCancelled
-	return done && r.EverStarted && s.undoable(r)
+	return done && r.EverStarted && s.canBeRolledBack(r)
 }
 
-// toUndo lists the rows of a batch that can be undone, started newest first.
-func (s *Store) toUndo(b *Batch) []*Row {
-	out := slices.DeleteFunc(s.of(b.ID), func(r *Row) bool { return !s.canUndo(r) })
+// toRollBack lists the rows of a batch that can be rolled back, started newest first.
+func (s *Store) toRollBack(b *Batch) []*Row {
+	out := slices.DeleteFunc(s.of(b.ID), func(r *Row) bool { return !s.canRollBack(r) })
 	slices.SortStableFunc(out, func(a, b *Row) int { return b.StartedAt.Compare(a.StartedAt) })
 	return out
 }
@@ -152,8 +152,8 @@ func (s *Store) toUndo(b *Batch) []*Row {
 // due is when the rollback of a row is due: within the second before it was asked for, what started last first.
 func (s *step) due(b *Batch, r *Row) time.Time {
 	if !r.StartedAt.After(b.CreatedAt) {
-		return s.AskedAt
+		return s.RequestedAt
 	}
-	return s.AskedAt.Add(-time.Duration(float64(time.Second) *
-		float64(r.StartedAt.Sub(b.CreatedAt)) / float64(s.AskedAt.Sub(b.CreatedAt))))
+	return s.RequestedAt.Add(-time.Duration(float64(time.Second) *
+		float64(r.StartedAt.Sub(b.CreatedAt)) / float64(s.RequestedAt.Sub(b.CreatedAt))))
 }

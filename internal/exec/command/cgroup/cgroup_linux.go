@@ -34,7 +34,7 @@ const (
 // Tree is an agent's cgroups. A nil *Tree is one where there are none.
 type Tree struct {
 	path string
-	lock *os.File // held while the agent lives: others remove what nobody holds
+	lock *os.File // held while the agent lives: others remove what is not locked
 
 	mu         sync.Mutex
 	free       []*Group
@@ -266,7 +266,7 @@ func (g *Group) Number() int {
 // FD is the cgroup's directory, to start a process in (SysProcAttr.CgroupFD).
 func (g *Group) FD() int { return g.dir }
 
-// Empty reports whether nothing lives in the cgroup. "No" may mean that it cannot be told.
+// Empty reports whether nothing lives in the cgroup. "No" may mean that this cannot be determined.
 func (g *Group) Empty() bool {
 	var text [128]byte
 	n, err := unix.Pread(g.events, text[:], 0)

@@ -25,7 +25,7 @@ type child struct {
 	behind  time.Time    // since when there is a backlog
 	asked   time.Time    // when the first presence was written that it has not answered; zero: none
 	heard   atomic.Int64 // answers to presences
-	told    int64        // presences written
+	sent    int64        // presences written
 }
 
 // Self is the argument list that starts the running program again as a guardian. Only a program whose main looks for
@@ -111,17 +111,17 @@ func (c *child) listen() {
 	}
 }
 
-// write writes a record, or keeps it for later where the pipe is full: whoever runs an attempt never waits. The
+// write writes a record, or keeps it for later where the pipe is full: the runner of an attempt never waits. The
 // Guardian's lock is held, as in all that follows.
 func (c *child) write(r record) {
 	if c.in == nil {
 		return
 	}
 	if r.kind == present {
-		if c.heard.Load() == c.told {
+		if c.heard.Load() == c.sent {
 			c.asked = time.Now()
 		}
-		c.told++
+		c.sent++
 	}
 	if len(c.backlog) > 0 {
 		c.backlog = r.append(c.backlog)
@@ -158,7 +158,7 @@ func (c *child) put(b []byte) bool {
 			if errors.Is(err, unix.EINTR) {
 				continue
 			}
-			full = errors.Is(err, unix.EAGAIN) // any other error says that nobody reads: the process has ended
+			full = errors.Is(err, unix.EAGAIN) // any other error says that the pipe has no reader: the process has ended
 			return
 		}
 	})
@@ -167,13 +167,13 @@ func (c *child) put(b []byte) bool {
 
 // silent reports whether the process has owed an answer for longer than that.
 func (c *child) silent(most time.Duration) bool {
-	return c.heard.Load() < c.told && time.Since(c.asked) > most
+	return c.heard.Load() < c.sent && time.Since(c.asked) > most
 }
 
 // kill ends the process at once. An error says that it has ended.
 func (c *child) kill() error { return c.cmd.Process.Kill() }
 
-// hangUp ends the pipe, which tells the process that the agent is gone.
+// hangUp ends the pipe, which shows the process that the agent has ended.
 func (c *child) hangUp() {
 	if c.in != nil {
 		_ = c.in.Close()

@@ -34,7 +34,7 @@ func (g *Guardian) behind() bool { return g.child != nil && len(g.child.backlog)
 func (g *Guardian) suspect() {
 	g.blame()
 	if g.child != nil {
-		g.doubt, g.answers = true, g.child.told
+		g.doubt, g.answers = true, g.child.sent
 	}
 }
 

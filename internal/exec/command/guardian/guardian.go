@@ -44,12 +44,12 @@ type Guardian struct {
 	mu       sync.Mutex
 	attempts map[uint64]*attempt // that are not over
 	last     uint64
-	presence time.Duration // 0: not told
+	presence time.Duration // 0: not sent
 	doubt    bool          // the guardian process may be killing all, until it has given
 	answers  int64         // so many answers
 	child    *child        // nil while there is none
 	up       chan struct{} // closed while there is one
-	why      error         // why there is none
+	reason   error         // why there is none
 	closed   bool
 
 	quit chan struct{} // closed by Close
@@ -62,13 +62,13 @@ const (
 	answerIn    = 5 * time.Second       // to answer, or to read a full pipe; one that does not is replaced
 	retryEvery  = 5 * time.Millisecond  // what did not fit into the pipe is tried again
 	beginWithin = 2 * time.Second       // an attempt waits for a new one
-	closeWithin = 2 * time.Second       // to end once it is told to
+	closeWithin = 2 * time.Second       // to end once it is asked to
 	firstPause  = 20 * time.Millisecond // between two starts, of which the second failed,
 	lastPause   = 2 * time.Second       // and between many
 	steadyAfter = 10 * time.Second      // of life, it is started again without a pause
 )
 
-// attempt is one that is not over: what the guardian process has been told of it.
+// attempt is one that is not over: what the guardian process knows of it.
 type attempt struct {
 	record
 
@@ -79,7 +79,7 @@ type attempt struct {
 func Start(o Options) *Guardian {
 	o.patience, o.begin = cmp.Or(o.patience, answerIn), cmp.Or(o.begin, beginWithin)
 	g := &Guardian{
-		o: o, clock: lease.BootClock(), attempts: make(map[uint64]*attempt), up: make(chan struct{}), why: errors.New("it is being started"),
+		o: o, clock: lease.BootClock(), attempts: make(map[uint64]*attempt), up: make(chan struct{}), reason: errors.New("it is being started"),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go func() { // ends with Close
@@ -103,13 +103,13 @@ func (g *Guardian) Begin(cgroup int, end time.Duration) (number uint64, err erro
 	case g.closed:
 		return 0, errors.New("no guardian process is running: the agent is stopping")
 	case g.child == nil:
-		return 0, fmt.Errorf("no guardian process is running: %w", g.why)
+		return 0, fmt.Errorf("no guardian process is running: %w", g.reason)
 	}
 	g.trust()
 	g.last++
 	t := &attempt{record: record{kind: pending, number: g.last, cgroup: cgroup, end: end}}
 	g.attempts[g.last] = t
-	g.tell(t.record)
+	g.send(t.record)
 	return g.last, nil
 }
 
@@ -144,7 +144,7 @@ func (g *Guardian) Watch(number uint64, a Group) {
 	defer g.mu.Unlock()
 	if t := g.attempts[number]; t != nil {
 		next := record{kind: start, number: number, pgid: a.ID, cgroup: a.Cgroup, end: a.End, from: a.From, to: a.To}
-		g.tell(next)
+		g.send(next)
 		t.overdue = t.overdue || g.late(t, g.clock.Now())
 		t.record = next
 	}
@@ -155,7 +155,7 @@ func (g *Guardian) Move(number uint64, end time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.attempts[number]; t != nil {
-		g.tell(record{kind: move, number: number, end: end})
+		g.send(record{kind: move, number: number, end: end})
 		t.overdue = t.overdue || g.late(t, g.clock.Now())
 		t.end = end
 	}
@@ -180,7 +180,7 @@ func (g *Guardian) Over(number uint64) (killed bool) {
 		return false
 	}
 	g.trust()
-	g.tell(record{kind: over, number: number})
+	g.send(record{kind: over, number: number})
 	delete(g.attempts, number)
 	return t.overdue || g.late(t, g.clock.Now())
 }
@@ -193,7 +193,7 @@ func (g *Guardian) Presence(until time.Duration) {
 	if g.child != nil && g.child.silent(g.o.patience) {
 		_ = g.child.kill() // it will be started anew
 	}
-	g.tell(record{kind: present, end: until})
+	g.send(record{kind: present, end: until})
 	now := g.clock.Now()
 	for _, t := range g.attempts {
 		t.overdue = t.overdue || g.late(t, now)
@@ -210,7 +210,7 @@ func (g *Guardian) Close() {
 	if !g.closed {
 		g.closed = true
 		close(g.quit)
-		g.tell(record{kind: bye})
+		g.send(record{kind: bye})
 	}
 	if g.child != nil {
 		g.child.hangUp()
@@ -245,8 +245,8 @@ func (g *Guardian) Watched() int {
 	return len(g.attempts)
 }
 
-// tell tells the guardian process; while there is none, the next one is told of all. g.mu is held.
-func (g *Guardian) tell(r record) {
+// send writes to the guardian process; while there is none, the next one gets all. g.mu is held.
+func (g *Guardian) send(r record) {
 	c := g.child
 	if c == nil {
 		return
@@ -273,14 +273,14 @@ func (g *Guardian) flush(c *child) {
 	}
 }
 
-// tellAll tells a new guardian process of all that is so. g.mu is held.
-func (g *Guardian) tellAll() {
-	g.tell(record{kind: base, number: g.last})
+// sendAll sends the whole state to a new guardian process. g.mu is held.
+func (g *Guardian) sendAll() {
+	g.send(record{kind: base, number: g.last})
 	if g.presence != 0 {
-		g.tell(record{kind: present, end: g.presence})
+		g.send(record{kind: present, end: g.presence})
 	}
 	for _, t := range g.attempts {
-		g.tell(t.record)
+		g.send(t.record)
 	}
 }
 
@@ -320,7 +320,7 @@ func (g *Guardian) closing() bool {
 	return g.closed
 }
 
-// launch starts a guardian process and has it told of everything.
+// launch starts a guardian process and sends it the whole state.
 func (g *Guardian) launch() (*child, error) {
 	c, err := startChild(g.o)
 	if err != nil {
@@ -345,10 +345,10 @@ func (g *Guardian) launch() (*child, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.child, g.why = c, nil
-	g.tellAll()
+	g.child, g.reason = c, nil
+	g.sendAll()
 	if g.closed { // this moment
-		g.tell(record{kind: bye})
+		g.send(record{kind: bye})
 		c.hangUp()
 	}
 	close(g.up)
@@ -356,7 +356,7 @@ func (g *Guardian) launch() (*child, error) {
 }
 
 // lose notes that there is no guardian process, and why.
-func (g *Guardian) lose(c *child, why error) {
+func (g *Guardian) lose(c *child, reason error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if c != nil {
@@ -366,5 +366,5 @@ func (g *Guardian) lose(c *child, why error) {
 	if g.child != nil {
 		g.child, g.up = nil, make(chan struct{})
 	}
-	g.why = why
+	g.reason = reason
 }

@@ -255,7 +255,7 @@ func TestFullPipe(t *testing.T) {
 }
 
 // What was written while the pipe was full is heard, and in its order.
-func TestBacklogIsHeard(t *testing.T) {
+func TestBacklogIsRead(t *testing.T) {
 	s := newScene(t)
 	p := s.watched(s.sleeper(), lease.KillMargin+time.Hour)
 	pid := s.PID()
@@ -311,7 +311,7 @@ func TestGuardianStandsAlone(t *testing.T) {
 	until(t, "it answers", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.child.heard.Load() == s.child.told
+		return s.child.heard.Load() == s.child.sent
 	})
 	require.Equal(t, pid, s.PID())
 	s.Over(1)
@@ -349,7 +349,7 @@ func TestCloseWithSomethingLeft(t *testing.T) {
 func TestNumberOfAnother(t *testing.T) {
 	s := newScene(t)
 	p := s.sleeper()
-	if _, told := processes.Started(p.cmd.Process.Pid); !told {
+	if _, known := processes.Started(p.cmd.Process.Pid); !known {
 		return // this system does not tell when processes were started
 	}
 	now := s.clock.Now()

@@ -26,7 +26,7 @@ func IsOwnDir(path string) bool {
 // removeFor bounds how long a guardian process that has nothing else to do removes what its agent has left.
 const removeFor = 5 * time.Minute
 
-// removeDir removes the directory of the agent's private files, if it is one. There is nobody to be told of errors.
+// removeDir removes the directory of the agent's private files, if it is one. Its errors are dropped.
 func removeDir(path string) {
 	if filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), DirPrefix) && IsOwnDir(path) {
 		began := time.Now()

@@ -17,7 +17,7 @@ import (
 // Argument is the one argument that makes a program a guardian: its main calls Main then.
 const Argument = "guardian"
 
-// How often the guardian looks. While nothing runs it sleeps until it is told something. While something does, it reads
+// How often the guardian looks. While nothing runs it sleeps until a record comes. While something does, it reads
 // only now and then what the agent has said, so that a task costs it no wake-up: the pipe holds what comes meanwhile,
 // also when the agent is gone, and nothing has to be known sooner than it is to be killed.
 const (
@@ -44,7 +44,7 @@ func Main() int {
 		return 2
 	}
 	// What ends the agent must not end its guardian before it has seen to the agent's children. SIGPIPE comes when
-	// nobody hears its answers any more.
+	// its answers are not read any more.
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2)
 	rename()
 	hide.Hide()
@@ -168,14 +168,14 @@ func (l *loop) kill(now time.Duration) {
 // agent took around its fork. No process has that number, and something is left of the group: then it is the group that
 // it always was. Neither: there is nothing to hit. (What remains is that within the 15 s or so from the agent's last
 // breath to this kill all numbers were given out once, this one to a new group's leader, and that leader ended before
-// its group did.) Where the system does not tell start times, the number is believed.
+// its group did.) Where the system does not report start times, the number is believed.
 func (l *loop) killGroup(g *group, living *census) (dead bool) {
 	const tick = 50 * time.Millisecond // start times are cut to 10 ms, and two clocks are compared
 	dead = true
 	if g.cgroup != 0 {
 		dead = cgroup.KillIn(l.hello.Cgroup, g.cgroup)
 	}
-	if g.pgid == 0 { // its mark tells the rest
+	if g.pgid == 0 { // its mark identifies the rest
 		return dead
 	}
 	if at, ok := processes.Started(g.pgid); ok && (at < g.from-tick || at > g.to+tick) {
@@ -195,7 +195,7 @@ type census struct {
 }
 
 // has reports whether something lives in the group that is no zombie. A frozen agent leaves zombies, which it does not see.
-// Where it cannot be told, it is believed to.
+// Where that cannot be determined, it is assumed.
 func (c *census) has(pgid int) bool {
 	if !c.taken {
 		c.taken = true
@@ -254,5 +254,5 @@ func (l *loop) sleep(now time.Duration) {
 	_, _ = unix.Poll(fd, milliseconds) // an error: a signal to the runtime; the loop looks again
 }
 
-// say tells the agent something. One who does not listen is not waited for.
+// say writes to the agent. It does not wait for an agent that does not read.
 func (l *loop) say(what byte) { _, _ = unix.Write(1, []byte{what}) }

@@ -57,7 +57,7 @@ const (
 	start                   // the group runs, and its window ends at end
 	move                    // its window ends at end now
 	over                    // nothing is left of the group, or it never started
-	base                    // attempts with numbers up to this one are over, but for those that are told of next
+	base                    // attempts with numbers up to this one are over, but for those that the next records name
 	pending                 // this one is about to start, its group is not known yet, and its window ends at end
 	bye                     // the agent ends, and starts nothing more
 )

@@ -7,7 +7,7 @@ import (
 )
 
 // search is when to look for processes by their mark: those that left their group, and those whose group the agent had
-// not told of yet. One look at a time goes on beside the loop, because the kernel may make it wait for a process that is
+// not sent yet. One look at a time goes on beside the loop, because the kernel may make it wait for a process that is
 // stuck, and the groups are not to wait with it.
 type search struct {
 	wanted bool          // there is something to be looked for
@@ -92,7 +92,7 @@ type question struct {
 }
 
 // ask asks the loop, which hears first what the agent has said meanwhile: its presence may have been prolonged since the
-// look began, and attempts started that nobody may touch.
+// look began, and attempts started that must not be killed.
 func (l *loop) ask(number uint64) bool {
 	q := question{number: number, answer: make(chan bool, 1)}
 	l.asks <- q

@@ -14,11 +14,11 @@ import (
 type watch struct {
 	groups   map[uint64]*group
 	high     uint64
-	presence time.Duration // when it runs out; never, while it has not been told
+	presence time.Duration // when it runs out; never, while none has been sent
 	leaving  bool          // the agent starts nothing more
 }
 
-// group is a process group that the agent has told of, or is about to start.
+// group is a process group that the agent has sent, or is about to start.
 type group struct {
 	number   uint64
 	pgid     int // 0: not known yet
@@ -67,7 +67,7 @@ func (w *watch) apply(r record) {
 // killAt is when the group is to be dead.
 func (w *watch) killAt(g *group) time.Duration { return min(g.end, w.presence) - lease.KillMargin }
 
-// goneAt is when all has to be dead because presence is about to run out, what has not been told of, too.
+// goneAt is when all has to be dead because presence is about to run out, also what has not been sent.
 func (w *watch) goneAt() time.Duration {
 	if w.presence == never {
 		return never

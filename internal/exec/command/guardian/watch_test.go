@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 )
 
-// told is a watch that has been told that.
-func told(records ...record) *watch {
+// sent is a watch that has been told that.
+func sent(records ...record) *watch {
 	w := newWatch()
 	for _, r := range records {
 		w.apply(r)
@@ -44,7 +44,7 @@ func TestKillTimes(t *testing.T) {
 		"it began, and is over":    {[]record{{kind: pending, number: 6, end: 8 * s}, {kind: over, number: 6}}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, told(c.records...).next())
+			require.Equal(t, c.want, sent(c.records...).next())
 		})
 	}
 	require.Equal(t, time.Second, lease.KillMargin)
@@ -52,7 +52,7 @@ func TestKillTimes(t *testing.T) {
 
 func TestCondemned(t *testing.T) {
 	const s = time.Second
-	w := told(started(1, 5*s), started(2, 8*s), record{kind: present, end: 20 * s})
+	w := sent(started(1, 5*s), started(2, 8*s), record{kind: present, end: 20 * s})
 	require.False(t, w.condemn(4*s-1, false))
 	require.True(t, w.condemn(4*s, false))
 	require.False(t, w.condemn(4*s, false), "only once")
@@ -70,7 +70,7 @@ func TestCondemned(t *testing.T) {
 	require.True(t, w.condemn(5*s, true))
 	require.True(t, w.groups[2].condemned)
 
-	w = told(record{kind: pending, number: 1, end: 5 * s})
+	w = sent(record{kind: pending, number: 1, end: 5 * s})
 	require.True(t, w.condemn(4*s, false), "whatever it has started")
 	w.apply(started(1, 50*s))
 	require.True(t, w.groups[1].condemned, "nothing brings it back")
@@ -78,7 +78,7 @@ func TestCondemned(t *testing.T) {
 
 func TestWhatIsLookedFor(t *testing.T) {
 	const s = time.Second
-	w := told(record{kind: base, number: 10}, record{kind: pending, number: 8, end: 50 * s}, started(9, 5*s),
+	w := sent(record{kind: base, number: 10}, record{kind: pending, number: 8, end: 50 * s}, started(9, 5*s),
 		record{kind: pending, number: 11, end: 50 * s}, started(12, 50*s), record{kind: pending, number: 13, end: 4 * s}, started(14, 50*s),
 		record{kind: over, number: 14})
 	w.condemn(4*s, false)
@@ -97,8 +97,8 @@ func TestWhatIsLookedFor(t *testing.T) {
 }
 
 // A look may last: what it finds was perhaps started after presence had been prolonged, which the agent says first.
-func TestALookHearsOfPresenceBeforeItKills(t *testing.T) {
-	l := &loop{watch: told(record{kind: present, end: 5 * time.Second}), asks: make(chan question)}
+func TestALookReadsPresenceBeforeItKills(t *testing.T) {
+	l := &loop{watch: sent(record{kind: present, end: 5 * time.Second}), asks: make(chan question)}
 	answer := make(chan bool)
 	ask := func() {
 		go func() { answer <- l.ask(1) }()

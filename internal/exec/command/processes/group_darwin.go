@@ -38,5 +38,5 @@ func LivingGroups() (map[int]struct{}, error) {
 	return groups, nil
 }
 
-// Started is not told by the clock of leases here.
+// Started is not in terms of the leases' clock here.
 func Started(int) (at time.Duration, ok bool) { return 0, false }

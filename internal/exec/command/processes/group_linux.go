@@ -45,7 +45,7 @@ func Started(pid int) (at time.Duration, ok bool) {
 	return s.started, err == nil
 }
 
-// stat is what proc_pid_stat(5) tells of a process.
+// stat is what proc_pid_stat(5) contains of a process.
 type stat struct {
 	state   byte
 	group   int

@@ -15,7 +15,7 @@ const Marks = true
 // maxEnviron is more than the arguments and the environment of a program may take together (execve(2): 6 MiB).
 const maxEnviron = 8 << 20
 
-// Kill looks at every process once, kills those with the run's mark on a number that is wanted, and tells how many of
+// Kill looks at every process once, kills those with the run's mark on a number that is wanted, and returns how many of
 // them it found for each number. Zombies are dead and not found. A process that cannot be looked at (another user's,
 // for an agent that is not root), and one that has wiped its environment, is passed over.
 //

@@ -1,5 +1,5 @@
 // Package removal removes directories that others have filled: however deep and wide they are, it holds three
-// descriptors and little memory, follows no link, and stops when it is told to.
+// descriptors and little memory, follows no link, and stops on request.
 package removal
 
 import (
@@ -100,7 +100,7 @@ func (r *remover) clear(parent int, name string) error {
 	}
 }
 
-// each calls do with each entry of the first that a directory has, and tells of how many, and of how many it was nil. The
+// each calls do with each entry of the first that a directory has, and returns of how many, and of how many it was nil. The
 // error is the last one.
 func (r *remover) each(dir int, do func(name string) error) (n, done int, err error) {
 	if _, err := unix.Seek(dir, 0, 0); err != nil {

@@ -74,13 +74,13 @@ CREATE OR REPLACE FUNCTION {schema}.has_stopped(batch bigint) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 BEGIN
-    IF NOT (SELECT v.live = v.undoing FROM {schema}.batches AS v WHERE v.id = batch) THEN
+    IF NOT (SELECT v.live = v.rolling_back FROM {schema}.batches AS v WHERE v.id = batch) THEN
         RETURN false;
     END IF;
     -- A transaction that has inserted a row and not committed holds the batch FOR KEY SHARE. What has committed by now,
     -- the next statement sees.
     PERFORM FROM {schema}.batch AS b WHERE b.id = batch FOR UPDATE SKIP LOCKED;
-    RETURN FOUND AND (SELECT v.live = v.undoing FROM {schema}.batches AS v WHERE v.id = batch);
+    RETURN FOUND AND (SELECT v.live = v.rolling_back FROM {schema}.batches AS v WHERE v.id = batch);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.has_stopped(bigint) FROM PUBLIC;
@@ -97,11 +97,11 @@ BEGIN
         SELECT t.id FROM unnest(ids, fences) AS g (id, fence)
         CROSS JOIN LATERAL (
             SELECT r.id FROM {schema}.task AS r
-            WHERE r.id = g.id AND r.fence = g.fence AND r.state = 'running' AND r.cancel_asked IS NULL
+            WHERE r.id = g.id AND r.fence = g.fence AND r.state = 'running' AND r.cancel_requested_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS t
     )
-    UPDATE {schema}.task AS t SET cancel_asked = clock_timestamp(), cancel_by = who
+    UPDATE {schema}.task AS t SET cancel_requested_at = clock_timestamp(), cancel_requested_by = who
     WHERE t.id = ANY (ARRAY(SELECT hit.id FROM hit));
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n > 0 THEN

@@ -10,7 +10,7 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO {schema}.batch_delta (
-        batch_id, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
+        batch_id, running, succeeded, failed, cancelled, rolling_back, rolled_back, rollback_failed, failures, attempts)
     VALUES (batch, (became = 'running')::int - (was = 'running')::int,
         (became = 'succeeded')::int - (was = 'succeeded')::int, (became = 'failed')::int - (was = 'failed')::int,
         (became = 'cancelled')::int - (was = 'cancelled')::int,
@@ -35,14 +35,14 @@ BEGIN
     ), s AS (
         SELECT count(*) AS n, sum(g.total) AS total, sum(g.running) AS running, sum(g.succeeded) AS succeeded,
             sum(g.failed) AS failed,
-            sum(g.cancelled) AS cancelled, sum(g.undoing) AS undoing, sum(g.rolled_back) AS rolled_back,
+            sum(g.cancelled) AS cancelled, sum(g.rolling_back) AS rolling_back, sum(g.rolled_back) AS rolled_back,
             sum(g.rollback_failed) AS rollback_failed, sum(g.failures) AS failures, sum(g.attempts) AS attempts
         FROM deleted AS g
     ), summed AS (
         UPDATE {schema}.batch AS b SET
             total = b.total + s.total, running = b.running + s.running, succeeded = b.succeeded + s.succeeded,
                 failed = b.failed + s.failed,
-            cancelled = b.cancelled + s.cancelled, undoing = b.undoing + s.undoing,
+            cancelled = b.cancelled + s.cancelled, rolling_back = b.rolling_back + s.rolling_back,
             rolled_back = b.rolled_back + s.rolled_back, rollback_failed = b.rollback_failed + s.rollback_failed,
             failures = b.failures + s.failures, attempts = b.attempts + s.attempts
         FROM s WHERE b.id = batch AND s.n > 0

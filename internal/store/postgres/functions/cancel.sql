@@ -35,7 +35,7 @@ BEGIN
             error = 'cancelled while it waited' || coalesce(', by ' || who, '')
         WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))
     )
-    INSERT INTO {schema}.batch_delta (batch_id, cancelled, undoing)
+    INSERT INTO {schema}.batch_delta (batch_id, cancelled, rolling_back)
     SELECT h.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
     WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id;
     IF true = ANY (rolls_back) THEN
@@ -84,15 +84,16 @@ BEGIN
         RETURN t.state;
     ELSIF t.state = 'running' THEN
         answer := 'cancelling';
-        IF t.cancel_asked IS NOT NULL THEN
+        IF t.cancel_requested_at IS NOT NULL THEN
             RETURN answer;
         END IF;
-        UPDATE {schema}.task AS r SET cancel_asked = clock_timestamp(), cancel_by = who WHERE r.id = cancel.id;
+        UPDATE {schema}.task AS r SET cancel_requested_at = clock_timestamp(), cancel_requested_by = who
+            WHERE r.id = cancel.id;
         PERFORM pg_notify({channel_literal}, 'asked');
     ELSE
         answer := {schema}.cancel_waiting(t, who, {schema}.can_roll_back(NULL, t.policy));
     END IF;
-    INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'cancel', cancel.id, answer);
+    INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'cancel', cancel.id, answer);
     RETURN answer;
 END
 $leasehold$;

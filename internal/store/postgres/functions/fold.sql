@@ -15,7 +15,7 @@ BEGIN
         END IF;
         UPDATE {schema}.batch AS r SET failures_seen = r.failures WHERE r.id = b.id;
     ELSIF b.requested IS NOT NULL
-        AND b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed > b.undoing
+        AND b.total - b.succeeded - b.failed - b.cancelled - b.rolled_back - b.rollback_failed > b.rolling_back
         AND NOT EXISTS (SELECT FROM {schema}.operation AS o
                         WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
         INSERT INTO {schema}.operation (verb, batch_id, requested_at, requested_by) VALUES (b.requested, b.id,

@@ -27,7 +27,7 @@ BEGIN
             'ended', id, b.id, b.requested));
     END IF;
     PERFORM {schema}.revive_one(a, 'retry');
-    INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'retry', retry.id, 'pending');
+    INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'retry', retry.id, 'pending');
     RETURN 'pending';
 END
 $leasehold$;

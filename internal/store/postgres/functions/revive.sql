@@ -44,7 +44,8 @@ BEGIN
         WHERE h.id = ANY (ARRAY(SELECT b.id FROM back AS b)) AND {first_success of=h.}
         ON CONFLICT (task_id, fence) DO NOTHING
     ), counted AS (
-        INSERT INTO {schema}.batch_delta (batch_id, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed)
+        INSERT INTO {schema}.batch_delta (batch_id, succeeded, failed, cancelled, rolling_back, rolled_back,
+            rollback_failed)
         SELECT h.batch_id, -count(*) FILTER (WHERE h.state = 'succeeded'), -count(*) FILTER (WHERE h.state = 'failed'),
             -count(*) FILTER (WHERE h.state = 'cancelled'), count(*) FILTER (WHERE NOT h.again),
             -count(*) FILTER (WHERE h.state = 'rolled_back'), -count(*) FILTER (WHERE h.state = 'rollback_failed')

@@ -12,8 +12,9 @@ BEGIN
         PERFORM {schema}.raise_conflict(format('the type %s has no rollback', to_json(t.type)));
     ELSIF t.state = 'running' THEN
         answer := 'cancelling';
-        IF t.cancel_asked IS NULL THEN
-            UPDATE {schema}.task AS r SET cancel_asked = clock_timestamp(), cancel_by = who WHERE r.id = t.id;
+        IF t.cancel_requested_at IS NULL THEN
+            UPDATE {schema}.task AS r SET cancel_requested_at = clock_timestamp(), cancel_requested_by = who
+                WHERE r.id = t.id;
             PERFORM pg_notify({channel_literal}, 'asked');
         END IF;
         IF EXISTS (SELECT FROM {schema}.operation AS o WHERE o.task_id = t.id AND o.ended_at IS NULL) THEN
@@ -24,7 +25,7 @@ BEGIN
     ELSE
         answer := {schema}.cancel_waiting(t, who, true);
     END IF;
-    INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'rollback', t.id, answer);
+    INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'rollback', t.id, answer);
     RETURN answer;
 END
 $leasehold$;
@@ -63,7 +64,8 @@ BEGIN
         RETURN a.state;
     END IF;
     PERFORM {schema}.revive_one(a, 'rollback');
-    INSERT INTO {schema}.audit (who, verb, task_id, answer) VALUES (who, 'rollback', rollback.id, 'rollback_pending');
+    INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'rollback', rollback.id,
+        'rollback_pending');
     RETURN 'rollback_pending';
 END
 $leasehold$;

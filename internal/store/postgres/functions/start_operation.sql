@@ -17,7 +17,7 @@ BEGIN
     END IF;
     INSERT INTO {schema}.operation (verb, batch_id, requested_at, force, requested_by)
     VALUES (with_verb, batch, clock_timestamp(), with_force, by);
-    INSERT INTO {schema}.audit (who, verb, batch_id, answer) VALUES (by, with_verb, batch, with_answer);
+    INSERT INTO {schema}.audit (requested_by, verb, batch_id, answer) VALUES (by, with_verb, batch, with_answer);
     PERFORM pg_notify({channel_literal}, 'asked');
     RETURN with_answer;
 END

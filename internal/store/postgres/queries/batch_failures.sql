@@ -2,8 +2,8 @@
 -- said. Rows that are being rolled back are found by the indexes of what waits for that and of what runs: "+ 0" keeps the
 -- planner from the index of batches, where a million rows can wait. The first condition on the state of what runs is that
 -- of task_running, which the planner does not infer from the second.
-SELECT f.id, left(CASE WHEN f.undone THEN h.error ELSE f.error END, 1024) FROM (
-    (SELECT a.id, a.error, a.state = 'rolled_back' AS undone FROM {schema}.task_archive AS a
+SELECT f.id, left(CASE WHEN f.was_rolled_back THEN h.error ELSE f.error END, 1024) FROM (
+    (SELECT a.id, a.error, a.state = 'rolled_back' AS was_rolled_back FROM {schema}.task_archive AS a
      WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (@id::bigint, 0) AND (a.batch_id, a.id) < (@id::bigint + 1, 0)
        AND (a.state IN ('failed', 'rollback_failed')
             OR a.state = 'rolled_back' AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
@@ -19,6 +19,6 @@ SELECT f.id, left(CASE WHEN f.undone THEN h.error ELSE f.error END, 1024) FROM (
      ORDER BY t.id DESC LIMIT 10000)
 ) AS f LEFT JOIN LATERAL (
     SELECT r.error FROM {schema}.attempt AS r
-    WHERE f.undone AND r.task_id = f.id AND r.phase = 'run' ORDER BY r.fence DESC LIMIT 1
+    WHERE f.was_rolled_back AND r.task_id = f.id AND r.phase = 'run' ORDER BY r.fence DESC LIMIT 1
 ) AS h ON true
 ORDER BY f.id DESC LIMIT 10000

@@ -11,8 +11,8 @@ WITH seen AS (
         draining = excluded.draining, running = excluded.running, done = excluded.done
     RETURNING xmax = 0 AS fresh
 )
-SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_asked IS NOT NULL AND t.state = 'running',
-    CASE t.state WHEN 'running' THEN t.cancel_by END, t.ping_due - now(), t.lease_until - now(),
+SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
+    CASE t.state WHEN 'running' THEN t.cancel_requested_by END, t.ping_due - now(), t.lease_until - now(),
     CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
 FROM seen LEFT JOIN {schema}.task AS t
     ON t.session = @session AND t.state IN ('running', 'rollback_running')

@@ -11,7 +11,8 @@
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.type, t.state, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
         t.max_attempts, t.created_at, t.fence, t.session, t.policy, t.lease_until, t.claimed_at, t.deadline, t.result,
-        t.cancel_asked, t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause, t.rollback_payload,
+        t.cancel_requested_at, t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round,
+        t.cause, t.rollback_payload,
         i.next, i.next_attempt, i.next_deferrals, i.next_ever_started, i.verdict, i.next_error, i.next_result, i.next_output,
         i.started, i.keep, i.phase, i.ran_attempt, i.ran_fence, i.ran_error, i.new_progress, i.new_message, i.new_checkpoint,
         i.silent, i.finished, i.new_result, i.new_cause
@@ -29,11 +30,12 @@ WITH hit AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT held.id, held.type, held.state, held.priority, held.region, held.key, held.run_at, held.payload, held.labels,
             held.traceparent, held.created_by, held.max_attempts, held.created_at, held.fence, held.session, held.policy,
-            held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_asked, held.cancel_by, held.message,
+            held.lease_until, held.claimed_at, held.deadline, held.result, held.cancel_requested_at,
+            held.cancel_requested_by, held.message,
             held.progress, held.checkpoint, held.batch_id, held.round, held.cause, held.rollback_payload
         FROM {schema}.task AS held
         WHERE held.id = i.i_id AND held.fence = i.i_fence AND held.session = @session AND held.claim IS NOT NULL
-          AND NOT (i.cancel_unseen AND held.cancel_asked IS NOT NULL)
+          AND NOT (i.cancel_unseen AND held.cancel_requested_at IS NOT NULL)
         FOR UPDATE SKIP LOCKED
     ) AS t
 ), leaving AS (
@@ -46,7 +48,7 @@ WITH hit AS MATERIALIZED (
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END AS end_started_at,
         now() AS end_finished_at,
         CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS end_lease_until,
-        cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        cancel_requested_at AS end_cancel_asked, cancel_requested_by AS end_cancel_by,
         coalesce(nullif(new_message, ''), message) AS end_message,
         coalesce(nullif(new_progress, '')::jsonb, progress) AS end_progress,
         coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint) AS end_checkpoint
@@ -73,13 +75,14 @@ WITH hit AS MATERIALIZED (
             THEN nullif((@results::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb ELSE t.result END,
         cause = CASE
             WHEN (@causes::text[])[width_bucket(t.id, @ids::bigint[])] = '' THEN t.cause
-            WHEN t.cancel_asked IS NOT NULL THEN 'cancelled'
+            WHEN t.cancel_requested_at IS NOT NULL THEN 'cancelled'
             ELSE (@causes::text[])[width_bucket(t.id, @ids::bigint[])] END,
         progress = coalesce(nullif((@progress::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.progress),
         message = coalesce(nullif((@messages::text[])[width_bucket(t.id, @ids::bigint[])], ''), t.message),
         checkpoint = coalesce(nullif((@checkpoints::text[])[width_bucket(t.id, @ids::bigint[])], '')::jsonb, t.checkpoint),
         lease_until = CASE WHEN (@after_lease::boolean[])[width_bucket(t.id, @ids::bigint[])] THEN t.lease_until END,
-        fence = t.fence + 1, claim = NULL, claimed_at = NULL, cancel_asked = NULL, cancel_by = NULL, ping_due = NULL,
+        fence = t.fence + 1, claim = NULL, claimed_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL,
+        ping_due = NULL,
         detached = NULL
     WHERE t.id = ANY (ARRAY(SELECT id FROM hit WHERE NOT finished))
 ), history AS (
@@ -91,13 +94,13 @@ WITH hit AS MATERIALIZED (
     FROM hit WHERE keep
 ), counted AS (
     INSERT INTO {schema}.batch_delta (
-        batch_id, running, succeeded, failed, cancelled, undoing, rolled_back, rollback_failed, failures, attempts)
+        batch_id, running, succeeded, failed, cancelled, rolling_back, rolled_back, rollback_failed, failures, attempts)
     SELECT batch_id, -count(*) FILTER (WHERE state = 'running'),
         count(*) FILTER (WHERE next = 'succeeded'), count(*) FILTER (WHERE next = 'failed'),
         count(*) FILTER (WHERE next = 'cancelled'),
         count(*) FILTER (WHERE next = 'rollback_pending') - count(*) FILTER (WHERE state = 'rollback_running'),
         count(*) FILTER (WHERE next = 'rolled_back'), count(*) FILTER (WHERE next = 'rollback_failed'),
-        count(*) FILTER (WHERE next = 'failed' OR new_cause NOT IN ('', 'cancelled') AND cancel_asked IS NULL),
+        count(*) FILTER (WHERE next = 'failed' OR new_cause NOT IN ('', 'cancelled') AND cancel_requested_at IS NULL),
         count(*) FILTER (WHERE NOT silent)
     FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
 )

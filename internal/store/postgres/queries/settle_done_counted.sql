@@ -7,8 +7,9 @@ WITH bound AS MATERIALIZED (
         AND t.session = @session
       AND t.claim IS NOT NULL AND (SELECT set FROM bound)
     RETURNING t.id, t.type, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
-        t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline, t.cancel_asked,
-        t.cancel_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause,
+        t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline,
+        t.cancel_requested_at,
+        t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause,
         t.rollback_payload,
         width_bucket(t.id, @ids::bigint[]) AS place
 ), counted AS (
@@ -21,7 +22,8 @@ WITH bound AS MATERIALIZED (
         true AS end_ever_started, 'succeeded' AS end_outcome, NULL AS end_error,
         nullif((@results::text[])[place], '')::jsonb AS end_result, nullif((@outputs::text[])[place], '') AS end_output,
         now() - (@started::interval[])[place] AS end_started_at, now() AS end_finished_at,
-        NULL::timestamptz AS end_lease_until, cancel_asked AS end_cancel_asked, cancel_by AS end_cancel_by,
+        NULL::timestamptz AS end_lease_until, cancel_requested_at AS end_cancel_asked, cancel_requested_by
+        AS end_cancel_by,
         message AS end_message, progress AS end_progress, checkpoint AS end_checkpoint
     FROM deleted
 )

@@ -23,7 +23,7 @@ SELECT EXISTS (SELECT FROM {schema}.operation AS o WHERE o.ended_at IS NULL)
 SELECT t.id, t.fence, t.state
 FROM {schema}.task AS t
 WHERE t.state IN ('running', 'rollback_running') AND t.state = 'running' AND t.batch_id + 0 = @batch::bigint
-  AND t.cancel_asked IS NULL
+  AND t.cancel_requested_at IS NULL
 LIMIT @limit
 
 -- name: batch_waiting
@@ -38,7 +38,7 @@ ORDER BY t.batch_id, t.id LIMIT @limit
 
 -- name: batch_left
 -- How many rows of a batch run or wait to run, and how many it has.
-SELECT v.live - v.undoing, v.total FROM {schema}.batches AS v WHERE v.id = @batch::bigint::bigint
+SELECT v.live - v.rolling_back, v.total FROM {schema}.batches AS v WHERE v.id = @batch::bigint::bigint
 
 -- name: batch_failed
 -- Rows of a batch that did not succeed, by id: one walk along the index task_archive_batch_failed, whose condition this has.

@@ -37,5 +37,5 @@ RETURNING t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1
     t.created_by, t.outcome, t.error, t.policy, nullif(t.created_at, t.run_at), t.run_at, t.claimed_at, t.lease_until,
     t.deadline, NULL::jsonb, t.batch_id, t.round, NULL::jsonb, t.cause,
     t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
-    t.cancel_asked IS NOT NULL AND t.state = 'running',
+    t.cancel_requested_at IS NOT NULL AND t.state = 'running',
     coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)

@@ -4,7 +4,7 @@ INSERT INTO {schema}.task_archive (
     id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
     created_at, session, policy, claimed_at, deadline, batch_id, round, cause,
     state, fence, attempt, deferrals, ever_started, outcome, error, result, output, started_at, finished_at, lease_until,
-    cancel_asked, cancel_by, message, progress, checkpoint)
+    cancel_requested_at, cancel_requested_by, message, progress, checkpoint)
 SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
     created_at, session, policy, claimed_at, deadline, batch_id, round, cause,
     end_state, end_fence, end_attempt, end_deferrals, end_ever_started, end_outcome, end_error, end_result, end_output,

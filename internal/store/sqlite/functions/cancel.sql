@@ -1,7 +1,8 @@
 -- INSERT INTO cancel (id, by) cancels a task. A waiting task never starts (again), a running one is asked to stop, one that is
 -- finished or being rolled back does not change. SELECT answer FROM cancel WHERE id = … is then cancelling, or the task's state.
 CREATE VIEW cancel AS
-    SELECT id, cancel_by AS by, iif(state = 'running' AND cancel_asked IS NOT NULL, 'cancelling', state) AS answer
+    SELECT id, cancel_requested_by AS by, iif(state = 'running' AND cancel_requested_at IS NOT NULL, 'cancelling',
+        state) AS answer
     FROM tasks;
 
 CREATE TRIGGER cancel_insert INSTEAD OF INSERT ON cancel
@@ -9,12 +10,14 @@ BEGIN
     SELECT RAISE(ABORT, 'there is no task with this id') WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
 
-    INSERT INTO audit (who, verb, task_id, answer) -- the answer is entered below
+    INSERT INTO audit (requested_by, verb, task_id, answer) -- the answer is entered below
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id, ''
-    FROM task WHERE id = NEW.id AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_asked IS NULL);
+    FROM task WHERE id = NEW.id AND (state IN ('pending',
+        'retry_pending') OR state = 'running' AND cancel_requested_at IS NULL);
 
-    UPDATE task SET cancel_asked = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), cancel_by = nullif(CAST(NEW.by AS TEXT), '')
-    WHERE id = NEW.id AND state = 'running' AND cancel_asked IS NULL;
+    UPDATE task SET cancel_requested_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+        cancel_requested_by = nullif(CAST(NEW.by AS TEXT), '')
+    WHERE id = NEW.id AND state = 'running' AND cancel_requested_at IS NULL;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
 
     INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 0);

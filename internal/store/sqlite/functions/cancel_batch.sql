@@ -13,7 +13,7 @@ BEGIN
         failures_seen = failures
     WHERE id = NEW.id AND ended_at IS NULL AND requested IS NULL;
     -- From here on: where the statement before changed a row.
-    INSERT INTO audit (who, verb, batch_id, answer)
+    INSERT INTO audit (requested_by, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', NEW.id, 'cancelling' WHERE changes() > 0;
     INSERT INTO operation (verb, batch_id, requested_by)
     SELECT 'cancel', NEW.id, nullif(CAST(NEW.by AS TEXT), '') WHERE changes() > 0;

@@ -3,7 +3,7 @@
 -- INSERT INTO cancel_waiting (id, by, rollback) ends a waiting task as cancelled. If it was ever started and can be rolled back,
 -- it waits for its rollback instead, which is due once its last attempt is certainly over: the policy that attempt began
 -- with decides or, if rollback is 1, any policy of the type.
-CREATE VIEW cancel_waiting AS SELECT id, cancel_by AS by, 0 AS rollback FROM task;
+CREATE VIEW cancel_waiting AS SELECT id, cancel_requested_by AS by, 0 AS rollback FROM task;
 
 CREATE TRIGGER cancel_waiting_insert INSTEAD OF INSERT ON cancel_waiting
 BEGIN
@@ -14,12 +14,13 @@ BEGIN
       AND (EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task.policy)
            OR NEW.rollback AND EXISTS (SELECT 1 FROM rollback_policy WHERE type = task.type));
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0; -- rows that the statement before has changed
-    UPDATE batch SET undoing = undoing + 1
+    UPDATE batch SET rolling_back = rolling_back + 1
     WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);
 
     UPDATE batch SET cancelled = cancelled + 1
     WHERE id = (SELECT batch_id FROM task WHERE id = NEW.id AND state IN ('pending', 'retry_pending'));
-    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, finished_at, after_lease, cancel_asked, cancel_by)
+    INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, finished_at, after_lease,
+        cancel_requested_at, cancel_requested_by)
     SELECT id, 'cancelled', attempt, deferrals, ever_started, 'cancelled',
            iif(ever_started, 'cancelled while it waited', 'cancelled before it started') || ifnull(', by ' || NEW.by, ''),
            strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), 1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NEW.by

@@ -20,9 +20,9 @@ BEGIN
               iif(state = 'running', 'succeeded', 'rolled_back') AS state
           FROM task WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running')) AS ended
     WHERE NOT ({first_success of=ended.});
-    UPDATE batch SET (succeeded, rolled_back, undoing, attempts) = (
+    UPDATE batch SET (succeeded, rolled_back, rolling_back, attempts) = (
         SELECT succeeded + (task.state = 'running'), rolled_back + (task.state <> 'running'),
-               undoing - (task.state <> 'running'), attempts + 1
+               rolling_back - (task.state <> 'running'), attempts + 1
         FROM task WHERE task.id = NEW.id)
     WHERE id = (SELECT batch_id FROM task
                 WHERE id = NEW.id AND fence = NEW.fence AND state IN ('running', 'rollback_running'));

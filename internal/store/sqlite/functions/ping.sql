@@ -1,7 +1,8 @@
 -- What the policy of a running task says about its pings, in seconds. A rollback uses the run's settings where it has none of
 -- its own. Without a policy there is no heartbeat, and the attempt ends with its lease.
 CREATE VIEW lease_terms AS
-    SELECT id, fence, state, lease_until, ping_due, progress, checkpoint, message, cancel_asked, cancel_by,
+    SELECT id, fence, state, lease_until, ping_due, progress, checkpoint, message, cancel_requested_at,
+        cancel_requested_by,
            iif(json_extract(marks, '$.fence') IS fence, marks, json_object('fence', fence)) AS marks,
            ifnull(json_extract(part, '$.heartbeat'), 0) / 1e9 AS heartbeat,
            ifnull(json_extract(part, '$.max_heartbeat'), 0) / 1e9 AS max_heartbeat,
@@ -23,9 +24,9 @@ CREATE VIEW lease_terms AS
 CREATE VIEW ping AS
     SELECT id, fence, progress, checkpoint, message,
            round(max((julianday(ping_due) - julianday('now')) * 86400, 0), 3) AS next_within_s,
-           state = 'running' AND cancel_asked IS NOT NULL AS cancel,
-           CASE WHEN state = 'running' AND cancel_asked IS NOT NULL
-                THEN 'a cancellation was asked for' || ifnull(' by ' || cancel_by, '') END AS reason,
+           state = 'running' AND cancel_requested_at IS NOT NULL AS cancel,
+           CASE WHEN state = 'running' AND cancel_requested_at IS NOT NULL
+                THEN 'a cancellation was asked for' || ifnull(' by ' || cancel_requested_by, '') END AS reason,
            round(max((julianday(ends) - julianday('now')) * 86400, 0), 3) AS remaining_s
     FROM lease_terms;
 

@@ -1,6 +1,6 @@
 -- INSERT INTO retry (id, by) revives a task that failed, was cancelled or was rolled back: it waits again, with all its
 -- attempts. SELECT answer FROM retry WHERE id = … is then the task's state.
-CREATE VIEW retry AS SELECT id, cancel_by AS by, state AS answer FROM tasks;
+CREATE VIEW retry AS SELECT id, cancel_requested_by AS by, state AS answer FROM tasks;
 
 CREATE TRIGGER retry_insert INSTEAD OF INSERT ON retry
 BEGIN
@@ -16,7 +16,7 @@ BEGIN
     FROM task_archive AS done WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
 
-    INSERT INTO audit (who, verb, task_id, answer)
+    INSERT INTO audit (requested_by, verb, task_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', id, 'pending'
     FROM task_archive WHERE id = NEW.id AND state IN ('failed', 'cancelled', 'rolled_back');
     INSERT INTO reopen_batch (id)

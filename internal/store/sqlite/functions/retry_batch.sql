@@ -13,7 +13,7 @@ BEGIN
     WHERE NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = NEW.id AND task_id IS NULL AND ended_at IS NULL)
       AND EXISTS (SELECT 1 FROM task_archive WHERE batch_id = NEW.id AND state <> 'succeeded'
                   AND (state = 'failed' OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled')));
-    INSERT INTO audit (who, verb, batch_id, answer)
+    INSERT INTO audit (requested_by, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', NEW.id, 'retrying' WHERE changes() > 0;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
     INSERT INTO reopen_batch (id)

@@ -37,10 +37,10 @@ BEGIN
     WHERE id = NEW.id AND {first_success of=done.}
       AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id)
       AND NOT EXISTS (SELECT 1 FROM attempt WHERE task_id = NEW.id AND fence = done.fence - 1);
-    UPDATE batch SET (succeeded, failed, cancelled, rolled_back, rollback_failed, undoing) = (
+    UPDATE batch SET (succeeded, failed, cancelled, rolled_back, rollback_failed, rolling_back) = (
         SELECT succeeded - (done.state = 'succeeded'), failed - (done.state = 'failed'), cancelled - (done.state = 'cancelled'),
                rolled_back - (done.state = 'rolled_back'), rollback_failed - (done.state = 'rollback_failed'),
-               undoing + (NEW.verb = 'rollback')
+               rolling_back + (NEW.verb = 'rollback')
         FROM task_archive AS done WHERE done.id = NEW.id)
     WHERE id = (SELECT batch_id FROM task_archive WHERE id = NEW.id) AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     DELETE FROM task_archive WHERE id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);

@@ -1,7 +1,8 @@
 -- INSERT INTO rollback (id, by) rolls a task back, if its type has a rollback; a running one is asked to stop first. SELECT
 -- answer FROM rollback WHERE id = … is then cancelling, or the task's state.
 CREATE VIEW rollback AS
-    SELECT id, cancel_by AS by, iif(state = 'running' AND cancel_asked IS NOT NULL, 'cancelling', state) AS answer
+    SELECT id, cancel_requested_by AS by, iif(state = 'running' AND cancel_requested_at IS NOT NULL, 'cancelling',
+        state) AS answer
     FROM tasks;
 
 CREATE TRIGGER rollback_insert INSTEAD OF INSERT ON rollback
@@ -16,7 +17,7 @@ BEGIN
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
       AND EXISTS (SELECT 1 FROM task WHERE type = done.type AND key = done.key);
 
-    INSERT INTO audit (who, verb, task_id, answer) -- the answer is entered below
+    INSERT INTO audit (requested_by, verb, task_id, answer) -- the answer is entered below
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', id, ''
     FROM tasks
     WHERE id = NEW.id
@@ -29,8 +30,9 @@ BEGIN
     SELECT 'rollback', batch_id, id, nullif(CAST(NEW.by AS TEXT), '') FROM task
     WHERE id = NEW.id AND state = 'running'
       AND NOT EXISTS (SELECT 1 FROM operation WHERE task_id = NEW.id AND ended_at IS NULL);
-    UPDATE task SET cancel_asked = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), cancel_by = nullif(CAST(NEW.by AS TEXT), '')
-    WHERE id = NEW.id AND state = 'running' AND cancel_asked IS NULL;
+    UPDATE task SET cancel_requested_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+        cancel_requested_by = nullif(CAST(NEW.by AS TEXT), '')
+    WHERE id = NEW.id AND state = 'running' AND cancel_requested_at IS NULL;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
     -- What waits, and what has finished: one of the two does nothing.
     INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 1);

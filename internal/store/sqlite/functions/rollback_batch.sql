@@ -19,7 +19,7 @@ BEGIN
                WHERE batch_id = NEW.id AND state IN ('succeeded', 'failed', 'cancelled') AND ever_started
                  AND {can_roll_back of=done}));
     -- From here on: where the statement before changed a row.
-    INSERT INTO audit (who, verb, batch_id, answer)
+    INSERT INTO audit (requested_by, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', NEW.id, 'rolling_back' WHERE changes() > 0;
     UPDATE batch SET requested = 'rollback', requested_by = nullif(CAST(NEW.by AS TEXT), ''), by_failure = 0, stopping = 1, sealed = 1,
         failures_seen = failures, round = round + (ended_at IS NOT NULL), ended_at = NULL

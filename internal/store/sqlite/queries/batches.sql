@@ -1,6 +1,7 @@
 -- name: list_batches
 -- {where} are the conditions of a filter, or that it is one batch. The columns are in the order of scanBatch.
-SELECT id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, undoing, succeeded, failed, cancelled,
+SELECT id, name, state, on_failure, sealed, stopping, round, total, live, waiting, running, rolling_back, succeeded,
+    failed, cancelled,
     rolled_back, rollback_failed, failures, progress, finish_type, labels, created_by, created_at, ended_at, operation, requested_by,
     (SELECT refused FROM operation WHERE operation.batch_id = batches.id AND task_id IS NULL ORDER BY operation.id DESC LIMIT 1)
 FROM batches WHERE {where}
@@ -29,7 +30,8 @@ ORDER BY 1 DESC LIMIT @limit;
 
 -- name: count_batch_tasks
 -- The tasks of all open batches, in the order of batchTasks.
-SELECT ifnull(sum(waiting), 0), ifnull(sum(running), 0), ifnull(sum(undoing), 0), ifnull(sum(succeeded), 0), ifnull(sum(failed), 0),
+SELECT ifnull(sum(waiting), 0), ifnull(sum(running), 0), ifnull(sum(rolling_back), 0), ifnull(sum(succeeded), 0),
+    ifnull(sum(failed), 0),
     ifnull(sum(cancelled), 0), ifnull(sum(rolled_back), 0), ifnull(sum(rollback_failed), 0)
 FROM batches WHERE ended_at IS NULL;
 

@@ -4,7 +4,7 @@ SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, resul
     outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
     type, state, priority, policy, claimed_at, lease_until, session,
-    finished_at, output, detached, progress, message, cancel_asked, cancel_by,
+    finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = tasks.session), '')
 FROM tasks WHERE id = @id;
 
@@ -18,7 +18,8 @@ SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, resul
     outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
     type, state, priority, policy, claimed_at, lease_until, session,
-    NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_asked, cancel_by,
+    NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
+    cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = task.session), '')
 FROM task WHERE {where}
 ORDER BY id DESC LIMIT @limit;
@@ -29,7 +30,7 @@ SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, resul
     outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
     type, state, priority, policy, claimed_at, lease_until, session,
-    finished_at, NULL AS output, 0 AS detached, progress, message, cancel_asked, cancel_by,
+    finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = task_archive.session), '')
 FROM task_archive {index} WHERE {where}
 ORDER BY id DESC LIMIT @limit;

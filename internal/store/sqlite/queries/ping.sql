@@ -5,7 +5,7 @@ SELECT key FROM secret;
 
 -- name: pinged
 -- What the reply to a ping depends on. A row with claim = 0 is held by a reaper, not by an attempt.
-SELECT state, policy, lease_until, claimed_at, deadline, cancel_asked IS NOT NULL, cancel_by
+SELECT state, policy, lease_until, claimed_at, deadline, cancel_requested_at IS NOT NULL, cancel_requested_by
 FROM task
 WHERE id = @id AND fence = @fence AND claim > 0 AND state IN ('running', 'rollback_running') AND lease_until > @now;
 

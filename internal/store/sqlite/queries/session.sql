@@ -14,7 +14,8 @@ ON CONFLICT (session) DO UPDATE SET
 
 -- name: held
 -- What the session holds. INDEXED BY, here and below: there are few running rows.
-SELECT id, fence, claim, lease_until, ping_due, detached, cancel_asked IS NOT NULL AND state = 'running', cancel_by,
+SELECT id, fence, claim, lease_until, ping_due, detached, cancel_requested_at IS NOT NULL AND state = 'running',
+    cancel_requested_by,
     CASE WHEN ping_due IS NOT NULL THEN marks END
 FROM task INDEXED BY task_running
 WHERE session = @session AND state IN ('running', 'rollback_running')
@@ -22,10 +23,10 @@ ORDER BY id;
 
 -- name: cancels
 -- What the session holds that is to stop. The second condition on the state is the query's own, the first that of the index.
-SELECT id, fence, claim, cancel_asked IS NOT NULL, cancel_by
+SELECT id, fence, claim, cancel_requested_at IS NOT NULL, cancel_requested_by
 FROM task INDEXED BY task_running
 WHERE session = @session AND state IN ('running', 'rollback_running') AND state = 'running'
-    AND (cancel_asked IS NOT NULL
+    AND (cancel_requested_at IS NOT NULL
         OR batch_id IN (SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL));
 
 -- name: leave

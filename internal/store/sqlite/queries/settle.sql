@@ -6,11 +6,11 @@
 -- Writes the last progress updates of a row before it is settled. @cancel_seen: also of a row whose cancellation was requested.
 UPDATE task SET progress = ifnull(@progress, progress), message = ifnull(@message, message), checkpoint = ifnull(@checkpoint, checkpoint)
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
-    AND (cancel_asked IS NULL OR @cancel_seen);
+    AND (cancel_requested_at IS NULL OR @cancel_seen);
 
 -- name: archive
 -- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
-{archive_row new=@ cancel_asked=cancel_asked cancel_by=cancel_by}
+{archive_row new=@ cancel_requested_at=cancel_requested_at cancel_requested_by=cancel_requested_by}
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
 
 -- name: release
@@ -23,7 +23,7 @@ UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals
     result = iif(@new_result, @result, result),
     cause = CASE
         WHEN @cause IS NULL THEN cause
-        WHEN cancel_asked IS NOT NULL THEN 'cancelled'
+        WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
         ELSE @cause
     END,
     run_at = CASE
@@ -32,9 +32,10 @@ UPDATE task SET state = @state, fence = fence + 1, attempt = @attempt, deferrals
         ELSE @run_at
     END,
     lease_until = iif(@after_lease, lease_until, NULL),
-    claim = NULL, claimed_at = NULL, detached = NULL, ping_due = NULL, cancel_asked = NULL, cancel_by = NULL
+    claim = NULL, claimed_at = NULL, detached = NULL, ping_due = NULL, cancel_requested_at = NULL,
+    cancel_requested_by = NULL
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running')
-    AND (cancel_asked IS NULL OR @cancel_seen);
+    AND (cancel_requested_at IS NULL OR @cancel_seen);
 
 -- name: unapplied
 -- Of a settlement that changed nothing: whether it repeats one that was applied, and whether the session still holds the row.

@@ -15,7 +15,8 @@ ORDER BY id LIMIT @limit;
 -- name: running_of_batch
 -- The columns, here and below, are those of store.BatchTask. INDEXED BY: task_due and task_running have the rows of all batches.
 SELECT id, fence, state, '', ever_started, NULL, NULL, 0, 0
-FROM task INDEXED BY task_batch WHERE batch_id = @batch AND state = 'running' AND cancel_asked IS NULL LIMIT @limit;
+FROM task INDEXED BY task_batch WHERE batch_id = @batch
+    AND state = 'running' AND cancel_requested_at IS NULL LIMIT @limit;
 
 -- name: waiting_of_batch
 -- Each of the two parts is a walk along the index; in one, SQLite would sort all rows.
@@ -34,7 +35,8 @@ FROM (
 
 -- name: left_of_batch
 -- How many tasks of a batch run or wait to run, and how many it has.
-SELECT total - succeeded - failed - cancelled - rolled_back - rollback_failed - undoing, total FROM batch WHERE id = @batch;
+SELECT total - succeeded - failed - cancelled - rolled_back - rollback_failed - rolling_back, total FROM batch
+    WHERE id = @batch;
 
 -- name: failed_of_batch
 -- INDEXED BY: the planner cannot know that nearly all tasks succeed.
@@ -70,10 +72,11 @@ WHERE id = @id;
 -- name: request_cancels
 -- @rows, here and below: a JSON list of lists, which begin with the id and the fence of a task. NOT INDEXED, too: the planner must
 -- not prefer an index on the state to the ids.
-UPDATE task NOT INDEXED SET cancel_asked = @now, cancel_by = @by
+UPDATE task NOT INDEXED SET cancel_requested_at = @now, cancel_requested_by = @by
 FROM json_each(@rows)
 WHERE task.id = json_extract(json_each.value, '$[0]')
-    AND task.fence = json_extract(json_each.value, '$[1]') AND task.state = 'running' AND task.cancel_asked IS NULL;
+    AND task.fence = json_extract(json_each.value,
+        '$[1]') AND task.state = 'running' AND task.cancel_requested_at IS NULL;
 
 -- name: wake_for_cancel
 UPDATE wakeup SET cancel = cancel + 1;

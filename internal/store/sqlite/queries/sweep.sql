@@ -25,7 +25,8 @@ WHERE id IN (SELECT value FROM json_each(@ids))
 RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
     traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session, cancel_asked IS NOT NULL AND state = 'running';
+    type, state, priority, policy, claimed_at, lease_until, session, cancel_requested_at IS NOT NULL
+    AND state = 'running';
 
 -- name: adoptable
 -- The row that an attempt with the fence holds, or that a reaper took from it: by whom it is held, whether it is detached,
@@ -43,7 +44,8 @@ WHERE id = @id
 RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
     traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
     CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session, cancel_asked IS NOT NULL AND state = 'running';
+    type, state, priority, policy, claimed_at, lease_until, session, cancel_requested_at IS NOT NULL
+    AND state = 'running';
 
 -- name: attempt_failed
 -- Whether an attempt has ended as failed or rejected. The history has all of those.

@@ -11,6 +11,7 @@ WHERE id IN (SELECT value FROM json_each(@ids)) AND batch_id IS NOT NULL;
 
 -- name: tally
 UPDATE batch SET succeeded = succeeded + @succeeded, failed = failed + @failed, cancelled = cancelled + @cancelled,
-    rolled_back = rolled_back + @rolled_back, rollback_failed = rollback_failed + @rollback_failed, undoing = undoing + @undoing,
+    rolled_back = rolled_back + @rolled_back, rollback_failed = rollback_failed + @rollback_failed,
+    rolling_back = rolling_back + @rolling_back,
     failures = failures + @failures, attempts = attempts + @attempts
 WHERE id = @batch;

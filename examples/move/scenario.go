@@ -18,8 +18,8 @@ import (
 	"github.com/leasehold/leasehold/examples/internal/stage"
 )
 
-// play is one play of the move.
-type play struct {
+// scenario is one play of the move.
+type scenario struct {
 	*stage.Stage
 	address string // of the application
 	db      *database
@@ -43,7 +43,7 @@ func byHand() map[string]place {
 }
 
 // all plays all of it.
-func (p *play) all(ctx context.Context) (err error) {
+func (p *scenario) all(ctx context.Context) (err error) {
 	if p.db, err = openDatabase("sqlite:" + filepath.Join(p.Dir, "leasehold.db")); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *play) all(ctx context.Context) (err error) {
 }
 
 // start starts an agent, and the application beside it.
-func (p *play) start(ctx context.Context) error {
+func (p *scenario) start(ctx context.Context) error {
 	p.Say("An agent starts, on its embedded store, and an application beside it that knows where %d services stand.", services)
 	// Beside what the agent is to do stands where it listens: wherever nobody else does.
 	if err := os.WriteFile(filepath.Join(p.Dir, "agent.hcl"), []byte("agent { listen = \"127.0.0.1:0\" }\n"), 0o600); err != nil {
@@ -82,7 +82,7 @@ func (p *play) start(ctx context.Context) error {
 }
 
 // plan makes the plan; and two services are moved by hand before it is carried out.
-func (p *play) plan(ctx context.Context) error {
+func (p *scenario) plan(ctx context.Context) error {
 	p.Say("All of them are to leave zone %s. The plan says where each stands now:", from)
 	var made struct{ Services int }
 	if err := p.post(ctx, "/plans", url.Values{"to": {to}}, &made); err != nil {
@@ -104,7 +104,7 @@ func (p *play) plan(ctx context.Context) error {
 }
 
 // first is the move that fails, and is taken back.
-func (p *play) first(ctx context.Context) (err error) {
+func (p *scenario) first(ctx context.Context) (err error) {
 	if p.before, err = p.state(ctx); err != nil {
 		return err
 	}
@@ -149,11 +149,11 @@ func (p *play) first(ctx context.Context) (err error) {
 	}
 	p.newestFirst(j)
 	p.leftAlone(j, after)
-	return p.told(ctx, batch, "rolled_back")
+	return p.notified(ctx, batch, "rolled_back")
 }
 
 // second is the same move when there is room.
-func (p *play) second(ctx context.Context) error {
+func (p *scenario) second(ctx context.Context) error {
 	p.Say("Zone %s gets another rack, and the plan is carried out once more:", to)
 	if err := p.post(ctx, "/zones/"+to, url.Values{"room": {"320"}}, nil); err != nil {
 		return err
@@ -186,11 +186,11 @@ func (p *play) second(ctx context.Context) error {
 		return err
 	}
 	p.leftAlone(j, after)
-	return p.told(ctx, batch, "succeeded")
+	return p.notified(ctx, batch, "succeeded")
 }
 
 // list shows what an operator sees of both.
-func (p *play) list(ctx context.Context) error {
+func (p *scenario) list(ctx context.Context) error {
 	p.Say("And what an operator sees of it:")
 	p.Line("$ leasehold batch list")
 	out, err := p.Leasehold(ctx, "batch", "list")
@@ -201,7 +201,7 @@ func (p *play) list(ctx context.Context) error {
 }
 
 // startMove has the application make a batch of the plan.
-func (p *play) startMove(ctx context.Context) (batch int64, err error) {
+func (p *scenario) startMove(ctx context.Context) (batch int64, err error) {
 	var made struct{ Batch, Services int64 }
 	if err := p.post(ctx, "/moves", url.Values{"to": {to}}, &made); err != nil {
 		return 0, err
@@ -214,17 +214,17 @@ func (p *play) startMove(ctx context.Context) (batch int64, err error) {
 }
 
 // asked prints what the application was asked for, and what it answered.
-func (p *play) asked(path, form, answer string) {
+func (p *scenario) asked(path, form, answer string) {
 	p.Line("POST %-20s %-9s %s", path, form, answer)
 }
 
 // post asks the application to do something.
-func (p *play) post(ctx context.Context, path string, form url.Values, into any) error {
+func (p *scenario) post(ctx context.Context, path string, form url.Values, into any) error {
 	return p.ask(ctx, http.MethodPost, path, form, into)
 }
 
 // ask asks the application for something.
-func (p *play) ask(ctx context.Context, method, path string, form url.Values, into any) error {
+func (p *scenario) ask(ctx context.Context, method, path string, form url.Values, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+p.address+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return err

@@ -18,9 +18,9 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// desk is an endpoint whose answers stand in the tasks' payloads, by phase: {"check": "done", "run": "reject"}. What a list
+// fakeTarget is an endpoint whose answers stand in the tasks' payloads, by phase: {"check": "done", "run": "reject"}. What a list
 // says is said one after the other, the last for good.
-type desk struct {
+type fakeTarget struct {
 	t     *testing.T
 	store string
 	url   string
@@ -46,19 +46,19 @@ type call struct {
 }
 
 // desks runs a test on every store, beside the other tests that wait most of the time.
-func desks(t *testing.T, test func(*testing.T, *desk)) {
+func desks(t *testing.T, test func(*testing.T, *fakeTarget)) {
 	t.Parallel()
-	desksAlone(t, func(t *testing.T, d *desk) {
+	desksAlone(t, func(t *testing.T, d *fakeTarget) {
 		t.Parallel()
 		test(t, d)
 	})
 }
 
 // desksAlone runs a test on every store, one at a time: it has bounds that a busy machine breaks.
-func desksAlone(t *testing.T, test func(*testing.T, *desk)) {
+func desksAlone(t *testing.T, test func(*testing.T, *fakeTarget)) {
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
-			d := &desk{t: t, store: store, stop: make(chan struct{}), more: make(chan struct{})}
+			d := &fakeTarget{t: t, store: store, stop: make(chan struct{}), more: make(chan struct{})}
 			server := httptest.NewServer(d)
 			d.url = server.URL
 			t.Cleanup(func() {
@@ -71,7 +71,7 @@ func desksAlone(t *testing.T, test func(*testing.T, *desk)) {
 	}
 }
 
-func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeTarget) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := call{Phase: r.Header.Get("Leasehold-Phase"), ID: r.Header.Get("Webhook-Id"), Trace: r.Header.Get("Traceparent")}
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -113,11 +113,11 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 	case "stream":
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_, _ = io.WriteString(w, "{\"progress\": 0.5}\n{\"result\": {\"undone\": true}}\n")
+		_, _ = io.WriteString(w, "{\"progress\": 0.5}\n{\"result\": {\"reverted\": true}}\n")
 	case "accept": // and complete at once, be that before the 202 has been read
 		w.WriteHeader(http.StatusAccepted)
 		client := http.Client{Timeout: sqlWithin}
-		resp, err := client.Post(*c.Task.PingURL+"/complete", "application/json", strings.NewReader(`{"result": {"undone": true}}`)) //nolint:noctx // it has a time limit
+		resp, err := client.Post(*c.Task.PingURL+"/complete", "application/json", strings.NewReader(`{"result": {"reverted": true}}`)) //nolint:noctx // it has a time limit
 		if err != nil {
 			panic(err)
 		}
@@ -128,7 +128,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // calls lists what came for a task.
-func (d *desk) calls(id int64) (of []call) {
+func (d *fakeTarget) calls(id int64) (of []call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.came {
@@ -140,15 +140,15 @@ func (d *desk) calls(id int64) (of []call) {
 }
 
 // phases lists for what they came.
-func (d *desk) phases(id int64) (of []string) {
+func (d *fakeTarget) phases(id int64) (of []string) {
 	for _, c := range d.calls(id) {
 		of = append(of, c.Phase)
 	}
 	return of
 }
 
-// agent starts an agent whose type "work" is asked, run and undone at the desk.
-func (d *desk) agent(name string) *harness.Agent {
+// agent starts an agent whose type "work" is asked, run and rolled back by the fake target.
+func (d *fakeTarget) agent(name string) *harness.Agent {
 	d.t.Helper()
 	target := fmt.Sprintf("webhook {\n    url = %q\n    cancel_grace = \"0s\"\n  }", d.url)
 	return d.declare(name, fmt.Sprintf(`timeout = "6s"
@@ -169,7 +169,7 @@ func (d *desk) agent(name string) *harness.Agent {
 }
 
 // declare starts an agent with a type "work".
-func (d *desk) declare(name, work string) *harness.Agent {
+func (d *fakeTarget) declare(name, work string) *harness.Agent {
 	d.t.Helper()
 	return harness.StartAgent(d.t, harness.AgentOptions{
 		Name: name, Store: d.store, Agent: fmt.Sprintf("  presence = %q\n  poll = \"200ms\"\n  drain = \"1s\"", presence),
@@ -178,7 +178,7 @@ func (d *desk) declare(name, work string) *harness.Agent {
 }
 
 // enqueue makes a task.
-func (d *desk) enqueue(payload string) (id int64) {
+func (d *fakeTarget) enqueue(payload string) (id int64) {
 	d.t.Helper()
 	var made struct{ ID int64 }
 	text := harness.MustRun(d.t, nil, "enqueue", "work", "--payload", payload, "-o", "json", "--store", d.store)
@@ -187,7 +187,7 @@ func (d *desk) enqueue(payload string) (id int64) {
 }
 
 // request has an operator's request done to a task by SQL.
-func (d *desk) request(verb string, id int64) {
+func (d *fakeTarget) request(verb string, id int64) {
 	d.t.Helper()
 	if d.onSQLite() {
 		d.exec(`INSERT INTO ` + verb + ` (id) VALUES (` + strconv.FormatInt(id, 10) + `)`)
@@ -196,10 +196,10 @@ func (d *desk) request(verb string, id int64) {
 	d.exec(`SELECT leasehold.` + verb + `(` + strconv.FormatInt(id, 10) + `)`)
 }
 
-func (d *desk) onSQLite() bool { return strings.HasPrefix(d.store, "sqlite:") }
+func (d *fakeTarget) onSQLite() bool { return strings.HasPrefix(d.store, "sqlite:") }
 
 // exec runs SQL in the store.
-func (d *desk) exec(query string) {
+func (d *fakeTarget) exec(query string) {
 	d.t.Helper()
 	db := d.open()
 	defer func() { require.NoError(d.t, db.Close()) }()
@@ -220,7 +220,7 @@ type shown struct {
 	}
 }
 
-func (d *desk) show(id int64) (s shown) {
+func (d *fakeTarget) show(id int64) (s shown) {
 	d.t.Helper()
 	text := harness.MustRun(d.t, nil, "task", "show", strconv.FormatInt(id, 10), "-o", "json", "--store", d.store)
 	require.NoError(d.t, json.Unmarshal([]byte(text), &s), text)
@@ -228,7 +228,7 @@ func (d *desk) show(id int64) (s shown) {
 }
 
 // becomes waits until the task is in that state.
-func (d *desk) becomes(id int64, state string) (s shown) {
+func (d *fakeTarget) becomes(id int64, state string) (s shown) {
 	d.t.Helper()
 	harness.Until(d.t, workWithin, fmt.Sprintf("task %d is %s", id, state), func() bool {
 		s = d.show(id)
@@ -238,7 +238,7 @@ func (d *desk) becomes(id int64, state string) (s shown) {
 }
 
 // awaits waits until so many requests of that phase have come for the task.
-func (d *desk) awaits(id int64, phase string, n int) {
+func (d *fakeTarget) awaits(id int64, phase string, n int) {
 	d.t.Helper()
 	harness.Until(d.t, workWithin, fmt.Sprintf("task %d is at its %s", id, phase), func() bool {
 		return strings.Count(strings.Join(d.phases(id), " "), phase) >= n

@@ -4,12 +4,12 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// noteColumns are what tasks said of themselves, as parameters. A column in which nobody has said anything stays nil,
+// reportColumns are the tasks' progress reports, as parameters. A column in which no row has a value stays nil,
 // and is not sent.
-type noteColumns struct{ progress, message, checkpoint []string }
+type reportColumns struct{ progress, message, checkpoint []string }
 
 // set puts what a task said at place i of n.
-func (c *noteColumns) set(i, n int, said *store.Report) {
+func (c *reportColumns) set(i, n int, said *store.Report) {
 	c.progress = sparse(c.progress, i, n, storableResult(said.Progress))
 	c.message = sparse(c.message, i, n, storable(said.Message))
 	c.checkpoint = sparse(c.checkpoint, i, n, storableResult(said.Checkpoint))

@@ -31,7 +31,7 @@ func (r *rig) orphan() task.ID {
 	return id
 }
 
-func TestWhoCannotSettleJudgesNobody(t *testing.T) {
+func TestAnAgentThatCannotSettleReapsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store)
 		after(4 * time.Second)
@@ -48,13 +48,13 @@ func TestWhoCannotSettleJudgesNobody(t *testing.T) {
 		require.Equal(t, task.Fence(1), r.get(dead).Fence)
 		r.wire.setHook(nil)
 		after(5 * time.Second)
-		require.Equal(t, task.Fence(3), r.get(dead).Fence, "claimed, swept, settled")
+		require.Equal(t, task.Fence(3), r.get(dead).Fence, "claimed, reaped, settled")
 		require.Equal(t, task.StateRetryPending, r.get(dead).State)
 		r.drain()
 	})
 }
 
-func TestJudgeSaysWhatItSaw(t *testing.T) {
+func TestReapSaysWhatItSaw(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		r := newRig(t, db)
 		gone := r.orphan()
@@ -76,7 +76,7 @@ func TestJudgeSaysWhatItSaw(t *testing.T) {
 	})
 }
 
-func TestWhoHasNoRoomJudgesNobody(t *testing.T) {
+func TestAnAgentWithoutRoomReapsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
 			r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome {
@@ -118,7 +118,7 @@ func TestOneBadOutcomeDoesNotKeepTheOthers(t *testing.T) {
 }
 
 // An outage that outlasts the leases: whoever holds the outcomes knows better than a judge.
-func TestOwnOutcomesAreNotJudgedLost(t *testing.T) {
+func TestOwnOutcomesAreNotReapedLost(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(time.Second) })
 		after(4 * time.Second)
@@ -140,7 +140,7 @@ func TestOwnOutcomesAreNotJudgedLost(t *testing.T) {
 	})
 }
 
-func TestFullAgentStillJudges(t *testing.T) {
+func TestFullAgentStillReaps(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) {
 			r.opts.Workers = busySlots
@@ -149,7 +149,7 @@ func TestFullAgentStillJudges(t *testing.T) {
 		r.insert(busySlots)
 		id := r.orphan()
 		after(10 * time.Second)
-		require.Equal(t, task.StateRetryPending, r.get(id).State, "judged, though every slot is taken")
+		require.Equal(t, task.StateRetryPending, r.get(id).State, "reaped, though every slot is taken")
 		r.drain()
 	})
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func undoChecks() []Check {
+func rollbackPhaseChecks() []Check {
 	return []Check{
-		{"a rollback payload by every way to enqueue", undoPayload},
-		{"a batch by every way to enqueue", undoBatch},
-		{"a rollback payload as it was", undoPayloads},
-		{"what a rollback is told", undoTold},
-		{"the cause is how the run ended", undoCause},
-		{"the cause of a row that waited", undoCauseWaiting},
-		{"the cause of a row that was to be cancelled", undoCauseAsked},
-		{"the cause stays", undoCauseStays},
-		{"the run's result stays", undoResult},
-		{"the run's result stays when the rollback is completed", undoResultCompleted},
-		{"a row of which something may be at work keeps its lease's end", undoLease},
-		{"a row of which something may be at work is nobody's", undoLeaseNobodys},
-		{"called off while something may be at work", undoLeaseCancelled},
-		{"called off when nothing is at work any more", undoLeaseOver},
-		{"brought back while something may be at work", undoLeaseFinished},
+		{"a rollback payload by every way to enqueue", rollbackPayloadByEnqueue},
+		{"a batch by every way to enqueue", batchByEnqueue},
+		{"a rollback payload as it was", rollbackPayloadKept},
+		{"what a rollback gets", rollbackNotified},
+		{"the cause is how the run ended", rollbackPhaseCause},
+		{"the cause of a row that waited", rollbackPhaseCauseWaiting},
+		{"the cause of a row that was to be cancelled", rollbackPhaseCauseRequested},
+		{"the cause stays", rollbackPhaseCauseStays},
+		{"the run's result stays", rollbackResult},
+		{"the run's result stays when the rollback is completed", rollbackResultCompleted},
+		{"a row of which something may be at work keeps its lease's end", rollbackLease},
+		{"a row of which something may be at work is nobody's", rollbackLeaseNobodys},
+		{"cancelled while something may be at work", rollbackLeaseCancelled},
+		{"cancelled when nothing is at work any more", rollbackLeaseOver},
+		{"revived while something may be at work", rollbackLeaseFinished},
 	}
 }
 
-func undoPayload(t testing.TB, h Harness) {
+func rollbackPayloadByEnqueue(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for name, add := range r.ways() {
 		none := r.get(add(store.EnqueueRequest{Type: kind}))
@@ -51,7 +51,7 @@ func undoPayload(t testing.TB, h Harness) {
 	}
 }
 
-func undoBatch(t testing.TB, h Harness) {
+func batchByEnqueue(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	of, _ := r.batch(store.BatchRequest{Open: true})
 	for name, add := range r.ways() {
@@ -70,7 +70,7 @@ func undoBatch(t testing.TB, h Harness) {
 	require.Empty(t, r.list(store.TaskFilter{Batch: of + 1000}))
 }
 
-func undoPayloads(t testing.TB, h Harness) {
+func rollbackPayloadKept(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, text := range []string{`null`, `0`, `[]`, `"text"`, `{"a":{"b":[1,2.5,null]},"ü":"☃"}`, `12345678901234567890.5`} {
 		id := r.Insert(t, store.EnqueueRequest{Type: kind, RollbackPayload: raw(text)})[0]
@@ -83,7 +83,7 @@ func undoPayloads(t testing.TB, h Harness) {
 	require.NotEmpty(t, refused, "what is no JSON")
 }
 
-func undoTold(t testing.TB, h Harness) {
+func rollbackNotified(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	b, ids := r.batch(store.BatchRequest{}, store.EnqueueRequest{
 		Type: kind, Payload: raw(`{"to":"az2"}`), RollbackPayload: raw(`{"was":"az1"}`),
@@ -91,7 +91,7 @@ func undoTold(t testing.TB, h Harness) {
 	e := ended(r.claimOne(kind, task.Run), task.TimedOut, task.StateRollbackPending)
 	e.Outcome.Result = raw(`{"moved":3}`)
 	r.settled(e)
-	told := func(row task.Task) {
+	notified := func(row task.Task) {
 		t.Helper()
 		require.Equal(t, ids[0], row.ID)
 		require.Equal(t, task.StateRollbackRunning, row.State)
@@ -108,22 +108,22 @@ func undoTold(t testing.TB, h Harness) {
 		sameOr(t, raw(`{"to":"az2"}`), row.Payload, "payload")
 	}
 	row := r.claimOne(kind, task.Rollback)
-	told(row)
+	notified(row)
 	documents(row)
 	again, err := r.Claimed(r.ctx, r.session, r.claims)
 	require.NoError(t, err)
 	require.Len(t, again, 1)
-	told(again[0])
+	notified(again[0])
 	documents(again[0])
 	// A judge is told the same, but for the documents, which it has no use for.
 	require.NoError(t, r.Leave(r.ctx, r.session))
-	swept := r.twin().sweep(10)
-	require.Len(t, swept, 1)
-	require.Equal(t, row.Fence+1, swept[0].Fence)
-	told(swept[0].Task)
+	reaped := r.twin().sweep(10)
+	require.Len(t, reaped, 1)
+	require.Equal(t, row.Fence+1, reaped[0].Fence)
+	notified(reaped[0].Task)
 }
 
-func undoCause(t testing.TB, h Harness) {
+func rollbackPhaseCause(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for verdict, cause := range map[task.Verdict]task.Verdict{
 		task.Failed: task.Failed, task.Rejected: task.Rejected, task.TimedOut: task.TimedOut, task.Stalled: task.Stalled,
@@ -141,7 +141,7 @@ func undoCause(t testing.TB, h Harness) {
 	}
 }
 
-func undoCauseWaiting(t testing.TB, h Harness) {
+func rollbackPhaseCauseWaiting(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row := r.heldUnder(beating())
@@ -154,11 +154,11 @@ func undoCauseWaiting(t testing.TB, h Harness) {
 		r.settled(ended(back, task.Succeeded, task.StateRolledBack))
 	}
 	for _, s := range []task.State{task.StateSucceeded, task.StateFailed, task.StateCancelled, task.StateRetryPending} {
-		require.Empty(t, r.get(r.standing(store.EnqueueRequest{Type: kind}, s, true)).Cause, "%s is not rolled back", s)
+		require.Empty(t, r.get(r.rowIn(store.EnqueueRequest{Type: kind}, s, true)).Cause, "%s is not rolled back", s)
 	}
 }
 
-func undoCauseAsked(t testing.TB, h Harness) {
+func rollbackPhaseCauseRequested(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, verdict := range []task.Verdict{task.Cancelled, task.Failed, task.TimedOut, task.Drained} {
 		row := r.heldUnder(beating())
@@ -171,7 +171,7 @@ func undoCauseAsked(t testing.TB, h Harness) {
 	}
 }
 
-func undoCauseStays(t testing.TB, h Harness) {
+func rollbackPhaseCauseStays(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
 		row := r.heldUnder(beating())
@@ -188,7 +188,7 @@ func undoCauseStays(t testing.TB, h Harness) {
 	}
 }
 
-func undoResult(t testing.TB, h Harness) {
+func rollbackResult(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, of := range []string{"", `{"moved":3}`} {
 		for _, last := range []task.State{task.StateRolledBack, task.StateRollbackFailed} {
@@ -197,25 +197,25 @@ func undoResult(t testing.TB, h Harness) {
 			e.Outcome.Result = raw(of)
 			r.settled(e)
 			e = ended(r.claimOne(kind, task.Rollback), task.Failed, task.StateRollbackPending)
-			e.Outcome.Result = raw(`{"undone":1}`)
+			e.Outcome.Result = raw(`{"reverted":1}`)
 			r.settled(e)
-			sameOr(t, raw(of), r.get(row.ID).Result, "while it is undone")
+			sameOr(t, raw(of), r.get(row.ID).Result, "while it is rolled back")
 			back := r.claimOne(kind, task.Rollback)
 			sameOr(t, raw(of), back.Result, "what the rollback is handed")
 			e = ended(back, verdictFor(last), last)
-			e.Outcome.Result = raw(`{"undone":2}`)
+			e.Outcome.Result = raw(`{"reverted":2}`)
 			r.settled(e)
 			got := r.get(row.ID)
 			sameOr(t, raw(of), got.Result, string(last))
 			require.Len(t, got.History, 3)
 			sameOr(t, raw(of), got.History[0].Result, "the run's")
-			sameOr(t, raw(`{"undone":1}`), got.History[1].Result, "the first rollback's")
-			sameOr(t, raw(`{"undone":2}`), got.History[2].Result, "the second's")
+			sameOr(t, raw(`{"reverted":1}`), got.History[1].Result, "the first rollback's")
+			sameOr(t, raw(`{"reverted":2}`), got.History[2].Result, "the second's")
 		}
 	}
 }
 
-func undoResultCompleted(t testing.TB, h Harness) {
+func rollbackResultCompleted(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, complete := range r.completions() {
 		row := r.heldUnder(beating())
@@ -223,11 +223,11 @@ func undoResultCompleted(t testing.TB, h Harness) {
 		e.Outcome.Result = raw(`{"moved":3}`)
 		r.settled(e)
 		back := r.claimOne(kind, task.Rollback)
-		require.True(t, complete(back.ID, back.Fence, `{"undone":1}`), way)
+		require.True(t, complete(back.ID, back.Fence, `{"reverted":1}`), way)
 		got := r.get(row.ID)
 		require.Equal(t, task.StateRolledBack, got.State, way)
 		sameOr(t, raw(`{"moved":3}`), got.Result, way)
-		sameOr(t, raw(`{"undone":1}`), got.History[1].Result, way)
+		sameOr(t, raw(`{"reverted":1}`), got.History[1].Result, way)
 	}
 }
 
@@ -242,7 +242,7 @@ func (r *opsRig) overHanging(typ string) (row task.Task, info *store.TaskInfo) {
 	return row, r.get(row.ID)
 }
 
-func undoLease(t testing.TB, h Harness) {
+func rollbackLease(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row, got := r.overHanging(kind)
 	require.NotNil(t, got.LeaseEnd)
@@ -269,7 +269,7 @@ func undoLease(t testing.TB, h Harness) {
 	require.WithinDuration(t, row.LeaseEnd, *got.LeaseEnd, time.Millisecond)
 }
 
-func undoLeaseNobodys(t testing.TB, h Harness) {
+func rollbackLeaseNobodys(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row, _ := r.overHanging(kind)
 	r.unchanged(row.ID, func() {
@@ -290,7 +290,7 @@ func undoLeaseNobodys(t testing.TB, h Harness) {
 	require.Equal(t, row.Fence+1, r.get(row.ID).Fence)
 }
 
-func undoLeaseCancelled(t testing.TB, h Harness) {
+func rollbackLeaseCancelled(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row, _ := r.overHanging(kind)
@@ -313,7 +313,7 @@ func undoLeaseCancelled(t testing.TB, h Harness) {
 	}
 }
 
-func undoLeaseOver(t testing.TB, h Harness) {
+func rollbackLeaseOver(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.cancellations() {
 		row, _ := r.overHanging(kind)
@@ -325,9 +325,9 @@ func undoLeaseOver(t testing.TB, h Harness) {
 	}
 }
 
-// A finished row of which something may be at work is brought back no earlier than that is over; one that ended for
+// A finished row of which something may be at work is revived no earlier than that is over; one that ended for
 // certain, at once.
-func undoLeaseFinished(t testing.TB, h Harness) {
+func rollbackLeaseFinished(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, want := range map[string]struct {
 		became store.Became

@@ -8,35 +8,35 @@ import (
 )
 
 // booked is a row that made its effect with its first attempt and was rolled back by its second.
-func booked(m *maker, kind string, play func(m *maker)) {
+func booked(m *maker, kind string, perform func(m *maker)) {
 	m.row(1, kind, "rolled_back", 6, 1, guarded, func(_ *enq, r *row) { r.EverStarted, r.Outcome = true, "succeeded" })
 	m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1", "rollback_pending 3 0", "rollback_running 4 1", "rolled_back 5 1")
 	m.Rows[0].Fence = 5
 	m.request(3, "rollback", 1)
-	m.try(1, a1, 1, 1, 1).tell(1.4, history.Effect).end(1.5, "succeeded")
+	m.try(1, a1, 1, 1, 1).report(1.4, history.Effect).end(1.5, "succeeded")
 	m.settled(1, 1, 1, "succeeded")
-	play(m)
+	perform(m)
 }
 
-// undoing is the attempt to undo it.
-func undoing(m *maker) on {
-	return m.undo(4, a2, 1, 4, 1).tell(4.4, history.Effect).end(4.5, "succeeded")
+// rollingBack is the attempt to roll back it.
+func rollingBack(m *maker) on {
+	return m.rollBack(4, a2, 1, 4, 1).report(4.4, history.Effect).end(4.5, "succeeded")
 }
 
 func TestRolledBackOnce(t *testing.T) {
-	play(t, []scene{
-		{"undone once", "", func(m *maker) {
+	perform(t, []scene{
+		{"rolled back once", "", func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
-				undoing(m)
+				m.rolledBack(1, 4, 1)
+				rollingBack(m)
 			})
 		}},
-		{"undone once, by what completes it", "", func(m *maker) {
+		{"rolled back once, by what completes it", "", func(m *maker) {
 			booked(m, paid, func(m *maker) {
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
-				undoing(m)
+				m.rolledBack(1, 4, 1)
+				rollingBack(m)
 			})
 		}},
 		{"nothing had happened", "", func(m *maker) {
@@ -44,46 +44,46 @@ func TestRolledBackOnce(t *testing.T) {
 			m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 			m.settled(1, 1, 1, "rejected")
-			m.undo(3, a1, 1, 3, 1).end(4, "succeeded")
+			m.rollBack(3, a1, 1, 3, 1).end(4, "succeeded")
 		}},
-		{"made and undone in each of two rounds", "", func(m *maker) {
+		{"made and rolled back in each of two rounds", "", func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.Rows[0].Round, m.Rows[0].Fence = 1, 11
 				m.request(5, "retry", 1)
 				m.request(8, "rollback", 1)
 				m.path(1, 1, "pending 6 0", "running 7 1", "succeeded 8 1", "rollback_pending 9 0", "rollback_running 10 1", "rolled_back 11 1")
-				undoing(m)
+				rollingBack(m)
 				m.settled(1, 4, 1, "succeeded")
-				m.try(6, a1, 1, 7, 1).tell(6.4, history.Effect).end(6.5, "succeeded")
+				m.try(6, a1, 1, 7, 1).report(6.4, history.Effect).end(6.5, "succeeded")
 				m.settled(1, 7, 1, "succeeded")
-				m.undo(8, a2, 1, 10, 1).tell(8.4, history.Effect).end(8.5, "succeeded")
+				m.rollBack(8, a2, 1, 10, 1).report(8.4, history.Effect).end(8.5, "succeeded")
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
+				m.rolledBack(1, 4, 1)
 				m.effect(1, 7)
-				m.undone(1, 10, 3)
+				m.rolledBack(1, 10, 3)
 			})
 		}},
-		{"failed after it was undone, with hold", "", func(m *maker) {
+		{"failed after it was rolled back, with hold", "", func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.Rows[0].State, m.Rows[0].Outcome, m.Rows[0].Error = "rollback_failed", "rejected", "attempt 1 of 2 was rejected"
 				m.Moves[len(m.Moves)-1].State = "rollback_failed"
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
-				m.undo(4, a2, 1, 4, 1).tell(4.4, history.Effect).end(4.5, "failed")
+				m.rolledBack(1, 4, 1)
+				m.rollBack(4, a2, 1, 4, 1).report(4.4, history.Effect).end(4.5, "failed")
 			})
 		}},
-		{"undone twice", check.RolledBackOnce, func(m *maker) {
+		{"rolled back twice", check.RolledBackOnce, func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
-				m.undone(1, 4, 1)
-				undoing(m)
+				m.rolledBack(1, 4, 1)
+				m.rolledBack(1, 4, 1)
+				rollingBack(m)
 			})
 		}},
-		{"never undone", check.RolledBackOnce, func(m *maker) {
+		{"never rolled back", check.RolledBackOnce, func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.effect(1, 1)
-				m.undo(4, a2, 1, 4, 1).end(4.5, "succeeded")
+				m.rollBack(4, a2, 1, 4, 1).end(4.5, "succeeded")
 			})
 		}},
 		{"completed by nobody", check.RolledBackOnce, func(m *maker) {
@@ -91,34 +91,34 @@ func TestRolledBackOnce(t *testing.T) {
 			m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 			m.settled(1, 1, 1, "rejected")
-			m.undo(3, a1, 1, 3, 1).end(4, "succeeded")
+			m.rollBack(3, a1, 1, 3, 1).end(4, "succeeded")
 		}},
-		{"failed after it was undone, with complete", check.RolledBackOnce, func(m *maker) {
+		{"failed after it was rolled back, with complete", check.RolledBackOnce, func(m *maker) {
 			booked(m, paid, func(m *maker) {
 				m.Rows[0].State, m.Rows[0].Outcome, m.Rows[0].Error = "rollback_failed", "rejected", "attempt 1 of 2 was rejected"
 				m.Moves[len(m.Moves)-1].State = "rollback_failed"
 				m.effect(1, 1)
-				m.undone(1, 4, 1)
-				undoing(m)
+				m.rolledBack(1, 4, 1)
+				rollingBack(m)
 			})
 		}},
 		{"another effect than the one that stood", check.RolledBackOnce, func(m *maker) {
 			booked(m, book, func(m *maker) {
 				m.effect(1, 1)
-				m.undone(1, 4, 7)
-				undoing(m)
+				m.rolledBack(1, 4, 7)
+				rollingBack(m)
 			})
 		}},
-		{"undone by an attempt to run", check.RolledBackOnce, func(m *maker) {
+		{"rolled back by an attempt to run", check.RolledBackOnce, func(m *maker) {
 			m.row(1, book, "succeeded", 2, 1, guarded)
 			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
-			m.try(1, a1, 1, 1, 1).tell(1.4, history.Effect).end(1.5, "succeeded")
+			m.try(1, a1, 1, 1, 1).report(1.4, history.Effect).end(1.5, "succeeded")
 			m.effect(1, 1)
-			m.undone(1, 1, 1)
+			m.rolledBack(1, 1, 1)
 			m.effect(1, 1)
 		}},
 		{"promised, and it had not started", "", func(m *maker) {
-			m.row(1, book, "cancelled", 2, 0, func(e *enq, _ *row) { e.Expects.CancelAsked = true })
+			m.row(1, book, "cancelled", 2, 0, func(e *enq, _ *row) { e.Expects.CancelRequested = true })
 			m.path(1, 0, "pending 0 0", "cancelled 1 0")
 			m.request(0.5, "rollback", 1)
 			m.Ops[0].Answer = "cancelling"
@@ -144,13 +144,13 @@ func TestRollbackAfterEnd(t *testing.T) {
 		m.row(1, book, "rolled_back", 4, 1)
 		m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
 		m.request(1.5, "cancel", 1)
-		m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
+		m.try(1, a1, 1, 1, 1).report(2, history.Gone)
 		m.sample(1.9, 1, 1, 3)
 		m.Samples[0].Present = s(10)
 		m.settled(1, 1, 1, "cancelled")
-		m.undo(at, a2, 1, 3, 1).end(at+1, "succeeded")
+		m.rollBack(at, a2, 1, 3, 1).end(at+1, "succeeded")
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"after the lease's end", "", func(m *maker) { lost(m, 5) }},
 		{"at once after its own word", "", func(m *maker) {
 			m.row(1, book, "rolled_back", 4, 1)
@@ -158,7 +158,7 @@ func TestRollbackAfterEnd(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
 			m.sample(1.9, 1, 1, 3)
 			m.settled(1, 1, 1, "rejected")
-			m.undo(2.1, a2, 1, 3, 1).end(3, "succeeded")
+			m.rollBack(2.1, a2, 1, 3, 1).end(3, "succeeded")
 		}},
 		{"while the store's clock steps", "", func(m *maker) {
 			m.broken(0.5, 4, "clock of the server")
@@ -181,30 +181,30 @@ func TestRollbackAfterEnd(t *testing.T) {
 			m.path(1, 1, "pending 3 0", "running 4 1", "succeeded 5 1")
 			m.request(1.5, "cancel", 1)
 			m.request(3, "retry", 1)
-			m.try(1, a1, 1, 1, 1).tell(2, history.Gone)
+			m.try(1, a1, 1, 1, 1).report(2, history.Gone)
 			m.sample(1.9, 1, 1, 3)
 			m.Samples[0].Present = s(10)
 			m.settled(1, 1, 1, "cancelled")
 			m.try(4, a2, 1, 4, 1).end(5, "succeeded")
 		}},
-		{"undone, and claimed to be run", check.RollbackAfterEnd, func(m *maker) {
+		{"rolled back, and claimed to be run", check.RollbackAfterEnd, func(m *maker) {
 			m.row(1, book, "succeeded", 2, 1)
 			m.path(1, 0, "pending 0 0", "running 1 1", "succeeded 2 1")
-			m.undo(1, a1, 1, 1, 1).end(2, "succeeded")
+			m.rollBack(1, a1, 1, 1, 1).end(2, "succeeded")
 		}},
-		{"a process that is undone while it lives", check.OneChildAtATime, func(m *maker) {
+		{"a process that is rolled back while it lives", check.OneChildAtATime, func(m *maker) {
 			m.row(1, built, "rolled_back", 4, 1)
 			m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
-			m.try(1, a1, 1, 1, 1).tell(1.4, history.Ping).end(3, "rejected")
+			m.try(1, a1, 1, 1, 1).report(1.4, history.Ping).end(3, "rejected")
 			m.settled(1, 1, 1, "rejected")
-			m.undo(2, a2, 1, 3, 1).end(4, "succeeded")
+			m.rollBack(2, a2, 1, 3, 1).end(4, "succeeded")
 		}},
-		{"a request that is undone while it is open", check.OneRequestAtATime, func(m *maker) {
+		{"a request that is rolled back while it is open", check.OneRequestAtATime, func(m *maker) {
 			m.row(1, book, "rolled_back", 4, 1)
 			m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
-			m.try(1, a1, 1, 1, 1).tell(1.4, history.Ping).end(3, "rejected")
+			m.try(1, a1, 1, 1, 1).report(1.4, history.Ping).end(3, "rejected")
 			m.settled(1, 1, 1, "rejected")
-			m.undo(2, a2, 1, 3, 1).end(4, "succeeded")
+			m.rollBack(2, a2, 1, 3, 1).end(4, "succeeded")
 		}},
 	})
 }
@@ -221,7 +221,7 @@ func TestFreshBudget(t *testing.T) {
 		m.settled(1, 1, 1, "failed")
 		m.settled(1, 3, 2, "failed")
 	}
-	play(t, []scene{
+	perform(t, []scene{
 		{"from its first attempt on", "", func(m *maker) {
 			again(m, "pending 5 0", "running 6 1", "succeeded 7 1")
 			m.try(5, a1, 1, 6, 1).end(6, "succeeded")
@@ -279,7 +279,7 @@ func TestFreshBudget(t *testing.T) {
 			m.settled(1, 1, 1, "rejected")
 			for i, end := range []string{"failed", "failed", "succeeded"} {
 				fence := int64(3 + 2*i)
-				m.undo(float64(fence), a1, 1, fence, i+1).end(float64(fence)+1, end)
+				m.rollBack(float64(fence), a1, 1, fence, i+1).end(float64(fence)+1, end)
 				m.settled(1, fence, i+1, end)
 				m.Tried[len(m.Tried)-1].Phase = "rollback"
 			}
@@ -288,7 +288,7 @@ func TestFreshBudget(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
-	play(t, []scene{
+	perform(t, []scene{
 		{"nothing is left to do", "", func(m *maker) {
 			m.row(1, paid, "succeeded", 2, 1)
 			m.check(1, a1, 1, 1, 1).end(1.1, history.Done)

@@ -13,7 +13,7 @@ import (
 )
 
 // A message that is no sign of life is kept, and renews nothing.
-func TestTell(t *testing.T) {
+func TestSetMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &task.Policy{Timeout: time.Minute, Heartbeat: time.Second, Stop: 2 * time.Second}
 		l := New(context.Background(), &task.Task{ID: 1, State: task.StateRunning, ClaimedAt: time.Now()}, p, RunClock(), RunClock().Now(), nil)
@@ -21,17 +21,17 @@ func TestTell(t *testing.T) {
 		l.warden = silent{}
 		l.Start()
 		time.Sleep(900 * time.Millisecond)
-		l.Tell("page 40")
-		l.Tell("")
-		require.Equal(t, "page 40", l.Notes().Message)
+		l.SetMessage("page 40")
+		l.SetMessage("")
+		require.Equal(t, "page 40", l.Report().Message)
 		time.Sleep(200 * time.Millisecond)
 		require.NotNil(t, l.Cause(), "a message is no ping")
 		require.Equal(t, task.Stalled, l.Cause().Verdict)
-		l.Tell("cleaning up")
-		require.Equal(t, "cleaning up", l.Notes().Message, "what stops may say so")
+		l.SetMessage("cleaning up")
+		require.Equal(t, "cleaning up", l.Report().Message, "what stops may say so")
 		l.Close()
-		l.Tell("late")
-		require.Equal(t, "cleaning up", l.Notes().Message)
+		l.SetMessage("late")
+		require.Equal(t, "cleaning up", l.Report().Message)
 	})
 }
 

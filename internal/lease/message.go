@@ -5,15 +5,15 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Tell takes a message of the task that does not count as a ping.
-func (l *Lease) Tell(message string) {
+// SetMessage takes a message of the task that does not count as a ping.
+func (l *Lease) SetMessage(message string) {
 	l.mu.Lock()
 	cause := l.Cause()
 	if message == "" || l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
 		l.mu.Unlock()
 		return
 	}
-	l.said.notes.Message = message
+	l.reported.report.Message = message
 	by := l.clock.Now() + writeLate
 	l.mu.Unlock()
 	if l.warden != nil {

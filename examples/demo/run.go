@@ -36,8 +36,8 @@ type wanted struct {
 	ends    []string // how its attempts ended; "undelivered" is left out where it may come any number of times
 }
 
-// play plays all of it, and prints the table at the end.
-func (d *demo) play(ctx context.Context) error {
+// run plays all of it, and prints the table at the end.
+func (d *demo) run(ctx context.Context) error {
 	for _, act := range []func(context.Context) error{
 		d.startAgent, d.startShop, d.takeOrders, d.enqueueByCommand, d.awaitAll, d.showKilled, d.whileTheShopIsDown, d.awaitAll,
 		d.hang, d.cutOff,
@@ -218,7 +218,7 @@ func (d *demo) whileTheShopIsDown(ctx context.Context) error {
 		return err
 	}
 	d.want(id, "succeeded", 1, "succeeded") // undelivered attempts do not count
-	err = stage.Until(ctx, "the task was given back", func() bool {
+	err = stage.Until(ctx, "the task was released", func() bool {
 		t, err := d.task(ctx, id)
 		return err == nil && slices.ContainsFunc(t.History, func(a attempt) bool { return a.Outcome == "undelivered" })
 	})

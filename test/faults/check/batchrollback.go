@@ -6,7 +6,7 @@ import "github.com/leasehold/leasehold/internal/task"
 // was ever started is rolled back or could not be, where its type can be; none has succeeded, failed or been cancelled
 // and is left so.
 //
-// It must hold because a rollback ends only when no row is left that was started and is not undone, and a batch only
+// It must hold because a rollback ends only when no row is left that was started and is not rolled back, and a batch only
 // when its operations have.
 const BatchRollbackComplete Name = "BatchRollbackComplete"
 
@@ -18,7 +18,7 @@ func batchRollbackComplete(x *index, f *found) {
 			}
 			for _, s := range g.rows {
 				row := s.moveAt(m.Serial)
-				if row == nil || !row.EverStarted || x.h.Kinds[s.row.Type].Undo == nil {
+				if row == nil || !row.EverStarted || x.h.Kinds[s.row.Type].Rollback == nil {
 					continue
 				}
 				if state := task.State(row.State); state != task.StateRolledBack && state != task.StateRollbackFailed {

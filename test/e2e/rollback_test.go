@@ -21,7 +21,7 @@ import (
 // TestCheck: what is done already is not run, what is not is, and a check that fails is an attempt that has failed, which
 // leaves nothing to undo.
 func TestCheck(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		done := d.enqueue(`{"check": ["{\"done\": true, \"result\": {\"by\": \"another\"}}"]}`)
 		open := d.enqueue(`{"check": ["{\"done\": false}"]}`)
@@ -50,22 +50,22 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// TestRollbackByWebhook: what has failed for the last time is undone, by a request that says why.
+// TestRollbackByWebhook: what has failed for the last time is rolled back, by a request that says why.
 func TestRollbackByWebhook(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		const payload = `{"run": ["fail"]}`
 		id := d.enqueue(payload)
 		s := d.becomes(id, "rolled_back")
 		require.Equal(t, []string{"check", "run", "check", "run", "rollback"}, d.phases(id))
 		calls := d.calls(id)
-		undo := calls[4]
-		require.Equal(t, fmt.Sprintf("task_%d_rollback", id), undo.ID)
-		require.Greater(t, undo.Task.Fence, calls[3].Task.Fence)
-		require.Equal(t, 1, undo.Task.Attempt, "counted anew")
-		require.JSONEq(t, payload, string(undo.Data))
-		require.Equal(t, "failed", undo.Task.Outcome)
-		require.Equal(t, "null", string(undo.Task.Result))
+		rollback := calls[4]
+		require.Equal(t, fmt.Sprintf("task_%d_rollback", id), rollback.ID)
+		require.Greater(t, rollback.Task.Fence, calls[3].Task.Fence)
+		require.Equal(t, 1, rollback.Task.Attempt, "counted anew")
+		require.JSONEq(t, payload, string(rollback.Data))
+		require.Equal(t, "failed", rollback.Task.Outcome)
+		require.Equal(t, "null", string(rollback.Task.Result))
 		require.Equal(t, "rollback", s.History[len(s.History)-1].Phase)
 		a.Drain(t)
 	})
@@ -74,7 +74,7 @@ func TestRollbackByWebhook(t *testing.T) {
 // TestOneTrace: checks, attempts, rollback and an operator's retry of a task that was inserted without a trace context are
 // in one trace, on whichever agent, and people find it.
 func TestOneTrace(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a, b := d.agent("one"), d.agent("two")
 		id, other := d.enqueue(`{"run": ["fail"]}`), d.enqueue(`{}`)
 		d.becomes(id, "rolled_back")
@@ -100,7 +100,7 @@ func TestOneTrace(t *testing.T) {
 
 // TestRollbackByCommand: a command finds in its environment and its input that it is to undo.
 func TestRollbackByCommand(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		dir := t.TempDir()
 		a := d.declare("agent", fmt.Sprintf(`command {
     argv = ["sh", "-c", "echo half > made; exit 65"]
@@ -115,19 +115,19 @@ func TestRollbackByCommand(t *testing.T) {
 		id := d.enqueue(`{"n": 7}`)
 		d.becomes(id, "rolled_back")
 		require.NoFileExists(t, filepath.Join(dir, "made"))
-		var told call
+		var got call
 		text, err := os.ReadFile(filepath.Join(dir, "told"))
 		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(text, &told), "%s", text)
-		require.Equal(t, "rejected", told.Task.Outcome)
-		require.JSONEq(t, `{"n": 7}`, string(told.Data))
+		require.NoError(t, json.Unmarshal(text, &got), "%s", text)
+		require.Equal(t, "rejected", got.Task.Outcome)
+		require.JSONEq(t, `{"n": 7}`, string(got.Data))
 		a.Drain(t)
 	})
 }
 
-// TestCancelledPartWay: a task that is cancelled while it runs is stopped, and then undone.
+// TestCancelledPartWay: a task that is cancelled while it runs is stopped, and then rolled back.
 func TestCancelledPartWay(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["hang"]}`)
 		d.awaits(id, "run", 1)
@@ -141,7 +141,7 @@ func TestCancelledPartWay(t *testing.T) {
 
 // TestCancelledInItsCheck: nothing was run, so there is nothing to undo.
 func TestCancelledInItsCheck(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"check": ["hang"]}`)
 		d.awaits(id, "check", 1)
@@ -154,7 +154,7 @@ func TestCancelledInItsCheck(t *testing.T) {
 
 // TestRollbackThatHangs: one that makes no progress is stopped like any attempt, and tried again.
 func TestRollbackThatHangs(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
 		s := d.becomes(id, "rolled_back")
@@ -170,7 +170,7 @@ func TestRollbackThatHangs(t *testing.T) {
 
 // TestRollbackThatFails is loud: in the log, and in the metrics.
 func TestRollbackThatFails(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		listens := regexp.MustCompile(`"listen":"([^"]+)"`).FindStringSubmatch(a.Tail())
 		require.NotNil(t, listens, a.Tail())
@@ -196,14 +196,14 @@ func TestRollbackThatFails(t *testing.T) {
 
 // TestRollbackGoesOnByItself: a rollback may stream, or be accepted and completed, as a run may.
 func TestRollbackGoesOnByItself(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		for _, way := range []string{"stream", "accept"} {
 			id := d.enqueue(fmt.Sprintf(`{"run": ["reject"], "rollback": [%q]}`, way))
 			s := d.becomes(id, "rolled_back")
 			require.Equal(t, []string{"check", "run", "rollback"}, d.phases(id))
 			require.Contains(t, []string{"", "null"}, string(s.Result), "the run had none")
-			require.JSONEq(t, `{"undone": true}`, string(s.History[len(s.History)-1].Result), way)
+			require.JSONEq(t, `{"reverted": true}`, string(s.History[len(s.History)-1].Result), way)
 		}
 		a.Drain(t)
 	})
@@ -211,7 +211,7 @@ func TestRollbackGoesOnByItself(t *testing.T) {
 
 // TestWhatRollbacksWorkOn: the state before the change, as the producer knew it, or as the run has left it.
 func TestWhatRollbacksWorkOn(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		schema := "leasehold."
 		if d.onSQLite() {
@@ -226,18 +226,18 @@ func TestWhatRollbacksWorkOn(t *testing.T) {
 		d.becomes(id, "succeeded")
 		d.request("rollback", id)
 		s := d.becomes(id, "rolled_back")
-		undo := d.calls(id)[2]
-		require.JSONEq(t, `{"zone": "az2"}`, string(undo.Data))
-		require.Equal(t, "succeeded", undo.Task.Outcome)
-		require.JSONEq(t, result, string(undo.Task.Result))
+		rollback := d.calls(id)[2]
+		require.JSONEq(t, `{"zone": "az2"}`, string(rollback.Data))
+		require.Equal(t, "succeeded", rollback.Task.Outcome)
+		require.JSONEq(t, result, string(rollback.Task.Result))
 		require.JSONEq(t, result, string(s.Result), "it stays the run's")
 		a.Drain(t)
 	})
 }
 
-// TestRetriedByAnOperator: what was undone is run again, as new work, and undone again.
+// TestRetriedByAnOperator: what was rolled back is run again, as new work, and rolled back again.
 func TestRetriedByAnOperator(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["reject", "ok"]}`)
 		d.becomes(id, "rolled_back")
@@ -262,7 +262,7 @@ func TestRetriedByAnOperator(t *testing.T) {
 
 // TestAgentIsKilledInARollback: another goes on with it, by an attempt with a higher fence.
 func TestAgentIsKilledInARollback(t *testing.T) {
-	desks(t, func(t *testing.T, d *desk) {
+	desks(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("killed")
 		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
 		d.awaits(id, "rollback", 1)
@@ -274,7 +274,7 @@ func TestAgentIsKilledInARollback(t *testing.T) {
 		require.Greater(t, calls[3].Task.Fence, calls[2].Task.Fence)
 		require.Equal(t, calls[2].ID, calls[3].ID, "the same work")
 		require.Equal(t, 2, calls[3].Task.Attempt)
-		require.Equal(t, "rejected", calls[3].Task.Outcome, "why it is undone has not changed")
+		require.Equal(t, "rejected", calls[3].Task.Outcome, "why it is rolled back has not changed")
 		require.Equal(t, "lost", s.History[1].Outcome)
 		other.Drain(t)
 	})
@@ -286,7 +286,7 @@ func TestAgentIsFrozenInACheck(t *testing.T) {
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, dir := &desk{t: t, store: store}, t.TempDir()
+			d, dir := &fakeTarget{t: t, store: store}, t.TempDir()
 			const check = `[ -e pid ] && exit 0; echo $$ > tmp; mv tmp pid; exec sleep 1000`
 			work := fmt.Sprintf("check {\n    timeout = \"1m\"\n    command {\n      argv = [\"sh\", \"-c\", %q]\n      dir = %q\n    }\n  }\n"+
 				"  command {\n    argv = [\"touch\", \"ran\"]\n    dir = %q\n  }", check, dir, dir)

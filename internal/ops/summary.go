@@ -16,9 +16,9 @@ const (
 	mostPastBrief = 2
 )
 
-// Story is a task's life so far in one line, oldest first: "claimed 1.2 ms, running, succeeded". It depends on the task
+// Summary is a task's life so far in one line, oldest first: "claimed 1.2 ms, running, succeeded". It depends on the task
 // alone. Attempts that ended alike are counted: however many there are, the line stays short.
-func Story(i *store.TaskInfo) string {
+func Summary(i *store.TaskInfo) string {
 	var parts []string
 	earlier := before(i)
 	parts = append(parts, past(earlier, mostPast)...)
@@ -28,12 +28,12 @@ func Story(i *store.TaskInfo) string {
 	return strings.Join(append(parts, standing(i, len(earlier) > 0)...), ", ")
 }
 
-// Now is Story with the present in front and the past shortened: "attempt 3 running 40%; before: failed 2 times (exit code
+// Now is Summary with the present in front and the past shortened: "attempt 3 running 40%; before: failed 2 times (exit code
 // 1)". A task without a past has the same line.
 func Now(i *store.TaskInfo) string {
 	earlier := before(i)
 	if len(earlier) == 0 {
-		return Story(i)
+		return Summary(i)
 	}
 	now := strings.Join(standing(i, true), ", ")
 	if i.State == task.StateSucceeded {
@@ -82,20 +82,20 @@ func endedAlike(attempts []store.AttemptInfo) string {
 	return fmt.Sprintf("%s%s %d times%s", phase, last.Outcome, len(attempts), because(last.Error))
 }
 
-// ended tells how one attempt of several ended.
+// ended returns how one attempt of several ended.
 func ended(a store.AttemptInfo) string {
 	phase := "attempt"
 	if a.Phase == task.Rollback {
 		phase = "rollback"
 	}
-	why := a.Error
-	if a.Outcome.GivesBack() {
-		why = strings.TrimSuffix("does not count: "+why, ": ")
+	reason := a.Error
+	if a.Outcome.Releases() {
+		reason = strings.TrimSuffix("does not count: "+reason, ": ")
 	}
-	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, a.Outcome, because(why))
+	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, a.Outcome, because(reason))
 }
 
-// standing tells what a task does now.
+// standing returns what a task does now.
 func standing(i *store.TaskInfo, again bool) []string {
 	running := "running"
 	if i.State.Phase() == task.Rollback {
@@ -148,10 +148,10 @@ func claimLatency(i *store.TaskInfo) time.Duration {
 	return max(i.ClaimedAt.Sub(due), 0)
 }
 
-func because(why string) string {
-	if why == "" {
+func because(reason string) string {
+	if reason == "" {
 		return ""
 	}
 	const most = 120
-	return " (" + OneLine(why, most) + ")"
+	return " (" + OneLine(reason, most) + ")"
 }

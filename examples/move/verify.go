@@ -14,7 +14,7 @@ import (
 )
 
 // check prints whether something is as it should be.
-func (p *play) check(well bool, format string, args ...any) {
+func (p *scenario) check(well bool, format string, args ...any) {
 	if !well {
 		p.wrong++
 	}
@@ -29,7 +29,7 @@ type expected struct {
 }
 
 // counts prints how many tasks of a batch are in which state, and wants the batch to say the same.
-func (p *play) counts(ctx context.Context, batch int64, state string, all []expected) error {
+func (p *scenario) counts(ctx context.Context, batch int64, state string, all []expected) error {
 	found := make(map[string]int)
 	rows, err := p.db.QueryContext(ctx, `SELECT state, count(*) FROM tasks WHERE batch_id = $1 GROUP BY state`, batch)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *play) counts(ctx context.Context, batch int64, state string, all []expe
 }
 
 // sameCounts wants a batch to be in a state, and to count as many tasks as there are.
-func (p *play) sameCounts(ctx context.Context, batch int64, state string, all []expected) error {
+func (p *scenario) sameCounts(ctx context.Context, batch int64, state string, all []expected) error {
 	n := make(map[string]int)
 	var is string
 	var total, live, succeeded, failed, cancelled, rolledBack int
@@ -91,7 +91,7 @@ SELECT state, total, live, succeeded, failed, cancelled, rolled_back FROM batche
 }
 
 // whatFailed shows what was wrong with the task that failed.
-func (p *play) whatFailed(ctx context.Context, batch int64) error {
+func (p *scenario) whatFailed(ctx context.Context, batch int64) error {
 	var id int64
 	row := p.db.QueryRowContext(ctx, `
 SELECT id FROM tasks WHERE batch_id = $1 AND payload ->> 'service' = $2`, batch, large)
@@ -117,12 +117,12 @@ SELECT id FROM tasks WHERE batch_id = $1 AND payload ->> 'service' = $2`, batch,
 	return nil
 }
 
-// told wants the application to have been told of the end of a batch once, with its counts.
-func (p *play) told(ctx context.Context, batch int64, state string) error {
+// notified wants the application to have been notified of the end of a batch once, with its counts.
+func (p *scenario) notified(ctx context.Context, batch int64, state string) error {
 	// The task that tells of it is there since the batch has ended. It runs as any other does.
 	var rows, live int
 	var problem error
-	err := stage.Until(ctx, "the application was told", func() bool {
+	err := stage.Until(ctx, "the application was notified", func() bool {
 		problem = p.db.QueryRowContext(ctx, `
 SELECT count(*), count(*) - count(finished_at) FROM tasks
 WHERE type = 'move.finished' AND payload -> 'batch' ->> 'id' = $1`, batch).Scan(&rows, &live)
@@ -131,10 +131,10 @@ WHERE type = 'move.finished' AND payload -> 'batch' ->> 'id' = $1`, batch).Scan(
 	if err := errors.Join(err, problem); err != nil {
 		return err
 	}
-	var told int
+	var notified int
 	var report string
-	row := p.db.QueryRowContext(ctx, `SELECT told, coalesce(report, '{}') FROM relocation WHERE batch = $1`, batch)
-	if err := row.Scan(&told, &report); err != nil {
+	row := p.db.QueryRowContext(ctx, `SELECT notified, coalesce(report, '{}') FROM relocation WHERE batch = $1`, batch)
+	if err := row.Scan(&notified, &report); err != nil {
 		return err
 	}
 	var said struct {
@@ -145,7 +145,7 @@ WHERE type = 'move.finished' AND payload -> 'batch' ->> 'id' = $1`, batch).Scan(
 	if err := json.Unmarshal([]byte(report), &said); err != nil {
 		return err
 	}
-	well := rows == 1 && told == 1 && said.State == state && said.Total == services &&
+	well := rows == 1 && notified == 1 && said.State == state && said.Total == services &&
 		said.Succeeded+said.Cancelled+said.RolledBack == services
 	p.check(well, "move.finished came once, in the end: %s, %d succeeded, %d failed, %d cancelled, %d rolled back",
 		said.State, said.Succeeded, said.Failed, said.Cancelled, said.RolledBack)
