@@ -26,6 +26,7 @@ func batchEndChecks() []Check {
 		{"one agent ends it", endRace},
 		{"a crash ends it once", endCrash},
 		{"a few at a time", endFew},
+		{"a rollback of one task keeps it from ending", endRollback},
 		{"an open transaction keeps it from ending", endOpen},
 		{"an open transaction that is taken back does not", endOpenBack},
 		{"the end wakes listeners", endWakes},
@@ -59,6 +60,22 @@ func endsWhenDone(t testing.TB, h Harness) {
 	require.Empty(t, got.RequestedBy)
 	require.Zero(t, r.fold().Ended)
 	require.Equal(t, got, r.look(id))
+}
+
+// A task whose rollback was requested while it ran is not done when it has succeeded: its batch would end, and be opened again.
+func endRollback(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	id, ids := r.batchOf(1, store.BatchRequest{FinishType: "finish"})
+	row := r.claimOne(kind, task.Run)
+	r.did(store.Cancelling, r.h.Rollback, ids[0], "alice")
+	r.settled(finish(row))
+	require.Zero(t, r.fold().Ended, "an operation is in progress")
+	require.Equal(t, 1, r.steps())
+	require.Zero(t, r.fold().Ended, "it waits for its rollback")
+	r.rollBackAll()
+	require.Equal(t, 1, r.fold().Ended)
+	require.Zero(t, r.inState(id, store.BatchRolledBack).Round)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func endsSealed(t testing.TB, h Harness) {

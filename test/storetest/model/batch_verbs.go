@@ -17,6 +17,7 @@ type Operation struct {
 	Verb        string
 	Batch       task.BatchID // 0: it is about a task
 	Task        task.ID      // 0: it is about a batch
+	BatchOfTask task.BatchID // of the task that it is about; 0: that belongs to none
 	Who         string
 	RequestedAt time.Time
 	Done        int64 // tasks that it has changed

@@ -156,7 +156,7 @@ func (s *Store) rollBackOnce(r *Row, by string, now time.Time) (changed bool) {
 	if s.unfinished(func(o *Operation) bool { return o.Task == r.ID }) != nil {
 		return false
 	}
-	s.operations = append(s.operations, &Operation{Verb: verbRollback, Task: r.ID, Who: by, RequestedAt: now})
+	s.operations = append(s.operations, &Operation{Verb: verbRollback, Task: r.ID, BatchOfTask: r.Batch, Who: by, RequestedAt: now})
 	return true
 }
 

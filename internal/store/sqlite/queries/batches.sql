@@ -42,7 +42,7 @@ SELECT EXISTS (
     WHERE ended_at IS NULL AND (NOT seen
         OR failures > failures_seen AND requested IS NULL AND on_failure <> 'continue'
         OR sealed AND total = succeeded + failed + cancelled + rolled_back + rollback_failed
-            AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND task_id IS NULL AND ended_at IS NULL)));
+            AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL)));
 
 -- name: foldable
 -- Open batches in which a task has failed whose on_failure is still to follow (and whether it is such a one), and those that
@@ -52,7 +52,7 @@ FROM batch INDEXED BY batch_open
 WHERE ended_at IS NULL AND (
     failures > failures_seen AND requested IS NULL AND on_failure <> 'continue'
     OR sealed AND total = succeeded + failed + cancelled + rolled_back + rollback_failed
-        AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND task_id IS NULL AND ended_at IS NULL))
+        AND NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = batch.id AND ended_at IS NULL))
 ORDER BY id LIMIT @limit;
 
 -- name: see_batches
