@@ -62,7 +62,7 @@ func (g *sim) runAll(all []*life) {
 	}
 }
 
-// stop has a batch's rows wait for nothing any more, and looks at it.
+// stop cancels a batch or rolls it back, and looks at it.
 func (g *sim) stop(id int64, all []*life, request string) {
 	var at time.Duration
 	fences := map[int64]int64{}
@@ -76,6 +76,9 @@ func (g *sim) stop(id int64, all []*life, request string) {
 	g.Ops = append(g.Ops, history.Op{Requested: at, At: at + s(0.01), Verb: request, Batch: id, Answer: "cancelling"})
 	g.look(id, all, at+s(0.02), true)
 	g.Of.Samples[len(g.Of.Samples)-1].Fences = fences
+	for _, l := range all { // nothing that becomes of a row because of it comes before it
+		l.now = max(l.now, at+s(0.03))
+	}
 }
 
 // look looks at a batch.
