@@ -205,7 +205,7 @@ func liteTargets(to []any) []any {
 const liteTables = `
 CREATE TABLE effect (
     serial INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, fence INTEGER NOT NULL, phase TEXT NOT NULL,
-    undoes INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
+    rolls_back INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
 CREATE INDEX effect_id ON effect (id);
 CREATE TABLE step (serial INTEGER NOT NULL);
 INSERT INTO step VALUES (0);
