@@ -88,7 +88,7 @@ func (f *fleet) batch(state string) (id int64) {
 	require.Equal(f.t, state, is)
 	require.Equal(f.t, "succeeded", f.wait(f.number(`
 SELECT max(id) FROM `+f.s.schema+`tasks WHERE type = 'move.finished'`)).State)
-	require.EqualValues(f.t, 1, f.number(`SELECT told FROM relocation WHERE batch = $1`, id))
+	require.EqualValues(f.t, 1, f.number(`SELECT notified FROM relocation WHERE batch = $1`, id))
 	require.Equal(f.t, f.number(`SELECT count(*) FROM relocation`), f.number(`
 SELECT count(*) FROM `+f.s.schema+`tasks WHERE type = 'move.finished'`))
 	return id
