@@ -80,7 +80,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("task", i.ID)
 	line("type", ops.OneLine(i.Type, most))
 	line("state", a.state(i.State))
-	line("story", ops.Summary(i))
+	line("summary", ops.Summary(i))
 	line("error", ops.OneLine(i.Error, most))
 	line("cause", i.Cause)
 	line("progress", ops.Progress(i.Progress))

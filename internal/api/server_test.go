@@ -212,7 +212,7 @@ func TestReadiness(t *testing.T) {
 }
 
 // Off loopback anybody can ask whether the agent is ready; where its store is, and as whom it goes there, is for readers.
-func TestReadinessReportsStrangersNoReason(t *testing.T) {
+func TestReadinessGivesStrangersNoReason(t *testing.T) {
 	const reason = "failed to connect to `user=app database=shop`: 10.0.0.7:5432"
 	o := Options{Token: "geheim", Probes: Probes{Store: func(context.Context) error { return errors.New(reason) }}}
 	ask := serve(t, everywhere{listen(t, "127.0.0.1:0")}, o)

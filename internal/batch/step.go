@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -11,28 +13,41 @@ import (
 const (
 	listed = 50     // operations that are listed at once
 	looks  = 40     // steps on one operation that change no task
+	paged  = 1000   // finished tasks that are looked at at once, however few may change
 	skims  = 20_000 // finished tasks that are looked at to find some that can be rolled back
 )
 
-// Engine decides what folds and steps do, and has a store do it. It keeps nothing between calls, and holds no lock between
+// Times after which a Step goes on with nothing more, so that many operations that can only wait delay none behind them: the next
+// Step begins there.
+const (
+	lookFor  = 200 * time.Millisecond
+	againFor = 100 * time.Millisecond
+)
+
+// Engine decides what folds and steps do, and has a store do it. It keeps nothing of these between calls, and holds no lock between
 // its look at the store and the change: that applies where what it saw is still so. Of many agents that look at the same
 // operation, one changes it.
-type Engine struct{ store Store }
+type Engine struct {
+	store Store
+	from  atomic.Int64 // the operation behind which the next Step begins; 0: with the oldest
+}
 
 // NewEngine returns an Engine that works on a store.
-func NewEngine(s Store) *Engine { return &Engine{s} }
+func NewEngine(s Store) *Engine { return &Engine{store: s} }
 
 // Fold sums the counters of at most limit batches, acts on failures, and completes the batches that are done.
 func (e *Engine) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	return e.store.Fold(ctx, limit)
 }
 
-// Step carries on the oldest operation that can be, by at most rows tasks.
+// Step carries on the oldest operation that can be, by at most rows tasks. Where it takes long to find that operation, or
+// carrying it on fails, the next call begins there, or behind it.
 func (e *Engine) Step(ctx context.Context, rows int) (did store.Stepped, err error) {
 	if rows <= 0 {
 		return did, ctx.Err()
 	}
-	for after := int64(0); ; {
+	began := time.Now()
+	for after := e.from.Swap(0); ; {
 		list, open, err := e.store.Operations(ctx, after, listed)
 		if err != nil {
 			return did, err
@@ -42,11 +57,20 @@ func (e *Engine) Step(ctx context.Context, rows int) (did store.Stepped, err err
 			o := &list[i]
 			after = o.ID
 			did.Rows, did.Ended, err = e.carryOn(ctx, o, rows)
+			took := time.Since(began)
 			if err != nil {
+				e.from.Store(o.ID)
 				return did, err
 			}
 			if did.Rows == 0 && !did.Ended {
+				if took > lookFor {
+					e.from.Store(o.ID)
+					return did, nil
+				}
 				continue
+			}
+			if i > 0 && took > againFor {
+				e.from.Store(list[i-1].ID) // this one first
 			}
 			if did.Ended {
 				did.Verb, did.Task, did.Done, did.Refused = o.Verb, o.Task, o.Done, o.Refused
@@ -139,6 +163,9 @@ func (e *Engine) planStop(ctx context.Context, p *planned, rows int) (can bool, 
 		return false, err
 	}
 	p.Ask = s.Running[:min(len(s.Running), rows)]
+	if len(s.Waiting) > 0 { // those that run may be locked for long
+		p.Ask = p.Ask[:min(len(p.Ask), max(rows/2, 1))]
+	}
 	room := rows - len(p.Ask)
 	more := len(s.Waiting) >= room
 	p.Progress.After = store.Cursor{}
@@ -160,7 +187,7 @@ func (e *Engine) planStop(ctx context.Context, p *planned, rows int) (can bool, 
 func (e *Engine) planRetry(ctx context.Context, p *planned, rows int) error {
 	o := p.Operation
 	return e.pass(p, rows, func() ([]store.BatchTask, error) {
-		return e.store.Failed(ctx, o.Batch, p.Progress.After.ID, rows)
+		return e.store.Failed(ctx, o.Batch, p.Progress.After.ID, paged)
 	}, func(t *store.BatchTask) {
 		p.Progress.After.ID = t.ID
 		if canRetry(o, t) {
@@ -173,7 +200,7 @@ func (e *Engine) planRetry(ctx context.Context, p *planned, rows int) error {
 func (e *Engine) planRollback(ctx context.Context, p *planned, rows int) error {
 	o := p.Operation
 	return e.pass(p, rows, func() ([]store.BatchTask, error) {
-		return e.store.Finished(ctx, o.Batch, p.Progress.After, rows)
+		return e.store.Finished(ctx, o.Batch, p.Progress.After, paged)
 	}, func(t *store.BatchTask) {
 		p.Progress.After = store.Cursor{ID: t.ID, At: t.Started}
 		if canRollBack(t) {
@@ -188,7 +215,7 @@ func (e *Engine) planRollback(ctx context.Context, p *planned, rows int) error {
 func (*Engine) pass(
 	p *planned, rows int, page func() ([]store.BatchTask, error), take func(*store.BatchTask),
 ) error {
-	for looked := 0; looked < skims; looked += rows {
+	for looked := 0; looked < skims; looked += paged {
 		tasks, err := page()
 		if err != nil {
 			return err
@@ -200,9 +227,13 @@ func (*Engine) pass(
 			}
 		}
 		for i := range tasks {
+			if len(p.Revive) == rows {
+				p.more = true
+				return nil
+			}
 			take(&tasks[i])
 		}
-		if p.more = len(tasks) >= rows; !p.more {
+		if p.more = len(tasks) >= paged; !p.more {
 			p.Ends = !p.Progress.Missed
 			return nil
 		}

@@ -21,15 +21,18 @@ type shelf struct {
 	finished []store.BatchTask // in the order of the cursor's ids, each looked at from behind it
 	answer   func(*store.Step) (store.StepResult, error)
 	steps    []store.Step
+	looks    int // at finished tasks
 }
 
 var errLost = errors.New("the reply is lost")
 
 func (*shelf) Fold(context.Context, int) (store.Folded, error) { return store.Folded{}, nil }
 
-func (s *shelf) Operations(context.Context, int64, int) (list []store.Operation, open bool, err error) {
-	list = []store.Operation{s.Operation}
-	if s.other != nil {
+func (s *shelf) Operations(_ context.Context, after int64, _ int) (list []store.Operation, open bool, err error) {
+	if s.ID > after {
+		list = append(list, s.Operation)
+	}
+	if s.other != nil && s.other.ID > after {
 		list = append(list, *s.other)
 	}
 	return list, true, nil
@@ -48,6 +51,7 @@ func (s *shelf) Failed(_ context.Context, _ task.BatchID, after task.ID, limit i
 }
 
 func (s *shelf) Finished(_ context.Context, _ task.BatchID, after store.Cursor, limit int) ([]store.BatchTask, error) {
+	s.looks++
 	return behind(s.finished, after.ID, limit), nil
 }
 
@@ -172,7 +176,7 @@ func TestARollbackStopsTheBatchFirst(t *testing.T) {
 	require.Len(t, s.steps[2].Revive, 2)
 	require.EqualValues(t, 5, s.steps[2].Progress.Goal)
 	require.Equal(t, int64(1), s.steps[2].Operation.Version, "of the step before")
-	require.False(t, s.steps[2].Ends, "there may be more")
+	require.True(t, s.steps[2].Ends, "there are no more")
 }
 
 // An open transaction that inserts keeps the batch from having stopped.
@@ -235,4 +239,63 @@ func TestTheRollbackOfATaskThatRan(t *testing.T) {
 	require.False(t, stepOf(t, s, 10).Ended)
 	s.one = nil // past its retention
 	require.True(t, stepOf(t, s, 10).Ended)
+}
+
+// A step that may change few tasks looks at no more pages than any other: it must end before its call's timeout.
+func TestFewTasksAtOnceTakeNoMoreLooks(t *testing.T) {
+	for _, rows := range []int{1000, 10} {
+		s := &shelf{Operation: store.Operation{
+			ID: 1, Verb: store.VerbRollback, Batch: 7, Progress: store.Progress{Stopped: true, Goal: 100_000},
+		}}
+		for id := range task.ID(100_000) {
+			s.finished = append(s.finished, store.BatchTask{ID: id + 1, State: task.StateSucceeded, EverStarted: true})
+		}
+		s.finished = append(s.finished, tasks(task.StateSucceeded, 100_001, 100_002)...)
+		require.Equal(t, 2, stepOf(t, s, rows).Rows)
+		require.LessOrEqual(t, s.looks, 110, rows)
+	}
+}
+
+// A page of which only some tasks may be changed is taken in parts.
+func TestAPageIsTakenInParts(t *testing.T) {
+	s := &shelf{Operation: store.Operation{ID: 1, Verb: store.VerbRetry, Batch: 7}}
+	s.finished = tasks(task.StateFailed, 1, 2, 3)
+	require.Equal(t, 2, stepOf(t, s, 2).Rows)
+	require.False(t, s.steps[0].Ends)
+	require.Equal(t, task.ID(2), s.steps[0].Progress.After.ID)
+}
+
+// Running tasks that others have locked keep no waiting one from being cancelled.
+func TestLockedRunningTasksLeaveRoom(t *testing.T) {
+	s := &shelf{Operation: store.Operation{ID: 1, Verb: store.VerbCancel, Batch: 7}}
+	for id := range task.ID(10) {
+		s.stops.Running = append(s.stops.Running, store.BatchTask{ID: id + 1, State: task.StateRunning})
+	}
+	s.stops.Waiting, s.stops.Left = tasks(task.StatePending, 21, 22, 23), 13
+	s.answer = func(step *store.Step) (store.StepResult, error) {
+		return store.StepResult{Applied: true, Rows: len(step.Cancel)}, nil
+	}
+	require.Equal(t, 3, stepOf(t, s, 10).Rows)
+}
+
+// An operation that cannot be carried on keeps those behind it waiting for no more than a call.
+func TestAFailureBlocksNoOtherOperation(t *testing.T) {
+	s := &shelf{Operation: store.Operation{ID: 1, Verb: store.VerbRetry, Batch: 7}}
+	s.other = &store.Operation{ID: 2, Verb: store.VerbCancel, Batch: 8}
+	s.finished = tasks(task.StateFailed, 1)
+	s.stops.Waiting, s.stops.Left = tasks(task.StatePending, 5), 1
+	s.answer = func(step *store.Step) (store.StepResult, error) {
+		if step.Operation.ID == 1 {
+			return store.StepResult{}, errLost
+		}
+		return store.StepResult{Applied: true, Rows: 1}, nil
+	}
+	e := NewEngine(s)
+	_, err := e.Step(t.Context(), 10)
+	require.ErrorIs(t, err, errLost)
+	did, err := e.Step(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, did.Rows)
+	_, err = e.Step(t.Context(), 10)
+	require.ErrorIs(t, err, errLost, "it is tried again")
 }

@@ -2,6 +2,8 @@ package lease_test
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,5 +153,22 @@ func TestADeclarationThatIsRefusedLeavesTheSessionAlone(t *testing.T) {
 		require.EqualValues(t, 1, stored.Load(), "what is refused is tried again")
 		pass(10 * time.Minute)
 		require.EqualValues(t, 1, stored.Load())
+	})
+}
+
+// Renewals that are written while a session is declared anew read nothing that the declaration changes.
+func TestDeclareBesideRenewals(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		leases := p.hold(t, 1, 20)
+		for i := range 200 {
+			go func() {
+				for j, l := range leases {
+					<-time.After(time.Duration(j) * time.Millisecond)
+					l.Ping(store.Ping{Progress: fmt.Appendf(nil, "0.%d", i+1)})
+				}
+			}()
+			p.declare(strconv.Itoa(i), time.Second)
+			pass(400 * time.Millisecond)
+		}
 	})
 }

@@ -134,8 +134,12 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 		k.recordJump(received)
 	}
 	isNew := d != nil && k.declaring == d
+	if d != nil { // name, version and presence stay: other goroutines read the presence without the lock
+		k.agent.Region, k.agent.Config, k.agent.Workers = d.agent.Region, d.agent.Config, d.agent.Workers
+		k.agent.Types, k.agent.Policies = d.agent.Types, d.agent.Policies
+	}
 	if isNew {
-		k.agent, k.declaring = d.agent, nil
+		k.declaring = nil
 	}
 	unanchored := len(k.jump.unanchored) > 0
 	if unanchored {

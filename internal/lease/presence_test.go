@@ -274,7 +274,7 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 }
 
 // A claim that is opened while a sign of life is written is not taken for one that came too late.
-func TestOpenedMeanwhileIsNoUnleased(t *testing.T) {
+func TestOpenedMeanwhileIsNotUnleased(t *testing.T) {
 	db := model.New(time.Now)
 	k := lease.NewKeeper(lease.KeeperOptions{
 		Store: db, Clock: lease.RunClock(), Log: slog.New(slog.DiscardHandler),
@@ -358,7 +358,7 @@ func TestReleasedLeaseLeavesTheNextOnItsRow(t *testing.T) {
 	})
 }
 
-func TestReapedRowsAreNoUnleased(t *testing.T) {
+func TestReapedRowsAreNotUnleased(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		dead, err := p.store.Join(t.Context(), store.Agent{Name: "dead", Presence: time.Hour})
 		require.NoError(t, err)

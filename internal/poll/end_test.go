@@ -150,7 +150,7 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		})
 		ids := r.insert(1)
 		after(4 * time.Second)
-		// Another agent reaps the row dead, as it may after this one's presence ran out.
+		// Another agent reaps the row, as it may after this one's presence ran out.
 		other, err := db.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, db.Leave(t.Context(), r.session()))

@@ -118,7 +118,7 @@ func TestOneBadOutcomeDoesNotKeepTheOthers(t *testing.T) {
 }
 
 // An outage that outlasts the leases: whoever holds the outcomes knows better than a judge.
-func TestOwnOutcomesAreNotReapedLost(t *testing.T) {
+func TestOwnOutcomesAreNotReapedAsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(time.Second) })
 		after(4 * time.Second)

@@ -123,16 +123,16 @@ func (l *lane) waiting(phase task.Phase) (n int) {
 func divide(asks []ask, total int) []ask {
 	given := make([]int, len(asks))
 	for total > 0 {
-		hasMore := 0
+		unmet := 0
 		for i := range asks {
 			if given[i] < asks[i].n {
-				hasMore++
+				unmet++
 			}
 		}
-		if hasMore == 0 {
+		if unmet == 0 {
 			break
 		}
-		share := max(total/hasMore, 1)
+		share := max(total/unmet, 1)
 		for i := range asks {
 			n := min(asks[i].n-given[i], share, total)
 			given[i] += n

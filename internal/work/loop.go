@@ -92,8 +92,10 @@ func (l *Loop) Run(ctx context.Context) {
 
 // turn makes one call and returns how long to rest: least even if something is noted, most if nothing is.
 func (l *Loop) turn(ctx context.Context) (least, most time.Duration) {
+	noted := false
 	select {
 	case <-l.noted: // this call sees it
+		noted = true
 	default:
 	}
 	call, cancel := context.WithTimeout(ctx, l.o.Timeout)
@@ -103,8 +105,11 @@ func (l *Loop) turn(ctx context.Context) (least, most time.Duration) {
 	took := time.Since(start)
 	l.o.Metrics.StoreDuration.WithLabelValues(l.o.Name).Observe(took.Seconds())
 	if err != nil {
-		if ctx.Err() != nil {
-			return 0, 0 // interrupted, not failed
+		if ctx.Err() != nil { // interrupted, not failed
+			if noted {
+				l.Note() // for the last call
+			}
+			return 0, 0
 		}
 		return l.failed(err)
 	}

@@ -52,7 +52,8 @@ type actor struct {
 const puppetScript = `
 serve() {
   : >"$1.ready"
-  while read -r line <"$1.in"; do
+  while [ -p "$1.in" ]; do
+    read -r line <"$1.in" || continue # a child that is being forked may have had the last line's end open for a moment
     eval "$line"
     echo $? >"$1.out"
   done

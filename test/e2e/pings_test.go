@@ -285,7 +285,9 @@ func commandCells(a *actor) map[string]func(*testing.T) {
 	answers := map[string]string{"counts": "exit 0", "repeated": "exit 0", "malformed": "exit 2", "too large": "exit 2"}
 	return speaking(a, say, answers, map[string]func(*testing.T){
 		"forged": unmoved(a, "exit 1", func(t *testing.T) string {
-			return fmt.Sprint("exit ", a.puppet(t, "live", "LEASEHOLD_PING_URL=${LEASEHOLD_PING_URL%?}_ $LEASEHOLD ping 0.9"))
+			return fmt.Sprint("exit ", a.puppet(t, "live", `forged=${LEASEHOLD_PING_URL%?}A
+[ "$forged" != "$LEASEHOLD_PING_URL" ] || forged=${LEASEHOLD_PING_URL%?}B
+LEASEHOLD_PING_URL=$forged $LEASEHOLD ping 0.9`))
 		}),
 		"old": unmoved(a, "exit 1", func(t *testing.T) string {
 			return fmt.Sprint("exit ", a.puppet(t, "old", "$LEASEHOLD ping 0.9 2>/dev/null")) // nobody reads its errors

@@ -99,7 +99,7 @@ func (w *world) say(s history.Said) {
 }
 
 // Run makes a world, lets the nemesis loose on it, waits until all is done and gives what happened. A run that could not
-// be made fails the test; a run in which something is left rolled back does not: that is for the checker to say.
+// be made fails the test; a run in which something is left unfinished does not: that is for the checker to say.
 func Run(t testing.TB, programs Programs, cluster *harness.Cluster, o Options) *history.History {
 	t.Helper()
 	w := newWorld(t, programs, cluster, o)

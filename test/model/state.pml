@@ -24,7 +24,7 @@
 #define WINDOW    (1 + BEAT)                /* task.Policy.Window: of a claim; 1 is task.StartWait */
 #define AHEAD     1                         /* lease.Keeper.stopAhead: stopping for want of the store; it takes no tick here */
 #define BACK_IN   1                         /* lease.SettleIn: a session that is back reaps nobody */
-#define JUDGE     2                         /* poll.judgeFor */
+#define JUDGE     2                         /* poll.reapFor */
 #define PERIOD    1                         /* lease.Period: how long signs of life and renewals are waited for */
 #define PATIENCE  2                         /* poll.callTimeout: how long all else is waited for */
 #define LIMIT     2                         /* attempts that count */

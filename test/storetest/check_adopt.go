@@ -198,7 +198,7 @@ func adoptByAnother(t testing.TB, h Harness) {
 	require.Equal(t, store.Applied, answer)
 	r.unchanged(row.ID, func() {
 		_, answer = r.adopt(row.ID, row.Fence)
-		require.Equal(t, store.Busy, answer, "it is not known yet how it is reaped")
+		require.Equal(t, store.Busy, answer, "it is not known yet what its reaper decides")
 		_, answer = r.adopt(row.ID, row.Fence+1)
 		require.Equal(t, store.Lost, answer)
 	})

@@ -21,8 +21,8 @@ var errLongPath = errors.New("the path of a notify socket would be too long: set
 // maxSocketPath is how long a path fits into an address of every system: 103 bytes and a NUL on macOS.
 const maxSocketPath = 103
 
-// sockets makes notify sockets. Each attempt has one of its own under a name that there never was before: a process
-// left of an earlier attempt, and knows its name or is connected to it, reaches no reader. They stand in directories of the
+// sockets makes notify sockets. Each attempt has one of its own under a name that there never was before: a process that is left of an
+// earlier attempt and knows its name, or is connected to it, reaches no reader. They stand in directories of the
 // agent's, so that no other user can put anything in their place.
 type sockets struct {
 	parent string // the directory of all; it is made when it is needed

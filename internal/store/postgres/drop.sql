@@ -10,7 +10,7 @@ DROP FUNCTION {schema}.admit_to_batch, {schema}.advance, {schema}.apply_step, {s
     {schema}.fold, {schema}.follow_failure, {schema}.has_stopped, {schema}.hold, {schema}.limit_tries, {schema}.lock_batch,
     {schema}.lock_holders, {schema}.merge_marks, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start, {schema}.retry,
-    {schema}.retry_batch, {schema}.revive, {schema}.revive_one, {schema}.revive_seen, {schema}.rollback, {schema}.rollback_batch,
+    {schema}.retry_batch, {schema}.revive, {schema}.revive_one, {schema}.rollback, {schema}.rollback_batch,
     {schema}.rollback_live, {schema}.seal_batch, {schema}.set_max_payload, {schema}.start_operation,
     {schema}.step_revive, {schema}.sum_deltas, {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.weight, {schema}.with_rollback;

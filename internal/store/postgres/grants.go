@@ -7,7 +7,7 @@ import (
 // Grants returns the script that grants an application's role what it needs and nothing more: to insert tasks and batches, to
 // enqueue, to read, to cancel, and what tasks do by SQL. With operator it grants also what operators do by SQL.
 func Grants(schemaName, role string, operator bool) string {
-	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to call tasks off
+	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to cancel tasks
 GRANT USAGE ON SCHEMA {schema} TO {role};
 GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels, traceparent, created_by,
     batch_id, rollback_payload), SELECT (id) ON {schema}.task TO {role};
@@ -17,7 +17,7 @@ GRANT SELECT ON {schema}.tasks, {schema}.batches TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
--- for tasks themselves: signs of life, and effects that happen once
+-- for tasks themselves: pings, and effects that happen once
 GRANT EXECUTE ON FUNCTION
     {schema}.ping(bigint, bigint, text, jsonb, text, double precision),
     {schema}.hold(bigint, bigint), {schema}.complete(bigint, bigint, jsonb) TO {role};

@@ -102,7 +102,6 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.request_cancels('{1}', '{1}', '')`,
 		`SELECT SCHEMA.cancel_all_waiting('{1}', '{1}', '{true}', '')`,
 		`SELECT SCHEMA.step_revive('{1}', '{1}', '{now}', 'retry')`,
-		`SELECT SCHEMA.revive_seen('{1}', '{1}', '{now}', 'retry')`,
 		`SELECT SCHEMA.fold(1)`,
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,

@@ -302,9 +302,8 @@ CREATE INDEX operation_open ON {schema}.operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON {schema}.operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON {schema}.operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who requested each change. A row stays as long as the task or the batch. requested_by is what the caller says; role
--- is the role
--- that the session logged in with, which no caller chooses.
+-- Who requested each change. A row stays as long as the task or the batch. requested_by is what the caller says; role is
+-- the role that the session logged in with, which no caller chooses.
 CREATE TABLE {schema}.audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),

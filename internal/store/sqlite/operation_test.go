@@ -64,3 +64,28 @@ func TestAnOperationOnATaskOfABatch(t *testing.T) {
 	require.EqualValues(t, 2, removed)
 	require.Zero(t, h.count(t, "SELECT (SELECT count(*) FROM batch) + (SELECT count(*) FROM operation)"))
 }
+
+// A task that was retried between the look and the step is neither changed by the step nor refused.
+func TestAStepCountsWhatItRevives(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.batchOf(t, 2)
+	require.NoError(t, h.exec(t, `
+INSERT INTO archive (id, state, attempt, deferrals, ever_started, outcome, error, finished_at, after_lease)
+SELECT id, 'failed', 1, 0, 1, 'rejected', 'x', '2026-11-20T00:00:00.000Z', 1 FROM task;
+UPDATE batch SET failed = 2;
+INSERT INTO retry_batch (id) SELECT id FROM batch;`))
+	list, _, err := h.Operations(t.Context(), 0, 10)
+	require.NoError(t, err)
+	failed, err := h.Failed(t.Context(), id, 0, 100)
+	require.NoError(t, err)
+	require.Len(t, failed, 2)
+	require.NoError(t, h.exec(t, `INSERT INTO retry (id) SELECT min(id) FROM task_archive`))
+	step := store.Step{Operation: &list[0], Progress: list[0].Progress, Ends: true}
+	for _, f := range failed {
+		step.Revive = append(step.Revive, store.Revival{BatchTask: f})
+	}
+	r, err := h.ApplyStep(t.Context(), &step)
+	require.NoError(t, err)
+	require.Equal(t, store.StepResult{Applied: true, Rows: 1, Missed: true}, r)
+}

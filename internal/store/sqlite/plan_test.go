@@ -58,7 +58,6 @@ func TestPlans(t *testing.T) {
 		h.sql.RequestCancels:    {byID},
 		h.sql.CountWaiting:      {byID},
 		h.sql.CancelWaiting:     {byID},
-		h.sql.CountRevived:      {byID},
 		h.sql.CountFinished:     {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Revive:            {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.FailedOfBatch:     {"INDEX task_archive_batch_unsuccessful (batch_id=? AND rowid>?)"},

@@ -310,10 +310,9 @@ CREATE INDEX operation_open ON operation (id) WHERE ended_at IS NULL;
 CREATE INDEX operation_batch ON operation (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX operation_task ON operation (task_id) WHERE task_id IS NOT NULL;
 
--- Who changed what: one row for each request that changed something. requested_by is the name that the caller gave.
--- role is the
--- database role of the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user has
--- written.
+-- Who changed what: one row for each request that changed something. requested_by is the name that the caller gave. role is
+-- the database role of the session on PostgreSQL, and NULL here: SQLite has no roles, and does not know which process or user
+-- has written.
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),

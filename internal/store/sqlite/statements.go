@@ -36,7 +36,7 @@ type statements struct {
 	AnyOperation, Operations, RunningOfBatch, WaitingOfBatch, LeftOfBatch, FailedOfBatch   *sqltext.Query
 	FinishedOfBatch, TaskToRollBack, OperationSeen, KeepOperation, RequestCancels          *sqltext.Query
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
-	CountRevived, ReopenBatchOf                                                            *sqltext.Query
+	ReopenBatchOf                                                                          *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches                              *sqltext.Query

@@ -226,18 +226,19 @@ func (s *stepping) revive() error {
 	if err != nil {
 		return err
 	}
-	there, revived := 0, 0
+	there, left := 0, 0
 	if err := s.row([]any{&there}, s.sql.CountFinished, arg("rows", rows)); err != nil {
 		return err
 	}
 	if _, err := s.exec(s.sql.Revive, arg("verb", s.step.Operation.Verb), arg("rows", rows)); err != nil {
 		return err
 	}
-	if err := s.row([]any{&revived}, s.sql.CountRevived, arg("rows", rows)); err != nil {
+	if err := s.row([]any{&left}, s.sql.CountFinished, arg("rows", rows)); err != nil {
 		return err
 	}
+	revived := there - left
 	s.r.Rows += revived
-	s.r.Refused = int64(there - revived)
+	s.r.Refused = int64(left)
 	s.r.Missed = there < len(s.step.Revive)
 	if !s.step.Reopens || revived == 0 {
 		return nil

@@ -14,7 +14,7 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 	if p == task.Rollback {
 		list = t.sql.TooLargeRollback
 	}
-	reason := map[int64]string{}
+	reasons := map[int64]string{}
 	err := t.query(func(r *sql.Rows) error {
 		var id, payload, rollback, result, checkpoint int64
 		if err := r.Scan(&id, &payload, &rollback, &result, &checkpoint); err != nil {
@@ -25,7 +25,7 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 			bytes int64
 		}{{"checkpoint", checkpoint}, {"result", result}, {"rollback payload", rollback}, {"payload", payload}} {
 			if d.bytes > store.MaxMaxPayload {
-				reason[id] = store.Unfit(d.what, d.bytes) + "; it was not kept"
+				reasons[id] = store.Unfit(d.what, d.bytes) + "; it was not kept"
 			}
 		}
 		return nil
@@ -33,7 +33,7 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 	if err != nil {
 		return err
 	}
-	for id, reason := range reason {
+	for id, reason := range reasons {
 		if _, err := t.exec(t.sql.Reject, arg("error", reason), arg("now", now), arg("id", id)); err != nil {
 			return err
 		}

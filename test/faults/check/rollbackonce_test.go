@@ -18,7 +18,7 @@ func booked(m *maker, kind string, perform func(m *maker)) {
 	perform(m)
 }
 
-// rollingBack is the attempt to roll back it.
+// rollingBack is the attempt to roll it back.
 func rollingBack(m *maker) on {
 	return m.rollBack(4, a2, 1, 4, 1).report(4.4, history.Effect).end(4.5, "succeeded")
 }

@@ -129,7 +129,7 @@ func (a *attempted) stall(last time.Duration) time.Duration {
 	return last
 }
 
-// effect makes the task's effect, or rolls back it, and completes the row with it or not. It reports whether all is said: the row
+// effect makes the task's effect, or rolls it back, and completes the row with it or not. It reports whether all is said: the row
 // is completed.
 func (a *attempted) effect(at time.Duration) bool {
 	if at >= a.cut {

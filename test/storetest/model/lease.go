@@ -122,8 +122,8 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Re
 	return answers, nil
 }
 
-// Sweep claims dead rows for reaping. The judge's own lease on them is judge long. A session that is absent itself
-// reaps nobody, nor does one that believes that it is another time.
+// Sweep claims dead rows for reaping. The reaper's own lease on them lasts reapFor. A session that is absent itself
+// reaps nothing, nor does one that believes that it is another time.
 func (s *Store) Sweep(
 	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
 ) ([]store.Reaped, error) {

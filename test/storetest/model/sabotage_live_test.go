@@ -116,7 +116,7 @@ func pingSabotages() []sabotage {
 		{"keeps pings from its session", pinged(func(r *model.Row, _ store.RemotePing, _ *store.PingReply) {
 			r.PingDue = time.Time{}
 		}), "ping/the heartbeat reports it"},
-		{"notifies none to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
+		{"does not ask the task to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			reply.Cancel, reply.Reason = false, ""
 		}), "ping/it is notified of a cancellation"},
 		{"hears no message", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),

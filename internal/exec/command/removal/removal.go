@@ -100,7 +100,7 @@ func (r *remover) clear(parent int, name string) error {
 	}
 }
 
-// each calls do with each entry of the first that a directory has, and returns of how many, and of how many it was nil. The
+// each calls do with each entry of the first that a directory has, and returns how many those were, and for how many it was nil. The
 // error is the last one.
 func (r *remover) each(dir int, do func(name string) error) (n, done int, err error) {
 	if _, err := unix.Seek(dir, 0, 0); err != nil {

@@ -9,6 +9,7 @@ $leasehold$
 DECLARE
     hit record;
 BEGIN
+    PERFORM {schema}.ensure_partition(clock_timestamp()); -- it may wait, and no row is locked yet
     SELECT coalesce(array_agg(t.id), '{}') AS ids, coalesce(array_agg(g.rolls_back), '{}') AS rolls_back INTO hit
     FROM unnest(ids, fences, rolls_back) AS g (id, fence, rolls_back)
     CROSS JOIN LATERAL (

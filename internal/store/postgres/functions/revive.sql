@@ -2,16 +2,19 @@
 -- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
 -- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
 -- now; all others got theirs when they were settled.
-CREATE OR REPLACE FUNCTION {schema}.revive(ids bigint[], dues timestamptz[], verb text) RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION {schema}.revive(
+    ids bigint[], dues timestamptz[], verb text, fences bigint[] DEFAULT NULL
+) RETURNS SETOF bigint
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off AS
 $leasehold$
 BEGIN
     RETURN QUERY
     WITH hit AS MATERIALIZED (
-        SELECT a.*, g.due, verb = 'retry' AS again FROM unnest(ids, dues) AS g (id, due)
+        SELECT a.*, g.due, verb = 'retry' AS again FROM unnest(ids, dues, fences) AS g (id, due, fence)
         CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.task_archive AS r WHERE r.id = g.id FOR UPDATE SKIP LOCKED
+            SELECT * FROM {schema}.task_archive AS r WHERE r.id = g.id AND (fences IS NULL OR r.fence = g.fence)
+            FOR UPDATE SKIP LOCKED
         ) AS a
     ), back AS (
         INSERT INTO {schema}.task (
@@ -56,7 +59,7 @@ BEGIN
     SELECT b.id FROM back AS b;
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.revive(bigint[], timestamptz[], text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.revive(bigint[], timestamptz[], text, bigint[]) FROM PUBLIC;
 
 -- Revives one row, which the caller has locked together with its batch. A batch that had ended is reopened.
 CREATE OR REPLACE FUNCTION {schema}.revive_one(a {schema}.task_archive, verb text) RETURNS void

@@ -12,18 +12,17 @@ $leasehold$
 DECLARE
     back bigint[];
 BEGIN
+    dues := ARRAY(SELECT coalesce(g.due, clock_timestamp()) FROM unnest(dues) WITH ORDINALITY AS g (due, n) ORDER BY g.n);
     BEGIN
-        back := ARRAY(SELECT {schema}.revive_seen(ids, fences, dues, verb));
+        back := ARRAY(SELECT {schema}.revive(ids, dues, verb, fences));
     EXCEPTION
         WHEN lock_not_available THEN -- without those that have a key
-            back := ARRAY(SELECT {schema}.revive_seen(g.ids, g.fences, g.dues, verb) FROM (
+            back := ARRAY(SELECT {schema}.revive(g.ids, g.dues, verb, g.fences) FROM (
                 SELECT array_agg(u.id ORDER BY u.n) AS ids, array_agg(u.fence ORDER BY u.n) AS fences,
                     array_agg(u.due ORDER BY u.n) AS dues
                 FROM unnest(ids, fences, dues) WITH ORDINALITY AS u (id, fence, due, n)
                 WHERE EXISTS (SELECT FROM {schema}.task_archive AS a WHERE a.id = u.id AND a.key IS NULL)
             ) AS g);
-        WHEN serialization_failure THEN -- another look sees what they have become
-            back := '{}';
     END;
     changed := cardinality(back);
     refused := 0;
@@ -39,25 +38,3 @@ BEGIN
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.step_revive(bigint[], bigint[], timestamptz[], text) FROM PUBLIC;
-
--- Does what revive does, and raises serialization_failure where a row had another fence: it was revived since, and may have
--- finished again.
-CREATE OR REPLACE FUNCTION {schema}.revive_seen(ids bigint[], fences bigint[], dues timestamptz[], verb text)
-    RETURNS SETOF bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
-        SET plan_cache_mode = force_generic_plan SET jit = off AS
-$leasehold$
-DECLARE
-    back bigint[] := ARRAY(SELECT {schema}.revive(ids, ARRAY(
-        SELECT coalesce(g.due, clock_timestamp()) FROM unnest(dues) WITH ORDINALITY AS g (due, n) ORDER BY g.n), verb));
-BEGIN
-    IF EXISTS (
-        SELECT FROM unnest(ids, fences) AS g (id, fence), {schema}.task AS t
-        WHERE t.id = g.id AND t.fence <> g.fence + 1
-    ) THEN
-        RAISE EXCEPTION 'a task has changed' USING ERRCODE = 'serialization_failure';
-    END IF;
-    RETURN QUERY SELECT unnest(back);
-END
-$leasehold$;
-REVOKE ALL ON FUNCTION {schema}.revive_seen(bigint[], bigint[], timestamptz[], text) FROM PUBLIC;

@@ -44,7 +44,7 @@ BEGIN
         SELECT u.*, CASE WHEN u.strict AND u.held IS NOT NULL
             THEN {schema}.advance(u.marks, u.fence, u.said_progress, u.said_checkpoint) END AS advanced
         FROM under AS u
-    ), reaped AS MATERIALIZED (
+    ), decided AS MATERIALIZED (
         SELECT u.*, c.counted,
             -- A longer window may be asked for, never a shorter one.
             CASE WHEN c.counted AND u.held IS NOT NULL AND u.beat IS NOT NULL THEN least(u.ends, u.heard + greatest(u.beat,
@@ -57,9 +57,9 @@ BEGIN
             lease_until = greatest(r.lease_until, j.due + coalesce(j.stop, '0')),
             progress = coalesce(j.said_progress, r.progress), message = coalesce(j.said_message, r.message),
             checkpoint = coalesce(j.said_checkpoint, r.checkpoint), marks = coalesce(j.advanced, r.marks)
-        FROM reaped AS j
+        FROM decided AS j
         WHERE r.id = ANY (ARRAY(
-            SELECT w.held FROM reaped AS w WHERE w.due IS NOT NULL OR w.said_progress IS NOT NULL
+            SELECT w.held FROM decided AS w WHERE w.due IS NOT NULL OR w.said_progress IS NOT NULL
                 OR w.said_message IS NOT NULL OR w.said_checkpoint IS NOT NULL)) AND j.held = r.id
     )
     SELECT j.place, CASE WHEN j.held IS NOT NULL THEN 'applied' WHEN kept.id IS NOT NULL THEN 'busy' ELSE 'lost' END,
@@ -67,7 +67,7 @@ BEGIN
         CASE WHEN j.asked THEN 'a cancellation was asked for' || coalesce(' by ' || j.cancel_requested_by, '')
              WHEN NOT j.counted THEN 'progress did not change' END,
         coalesce(greatest(extract(epoch FROM j.ends - j.heard), 0), 0)::double precision
-    FROM reaped AS j LEFT JOIN LATERAL (
+    FROM decided AS j LEFT JOIN LATERAL (
         SELECT r.id FROM {schema}.task AS r
         WHERE j.held IS NULL AND r.id = j.id AND r.fence = j.fence AND r.claim > 0
           AND r.lease_until > clock_timestamp() LIMIT 1

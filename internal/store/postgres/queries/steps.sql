@@ -28,17 +28,18 @@ LIMIT @limit
 
 -- name: batch_waiting
 -- Waiting rows of a batch. The comparison of whole rows is one walk along the index task_batch, from the cursor on: that
--- spares each look the dead entries of those before.
+-- spares each look the dead entries of those before. The last condition spares it all of them where nothing waits.
 SELECT t.id, t.fence, t.state, t.ever_started, t.ever_started AND coalesce(t.policy = ANY (u.hashes), false),
     t.ever_started AND t.type = ANY (u.types)
 FROM {schema}.with_rollback() AS u, {schema}.task AS t
 WHERE t.batch_id IS NOT NULL AND (t.batch_id, t.id) > (@batch::bigint, @after::bigint)
   AND (t.batch_id, t.id) < (@batch::bigint + 1, 0) AND t.state IN ('pending', 'retry_pending')
+  AND (SELECT v.waiting > 0 FROM {schema}.batches AS v WHERE v.id = @batch::bigint)
 ORDER BY t.batch_id, t.id LIMIT @limit
 
 -- name: batch_left
 -- How many rows of a batch run or wait to run, and how many it has.
-SELECT v.live - v.rolling_back, v.total FROM {schema}.batches AS v WHERE v.id = @batch::bigint::bigint
+SELECT v.live - v.rolling_back, v.total FROM {schema}.batches AS v WHERE v.id = @batch::bigint
 
 -- name: batch_failed
 -- Rows of a batch that did not succeed, by id: one walk along the index task_archive_batch_failed, whose condition this has.

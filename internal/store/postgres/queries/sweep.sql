@@ -2,11 +2,11 @@
 -- session.
 --
 -- A session that is not present itself takes none, nor one whose idea of the time (@now) differs by more than @tolerance
--- (microseconds): the clock may have jumped, and then every session looks dead. Nor does it take rows of another session whose TTL is longer than the time
--- since the last jump (@calm): that one may be alive. A session that was seen in the future was seen before the clock was
--- set back: it is present once it has been seen again. Only running rows are looked at, all of them: there are as many as
--- there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the wait, and a row that an application has
--- locked is left for later.
+-- (microseconds): the clock may have jumped, and then every session looks dead. Nor does it take rows of another session
+-- whose TTL is longer than the time since the last jump (@calm): that one may be alive. A session that was seen in the
+-- future was seen before the clock was set back: it is present once it has been seen again. Only running rows are looked
+-- at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the
+-- wait, and a row that an application has locked is left for later.
 --
 -- The hold lasts @length (microseconds), and depends on the session's presence as any other does. No documents are
 -- needed.

@@ -1,9 +1,9 @@
 -- For the other functions, not for applications.
 --
 -- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given. The result
--- stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may
--- be at work until
--- the lease's end, so that is kept. Agents settle with the same statement; there, the rows of a call are deleted together.
+-- stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may be at
+-- work until the lease's end, so that is kept. Agents settle with the same statement; there, the rows of a call are deleted
+-- together.
 CREATE VIEW archive AS
     SELECT id, state, attempt, deferrals, ever_started, outcome, error, 0 AS new_result, result, output, started_at,
            finished_at, 0 AS after_lease, cancel_requested_at, cancel_requested_by

@@ -12,8 +12,8 @@ BEGIN
 
     INSERT INTO audit (requested_by, verb, task_id, answer) -- the answer is entered below
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id, ''
-    FROM task WHERE id = NEW.id AND (state IN ('pending',
-        'retry_pending') OR state = 'running' AND cancel_requested_at IS NULL);
+    FROM task WHERE id = NEW.id
+      AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_requested_at IS NULL);
 
     UPDATE task SET cancel_requested_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
         cancel_requested_by = nullif(CAST(NEW.by AS TEXT), '')

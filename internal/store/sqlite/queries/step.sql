@@ -75,8 +75,7 @@ WHERE id = @id;
 UPDATE task NOT INDEXED SET cancel_requested_at = @now, cancel_requested_by = @by
 FROM json_each(@rows)
 WHERE task.id = json_extract(json_each.value, '$[0]')
-    AND task.fence = json_extract(json_each.value,
-        '$[1]') AND task.state = 'running' AND task.cancel_requested_at IS NULL;
+    AND task.fence = json_extract(json_each.value, '$[1]') AND task.state = 'running' AND task.cancel_requested_at IS NULL;
 
 -- name: wake_for_cancel
 UPDATE wakeup SET cancel = cancel + 1;
@@ -105,10 +104,6 @@ WHERE task_archive.id = json_extract(json_each.value, '$[0]') AND task_archive.f
 INSERT INTO revive (id, verb, run_at)
 SELECT task_archive.id, @verb, json_extract(json_each.value, '$[2]') FROM json_each(@rows) CROSS JOIN task_archive NOT INDEXED
 WHERE task_archive.id = json_extract(json_each.value, '$[0]') AND task_archive.fence = json_extract(json_each.value, '$[1]');
-
--- name: count_revived
-SELECT count(*) FROM json_each(@rows) CROSS JOIN task NOT INDEXED
-WHERE task.id = json_extract(json_each.value, '$[0]') AND task.fence = json_extract(json_each.value, '$[1]') + 1;
 
 -- name: reopen_batch_of
 INSERT INTO reopen_batch (id) SELECT batch_id FROM task WHERE id = @id;
