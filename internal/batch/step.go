@@ -13,7 +13,7 @@ import (
 const (
 	listed = 50     // operations that are listed at once
 	looks  = 40     // steps on one operation that change no task
-	paged  = 1000   // finished tasks that are looked at at once, however few may change
+	paged  = 1000   // finished tasks of one look, however few of them a step may change
 	skims  = 20_000 // finished tasks that are looked at to find some that can be rolled back
 )
 
