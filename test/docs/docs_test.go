@@ -116,3 +116,32 @@ func anchors(page string) []string {
 	}
 	return found
 }
+
+// TestNamedTestsExist: a script that runs a test by a name that it no longer has runs nothing, and says that all is well.
+func TestNamedTestsExist(t *testing.T) {
+	declared := make(map[string]bool)
+	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root:
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declaration.FindAllSubmatch(text, -1) {
+			declared[string(m[1])] = true
+		}
+		return err
+	}))
+	named, found := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`), 0
+	for _, script := range append([]string{"Makefile", ".ci/run", "test/all", "test/go-test", "test/fuzz"}, pages(t)...) {
+		for _, name := range named.FindAllString(read(t, script), -1) {
+			require.True(t, declared[name], "%s names %s, which no test has", script, name)
+			found++
+		}
+	}
+	require.Greater(t, found, 20)
+}
