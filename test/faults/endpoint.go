@@ -20,11 +20,12 @@ import (
 	"github.com/leasehold/leasehold/test/faults/script"
 )
 
-// How long a handler may go on that nobody listens to any more, and how long one that is late takes: longer than its
-// lease.
+// How long a handler may go on that nobody listens to any more, how long one that is late takes, longer than its lease, and how
+// long one floods, well below every timeout.
 const (
 	handlerWithin = 20 * time.Second
 	lateAfter     = 5 * time.Second
+	flooding      = 2 * time.Second
 )
 
 // endpoint is the application: it is called back, logs what it does, and does what the row's script says.
@@ -321,15 +322,17 @@ func (c *call) post(url, body string) int {
 	return answer.StatusCode
 }
 
-// flood pings as fast as it can, four at a time, until the lease is lost. Where there is no answer, or a 503, it pauses, as the
-// protocol asks: on a starved machine each attempt would otherwise flood on beside the next ones of its row, without an end.
+// flood pings as fast as it can, four at a time, for a while or until the lease is lost. Where there is no answer, or a 503, it
+// pauses, as the protocol asks. On a starved machine its attempt would otherwise time out each time, and flood on beside the next
+// ones of its row.
 func (c *call) flood() {
 	on := *c
 	on.ctx = c.endpoint.ctx // it goes on when its request has ended
 	var all sync.WaitGroup
+	until := time.Now().Add(flooding)
 	for worker := range 4 {
 		all.Go(func() {
-			for i := range 100 {
+			for i := 0; i < 100 && time.Now().Before(until); i++ {
 				switch on.say(c.envelope.Task.PingURL, fmt.Sprintf("%d/%d", worker, i)) {
 				case http.StatusGone:
 					return
