@@ -20,7 +20,7 @@ type Options struct {
 
 // Bounds of a Loop. Folds and steps each take no more than about half of one connection's time, however much there is to do.
 const (
-	callTimeout = 15 * time.Second // one call to the store; its own statement timeout comes first
+	callTimeout = 15 * time.Second // one fold or step, of several calls to the store, each with a shorter timeout of its own
 	foldLimit   = 100              // batches of one fold
 	maxRows     = 1000             // tasks of one step
 	minRows     = 10

@@ -317,7 +317,7 @@ func TestTheLastAgentLooksOnceMore(t *testing.T) {
 		r = start(t, hang)
 		after(time.Second)
 		r.loop.Note()
-		require.Equal(t, work.LastCall, r.end(), "a store that hangs keeps nobody for longer")
+		require.Equal(t, work.LastCall, r.end(), "a store that hangs delays the end no longer")
 		require.Empty(t, r.logs.String())
 	})
 }

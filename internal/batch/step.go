@@ -17,16 +17,15 @@ const (
 	skims  = 20_000 // finished tasks that are looked at to find some that can be rolled back
 )
 
-// Times after which a Step goes on with nothing more, so that many operations that can only wait delay none behind them: the next
-// Step begins there.
+// Operations that can only wait must not delay those behind them, however many they are.
 const (
-	lookFor  = 200 * time.Millisecond
-	againFor = 100 * time.Millisecond
+	lookFor  = 200 * time.Millisecond // a Step that has found nothing to do for so long ends, and the next begins where it was
+	againFor = 100 * time.Millisecond // where it took longer to find an operation, the next Step begins with that
 )
 
-// Engine decides what folds and steps do, and has a store do it. It keeps nothing of these between calls, and holds no lock between
-// its look at the store and the change: that applies where what it saw is still so. Of many agents that look at the same
-// operation, one changes it.
+// Engine decides what folds and steps do, and has a store do it. Between calls it keeps nothing but where the next Step begins.
+// Between its look at the store and the change it holds no lock: the change applies where what it saw is still so. Of many agents
+// that look at the same operation, one changes it.
 type Engine struct {
 	store Store
 	from  atomic.Int64 // the operation behind which the next Step begins; 0: with the oldest
@@ -70,7 +69,7 @@ func (e *Engine) Step(ctx context.Context, rows int) (did store.Stepped, err err
 				continue
 			}
 			if i > 0 && took > againFor {
-				e.from.Store(list[i-1].ID) // this one first
+				e.from.Store(list[i-1].ID) // the next Step begins with this one, and the one after that with the oldest
 			}
 			if did.Ended {
 				did.Verb, did.Task, did.Done, did.Refused = o.Verb, o.Task, o.Done, o.Refused

@@ -45,7 +45,7 @@ func (k *Keeper) declare(ctx context.Context, period time.Duration) {
 	if d == nil || k.clock.Now() < d.next {
 		return
 	}
-	_, err := k.present(ctx, d) // the next heartbeat finds the same strays
+	_, err := k.present(ctx, d) // the next heartbeat finds the same unleased rows
 	k.mu.Lock()
 	refused := err != nil && k.declaring == d
 	k.mu.Unlock()

@@ -97,7 +97,7 @@ func TestStoreOutOfReachStopsWorkBeforePresenceRunsOut(t *testing.T) {
 		after(10 * time.Second)
 		info := r.get(ids[0])
 		require.Equal(t, task.StateSucceeded, info.State)
-		require.Equal(t, 1, info.Attempt, "the stopped attempt was released: nobody had reaped it")
+		require.Equal(t, 1, info.Attempt, "the stopped attempt was released, and not reaped before")
 		r.drain()
 	})
 }

@@ -37,7 +37,7 @@ type TaskInfo struct {
 	FinishedAt        *time.Time      `json:"finished_at,omitempty"`
 	Output            string          `json:"output,omitempty"`
 	Progress          json.RawMessage `json:"progress,omitempty"`            // what the task said last, of this or an earlier attempt
-	Message           string          `json:"message,omitempty"`             // the same, for people
+	Message           string          `json:"message,omitempty"`             // the same, human-readable
 	Checkpoint        json.RawMessage `json:"checkpoint,omitempty"`          // what the next attempt is handed
 	CancelRequested   *time.Time      `json:"cancel_requested_at,omitempty"` // when its cancellation was requested while it ran
 	CancelRequestedBy string          `json:"cancel_requested_by,omitempty"` // who requested it or why, where that is known

@@ -70,7 +70,7 @@ type Step struct {
 	Operation *Operation // as it was
 	Progress  Progress   // as it is after the step; Missed and Refused rise by what the step meets
 
-	By     string         // in whose name tasks are cancelled; "": nobody's
+	By     string         // who requested that tasks are cancelled; "": unknown
 	Ask    []BatchTask    // running: to be asked to stop
 	Cancel []Cancellation // waiting
 	Revive []Revival      // finished

@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/script"
 )
 
-// How long a handler may go on that nobody listens to any more, how long one that is late takes, longer than its lease, and how
+// How long a handler may go on after its request has ended, how long one that is late takes, longer than its lease, and how
 // long one floods, well below every timeout.
 const (
 	handlerWithin = 20 * time.Second

@@ -140,7 +140,7 @@ func adoptLate(t testing.TB, h Harness) {
 	r.Advance(t, time.Hour)
 	o := r.second()
 	_, answer := o.adopt(row.ID, row.Fence)
-	require.Equal(t, store.Applied, answer, "its window is over, and nobody has reaped it")
+	require.Equal(t, store.Applied, answer, "its window is over, and it has not been reaped")
 	require.Empty(t, r.second().sweep(10), "it has a new reaper's")
 }
 

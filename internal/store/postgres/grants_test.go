@@ -147,7 +147,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	var role string
 	require.NoError(t, operator.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
 	for _, a := range h.Audit(t) {
-		require.Equal(t, role, a.Who, "who asked, where nobody says")
+		require.Equal(t, role, a.Who, "the role, where no name was given")
 		require.Equal(t, role, a.Role)
 	}
 	// Who says that he is another is noted all the same, also where his session has taken another role.
@@ -199,7 +199,7 @@ func TestFunctionsKeepToThemselves(t *testing.T) {
 	require.JSONEq(t, `"page 4"`, string(info.Progress))
 	var role string
 	require.NoError(t, app.QueryRow(t.Context(), `SELECT session_user`).Scan(&role))
-	require.Equal(t, role, info.CancelRequestedBy, "who asked, where nobody says")
+	require.Equal(t, role, info.CancelRequestedBy, "the role, where no name was given")
 }
 
 // TestInsertsAreNotMisled inserts with a search_path on which everything that the trigger could use has an impostor.

@@ -10,7 +10,7 @@ import (
 // RollbackAfterEnd says: a rollback starts only after every attempt to run the task is over, and what an operator had
 // retried only after every attempt of the rounds before. One by HTTP that did not end by its own word is over when its
 // lease is; that processes are dead, and connections closed, is OneChildAtATime's and OneRequestAtATime's business, for
-// which a rollback is an attempt like any other. And whoever started was claimed for what it did: to run, or to roll back.
+// which a rollback is an attempt like any other. And what has started was claimed for what it did: to run, or to roll back.
 //
 // It must hold because a row that may be at work somewhere is due again when its lease is over, whatever became of it
 // meanwhile.

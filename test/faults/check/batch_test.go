@@ -123,7 +123,7 @@ func TestBatchEnds(t *testing.T) {
 }
 
 func TestCancelHolds(t *testing.T) {
-	// seen is a row of a batch that was seen to be called off, while the row had that fence.
+	// seen is a row of a batch that was seen to be cancelled, while the row had that fence.
 	seen := func(m *maker, fence int64) {
 		m.row(1, web, "failed", 4, 1, in(7), func(_ *enq, r *row) { r.Outcome = "rejected" })
 		m.try(1, a1, 1, 1, 1).report(1.5, history.Gone)

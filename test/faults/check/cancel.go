@@ -8,11 +8,11 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// CancelledStays says: what is called off stays so. No row is cancelled that nobody wanted cancelled, and once the
+// CancelledStays says: what is cancelled stays so. No row is cancelled whose cancellation was not requested, and once the
 // store has answered to a cancellation no further attempt of the row begins, but for one that had been claimed by then.
 //
 // It must hold because a row that waits goes to the archive with the cancellation itself; one that runs is marked, and
-// whoever settles it as waiting without having seen the mark is told so and decides anew.
+// an agent that settles it as waiting without having seen the mark is refused, and decides anew.
 //
 // Tolerated says: how long a claimed row may wait inside its agent, and History.Slack.
 //
@@ -26,7 +26,7 @@ func cancelledStays(x *index, f *found) {
 			continue
 		}
 		x.inspectCancelled(s, f)
-		for _, asked := range s.calledOff() {
+		for _, asked := range s.cancelledAt() {
 			if !slices.ContainsFunc(x.h.Crashes, func(at time.Duration) bool { return at >= asked-x.slack }) {
 				x.inspectStarts(s, asked, f)
 			}
@@ -34,8 +34,8 @@ func cancelledStays(x *index, f *found) {
 	}
 }
 
-// calledOff is when the store said that the task is called off.
-func (s *record) calledOff() (all []time.Duration) {
+// cancelledAt is when the store said that the task is cancelled.
+func (s *record) cancelledAt() (all []time.Duration) {
 	if at := s.enqueued.Expects.CancelAt; at > 0 {
 		all = append(all, at)
 	}
@@ -68,7 +68,7 @@ func (x *index) revived(s *record, cancelled, before time.Duration) bool {
 	return slices.ContainsFunc(s.ops, again) || slices.ContainsFunc(x.batches.ops[s.batch()], again)
 }
 
-// inspectCancelled looks for a cancellation that came from nobody.
+// inspectCancelled looks for a cancellation that was never requested.
 func (x *index) inspectCancelled(s *record, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
 		x.asked(s, verbCancel, forever) || x.asked(s, verbRollback, forever) || x.batches.stopped[s.batch()] {

@@ -17,7 +17,7 @@ import (
 // Exempt says: a row that is given up for another reason: rejected, past its deadline, an outcome that is not retried.
 const AttemptsWithinLimit Name = "AttemptsWithinLimit"
 
-// ReleasedAreFree says: an attempt that is given back does not count. Undelivered and drained ones never do, those
+// ReleasedAreFree says: an attempt that is released does not count. Undelivered and drained ones never do, those
 // that were asked to come later, or drained within moments of their start, do not while that is free.
 //
 // It must hold because a task must not run out of attempts by what is not its fault (rule 7).
@@ -164,7 +164,7 @@ func (x *index) replay(s *record, st *stretch, c *counter, f *found) bool {
 }
 
 // final reports whether the row's count is what its history adds up to. A first attempt that ended its task has no line in
-// the history, but where somebody wanted the task retried or rolled back afterwards; the row itself tells of it.
+// the history, but where a retry or rollback of the task was requested afterwards; the row itself has it then.
 func (c *counter) final(st *stretch) bool {
 	if st.end.attempt == c.attempt && !c.unwritten(st) {
 		return true

@@ -63,8 +63,8 @@ func (x *index) kept(s *record, a *attempt) bool {
 	return a.detached() || s.guarded() && a.first(history.Effect, history.Refused, history.End) == nil
 }
 
-// reapedBy is when the rows of an agent that was killed have to be somebody's, as of the moment at; forever where nobody
-// can be asked for that.
+// reapedBy is when the rows of an agent that was killed must have been reaped, as of the moment at; forever where no agent
+// was there to do that.
 func (x *index) reapedBy(who string, killed, at time.Duration) time.Duration {
 	there := forever
 	for name, a := range x.agents {
@@ -101,7 +101,7 @@ func (x *index) inspectReturn(s *record, place int, f *found) {
 	}
 	next := s.attempts[place+1]
 	if s.stretch(next.fence) != s.stretch(a.fence) {
-		return // somebody wanted it again, or rolled back: whenever that was
+		return // a retry or a rollback was requested, at any time
 	}
 	due := x.reapedBy(a.who, killed, next.start.At)
 	if due == forever || next.start.At <= due+a.kind.Backoff {

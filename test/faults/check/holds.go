@@ -116,7 +116,7 @@ func (x *index) startedAfter(s *record, cancelled time.Duration) (last *attempt,
 	return last, by
 }
 
-// inspectHeld looks for claims of a row that had this fence when its batch was seen to be called off.
+// inspectHeld looks for claims of a row that had this fence when its batch was seen to be cancelled.
 func (x *index) inspectHeld(s *record, sample *history.BatchSample, fence int64, f *found) {
 	round := -1
 	for i, m := range s.moves {
@@ -124,7 +124,7 @@ func (x *index) inspectHeld(s *record, sample *history.BatchSample, fence int64,
 		case m.Fence <= fence:
 			round = m.Round
 		case m.State == "running" && m.Round == round && waits(s.moves[i-1].State):
-			f.add(CancelHolds, sample.At, s.id, "it was claimed with fence %d in round %d, and had fence %d when its batch %d was seen to be called off",
+			f.add(CancelHolds, sample.At, s.id, "it was claimed with fence %d in round %d, and had fence %d when its batch %d was seen to be cancelled",
 				m.Fence, m.Round, fence, sample.ID)
 			return
 		}

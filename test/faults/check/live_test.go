@@ -106,7 +106,7 @@ func TestLeaseFollowsPing(t *testing.T) {
 			m.Slack = s(3)
 			m.sample(8, 1, 1, 6.9)
 		}},
-		{"of a reaper, of a claim that has not started, of nobody", "", func(m *maker) {
+		{"of a reaper, of a claim that has not started, of none", "", func(m *maker) {
 			pinged(m)
 			m.sample(6, 1, 2, 100)
 			m.sample(0.5, 1, 1, 100)

@@ -343,7 +343,7 @@ func spoiltSettlements() []way {
 			sp.enqueued(r.ID).Expects.Limit++
 			return true
 		}},
-		{"what was given back counts", check.ReleasedAreFree, func(sp *spoiler) bool {
+		{"what was released counts", check.ReleasedAreFree, func(sp *spoiler) bool {
 			t := pick(sp.T, sp.Tried, func(t *history.Tried) bool {
 				return !sp.several(t.ID) && t.Outcome == "drained" && slices.ContainsFunc(sp.Tried, func(o history.Tried) bool {
 					return o.ID == t.ID && o.Fence > t.Fence

@@ -318,7 +318,7 @@ func TestAttemptsCount(t *testing.T) {
 			m.row(1, plain, "failed", 4, 2, failed("attempt 2 of 3 failed: no"))
 			tries(m, 1, "failed", "failed")
 		}},
-		{"what was given back counts", check.ReleasedAreFree, func(m *maker) {
+		{"what was released counts", check.ReleasedAreFree, func(m *maker) {
 			m.row(1, plain, "succeeded", 4, 2)
 			tries(m, 1, "drained")
 			m.try(4, a1, 1, 3, 2).end(5, "succeeded")
@@ -330,7 +330,7 @@ func TestAttemptsCount(t *testing.T) {
 			m.try(4, a1, 1, 3, 2).end(5, "succeeded")
 			m.settled(1, 3, 2, "succeeded")
 		}},
-		{"the row counts what was given back", check.ReleasedAreFree, func(m *maker) {
+		{"the row counts what was released", check.ReleasedAreFree, func(m *maker) {
 			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested = true })
 			tries(m, 1, "failed", "undelivered")
 			m.Rows[0].Attempt, m.Rows[0].Fence = 2, 5

@@ -159,11 +159,11 @@ func (g *sim) report(at time.Duration, what history.What, who, kind string, id, 
 type script struct {
 	kind     string
 	guarded  bool
-	who      string        // runs all attempts, where it can; "": whoever
+	who      string        // runs all attempts, where it can; "": any agent
 	from     time.Duration // when it is enqueued
 	ends     []task.Verdict
 	long     bool           // its attempts take long
-	cancel   time.Duration  // 0: nobody cancels it
+	cancel   time.Duration  // 0: it is not cancelled
 	rollBack []task.Verdict // what attempts to roll it back end with
 	ops      []string       // what an operator asks for once it has ended, one after the other
 	batch    int64

@@ -94,7 +94,7 @@ type Expects struct {
 	Guarded bool `json:"guarded,omitempty"`
 	// Child: attempts are processes.
 	Child bool `json:"child,omitempty"`
-	// CancelRequested: somebody asked to cancel it, at a time.
+	// CancelRequested: its cancellation was requested, at a time.
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 	// CancelAt is when the store's answer to that came; 0: none did, or nobody noted when.
 	CancelAt time.Duration `json:"cancel_at,omitempty"`

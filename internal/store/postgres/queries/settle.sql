@@ -48,7 +48,7 @@ WITH hit AS MATERIALIZED (
         CASE WHEN started >= 0 THEN now() - started * interval '1 microsecond' END AS end_started_at,
         now() AS end_finished_at,
         CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS end_lease_until,
-        cancel_requested_at AS end_cancel_asked, cancel_requested_by AS end_cancel_by,
+        cancel_requested_at AS end_cancel_requested_at, cancel_requested_by AS end_cancel_requested_by,
         coalesce(nullif(new_message, ''), message) AS end_message,
         coalesce(nullif(new_progress, '')::jsonb, progress) AS end_progress,
         coalesce(nullif(new_checkpoint, '')::jsonb, checkpoint) AS end_checkpoint

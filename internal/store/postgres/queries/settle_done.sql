@@ -13,23 +13,9 @@ WITH bound AS MATERIALIZED (
     WHERE t.id = ANY (@ids::bigint[]) AND t.fence = (@fences::bigint[])[width_bucket(t.id, @ids::bigint[])]
         AND t.session = @session
       AND t.claim IS NOT NULL AND (SELECT set FROM bound) AND t.batch_id IS NULL
-    RETURNING t.id, t.type, t.priority, t.region, t.key, t.run_at, t.payload, t.labels, t.traceparent, t.created_by,
-        t.max_attempts, t.created_at, t.attempt, t.fence, t.session, t.policy, t.claimed_at, t.deadline,
-        t.cancel_requested_at,
-        t.cancel_requested_by, t.message, t.progress, t.checkpoint, t.batch_id, t.round, t.cause,
-        t.rollback_payload,
-        width_bucket(t.id, @ids::bigint[]) AS place
+    RETURNING {done_columns}
 ), leaving AS (
-    SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
-        created_at, session, policy, claimed_at, deadline, batch_id, round, cause,
-        'succeeded' AS end_state, fence + 1 AS end_fence, attempt AS end_attempt, 0 AS end_deferrals,
-        true AS end_ever_started, 'succeeded' AS end_outcome, NULL AS end_error,
-        nullif((@results::text[])[place], '')::jsonb AS end_result, nullif((@outputs::text[])[place], '') AS end_output,
-        now() - (@started::interval[])[place] AS end_started_at, now() AS end_finished_at,
-        NULL::timestamptz AS end_lease_until, cancel_requested_at AS end_cancel_asked, cancel_requested_by
-        AS end_cancel_by,
-        message AS end_message, progress AS end_progress, checkpoint AS end_checkpoint
-    FROM deleted
+    {done_row}
 )
 {archive_row}
 RETURNING id
