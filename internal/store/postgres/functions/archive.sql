@@ -12,8 +12,8 @@ BEGIN
         SELECT t.*, t.state AS end_state, t.fence AS end_fence, t.attempt AS end_attempt, t.deferrals AS end_deferrals,
             t.ever_started AS end_ever_started, t.outcome AS end_outcome, t.error AS end_error, t.result AS end_result,
             NULL AS end_output, began AS end_started_at, ended AS end_finished_at, t.lease_until AS end_lease_until,
-            t.cancel_requested_at AS end_cancel_requested_at, t.cancel_requested_by AS end_cancel_requested_by, t.message AS end_message,
-            t.progress AS end_progress, t.checkpoint AS end_checkpoint
+            t.cancel_requested_at AS end_cancel_requested_at, t.cancel_requested_by AS end_cancel_requested_by,
+            t.message AS end_message, t.progress AS end_progress, t.checkpoint AS end_checkpoint
     )
     {archive_row};
 END

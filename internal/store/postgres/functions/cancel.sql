@@ -21,8 +21,8 @@ BEGIN
         SELECT h.*, 'cancelled' AS end_state, h.fence + 1 AS end_fence, h.attempt AS end_attempt,
             h.deferrals AS end_deferrals, h.ever_started AS end_ever_started, 'cancelled' AS end_outcome,
             h.why AS end_error, h.result AS end_result, NULL AS end_output, NULL::timestamptz AS end_started_at,
-            ended AS end_finished_at, h.lease_until AS end_lease_until, ended AS end_cancel_requested_at, who AS end_cancel_requested_by,
-            h.message AS end_message, h.progress AS end_progress, h.checkpoint AS end_checkpoint
+            ended AS end_finished_at, h.lease_until AS end_lease_until, ended AS end_cancel_requested_at,
+            who AS end_cancel_requested_by, h.message AS end_message, h.progress AS end_progress, h.checkpoint AS end_checkpoint
         FROM hit AS h WHERE NOT h.rolls_back
     ), archived AS (
         {archive_row}

@@ -8,6 +8,6 @@ INSERT INTO {schema}.task_archive (
 SELECT id, type, priority, region, key, run_at, payload, rollback_payload, labels, traceparent, created_by, max_attempts,
     created_at, session, policy, claimed_at, deadline, batch_id, round, cause,
     end_state, end_fence, end_attempt, end_deferrals, end_ever_started, end_outcome, end_error, end_result, end_output,
-    end_started_at, end_finished_at, end_lease_until, end_cancel_requested_at, end_cancel_requested_by, end_message, end_progress,
-    end_checkpoint
+    end_started_at, end_finished_at, end_lease_until, end_cancel_requested_at, end_cancel_requested_by, end_message,
+    end_progress, end_checkpoint
 FROM leaving
