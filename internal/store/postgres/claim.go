@@ -73,10 +73,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (tasks []task.Task, cut bool, err error) {
-	q := &s.sql.claim
-	if c.Region != "" {
-		q = &s.sql.claimRegion
-	}
+	q := s.sql.claiming(c)
 	rows, err := conn.Query(ctx, q.Text, claimArgs(q, c, l)...)
 	if err != nil {
 		return nil, false, err
@@ -87,6 +84,20 @@ func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *loo
 	}
 	tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow) { cut = r.bool() || cut })
 	return tasks, cut, err
+}
+
+// claiming returns the statement for a claim.
+func (s *statements) claiming(c store.Claim) *sqltext.Query {
+	rollbacks := slices.ContainsFunc(c.Wants, func(w store.Want) bool { return w.Phase == task.Rollback })
+	switch {
+	case c.Region == "" && !rollbacks:
+		return &s.claim
+	case c.Region == "":
+		return &s.claimBoth
+	case !rollbacks:
+		return &s.claimRegion
+	}
+	return &s.claimRegionBoth
 }
 
 // claimArgs are the arguments of a claim, which for a region has one more.

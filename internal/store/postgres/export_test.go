@@ -19,7 +19,7 @@ import (
 func (s *Store) Statements() map[string]string {
 	texts := map[string]string{}
 	for _, name := range []string{
-		"claim", "claim_region", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
+		"claim", "claim_both", "claim_region", "claim_region_both", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
 		"settle_done_counted", "renew", "renew_more", "renew_missed", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
 		"completed",
 	} {
@@ -172,8 +172,9 @@ func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 // BuffersOf makes a claim and tells how many buffers its statement touched.
 func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
-		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + s.sql.claim.Text
-		args := claimArgs(&s.sql.claim, c, s.lowWater.look(c))
+		q := s.sql.claiming(c)
+		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + q.Text
+		args := claimArgs(q, c, s.lowWater.look(c))
 		var plan []struct {
 			Plan struct {
 				Hit  int64 `json:"Shared Hit Blocks"`

@@ -16,7 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// taskRow reads tasks in the columns that claim.sql lists, and after them what else a statement returns. What nearly every row
+// taskRow reads tasks in the columns that shared/task_columns.sql lists, and after them what else a statement returns. What nearly every row
 // has in common is NULL there, which costs next to nothing to send and to read: a claim hands out a hundred thousand rows a
 // second.
 type taskRow struct {

@@ -19,7 +19,7 @@ func sharedText() (sqltext.Shared, error) { return sqltext.LoadShared(queryFiles
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection.
 type statements struct {
-	claim, claimRegion, claimed, nextDue                                           sqltext.Query
+	claim, claimBoth, claimRegion, claimRegionBoth, claimed, nextDue               sqltext.Query
 	settle, settleDone, settleDoneCounted, settleMissed, settleLocked              sqltext.Query
 	renew, renewMore, renewMissed, sweep, adopt, adoptMissed                       sqltext.Query
 	join, present, leave, idle, cancels, agentTypes, takers, putPolicies, policies sqltext.Query
@@ -58,7 +58,8 @@ func newStatements(sc schema) (*statements, error) {
 // byName lists the queries by the names that they have in queries/.
 func (s *statements) byName() map[string]*sqltext.Query {
 	return map[string]*sqltext.Query{
-		"claim": &s.claim, "claim_region": &s.claimRegion, "claimed": &s.claimed, "next_due": &s.nextDue,
+		"claim": &s.claim, "claim_both": &s.claimBoth, "claim_region": &s.claimRegion,
+		"claim_region_both": &s.claimRegionBoth, "claimed": &s.claimed, "next_due": &s.nextDue,
 		"settle": &s.settle, "settle_done": &s.settleDone, "settle_done_counted": &s.settleDoneCounted,
 		"settle_missed": &s.settleMissed, "settle_locked": &s.settleLocked,
 		"renew": &s.renew, "renew_more": &s.renewMore, "renew_missed": &s.renewMissed, "sweep": &s.sweep,

@@ -1,16 +1,5 @@
--- Reads back a claim whose reply was lost: what it took and the session still holds, with the columns of claim.sql.
-SELECT t.id, t.type, nullif(t.state, 'running'), t.fence, nullif(t.attempt, 1), t.max_attempts, nullif(t.deferrals, 0),
-    nullif(t.ever_started, false),
-    CASE WHEN pg_column_size(t.payload) > 32768 THEN {schema}.fit(t.payload) ELSE t.payload END,
-    CASE WHEN pg_column_size(t.result) > 32768 THEN {schema}.fit(t.result) ELSE t.result END,
-    t.labels, t.key, t.region, nullif(t.priority, 0), t.traceparent, t.created_by, t.outcome, t.error, t.policy,
-    nullif(t.created_at, t.run_at), t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    CASE WHEN pg_column_size(t.checkpoint) > 32768 THEN {schema}.fit(t.checkpoint) ELSE t.checkpoint END,
-    t.batch_id, t.round,
-    CASE WHEN pg_column_size(t.rollback_payload) > 32768 THEN {schema}.fit(t.rollback_payload) ELSE t.rollback_payload END,
-    t.cause,
-    CASE WHEN pg_column_size(t.payload) > 32768 OR pg_column_size(t.rollback_payload) > 32768
-        OR pg_column_size(t.result) > 32768 OR pg_column_size(t.checkpoint) > 32768
-        THEN {schema}.unfit(t.payload, t.rollback_payload, t.result, t.checkpoint) END FROM {schema}.task AS t
+-- Reads back a claim whose reply was lost: what it took and the session still holds.
+SELECT {task_columns}
+FROM {schema}.task AS t
 WHERE t.session = @session AND t.claim = @number AND t.state IN ('running', 'rollback_running')
 ORDER BY t.priority DESC, t.run_at, t.id

@@ -1,0 +1,8 @@
+-- What an agent wants to claim. place is that of a want in the arguments.
+WITH want AS MATERIALIZED (
+    SELECT w.type, w.rollback, w.n, w.policy, w.place, now() + w.length * interval '1 microsecond' AS lease_until,
+        nullif(w.deadline, 0) * interval '1 microsecond' AS time_left
+    FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
+        @deadlines::bigint[])
+        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
+)
