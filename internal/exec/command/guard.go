@@ -24,7 +24,7 @@ type guard struct {
 	cgroups  *cgroup.Tree
 	seeker   seeker
 	last     atomic.Uint64 // number of a process, where no guardian gives them
-	forked   func()        // for tests: called between fork and telling the guardian process
+	forked   func()        // for tests: called between fork and the record to the guardian process
 }
 
 // newGuard starts the guardian process, if argv says how, and has it remove dirs when the agent is gone. cgroups: they

@@ -180,7 +180,7 @@ func FuzzStreamed(f *testing.F) {
 		switch {
 		case last == nil:
 			require.Equal(t, task.Failed, o.Verdict)
-			require.True(t, o.EndUnknown, "nobody knows whether it goes on")
+			require.True(t, o.EndUnknown, "whether it goes on is unknown")
 			require.Equal(t, broken, strings.HasPrefix(o.Error, "the stream broke off"))
 			require.Equal(t, refused > 0, strings.Contains(o.Error, "malformed and did not count"))
 		case !last.Failed:
