@@ -321,7 +321,7 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, task.Lost, leases[0].Cause().Verdict)
 		require.Nil(t, leases[1].Cause())
-		require.InDelta(t, 1, testutil.ToFloat64(p.lost), 0, "its answer tells what became of the other")
+		require.InDelta(t, 1, testutil.ToFloat64(p.lost), 0, "the answer to the other's settlement says what became of it")
 	})
 }
 
@@ -389,7 +389,7 @@ func TestUnleasedAreReported(t *testing.T) {
 		h := p.unleased[0][0]
 		require.Equal(t, store.Held{ID: mine[0].Task().ID, Fence: 1, Claim: 6, Left: h.Left}, h)
 
-		// A claim that is not resolved yet is nobody's stray.
+		// A row of a claim that is not resolved yet is not unleased.
 		_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
 		_, err = p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: 7, Wants: []store.Want{

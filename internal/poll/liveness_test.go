@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// lively makes a rig whose type "a" has a heartbeat, may be accepted, and is heard by whatever way.
+// lively sets up a rig whose type "a" has a heartbeat, may answer 202, and may ping by any channel.
 func lively(r *rig) {
 	a := r.opts.Types[0]
 	a.Policy.Heartbeat, a.Policy.MaxHeartbeat, a.Policy.Async = 5*time.Second, 10*time.Second, true
@@ -91,7 +91,7 @@ func TestDrainLeavesAnAcceptedTaskAlone(t *testing.T) {
 		require.Equal(t, task.StateRunning, r.get(id).State)
 		after(5*time.Second + other.opts.Types[0].Policy.Stop + time.Second)
 		history := r.get(id).History
-		require.NotEmpty(t, history, "silence ends it, whoever sweeps")
+		require.NotEmpty(t, history, "it is reaped when its pings stop")
 		require.Equal(t, task.Stalled, history[0].Outcome)
 		other.drain()
 	})
@@ -162,7 +162,7 @@ func TestATaskThatCompletesItselfIsLeftToItsEnd(t *testing.T) {
 		}))
 		id := r.insert(1)[0]
 		after(time.Second)
-		a, err := db.Complete(t.Context(), id, 1, nil) // as by SQL: the agent is not told
+		a, err := db.Complete(t.Context(), id, 1, nil) // as by SQL: the agent does not know of it
 		require.NoError(t, err)
 		require.Equal(t, store.Applied, a)
 		after(4 * time.Second)

@@ -29,7 +29,7 @@ type WaitingCount struct {
 // Bounds of a StoreCollector.
 const (
 	statsEvery    = 5 * time.Second        // the store is asked no more often than this
-	statsTimeout  = 5 * time.Second        // one question to the store, at the most
+	statsTimeout  = 5 * time.Second        // one query of the store
 	statsKept     = 30 * time.Second       // figures older than this are not shown
 	scrapeWait    = 500 * time.Millisecond // how long a scrape waits for fresh figures
 	orphansShown  = 20                     // types without an agent that get a label of their own
@@ -43,7 +43,7 @@ type StoreCollector struct {
 	errors prometheus.Counter
 	log    *slog.Logger
 	outage *Outage
-	wanted chan struct{} // one question waiting to be asked, at the most
+	wanted chan struct{} // holds at most one request for a query
 
 	mu    sync.Mutex
 	stats *StoreStats   // nil: never read, or the last question failed
