@@ -179,7 +179,7 @@ func endReports(t testing.TB, h Harness) {
 	require.Zero(t, got.Batch, "it is none of the batch's own")
 	near(t, r.now(), got.RunAt)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"partially_failed","round":0,"total":3,"succeeded":2,
-		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "what it tells")
+		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "its payload")
 	row := r.claim(store.Want{Type: "told", Phase: task.Run, N: 5, Window: window, Policy: 7})
 	require.Len(t, row, 1)
 	r.settled(finish(row[0]))
@@ -196,7 +196,7 @@ func endReports(t testing.TB, h Harness) {
 	rows = r.finished("told")
 	require.Len(t, rows, 2)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"succeeded","round":1,"total":3,"succeeded":3,
-		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "what it tells")
+		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "its payload")
 }
 
 func endPayload(t testing.TB, h Harness) {
@@ -296,12 +296,12 @@ func endOpen(t testing.TB, h Harness) {
 	p := r.h.Produce(t)
 	_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
-	if locks { // elsewhere nobody else can write as long as the transaction is open: it keeps all of them from it
+	if locks { // on the other stores no other can write while the transaction is open
 		answer, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, store.BatchSealed, answer)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 1, r.inState(id, store.BatchRunning).Total, "nobody sees the row")
+		require.EqualValues(t, 1, r.inState(id, store.BatchRunning).Total, "the row is not visible")
 		require.Zero(t, r.twin().fold().Ended)
 	}
 	require.NoError(t, p.Commit(r.ctx))

@@ -125,7 +125,7 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 	}
 }
 
-// bars tells what is wrong where rows of a batch are claimed by a claim that began after it had been stopped.
+// bars claims rows of a batch, and returns an error for rows of a claim that began after the batch had been stopped.
 type bars struct {
 	stopped atomic.Bool
 	mu      sync.Mutex

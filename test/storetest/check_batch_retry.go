@@ -36,7 +36,7 @@ func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[strin
 			rows[string(s)] = r.rowIn(row, s, true)
 		}
 	}
-	rows["untouched"] = r.rowIn(row, task.StateCancelled, false)
+	rows["never started"] = r.rowIn(row, task.StateCancelled, false)
 	rows["one way"] = r.rowIn(store.EnqueueRequest{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
 	back := r.rowIn(row, task.StateSucceeded, true)
 	r.did(became(task.StateRollbackPending), r.h.Rollback, back, "")

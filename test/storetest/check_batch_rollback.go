@@ -68,7 +68,7 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	rows := r.claim(wantOf(kind, task.Run, 5))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], 0))
 	r.wants("rollback", id, "rolling_back")
-	require.Equal(t, 4, r.steps(), "one is cancelled, one rolled back and two are told to stop")
+	require.Equal(t, 4, r.steps(), "one is cancelled, one rolled back and two are to stop")
 	r.in(task.StateSucceeded, all[0])
 	r.in(task.StateFailed, all[1])
 	r.in(task.StateRollbackPending, all[2])
@@ -326,7 +326,7 @@ func batchPastRetention(t testing.TB, h Harness) {
 		require.Equal(t, store.BatchRolledBack, got.State, way)
 		require.EqualValues(t, 4, got.Total, way)
 		require.EqualValues(t, 2, got.RolledBack, way)
-		require.EqualValues(t, 2, got.Succeeded, "of these nobody knows any more than that")
+		require.EqualValues(t, 2, got.Succeeded, "of these only the counter is left")
 		require.Len(t, r.finished("told"), notified+1)
 	}
 }
