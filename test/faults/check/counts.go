@@ -177,8 +177,8 @@ func (c *counter) final(st *stretch) bool {
 	return st.end.attempt == one.attempt
 }
 
-// unwritten reports whether the attempt that ended the stretch has no line in the history. Of a row that was cancelled the
-// data does not tell whether an attempt was cancelled, or the row while it waited.
+// unwritten reports whether the attempt that ended the stretch has no line in the history. The data of
+// a cancelled row do not show whether an attempt was cancelled, or the row while it waited.
 func (c *counter) unwritten(st *stretch) bool {
 	if st.end.state == task.StateCancelled {
 		return false
