@@ -169,7 +169,7 @@ func toggle(w http.ResponseWriter, r *http.Request, url string) {
 	}
 }
 
-// ping pings without a word of progress; whether it is heard is not this test's question.
+// ping repeats the same progress. Whether the ping arrives does not matter here.
 func ping(url string) { post(url, `{"progress": 0.4}`) }
 
 func post(url, body string) {
