@@ -61,11 +61,11 @@ func doneIn(o *task.Outcome) (done bool, result json.RawMessage, err error) {
 		}
 		return false, nil, nil
 	}
-	var said map[string]json.RawMessage // names are exact, as in JSON everywhere else
-	if json.Unmarshal(o.Result, &said) == nil {
-		switch string(said["done"]) {
+	var members map[string]json.RawMessage // names are exact, as in JSON everywhere else
+	if json.Unmarshal(o.Result, &members) == nil {
+		switch string(members["done"]) {
 		case "true":
-			result, _ = answer.Result(said["result"], int64(len(said["result"])))
+			result, _ = answer.Result(members["result"], int64(len(members["result"])))
 			if string(result) == "null" {
 				result = nil
 			}

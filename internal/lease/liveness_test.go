@@ -70,7 +70,7 @@ func verdict(l *lease.Lease) task.Verdict {
 func TestSilenceIsAStall(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		_, calls := p.written(nil)
-		pass(time.Second) // between two signs of life
+		pass(time.Second) // between two session heartbeats
 		l := p.grab(t, 1, lively)
 		before := p.shown.Load()
 		pass(lively.Heartbeat - time.Millisecond)
@@ -170,7 +170,7 @@ func TestAStoreThatDoesNotAnswerDelaysAStallByPatience(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, lively)
 		pass(lively.Heartbeat - 10*time.Millisecond)
-		p.late.Store(int64(time.Hour / 3600 * 2)) // two seconds, which is all a sign of life gets
+		p.late.Store(int64(time.Hour / 3600 * 2)) // two seconds, which is all that a session heartbeat gets
 		pass(10*time.Millisecond + 499*time.Millisecond)
 		require.NoError(t, l.Context().Err())
 		pass(2 * time.Millisecond)

@@ -34,8 +34,8 @@ func (p *post) open(t *testing.T, number int64, row *task.Task) *lease.Lease {
 // says has the store name rows that are to stop.
 func (p *post) says(list ...store.Cancel) { p.cancels.Store(&list) }
 
-func named(row task.Task, claim int64, asked bool) store.Cancel {
-	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Requested: asked, Reason: "alice"}
+func named(row task.Task, claim int64, requested bool) store.Cancel {
+	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Requested: requested, Reason: "alice"}
 }
 
 func TestALookStopsWhatIsMarked(t *testing.T) {

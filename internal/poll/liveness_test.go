@@ -59,7 +59,7 @@ func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
 		}
 		for _, id := range ids {
 			require.Equal(t, task.StateRunning, r.get(id).State)
-			for range 2 { // and again, for want of an answer
+			for range 2 { // and again, because there was no answer
 				a, err := r.engine.Complete(t.Context(), id, 1, json.RawMessage(`{"n":1}`))
 				require.NoError(t, err)
 				require.Contains(t, []store.Answer{store.Applied, store.Ended}, a)

@@ -37,7 +37,7 @@ type actor struct {
 	typ    string
 	id     int64
 	dir    string // of its command
-	victim *actor // who must not hear what others say
+	victim *actor // must not receive the pings of others
 
 	ready       chan struct{} // closed when the second attempt is there
 	url, oldURL string        // valid from then on, where it is a callback

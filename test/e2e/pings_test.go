@@ -19,10 +19,10 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// cells are what every channel has to be tried with. What each has to come to stands with the channel.
+// cells are the cases that every channel is tested with. The expected result of each is with the channel.
 var cells = []string{"malformed", "too large", "forged", "old", "counts", "repeated"}
 
-// The table of a task's signs of life: every channel, in every cell. A channel that leaves one out fails.
+// The table of pings: every channel, in every cell. A channel that leaves one out fails.
 func TestPingTable(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 1)

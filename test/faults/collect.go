@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// collect reads what stands in the log and in the database.
+// collect reads the log and the database.
 func (w *world) collect(t testing.TB) *history.History {
 	t.Helper()
 	h := &history.History{Seed: w.o.Seed, Presence: w.presence(), Kinds: Kinds(), Slack: cmp.Or(w.o.Slack, slack)}

@@ -176,7 +176,7 @@ func endReports(t testing.TB, h Harness) {
 	got := rows[0]
 	require.Equal(t, task.StatePending, got.State)
 	require.Equal(t, "leasehold", got.CreatedBy)
-	require.Zero(t, got.Batch, "it is none of the batch's own")
+	require.Zero(t, got.Batch, "it belongs to no batch")
 	near(t, r.now(), got.RunAt)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"partially_failed","round":0,"total":3,"succeeded":2,
 		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "its payload")
@@ -211,7 +211,7 @@ func endPayload(t testing.TB, h Harness) {
 	require.Equal(t, json.Number("12345678901234567890.5"), payload["n"])
 	require.Len(t, payload, 3)
 	notified, ok := payload["batch"].(map[string]any)
-	require.True(t, ok, "what is reported of the batch stands in its place")
+	require.True(t, ok, "the report replaces the member of the payload")
 	require.Equal(t, "succeeded", notified["state"])
 }
 

@@ -178,7 +178,7 @@ func (h *hold) clear(d time.Duration) (gone bool) {
 
 // over says that nothing is left of the process but what left its group on purpose, or that it never started.
 func (h *hold) over() {
-	// The guardian process hears of it before another process can get the cgroup.
+	// The guardian process gets the record before another process can get the cgroup.
 	if h.guardian != nil && h.guardian.Over(h.number) {
 		h.group.Spoil()
 	}

@@ -101,7 +101,7 @@ func TestNoGuardianNoCommand(t *testing.T) {
 	require.NoFileExists(t, marker)
 }
 
-// The guardian hears of each attempt and its end, of starts that failed too, and of leases that move.
+// The guardian gets a record of each attempt and its end, also of a start that failed, and of each lease that moves.
 func TestGuardianReads(t *testing.T) {
 	r, _ := guarded(t)
 	tree := r.guard.cgroups.Path()

@@ -107,7 +107,7 @@ func TestStreamPings(t *testing.T) {
 	require.Equal(t, "progress did not change", l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"page":41}`)}).Reason)
 }
 
-// A stream that hangs is caught, be its connection open, and the server sees it.
+// A stream that hangs is detected although its connection is open, and the server sees that.
 func TestStreamStalls(t *testing.T) {
 	for name, line := range map[string]string{
 		"silent": "", "blank lines": "\n", "no progress": `{"progress": 0.4}` + "\n", "malformed": "working\n",

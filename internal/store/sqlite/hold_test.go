@@ -42,7 +42,7 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 			answers, err := h.Renew(t.Context(), s, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour}})
 			return errors.Join(err, applied(answers...))
 		},
-		"a sign of life": func() error {
+		"a heartbeat": func() error {
 			_, err := h.Present(t.Context(), store.Heartbeat{Session: s, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 			return err
 		},

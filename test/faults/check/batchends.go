@@ -43,7 +43,7 @@ func (x *index) forgotten(at time.Duration) bool {
 	return slices.ContainsFunc(x.h.Crashes, func(crash time.Duration) bool { return crash >= at-x.slack })
 }
 
-// inspectEnd looks at how the batch stands in the end.
+// inspectEnd looks at the batch at the end of the run.
 func (x *index) inspectEnd(g *group, f *found) {
 	b, rows := g.row, g.counted(0)
 	switch {

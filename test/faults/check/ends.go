@@ -9,7 +9,7 @@ import (
 )
 
 // CommittedEnds says: what was committed ends, and ends once. Every row whose transaction committed is finished at the
-// end of the run, stands in the archive exactly once and not in the hot table, in a state that it was made for; and the
+// end of the run, is in the archive exactly once and not in the hot table, in a state that it was made for; and the
 // store has no row that was never enqueued, except for finish tasks of batches.
 //
 // It must hold because the row is in the application's own transaction, nothing is ever discarded (rule 9), and a
@@ -67,20 +67,20 @@ func (x *index) mustExist(e *history.Enqueued) bool {
 	}
 }
 
-// unfinished says what is wrong with how the row stands in the end; "": nothing.
+// unfinished returns what is wrong with the row at the end of the run; "": nothing.
 func (s *record) unfinished(states []string) string {
 	r := s.row
 	switch {
 	case s.again:
 		return "the store has several rows with its id"
 	case r.Live && r.Archived > 0:
-		return "stands in the hot table and in the archive"
+		return "is in the hot table and in the archive"
 	case r.Archived > 1:
-		return "stands in the archive more than once"
+		return "is in the archive more than once"
 	case r.Live || r.Archived == 0:
 		return "has not ended: it is " + r.State
 	case !task.State(r.State).Finished():
-		return "stands in the archive as " + r.State
+		return "is in the archive as " + r.State
 	case len(states) > 0 && !slices.Contains(states, r.State):
 		return "has ended as " + r.State + ", which it cannot"
 	}

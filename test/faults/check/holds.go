@@ -21,7 +21,7 @@ import (
 // batches of which something started later than that are too many. An agent without notifications may start what it has
 // claimed for as long as a claimed row may wait inside it.
 //
-// So an agent that does not listen is noticed only where the rows that it has claimed ahead wait long, as behind slow ones
+// So an agent that does not listen is detected only where the rows that it has claimed ahead wait long, as behind slow ones
 // (faults.Options.Caught, which the sabotage `hear` runs with): what its workers do in 50 ms has else started before busyMostly
 // is over.
 //

@@ -136,7 +136,7 @@ func (l *life) operate(verb string) {
 	l.proceed()
 }
 
-// over writes down how the row stands in the end.
+// over records the row at the end of the run.
 func (l *life) over() {
 	sc := l.script
 	l.g.row(int64(l.row.ID), sc.kind, string(l.row.State), int64(l.row.Fence), l.row.Attempt, func(e *enq, r *row) {

@@ -117,7 +117,7 @@ type Row struct {
 	Round       int
 	Batch       int64 // 0: of none
 	Live        bool  // in the hot table
-	Archived    int   // how often it stands in the archive
+	Archived    int   // how often it is in the archive
 	Started     *time.Time
 	Finished    *time.Time
 }

@@ -119,7 +119,7 @@ func pingSabotages() []sabotage {
 		{"does not ask the task to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			reply.Cancel, reply.Reason = false, ""
 		}), "ping/it is notified of a cancellation"},
-		{"hears no message", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
+		{"drops messages", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
 			"ping/only progress counts"},
 		{"says lost for a row that is kept", func(m *storetest.OnModel) storetest.Harness { return shy{m} },
 			"ping/a row that is kept takes them"},

@@ -40,7 +40,7 @@ func (g *Guardian) suspect() {
 
 // trust ends the doubt if it is over. What has begun meanwhile may have been killed, too.
 func (g *Guardian) trust() {
-	if g.doubt && g.child != nil && g.child.heard.Load() >= g.answers {
+	if g.doubt && g.child != nil && g.child.answered.Load() >= g.answers {
 		g.blame()
 		g.doubt = false
 	}

@@ -311,7 +311,7 @@ func TestGuardianStandsAlone(t *testing.T) {
 	until(t, "it answers", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.child.heard.Load() == s.child.sent
+		return s.child.answered.Load() == s.child.sent
 	})
 	require.Equal(t, pid, s.PID())
 	s.Over(1)

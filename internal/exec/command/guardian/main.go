@@ -83,14 +83,14 @@ type loop struct {
 	agent []byte // the agent's arguments
 	input input
 
-	ended   bool          // the agent is gone
-	purging bool          // all must be dead
-	since   time.Duration // since when; valid while purging
-	cleared bool          // nothing lives in the attempts' cgroups, if there are any
-	search  search
-	finds   chan finding
-	asks    chan question
-	asked   question // by the look that goes on; no answer channel: nothing
+	ended    bool          // the agent is gone
+	purging  bool          // all must be dead
+	since    time.Duration // since when; valid while purging
+	cleared  bool          // nothing lives in the attempts' cgroups, if there are any
+	search   search
+	finds    chan finding
+	asks     chan question
+	question question // of the search in progress; without an answer channel: none
 }
 
 // run watches until there is nothing more to do.

@@ -102,7 +102,7 @@ func TestALookReadsPresenceBeforeItKills(t *testing.T) {
 	answer := make(chan bool)
 	ask := func() {
 		go func() { answer <- l.ask(1) }()
-		for l.asked.answer == nil {
+		for l.question.answer == nil {
 			l.await(time.Second)
 		}
 	}
