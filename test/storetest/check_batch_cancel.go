@@ -185,7 +185,7 @@ func batchCancelSteps(t testing.TB, h Harness) {
 
 func batchCancelWaits(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, store.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.wants("cancel", id, "cancelling")
 	require.Equal(t, 2, r.steps())
@@ -193,10 +193,10 @@ func batchCancelWaits(t testing.TB, h Harness) {
 	require.Zero(t, r.steps())
 	require.Equal(t, "cancel", r.look(id).Operation)
 	r.settled(finish(rows[1]))
-	require.Empty(t, r.finished("told"))
+	require.Empty(t, r.finished("finish"))
 	r.over()
 	r.inState(id, store.BatchSucceeded) // all of it had
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func batchCancelReleased(t testing.TB, h Harness) {
@@ -228,13 +228,13 @@ func batchCancelLate(t testing.TB, h Harness) {
 	r.over()
 	r.inState(id, store.BatchSucceeded)
 
-	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "finish"})
 	r.runAll(task.StateSucceeded)
 	r.fold()
 	r.wants("cancel", open, "cancelling")
 	r.over()
 	require.True(t, r.inState(open, store.BatchSucceeded).Sealed)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func batchCancelOverhanging(t testing.TB, h Harness) {

@@ -177,7 +177,7 @@ type gossip struct{ *storetest.OnModel }
 func (b gossip) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	f, err := b.OnModel.Fold(ctx, limit)
 	for range f.Ended {
-		if _, _, err := b.Enqueue(ctx, store.EnqueueRequest{Type: "told"}); err != nil {
+		if _, _, err := b.Enqueue(ctx, store.EnqueueRequest{Type: "finish"}); err != nil {
 			return f, err
 		}
 	}
