@@ -87,10 +87,10 @@ func (t *tree) command(ctx context.Context, args ...string) (stdout, stderr stri
 	cmd := exec.CommandContext(ctx, t.bin, args...) //nolint:gosec // it is this program, or the one that -base names
 	cmd.Dir = t.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
 	err = cmd.Run()
-	return out.String(), said.String(), err
+	return out.String(), log.String(), err
 }
 
 // listed is how the help of a bench lists its scenarios.
@@ -108,17 +108,17 @@ func (t *tree) scenarios(ctx context.Context) ([]string, error) {
 
 // measure has the tree measure itself once in a scenario.
 func (t *tree) measure(ctx context.Context, o *options, scenario string) error {
-	out, said, err := t.command(ctx, "-only", scenario, "-rounds", "1", "-peers", "leasehold", "-targets", "",
+	out, stderr, err := t.command(ctx, "-only", scenario, "-rounds", "1", "-peers", "leasehold", "-targets", "",
 		"-scale", strconv.FormatFloat(o.scale, 'g', -1, 64), "-patience", (o.patience / time.Duration(2*o.rounds)).String())
 	if err != nil {
-		return fmt.Errorf("%s of %s: %w; it said: %s", scenario, t.name, err, said)
+		return fmt.Errorf("%s of %s: %w; it said: %s", scenario, t.name, err, stderr)
 	}
 	found := report.Parse(out)
 	if len(found.Scenarios()) == 0 {
 		return errors.New(scenario + " of " + t.name + " gave no tables: " + out)
 	}
 	t.book.Merge(found)
-	fmt.Fprintf(os.Stderr, "%s, %s:\n%s", scenario, t.name, said)
+	fmt.Fprintf(os.Stderr, "%s, %s:\n%s", scenario, t.name, stderr)
 	return nil
 }
 

@@ -142,18 +142,18 @@ function used() {
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function measure(job, heard) {
+async function measure(job, receive) {
   const look = new pg.Client(job.url);
   await look.connect();
   const latencies = [];
   const { work, all } = worker(job, latencies);
   say({ ready: true });
-  await heard();
+  await receive();
   const before = used();
   const start = performance.now();
   const runner = await run({ preset: preset(job), noHandleSignals: true, taskList: { [taskType]: work }, parsedCronItems: [] });
   if (job.kind === 'idle') {
-    await heard(); // nothing more: its input has ended
+    await receive(); // nothing more: its input has ended
   } else {
     await all;
     for (;;) {

@@ -14,7 +14,7 @@ const (
 	to   = "<!-- to here -->\n"
 )
 
-// Markdown writes what was measured for a document: the targets, and the most telling measures of each scenario.
+// Markdown writes what was measured for a document: the targets, and the most significant measures of each scenario.
 func Markdown(about string, b *Book, targets []Target) string {
 	var text strings.Builder
 	text.WriteString(about + ".\n")

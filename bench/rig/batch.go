@@ -18,7 +18,7 @@ type BatchWatch struct {
 	differ  int
 }
 
-// NewBatchWatch makes a watch that takes so many samples at the most.
+// NewBatchWatch returns a watch that takes at most most samples.
 func NewBatchWatch(most int) *BatchWatch { return &BatchWatch{most: most} }
 
 // Wants reports whether there are fewer samples than wanted.

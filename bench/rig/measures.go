@@ -61,7 +61,7 @@ func percentile(sorted []int64, p int) float64 {
 	return float64(sorted[max(rank, 1)-1])
 }
 
-// Brief is the most telling measure, for people who watch.
+// Brief returns the most significant measure, for the progress output.
 func (o Outcome) Brief() string {
 	if rate, ok := o.Measures["rate"]; ok {
 		return fmt.Sprintf("%.0f rows/s", rate)

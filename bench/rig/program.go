@@ -54,16 +54,16 @@ func launch(ctx context.Context, command []string, ready string) (pid int, stop 
 		}
 	}
 	lines := bufio.NewReader(out)
-	var said strings.Builder
+	var output strings.Builder
 	for {
 		line, err := lines.ReadString('\n')
-		said.WriteString(line)
+		output.WriteString(line)
 		if strings.Contains(line, ready) {
 			go func() { _, _ = io.Copy(io.Discard, lines) }() // ends with the process; what else it says does not matter
 			return cmd.Process.Pid, stop, nil
 		}
 		if err != nil {
-			return 0, nil, fmt.Errorf("%s ended early: %w; it said: %s", command[0], <-ended, said.String())
+			return 0, nil, fmt.Errorf("%s ended early: %w; it said: %s", command[0], <-ended, output.String())
 		}
 	}
 }

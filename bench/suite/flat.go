@@ -37,7 +37,7 @@ const (
 func fillings() []filling {
 	return []filling{
 		{name: "future", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'`+work.TaskType+`', 10, `+tomorrow)},
-		{name: "undeclared", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'nobody', 0, now()`)},
+		{name: "undeclared", rows: 1_000_000, live: true, sql: fmt.Sprintf(fillLive, `'undeclared', 0, now()`)},
 		{name: "archived", rows: 10_000_000, sql: fillArchive},
 	}
 }

@@ -121,7 +121,7 @@ func (a *agent) longestStop() (longest time.Duration) {
 	return longest
 }
 
-// loop is the engine. When it has drained it ends, and all else with it: health, metrics and the store stay until the
+// loop is the engine. When it has drained it ends, and everything else with it: health, metrics and the store stay until the
 // last task is settled.
 func (a *agent) loop(s *signals, stop time.Duration) part {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -101,26 +101,26 @@ func (a *app) pingURL(to string, body []byte) error {
 	}
 	defer client.CloseIdleConnections()
 	for try := 1; ; try++ {
-		status, said, err := send(client, to, body)
+		status, reply, err := send(client, to, body)
 		switch {
 		case err != nil:
 			return err
 		case status == http.StatusOK:
-			return a.printReply(said)
+			return a.printReply(reply)
 		case status == http.StatusServiceUnavailable && try < pingTries:
 			<-time.After(pingPause)
 		case status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge:
-			return usagef("%s", said.Detail)
+			return usagef("%s", reply.Detail)
 		default:
-			return fmt.Errorf("the agent responded with %d: %s", status, said.Detail)
+			return fmt.Errorf("the agent responded with %d: %s", status, reply.Detail)
 		}
 	}
 }
 
-func send(client *http.Client, to string, body []byte) (status int, said pingAnswer, err error) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(body)) //nolint:gosec // the agent has said it
+func send(client *http.Client, to string, body []byte) (status int, reply pingAnswer, err error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to, bytes.NewReader(body)) //nolint:gosec // from the agent
 	if err != nil {
-		return 0, said, errors.New("LEASEHOLD_PING_URL is not a valid URL")
+		return 0, reply, errors.New("LEASEHOLD_PING_URL is not a valid URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(r) //nolint:gosec // as above
@@ -128,19 +128,19 @@ func send(client *http.Client, to string, body []byte) (status int, said pingAns
 		if u, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL, which is the task's secret
 			err = u.Err
 		}
-		return 0, said, fmt.Errorf("reach the agent: %w", err)
+		return 0, reply, fmt.Errorf("reach the agent: %w", err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	const most = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
-		return 0, said, fmt.Errorf("read the agent's response: %w", err)
+		return 0, reply, fmt.Errorf("read the agent's response: %w", err)
 	}
 	if resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(text, &said); err != nil {
-			return 0, said, fmt.Errorf("read the agent's response: %w", err)
+		if err := json.Unmarshal(text, &reply); err != nil {
+			return 0, reply, fmt.Errorf("read the agent's response: %w", err)
 		}
-		return resp.StatusCode, said, nil
+		return resp.StatusCode, reply, nil
 	}
 	var problem struct {
 		Detail string `json:"detail"`
@@ -148,8 +148,8 @@ func send(client *http.Client, to string, body []byte) (status int, said pingAns
 	if json.Unmarshal(text, &problem) != nil || problem.Detail == "" {
 		problem.Detail = http.StatusText(resp.StatusCode)
 	}
-	said.Detail = problem.Detail
-	return resp.StatusCode, said, nil
+	reply.Detail = problem.Detail
+	return resp.StatusCode, reply, nil
 }
 
 // printReply says on stderr what a task should know, and on stdout nothing unless JSON is wanted.

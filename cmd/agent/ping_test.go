@@ -80,7 +80,7 @@ func TestPingAnswers(t *testing.T) {
 	require.Equal(t, `{"counted":true,"cancel":false,"remaining_s":9.8}`+"\n", stdout)
 }
 
-// An agent that cannot tell is asked again, and not for ever.
+// The command repeats a ping that the agent answers with a 503, and gives up in the end.
 func TestPingBusy(t *testing.T) {
 	tries, well := 0, 2
 	handler := func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// serviceManager hears what an agent of this process tells systemd.
+// serviceManager receives the messages that an agent of this process sends to systemd.
 type serviceManager struct {
 	t *testing.T
 	l *net.UnixConn
@@ -34,8 +34,8 @@ func newServiceManager(t *testing.T) *serviceManager {
 	return &serviceManager{t, l}
 }
 
-// heard gives the next message, as its lines.
-func (s *serviceManager) heard() []string {
+// receive returns the lines of the next message.
+func (s *serviceManager) receive() []string {
 	s.t.Helper()
 	require.NoError(s.t, s.l.SetReadDeadline(time.Now().Add(20*time.Second)))
 	b := make([]byte, 4096)
@@ -44,11 +44,12 @@ func (s *serviceManager) heard() []string {
 	return strings.Split(strings.TrimSuffix(string(b[:n]), "\n"), "\n")
 }
 
-// until hears messages until one has that line, and none of the others before. It returns that message.
+// until receives messages until one has that line, and requires that none before it has one of the others. It returns that
+// message.
 func (s *serviceManager) until(line string, not ...string) []string {
 	s.t.Helper()
 	for {
-		m := s.heard()
+		m := s.receive()
 		for _, n := range not {
 			require.NotContains(s.t, m, n, "before %s", line)
 		}
@@ -113,7 +114,7 @@ func TestWatchdogIsServed(t *testing.T) {
 	m.until("STOPPING=1")
 }
 
-// stuck is an agent whose loop stands still once it is told to.
+// stuck is an agent whose loop stands still while still is set.
 type stuck struct{ still bool }
 
 func (s *stuck) Joined() bool   { return true }

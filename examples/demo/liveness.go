@@ -15,8 +15,8 @@ import (
 
 // hang has a task hang that may take ten minutes, and shows that it is caught by its silence.
 func (d *demo) hang(ctx context.Context) error {
-	d.Say("Progress. photos.scan may take ten minutes, but has to tell every second that it gets on:")
-	id, err := d.enqueue(ctx, "photos.scan", "will tell of 2 photos, and hang at the third")
+	d.Say("Progress. photos.scan may take ten minutes, but has to report progress every second:")
+	id, err := d.enqueue(ctx, "photos.scan", "will report 2 photos, and hang at the third")
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (d *demo) hang(ctx context.Context) error {
 		return err
 	}
 	took := t.FinishedAt.Sub(t.ClaimedAt)
-	d.Line("It told of %d of %d, and then nothing: %.1f s after its start it was stopped.",
+	d.Line("It reported %d of %d, and then nothing: it was stopped %.1f s after its start.",
 		t.Progress.Done, t.Progress.Total, took.Seconds())
 	if took > 10*time.Second {
 		return fmt.Errorf("a task that hung was caught only after %s", took)
@@ -42,7 +42,7 @@ const pages = 40 // of files/import.sh
 // cutOff kills the agent while it runs a task half-way, and shows that the next attempt goes on from there.
 func (d *demo) cutOff(ctx context.Context) error {
 	d.Say("A longer task keeps a checkpoint, and is cut off:")
-	id, err := d.enqueue(ctx, "book.import", fmt.Sprintf("will take %d pages in, and tell of each", pages))
+	id, err := d.enqueue(ctx, "book.import", fmt.Sprintf("will import %d pages, and report each", pages))
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (w wanted) compare(t info) string {
 	return ""
 }
 
-// summary tells how a task's attempts ended, in a few words each.
+// summary returns how a task's attempts ended, in a few words each.
 func summary(t info) string {
 	width := summaryWidth()
 	var lines []string

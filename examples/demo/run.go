@@ -207,13 +207,13 @@ func (d *demo) showKilled(context.Context) error {
 	return nil
 }
 
-// whileTheShopIsDown sends a task to nobody.
+// whileTheShopIsDown enqueues a task whose target is down.
 func (d *demo) whileTheShopIsDown(ctx context.Context) error {
 	d.Say("The shop goes down, as if it were deployed anew:")
 	if err := d.shop.Stop(5 * time.Second); err != nil {
 		return err
 	}
-	id, err := d.enqueue(ctx, "parcel.book", "nobody is there to take it")
+	id, err := d.enqueue(ctx, "parcel.book", "its target is down")
 	if err != nil {
 		return err
 	}

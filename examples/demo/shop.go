@@ -123,7 +123,7 @@ func (s *shop) signed(next func(w http.ResponseWriter, r *http.Request)) http.Ha
 	})
 }
 
-// confirm is done at once. It may be asked twice, and tells the same.
+// confirm is done at once. It is idempotent: a repeated request gets the same response.
 func (s *shop) confirm(w http.ResponseWriter, r *http.Request) {
 	order := r.PathValue("order")
 	if _, err := s.db.ExecContext(r.Context(), `UPDATE orders SET confirmed = 1 WHERE id = ?`, order); err != nil {
@@ -160,5 +160,5 @@ func (s *shop) parcel(w http.ResponseWriter, _ *http.Request) {
 func answer(w http.ResponseWriter, status int, content map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(content) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(content) // the client may be gone
 }

@@ -12,15 +12,15 @@ async function letters({ data: { letters: total }, task }) {
   for (let n = start + 1; n <= total; n++) {
     await sleep(50); // the time that the printer takes
     await fs.appendFile(process.env.OUTBOX ?? 'outbox.txt', `letter ${n}, attempt ${task.attempt}\n`);
-    const answer = await tell(task.ping_url, { progress: { done: n, total }, checkpoint: n });
+    const answer = await post(task.ping_url, { progress: { done: n, total }, checkpoint: n });
     if (answer.status === 410) return; // the lease was lost
-    if ((await answer.json()).cancel) return tell(`${task.ping_url}/fail`, { error: `stopped after ${n} letters` });
+    if ((await answer.json()).cancel) return post(`${task.ping_url}/fail`, { error: `stopped after ${n} letters` });
   }
-  return tell(`${task.ping_url}/complete`, { result: { letters: total, after: start } });
+  return post(`${task.ping_url}/complete`, { result: { letters: total, after: start } });
 }
 
-// tell repeats the request until an agent responds: agents may be replaced in the meantime.
-async function tell(url, body) {
+// post repeats the request until an agent responds: agents may be replaced in the meantime.
+async function post(url, body) {
   for (;; await sleep(500)) {
     const answer = await fetch(url, { method: 'POST', body: JSON.stringify(body) }).catch(() => ({ status: 503 }));
     if (answer.status !== 503) return answer;

@@ -132,7 +132,7 @@ func (a *app) task(effect func(context.Context, envelope) (string, error)) func(
 		result, err := effect(r.Context(), e)
 		if err == nil && a.lose > 0 && a.answers.Add(1)%a.lose == 0 {
 			a.missed.Add(1)
-			panic(http.ErrAbortHandler) // it is done and committed, and nobody hears of it
+			panic(http.ErrAbortHandler) // it is done and committed, and the response is lost
 		}
 		switch {
 		case errors.Is(err, errNoRoom):
@@ -145,43 +145,43 @@ func (a *app) task(effect func(context.Context, envelope) (string, error)) func(
 	}
 }
 
-// What people ask for.
+// Requests of operators.
 
 func (a *app) plan(w http.ResponseWriter, r *http.Request) {
 	services, err := a.db.makePlan(r.Context(), r.FormValue("to"))
-	tell(w, http.StatusCreated, map[string]any{"services": services}, err)
+	respond(w, http.StatusCreated, map[string]any{"services": services}, err)
 }
 
 func (a *app) startMove(w http.ResponseWriter, r *http.Request) {
 	batch, services, err := a.db.startMove(r.Context(), r.FormValue("to"))
-	tell(w, http.StatusCreated, map[string]any{"batch": batch, "services": services}, err)
+	respond(w, http.StatusCreated, map[string]any{"batch": batch, "services": services}, err)
 }
 
 // byHand moves one service at once, without a task.
 func (a *app) byHand(w http.ResponseWriter, r *http.Request) {
 	to := place{r.FormValue("to"), r.FormValue("address")}
 	err := a.db.moveByHand(r.Context(), r.PathValue("service"), to)
-	tell(w, http.StatusOK, to, err)
+	respond(w, http.StatusOK, to, err)
 }
 
 // room gives a zone more room, or less.
 func (a *app) room(w http.ResponseWriter, r *http.Request) {
 	_, err := a.db.ExecContext(r.Context(), `UPDATE zone SET room = CAST($1 AS integer) WHERE name = $2`, r.FormValue("room"), r.PathValue("zone"))
-	tell(w, http.StatusOK, map[string]any{}, err)
+	respond(w, http.StatusOK, map[string]any{}, err)
 }
 
 func (a *app) zones(w http.ResponseWriter, r *http.Request) {
 	zones, err := a.db.zones(r.Context())
-	tell(w, http.StatusOK, zones, err)
+	respond(w, http.StatusOK, zones, err)
 }
 
-// lost tells how many answers were lost.
+// lost responds with how many responses were lost.
 func (a *app) lost(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"answers": a.missed.Load()})
 }
 
-// tell answers people.
-func tell(w http.ResponseWriter, status int, content any, err error) {
+// respond writes the response to an operator's request: the content, or the problem if there is an error.
+func respond(w http.ResponseWriter, status int, content any, err error) {
 	if err != nil {
 		status, content = http.StatusConflict, problem(err)
 	}
@@ -194,5 +194,5 @@ func problem(err error) map[string]any { return map[string]any{"error": err.Erro
 func answer(w http.ResponseWriter, status int, content any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(content) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(content) // the client may be gone
 }

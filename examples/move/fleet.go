@@ -88,7 +88,7 @@ SELECT name, room, used, (SELECT count(*) FROM service WHERE service.zone = zone
 	return zones, rows.Err()
 }
 
-// stands tells where a service stands, and how large it is.
+// stands returns where a service runs, and how large it is.
 func stands(ctx context.Context, tx *sql.Tx, service string) (p place, size int, err error) {
 	row := tx.QueryRowContext(ctx, `SELECT zone, address, size FROM service WHERE name = $1`, service)
 	err = row.Scan(&p.Zone, &p.Address, &size)
@@ -135,7 +135,7 @@ func put(ctx context.Context, tx *sql.Tx, service string, to place) error {
 	return err
 }
 
-// note writes an effect into the journal. Whoever comes here has both zones' rows, so nobody else takes this number.
+// note writes an effect into the journal. Its callers have locked the rows of both zones, so no other takes this number.
 func note(ctx context.Context, tx *sql.Tx, e envelope, service, zone string) error {
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO journal (n, task, fence, phase, service, zone)

@@ -37,7 +37,7 @@ const (
 	workers  = 8         // in leasehold.hcl
 )
 
-// byHand are the services that somebody moves before the batch does, and where to.
+// byHand returns the services that an operator moves before the batch does, and where to.
 func byHand() map[string]place {
 	return map[string]place{"svc-042": {to, "10.2.7.1"}, "svc-137": {to, "10.2.7.2"}}
 }
@@ -63,7 +63,7 @@ func (p *scenario) all(ctx context.Context) (err error) {
 // start starts an agent, and the application beside it.
 func (p *scenario) start(ctx context.Context) error {
 	p.Say("An agent starts, on its embedded store, and an application beside it that knows where %d services stand.", services)
-	// Beside what the agent is to do stands where it listens: wherever nobody else does.
+	// A file of its own has the listen address: any free port.
 	if err := os.WriteFile(filepath.Join(p.Dir, "agent.hcl"), []byte("agent { listen = \"127.0.0.1:0\" }\n"), 0o600); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (s state) in(zone string) (n int) {
 	return n
 }
 
-// differ tells how many rows are compared, and what differs.
+// differ returns, in words, how many rows were compared and which differ.
 func (s state) differ(other state) string {
 	var differ []string
 	for name, content := range s {

@@ -119,7 +119,7 @@ SELECT id FROM tasks WHERE batch_id = $1 AND payload ->> 'service' = $2`, batch,
 
 // notified wants the application to have been notified of the end of a batch once, with its counts.
 func (p *scenario) notified(ctx context.Context, batch int64, state string) error {
-	// The task that tells of it is there since the batch has ended. It runs as any other does.
+	// The finish task was inserted when the batch completed. It runs as any other does.
 	var rows, live int
 	var problem error
 	err := stage.Until(ctx, "the application was notified", func() bool {

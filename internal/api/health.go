@@ -37,9 +37,9 @@ type readiness struct {
 	// An answer is for all who ask, so it ends with the server and not with the request that happened to come first.
 	ctx context.Context
 
-	mu    sync.Mutex // held while the store is asked: others wait for the same answer
-	asked time.Time
-	err   error
+	mu      sync.Mutex // held while the store is asked: others wait for the same answer
+	askedAt time.Time
+	err     error
 }
 
 func (r *readiness) check() error {
@@ -51,7 +51,7 @@ func (r *readiness) check() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.asked.IsZero() && time.Since(r.asked) < storeEvery {
+	if !r.askedAt.IsZero() && time.Since(r.askedAt) < storeEvery {
 		return r.err
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, storeTimeout)
@@ -59,7 +59,7 @@ func (r *readiness) check() error {
 	if r.err = r.probes.Store(ctx); r.err != nil {
 		r.err = &private{err: r.err, public: "the store cannot be used: the agent's log has the reason"}
 	}
-	r.asked = time.Now()
+	r.askedAt = time.Now()
 	return r.err
 }
 

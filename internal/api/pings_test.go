@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ping URLs are answered wherever the listener stands, and to whoever knows one; who may not ask at all is told so.
+// Ping URLs work at any listen address and need no token. A request with another host's name is refused.
 func TestPingsNeedNoToken(t *testing.T) {
 	pings := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Method+" "+r.URL.Path)
@@ -45,5 +45,5 @@ func TestPingsNeedNoToken(t *testing.T) {
 		})
 	}
 	ask := serve(t, listen(t, "127.0.0.1:0"), Options{})
-	require.Equal(t, 404, ask("GET", "/ping/4211.9.mac").status, "nobody takes pings")
+	require.Equal(t, 404, ask("GET", "/ping/4211.9.mac").status, "no handler for pings")
 }

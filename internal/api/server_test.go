@@ -211,7 +211,8 @@ func TestReadiness(t *testing.T) {
 	require.Equal(t, 200, ask("GET", "/-/healthy").status)
 }
 
-// Off loopback anybody can ask whether the agent is ready; where its store is, and as whom it goes there, is for readers.
+// Off loopback any client may ask whether the agent is ready, but only one with the token gets an error that names the store
+// and its user.
 func TestReadinessGivesStrangersNoReason(t *testing.T) {
 	const reason = "failed to connect to `user=app database=shop`: 10.0.0.7:5432"
 	o := Options{Token: "geheim", Probes: Probes{Store: func(context.Context) error { return errors.New(reason) }}}

@@ -113,7 +113,7 @@ func last(t *testing.T, db *model.Store, id task.BatchID) time.Time {
 	return at
 }
 
-// soon is how long after its last task a batch ends, at the most.
+// soon is how long after its last task a batch ends at most.
 const soon = 300 * time.Millisecond
 
 // outcome is what each attempt comes to, after a moment.
@@ -135,12 +135,12 @@ func TestABatchEndsSoonAfterItsLastTask(t *testing.T) {
 		db := model.New(time.Now)
 		end := agents(t, db, 4, outcome(func(*lease.Lease) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }))
 		for range 5 {
-			id := create(t, db, 100, store.BatchRequest{FinishType: "told"})
+			id := create(t, db, 100, store.BatchRequest{FinishType: "finish"})
 			b := ended(t, db, id)
 			require.Equal(t, store.BatchSucceeded, b.State)
 			require.LessOrEqual(t, b.EndedAt.Sub(last(t, db, id)), soon)
 		}
-		finishes, err := db.List(t.Context(), store.TaskFilter{Type: "told", Limit: 100})
+		finishes, err := db.List(t.Context(), store.TaskFilter{Type: "finish", Limit: 100})
 		require.NoError(t, err)
 		require.Len(t, finishes, 5)
 		end()

@@ -95,7 +95,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// cpuTime is what the process has used so far: how long something takes tells little on a busy machine.
+// cpuTime returns the CPU time that the process has used so far. Elapsed time means little on a busy machine.
 func cpuTime(t *testing.T) time.Duration {
 	var used syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))

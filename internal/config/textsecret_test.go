@@ -45,7 +45,7 @@ func TestRedactText(t *testing.T) {
 	}
 }
 
-// TestFreeSecretsAreNotShown puts literal secrets where names or their place tell that they are some.
+// TestFreeSecretsAreNotShown puts literal secrets where a name or their place marks them as secret.
 func TestFreeSecretsAreNotShown(t *testing.T) {
 	cfg := mustLoad(t, `
 store {

@@ -16,7 +16,7 @@ import (
 // Warning is something that loads and is probably not meant, or does not fit the host on which it was loaded.
 type Warning struct {
 	Place string `json:"place"` // file:line
-	Text  string `json:"text"`  // one sentence or more, the remedy included
+	Text  string `json:"text"`  // one or more sentences, with the remedy
 }
 
 func (l *loader) warn(at hcl.Range, format string, args ...any) {

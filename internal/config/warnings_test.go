@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNamesOfOtherTools writes in a task block what other tools call it, and wants to be told what it is called here.
+// TestNamesOfOtherTools uses the attribute names of other tools in a task block, and expects an error with the name here.
 func TestNamesOfOtherTools(t *testing.T) {
 	for attr, want := range map[string]string{
 		"max_retries = 5":          "retry { limit = 2 }",

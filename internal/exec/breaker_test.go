@@ -189,7 +189,7 @@ func TestBreakerIsNotWedged(t *testing.T) {
 		b.Release("a", task.Run, 3)
 		require.Equal(t, 0, room(b), "not the trial")
 		b.Release("a", task.Run, 2)
-		require.Equal(t, 1, room(b), "the trial was given back")
+		require.Equal(t, 1, room(b), "the trial was released")
 
 		require.True(t, b.Begin("a", task.Run, 4))
 		asked := time.Now()

@@ -25,7 +25,7 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 	o = r.ask(c, t)
 	r.breakers.Done(t.Name, task.Check, row.ID, o)
 	if o.Verdict == task.Succeeded {
-		if o, over = heard(o), true; o.Verdict == "" {
+		if o, over = verdictOf(o), true; o.Verdict == "" {
 			o, over = beforeRun(l, c, o)
 		}
 	} else {
@@ -38,9 +38,9 @@ func (r *Runner) check(l *lease.Lease, t *task.Type) (o task.Outcome, over bool)
 	return o, over
 }
 
-// heard is what a check that ended well means: the task has succeeded, with what the check has as its result; or the check
-// has failed, because it said nothing that can be understood; or nothing (no verdict): the task is to be run.
-func heard(o task.Outcome) task.Outcome {
+// verdictOf returns what the answer of a check that ended well means: the task has succeeded, with the check's result as
+// its own; or the check has failed, because its answer is malformed; or the task is to be run (no verdict).
+func verdictOf(o task.Outcome) task.Outcome {
 	done, result, err := doneIn(&o)
 	switch {
 	case err != nil:
@@ -61,11 +61,11 @@ func doneIn(o *task.Outcome) (done bool, result json.RawMessage, err error) {
 		}
 		return false, nil, nil
 	}
-	var said map[string]json.RawMessage // names are exact, as in JSON everywhere else
-	if json.Unmarshal(o.Result, &said) == nil {
-		switch string(said["done"]) {
+	var members map[string]json.RawMessage // names are exact, as in JSON everywhere else
+	if json.Unmarshal(o.Result, &members) == nil {
+		switch string(members["done"]) {
 		case "true":
-			result, _ = answer.Result(said["result"], int64(len(said["result"])))
+			result, _ = answer.Result(members["result"], int64(len(members["result"])))
 			if string(result) == "null" {
 				result = nil
 			}

@@ -200,7 +200,8 @@ func TestCheckIsStoppedLikeItsAttempt(t *testing.T) {
 	}
 }
 
-// One that answers in time although it was told to stop has been heard: what is done is done, what is not is not begun.
+// The answer of a check that ends in time counts although the check was being stopped: a task that is done has succeeded,
+// and one that is not done is not started.
 func TestCheckThatAnswersWhileItIsStopped(t *testing.T) {
 	for done, want := range map[bool]task.Verdict{true: task.Succeeded, false: task.Cancelled} {
 		l := checkLease()
@@ -269,8 +270,8 @@ func TestNothingIsRunBesideACheckThatCannotBeKilled(t *testing.T) {
 	}, o)
 }
 
-// A check has a breaker of its own: while it is out of reach its tasks are given back, and neither breaker takes the
-// other's for its own.
+// A check has a breaker of its own. While the check's target is out of reach its tasks are released, and neither breaker
+// counts the other's failures.
 func TestBreakerOfACheck(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	gone := s.URL

@@ -53,8 +53,8 @@ func TestRunnerRunsBothKinds(t *testing.T) {
 	require.Panics(t, func() { attempt(r, &task.Type{Name: "c"}, 3) })
 }
 
-// An application that is down costs one attempt's tries at a time; the others are turned away untouched, and all of
-// them run once it is back.
+// An application that is down costs one attempt's tries at a time; the others are refused before they start, and all
+// of them run once it is back.
 func TestApplicationRestarts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

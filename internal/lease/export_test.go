@@ -6,7 +6,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// Sign writes one sign of life now.
+// Sign writes one session heartbeat now.
 func (k *Keeper) Sign(ctx context.Context) (unleased []store.Held, err error) {
 	return k.present(ctx, nil)
 }

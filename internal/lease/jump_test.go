@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// keepsFirst is a store in which somebody keeps the first of the rows.
+// keepsFirst renews as a store does in which another transaction has the first row locked.
 func (p *post) keepsFirst(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
 	answers, err := p.store.Renew(ctx, s, rows[1:])
 	return append([]store.Answer{store.Busy}, answers...), err
@@ -120,7 +120,7 @@ func TestAJumpIsNoticedFromTheStart(t *testing.T) {
 	})
 }
 
-// A slow answer tells little of the store's clock. The quick ones before and after it tell of the jump all the same.
+// A slow response bounds the store's clock only loosely. The fast ones before and after it still show the jump.
 func TestASlowAnswerHidesNoJump(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		pass(presence)
@@ -134,8 +134,8 @@ func TestASlowAnswerHidesNoJump(t *testing.T) {
 	})
 }
 
-// By the store's clock a lease may be over as soon as it has jumped, and it stays so until it is written anew. Whoever
-// cannot do that must have stopped when the others sweep again: a presence after the jump at the earliest.
+// By the store's clock a lease may be over as soon as that clock has jumped, until the lease is written again. An agent
+// that cannot write it must have stopped by the time the others sweep again: one presence after the jump at the earliest.
 func TestPresenceLastsNoLongerUntilLeasesAreWrittenAnew(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		pass(presence)

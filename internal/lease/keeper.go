@@ -235,7 +235,7 @@ func (k *Keeper) StopAll(reason string) {
 		c := &Cause{Verdict: task.Drained, Reason: reason}
 		if l.beganJustBefore(since) {
 			c.Brief = true
-			c.Reason += ", which it was told " + task.BriefNote
+			c.Reason += " " + task.BriefNote
 		}
 		l.Stop(c)
 	}

@@ -74,7 +74,7 @@ type Lease struct {
 
 	detached          bool   // the attempt goes on without the agent
 	completed         bool   // the task has completed itself in the store: there is nothing left to settle
-	asked             bool   // a cancellation was requested
+	cancelRequested   bool   // a cancellation was requested
 	cancelReason      string // the reason for it
 	cancelRequestedBy string // who requested it; "" if unknown
 }
@@ -358,7 +358,7 @@ func (l *Lease) complete() {
 func (l *Lease) CancelRequested() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.asked
+	return l.cancelRequested
 }
 
 // CancelledBy returns who requested the cancellation, as ", by alice"; "" if that is unknown.
@@ -381,8 +381,8 @@ func (l *Lease) requestCancel(reason string) {
 		reason = "a cancellation was asked for"
 	}
 	l.mu.Lock()
-	first, detached := !l.asked, l.detached
-	l.asked, l.cancelReason, l.cancelRequestedBy = true, reason, by
+	first, detached := !l.cancelRequested, l.detached
+	l.cancelRequested, l.cancelReason, l.cancelRequestedBy = true, reason, by
 	l.mu.Unlock()
 	if first && !detached { // a detached task learns of it when it pings
 		l.Stop(&Cause{Verdict: task.Cancelled, Reason: reason})
@@ -393,5 +393,5 @@ func (l *Lease) requestCancel(reason string) {
 func (l *Lease) NoteCancel() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked = true
+	l.cancelRequested = true
 }

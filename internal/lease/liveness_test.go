@@ -70,7 +70,7 @@ func verdict(l *lease.Lease) task.Verdict {
 func TestSilenceIsAStall(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		_, calls := p.written(nil)
-		pass(time.Second) // between two signs of life
+		pass(time.Second) // between two session heartbeats
 		l := p.grab(t, 1, lively)
 		before := p.shown.Load()
 		pass(lively.Heartbeat - time.Millisecond)
@@ -170,7 +170,7 @@ func TestAStoreThatDoesNotAnswerDelaysAStallByPatience(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		l := p.grab(t, 1, lively)
 		pass(lively.Heartbeat - 10*time.Millisecond)
-		p.late.Store(int64(time.Hour / 3600 * 2)) // two seconds, which is all a sign of life gets
+		p.late.Store(int64(time.Hour / 3600 * 2)) // two seconds, which is all that a session heartbeat gets
 		pass(10*time.Millisecond + 499*time.Millisecond)
 		require.NoError(t, l.Context().Err())
 		pass(2 * time.Millisecond)
@@ -369,10 +369,10 @@ func TestWhatIsDetachedGoesOn(t *testing.T) {
 		pass(time.Millisecond)
 		require.Len(t, *rows, 1)
 		require.True(t, (*rows)[0].Detach)
-		require.Equal(t, lively.Heartbeat+lively.Stop, (*rows)[0].Window, "to be told so is a ping")
+		require.Equal(t, lively.Heartbeat+lively.Stop, (*rows)[0].Window, "detaching is a ping")
 		p.StopAll("the agent was stopped")
 		pass(11 * time.Second)
-		require.NoError(t, l.Context().Err(), "nobody here stops it: the sweep does")
+		require.NoError(t, l.Context().Err(), "this agent does not stop it: the sweep does")
 		reply, err := p.Ping(t.Context(), l.Task().ID, l.Task().Fence, store.Ping{})
 		require.NoError(t, err)
 		require.True(t, reply.Counted)

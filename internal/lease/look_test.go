@@ -34,8 +34,8 @@ func (p *post) open(t *testing.T, number int64, row *task.Task) *lease.Lease {
 // says has the store name rows that are to stop.
 func (p *post) says(list ...store.Cancel) { p.cancels.Store(&list) }
 
-func named(row task.Task, claim int64, asked bool) store.Cancel {
-	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Requested: asked, Reason: "alice"}
+func named(row task.Task, claim int64, requested bool) store.Cancel {
+	return store.Cancel{ID: row.ID, Fence: row.Fence, Claim: claim, Requested: requested, Reason: "alice"}
 }
 
 func TestALookStopsWhatIsMarked(t *testing.T) {
@@ -59,13 +59,13 @@ func TestALookStopsOfABatchOnlyWhatHasNotBegun(t *testing.T) {
 		p.says(named(runs, 1, false), named(waits, 2, false))
 		p.Look()
 		pass(time.Millisecond)
-		require.NoError(t, running.Context().Err(), "it is told once its row is marked")
+		require.NoError(t, running.Context().Err(), "it is stopped once its row is marked")
 		require.Equal(t, task.Drained, verdict(waiting))
 		require.False(t, waiting.CancelRequested(), "the row goes back, and is cancelled where it waits")
 	})
 }
 
-// A claim may have committed before the cancellation although its reply is read after it was heard of.
+// A claim may have committed before the cancellation although the agent reads its reply after it knows of that.
 func TestALookKnowsWhatIsOpenedLater(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		row, other := p.claim(t, 1), p.claim(t, 2)

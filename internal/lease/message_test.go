@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// A message that is no sign of life is kept, and renews nothing.
+// A message alone is kept, and renews nothing.
 func TestSetMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &task.Policy{Timeout: time.Minute, Heartbeat: time.Second, Stop: 2 * time.Second}

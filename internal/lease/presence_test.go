@@ -34,14 +34,14 @@ type post struct {
 	store    *model.Store
 	skew     atomic.Int64
 	cut      atomic.Bool
-	slow     atomic.Int64 // how long a sign of life takes to the store,
+	slow     atomic.Int64 // how long a session heartbeat takes to the store,
 	late     atomic.Int64 // and its reply from there
 	clock    lease.Clock
 	unleased [][]store.Held
 	lost     prometheus.Counter
 	errors   *prometheus.CounterVec
 
-	shown    atomic.Int64                                // signs of life
+	shown    atomic.Int64                                // session heartbeats
 	looks    atomic.Int64                                // for cancellations
 	cancels  atomic.Pointer[[]store.Cancel]              // in place of the store's, where it is set
 	standing atomic.Pointer[func(*store.HeartbeatReply)] // changes what the store says
@@ -220,7 +220,7 @@ func TestNewSessionSweepsNothingAtFirst(t *testing.T) {
 func TestOutOfReach(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {
 		leases := p.hold(t, 1, 3)
-		pass(4 * time.Second) // a sign of life has just been written
+		pass(4 * time.Second) // a session heartbeat has just been written
 		p.cut.Store(true)
 		pass(presence - policy.Stop - time.Millisecond)
 		require.True(t, p.Fit())
@@ -273,7 +273,7 @@ func TestLongStopDoesNotStopAnAgentThatReachesItsStore(t *testing.T) {
 	})
 }
 
-// A claim that is opened while a sign of life is written is not taken for one that came too late.
+// A claim that is opened while a session heartbeat is written is not taken for one that came too late.
 func TestOpenedMeanwhileIsNotUnleased(t *testing.T) {
 	db := model.New(time.Now)
 	k := lease.NewKeeper(lease.KeeperOptions{
@@ -321,7 +321,7 @@ func TestTakenRowStopsItsLease(t *testing.T) {
 		pass(2 * time.Second)
 		require.Equal(t, task.Lost, leases[0].Cause().Verdict)
 		require.Nil(t, leases[1].Cause())
-		require.InDelta(t, 1, testutil.ToFloat64(p.lost), 0, "its answer tells what became of the other")
+		require.InDelta(t, 1, testutil.ToFloat64(p.lost), 0, "the answer to the other's settlement says what became of it")
 	})
 }
 
@@ -389,7 +389,7 @@ func TestUnleasedAreReported(t *testing.T) {
 		h := p.unleased[0][0]
 		require.Equal(t, store.Held{ID: mine[0].Task().ID, Fence: 1, Claim: 6, Left: h.Left}, h)
 
-		// A claim that is not resolved yet is nobody's stray.
+		// A row of a claim that is not resolved yet is not unleased.
 		_, err := p.store.Insert(t.Context(), store.EnqueueRequest{Type: "a"})
 		require.NoError(t, err)
 		_, err = p.store.Claim(t.Context(), store.Claim{Session: p.Session(), Number: 7, Wants: []store.Want{

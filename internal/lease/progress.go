@@ -74,7 +74,7 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 	switch {
 	case cause != nil:
 		reply.Counted, reply.Cancel, reply.Reason = false, true, cause.Error()
-	case l.asked:
+	case l.cancelRequested:
 		reply.Cancel, reply.Reason = true, l.cancelReason
 	}
 	l.reported.ignored = !reply.Counted

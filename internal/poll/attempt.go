@@ -147,8 +147,8 @@ func (e *Engine) releaseUnstarted(a *attempt, reason string) {
 // decide returns the settlement of an attempt with that outcome.
 func (e *Engine) decide(l *lease.Lease, out task.Outcome) store.Settlement {
 	row := l.Task()
-	asked := l.CancelRequested()
-	if asked && !row.CancelRequested {
+	cancelRequested := l.CancelRequested()
+	if cancelRequested && !row.CancelRequested {
 		cancelled := *row
 		cancelled.CancelRequested = true
 		row = &cancelled
@@ -160,12 +160,12 @@ func (e *Engine) decide(l *lease.Lease, out task.Outcome) store.Settlement {
 		Next: task.Decide(row, l.Policy(), out, left, jitter()),
 		// Nothing was tried: that is no part of the task's history.
 		Silent:      out.Verdict == task.Drained && out.NeverStarted && !out.Brief,
-		CancelKnown: asked, Report: l.Report(),
+		CancelKnown: cancelRequested, Report: l.Report(),
 	}
 	if ago, ok := l.Started(); ok {
 		s.Started = ago
 	}
-	if asked && s.Silent && (s.Next.State == task.StateCancelled || s.Next.State == task.StateRollbackPending && s.Phase == task.Run) {
+	if cancelRequested && s.Silent && (s.Next.State == task.StateCancelled || s.Next.State == task.StateRollbackPending && s.Phase == task.Run) {
 		s.Outcome.Verdict, s.Next.Reason = task.Cancelled, "cancelled "+waited(row)+l.CancelledBy()
 	}
 	return s

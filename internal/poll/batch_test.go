@@ -33,7 +33,7 @@ func TestTheBatchLoopIsNotified(t *testing.T) {
 			r.opts.Store, r.opts.Batch = grouped{r.wire}, func() { calls.Add(1) }
 		})
 		after(100 * time.Millisecond)
-		calls.Store(0) // it is told once listening has begun
+		calls.Store(0) // it is called once when listening has begun
 		r.insert(3)
 		after(1500 * time.Millisecond)
 		require.Zero(t, calls.Load(), "rows of no batch")
@@ -53,7 +53,7 @@ func TestTheBatchLoopIsNotified(t *testing.T) {
 		_, err := store.Cancel(t.Context(), running, "me")
 		require.NoError(t, err)
 		after(10 * time.Millisecond)
-		require.Equal(t, int64(1), calls.Load(), "somebody asked for something")
+		require.Equal(t, int64(1), calls.Load(), "an operation was requested")
 		r.drain()
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// stopsAgents runs agents, one after another, that begin to drain when the row's attempt has run for so long, and gives how
-// many there were until the row ended, most at the most.
+// stopsAgents runs agents, one after another, that begin to drain when the row's attempt has run for so long. It returns
+// how many there were until the row ended, at most most.
 func stopsAgents(t *testing.T, store *model.Store, most int, after time.Duration) (*rig, task.ID, int) {
 	t.Helper()
 	var id task.ID

@@ -108,7 +108,7 @@ func TestACancelledTaskThatWasClaimedAheadIsSettledAtOnce(t *testing.T) {
 	})
 }
 
-// The claim has committed before the cancellation, and its reply is read after that was heard of.
+// The claim has committed before the cancellation, and the agent reads its reply after it knows of that.
 func TestNothingOfACancelledBatchStartsThatIsReadLater(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store)

@@ -101,7 +101,7 @@ func TestBusyAgentIsNotNotified(t *testing.T) {
 		r.insert(100)
 		after(4 * time.Second)
 		require.False(t, first)
-		require.False(t, store.Idles(r.session()), "it is said again where it was not heard")
+		require.False(t, store.Idles(r.session()), "the write is repeated after it failed")
 		r.engine.Drain()
 		<-r.over
 	})
@@ -113,7 +113,7 @@ func TestRowsOfACappedTypeLeaveTheOthersIdle(t *testing.T) {
 			r.opts.Poll = 24 * time.Hour
 			r.deeds.do = takes(5 * time.Millisecond) // fast enough to be claimed ahead
 		})
-		r.insert(1500, of("b")) // two workers at the most
+		r.insert(1500, of("b")) // two workers at most
 		after(2500 * time.Millisecond)
 		require.True(t, store.Idles(r.session()), "half of the slots are free")
 		a := r.insert(1)

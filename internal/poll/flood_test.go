@@ -21,7 +21,7 @@ func TestAFloodOfSingleRowsIsClaimedInHandfuls(t *testing.T) {
 			after(time.Millisecond)
 		}
 		require.LessOrEqual(t, r.wire.count("claim")-claims, 500, "not a claim for each")
-		require.LessOrEqual(t, r.wire.count("idle")-idles, 2, "producers are told once that they need not notify")
+		require.LessOrEqual(t, r.wire.count("idle")-idles, 2, "one write stops the producers' notifications")
 		after(10 * time.Millisecond)
 		require.Len(t, r.deeds.started(), 2000, "none waits for longer than a look")
 		after(time.Second)

@@ -40,12 +40,12 @@ const (
 type idleness struct {
 	e *Engine
 
-	said   standing
-	saidAt time.Duration // local time of that
-	looked bool          // the next due time is known since the last claim
-	asked  time.Duration // local time at which it was asked for
-	free   time.Duration // local time at which a slot was last free with nothing to claim
-	misses int           // how often in a row rows were due and a claim got none
+	state    standing
+	stateAt  time.Duration // local time of that
+	looked   bool          // the next due time is known since the last claim
+	lookedAt time.Duration // local time of the last query of the next due time
+	free     time.Duration // local time at which a slot was last free with nothing to claim
+	misses   int           // how often in a row rows were due and a claim got none
 
 	flooded    bool          // small claims follow each other closely
 	claims     int           // small ones since counted
@@ -106,7 +106,7 @@ func (i *idleness) watchFlood(got int, now time.Duration) {
 func (i *idleness) rest(stopped, calls context.Context) {
 	e := i.e
 	now := e.o.Clock.Now()
-	free := e.slots.idle() // asked once: attempts end meanwhile
+	free := e.slots.idle() // read once: attempts end meanwhile
 	if i.flooded && free {
 		pause(stopped, nil, floodPace)
 		e.slots.forgetExhausted()
@@ -114,7 +114,7 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	}
 	if free && e.keeper.Fit() && e.settle.room() > 0 {
 		i.free = now
-		if (i.said != waiting || now-i.saidAt > sayEvery) && i.say(calls, true) {
+		if (i.state != waiting || now-i.stateAt > sayEvery) && i.say(calls, true) {
 			e.slots.forgetExhausted() // say it, look once more, then wait
 			return
 		}
@@ -144,7 +144,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	if i.looked {
 		return
 	}
-	if ago := now - i.asked; i.asked != 0 && ago < nextDueEvery {
+	if ago := now - i.lookedAt; i.lookedAt != 0 && ago < nextDueEvery {
 		e.wake.by(now + nextDueEvery - ago)
 		return
 	}
@@ -152,7 +152,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 	if len(wants) == 0 {
 		return
 	}
-	i.looked, i.asked = true, now
+	i.looked, i.lookedAt = true, now
 	var in time.Duration
 	var ok bool
 	err := e.ask(calls, "next_due", func(ctx context.Context) (err error) {
@@ -182,7 +182,7 @@ func (i *idleness) ask(calls context.Context, now time.Duration) {
 
 // sayBusy ends the notifications of producers once there has been no free slot for busyFor, or rows flood in.
 func (i *idleness) sayBusy(calls context.Context, now time.Duration) {
-	if i.said != busy && (i.flooded || now-i.free > busyFor) {
+	if i.state != busy && (i.flooded || now-i.free > busyFor) {
 		i.say(calls, false)
 	}
 }
@@ -193,12 +193,12 @@ func (i *idleness) say(calls context.Context, idle bool) bool {
 		return i.e.o.Store.Idle(ctx, i.e.keeper.Session(), idle)
 	})
 	if err != nil {
-		i.said = unknown
+		i.state = unknown
 		return false
 	}
-	i.said, i.saidAt = busy, i.e.o.Clock.Now()
+	i.state, i.stateAt = busy, i.e.o.Clock.Now()
 	if idle {
-		i.said = waiting
+		i.state = waiting
 	}
 	return true
 }

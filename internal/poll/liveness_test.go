@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// lively makes a rig whose type "a" has a heartbeat, may be accepted, and is heard by whatever way.
+// lively sets up a rig whose type "a" has a heartbeat, may answer 202, and may ping by any channel.
 func lively(r *rig) {
 	a := r.opts.Types[0]
 	a.Policy.Heartbeat, a.Policy.MaxHeartbeat, a.Policy.Async = 5*time.Second, 10*time.Second, true
@@ -59,7 +59,7 @@ func TestAnAcceptedTaskTakesNoSlotAndCompletes(t *testing.T) {
 		}
 		for _, id := range ids {
 			require.Equal(t, task.StateRunning, r.get(id).State)
-			for range 2 { // and again, for want of an answer
+			for range 2 { // and again, because there was no answer
 				a, err := r.engine.Complete(t.Context(), id, 1, json.RawMessage(`{"n":1}`))
 				require.NoError(t, err)
 				require.Contains(t, []store.Answer{store.Applied, store.Ended}, a)
@@ -91,7 +91,7 @@ func TestDrainLeavesAnAcceptedTaskAlone(t *testing.T) {
 		require.Equal(t, task.StateRunning, r.get(id).State)
 		after(5*time.Second + other.opts.Types[0].Policy.Stop + time.Second)
 		history := r.get(id).History
-		require.NotEmpty(t, history, "silence ends it, whoever sweeps")
+		require.NotEmpty(t, history, "it is reaped when its pings stop")
 		require.Equal(t, task.Stalled, history[0].Outcome)
 		other.drain()
 	})
@@ -162,7 +162,7 @@ func TestATaskThatCompletesItselfIsLeftToItsEnd(t *testing.T) {
 		}))
 		id := r.insert(1)[0]
 		after(time.Second)
-		a, err := db.Complete(t.Context(), id, 1, nil) // as by SQL: the agent is not told
+		a, err := db.Complete(t.Context(), id, 1, nil) // as by SQL: the agent does not know of it
 		require.NoError(t, err)
 		require.Equal(t, store.Applied, a)
 		after(4 * time.Second)

@@ -60,12 +60,12 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	e.number = fault.Number(e.number + 1)
 	cut, g := false, e.declarations()
 	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut}
-	asked, extra := 0, e.extra
+	requested, extra := 0, e.extra
 	for _, a := range asks {
 		w := a.want
 		w.Window += extra
 		c.Wants = append(c.Wants, w)
-		asked += a.n
+		requested += a.n
 	}
 	sent := e.o.Clock.Now()
 	var tasks []task.Task
@@ -75,7 +75,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	})
 	if err != nil {
 		e.unread = &unread{c.Number, g, sent, extra}
-		e.size.failed(asked)
+		e.size.failed(requested)
 		return 0, false
 	}
 	e.size.went()
@@ -95,7 +95,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	for _, a := range asks {
 		e.slots.setExhausted(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
 	}
-	return len(tasks), cut || len(tasks) == asked
+	return len(tasks), cut || len(tasks) == requested
 }
 
 // readBack asks which rows the unread claim took. It returns false, after a pause, if the store did not answer.

@@ -21,9 +21,9 @@ func (r *rig) orphan() task.ID {
 	ctx := r.t.Context()
 	dead, err := r.store.Join(ctx, store.Agent{Name: "dead", Presence: time.Hour})
 	require.NoError(r.t, err)
-	id := r.insert(1, of("nobody's"))[0]
+	id := r.insert(1, of("undeclared"))[0]
 	got, err := r.store.Claim(ctx, store.Claim{Session: dead, Number: 1, Wants: []store.Want{
-		{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash("a")},
+		{Type: "undeclared", Phase: task.Run, N: 1, Window: time.Hour, Policy: r.opts.Types[0].Policy.Hash("a")},
 	}})
 	require.NoError(r.t, err)
 	require.Len(r.t, got, 1)
@@ -61,9 +61,9 @@ func TestReapSaysWhatItSaw(t *testing.T) {
 		hanging := store.Agent{Name: "hung", Presence: 5 * time.Second}
 		alive, err := db.Join(t.Context(), hanging)
 		require.NoError(t, err)
-		hung := r.insert(1, of("nobody's"))[0]
+		hung := r.insert(1, of("undeclared"))[0]
 		_, err = db.Claim(t.Context(), store.Claim{Session: alive, Number: 1, Wants: []store.Want{
-			{Type: "nobody's", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash("a")},
+			{Type: "undeclared", Phase: task.Run, N: 1, Window: time.Second, Policy: r.opts.Types[0].Policy.Hash("a")},
 		}})
 		require.NoError(t, err)
 		after(4 * time.Second)
@@ -117,7 +117,7 @@ func TestOneBadOutcomeDoesNotKeepTheOthers(t *testing.T) {
 	})
 }
 
-// An outage that outlasts the leases: whoever holds the outcomes knows better than a judge.
+// In an outage that outlasts the leases, an agent settles the outcomes that it holds and does not reap their rows as lost.
 func TestOwnOutcomesAreNotReapedAsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
 		r := newRig(t, store, func(r *rig) { r.deeds.do = takes(time.Second) })

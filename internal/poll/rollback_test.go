@@ -17,7 +17,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// withRollback has type a rolled back where it fails: twice at the most, by attempts that ping every second.
+// withRollback gives type a a rollback of at most two attempts, which ping every second.
 func withRollback(r *rig) { r.opts.Types[0] = rollbackType() }
 
 func rollbackType() *task.Type {
@@ -173,14 +173,14 @@ func TestOnePhaseOutOfReach(t *testing.T) {
 					want = task.StateRollbackPending
 				}
 				require.Equal(t, want, r.get(rollBack).State)
-				require.Less(t, r.wire.count("claim"), 200, "nobody asks again and again")
+				require.Less(t, r.wire.count("claim"), 200, "the agent does not claim again and again")
 				r.drain()
 			})
 		})
 	}
 }
 
-// phaseGate is shut for one phase, and notes what it is told of the others.
+// phaseGate is shut for one phase, and records its calls for the others.
 type phaseGate struct {
 	shut task.Phase
 
@@ -265,7 +265,7 @@ func TestARollbackIsNotCancelled(t *testing.T) {
 		require.Equal(t, task.StateRollbackRunning, r.get(id).State)
 		settled := r.wire.count("settle")
 		after(400 * time.Millisecond)
-		require.Equal(t, settled+1, r.wire.count("settle"), "its failure is settled at once, whoever wants it cancelled")
+		require.Equal(t, settled+1, r.wire.count("settle"), "its failure is settled at once, in spite of the cancellation")
 		after(time.Second)
 		r.all([]task.ID{id}, task.StateRolledBack, 3)
 		r.drain()
@@ -336,7 +336,7 @@ func TestARollbackThatFailsIsLoud(t *testing.T) {
 	}
 }
 
-// A rollback whose agent is gone, too: whoever sweeps it is as loud.
+// A rollback whose agent is dead is logged as loudly, by the agent that reaps it.
 func TestARollbackThatIsLostForTheLastTimeIsLoud(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
 		var log lines

@@ -2,8 +2,8 @@ package poll_test
 
 import "os"
 
-// sized is how many rows a test of many has: as many as tell what it is about, or, where tests are to take the time that
-// they can use, more.
+// sized returns how many rows a test of many has: ordinary, which is enough to show the fault, or full where the tests run
+// at full length.
 func sized(ordinary, full int) int {
 	if os.Getenv("LEASEHOLD_TEST_FULL") != "" {
 		return full

@@ -64,7 +64,7 @@ func (w *wake) due(now time.Duration) (in time.Duration, ok bool) {
 func (w *wake) listenTo(e *Engine) func(context.Context) {
 	return func(ctx context.Context) {
 		var b backoff
-		hear := func(n store.News) {
+		onNews := func(n store.News) {
 			if n&store.CancelNews != 0 {
 				e.keeper.Look()
 				e.o.Batch()
@@ -74,7 +74,7 @@ func (w *wake) listenTo(e *Engine) func(context.Context) {
 			}
 		}
 		for ctx.Err() == nil {
-			if err := e.o.Store.Listen(ctx, hear); err != nil && ctx.Err() == nil {
+			if err := e.o.Store.Listen(ctx, onNews); err != nil && ctx.Err() == nil {
 				e.o.Metrics.StoreErrors.WithLabelValues("listen").Inc()
 				e.o.Metrics.Outage.Failed(e.log, "listen", err) // polling goes on
 				pause(ctx, nil, b.next())

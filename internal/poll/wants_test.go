@@ -70,10 +70,10 @@ func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
 		room := map[task.Phase]int{
 			task.Run: rapid.IntRange(-1, 2).Draw(t, "runs"), task.Rollback: rapid.IntRange(-1, 2).Draw(t, "rollbacks"),
 		}
-		asked, most := map[task.Phase]int{}, map[task.Phase]int{}
+		requested, most := map[task.Phase]int{}, map[task.Phase]int{}
 		for _, a := range s.wants(0, maxClaim, func(_ *lane, p task.Phase) int { return room[p] }) {
 			require.Positive(t, a.n)
-			asked[a.source.phase] += a.n
+			requested[a.source.phase] += a.n
 		}
 		free := s.workers - s.running
 		for phase, n := range room {
@@ -81,14 +81,14 @@ func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
 			if n >= 0 {
 				most[phase] = min(n, free)
 			}
-			require.LessOrEqual(t, asked[phase], most[phase])
+			require.LessOrEqual(t, requested[phase], most[phase])
 		}
-		require.LessOrEqual(t, asked[task.Run]+asked[task.Rollback], free)
+		require.LessOrEqual(t, requested[task.Run]+requested[task.Rollback], free)
 		if room[task.Run] < 0 && room[task.Rollback] < 0 {
-			require.Equal(t, free, asked[task.Run]+asked[task.Rollback], "all that is free")
-			require.InDelta(t, asked[task.Run], asked[task.Rollback], 2, "alike")
+			require.Equal(t, free, requested[task.Run]+requested[task.Rollback], "all that is free")
+			require.InDelta(t, requested[task.Run], requested[task.Rollback], 2, "alike")
 		}
-		require.Equal(t, most[task.Run]+most[task.Rollback] > 0, asked[task.Run]+asked[task.Rollback] > 0, "something, where something may be")
+		require.Equal(t, most[task.Run]+most[task.Rollback] > 0, requested[task.Run]+requested[task.Rollback] > 0, "something, where something may be")
 	})
 }
 

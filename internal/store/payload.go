@@ -48,7 +48,7 @@ const (
 
 // UnfitFence says why no agent takes a row whose fence is above MaxFence.
 func UnfitFence() string {
-	return "its fence is at the end of its range, so no attempt could be told from the next: insert the task anew, without a fence"
+	return "its fence is at the end of its range, so two attempts could have the same: insert the task anew, without a fence"
 }
 
 // TooLarge turns a refusal by a store's bound on payloads, in the few words that a constraint has, into one with the

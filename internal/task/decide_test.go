@@ -54,7 +54,7 @@ func due(in time.Duration) func(*task.Task) {
 
 func ended(v task.Verdict) task.Outcome { return task.Outcome{Verdict: v, Error: "because"} }
 
-func untouched(v task.Verdict) task.Outcome {
+func neverStarted(v task.Verdict) task.Outcome {
 	return task.Outcome{Verdict: v, Error: "because", NeverStarted: true}
 }
 
@@ -113,7 +113,7 @@ func TestDecideRun(t *testing.T) {
 			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was rejected: because"}},
 		{"no error, no colon", attempt(1), oneWay(), task.Outcome{Verdict: task.Rejected}, task.Transition{
 			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was rejected"}},
-		{"an end that nobody knows waits for the lease", attempt(1), nil, unknownEnd(task.Failed), task.Transition{
+		{"an unknown end waits for the lease", attempt(1), nil, unknownEnd(task.Failed), task.Transition{
 			State: task.StateRetryPending, Delay: time.Second, AfterLease: true, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 failed: because"}},
 		{"success needs no lease", attempt(1), nil, unknownEnd(task.Succeeded),
@@ -136,16 +136,16 @@ func TestDecideRetriesOnlyWhatIsDeclared(t *testing.T) {
 			Reason: "not retried: attempt 1 of 3 timed out: because"}},
 		{"a verdict that does not exist", attempt(1), p, ended("odd"), task.Transition{
 			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "not retried: attempt 1 of 3 odd: because"}},
-		{"releases need no declaration", attempt(1), p, untouched(task.Undelivered), task.Transition{
+		{"releases need no declaration", attempt(1), p, neverStarted(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
 	})
 }
 
 func TestDecideReleases(t *testing.T) {
 	check(t, []ruling{
-		{"undelivered: at once, as if it had never been", attempt(1), nil, untouched(task.Undelivered), task.Transition{
+		{"undelivered: at once, as if it had never been", attempt(1), nil, neverStarted(task.Undelivered), task.Transition{
 			State: task.StatePending, Reason: "attempt 1 of 3 was not delivered: because"}},
-		{"undelivered: earlier attempts still count", attempt(2), nil, untouched(task.Undelivered), task.Transition{
+		{"undelivered: earlier attempts still count", attempt(2), nil, neverStarted(task.Undelivered), task.Transition{
 			State: task.StateRetryPending, Attempt: 1, EverStarted: true,
 			Reason: "attempt 2 of 3 was not delivered: because"}},
 		{"undelivered and drained leave the row of deferrals", attempt(3, deferrals(3)), nil, ended(task.Drained),
@@ -260,7 +260,7 @@ func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 	for _, v := range []task.Verdict{task.Undelivered, task.Drained} {
 		row := attempt(1)
 		for range 10_000 {
-			next := task.Decide(row, policy(), untouched(v), 0, 0)
+			next := task.Decide(row, policy(), neverStarted(v), 0, 0)
 			require.Equal(t, task.StatePending, next.State)
 			require.Zero(t, next.Delay)
 			row.Attempt, row.Deferrals = next.Attempt+1, next.Deferrals
@@ -283,7 +283,7 @@ func TestDecideCancel(t *testing.T) {
 		{"a rejection is a cancellation too", attempt(1, cancelRequested), oneWay(), ended(task.Rejected), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was rejected: because"}},
-		{"what is released does not come back", attempt(1, cancelRequested), nil, untouched(task.Undelivered), task.Transition{
+		{"what is released does not come back", attempt(1, cancelRequested), nil, neverStarted(task.Undelivered), task.Transition{
 			State:  task.StateCancelled,
 			Reason: "a cancellation was asked for; attempt 1 of 3 was not delivered: because"}},
 		{"what was started is rolled back", attempt(1, cancelRequested), nil, unknownEnd(task.Drained), task.Transition{
@@ -298,9 +298,9 @@ func TestDecideRollsBackWhatWasStarted(t *testing.T) {
 			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 3 of 3 failed: because"}},
 		{"rejected", attempt(1, deferrals(2)), nil, ended(task.Rejected), task.Transition{
 			State: task.StateRollbackPending, EverStarted: true, Reason: "attempt 1 of 3 was rejected: because"}},
-		{"never started: nothing to roll back", attempt(1), nil, untouched(task.Rejected), task.Transition{
+		{"never started: nothing to roll back", attempt(1), nil, neverStarted(task.Rejected), task.Transition{
 			State: task.StateFailed, Attempt: 1, Reason: "attempt 1 of 3 was rejected: because"}},
-		{"started by an earlier attempt that was released", attempt(1, everStarted), nil, untouched(task.Rejected),
+		{"started by an earlier attempt that was released", attempt(1, everStarted), nil, neverStarted(task.Rejected),
 			task.Transition{State: task.StateRollbackPending, EverStarted: true,
 				Reason: "attempt 1 of 3 was rejected: because"}},
 		{"not while the far side may still be at work", attempt(3), nil, unknownEnd(task.TimedOut), task.Transition{
@@ -368,7 +368,7 @@ func TestDecideDeadline(t *testing.T) {
 		{"asked to come too late", attempt(1, due(time.Minute)), oneWay(), later(2 * time.Minute), task.Transition{
 			State: task.StateFailed, Deferrals: 1, EverStarted: true,
 			Reason: "the next attempt would come after its deadline; attempt 1 of 3 was asked to come later: because"}},
-		{"released past it", attempt(1, due(0)), nil, untouched(task.Undelivered), task.Transition{
+		{"released past it", attempt(1, due(0)), nil, neverStarted(task.Undelivered), task.Transition{
 			State:  task.StateFailed,
 			Reason: "its deadline has passed; attempt 1 of 3 was not delivered: because"}},
 		{"out of attempts is the nearer reason", attempt(3, due(-1)), oneWay(), ended(task.Failed), task.Transition{

@@ -148,7 +148,7 @@ func decisions(s task.State) []task.State {
 func outcomes() []task.Outcome {
 	var all []task.Outcome
 	for _, v := range task.Verdicts() {
-		all = append(all, ended(v), untouched(v), unknownEnd(v))
+		all = append(all, ended(v), neverStarted(v), unknownEnd(v))
 	}
 	return all
 }

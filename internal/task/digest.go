@@ -58,7 +58,7 @@ func child(id []byte, what string) []byte {
 	return sum[:]
 }
 
-// plain writes a JSON number in one way: decimal, without an exponent, and without noughts that say nothing.
+// plain writes equal JSON numbers alike: decimal, without an exponent, and without leading or trailing zeros.
 func plain(number string) string {
 	digits, negative := strings.CutPrefix(number, "-")
 	exponent := 0

@@ -80,7 +80,7 @@ func (h *history) step(t *rapid.T, verdicts []task.Verdict, brief bool) {
 	o := task.Outcome{
 		Verdict:      rapid.SampledFrom(verdicts).Draw(t, "verdict"),
 		EndUnknown:   rapid.Bool().Draw(t, "end unknown"),
-		NeverStarted: rapid.Bool().Draw(t, "untouched"),
+		NeverStarted: rapid.Bool().Draw(t, "never started"),
 	}
 	o.Brief = brief && o.Verdict == task.Drained
 	if o.Verdict == task.Deferred && rapid.Bool().Draw(t, "asked") {

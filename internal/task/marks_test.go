@@ -47,8 +47,8 @@ func TestMarksAdvance(t *testing.T) {
 	require.Equal(t, task.Marks{Fence: 3}, task.MarksOf(nil, 3))
 }
 
-// Whatever eight positions a loop goes round between, it advances by each once and no more; also where it reports by two
-// ways which tell each other now and then.
+// A task that cycles through up to eight positions advances by each once and no more, also where it reports over two ways
+// whose marks are merged now and then.
 func TestCirclesDoNotAdvance(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,7 +60,7 @@ func TestCirclesDoNotAdvance(t *testing.T) {
 			if m.Advance(json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("at ", rapid.IntRange(1, n).Draw(t, "position")))), nil) {
 				advanced++
 			}
-			switch rapid.IntRange(0, 5).Draw(t, "tell") {
+			switch rapid.IntRange(0, 5).Draw(t, "merge") {
 			case 0:
 				ways[0].Merge(ways[1])
 			case 1:

@@ -99,7 +99,7 @@ func TestWindow(t *testing.T) {
 			Timeout:  20 * time.Second,
 			Rollback: &task.RollbackPolicy{Timeout: time.Minute, Heartbeat: 2 * time.Second, Stop: 4 * time.Second},
 		}, task.Rollback, 7 * time.Second},
-		{"a rollback that nobody declares any more has those of the run", task.Policy{
+		{"a rollback that is no longer declared has those of the run", task.Policy{
 			Timeout: 20 * time.Second, Stop: 7 * time.Second, Check: 3 * time.Second,
 		}, task.Rollback, 28 * time.Second},
 	} {

@@ -29,7 +29,7 @@ type WaitingCount struct {
 // Bounds of a StoreCollector.
 const (
 	statsEvery    = 5 * time.Second        // the store is asked no more often than this
-	statsTimeout  = 5 * time.Second        // one question to the store, at the most
+	statsTimeout  = 5 * time.Second        // one query of the store
 	statsKept     = 30 * time.Second       // figures older than this are not shown
 	scrapeWait    = 500 * time.Millisecond // how long a scrape waits for fresh figures
 	orphansShown  = 20                     // types without an agent that get a label of their own
@@ -43,12 +43,12 @@ type StoreCollector struct {
 	errors prometheus.Counter
 	log    *slog.Logger
 	outage *Outage
-	wanted chan struct{} // one question waiting to be asked, at the most
+	wanted chan struct{} // holds at most one request for a query
 
-	mu    sync.Mutex
-	stats *StoreStats   // nil: never read, or the last question failed
-	asked time.Time     // when the last question was answered, either way
-	fresh chan struct{} // closed with the next answer
+	mu       sync.Mutex
+	stats    *StoreStats   // nil: never read, or the last query failed
+	answered time.Time     // when the last query returned, with or without an error
+	fresh    chan struct{} // closed with the next answer
 
 	waiting, oldest, orphans, agents, batches *prometheus.Desc
 }
@@ -94,7 +94,7 @@ func (c *StoreCollector) refresh(ctx context.Context) {
 	stats, err := c.read(timed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked, c.stats = time.Now(), &stats
+	c.answered, c.stats = time.Now(), &stats
 	switch {
 	case err == nil:
 		c.outage.Worked(c.log, "stats")
@@ -111,10 +111,10 @@ func (c *StoreCollector) refresh(ctx context.Context) {
 func (c *StoreCollector) age() (time.Duration, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked.IsZero() {
+	if c.answered.IsZero() {
 		return statsKept, c.fresh
 	}
-	return time.Since(c.asked), c.fresh
+	return time.Since(c.answered), c.fresh
 }
 
 // Describe implements prometheus.Collector.
@@ -177,7 +177,7 @@ func (c *StoreCollector) latest() *StoreStats {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.asked) > statsKept {
+	if time.Since(c.answered) > statsKept {
 		return nil
 	}
 	return c.stats

@@ -79,7 +79,7 @@ func TestStoreCollectorAsksSeldom(t *testing.T) {
 		return StoreStats{AgentsPresent: int(asked.Add(1))}, nil
 	}
 	scene(t, read, func(scrape func() string, _ prometheus.Counter) {
-		require.EqualValues(t, 0, asked.Load(), "nobody scraped yet")
+		require.EqualValues(t, 0, asked.Load(), "no scrape yet")
 		for range 10 {
 			require.Equal(t, "leasehold_store_agents_present 1\n", scrape())
 		}
@@ -139,7 +139,7 @@ func TestStoreCollectorShowsNothingOld(t *testing.T) {
 		c.refresh(t.Context())
 		require.NotNil(t, c.latest())
 		time.Sleep(statsKept + time.Second)
-		require.Nil(t, c.latest(), "nobody runs the collector any more")
+		require.Nil(t, c.latest(), "the collector no longer runs")
 	})
 }
 

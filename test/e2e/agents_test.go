@@ -44,7 +44,7 @@ func TestKilledAndDrained(t *testing.T) {
 	held := h.heldBy("killed")
 	require.NotEmpty(t, held, "it was killed while it was at work")
 	drained.Drain(t)
-	held = append(held, h.heldBy("killed")...) // a claim that was under way commits although nobody hears of it
+	held = append(held, h.heldBy("killed")...) // a claim that was under way commits although its agent is dead
 	require.Empty(t, h.heldBy("drained"), "what it still holds")
 	h.agent("late", 16, "", "")
 

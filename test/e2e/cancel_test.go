@@ -97,7 +97,7 @@ func (d *fakeTarget) schema() string {
 	return "leasehold."
 }
 
-// cancelBatch cancels a batch by SQL, and tells when that had committed.
+// cancelBatch cancels a batch by SQL, and returns a time when that had committed.
 func (d *fakeTarget) cancelBatch(db *sql.DB, id int64) time.Time {
 	d.t.Helper()
 	text := "SELECT leasehold.cancel_batch(%d)"
@@ -110,10 +110,10 @@ func (d *fakeTarget) cancelBatch(db *sql.DB, id int64) time.Time {
 	return committed
 }
 
-// TestNothingOfACancelledBatchStartsLater: an agent has always claimed some rows ahead of its slots. What of it belongs to a
-// batch that is cancelled by plain SQL does not start: the agent hears of that within the bounds above, and lets it go.
+// TestNothingOfACancelledBatchStartsLater: an agent has always claimed some rows ahead of its slots. Those of a batch
+// that is cancelled by plain SQL do not start: the agent learns of that within the bounds above, and releases them.
 func TestNothingOfACancelledBatchStartsLater(t *testing.T) {
-	desksAlone(t, func(t *testing.T, d *fakeTarget) {
+	onEachStoreAlone(t, func(t *testing.T, d *fakeTarget) {
 		slow := &slowTarget{}
 		server := httptest.NewServer(slow)
 		t.Cleanup(server.Close)

@@ -19,7 +19,7 @@ import (
 )
 
 // cast runs one task for each channel of pings. Every first attempt ends at once, and what it pinged with is kept;
-// the second one goes on until the cast ends, and says what it is told to.
+// the second one goes on until the cast ends, and sends what the test asks it to.
 type cast struct {
 	t      *testing.T
 	house  *house
@@ -37,7 +37,7 @@ type actor struct {
 	typ    string
 	id     int64
 	dir    string // of its command
-	victim *actor // who must not hear what others say
+	victim *actor // must not receive the pings of others
 
 	ready       chan struct{} // closed when the second attempt is there
 	url, oldURL string        // valid from then on, where it is a callback
@@ -47,8 +47,8 @@ type actor struct {
 	oldOver     chan struct{} // closed when the stream of the first attempt is cut off
 }
 
-// puppetScript is a command that does what it is told, line by line, and says how that ended. Its first attempt leaves
-// another behind that does the same.
+// puppetScript is a command that executes the lines that the test sends it, and reports the exit status of each. Its first
+// attempt leaves another process behind that does the same.
 const puppetScript = `
 serve() {
   : >"$1.ready"
@@ -58,7 +58,7 @@ serve() {
     echo $? >"$1.out"
   done
 }
-if [ "$1" = old ]; then serve old; fi # until it is told to exit
+if [ "$1" = old ]; then serve old; fi # until it gets the line exit
 if [ "$LEASEHOLD_ATTEMPT" = 1 ]; then
   setsid sh "$0" old &
   while [ ! -e old.ready ]; do sleep 0.01; done
@@ -125,7 +125,7 @@ func (s *cast) start() {
 	}
 }
 
-// dismiss ends what first attempts have left behind: it has left its attempt, and nobody else does.
+// dismiss ends the processes that first attempts have left behind: they are in a session of their own, and outlive them.
 func (s *cast) dismiss() {
 	for _, a := range s.actors {
 		if _, err := os.Stat(filepath.Join(a.dir, "old.ready")); err == nil {
@@ -204,7 +204,7 @@ func (a *actor) isFirst(r *http.Request, fence int64) bool {
 	return true
 }
 
-// awaitSecondAttempt waits until the task can be told what to say.
+// awaitSecondAttempt waits until the task's second attempt accepts requests of the test.
 func (a *actor) awaitSecondAttempt(t *testing.T) {
 	t.Helper()
 	live := filepath.Join(a.dir, "live.ready")
@@ -244,7 +244,7 @@ func (a *actor) puppet(t *testing.T, who, line string) (status int) {
 		require.NoError(t, err, answer)
 		return status
 	case <-timer.C:
-		require.Fail(t, "the command does not do what it is told", line)
+		require.Fail(t, "the command does not execute the line", line)
 		return -1
 	}
 }

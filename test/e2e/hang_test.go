@@ -86,7 +86,7 @@ func TestWhatHangsIsCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var outcome string
 			var took float64
-			// Since its start, or since its last sign of life where a handler has noted that.
+			// Since its start, or since its last ping where a handler has noted that.
 			require.NoError(t, h.admin.QueryRow(t.Context(), `SELECT a.outcome,
 				extract(epoch FROM a.ended_at - coalesce(a.started_at, to_timestamp($2::double precision)))
 				FROM leasehold.attempt AS a WHERE a.task_id = $1`, id, float64(accepted.Load())/1e6).Scan(&outcome, &took))
@@ -169,7 +169,7 @@ func toggle(w http.ResponseWriter, r *http.Request, url string) {
 	}
 }
 
-// ping pings without a word of progress; whether it is heard is not this test's question.
+// ping repeats the same progress. Whether the ping arrives does not matter here.
 func ping(url string) { post(url, `{"progress": 0.4}`) }
 
 func post(url, body string) {

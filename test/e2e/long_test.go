@@ -11,7 +11,7 @@ import (
 )
 
 // TestALongTaskThatPingsIsLeftAlone runs a task for many times its heartbeat, through a restart of the server that is
-// shorter than its window, and than presence less stop and one sign of life.
+// shorter than its window, and than presence less stop and one session heartbeat.
 func TestALongTaskThatPingsIsLeftAlone(t *testing.T) {
 	const (
 		heartbeat = 12 * time.Second

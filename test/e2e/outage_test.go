@@ -16,7 +16,7 @@ func TestSettlementsFail(t *testing.T) {
 	const (
 		unsettled = 10_000 // outcomes that an agent keeps in memory; it claims nothing beyond
 		workers   = 32
-		ahead     = 2_000     // rows of one claim, at the most
+		ahead     = 2_000     // at most so many rows of one claim
 		memory    = 200 << 20 // bytes
 	)
 	due := harness.Sized(200_000, 1_000_000)

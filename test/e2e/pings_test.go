@@ -19,10 +19,10 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// cells are what every channel has to be tried with. What each has to come to stands with the channel.
+// cells are the cases that every channel is tested with. The expected result of each is with the channel.
 var cells = []string{"malformed", "too large", "forged", "old", "counts", "repeated"}
 
-// The table of a task's signs of life: every channel, in every cell. A channel that leaves one out fails.
+// The table of pings: every channel, in every cell. A channel that leaves one out fails.
 func TestPingTable(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 1)
@@ -64,36 +64,35 @@ func TestPingTable(t *testing.T) {
 			})
 		}
 	})
-	require.Empty(t, victim.row(t).message, "nobody has pinged for another")
+	require.Empty(t, victim.row(t).message, "no task has pinged for another")
 	s.end()
 }
 
 // first is a ping that counts once, and a second time is no progress. It is what the cells say, each in its way.
 const (
-	first     = `{"progress": 0.1, "message": "first"}`
-	again     = `{"progress": 0.1, "message": "again"}`
-	bad       = `{"progress": 0.9, "next_within_s": -1}`
-	forBy     = `{"task": %d, "fence": %d, "message": "forged"}`
-	untouched = `{"progress": 0.1, "message": "after %s"}`
+	first = `{"progress": 0.1, "message": "first"}`
+	again = `{"progress": 0.1, "message": "again"}`
+	bad   = `{"progress": 0.9, "next_within_s": -1}`
+	forBy = `{"task": %d, "fence": %d, "message": "forged"}`
 )
 
 // large is a ping with a checkpoint that is a byte too long.
 var large = `{"progress": 0.9, "checkpoint": "` + strings.Repeat("c", 64<<10-1) + `"}`
 
-// speaking makes the cells of a channel whose pings tell progress. say gives what came back, "" for a channel on which
+// speaking makes the cells of a channel whose pings report progress. say gives what came back, "" for a channel on which
 // nothing does; answers are what has to, by cell.
 func speaking(a *actor, say func(*testing.T, string) string, answers map[string]string, others map[string]func(*testing.T)) map[string]func(*testing.T) {
 	have := map[string]func(*testing.T){
 		"counts": func(t *testing.T) {
 			before := a.row(t)
 			require.Equal(t, answers["counts"], say(t, first))
-			a.until(t, "it is heard, and the lease moves", func(now row) bool { return now.message == "first" && now.until > before.until })
+			a.until(t, "it arrives, and the lease moves", func(now row) bool { return now.message == "first" && now.until > before.until })
 			require.Equal(t, "0.1", a.row(t).progress)
 		},
 		"repeated": func(t *testing.T) {
 			before := a.row(t)
 			require.Equal(t, answers["repeated"], say(t, again))
-			a.until(t, "it is heard", func(now row) bool { return now.message == "again" })
+			a.until(t, "it arrives", func(now row) bool { return now.message == "again" })
 			require.Equal(t, before.until, a.row(t).until, "and renews nothing")
 		},
 	}
@@ -101,9 +100,9 @@ func speaking(a *actor, say func(*testing.T, string) string, answers map[string]
 		have[cell] = func(t *testing.T) {
 			before := a.row(t)
 			require.Equal(t, answers[cell], say(t, text))
-			mark := "after " + cell // all that was said before has been heard when this has
+			mark := "after " + cell // when this has arrived, everything before it has, too
 			say(t, fmt.Sprintf(`{"message": %q}`, mark))
-			a.until(t, "what came after it is heard", func(now row) bool { return now.message == mark })
+			a.until(t, "what came after it arrives", func(now row) bool { return now.message == mark })
 			after := a.row(t)
 			require.Equal(t, before.until, after.until)
 			require.Empty(t, after.progress)
@@ -122,11 +121,11 @@ func unmoved(a *actor, want string, do func(*testing.T) string) func(*testing.T)
 	}
 }
 
-// unheard makes the cell of those who name another's row on a channel of their own: they are heard as themselves.
-func unheard(a *actor, say func(*testing.T, string) string) func(*testing.T) {
+// asItself makes the cell of a task that names another's row on a channel of its own: its pings count for itself.
+func asItself(a *actor, say func(*testing.T, string) string) func(*testing.T) {
 	return func(t *testing.T) {
 		say(t, fmt.Sprintf(forBy, a.victim.id, a.victim.row(t).fence))
-		a.until(t, "it is heard as the task's own", func(now row) bool { return now.message == "forged" })
+		a.until(t, "it arrives as the task's own", func(now row) bool { return now.message == "forged" })
 		require.Empty(t, a.victim.row(t).message)
 	}
 }
@@ -145,7 +144,7 @@ func getCells(a *actor) map[string]func(*testing.T) {
 			require.Equal(t, "200 counted", get(a.url)(t))
 			a.until(t, "the lease moves", func(now row) bool { return now.until > before.until })
 		},
-		"repeated": func(t *testing.T) { // it tells no progress, and its type wants none: each is life
+		"repeated": func(t *testing.T) { // it reports no progress, and its type requires none: each proves that the task is alive
 			before := a.row(t)
 			require.Equal(t, "200 counted", get(a.url)(t))
 			a.until(t, "the lease moves once more", func(now row) bool { return now.until > before.until })
@@ -205,7 +204,7 @@ func streamCells(a *actor) map[string]func(*testing.T) {
 		return ""
 	}
 	return speaking(a, say, nil, map[string]func(*testing.T){
-		"forged": unheard(a, say),
+		"forged": asItself(a, say),
 		// The first attempt's handler has gone on pinging after its last line.
 		"old": unmoved(a, "", func(t *testing.T) string {
 			select {
@@ -227,7 +226,7 @@ func descriptorCells(a *actor) map[string]func(*testing.T) {
 		return ""
 	}
 	return speaking(a, say, nil, map[string]func(*testing.T){
-		"forged": unheard(a, say),
+		"forged": asItself(a, say),
 		"old": unmoved(a, "refused", func(t *testing.T) string {
 			return refused(a.puppet(t, "old", `(echo '{"progress": 0.9}' >&3) 2>/dev/null`))
 		}),
@@ -261,7 +260,7 @@ s.sendto(open("datagram", "rb").read(), os.environ["NOTIFY_SOCKET"])' 2>/dev/nul
 		return ""
 	}
 	return speaking(a, say, nil, map[string]func(*testing.T){
-		"forged": unheard(a, say),
+		"forged": asItself(a, say),
 		"old":    unmoved(a, "refused", func(t *testing.T) string { return refused(send(t, "old", "WATCHDOG=1\nX_LEASEHOLD_PROGRESS=0.9")) }),
 	})
 }
@@ -290,7 +289,7 @@ func commandCells(a *actor) map[string]func(*testing.T) {
 LEASEHOLD_PING_URL=$forged $LEASEHOLD ping 0.9`))
 		}),
 		"old": unmoved(a, "exit 1", func(t *testing.T) string {
-			return fmt.Sprint("exit ", a.puppet(t, "old", "$LEASEHOLD ping 0.9 2>/dev/null")) // nobody reads its errors
+			return fmt.Sprint("exit ", a.puppet(t, "old", "$LEASEHOLD ping 0.9 2>/dev/null")) // its stderr has no reader any more
 		}),
 	})
 }

@@ -21,7 +21,7 @@ import (
 // TestCheck: what is done already is not run, what is not is, and a check that fails is an attempt that has failed, which
 // leaves nothing to undo.
 func TestCheck(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		done := d.enqueue(`{"check": ["{\"done\": true, \"result\": {\"by\": \"another\"}}"]}`)
 		open := d.enqueue(`{"check": ["{\"done\": false}"]}`)
@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 
 // TestRollbackByWebhook: what has failed for the last time is rolled back, by a request that says why.
 func TestRollbackByWebhook(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		const payload = `{"run": ["fail"]}`
 		id := d.enqueue(payload)
@@ -74,7 +74,7 @@ func TestRollbackByWebhook(t *testing.T) {
 // TestOneTrace: checks, attempts, rollback and an operator's retry of a task that was inserted without a trace context are
 // in one trace, on whichever agent, and people find it.
 func TestOneTrace(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a, b := d.agent("one"), d.agent("two")
 		id, other := d.enqueue(`{"run": ["fail"]}`), d.enqueue(`{}`)
 		d.becomes(id, "rolled_back")
@@ -100,7 +100,7 @@ func TestOneTrace(t *testing.T) {
 
 // TestRollbackByCommand: a command finds in its environment and its input that it is to undo.
 func TestRollbackByCommand(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		dir := t.TempDir()
 		a := d.declare("agent", fmt.Sprintf(`command {
     argv = ["sh", "-c", "echo half > made; exit 65"]
@@ -108,7 +108,7 @@ func TestRollbackByCommand(t *testing.T) {
   }
   rollback {
     command {
-      argv = ["sh", "-c", "[ $LEASEHOLD_PHASE = rollback ] && rm made && cat > told"]
+      argv = ["sh", "-c", "[ $LEASEHOLD_PHASE = rollback ] && rm made && cat > received"]
       dir  = %q
     }
   }`, dir, dir))
@@ -116,7 +116,7 @@ func TestRollbackByCommand(t *testing.T) {
 		d.becomes(id, "rolled_back")
 		require.NoFileExists(t, filepath.Join(dir, "made"))
 		var got call
-		text, err := os.ReadFile(filepath.Join(dir, "told"))
+		text, err := os.ReadFile(filepath.Join(dir, "received"))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &got), "%s", text)
 		require.Equal(t, "rejected", got.Task.Outcome)
@@ -127,7 +127,7 @@ func TestRollbackByCommand(t *testing.T) {
 
 // TestCancelledPartWay: a task that is cancelled while it runs is stopped, and then rolled back.
 func TestCancelledPartWay(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["hang"]}`)
 		d.awaits(id, "run", 1)
@@ -141,7 +141,7 @@ func TestCancelledPartWay(t *testing.T) {
 
 // TestCancelledInItsCheck: nothing was run, so there is nothing to undo.
 func TestCancelledInItsCheck(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"check": ["hang"]}`)
 		d.awaits(id, "check", 1)
@@ -154,7 +154,7 @@ func TestCancelledInItsCheck(t *testing.T) {
 
 // TestRollbackThatHangs: one that makes no progress is stopped like any attempt, and tried again.
 func TestRollbackThatHangs(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
 		s := d.becomes(id, "rolled_back")
@@ -170,7 +170,7 @@ func TestRollbackThatHangs(t *testing.T) {
 
 // TestRollbackThatFails is loud: in the log, and in the metrics.
 func TestRollbackThatFails(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		listens := regexp.MustCompile(`"listen":"([^"]+)"`).FindStringSubmatch(a.Tail())
 		require.NotNil(t, listens, a.Tail())
@@ -196,7 +196,7 @@ func TestRollbackThatFails(t *testing.T) {
 
 // TestRollbackGoesOnByItself: a rollback may stream, or be accepted and completed, as a run may.
 func TestRollbackGoesOnByItself(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		for _, way := range []string{"stream", "accept"} {
 			id := d.enqueue(fmt.Sprintf(`{"run": ["reject"], "rollback": [%q]}`, way))
@@ -211,7 +211,7 @@ func TestRollbackGoesOnByItself(t *testing.T) {
 
 // TestWhatRollbacksWorkOn: the state before the change, as the producer knew it, or as the run has left it.
 func TestWhatRollbacksWorkOn(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		schema := "leasehold."
 		if d.onSQLite() {
@@ -237,7 +237,7 @@ func TestWhatRollbacksWorkOn(t *testing.T) {
 
 // TestRetriedByAnOperator: what was rolled back is run again, as new work, and rolled back again.
 func TestRetriedByAnOperator(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("agent")
 		id := d.enqueue(`{"run": ["reject", "ok"]}`)
 		d.becomes(id, "rolled_back")
@@ -262,7 +262,7 @@ func TestRetriedByAnOperator(t *testing.T) {
 
 // TestAgentIsKilledInARollback: another goes on with it, by an attempt with a higher fence.
 func TestAgentIsKilledInARollback(t *testing.T) {
-	desks(t, func(t *testing.T, d *fakeTarget) {
+	onEachStore(t, func(t *testing.T, d *fakeTarget) {
 		a := d.agent("killed")
 		id := d.enqueue(`{"run": ["reject"], "rollback": ["hang", "ok"]}`)
 		d.awaits(id, "rollback", 1)

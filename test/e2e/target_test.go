@@ -45,17 +45,17 @@ type call struct {
 	}
 }
 
-// desks runs a test on every store, beside the other tests that wait most of the time.
-func desks(t *testing.T, test func(*testing.T, *fakeTarget)) {
+// onEachStore runs a test on every store, beside the other tests that wait most of the time.
+func onEachStore(t *testing.T, test func(*testing.T, *fakeTarget)) {
 	t.Parallel()
-	desksAlone(t, func(t *testing.T, d *fakeTarget) {
+	onEachStoreAlone(t, func(t *testing.T, d *fakeTarget) {
 		t.Parallel()
 		test(t, d)
 	})
 }
 
-// desksAlone runs a test on every store, one at a time: it has bounds that a busy machine breaks.
-func desksAlone(t *testing.T, test func(*testing.T, *fakeTarget)) {
+// onEachStoreAlone runs a test on every store, one at a time: it has bounds that a busy machine breaks.
+func onEachStoreAlone(t *testing.T, test func(*testing.T, *fakeTarget)) {
 	for name, store := range failStopStores(t) {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeTarget{t: t, store: store, stop: make(chan struct{}), more: make(chan struct{})}

@@ -74,7 +74,7 @@ func (f *fleet) do(path string, want int) {
 	require.Equal(f.t, want, status)
 }
 
-// batch carries the plan out and waits until the application has been told of the batch's end, once.
+// batch carries the plan out and waits until the application was notified of the batch's end, once.
 func (f *fleet) batch(state string) (id int64) {
 	f.t.Helper()
 	f.do("/moves?to=az2", http.StatusCreated)

@@ -113,12 +113,12 @@ func (a *agent) listen(who string, out io.ReadCloser) {
 		_, _ = io.Copy(io.Discard, out)
 		return
 	}
-	defer file.Close() //nolint:errcheck // for people, in case of need
+	defer file.Close() //nolint:errcheck // only to be read by hand
 	lines := bufio.NewReaderSize(out, 1<<16)
 	for {
 		line, err := lines.ReadBytes('\n')
 		_, _ = file.Write(line)
-		var said struct {
+		var entry struct {
 			Msg    string `json:"msg"`
 			Listen string `json:"listen"`
 			Task   int64  `json:"task"`
@@ -127,8 +127,8 @@ func (a *agent) listen(who string, out io.ReadCloser) {
 		if a.w.o.later > 0 && misunderstood.Match(line) {
 			a.w.fail(fmt.Errorf("%s does not understand the schema: %s", who, line))
 		}
-		if json.Unmarshal(line, &said) == nil {
-			a.hear(who, said.Msg, said.Listen, said.Task, said.Fence)
+		if json.Unmarshal(line, &entry) == nil {
+			a.logged(who, entry.Msg, entry.Listen, entry.Task, entry.Fence)
 		}
 		if err != nil {
 			return
@@ -136,7 +136,8 @@ func (a *agent) listen(who string, out io.ReadCloser) {
 	}
 }
 
-func (a *agent) hear(who, msg, listen string, id, fence int64) {
+// logged records what an entry of the agent's log means to the run.
+func (a *agent) logged(who, msg, listen string, id, fence int64) {
 	switch {
 	case msg == "agent starting":
 		a.mu.Lock()
@@ -153,7 +154,7 @@ func (a *agent) hear(who, msg, listen string, id, fence int64) {
 // (a prepared statement returns other columns than before), and what SQLite says.
 var misunderstood = regexp.MustCompile(`SQLSTATE (42|0A)|no such (column|table|function)|has no column|schema has changed`)
 
-// What an agent says of rows that it takes for another's.
+// What an agent logs about rows that it considers another's.
 const (
 	saidRefused = "outcome refused: another has taken the row"
 	saidLost    = "lease lost: another holds the row"

@@ -89,7 +89,7 @@ func (w *world) sampleBatches(ctx context.Context) {
 	w.keepSamples(some, history.Now(), asked)
 }
 
-// keepSamples keeps what tells anything new.
+// keepSamples keeps the samples that differ from those before.
 func (w *world) keepSamples(some []history.BatchSample, got, asked time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

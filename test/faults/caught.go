@@ -17,7 +17,7 @@ import (
 
 // The rows of a batch that is cancelled while rows of it are claimed ahead. The first ones end at once, so an agent claims
 // ahead as many as its slots finish in 50 ms; each of those after them takes script.Doze. So the rows that are claimed ahead
-// when the first slow ones start wait for several times that: much longer than an agent may take to hear of a cancellation,
+// when the first slow ones start wait for several times that: much longer than an agent may take to learn of a cancellation,
 // and up to the longest that a claimed row may wait.
 const (
 	quickRows   = 240

@@ -14,7 +14,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// collect reads what stands in the log and in the database.
+// collect reads the log and the database.
 func (w *world) collect(t testing.TB) *history.History {
 	t.Helper()
 	h := &history.History{Seed: w.o.Seed, Presence: w.presence(), Kinds: Kinds(), Slack: cmp.Or(w.o.Slack, slack)}
@@ -43,7 +43,7 @@ func (w *world) collect(t testing.TB) *history.History {
 		err := rows.Scan(&r.ID, &r.Key, &r.Type, &r.State, &r.Attempt, &r.MaxAttempts, &r.Deferrals, &r.Fence, &r.Outcome, &r.Error,
 			&r.Result, &r.EverStarted, &r.Round, &r.Batch, &r.Live, &r.Archived)
 		if n := len(h.Rows); err == nil && n > 0 && h.Rows[n-1].ID == r.ID {
-			return nil // in both, or twice: Live and Archived tell
+			return nil // in both, or twice: see Live and Archived
 		}
 		h.Rows = append(h.Rows, r)
 		return err
@@ -102,7 +102,7 @@ func (w *world) collectBatches(t testing.TB, of *history.Batches) {
 		if err := rows.Scan(&f.ID, &payload); err != nil {
 			return err
 		}
-		var tells struct {
+		var report struct {
 			Batch struct {
 				ID    int64
 				Name  string
@@ -114,8 +114,8 @@ func (w *world) collectBatches(t testing.TB, of *history.Batches) {
 				RollbackFailed                      int64 `json:"rollback_failed"`
 			}
 		}
-		err := json.Unmarshal(payload, &tells)
-		b := &tells.Batch
+		err := json.Unmarshal(payload, &report)
+		b := &report.Batch
 		f.Batch, f.Name, f.State, f.Round = b.ID, b.Name, b.State, b.Round
 		f.Counts = history.Counts{
 			Total: b.Total, Succeeded: b.Succeeded, Failed: b.Failed, Cancelled: b.Cancelled, RolledBack: b.RolledBack, RollbackFailed: b.RollbackFailed,

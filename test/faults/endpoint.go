@@ -57,8 +57,7 @@ func newEndpoint(log *history.Log, app base, agents func() []string) (*endpoint,
 	return e, nil
 }
 
-// listen takes a port below the range that the system hands out by itself, so that nobody else takes it while the
-// endpoint is down.
+// listen takes a port below the range of ephemeral ports, so that no other process takes it while the endpoint is down.
 func (e *endpoint) listen() (l net.Listener, err error) {
 	if e.addr != "" {
 		return new(net.ListenConfig).Listen(e.ctx, "tcp", e.addr)
@@ -74,7 +73,7 @@ func (e *endpoint) listen() (l net.Listener, err error) {
 	return nil, err
 }
 
-// up has the endpoint listen, at the same address each time, once nobody wants it down any more.
+// up has the endpoint listen, at the same address each time, once no fault keeps it down.
 func (e *endpoint) up() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,7 +148,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		case <-c.over:
 		}
 	})
-	c.run() //nolint:contextcheck // what it pings is told whether anybody waits for its own answer or not
+	c.run() //nolint:contextcheck // its pings get replies whether or not its own response is awaited
 	close(c.over)
 	watching.Wait()
 }
@@ -241,7 +240,7 @@ func (c *call) finish() {
 	case "accepted":
 		c.answer("accepted", http.StatusAccepted, "")
 		later := *c
-		later.ctx = c.endpoint.ctx // nobody listens any more, and that is no reason to stop
+		later.ctx = c.endpoint.ctx // the request is over, and that is no reason to stop
 		c.handler.Go(later.goOn)
 	case "streamed":
 		c.stream()

@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// How long whoever makes a batch keeps a transaction open, waits between two of them, and goes on trying to seal it.
+// How long the producer of a batch keeps a transaction open, waits between two of them, and goes on trying to seal it.
 const (
 	openMost   = 2 * time.Second
 	pauseMost  = 2 * time.Second

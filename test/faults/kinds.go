@@ -202,9 +202,9 @@ func toxic(kind, stream string) func(*nemesis, *agent, *rand.Rand) (func() error
 	}
 }
 
-// forget loses the answers to settlements, and has the agent wait for each in vain while it goes on claiming. They are told
-// by their one column (renewals have it, too), which the server names anew each time only where there are no prepared
-// statements: to the last agent.
+// forget loses the answers to settlements, and has the agent wait for each in vain while it goes on claiming. The proxy
+// recognizes them by their one column (renewals have it, too). The server names it each time only without prepared
+// statements: for the last agent.
 func forget(n *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 	return n.poison(a, toxin{
 		Type: "deaf", Stream: "downstream", Attributes: map[string]any{"to": "\x00\x01id\x00", "late": 300},

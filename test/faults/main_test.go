@@ -81,7 +81,7 @@ func summaryOfBatches(h *history.History) string {
 			again++
 		}
 	}
-	return fmt.Sprintf("%d batches %v, opened again %d times, %d looks at them, %d rows that tell of their ends; operators: %v; "+
+	return fmt.Sprintf("%d batches %v, opened again %d times, %d samples, %d finish tasks; operators: %v; "+
 		"%d effects rolled back, %d rows retried", len(h.Of.Ended), states, rounds, len(h.Of.Samples), len(h.Of.Finishes), answers, rolledBack, again)
 }
 

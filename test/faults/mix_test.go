@@ -26,7 +26,7 @@ func TestMix(t *testing.T) {
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
-// TestBatchRollback: hardly anything but batches that are rolled back, called off and retried, while agents are killed and
+// TestBatchRollback: hardly anything but batches that are rolled back, cancelled and retried, while agents are killed and
 // lose the store.
 func TestBatchRollback(t *testing.T) {
 	const seed = 6

@@ -17,7 +17,7 @@ const (
 	older  = 60
 )
 
-// operate asks for this and that until ctx ends: each operator by chances of his own, whatever the others want.
+// operate makes random requests until ctx ends, each operator independently of the others.
 func (w *world) operate(ctx context.Context, who int) {
 	r := rand.New(rand.NewPCG(w.o.Seed, 100+uint64(who)))
 	for {

@@ -72,7 +72,7 @@ type deafToxic struct {
 }
 
 // deafState is a connection's.
-type deafState struct{ heard bool } // a part of an answer was kept back
+type deafState struct{ matched bool } // a part of an answer was kept back
 
 // NewState is StatefulToxic's.
 func (*deafToxic) NewState() any { return new(deafState) }
@@ -85,7 +85,7 @@ func (d *deafToxic) Pipe(s *toxics.ToxicStub) {
 	state := s.State.(*deafState)
 	for {
 		over := (<-chan time.Time)(nil)
-		if state.heard {
+		if state.matched {
 			over = time.After(cmp.Or(time.Duration(d.Late)*time.Millisecond, quiet))
 		}
 		select {
@@ -99,7 +99,7 @@ func (d *deafToxic) Pipe(s *toxics.ToxicStub) {
 				s.Close()
 				return
 			}
-			if state.heard = state.heard || strings.Contains(string(chunk.Data), d.To); !state.heard {
+			if state.matched = state.matched || strings.Contains(string(chunk.Data), d.To); !state.matched {
 				s.Output <- chunk
 			}
 		}
@@ -108,7 +108,7 @@ func (d *deafToxic) Pipe(s *toxics.ToxicStub) {
 
 // Cleanup is CleanupToxic's: an answer that lacks its beginning is not gone on with.
 func (*deafToxic) Cleanup(s *toxics.ToxicStub) {
-	if s.State.(*deafState).heard {
+	if s.State.(*deafState).matched {
 		s.Close()
 	}
 }

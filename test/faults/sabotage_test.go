@@ -45,7 +45,7 @@ func sabotages() []sabotage {
 			Rate: 8, Kinds: []string{"steady", "steady", "child"}, Workers: 16, Schedule: again("network cuts replies", 400*time.Millisecond, agents),
 			Env: []string{"LEASEHOLD_FAULT_TICK=100ms"},
 		}, twice},
-		{fault.PingAge, faults.Options{ // nobody is away for as long as presence
+		{fault.PingAge, faults.Options{ // no outage lasts as long as presence
 			Rate: 3, Kinds: []string{"steady"}, Schedule: outages(5*time.Second, 2500*time.Millisecond), Slack: 500 * time.Millisecond,
 		}, []check.Name{check.LeaseFollowsPing}},
 		{fault.SelfStop, faults.Options{ // requests are open for longer than presence

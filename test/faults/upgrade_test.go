@@ -46,7 +46,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
-// upgrade makes a run and judges it. What the run is about has to have happened.
+// upgrade makes a run and checks it. It requires that what the run is about has happened.
 func upgrade(t *testing.T, programs faults.Programs, o faults.Options) {
 	t.Helper()
 	h := faults.Upgrade(t, programs, o)

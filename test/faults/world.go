@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package faults runs real agents against a real PostgreSQL while a nemesis breaks them, the network between them, the
-// server, the application and the clocks, and gives the history of it for package check to judge.
+// server, the application and the clocks, and returns the history of that, which package check checks.
 package faults
 
 import (

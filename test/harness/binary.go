@@ -113,7 +113,7 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// environment is the test's own without what is meant for an agent of whoever runs the tests, and env on top.
+// environment is the test's own without the settings of the user's own agent, and env on top.
 func environment(env []string) []string {
 	var all []string
 	for _, v := range os.Environ() {

@@ -43,7 +43,7 @@ func NewPooledCluster(t testing.TB) *Cluster {
 	return newCluster(t, filepath.Join(Root(), "test", "with-pgbouncer"), "--optional")
 }
 
-// newCluster starts a server and, with the words before it, the command that tells of it.
+// newCluster runs a command under with, which starts a server; the command prints how to reach it.
 func newCluster(t testing.TB, with ...string) *Cluster {
 	t.Helper()
 	const say = `echo "cluster $LEASEHOLD_TEST_POSTGRES $LEASEHOLD_POSTGRES_BIN $LEASEHOLD_POSTGRES_DATA ${LEASEHOLD_TEST_POOLER:-none} ready"

@@ -142,7 +142,7 @@ func (p *Process) Kill(t testing.TB) {
 }
 
 // PeakMemory is the most memory that the process has had at once, in bytes (VmHWM of proc(5)); where the system does
-// not tell, what it has now.
+// not report that, what it has now.
 func (p *Process) PeakMemory(t testing.TB) int64 {
 	t.Helper()
 	pid := strconv.Itoa(p.cmd.Process.Pid)

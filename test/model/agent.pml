@@ -12,7 +12,7 @@
 #define idle(a)      (lease[a] == NONE && child[a] == NONE)
 #define mayclaim(a)  (idle(a) && state == PENDING && fit(a) && !unread[a] && !waiting(a, CLAIM))
 #define maysettle(a) (outcome[a] != NONE && !waiting(a, SETTLE) && !locked)
-#define mayjudge(a)  (maysweep(a) && outcome[a] == NONE && !waiting(a, SWEEP))
+#define mayreap(a)   (maysweep(a) && outcome[a] == NONE && !waiting(a, SWEEP))
 #define mayrenew(a)  (lease[a] != NONE && renew[a] && !waiting(a, RENEW))
 #define mayanchor(a) (adrift[a] && believe[a] > 0 && !waiting(a, RENEW) && !without(anew))
 
@@ -28,7 +28,7 @@ inline open_lease(a, f) {
 
 inline close_lease(a) {
   lease[a] = NONE; held[a] = 0; window[a] = 0; silence[a] = 0; renew[a] = 0; knows[a] = 0; cause[a] = 0;
-  child[a] = NONE; result[a] = KILLED; untold[a] = 0; adrift[a] = 0; believe[a] = 0
+  child[a] = NONE; result[a] = KILLED; unannounced[a] = 0; adrift[a] = 0; believe[a] = 0
 }
 
 inline no_call(a) {
@@ -60,7 +60,7 @@ inline fork(a) {
   printf("agent %d starts fence %d\n", a, held[a])
 }
 
-/* The reply to a sign of life that was sent so many ticks ago (lease/presence.go, present and compare): what the store
+/* The reply to a heartbeat that was sent so many ticks ago (lease/presence.go, present and compare): what the store
  * knows, got and said, against what the agent believes. then: the fence that it held then. Rules 3 and 5. */
 inline hear(a, ago, then, back) {
   if
@@ -112,7 +112,7 @@ inline renewed(a, old, anchored) {
   fi
 }
 
-/* What nobody can ask for any more makes no difference. */
+/* What no agent can ask for any more makes no difference. */
 #define of_interest(a) ((1 << held[a]) | (1 << outfence[a]) | (call[a] == SETTLE -> 1 << ofence[a] : 0))
 inline forget(a) { history[a] = history[a] & of_interest(a); took[a] = took[a] & of_interest(a) }
 
@@ -126,27 +126,27 @@ inline settled(a) {
 
 proctype agent(byte a) {
 end: do
-  /* A sign of life, each quarter of presence (lease/presence.go, Run). */
+  /* A heartbeat, each quarter of presence (lease/presence.go, Run). */
   :: d_step { live && linked(a) && !shown[a] && !waiting(a, SIGN) ->
        shown[a] = 1;
-       printf("agent %d shows a sign of life\n", a);
+       printf("agent %d sends a heartbeat\n", a);
        store_present(a);
        hear(a, 0, held[a], until[a] == 0);
        got = 0; said = 0 }
   :: d_step { live && linked(a) && !shown[a] && slowly(a) ->
        shown[a] = 1; slows--;
        call[a] = SIGN; ofence[a] = held[a]; flags[a] = (until[a] == 0);
-       printf("agent %d sends a sign of life, slowly\n", a) }
+       printf("agent %d sends a heartbeat, slowly\n", a) }
   :: d_step { live && call[a] == SIGN && stage[a] != ANSWERED ->
        store_present(a);
-       printf("the slow sign of life of agent %d arrives\n", a);
+       printf("the slow heartbeat of agent %d arrives\n", a);
        if
        :: stage[a] == LATE -> no_call(a)
        :: else -> reply[a] = got; more[a] = said; stage[a] = ANSWERED
        fi;
        got = 0; said = 0 }
   :: d_step { live && linked(a) && call[a] == SIGN && stage[a] == ANSWERED ->
-       printf("agent %d reads the reply to its sign of life\n", a);
+       printf("agent %d reads the reply to its heartbeat\n", a);
        got = reply[a]; said = more[a];
        hear(a, since(age[a]), ofence[a], flags[a]);
        no_call(a); got = 0; said = 0 }
@@ -181,10 +181,10 @@ end: do
 
   /* The attempt begins (poll/attempt.go, attempt), or is released. */
   :: d_step { live && up(a) && lease[a] == QUEUED && starts(a) && !without(one_step) ->
-       fork(a); untold[a] = without(told_before) }
+       fork(a); unannounced[a] = without(announced) }
   :: d_step { live && without(one_step) && up(a) && lease[a] == QUEUED && starts(a) -> lease[a] = LOOKED }
   :: d_step { live && without(one_step) && up(a) && lease[a] == LOOKED -> fork(a) }
-  :: d_step { live && without(told_before) && up(a) && untold[a] -> untold[a] = 0 }
+  :: d_step { live && without(announced) && up(a) && unannounced[a] -> unannounced[a] = 0 }
   :: d_step { live && up(a) && lease[a] == QUEUED && !starts(a) && outcome[a] == NONE ->
        hand_in(a, (knows[a] -> DO_CANCEL : DO_BACK), held[a], knows[a], 1);
        printf("agent %d gives fence %d back\n", a, held[a]);
@@ -266,10 +266,10 @@ end: do
   :: d_step { linked(a) && call[a] == SETTLE && stage[a] == ANSWERED -> said = reply[a]; no_call(a); settled(a) }
 
   /* A sweep (poll/sweep.go), and the verdict: lost, which counts. */
-  :: d_step { live && linked(a) && mayjudge(a) && sweepable(a, leapt[a], calm[a]) ->
+  :: d_step { live && linked(a) && mayreap(a) && sweepable(a, leapt[a], calm[a]) ->
        store_sweep(a);
        hand_in(a, counted(asked), fence, asked, 0) }
-  :: d_step { live && linked(a) && mayjudge(a) && state == RUNNING && slowly(a) ->
+  :: d_step { live && linked(a) && mayreap(a) && state == RUNNING && slowly(a) ->
        slows--;
        call[a] = SWEEP; what[a] = leapt[a]; flags[a] = calm[a];
        printf("agent %d sends a sweep, slowly\n", a) }

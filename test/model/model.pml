@@ -22,6 +22,6 @@ init {
 }
 
 #ifdef LIVENESS
-/* Whatever happens, in the end the row has ended, or its task goes on telling of progress. */
+/* Whatever happens, in the end the row has ended, or its task keeps reporting progress. */
 ltl CommittedEnds { [] <> (over || fresh) }
 #endif

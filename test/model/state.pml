@@ -23,9 +23,9 @@
 #define BEAT      (HEARTBEAT + STOP)        /* of a renewal, from its ping */
 #define WINDOW    (1 + BEAT)                /* task.Policy.Window: of a claim; 1 is task.StartWait */
 #define AHEAD     1                         /* lease.Keeper.stopAhead: stopping for want of the store; it takes no tick here */
-#define BACK_IN   1                         /* lease.SettleIn: a session that is back reaps nobody */
-#define JUDGE     2                         /* poll.reapFor */
-#define PERIOD    1                         /* lease.Period: how long signs of life and renewals are waited for */
+#define BACK_IN   1                         /* lease.SettleIn: a session that is back reaps no row */
+#define REAP_FOR  2                         /* poll.reapFor */
+#define PERIOD    1                         /* lease.Period: how long heartbeats and renewals are waited for */
 #define PATIENCE  2                         /* poll.callTimeout: how long all else is waited for */
 #define LIMIT     2                         /* attempts that count */
 
@@ -46,7 +46,7 @@
 #define LEAPS 0    /* the store's clock leaps ahead, or is set back */
 #endif
 #ifndef CANCELS
-#define CANCELS 0  /* somebody cancels the task */
+#define CANCELS 0  /* the task is cancelled */
 #endif
 #ifndef EFFECTS
 #define EFFECTS 0  /* 1: the task makes transactions, with hold and perhaps complete */
@@ -71,9 +71,9 @@
 #define W_read_to_end 6
 #define W_repeat 7
 #define W_presence 8
-#define W_judged_again 9
+#define W_reaped_again 9
 #define W_durable 10
-#define W_told 11
+#define W_cancel_seen 11
 #define W_mark_only 12
 #define W_hold_lock 13
 #define W_belief 14
@@ -84,7 +84,7 @@
 #define W_anew_first 19
 #define W_raise_only 20
 #define W_overtaken 21
-#define W_told_before 22
+#define W_announced 22
 #define W_one_step 23
 #define W_refusal 24
 #define W_session_match 25
@@ -121,13 +121,13 @@ byte mode[2];
 bit  cut[2];
 byte until[2];   /* until presence runs out, as far as the agent believes */
 byte believe[2]; /* that it will believe once its lease is written anew */
-byte quietly[2]; /* until it may judge */
-byte calm[2];    /* since the store's clock has leapt, as far as it can tell; no more than the longest presence */
+byte quietly[2]; /* until it may reap */
+byte calm[2];    /* since the store's clock has jumped, as far as it knows; no more than the longest presence */
 #define LONGEST most(PRESENCE, PRESENCE_0)
 bit  known[2];   /* it has read the store's clock */
 bit  leapt[2];   /* that has leapt since */
 bit  adrift[2];  /* its lease is to be written anew */
-bit  shown[2];  /* it has shown a sign of life in this tick */
+bit  shown[2];  /* it has sent a heartbeat in this tick */
 #define up(a)     (mode[a] == UP)
 #define linked(a) (up(a) && !cut[a])
 
@@ -151,7 +151,7 @@ byte cause[2];    /* why it is being stopped */
 #define RUNS  1
 #define ENDED 2   /* and the agent has not looked yet */
 byte child[2];
-bit  untold[2];   /* the guardian does not know its window: only without told_before */
+bit  unannounced[2]; /* the guardian does not know its window: only without announced */
 byte result[2];   /* how it ended */
 #define KILLED 0
 #define WELL   1
@@ -190,7 +190,7 @@ bit  claimold[2];  /* a leap was noticed since */
 #define DO_CANCEL  5
 byte outcome[2];
 byte outfence[2];
-bit  outknows[2];  /* whoever decided knew of the cancellation */
+bit  outknows[2];  /* the agent that decided knew of the cancellation */
 bit  outsilent[2]; /* nothing was tried: no history */
 #define A_LOST    0
 #define A_APPLIED 1
@@ -240,12 +240,12 @@ byte given;    /* the highest fence that was ever given out */
 short took[2]; /* bit f of [a]: an outcome of a's hold with fence f took effect */
 bit  called;   /* a cancellation has committed */
 #ifdef LIVENESS
-bit  fresh;    /* the task has told of progress in this tick, or is in a transaction */
-#define told()   fresh = 1
-#define untell() fresh = (intxn(0) || intxn(1))
+bit  fresh;    /* the task has reported progress in this tick, or is in a transaction */
+#define reported()   fresh = 1
+#define unreported() fresh = (intxn(0) || intxn(1))
 #else
-#define told()   skip
-#define untell() skip
+#define reported()   skip
+#define unreported() skip
 #endif
 
 /* Between the lines of one step; 0 else. */

@@ -1,6 +1,6 @@
 /* What the statements do: each is one step, as each is one transaction. */
 
-/* A fence is given to somebody: rule 1. */
+/* A fence is handed out: rule 1. */
 inline give_out() {
   upheld(FencesRise, fence > given);
   given = fence
@@ -48,7 +48,7 @@ inline store_anchor(a, f, rest) {
   fi
 }
 
-/* Present (present.go, queries/present.sql): rule 3. It tells what the session holds, and what time it is. */
+/* Present (present.go, queries/present.sql): rule 3. It returns what the session holds, and the store's time. */
 inline store_present(a) {
   present[a] = presence_of(a);
   if
@@ -62,19 +62,19 @@ inline store_present(a) {
  * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of another session whose
  * presence is longer than the sweeper has seen the clock go on without a leap. FOR UPDATE SKIP LOCKED passes over a
  * row that an application holds. */
-#define sweepable(a, stale, quiet_for) (state == RUNNING && !locked && !(without(judged_again) && claim == 0) && \
+#define sweepable(a, stale, quiet_for) (state == RUNNING && !locked && !(without(reaped_again) && claim == 0) && \
     (present[a] > 0 || without(refusal)) && (!(stale) || without(belief)) && \
     (session == a || quiet_for >= presence_of(session) || without(longest)) && \
     (left == 0 || present[session] == 0 && !without(presence)))
 
 inline store_sweep(a) {
-  fence++; session = a; claim = 0; left = JUDGE;
+  fence++; session = a; claim = 0; left = REAP_FOR;
   give_out();
   printf("session %d sweeps the row: fence %d\n", a, fence)
 }
 
 /* Settle (settle.go, queries/settle.sql): rules 1 and 10. A row that an application holds is busy, and asked
- * again: the caller waits for that. Who did not know of a cancellation is told so, and decides again. */
+ * again: the caller waits for that. An agent that did not know of a cancellation learns of it, and decides again. */
 #define waits(k) ((k) == DO_RETRY || (k) == DO_BACK)
 #define done_before(a, f) (bitof(history[a], f) || fence == (f) + 1 && session == (a) && state != RUNNING)
 
@@ -82,7 +82,7 @@ inline store_settle(a, f, k, knew, silent) {
   if
   :: matches(a, f) ->
      if
-     :: !(knew) && waits(k) && asked && !without(told) -> said = A_UNAWARE
+     :: !(knew) && waits(k) && asked && !without(cancel_seen) -> said = A_UNAWARE
      :: else ->
         upheld(NoStaleSettlement, fence == (f) && session == (a));
         took[a] = took[a] | (1 << (f));

@@ -4,16 +4,16 @@
  * runs, is frozen or is gone (exec/command/guardian/watch.go). A request has no guardian. */
 #define guarded(a) (!HTTP && !without(guardian))
 #define watched(a) (up(a) && !without(self_stop) || guarded(a))
-#define end_of(a)  (untold[a] -> until[a] : least(window[a], until[a]))
+#define end_of(a)  (unannounced[a] -> until[a] : least(window[a], until[a]))
 #define orphan(a)  (mode[a] == DEAD && (HTTP || guarded(a)))
 #define overdue(a) (child[a] == RUNS && (watched(a) && mode[a] != DEAD && end_of(a) <= MARGIN || orphan(a)))
 
 proctype task(byte a) {
 end: do
-  /* It tells of progress. What is said while the last is on its way is said later. */
+  /* It reports progress. A report that comes while the last is on its way is sent later. */
   :: d_step { live && up(a) && child[a] == RUNS && cause[a] == 0 && silence[a] > 0 && silence[a] <= HEARTBEAT &&
        !renew[a] && !waiting(a, RENEW) ->
-       silence[a] = 0; renew[a] = 1; told(); printf("the task of agent %d tells of progress\n", a) }
+       silence[a] = 0; renew[a] = 1; reported(); printf("the task of agent %d reports progress\n", a) }
   /* It ends by itself. */
   :: d_step { live && child[a] == RUNS && !intxn(a) ->
        child[a] = (mode[a] == DEAD -> NONE : ENDED); result[a] = (mode[a] == DEAD -> KILLED : WELL) }

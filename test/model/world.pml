@@ -3,8 +3,8 @@
 /* What is done before time goes on: everything that an agent does at once. What takes longer has been counted. */
 #define must(a) ( \
     linked(a) && (!shown[a] && !waiting(a, SIGN) || mayclaim(a) || unread[a] || mayrenew(a) || mayanchor(a) || \
-        maysettle(a) || mayjudge(a) && sweepable(a, leapt[a], calm[a])) || \
-    up(a) && (lease[a] == LOOKED || untold[a] || lease[a] == QUEUED && (starts(a) || outcome[a] == NONE) || \
+        maysettle(a) || mayreap(a) && sweepable(a, leapt[a], calm[a])) || \
+    up(a) && (lease[a] == LOOKED || unannounced[a] || lease[a] == QUEUED && (starts(a) || outcome[a] == NONE) || \
         child[a] == ENDED && (outcome[a] == NONE || cause[a] == LOST) || \
         child[a] == RUNS && cause[a] == 0 && (silence[a] >= HEARTBEAT || !fit(a) && !without(self_stop)) || \
         call[a] != NONE && stage[a] != LATE && age[a] >= (call[a] == SIGN || call[a] == RENEW -> PERIOD : PATIENCE)) || \
@@ -74,7 +74,7 @@ end: do
        upheld(HungIsCaught, is_caught(0) && is_caught(1));
        printf("a tick\n");
        down(left, 1); pass(0); pass(1);
-       untell() }
+       unreported() }
 
   :: d_step { live && leaps > 0 -> leap(WINDOW) } /* by more than any length here */
   :: d_step { live && leaps > 0 -> leap(2) }

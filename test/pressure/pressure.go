@@ -1,4 +1,4 @@
-// Package pressure tells a test how busy the machine was, for bounds in real time that a processor shared with others would break.
+// Package pressure measures how busy the machine was, for bounds in real time that a shared processor would break.
 package pressure
 
 import (

@@ -86,7 +86,7 @@ func (p *printer) print(words ...string) {
 // race or a panic that ends it.
 func report(in io.Reader, out io.Writer) (tests []test, err error) {
 	p := printer{out: out}
-	said := map[string][]string{} // of tests that have not ended, by package and name
+	output := map[string][]string{} // of tests that have not ended, by package and name
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -99,22 +99,22 @@ func report(in io.Reader, out io.Writer) (tests []test, err error) {
 		switch e.Action {
 		case "output", "build-output":
 			if e.Test != "" {
-				said[key] = append(said[key], e.Output)
+				output[key] = append(output[key], e.Output)
 			} else if e.Output != "PASS\n" {
 				p.print(e.Output)
 			}
 		case "fail":
-			p.print(strings.Join(said[key], ""))
-			delete(said, key)
+			p.print(strings.Join(output[key], ""))
+			delete(output, key)
 		case "pass", "skip":
-			delete(said, key)
+			delete(output, key)
 		}
 		if e.Test != "" && e.Elapsed > 0 {
 			tests = append(tests, test{strings.TrimPrefix(e.Package, "github.com/leasehold/leasehold/") + "." + e.Test, e.Elapsed})
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(said)) { // its package ended before it did
-		p.print(strings.Join(said[key], ""))
+	for _, key := range slices.Sorted(maps.Keys(output)) { // its package ended before it did
+		p.print(strings.Join(output[key], ""))
 	}
 	return tests, errors.Join(lines.Err(), p.err)
 }

@@ -144,7 +144,7 @@ func (r *opsRig) finished(typ string) []store.TaskInfo {
 	return rows
 }
 
-// runAll claims what is due of kind, and ends each as told; the last of them ends the others.
+// runAll claims what is due of kind, and ends each row in its state of states; the last state serves all further rows.
 func (r *opsRig) runAll(states ...task.State) []task.Task {
 	r.t.Helper()
 	rows := r.claim(wantOf(kind, task.Run, 1000))

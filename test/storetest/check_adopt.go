@@ -15,7 +15,7 @@ import (
 func adoptChecks() []Check {
 	return []Check{
 		{"what it returns and writes", adoptWrites},
-		{"from whoever holds it", adoptHolders},
+		{"from any holder", adoptHolders},
 		{"not from another that runs it", adoptAttached},
 		{"a rollback", adoptRollback},
 		{"whatever its window says", adoptLate},

@@ -141,7 +141,7 @@ func batchSealed(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, ids := r.batchOf(3, store.BatchRequest{})
 	require.Len(t, ids, 3)
-	r.fold() // an agent has seen it: on stores that cannot tell transactions apart it is this that closes it
+	r.fold() // an agent has seen it: a store that cannot tell transactions apart seals it only then
 	require.True(t, r.look(id).Sealed)
 	r.noRow(id, "batch "+number(id)+" is sealed")
 	require.EqualValues(t, 3, r.inState(id, store.BatchPending).Total)
@@ -291,7 +291,7 @@ func batchFailures(t testing.TB, h Harness) {
 	r.rollBackAll()
 	fail(rows[8], task.StateRollbackPending, "disk 5 of 5 is full")
 	require.Equal(t, store.Cancelling, r.cancel(rows[9].ID, ""))
-	fail(rows[9], task.StateRollbackPending, "it was told to")
+	fail(rows[9], task.StateRollbackPending, "it was cancelled")
 	r.settled(finish(rows[10]))
 	r.did(became(task.StateRollbackPending), r.h.Rollback, rows[10].ID, "")
 	var found []task.ID

@@ -31,7 +31,7 @@ func batchOpsChecks() []Check {
 func batchCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, cancel := range r.bulks("cancel") {
-		id, ids := r.batchOf(5, store.BatchRequest{FinishType: "told by " + way})
+		id, ids := r.batchOf(5, store.BatchRequest{FinishType: "finish by " + way})
 		other, plain := r.insertFar(), r.insert(1)[0]
 		rows := r.claim(wantOf(kind, task.Run, 4))
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], farOff))
@@ -42,7 +42,7 @@ func batchCancels(t testing.TB, h Harness) {
 		require.True(t, got.Sealed, way)
 		require.Equal(t, "alice", got.RequestedBy, way)
 		require.Equal(t, "cancel", got.Operation, way)
-		r.audited(func() { require.Equal(t, 3, r.steps(), "cancelled, to be rolled back, told to stop") })
+		r.audited(func() { require.Equal(t, 3, r.steps(), "one cancelled, one to be rolled back, one to stop") })
 		r.in(task.StateSucceeded, ids[0])
 		r.in(task.StateFailed, ids[1])
 		r.in(task.StateRollbackPending, ids[2])
@@ -63,12 +63,12 @@ func batchCancels(t testing.TB, h Harness) {
 		r.over()
 		require.Empty(t, r.inState(id, store.BatchRollingBack).Operation, "one is being rolled back, and that is all")
 		r.rollBackAll()
-		require.Empty(t, r.finished("told by "+way))
+		require.Empty(t, r.finished("finish by "+way))
 		require.Equal(t, 1, r.fold().Ended)
 		got = r.inState(id, store.BatchCancelled)
 		require.Equal(t, "alice", got.RequestedBy, way)
 		require.Zero(t, got.Round, way)
-		require.Len(t, r.finished("told by "+way), 1)
+		require.Len(t, r.finished("finish by "+way), 1)
 		r.settled(finish(r.claimOne(kind, task.Run)))
 		require.Equal(t, task.StateSucceeded, r.state(plain))
 	}
@@ -185,7 +185,7 @@ func batchCancelSteps(t testing.TB, h Harness) {
 
 func batchCancelWaits(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(2, store.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 	rows := r.claim(wantOf(kind, task.Run, 2))
 	r.wants("cancel", id, "cancelling")
 	require.Equal(t, 2, r.steps())
@@ -193,10 +193,10 @@ func batchCancelWaits(t testing.TB, h Harness) {
 	require.Zero(t, r.steps())
 	require.Equal(t, "cancel", r.look(id).Operation)
 	r.settled(finish(rows[1]))
-	require.Empty(t, r.finished("told"))
+	require.Empty(t, r.finished("finish"))
 	r.over()
 	r.inState(id, store.BatchSucceeded) // all of it had
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func batchCancelReleased(t testing.TB, h Harness) {
@@ -204,7 +204,7 @@ func batchCancelReleased(t testing.TB, h Harness) {
 	id, ids := r.batchOf(3, store.BatchRequest{})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.wants("cancel", id, "cancelling")
-	r.settled(release(rows[0]), retry(rows[1], 0)) // before anybody told them
+	r.settled(release(rows[0]), retry(rows[1], 0)) // before they are marked
 	require.Empty(t, r.claim(wantOf(kind, task.Run, 10)))
 	require.Equal(t, 3, r.steps())
 	r.in(task.StateCancelled, ids[0])
@@ -224,17 +224,17 @@ func batchCancelLate(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id, _ := r.batchOf(2, store.BatchRequest{})
 	r.runAll(task.StateSucceeded)
-	r.wants("cancel", id, "cancelling") // nobody has seen yet that it was done
+	r.wants("cancel", id, "cancelling") // no fold has seen yet that it was done
 	r.over()
 	r.inState(id, store.BatchSucceeded)
 
-	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
+	open, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "finish"})
 	r.runAll(task.StateSucceeded)
 	r.fold()
 	r.wants("cancel", open, "cancelling")
 	r.over()
 	require.True(t, r.inState(open, store.BatchSucceeded).Sealed)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func batchCancelOverhanging(t testing.TB, h Harness) {

@@ -242,7 +242,7 @@ func lifeOf(row task.Task, n int) store.Settlement {
 	return ended(row, verdictFor(s), s)
 }
 
-// adds tells what is wrong with the counters of a batch of n rows.
+// adds returns what is wrong with the counters of a batch of n rows.
 func adds(i *store.BatchInfo, n int64) error {
 	ended := i.Succeeded + i.Failed + i.Cancelled + i.RolledBack + i.RollbackFailed
 	switch {
@@ -253,7 +253,7 @@ func adds(i *store.BatchInfo, n int64) error {
 	}
 	for _, c := range []int64{i.Live, i.Waiting, i.Running, i.RollingBack, ended} {
 		if c < 0 {
-			return fmt.Errorf("a counter is below nought: %+v", *i)
+			return fmt.Errorf("a counter is negative: %+v", *i)
 		}
 	}
 	return nil

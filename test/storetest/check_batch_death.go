@@ -29,7 +29,7 @@ func killedBeforeEnd(t testing.TB, h Harness) {
 	n := 0
 	for _, settling := range r.Failpoints() {
 		for _, folding := range r.h.BatchFailpoints() {
-			id, _ := r.batchOf(2, store.BatchRequest{FinishType: "told"})
+			id, _ := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 			n++
 			dies := r.twin()
 			rows := dies.claim(wantOf(kind, task.Run, 2))
@@ -47,14 +47,14 @@ func killedBeforeEnd(t testing.TB, h Harness) {
 			}
 			r.fold()
 			require.True(t, r.look(id).State.Ended(), "%s, %s", settling, folding)
-			require.Len(t, r.finished("told"), n, "%s, %s", settling, folding)
+			require.Len(t, r.finished("finish"), n, "%s, %s", settling, folding)
 		}
 	}
 }
 
 func killedRollingBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batch(store.BatchRequest{FinishType: "told"}, store.EnqueueRequest{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
+	id, all := r.batch(store.BatchRequest{FinishType: "finish"}, store.EnqueueRequest{Type: kind, RollbackPayload: raw(`{"was":"az1"}`)})
 	row := r.claimOne(kind, task.Run)
 	done := finish(row)
 	done.Outcome.Result = raw(`{"moved":3}`)
@@ -98,14 +98,14 @@ func killedRollingBack(t testing.TB, h Harness) {
 	r.in(task.StateRolledBack, all...)
 	r.inState(id, store.BatchRolledBack)
 	require.Len(t, r.get(all[0]).History, 5)
-	require.Len(t, r.finished("told"), 2, "one for each round")
+	require.Len(t, r.finished("finish"), 2, "one for each round")
 }
 
 func killedStepping(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	notified := 0
 	for _, point := range r.h.BatchFailpoints() {
-		id, all := r.batchOf(6, store.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(6, store.BatchRequest{FinishType: "finish"})
 		rows := r.claim(wantOf(kind, task.Run, 4))
 		r.settled(finish(rows[0]), finish(rows[1]), ended(rows[2], task.Failed, task.StateFailed), finish(rows[3]))
 		crashes := func() {
@@ -137,7 +137,7 @@ func killedStepping(t testing.TB, h Harness) {
 		r.over()
 		require.Equal(t, 1, r.look(id).Round, point)
 		notified += 2
-		require.Len(t, r.finished("told"), notified, point)
+		require.Len(t, r.finished("finish"), notified, point)
 	}
 }
 

@@ -98,7 +98,7 @@ func endsSealed(t testing.TB, h Harness) {
 
 func endsEmpty(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	q := store.BatchRequest{FinishType: "told"}
+	q := store.BatchRequest{FinishType: "finish"}
 	bySQL, _ := r.batch(q)
 	byGo, err := r.h.CreateBatch(r.ctx, q, rowsThen(nil), nil)
 	require.NoError(t, err)
@@ -108,12 +108,12 @@ func endsEmpty(t testing.TB, h Harness) {
 	r.inState(bySQL, store.BatchSucceeded)
 	r.inState(byGo, store.BatchSucceeded)
 	r.inState(open, store.BatchPending)
-	require.Len(t, r.finished("told"), 2)
+	require.Len(t, r.finished("finish"), 2)
 	_, err = r.h.SealBatch(r.ctx, open)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.fold().Ended)
 	r.inState(open, store.BatchSucceeded)
-	require.Len(t, r.finished("told"), 3)
+	require.Len(t, r.finished("finish"), 3)
 }
 
 func sealAnswers(t testing.TB, h Harness) {
@@ -167,24 +167,24 @@ func sealsAtOnce(t testing.TB, h Harness) {
 
 func endReports(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(3, store.BatchRequest{Name: "move", FinishType: "told"})
+	id, _ := r.batchOf(3, store.BatchRequest{Name: "move", FinishType: "finish"})
 	r.runAll(task.StateSucceeded, task.StateFailed, task.StateSucceeded)
-	require.Empty(t, r.finished("told"))
+	require.Empty(t, r.finished("finish"))
 	require.Equal(t, 1, r.fold().Ended)
-	rows := r.finished("told")
+	rows := r.finished("finish")
 	require.Len(t, rows, 1)
 	got := rows[0]
 	require.Equal(t, task.StatePending, got.State)
 	require.Equal(t, "leasehold", got.CreatedBy)
-	require.Zero(t, got.Batch, "it is none of the batch's own")
+	require.Zero(t, got.Batch, "it belongs to no batch")
 	near(t, r.now(), got.RunAt)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"partially_failed","round":0,"total":3,"succeeded":2,
-		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "what it tells")
-	row := r.claim(store.Want{Type: "told", Phase: task.Run, N: 5, Window: window, Policy: 7})
+		"failed":1,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, got.Payload, "its payload")
+	row := r.claim(store.Want{Type: "finish", Phase: task.Run, N: 5, Window: window, Policy: 7})
 	require.Len(t, row, 1)
 	r.settled(finish(row[0]))
 	r.fold()
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 
 	// And again when the batch has ended again.
 	answer, err := r.h.RetryBatch(r.ctx, id, "alice")
@@ -193,17 +193,17 @@ func endReports(t testing.TB, h Harness) {
 	r.steps()
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	rows = r.finished("told")
+	rows = r.finished("finish")
 	require.Len(t, rows, 2)
 	sameJSON(t, `{"batch":{"id":`+number(id)+`,"name":"move","state":"succeeded","round":1,"total":3,"succeeded":3,
-		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "what it tells")
+		"failed":0,"cancelled":0,"rolled_back":0,"rollback_failed":0}}`, rows[1].Payload, "its payload")
 }
 
 func endPayload(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	r.batch(store.BatchRequest{FinishType: "told", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
+	r.batch(store.BatchRequest{FinishType: "finish", FinishPayload: raw(`{"to":"az2","n":12345678901234567890.5,"batch":"mine"}`)})
 	r.fold()
-	rows := r.finished("told")
+	rows := r.finished("finish")
 	require.Len(t, rows, 1)
 	payload, ok := exact(t, rows[0].Payload).(map[string]any)
 	require.True(t, ok)
@@ -211,7 +211,7 @@ func endPayload(t testing.TB, h Harness) {
 	require.Equal(t, json.Number("12345678901234567890.5"), payload["n"])
 	require.Len(t, payload, 3)
 	notified, ok := payload["batch"].(map[string]any)
-	require.True(t, ok, "what is reported of the batch stands in its place")
+	require.True(t, ok, "the report replaces the member of the payload")
 	require.Equal(t, "succeeded", notified["state"])
 }
 
@@ -228,7 +228,7 @@ func endRace(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	for n := range 5 {
 		for range 3 {
-			r.batchOf(2, store.BatchRequest{FinishType: "told"})
+			r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 		}
 		r.runAll(task.StateSucceeded)
 		var ends atomic.Int64
@@ -244,7 +244,7 @@ func endRace(t testing.TB, h Harness) {
 		})
 		ends.Add(int64(r.fold().Ended))
 		require.EqualValues(t, 3, ends.Load(), "each ends once")
-		require.Len(t, r.finished("told"), 3*(n+1))
+		require.Len(t, r.finished("finish"), 3*(n+1))
 	}
 }
 
@@ -252,16 +252,16 @@ func endCrash(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	hits, n := 0, 0
 	for _, point := range r.h.BatchFailpoints() {
-		id, _ := r.batchOf(1, store.BatchRequest{FinishType: "told"})
+		id, _ := r.batchOf(1, store.BatchRequest{FinishType: "finish"})
 		n++
 		r.runAll(task.StateSucceeded)
 		if r.crashing(point, func() error { _, err := r.h.Fold(r.ctx, 10); return err }) {
 			hits++
 		}
-		require.LessOrEqual(t, len(r.finished("told")), n, point)
+		require.LessOrEqual(t, len(r.finished("finish")), n, point)
 		r.fold()
 		r.inState(id, store.BatchSucceeded)
-		require.Len(t, r.finished("told"), n, point)
+		require.Len(t, r.finished("finish"), n, point)
 	}
 	require.Positive(t, hits, "a Fold comes by some point")
 }
@@ -271,7 +271,7 @@ func endFew(t testing.TB, h Harness) {
 	open, _ := r.batchOf(1, store.BatchRequest{Open: true})
 	waits, _ := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind, In: farOff})
 	for range 4 {
-		r.batchOf(1, store.BatchRequest{FinishType: "told"})
+		r.batchOf(1, store.BatchRequest{FinishType: "finish"})
 	}
 	r.runAll(task.StateSucceeded)
 	ends := 0
@@ -283,25 +283,25 @@ func endFew(t testing.TB, h Harness) {
 		ends += f.Ended
 	}
 	require.Equal(t, 4, ends, "those that cannot end keep no other")
-	require.Len(t, r.finished("told"), 4)
+	require.Len(t, r.finished("finish"), 4)
 	r.inState(open, store.BatchRunning)
 	r.inState(waits, store.BatchPending)
 }
 
 func endOpen(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "told"})
+	id, _ := r.batchOf(1, store.BatchRequest{Open: true, FinishType: "finish"})
 	r.runAll(task.StateSucceeded)
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
 	_, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id})
 	require.NoError(t, err)
-	if locks { // elsewhere nobody else can write as long as the transaction is open: it keeps all of them from it
+	if locks { // on the other stores no other can write while the transaction is open
 		answer, err := r.h.SealBatch(r.ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, store.BatchSealed, answer)
 		require.Zero(t, r.fold().Ended)
-		require.EqualValues(t, 1, r.inState(id, store.BatchRunning).Total, "nobody sees the row")
+		require.EqualValues(t, 1, r.inState(id, store.BatchRunning).Total, "the row is not visible")
 		require.Zero(t, r.twin().fold().Ended)
 	}
 	require.NoError(t, p.Commit(r.ctx))
@@ -309,10 +309,10 @@ func endOpen(t testing.TB, h Harness) {
 	require.NoError(t, err)
 	require.Zero(t, r.fold().Ended)
 	require.EqualValues(t, 2, r.inState(id, store.BatchRunning).Total)
-	require.Empty(t, r.finished("told"))
+	require.Empty(t, r.finished("finish"))
 	r.runAll(task.StateSucceeded)
 	require.Equal(t, 1, r.fold().Ended)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 	r.inState(id, store.BatchSucceeded)
 }
 
@@ -337,7 +337,7 @@ func endWakes(t testing.TB, h Harness) {
 	news, stop := r.listen()
 	defer stop()
 	r.await(news, store.Due)
-	o.batchOf(1, store.BatchRequest{FinishType: "told"})
+	o.batchOf(1, store.BatchRequest{FinishType: "finish"})
 	o.runAll(task.StateSucceeded)
 	drain(news)
 	require.Equal(t, 1, o.fold().Ended)

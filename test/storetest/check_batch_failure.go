@@ -43,7 +43,7 @@ func failureContinues(t testing.TB, h Harness) {
 
 func failureCancels(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(4, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "told"})
+	id, all := r.batchOf(4, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "finish"})
 	rows := r.claim(wantOf(kind, task.Run, 3))
 	r.settled(retry(rows[0], farOff), finish(rows[1]))
 	require.Zero(t, r.fold().Acted, "it has not failed for good")
@@ -67,12 +67,12 @@ func failureCancels(t testing.TB, h Harness) {
 	r.rollBackAll()
 	r.over()
 	r.inState(id, store.BatchPartiallyFailed) // it was not cancelled: it failed
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func failureRollsBack(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(5, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "told"})
+	id, all := r.batchOf(5, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "finish"})
 	rows := r.claim(wantOf(kind, task.Run, 4))
 	r.settled(finish(rows[0]), ended(rows[1], task.Rejected, task.StateFailed), retry(rows[2], 0))
 	r.audited(func() {
@@ -91,25 +91,25 @@ func failureRollsBack(t testing.TB, h Harness) {
 	r.over()
 	r.in(task.StateRolledBack, all[:4]...)
 	r.inState(id, store.BatchRolledBack)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 	require.Equal(t, task.Rejected, r.get(all[1]).Cause)
 }
 
 func failureOfLast(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	back, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "told"})
+	back, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureRollback, FinishType: "finish"})
 	r.runAll(task.StateSucceeded, task.StateFailed)
 	f := r.fold()
 	require.Zero(t, f.Ended, "there is something to do first")
 	require.Equal(t, 1, f.Acted)
-	require.Empty(t, r.finished("told"))
+	require.Empty(t, r.finished("finish"))
 	r.over()
 	r.rollBackAll()
 	r.over()
 	r.in(task.StateRolledBack, all...)
 	r.inState(back, store.BatchRolledBack)
 	require.Zero(t, r.look(back).Round)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 
 	off, _ := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
 	r.runAll(task.StateFailed)
@@ -203,7 +203,7 @@ func failureThenRequest(t testing.TB, h Harness) {
 
 func failureInRounds(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(3, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "told"})
+	id, _ := r.batchOf(3, store.BatchRequest{OnFailure: store.OnFailureCancel, FinishType: "finish"})
 	row := r.claim(wantOf(kind, task.Run, 1))[0]
 	r.settled(ended(row, task.Failed, task.StateFailed))
 	r.over()
@@ -221,7 +221,7 @@ func failureInRounds(t testing.TB, h Harness) {
 		require.Equal(t, 1, r.fold().Acted, "and this is new")
 		r.over()
 		require.Equal(t, "on_failure", r.inState(id, store.BatchFailed).RequestedBy)
-		require.Len(t, r.finished("told"), round+1)
+		require.Len(t, r.finished("finish"), round+1)
 	}
 	r.wants("retry", id, "retrying")
 	r.steps()

@@ -32,7 +32,7 @@ func batchRaceChecks() []Check {
 func raceCancelCompletion(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
-	id, _ := r.batchOf(24, store.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(24, store.BatchRequest{FinishType: "finish"})
 	for i, row := range r.claim(wantOf(kind, task.Run, 24)) {
 		var answer store.Became
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -54,14 +54,14 @@ func raceCancelCompletion(t testing.TB, h Harness) {
 	}
 	r.over()
 	r.inState(id, store.BatchSucceeded)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func raceCancelEnd(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 8 {
-		id, all := r.batchOf(3, store.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(3, store.BatchRequest{FinishType: "finish"})
 		rows := r.claim(wantOf(kind, task.Run, 2))
 		var answer string
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -87,7 +87,7 @@ func raceCancelEnd(t testing.TB, h Harness) {
 		r.in(task.StateSucceeded, all[:2]...)
 		r.in(task.StateCancelled, all[2])
 		r.inState(id, store.BatchCancelled)
-		require.Len(t, r.finished("told"), n+1)
+		require.Len(t, r.finished("finish"), n+1)
 	}
 }
 
@@ -125,7 +125,7 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 	}
 }
 
-// bars tells what is wrong where rows of a batch are claimed by a claim that began after it had been stopped.
+// bars claims rows of a batch, and returns an error for rows of a claim that began after the batch had been stopped.
 type bars struct {
 	stopped atomic.Bool
 	mu      sync.Mutex
@@ -150,7 +150,7 @@ func (b *bars) claim(ctx context.Context, o *opsRig) error {
 
 func raceCancelStream(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batch(store.BatchRequest{Open: true, FinishType: "told"})
+	id, _ := r.batch(store.BatchRequest{Open: true, FinishType: "finish"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin(), r.twin()}
 	var b bars
 	var streamed, refused atomic.Int64
@@ -199,12 +199,12 @@ func raceCancelStream(t testing.TB, h Harness) {
 	}
 	r.over()
 	require.Equal(t, streamed.Load(), r.inState(id, store.BatchCancelled).Cancelled)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func raceRollbackClaims(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, _ := r.batchOf(60, store.BatchRequest{FinishType: "told"})
+	id, _ := r.batchOf(60, store.BatchRequest{FinishType: "finish"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	var b bars
 	atOnce(agents, func(ctx context.Context, o *opsRig) error {
@@ -243,12 +243,12 @@ func raceRollbackClaims(t testing.TB, h Harness) {
 	got := r.inState(id, store.BatchRolledBack)
 	require.EqualValues(t, len(b.rows), got.RolledBack)
 	require.EqualValues(t, 60-len(b.rows), got.Cancelled)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func raceOpenInsert(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(6, store.BatchRequest{Open: true, FinishType: "told"})
+	id, all := r.batchOf(6, store.BatchRequest{Open: true, FinishType: "finish"})
 	o := r.twin()
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
@@ -287,12 +287,12 @@ func raceOpenInsert(t testing.TB, h Harness) {
 		r.fold()
 	}
 	require.True(t, r.look(id).State.Ended())
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func raceOpenCancel(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(2, store.BatchRequest{Open: true, FinishType: "told"})
+	id, all := r.batchOf(2, store.BatchRequest{Open: true, FinishType: "finish"})
 	locks := r.keepsRows()
 	p := r.h.Produce(t)
 	more, err := p.Insert(r.ctx, store.EnqueueRequest{Type: kind, Batch: id}, store.EnqueueRequest{Type: kind, Batch: id})
@@ -313,14 +313,14 @@ func raceOpenCancel(t testing.TB, h Harness) {
 	r.over()
 	r.in(task.StateCancelled, more...)
 	require.EqualValues(t, 4, r.inState(id, store.BatchCancelled).Cancelled)
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 }
 
 func raceOpposite(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	agents := []*opsRig{r, r.twin(), r.twin()}
 	for n := range 6 {
-		id, all := r.batchOf(4, store.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(4, store.BatchRequest{FinishType: "finish"})
 		rows := r.claim(wantOf(kind, task.Run, 3))
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -347,7 +347,7 @@ func raceOpposite(t testing.TB, h Harness) {
 		r.in(task.StateRolledBack, all[0], all[1], all[2])
 		r.in(task.StateCancelled, all[3])
 		r.inState(id, store.BatchRolledBack)
-		require.Len(t, r.finished("told"), n+1)
+		require.Len(t, r.finished("finish"), n+1)
 	}
 }
 
@@ -356,7 +356,7 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	notified := 0
 	for range 6 {
-		id, all := r.batchOf(2, store.BatchRequest{FinishType: "told"})
+		id, all := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 		r.runAll(task.StateSucceeded, task.StateFailed)
 		r.fold()
 		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
@@ -384,6 +384,6 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 		r.in(task.StateRolledBack, all...)
 		r.inState(id, store.BatchRolledBack)
 		notified += 2
-		require.Len(t, r.finished("told"), notified, "one for each round")
+		require.Len(t, r.finished("finish"), notified, "one for each round")
 	}
 }

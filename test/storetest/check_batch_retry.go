@@ -36,7 +36,7 @@ func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[strin
 			rows[string(s)] = r.rowIn(row, s, true)
 		}
 	}
-	rows["untouched"] = r.rowIn(row, task.StateCancelled, false)
+	rows["never started"] = r.rowIn(row, task.StateCancelled, false)
 	rows["one way"] = r.rowIn(store.EnqueueRequest{Type: oneWayKind, Batch: id}, task.StateSucceeded, true)
 	back := r.rowIn(row, task.StateSucceeded, true)
 	r.did(became(task.StateRollbackPending), r.h.Rollback, back, "")
@@ -229,9 +229,9 @@ func batchRetryRefused(t testing.TB, h Harness) {
 func batchRetryRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, again := range r.retries() {
-		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
+		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 		r.runAll(task.StateFailed, task.StateSucceeded)
-		notified := len(r.finished("told"))
+		notified := len(r.finished("finish"))
 		r.fold()
 		ended := r.inState(id, store.BatchPartiallyFailed)
 		require.Zero(t, ended.Round)
@@ -245,7 +245,7 @@ func batchRetryRow(t testing.TB, h Harness) {
 		r.runAll(task.StateSucceeded)
 		require.Equal(t, 1, r.fold().Ended)
 		require.Equal(t, 1, r.inState(id, store.BatchSucceeded).Round)
-		require.Len(t, r.finished("told"), notified+2)
+		require.Len(t, r.finished("finish"), notified+2)
 	}
 }
 
@@ -282,8 +282,8 @@ func batchRetryRowRefused(t testing.TB, h Harness) {
 func batchRollbackRow(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for _, rollBack := range r.rollbacks() {
-		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "told"})
-		notified := len(r.finished("told"))
+		id, ids := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
+		notified := len(r.finished("finish"))
 		r.runAll(task.StateSucceeded)
 		r.fold()
 		r.inState(id, store.BatchSucceeded)
@@ -294,7 +294,7 @@ func batchRollbackRow(t testing.TB, h Harness) {
 		r.rollBackAll()
 		require.Equal(t, 1, r.fold().Ended)
 		r.inState(id, store.BatchPartiallyFailed)
-		require.Len(t, r.finished("told"), notified+2)
+		require.Len(t, r.finished("finish"), notified+2)
 		// One that ran when it was asked for.
 		id, ids = r.batchOf(1, store.BatchRequest{})
 		row := r.claimOne(kind, task.Run)

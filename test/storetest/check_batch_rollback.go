@@ -64,11 +64,11 @@ func batchRollsBack(t testing.TB, h Harness) {
 
 func batchRollsBackRunning(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	id, all := r.batchOf(6, store.BatchRequest{FinishType: "told"})
+	id, all := r.batchOf(6, store.BatchRequest{FinishType: "finish"})
 	rows := r.claim(wantOf(kind, task.Run, 5))
 	r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed), retry(rows[2], 0))
 	r.wants("rollback", id, "rolling_back")
-	require.Equal(t, 4, r.steps(), "one is cancelled, one rolled back and two are told to stop")
+	require.Equal(t, 4, r.steps(), "one is cancelled, one rolled back and two are to stop")
 	r.in(task.StateSucceeded, all[0])
 	r.in(task.StateFailed, all[1])
 	r.in(task.StateRollbackPending, all[2])
@@ -88,7 +88,7 @@ func batchRollsBackRunning(t testing.TB, h Harness) {
 	r.in(task.StateCancelled, all[5])
 	got := r.inState(id, store.BatchRolledBack)
 	require.Zero(t, got.Round, "it had not ended")
-	require.Len(t, r.finished("told"), 1)
+	require.Len(t, r.finished("finish"), 1)
 	for i, cause := range []task.Verdict{task.Succeeded, task.Failed, task.Cancelled, task.Cancelled, task.Succeeded} {
 		require.Equal(t, cause, r.get(all[i]).Cause)
 	}
@@ -279,7 +279,7 @@ func batchStopsRetry(t testing.TB, h Harness) {
 // halfExpired creates a batch that has ended, of whose four rows the first two are past their retention.
 func (r *opsRig) halfExpired() (task.BatchID, []task.ID) {
 	r.t.Helper()
-	id, all := r.batchOf(4, store.BatchRequest{FinishType: "told"})
+	id, all := r.batchOf(4, store.BatchRequest{FinishType: "finish"})
 	for _, row := range r.claim(wantOf(kind, task.Run, 2)) {
 		r.settled(finish(row))
 	}
@@ -310,7 +310,7 @@ func batchPastRetention(t testing.TB, h Harness) {
 	}
 	for way, rollBack := range r.bulks("rollback") {
 		id, all := r.halfExpired()
-		notified := len(r.finished("told"))
+		notified := len(r.finished("finish"))
 		r.still(id, func() {
 			_, err := rollBack(r.ctx, id, "alice")
 			refusal(t, way, err, "2", "4", "force")
@@ -326,8 +326,8 @@ func batchPastRetention(t testing.TB, h Harness) {
 		require.Equal(t, store.BatchRolledBack, got.State, way)
 		require.EqualValues(t, 4, got.Total, way)
 		require.EqualValues(t, 2, got.RolledBack, way)
-		require.EqualValues(t, 2, got.Succeeded, "of these nobody knows any more than that")
-		require.Len(t, r.finished("told"), notified+1)
+		require.EqualValues(t, 2, got.Succeeded, "of these only the counter is left")
+		require.Len(t, r.finished("finish"), notified+1)
 	}
 }
 

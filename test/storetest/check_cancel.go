@@ -31,7 +31,7 @@ func cancelChecks() []Check {
 	}
 }
 
-// cancellations are the ways to cancel. The one that does not answer answers as the state tells.
+// cancellations returns the ways to cancel. The one that returns no answer derives it from the state.
 func (r *liveRig) cancellations() map[string]func(id task.ID, by string) store.Became {
 	return map[string]func(task.ID, string) store.Became{
 		"Go": func(id task.ID, by string) store.Became { r.t.Helper(); return r.cancel(id, by) },
@@ -283,7 +283,7 @@ func cancelRace(t testing.TB, h Harness) {
 		}
 		require.Equal(t, store.Became("cancelled"), answers[id])
 		require.Equal(t, task.StateCancelled, info.State)
-		require.EqualValues(t, 1, info.Fence, "nobody had it")
+		require.EqualValues(t, 1, info.Fence, "no session had it")
 	}
 }
 

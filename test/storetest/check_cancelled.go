@@ -79,7 +79,7 @@ func cancelKnown(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	end := retry(row, 0)
 	end.CancelKnown = true
-	r.settled(end) // nobody had asked
+	r.settled(end) // no cancellation was requested
 	require.Equal(t, task.StateRetryPending, r.state(row.ID))
 }
 
@@ -101,7 +101,7 @@ func cancelForgotten(t testing.TB, h Harness) {
 	require.Nil(t, r.get(row.ID).CancelRequested)
 }
 
-// listen has the store tell its news until the check is over.
+// listen receives the store's news until stop is called.
 func (r *liveRig) listen() (news <-chan store.News, stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	received := make(chan store.News, 1000)

@@ -27,8 +27,8 @@ func completeChecks() []Check {
 		{"settle, then complete", settleThenComplete},
 		{"taken back", completeRolledBack},
 		{"with the effect, or not at all", completeWithHold},
-		{"it is told", completedNotified},
-		{"it is told, though it was rolled back since", completedRolledBack},
+		{"a session learns of it", completedNotified},
+		{"a session learns of it, though it was rolled back since", completedRolledBack},
 		{"one of many", completeRace},
 		{"a crash loses and doubles nothing", completeCrash},
 	}
@@ -85,7 +85,7 @@ func completeWrites(t testing.TB, h Harness) {
 		require.NotNil(t, got.FinishedAt, way)
 		near(t, r.now(), *got.FinishedAt)
 		require.WithinDuration(t, *before.Deadline, *got.Deadline, time.Millisecond, way)
-		require.NotNil(t, got.CancelRequested, "%s: it came too late, and is told", way)
+		require.NotNil(t, got.CancelRequested, "%s: it came too late, and stays on the row", way)
 		require.Equal(t, "alice", got.CancelRequestedBy, way)
 		r.reports(id, `0.9`, "nearly", `{"page":90}`)
 		require.Empty(t, got.History, way)
@@ -307,7 +307,7 @@ func completeWithHold(t testing.TB, h Harness) {
 	}
 	require.NoError(t, r.bySQL(business))
 	require.Equal(t, task.StateSucceeded, r.state(row.ID))
-	gone(t, r.bySQL(business)) // whoever holds first learns that all was done before
+	gone(t, r.bySQL(business)) // a transaction that holds first finds that the task was completed before
 }
 
 func completedNotified(t testing.TB, h Harness) {

@@ -12,17 +12,17 @@ import (
 
 func detachChecks() []Check {
 	return []Check{
-		{"it is told", detachNotified},
+		{"it is marked", detachMarked},
 		{"it outlives its session", detachOutlives},
 		{"it outlives its session's leaving", detachLeft},
 		{"it is reaped when its window ends", detachReaped},
 		{"its outcome depends on the reaper", detachedReaped},
 		{"the next attempt is not", detachReleased},
-		{"whoever completes it", detachCompleted},
+		{"any session may complete it", detachCompleted},
 	}
 }
 
-func detachNotified(t testing.TB, h Harness) {
+func detachMarked(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	row := r.heldUnder(beating())
 	require.False(t, r.held0().Detached)
@@ -38,7 +38,7 @@ func detachNotified(t testing.TB, h Harness) {
 	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Window: time.Hour}))
 	require.True(t, r.held0().Detached, "a renewal does not bring it back")
 	require.Equal(t, store.Applied, r.renewOne(store.Renewal{ID: row.ID, Fence: row.Fence, Report: reported(`0.5`, "", "")}))
-	require.True(t, r.held0().Detached, "nor does one with something to tell")
+	require.True(t, r.held0().Detached, "nor does one with a report")
 }
 
 func detachOutlives(t testing.TB, h Harness) {
@@ -72,7 +72,7 @@ func detachLeft(t testing.TB, h Harness) {
 	require.Empty(t, o.sweep(10))
 	r.counted(row, store.Ping{})
 	require.NoError(t, r.holdSQL(row.ID, row.Fence))
-	require.Empty(t, o.present().Held, "it is nobody else's for that")
+	require.Empty(t, o.present().Held, "no other session gets it for that")
 	require.Len(t, r.present().Held, 1, "and its session's, should it come back")
 }
 

@@ -119,7 +119,7 @@ func historySilent(t testing.TB, h Harness) {
 	require.NotEmpty(t, before.Outcome)
 	r.settled(release(r.claim(want(kind, 1))[0]))
 	after := r.get(row.ID)
-	require.Equal(t, before.Outcome, after.Outcome, "the row still tells of the attempt before")
+	require.Equal(t, before.Outcome, after.Outcome, "the row still has the attempt before")
 	require.Equal(t, before.Error, after.Error)
 	require.Equal(t, before.History, after.History)
 	row = r.claim(want(kind, 1))[0]

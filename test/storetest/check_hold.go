@@ -78,7 +78,7 @@ func holdLate(t testing.TB, h Harness) {
 func holdKeeps(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	if !r.keepsRows() {
-		return // while the transaction is open, nobody can do anything at all
+		return // while the transaction is open, no other can write at all
 	}
 	o := r.second()
 	for _, end := range []func(a Application) error{

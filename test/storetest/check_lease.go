@@ -29,7 +29,7 @@ func leaseChecks() []Check {
 	}
 }
 
-// renew renews one row and tells by how much its end lies in the future then.
+// renew renews one row and returns how far ahead its end is then.
 func (r *rig) renew(w store.Renewal) (ahead time.Duration) {
 	r.t.Helper()
 	got, err := r.Renew(r.ctx, r.session, []store.Renewal{w})

@@ -117,7 +117,7 @@ func maintainDays(t testing.TB, h Harness) {
 		require.Equal(t, task.StateSucceeded, r.state(id))
 	}
 	row := r.held()
-	r.Advance(t, 40*day) // nobody made room for that day
+	r.Advance(t, 40*day) // no Maintain has added that day's partition
 	r.settled(finish(row))
 	require.Equal(t, task.StateSucceeded, r.state(row.ID))
 	require.Len(t, r.list(store.TaskFilter{}), len(all)+1)

@@ -19,7 +19,7 @@ func markChecks() []Check {
 	return []Check{
 		{"what goes round in circles is not kept", marksCircles},
 		{"the rule is one, however a report comes", marksGenerated},
-		{"what the session heard binds other ways, and what they heard is told to it", marksMerged},
+		{"marks of the session bind other ways, and their marks reach the session", marksMerged},
 		{"each attempt begins anew", marksAnew},
 		{"a renewal without them leaves them", marksStay},
 	}
@@ -201,7 +201,8 @@ func (g *reporter) value(deep int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// marksMerged: the holder's session decides by what it heard itself. So the row is told of that, and it of the rest.
+// marksMerged: the holder's session decides by the pings that it received itself. So it writes its marks to the row, and
+// reads those of the other ways from there.
 func marksMerged(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	o := r.second()

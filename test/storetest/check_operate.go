@@ -151,7 +151,7 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 			return err
 		})
 		got := r.get(id)
-		require.Equal(t, task.StateRollbackPending, got.State, "whoever comes first: it is rolled back")
+		require.Equal(t, task.StateRollbackPending, got.State, "it is rolled back in either order")
 		require.Equal(t, before.Fence+1+task.Fence(got.Round), got.Fence)
 		require.Len(t, got.History, 1)
 		require.Equal(t, map[int]task.Verdict{0: task.Failed, 1: task.Cancelled}[got.Round], got.Cause)

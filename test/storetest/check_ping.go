@@ -152,7 +152,7 @@ func pingProgress(t testing.TB, h Harness) {
 	}
 	refused(store.Ping{})
 	refused(store.Ping{Message: "only words", NextWithin: 30 * time.Minute})
-	require.Equal(t, "only words", r.get(row.ID).Message, "heard all the same")
+	require.Equal(t, "only words", r.get(row.ID).Message, "stored all the same")
 	require.False(t, r.held0().Pinged)
 
 	forward := []store.Ping{
@@ -265,7 +265,7 @@ func pingLate(t testing.TB, h Harness) {
 	row := r.heldUnder(beating())
 	r.Advance(t, beating().Window(task.Run)+time.Minute)
 	r.unchanged(row.ID, func() {
-		require.Equal(t, store.PingReply{}, r.ping(row, everything()), "though nobody has reaped it yet")
+		require.Equal(t, store.PingReply{}, r.ping(row, everything()), "though it is not reaped yet")
 		_, err := r.pingSQL(row.ID, row.Fence, everything())
 		gone(t, err)
 	})

@@ -143,7 +143,7 @@ func reportsSettled(t testing.TB, h Harness) {
 	r.settled(end)
 	r.reports(row.ID, `1`, "page 50", `"the end"`)
 
-	// Of one that was asked to stop, and ends well before it has heard of that.
+	// Of one whose cancellation was requested, and that ends well before it knows of that.
 	row = r.heldUnder(beating())
 	require.Equal(t, store.Cancelling, r.cancel(row.ID, "alice"))
 	end = retry(row, 0)

@@ -21,7 +21,7 @@ func retryChecks() []Check {
 		{"what never ran leaves none", retryHistoryNone},
 		{"the settlement before is found", retrySettled},
 		{"what was started is rolled back if it is cancelled", retryEverStarted},
-		{"what was rolled back counts as never started", retryUntouched},
+		{"what was rolled back counts as never started", retryNeverStarted},
 		{"a new deadline", retryDeadline},
 		{"a live row with its key", retryKey},
 		{"its key is taken again", retryKeyTaken},
@@ -191,7 +191,7 @@ func retryHistory(t testing.TB, h Harness) {
 			near(t, r.now().Add(-time.Minute), *a.StartedAt)
 			require.WithinDuration(t, *finished.FinishedAt, a.EndedAt, time.Millisecond, way)
 			r.settled(finish(r.claimOne(kind, task.Run)))
-			require.Len(t, r.get(row.ID).History, 1, "the next is a first attempt, of which the archive tells all")
+			require.Len(t, r.get(row.ID).History, 1, "the next is a first attempt, which only the archive has")
 		}
 	}
 }
@@ -257,7 +257,7 @@ func retryEverStarted(t testing.TB, h Harness) {
 	}
 }
 
-func retryUntouched(t testing.TB, h Harness) {
+func retryNeverStarted(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateRolledBack, true)
 	require.True(t, r.get(id).EverStarted)

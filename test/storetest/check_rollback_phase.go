@@ -23,7 +23,7 @@ func rollbackPhaseChecks() []Check {
 		{"the run's result stays", rollbackResult},
 		{"the run's result stays when the rollback is completed", rollbackResultCompleted},
 		{"a row of which something may be at work keeps its lease's end", rollbackLease},
-		{"a row of which something may be at work is nobody's", rollbackLeaseNobodys},
+		{"a row of which something may be at work has no holder", rollbackLeaseNoHolder},
 		{"cancelled while something may be at work", rollbackLeaseCancelled},
 		{"cancelled when nothing is at work any more", rollbackLeaseOver},
 		{"revived while something may be at work", rollbackLeaseFinished},
@@ -115,7 +115,7 @@ func rollbackNotified(t testing.TB, h Harness) {
 	require.Len(t, again, 1)
 	notified(again[0])
 	documents(again[0])
-	// A judge is told the same, but for the documents, which it has no use for.
+	// A reaper gets the same, except for the documents, which it does not need.
 	require.NoError(t, r.Leave(r.ctx, r.session))
 	reaped := r.twin().sweep(10)
 	require.Len(t, reaped, 1)
@@ -269,7 +269,7 @@ func rollbackLease(t testing.TB, h Harness) {
 	require.WithinDuration(t, row.LeaseEnd, *got.LeaseEnd, time.Millisecond)
 }
 
-func rollbackLeaseNobodys(t testing.TB, h Harness) {
+func rollbackLeaseNoHolder(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	row, _ := r.overHanging(kind)
 	r.unchanged(row.ID, func() {

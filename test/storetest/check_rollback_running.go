@@ -35,7 +35,7 @@ func (r *opsRig) step(rows int) store.Stepped {
 	return got
 }
 
-// steps carries on all operations until they can only wait, and tells how many tasks that changed.
+// steps carries on all operations until they can only wait, and returns how many tasks that changed.
 func (r *opsRig) steps() (rows int) {
 	r.t.Helper()
 	for range 10_000 {

@@ -53,7 +53,7 @@ func sweepClockBack(t testing.TB, h Harness) {
 	o := r.other("second")
 	row := r.held()
 	r.Advance(t, -24*time.Hour)
-	require.Empty(t, o.sweep(10), "nobody has been seen since")
+	require.Empty(t, o.sweep(10), "no session has been seen since")
 	o.present()
 	r.present()
 	require.Empty(t, o.sweep(10))
@@ -65,7 +65,7 @@ func sweepClockBack(t testing.TB, h Harness) {
 	require.False(t, reaped[0].Present)
 }
 
-// Between a leap of the store's clock and its being noticed a sweep knows the time of before.
+// Until a jump of the store's clock is detected, a sweep has the time from before it.
 func sweepClockMoved(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
@@ -94,7 +94,7 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	require.LessOrEqual(t, asked, 5, "each time once")
 }
 
-// After a jump of the clock somebody may be alive until the presence is over that it had before.
+// After a jump of the clock a session may be alive until the presence ends that it had before.
 func sweepCalm(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")
@@ -304,8 +304,8 @@ func sweepOwn(t testing.TB, h Harness) {
 	r.settled(retry(reaped[0].Task, 0))
 }
 
-// After a jump of the store's clock all sessions are absent, until each has written its next sign of life. Whoever
-// sweeps first must not find everybody else dead.
+// After a jump of the store's clock all sessions are absent until each has written its next heartbeat. The session that
+// sweeps first must not find all others dead.
 func sweepAbsent(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	o := r.other("second")

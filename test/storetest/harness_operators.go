@@ -14,7 +14,7 @@ type Producer interface {
 	CreateBatch(ctx context.Context, b store.BatchRequest) (task.BatchID, error)
 	// Insert inserts into the table task. All rows set the same columns, and go in one statement.
 	Insert(ctx context.Context, rows ...store.EnqueueRequest) ([]task.ID, error)
-	// SealBatch seals by SQL, and tells what that answered.
+	// SealBatch seals by SQL, and returns the answer.
 	SealBatch(ctx context.Context, id task.BatchID) (string, error)
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error

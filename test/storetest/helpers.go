@@ -171,13 +171,13 @@ func (r *rig) state(id task.ID) task.State {
 	return r.get(id).State
 }
 
-// now is the store's clock. Asking is a sign of life of the rig's session.
+// now returns the store's time. It writes a heartbeat of the rig's session.
 func (r *rig) now() time.Time {
 	r.t.Helper()
 	return r.present().Now
 }
 
-// present is a sign of life.
+// present writes a heartbeat of the rig's session.
 func (r *rig) present() store.HeartbeatReply {
 	r.t.Helper()
 	st, err := r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: agent(r.name)})

@@ -256,7 +256,7 @@ func sameOrNone(t testing.TB, want string, got json.RawMessage) {
 	sameJSON(t, want, got, "notes")
 }
 
-// gone asserts that an attempt is told that it holds its row no longer.
+// gone asserts that err is the refusal of an attempt whose lease was lost.
 func gone(t testing.TB, err error) {
 	t.Helper()
 	require.ErrorContains(t, err, "any more: stop, and commit nothing")

@@ -126,8 +126,8 @@ func (s *scope) Errorf(f string, a ...any) { s.rt.Errorf(f, a...) }
 func (s *scope) Fatal(a ...any)            { s.rt.Fatal(a...) }
 func (s *scope) Fatalf(f string, a ...any) { s.rt.Fatalf(f, a...) }
 
-// machine is one history. The two stores give their own numbers to tasks and sessions; what they mean by them is told
-// by the place in tasks and sessions.
+// machine is one history. The two stores give their own numbers to tasks and sessions; the index in tasks and sessions
+// relates them.
 type machine struct {
 	t     *scope
 	real  Harness
@@ -151,7 +151,7 @@ type session struct {
 	claims int64
 }
 
-// hold is a row as somebody once held it.
+// hold is a row as a session once held it.
 type hold struct {
 	row     int // in tasks
 	session int // in sessions

@@ -279,7 +279,7 @@ func seeing(h Harness, off, calm time.Duration) func() store.Clock {
 func (m *machine) sweep(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
-	length := length(t, "judge", 3)
+	length := length(t, "reap for", 3)
 	off, calm := time.Duration(0), 9*step
 	switch rapid.IntRange(0, 7).Draw(t, "view") {
 	case 6:

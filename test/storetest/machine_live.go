@@ -246,7 +246,7 @@ func (m *machine) adopt(t *rapid.T) {
 	ctx := m.begin()
 	i, s := m.pick(t)
 	h := m.one(t)
-	length := length(t, "judge", 3)
+	length := length(t, "reap for", 3)
 	want, wantAnswer, err := m.ideal.Adopt(ctx, s.ideal, m.tasks[h.row].ideal, h.fence, length)
 	require.NoError(m.t, err)
 	got, answer, err := m.real.Adopt(ctx, s.real, m.tasks[h.row].real, h.fence, length)

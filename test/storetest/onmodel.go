@@ -18,8 +18,8 @@ import (
 type OnModel struct {
 	*model.Store
 	clock *clock
-	// Self is what Twin returns: the model has no connections. NewOnModel sets it to the harness itself; whoever
-	// embeds it sets it to the outer one.
+	// Self is what Twin returns: the model has no connections. NewOnModel sets it to the harness itself; a type
+	// that embeds it sets it to the outer one.
 	Self Harness
 }
 
@@ -94,7 +94,7 @@ func (h *OnModel) OperatorSQL(testing.TB) OperatorSQL { return onModelSQL{h.Stor
 // Roles are none: the model has no sessions.
 func (*OnModel) Roles(testing.TB) (agents, operators string) { return "", "" }
 
-// ComparesJSON is what the model was told to do.
+// ComparesJSON reports whether pings by SQL compare texts and checkpoints.
 func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
 
 // Audit reads what was noted.

@@ -21,7 +21,7 @@ import (
 // oneWayKind is a type that cannot be rolled back. kind can, whatever policy its row is claimed under.
 const oneWayKind = "suite.one_way"
 
-// farOff is when rows are due that nobody is to claim while a check lasts.
+// farOff is when rows are due that no claim is to get while a check runs.
 const farOff = 1000 * time.Hour
 
 // oneWayPolicy is of tasks that cannot be rolled back. The policy is that of no other type.
@@ -259,7 +259,7 @@ func (r *opsRig) await(news <-chan store.News, kind store.News) {
 	}
 }
 
-// drain forgets what was heard.
+// drain discards the news received so far.
 func drain(news <-chan store.News) {
 	for len(news) > 0 {
 		<-news

@@ -107,7 +107,7 @@ func (p *Process) Listens(ctx context.Context, address string) error {
 	})
 }
 
-// FreeAddress finds an address that nobody listens at. Another may take it before the program does that it is for.
+// FreeAddress returns an address at which no process listens. Another process may take it before the caller's program does.
 func FreeAddress(ctx context.Context) (string, error) {
 	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package stage is what the plays among the examples share: a directory to play in, programs in the background, commands
-// of the agent's binary, and how to tell of it all.
+// Package stage is what the scenarios among the examples share: a working directory, programs in the background, commands
+// of the agent's binary, and the output.
 package stage
 
 import (
@@ -53,7 +53,7 @@ func Run(user context.Context, o Options, run func(context.Context, *Stage) erro
 	if err := os.CopyFS(s.Dir, o.Files); err != nil {
 		return err
 	}
-	s.Env = []string{"LEASEHOLD_CONFIG=", "LEASEHOLD_STORE="} // of whoever starts the play: not meant for it
+	s.Env = []string{"LEASEHOLD_CONFIG=", "LEASEHOLD_STORE="} // settings of the user's own agent do not apply
 	s.Say("Everything happens in %s, which is removed at the end.", s.Dir)
 	err = errors.Join(run(ctx, s), s.close())
 	if user.Err() != nil {

@@ -90,8 +90,8 @@ func FuzzStorable(f *testing.F) {
 // replacement is how U+FFFD can be escaped.
 var replacement = regexp.MustCompile(`(?i)\\ufffd`)
 
-// takenEverywhere is Storable, told from what a decoder makes of a document: it replaces each lone surrogate by U+FFFD,
-// so there are some if it gives more of those than are written.
+// takenEverywhere is Storable, derived from what a decoder makes of a document. The decoder replaces each lone surrogate by
+// U+FFFD, so the document has one if the decoder returns more U+FFFD than are written.
 func takenEverywhere(body []byte) bool {
 	if !json.Valid(body) || !utf8.Valid(body) {
 		return false

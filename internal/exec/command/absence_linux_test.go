@@ -38,7 +38,7 @@ func TestCommandsAfterAbsence(t *testing.T) {
 		for _, o := range round() {
 			require.Equal(t, task.Outcome{Verdict: task.Succeeded}, o)
 		}
-		r.Presence(clock.Now() + lease.KillMargin + 100*time.Millisecond) // and nothing more is heard of the store
+		r.Presence(clock.Now() + lease.KillMargin + 100*time.Millisecond) // the last write of presence before the store is lost
 		<-time.After(300 * time.Millisecond)
 	}
 	r.Presence(clock.Now() + time.Hour) // it is back

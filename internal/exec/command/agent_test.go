@@ -32,8 +32,8 @@ type part struct {
 	Cgroups  bool
 	Scripts  map[string]string // by name; each runs in the directory Dir/name
 	Dir      string
-	Presence time.Duration  // told again and again; 0: never
-	Between  syscall.Signal // it gets that between a fork and telling of it
+	Presence time.Duration  // renewed again and again; 0: never
+	Between  syscall.Signal // sent to the agent between a fork and its record to the guardian
 	Timeout  time.Duration  // of the scripts; 0: an hour
 	Storm    bool           // run short commands all the time
 	User     uint32         // whose the agent is; 0: the test's own
@@ -78,7 +78,7 @@ func agent() {
 	go func() {
 		last := r.guard.guardian.PID()
 		for again := time.NewTicker(5 * time.Millisecond); ; <-again.C {
-			if pid := r.guard.guardian.PID(); pid != 0 && pid != last { // it is there, and has been told all
+			if pid := r.guard.guardian.PID(); pid != 0 && pid != last { // it has started, and knows of all processes
 				last = pid
 				send("guardian", pid)
 			}

@@ -251,7 +251,7 @@ func TestWhatItSees(t *testing.T) {
 	}
 	o = run(t, exectest.Attempt{}, shell("env"))
 	for _, none := range []string{"WATCHDOG", "LEASEHOLD_PING_URL"} {
-		require.NotContains(t, o.Output, none, "no heartbeat is due, and nobody listens")
+		require.NotContains(t, o.Output, none, "no heartbeat is declared, and no listener serves pings")
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	require.NoError(t, err)

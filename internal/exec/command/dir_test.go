@@ -102,7 +102,7 @@ func TestDirectoriesAreUsedAgain(t *testing.T) {
 	second, result := attempt("true")
 	require.Empty(t, result)
 	require.Equal(t, filepath.Dir(first), filepath.Dir(second))
-	require.NotEqual(t, first, second, "what still writes to the first is not heard")
+	require.NotEqual(t, first, second, "a late write to the first does not reach the second")
 
 	for name, script := range map[string]string{
 		"left something": `touch "$d/more"`,

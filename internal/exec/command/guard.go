@@ -24,7 +24,7 @@ type guard struct {
 	cgroups  *cgroup.Tree
 	seeker   seeker
 	last     atomic.Uint64 // number of a process, where no guardian gives them
-	forked   func()        // for tests: called between fork and telling the guardian process
+	forked   func()        // for tests: called between fork and the record to the guardian process
 }
 
 // newGuard starts the guardian process, if argv says how, and has it remove dirs when the agent is gone. cgroups: they
@@ -178,7 +178,7 @@ func (h *hold) clear(d time.Duration) (gone bool) {
 
 // over says that nothing is left of the process but what left its group on purpose, or that it never started.
 func (h *hold) over() {
-	// The guardian process hears of it before another process can get the cgroup.
+	// The guardian process gets the record before another process can get the cgroup.
 	if h.guardian != nil && h.guardian.Over(h.number) {
 		h.group.Spoil()
 	}

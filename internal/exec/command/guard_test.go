@@ -101,7 +101,7 @@ func TestNoGuardianNoCommand(t *testing.T) {
 	require.NoFileExists(t, marker)
 }
 
-// The guardian hears of each attempt and its end, of starts that failed too, and of leases that move.
+// The guardian gets a record of each attempt and its end, also of a start that failed, and of each lease that moves.
 func TestGuardianReads(t *testing.T) {
 	r, _ := guarded(t)
 	tree := r.guard.cgroups.Path()
@@ -205,7 +205,7 @@ func TestOneLookServesMany(t *testing.T) {
 	require.EqualValues(t, 4, looks.Load(), "the first, one for all, two for what was found")
 }
 
-// A look that does not end holds nobody up for longer than was said.
+// A search that does not end delays no caller beyond its bound.
 func TestLookThatHangs(t *testing.T) {
 	if !processes.Marks {
 		return // nothing is looked for here
@@ -224,7 +224,7 @@ func TestLookThatHangs(t *testing.T) {
 	s.looks.Wait()
 }
 
-// The directory of private directories comes back where somebody has tidied up, unless another has taken its place.
+// The parent of the private directories is created again after it was removed, unless something else has its name.
 func TestParentOfDirectories(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	s := dirs{parent: newParent(t.TempDir())}

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// oomCounter reports whether the kernel has killed something of the agent's control group for want of memory since it
-// was last asked. Commands run in that group too.
+// oomCounter reports whether the kernel has killed something of the agent's control group because memory ran out
+// since the last call. Commands run in that group too.
 type oomCounter struct {
 	file string // memory.events (cgroup v2) or memory.oom_control (v1); "": unknown
 

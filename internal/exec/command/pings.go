@@ -20,23 +20,23 @@ func (p *pings) line(line []byte) {
 		p.refuse("descriptor 3", &ping.Error{Reason: "a line is too long", TooLarge: true})
 		return
 	}
-	said, ok, err := ping.Line(line)
+	report, ok, err := ping.Line(line)
 	if err != nil {
 		p.refuse("descriptor 3", err)
 	} else if ok {
-		p.lease.Ping(said)
+		p.lease.Ping(report)
 	}
 }
 
 func (p *pings) datagram(d []byte) {
-	said, alive, err := ping.Datagram(d)
+	report, alive, err := ping.Datagram(d)
 	switch {
 	case err != nil:
 		p.refuse("the notify socket", err)
 	case alive:
-		p.lease.Ping(said)
-	case said.Message != "":
-		p.lease.SetMessage(said.Message)
+		p.lease.Ping(report)
+	case report.Message != "":
+		p.lease.SetMessage(report.Message)
 	}
 }
 

@@ -46,7 +46,7 @@ func notify(args []string) {
 			panic(err)
 		}
 		_ = w.Close()
-		_, _ = io.Copy(io.Discard, r) // ends when nobody has the other end any more
+		_, _ = io.Copy(io.Discard, r) // ends when the other end is closed everywhere
 	case "many": // more than a socket holds
 		for range 100 {
 			notify([]string{"sd", "WATCHDOG=1"})
@@ -56,7 +56,7 @@ func notify(args []string) {
 	}
 }
 
-// stale outlives its attempt with everything that it could ping with, and pings once it is told to.
+// stale outlives its attempt, keeps every means to ping, and pings when the test asks for it.
 func stale() {
 	conn, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
 	if err != nil {
@@ -92,7 +92,7 @@ func self(args ...string) string {
 	return text
 }
 
-// listener is an attempt whose pings count only if they tell progress; each that counts comes out of moves.
+// listener is an attempt whose pings count only if they report progress. Each that counts sends on moves.
 type listener struct {
 	*lease.Lease
 	moves chan struct{}
@@ -110,14 +110,14 @@ func listening(t *testing.T, heartbeat time.Duration) *listener {
 	return l
 }
 
-// heard requires that the lease knows this progress: the same once more is no change.
-func (l *listener) heard(t *testing.T, progress string) {
+// received requires that the lease knows this progress: the same once more is no change.
+func (l *listener) received(t *testing.T, progress string) {
 	t.Helper()
 	require.Equal(t, "progress did not change", l.Ping(store.Ping{Progress: json.RawMessage(progress)}).Reason, progress)
 }
 
-// unheard requires that nobody has told the lease anything.
-func (l *listener) unheard(t *testing.T) {
+// receivedNothing requires that no ping has reached the lease.
+func (l *listener) receivedNothing(t *testing.T) {
 	t.Helper()
 	require.Empty(t, l.moves)
 	require.Empty(t, l.Ping(store.Ping{Progress: json.RawMessage(`"first"`)}).Reason)
@@ -156,7 +156,7 @@ func TestWhatCountsAsAPing(t *testing.T) {
 				}
 				o := runLease(t, l.Lease, shell(script))
 				require.Equal(t, task.Succeeded, o.Verdict, "%s %s", o.Error, o.Output)
-				l.heard(t, c.progress)
+				l.received(t, c.progress)
 			})
 		}
 	}
@@ -182,7 +182,7 @@ func TestWhatIsNoPing(t *testing.T) {
 			l := listening(t, 30*time.Second)
 			o := runLease(t, l.Lease, shell(script))
 			require.Equal(t, task.Succeeded, o.Verdict, "%s %s", o.Error, o.Output)
-			l.unheard(t)
+			l.receivedNothing(t)
 		})
 	}
 }
@@ -202,7 +202,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// Who floods its pipe and its socket is slowed down, hangs nobody and is stopped in time.
+// A task that floods its pipe and its socket is slowed down, blocks no other and is stopped in time.
 func TestFloods(t *testing.T) {
 	l := listening(t, 30*time.Second)
 	s := &scene{t: t, dir: t.TempDir(), lease: l.Lease}
@@ -233,10 +233,10 @@ func TestPingsOfStaleProcessesAreDropped(t *testing.T) {
 	first.Close()
 	second := listening(t, 30*time.Second)
 	run(second, "echo > go; cat report")
-	second.unheard(t)
+	second.receivedNothing(t)
 	third := listening(t, 30*time.Second)
 	run(third, "echo 0.4 >&3")
-	third.heard(t, "0.4")
+	third.received(t, "0.4")
 }
 
 func TestNotifySocketOfAnotherUser(t *testing.T) {
@@ -250,13 +250,13 @@ func TestNotifySocketOfAnotherUser(t *testing.T) {
 		return
 	}
 	require.Equal(t, task.Succeeded, o.Verdict, "%s %s", o.Error, o.Output)
-	l.heard(t, "0.4")
+	l.received(t, "0.4")
 	require.Contains(t, o.Output, "600:nobody")
 	require.NotContains(t, o.Output, "listed")
 }
 
 func TestSockets(t *testing.T) {
-	t.Run("somebody tidies up", func(t *testing.T) {
+	t.Run("the directory is removed", func(t *testing.T) {
 		s := sockets{parent: socketParent()}
 		defer func() { require.NoError(t, s.close()) }()
 		for range 3 {
@@ -275,9 +275,9 @@ func TestSockets(t *testing.T) {
 		l := listening(t, 30*time.Second)
 		o := r.Run(l.Lease, declared(c), c, func() {})
 		require.Equal(t, "socket: \n", o.Output, o.Error)
-		l.heard(t, "0.4")
+		l.received(t, "0.4")
 	})
-	t.Run("nobody else gets in", func(t *testing.T) {
+	t.Run("no other user gets in", func(t *testing.T) {
 		old := syscall.Umask(0)
 		defer syscall.Umask(old)
 		s := sockets{parent: socketParent()}
@@ -291,7 +291,7 @@ func TestSockets(t *testing.T) {
 	})
 }
 
-// BenchmarkSpawn tells what an attempt costs that does nothing, the child's part included.
+// BenchmarkSpawn measures the cost of an attempt that does nothing, the child's part included.
 func BenchmarkSpawn(b *testing.B) {
 	program, err := exec.LookPath("true")
 	require.NoError(b, err)

@@ -69,11 +69,11 @@ func (s *seeker) look(number uint64) <-chan int {
 func (s *seeker) serve() {
 	for {
 		s.mu.Lock()
-		asked := s.waiting
+		callers := s.waiting
 		s.waiting = nil
-		s.looking = len(asked) > 0
+		s.looking = len(callers) > 0
 		s.mu.Unlock()
-		if len(asked) == 0 {
+		if len(callers) == 0 {
 			return
 		}
 		kill := s.kill
@@ -81,8 +81,8 @@ func (s *seeker) serve() {
 			kill = processes.Kill
 		}
 		// An error says that /proc cannot be read: then nothing can be found, now or later.
-		found, _ := kill(s.run, func(n uint64) bool { return asked[n] != nil })
-		for number, answers := range asked {
+		found, _ := kill(s.run, func(n uint64) bool { return callers[n] != nil })
+		for number, answers := range callers {
 			for _, a := range answers {
 				a <- found[number]
 			}

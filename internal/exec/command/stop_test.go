@@ -199,7 +199,7 @@ func TestForkingAllTheTime(t *testing.T) {
 	require.True(t, groupGone(atoi(strings.TrimSpace(string(group)))))
 }
 
-// A process that somebody else has waited for has ended, and not with code 0.
+// A process for which another has waited has ended, and not with code 0.
 func TestNotOursToWaitFor(t *testing.T) {
 	p := &process{pid: os.Getppid(), exited: make(chan struct{})}
 	p.reap()

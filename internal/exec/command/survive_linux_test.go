@@ -168,8 +168,8 @@ func TestAgentStoppedWithMany(t *testing.T) {
 	}
 }
 
-// An agent that is killed between a fork and telling of it leaves nothing, nor does one that is frozen there: all is dead
-// when presence is over, or the window if that is earlier.
+// An agent that is killed or frozen between a fork and its record to the guardian leaves no process: all are dead when its
+// presence ends, or the window if that is earlier.
 func TestAgentStopsBeforeItReports(t *testing.T) {
 	const length = 6 * time.Second // so that the script is ready before
 	for _, c := range []struct {

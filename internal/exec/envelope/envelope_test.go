@@ -51,7 +51,7 @@ func TestJSONBare(t *testing.T) {
 		require.True(t, there, name)
 		require.Nil(t, value, name)
 	}
-	require.NotContains(t, doc.Task, "outcome", "what a rollback is told")
+	require.NotContains(t, doc.Task, "outcome", "only a rollback has it")
 	require.NotContains(t, doc.Task, "result")
 }
 

@@ -55,7 +55,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// rolledBack writes the envelope of the row's rollback, which works on data and is told a result.
+// rolledBack writes the envelope of the row's rollback, which has data and the run's result.
 func rolledBack(t *testing.T, e Envelope, data, result []byte) {
 	t.Helper()
 	row := *e.Task

@@ -74,7 +74,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// refused requires that a mistake is told in a way that can be passed on.
+// refused requires an error whose reason can be passed on to the task.
 func refused(t *testing.T, err error) {
 	t.Helper()
 	var e *Error

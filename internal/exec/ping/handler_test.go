@@ -20,7 +20,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// fakeBackend takes pings in, and answers as it is told.
+// fakeBackend takes pings, and returns the reply, answer and error that the test has set.
 type fakeBackend struct {
 	reply  store.PingReply
 	answer store.Answer

@@ -10,10 +10,10 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// Datagram reads what came on a notify socket (sd_notify(3)): assignments, one a line. alive is true where it is a sign
-// of life: WATCHDOG=1, a position, a checkpoint, or more time asked for. STATUS= is a message and no sign of life by
-// itself. All else that a service tells its manager (READY=1, MAINPID=, FDSTORE=1, WATCHDOG=trigger, …) means nothing
-// here. Its errors are *Error, and then nothing of it counts.
+// Datagram reads what came on a notify socket (sd_notify(3)): assignments, one a line. alive is true where it proves that
+// the task is alive: WATCHDOG=1, a position, a checkpoint, or a request for more time. STATUS= alone is only a message.
+// Everything else that a service sends to its manager (READY=1, MAINPID=, FDSTORE=1, WATCHDOG=trigger, …) is ignored. Errors
+// are *Error, and then nothing of the datagram counts.
 func Datagram(d []byte) (p store.Ping, alive bool, err error) {
 	if len(d) > MaxBody {
 		return p, false, tooLarge("the datagram", len(d), MaxBody)

@@ -111,7 +111,7 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
-// positive reads a number above 0 as strconv writes it: no sign, no leading noughts.
+// positive reads a number above 0 as strconv writes it: no sign, no leading zeros.
 func positive(s string) (int64, bool) {
 	if s == "" || s[0] < '1' || s[0] > '9' {
 		return 0, false

@@ -124,8 +124,8 @@ func (c *countedConn) ended() bool {
 
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
-// peek reads a byte, if there is one, and leaves it there. ok is false where that cannot be done. Of a reset only one is
-// told: it is noted, as the next reader would take it for an end in good order.
+// peek reads a byte, if there is one, and leaves it there. ok is false where that cannot be done. The kernel reports a reset
+// only once, so peek notes it: the next reader would take it for an orderly end.
 func (c *countedConn) peek() (n int, err error, ok bool) { //nolint:revive // the error is an answer here
 	raw, is := c.Conn.(syscall.Conn)
 	if !is {

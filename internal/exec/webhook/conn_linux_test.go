@@ -209,8 +209,8 @@ func TestRequestThatWasReadBeforeTheFin(t *testing.T) {
 	require.EqualValues(t, 2, served.Load())
 }
 
-// A writer that was told of a reset leaves a mere end to the reader: that is no FIN.
-func TestResetThatTheWriterHeardOf(t *testing.T) {
+// After a write has failed with a reset, a read may return a mere EOF: that is no FIN.
+func TestResetSeenByTheWriter(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()

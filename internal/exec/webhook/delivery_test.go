@@ -33,7 +33,7 @@ func newConns(to chan<- struct{}) func(net.Conn, http.ConnState) {
 	}
 }
 
-// refusing gives a URL that nobody listens at.
+// refusing returns a URL whose port refuses connections.
 func refusing(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -140,8 +140,8 @@ func (b *piecewise) Read(p []byte) (int, error) {
 
 func (b *piecewise) Close() error { return nil }
 
-// hear reads a body as a streamed answer, and gives what it says.
-func hear(body *piecewise) (o task.Outcome, pings []store.Ping) {
+// readStream reads a body as a streamed answer, and returns its outcome and its pings.
+func readStream(body *piecewise) (o task.Outcome, pings []store.Ping) {
 	l := exectest.Attempt{}.Lease()
 	defer l.Close()
 	l.OnPing(func(p store.Ping, _ store.PingReply) { pings = append(pings, p) })
@@ -168,10 +168,10 @@ func FuzzStreamed(f *testing.F) {
 		if broken {
 			end = io.ErrUnexpectedEOF
 		}
-		whole, said := hear(&piecewise{text: text, end: end})
-		o, pings := hear(&piecewise{text: text, cuts: cuts, end: end, early: early})
+		whole, wholePings := readStream(&piecewise{text: text, end: end})
+		o, pings := readStream(&piecewise{text: text, cuts: cuts, end: end, early: early})
 		require.Equal(t, whole, o)
-		require.Equal(t, said, pings)
+		require.Equal(t, wholePings, pings)
 
 		last, want, refused := byLine(text)
 		require.Equal(t, want, pings)
@@ -180,7 +180,7 @@ func FuzzStreamed(f *testing.F) {
 		switch {
 		case last == nil:
 			require.Equal(t, task.Failed, o.Verdict)
-			require.True(t, o.EndUnknown, "nobody knows whether it goes on")
+			require.True(t, o.EndUnknown, "whether it goes on is unknown")
 			require.Equal(t, broken, strings.HasPrefix(o.Error, "the stream broke off"))
 			require.Equal(t, refused > 0, strings.Contains(o.Error, "malformed and did not count"))
 		case !last.Failed:

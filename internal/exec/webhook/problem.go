@@ -28,8 +28,8 @@ func parseProblem(media string, body []byte) problem {
 	p.Title, _ = member[string](members, "title")
 	p.Detail, _ = member[string](members, "detail")
 	p.Stale, _ = member[bool](members, "stale")
-	retryable, said := member[bool](members, "retryable")
-	p.Final = said && !retryable
+	retryable, given := member[bool](members, "retryable")
+	p.Final = given && !retryable
 	return p
 }
 

@@ -66,7 +66,7 @@ func TestEndlessBody(t *testing.T) {
 	<-over
 }
 
-// A timeout that comes before there is a connection leaves the row untouched.
+// An attempt that times out before there is a connection never started.
 func TestTimeoutWithoutConnection(t *testing.T) {
 	c := client(t)
 	dialing := make(chan struct{}, 1)

@@ -20,8 +20,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// strict is an attempt whose pings count only if they tell progress, and that has been claimed long enough ago for each
-// ping that counts to move its lease.
+// strict is an attempt whose pings count only if they report progress. It was claimed long enough ago for each ping that
+// counts to move its lease.
 func strict(heartbeat time.Duration) exectest.Attempt {
 	return exectest.Attempt{
 		Policy: task.Policy{Timeout: time.Minute, Heartbeat: heartbeat, RequireProgress: true, MaxHeartbeat: time.Minute},
@@ -29,8 +29,8 @@ func strict(heartbeat time.Duration) exectest.Attempt {
 	}
 }
 
-// heard requires that the lease knows this progress: the same once more is no change.
-func heard(t *testing.T, l *lease.Lease, progress string) {
+// hasProgress requires that the lease knows this progress: the same once more is no change.
+func hasProgress(t *testing.T, l *lease.Lease, progress string) {
 	t.Helper()
 	require.Equal(t, "progress did not change", l.Ping(store.Ping{Progress: json.RawMessage(progress)}).Reason)
 }
@@ -95,7 +95,7 @@ func TestStreamPings(t *testing.T) {
 		say("\n\n  \n{}\n0.1\nword\n# comment\n: keep-alive\n{\"progress\": 2}\n{\"message\": \"hello\"}\n")
 		say(`{"progress": 0.4, "checkpoint": {"page": 40}}` + "\n")
 		<-moves
-		say(`{"progress": 0.40}` + "\n") // repeated: heard, and it does not renew
+		say(`{"progress": 0.40}` + "\n") // repeated: received, and it does not renew
 		say(`{"checkpoint": {"page": 41}}` + "\n")
 		<-moves
 		say(`{"result": null}` + "\n")
@@ -103,11 +103,11 @@ func TestStreamPings(t *testing.T) {
 	o := client(t).Run(l, declared(w), w)
 	require.Equal(t, task.Outcome{Verdict: task.Succeeded}, o)
 	require.EqualValues(t, 2, moved.Load())
-	heard(t, l, "0.4")
+	hasProgress(t, l, "0.4")
 	require.Equal(t, "progress did not change", l.Ping(store.Ping{Checkpoint: json.RawMessage(`{"page":41}`)}).Reason)
 }
 
-// A stream that hangs is caught, be its connection open, and the server sees it.
+// A stream that hangs is detected although its connection is open, and the server sees that.
 func TestStreamStalls(t *testing.T) {
 	for name, line := range map[string]string{
 		"silent": "", "blank lines": "\n", "no progress": `{"progress": 0.4}` + "\n", "malformed": "working\n",

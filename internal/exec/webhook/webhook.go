@@ -140,22 +140,22 @@ func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Cont
 	}
 }
 
-// stopped is the outcome of an attempt whose lease has ended before its answer came.
-func stopped(l *lease.Lease, untouched bool) task.Outcome {
+// stopped returns the outcome of an attempt whose lease ended before the response came.
+func stopped(l *lease.Lease, neverStarted bool) task.Outcome {
 	cause := l.Cause()
 	if cause == nil {
 		cause = &lease.Cause{Verdict: task.Drained, Reason: "the agent is stopping"}
 	}
 	o := cause.Outcome()
-	if untouched && o.Verdict == task.TimedOut {
+	if neverStarted && o.Verdict == task.TimedOut {
 		o = task.Outcome{Verdict: task.Undelivered, Error: "no connection: " + o.Error}
 	}
-	o.NeverStarted, o.EndUnknown = untouched, !untouched
+	o.NeverStarted, o.EndUnknown = neverStarted, !neverStarted
 	return o
 }
 
-// afterStop is what an answer is worth that came within the grace of a cancellation: a success stands, all else is the
-// cancellation's doing.
+// afterStop returns the outcome of a response that came within the grace of a cancellation: a success counts, anything
+// else becomes the cancellation.
 func afterStop(l *lease.Lease, o task.Outcome) task.Outcome {
 	cause := l.Cause()
 	if cause == nil || cause.Verdict != task.Cancelled || o.Verdict == task.Succeeded {

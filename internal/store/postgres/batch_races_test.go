@@ -43,7 +43,7 @@ func (h *harness) batchOf(t *testing.T, n int, b store.BatchRequest) (id task.Ba
 	return id, ids
 }
 
-// claim claims n rows at the most.
+// claim claims at most n rows.
 func (a *agentOn) claim(t *testing.T, n int) []task.Task {
 	t.Helper()
 	a.claims++
@@ -162,7 +162,7 @@ func TestAnOpenCancelBlocksNoOther(t *testing.T) {
 	require.Equal(t, empty, f.Ends[0].ID)
 	s, err := a.Step(t.Context(), 10)
 	require.NoError(t, err)
-	require.False(t, s.Found, "nobody knows of it yet")
+	require.False(t, s.Found, "the cancellation has not committed")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Empty(t, a.claim(t, 5))
 	require.Equal(t, all(1, store.Applied), a.settle(t, done(rows[1])), "what has started may succeed")
@@ -209,7 +209,7 @@ func TestOlderSnapshots(t *testing.T) {
 	require.NoError(t, err)
 	f, err = h.Fold(t.Context(), 10)
 	require.NoError(t, err)
-	require.Zero(t, f.Ended, "somebody has inserted a row and may commit")
+	require.Zero(t, f.Ended, "a transaction that inserted a row is still open")
 	require.NoError(t, tx.Commit(t.Context()))
 	_, err = h.Fold(t.Context(), 10)
 	require.NoError(t, err)

@@ -63,8 +63,8 @@ func TestARollbackOfHalfABatch(t *testing.T) {
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM SCHEMA.audit`), "a refusal is not noted")
 }
 
-// TestARollbackMeetsARemoval: whoever opens a batch again before its rows are looked at for removal keeps them; who comes
-// later is told, even while they are still there.
+// TestARollbackMeetsARemoval: a rollback that opens a batch again before the removal looks at its rows keeps them. One that
+// comes later is refused, even while the rows are still there.
 func TestARollbackMeetsARemoval(t *testing.T) {
 	t.Parallel()
 	t.Run("first", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), a.q(`SELECT SCHEMA.rollback_batch($1)`), int64(id))
 		require.NoError(t, err)
-		require.Zero(t, a.maintain(t), "somebody has the batch")
+		require.Zero(t, a.maintain(t), "the rollback has the batch locked")
 		require.NoError(t, tx.Commit(t.Context()))
 		require.Zero(t, a.maintain(t), "it has not ended")
 		a.carryOut(t)
@@ -85,7 +85,7 @@ func TestARollbackMeetsARemoval(t *testing.T) {
 		t.Parallel()
 		a := joined(t, newHarness(t))
 		id, ids := a.oldBatch(t, 0, 10*day)
-		// Somebody reads the archive: the removal waits for him.
+		// A transaction reads the archive, and the removal waits for it.
 		reader, err := pgtest.Connect(t).Begin(t.Context())
 		require.NoError(t, err)
 		_, err = reader.Exec(t.Context(), a.q(`SELECT count(*) FROM SCHEMA.task_archive`))

@@ -60,8 +60,8 @@ func newConnector(url string, log *slog.Logger) (*connector, error) {
 			c.ours[name] = value
 		}
 	}
-	asked := strings.Contains(url, "target_session_attrs") || os.Getenv("PGTARGETSESSIONATTRS") != ""
-	if conn.ValidateConnect == nil && !asked {
+	explicit := strings.Contains(url, "target_session_attrs") || os.Getenv("PGTARGETSESSIONATTRS") != ""
+	if conn.ValidateConnect == nil && !explicit {
 		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	if !strings.Contains(url, "connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {

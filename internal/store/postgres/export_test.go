@@ -141,7 +141,7 @@ func (s *Store) Occupy(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// Flush closes all connections: a backend that ends has told the server what it counted.
+// Flush closes all connections: a backend reports its statistics before it ends.
 func (s *Store) Flush(ctx context.Context) error {
 	for _, c := range append(s.pool.AcquireAllIdle(ctx), s.heart.AcquireAllIdle(ctx)...) {
 		pid := c.Conn().PgConn().PID()
@@ -169,7 +169,7 @@ func (s *Store) FreezeLowWater() {
 // ForgetLowWater has the next claim look from zero.
 func (s *Store) ForgetLowWater() { s.lowWater = newLowWater() }
 
-// BuffersOf makes a claim and tells how many buffers its statement touched.
+// BuffersOf makes a claim and returns how many buffers its statement used.
 func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, err error) {
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
 		q := s.sql.claiming(c)

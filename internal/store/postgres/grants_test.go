@@ -114,15 +114,15 @@ func TestAnApplicationsRights(t *testing.T) {
 		_, err := app.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
-	// A role with nothing has not even that.
+	// A role with USAGE alone may not even do that.
 	usage := func(role string) string { return `GRANT USAGE ON SCHEMA ` + h.schema + ` TO ` + role }
-	nobody := pgtest.ConnectTo(t, pgtest.Role(t, usage))
+	outsider := pgtest.ConnectTo(t, pgtest.Role(t, usage))
 	for _, mayNot := range []string{
 		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
 		`SELECT SCHEMA.cancel(1)`, `SELECT SCHEMA.hold(1, 1)`, `SELECT SCHEMA.complete(1, 1)`, `SELECT SCHEMA.ping(1, 1)`,
 		`INSERT INTO SCHEMA.batch (name) VALUES ('a')`, `SELECT * FROM SCHEMA.batches`, `SELECT SCHEMA.seal_batch(1)`,
 	} {
-		_, err := nobody.Exec(t.Context(), h.q(mayNot))
+		_, err := outsider.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)
 	}
 }

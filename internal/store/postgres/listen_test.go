@@ -43,12 +43,12 @@ func awaitWake(t *testing.T, wakes chan struct{}) {
 	select {
 	case <-wakes:
 	case <-time.After(soon):
-		t.Fatal("nobody was woken")
+		t.Fatal("no agent was woken")
 	}
 }
 
-// heard tells which payloads arrive on the schema's channel up to a mark that is sent now.
-func heard(t *testing.T, conn *pgx.Conn, channel string) (payloads []string) {
+// received returns the payloads that arrive on the schema's channel before a mark that it sends now.
+func received(t *testing.T, conn *pgx.Conn, channel string) (payloads []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -76,9 +76,9 @@ func TestInsertsNotifyOnlyWhileASessionIsIdle(t *testing.T) {
 	insert := func() []string {
 		h.Insert(t, store.EnqueueRequest{Type: "a"}, store.EnqueueRequest{Type: "a"})
 		h.EnqueueSQL(t, store.EnqueueRequest{Type: "b", In: time.Hour})
-		return heard(t, conn, channel)
+		return received(t, conn, channel)
 	}
-	require.Empty(t, insert(), "nobody is idle")
+	require.Empty(t, insert(), "no agent is idle")
 	require.NoError(t, h.Idle(t.Context(), session, true))
 	require.Equal(t, []string{"", ""}, insert(), "one for each transaction")
 	require.NoError(t, h.Idle(t.Context(), session, false))

@@ -18,10 +18,10 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// waits has f wait for a lock of somebody else's, which release ends, and asserts that it does both.
+// waits asserts that f waits for another's lock, and ends after release.
 func waits(t *testing.T, h *harness, release func(), f func() error) error {
 	t.Helper()
-	// A long statement may name the schema only behind what pg_stat_activity keeps of it; the locks that it holds tell, too.
+	// A long statement may name the schema only beyond the part that pg_stat_activity keeps. Its locks name the schema, too.
 	const waiting = `SELECT count(*) FROM pg_stat_activity AS s WHERE wait_event_type = 'Lock' AND (query LIKE '%SCHEMA%' OR EXISTS (
 		SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
 		WHERE l.pid = s.pid AND c.relnamespace = 'SCHEMA'::regnamespace))`
@@ -42,7 +42,7 @@ func waits(t *testing.T, h *harness, release func(), f func() error) error {
 	}
 }
 
-// lockFor begins a transaction that locks a row as somebody does who takes it away or changes it.
+// lockFor begins a transaction that locks the row as a reap or a change does.
 func (h *harness) lockFor(t *testing.T, id task.ID, strength string) (tx pgx.Tx) {
 	t.Helper()
 	tx, err := pgtest.Connect(t).Begin(t.Context())
@@ -52,7 +52,7 @@ func (h *harness) lockFor(t *testing.T, id task.ID, strength string) (tx pgx.Tx)
 	return tx
 }
 
-// TestBusyIsNotLost has somebody else's transaction keep the row from each call that must not wait.
+// TestBusyIsNotLost has another transaction lock the row, and makes each call that must not wait.
 func TestBusyIsNotLost(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
@@ -74,7 +74,7 @@ func TestBusyIsNotLost(t *testing.T) {
 	require.Equal(t, store.Applied, replies[0].Answer)
 }
 
-// TestSQLWaits has each function wait for whoever takes the row away, and find that it is gone.
+// TestSQLWaits has each function wait for the transaction that takes the row away, and find that its lease is lost.
 func TestSQLWaits(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]string{
@@ -305,7 +305,7 @@ func TestNotesAreHeapOnly(t *testing.T) {
 		WHERE relid = 'SCHEMA.task'::regclass`))
 }
 
-// TestCancelRequestsNotify has a listener tell requests to cancel from inserts.
+// TestCancelRequestsNotify: a listener distinguishes requests to cancel from inserts.
 func TestCancelRequestsNotify(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))
@@ -320,7 +320,7 @@ func TestCancelRequestsNotify(t *testing.T) {
 		case n := <-news:
 			return n
 		case <-time.After(soon):
-			t.Fatal("nothing is told")
+			t.Fatal("no news arrived")
 			return 0
 		}
 	}

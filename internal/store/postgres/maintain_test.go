@@ -131,7 +131,7 @@ func TestRemovalGoesOn(t *testing.T) {
 	require.ErrorContains(t, err, "57014", "the reader keeps it waiting")
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM pg_inherits
 		WHERE inhrelid = 'SCHEMA.`+name+`'::regclass AND inhdetachpending`))
-	// Nobody else waits meanwhile.
+	// No other call waits meanwhile.
 	require.Equal(t, "applied", a.settle(t, done(a.take(t, 1)[0]))[0].String())
 	require.NoError(t, reader.Rollback(context.WithoutCancel(t.Context())))
 	_, err = a.Maintain(t.Context(), week)

@@ -29,7 +29,7 @@ type place struct {
 	connections        connections
 }
 
-// places are those that nobody uses just now.
+// places are those that no test uses at the moment.
 var places struct {
 	sync.Mutex
 	free []*place

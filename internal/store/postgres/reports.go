@@ -8,11 +8,11 @@ import (
 // and is not sent.
 type reportColumns struct{ progress, message, checkpoint []string }
 
-// set puts what a task said at place i of n.
-func (c *reportColumns) set(i, n int, said *store.Report) {
-	c.progress = sparse(c.progress, i, n, storableResult(said.Progress))
-	c.message = sparse(c.message, i, n, storable(said.Message))
-	c.checkpoint = sparse(c.checkpoint, i, n, storableResult(said.Checkpoint))
+// set puts a report at place i of n.
+func (c *reportColumns) set(i, n int, r *store.Report) {
+	c.progress = sparse(c.progress, i, n, storableResult(r.Progress))
+	c.message = sparse(c.message, i, n, storable(r.Message))
+	c.checkpoint = sparse(c.checkpoint, i, n, storableResult(r.Checkpoint))
 }
 
 // hasJSON reports whether there is something in it that the server could refuse.

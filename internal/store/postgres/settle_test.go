@@ -105,7 +105,7 @@ func TestAnApplicationThatKeepsARow(t *testing.T) {
 	require.Equal(t, all(len(rows), store.Applied), renewed, "renewals pass it")
 	want := all(len(rows), store.Applied)
 	want[20] = store.Busy
-	require.Equal(t, want, a.settle(t, ends...), "nobody else waits for it")
+	require.Equal(t, want, a.settle(t, ends...), "no other row waits for it")
 	require.Equal(t, []store.Answer{store.Busy}, a.settle(t, ends[20]))
 	require.EqualValues(t, 1, a.number(t, `SELECT count(*) FROM SCHEMA.task`))
 	release()

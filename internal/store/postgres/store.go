@@ -26,7 +26,7 @@ type Options struct {
 	URL string
 	// Schema holds everything; "": leasehold.
 	Schema string
-	// Connections is the size of the pool; 0: 4. Listening takes one more, and signs of life another.
+	// Connections is the size of the pool; 0: 4. Listening takes one more, and session heartbeats another.
 	Connections int
 	// Notify: Listen listens, rather than just wait.
 	Notify bool

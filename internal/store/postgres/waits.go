@@ -41,8 +41,8 @@ func (s *Store) naming(ctx context.Context, pid uint32, f func() error) error {
 	return fmt.Errorf("it waited too long for %s: %w", by, err)
 }
 
-// blockers looks who keeps pid waiting, again and again until over is closed, and returns whom it saw last; "" where it saw
-// nobody.
+// blockers looks again and again, until over is closed, which backends pid waits for. It returns those that it saw last, or
+// "" if it saw none.
 func (s *Store) blockers(ctx context.Context, pid uint32, over <-chan struct{}) (last string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

@@ -347,8 +347,8 @@ func TestOperatorsWake(t *testing.T) {
 	}
 }
 
-// An attempt that was completed is completed, whatever became of the task since: a repeat must not be told to stop, and a
-// lease must not count as lost.
+// An attempt that was completed stays completed, whatever became of the task since: a repeated completion must not be
+// refused, and the lease must not count as lost.
 func TestCompletedStaysCompleted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -90,8 +90,8 @@ func succeeded(t task.Task) store.Settlement {
 	}
 }
 
-// BenchmarkLive is what 1000 rows cost that tasks speak of while they run, in calls of all of them: a renewal with
-// progress, a ping by another way, a sign of life and a look for the dead.
+// BenchmarkLive measures the calls for 1000 running rows, each call for all of them: a renewal with progress, a ping by
+// another way, a session heartbeat and a sweep.
 func BenchmarkLive(b *testing.B) {
 	const rows = 1000
 	h := newHarness(b)

@@ -22,7 +22,7 @@ func claimedState(p task.Phase) task.State {
 	return task.StateRunning
 }
 
-// lookPast is how many waiting rows of one type and priority a claim looks at, at the most, while batches are being stopped.
+// lookPast bounds how many waiting rows of one type and priority a claim looks at while batches are being stopped.
 const lookPast = 10_000
 
 // heads walks the priorities of a want from the highest down, in all regions at once.

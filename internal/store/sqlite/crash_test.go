@@ -137,7 +137,7 @@ func dead(t *testing.T, cmd *exec.Cmd) {
 	require.Equal(t, syscall.SIGKILL, status.Signal(), "it was killed, and did not end by itself")
 }
 
-// whole checks that every row is there once, with the history that its state tells of.
+// whole checks that every row is there once, with the history that its state implies.
 func whole(t *testing.T, h *harness) {
 	t.Helper()
 	require.Equal(t, crashRows, h.count(t, "SELECT count(*) FROM tasks"))
@@ -272,12 +272,12 @@ func TestAKillWhileABatchIsMade(t *testing.T) {
 			counted(t, h)
 			id := h.batchOf(t, 1)
 			_, err := h.CancelBatch(t.Context(), id, "")
-			require.NoError(t, err, "whoever comes next finds the file unlocked")
+			require.NoError(t, err, "the next process finds the file unlocked")
 		})
 	}
 }
 
-// An agent killed while it ends a batch leaves it as it was, or ended with its one row that tells of it.
+// An agent that is killed while it completes a batch leaves the batch as it was, or completed with one finish task.
 func TestAKillWhileABatchEnds(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -42,7 +42,7 @@ func TestAHoldMakesWritesWait(t *testing.T) {
 			answers, err := h.Renew(t.Context(), s, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Hour}})
 			return errors.Join(err, applied(answers...))
 		},
-		"a sign of life": func() error {
+		"a heartbeat": func() error {
 			_, err := h.Present(t.Context(), store.Heartbeat{Session: s, Agent: store.Agent{Name: "a", Presence: time.Hour}})
 			return err
 		},
@@ -87,7 +87,7 @@ func applied(answers ...store.Answer) error {
 	return nil
 }
 
-// The hold keeps the row: while it is open nobody can take it away, be its window over and its agent gone.
+// While the hold is open no agent can take the row away, even after its window has closed and its agent is dead.
 func TestAHeldRowIsNotTakenAway(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -165,7 +165,7 @@ func TestAgentsStopTheirWorkWhenAHoldOutlastsPresence(t *testing.T) {
 	select {
 	case <-l.Context().Done():
 	case <-time.After(time.Minute):
-		require.Fail(t, "it works on, and nobody knows of it")
+		require.Fail(t, "it works on after its session expired")
 	}
 	require.Equal(t, task.Drained, l.Cause().Verdict)
 	require.Contains(t, l.Cause().Error(), "the store was out of reach")
@@ -177,5 +177,5 @@ func TestAgentsStopTheirWorkWhenAHoldOutlastsPresence(t *testing.T) {
 	<-prolonged
 	answers, err := h.Renew(t.Context(), k.Session(), []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: time.Minute}})
 	require.NoError(t, err)
-	require.NoError(t, applied(answers...), "nobody else was able to take the row, either")
+	require.NoError(t, applied(answers...), "no other agent was able to take the row, either")
 }

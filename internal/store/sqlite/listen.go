@@ -70,7 +70,7 @@ func (l *listener) close() error {
 
 // work is what counts the reasons to look.
 type work struct {
-	inserted, released, asked int64
+	inserted, released, cancelled int64
 }
 
 // since returns what has happened since an earlier count.
@@ -78,14 +78,14 @@ func (w work) since(earlier work) (n store.News) {
 	if w.inserted != earlier.inserted || w.released != earlier.released {
 		n |= store.Due
 	}
-	if w.asked != earlier.asked {
+	if w.cancelled != earlier.cancelled {
 		n |= store.CancelNews
 	}
 	return n
 }
 
 func (l *listener) look(ctx context.Context) (w work, err error) {
-	err = l.work.QueryRowContext(ctx).Scan(&w.inserted, &w.released, &w.asked)
+	err = l.work.QueryRowContext(ctx).Scan(&w.inserted, &w.released, &w.cancelled)
 	return w, err
 }
 

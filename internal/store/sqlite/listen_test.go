@@ -98,7 +98,7 @@ func released(row task.Task) store.Settlement {
 	}
 }
 
-// Whoever holds what is asked to stop looks at once, and only then: pings and completions are no reason.
+// A session looks at once when a row that it holds is to stop, and only then: pings and completions are no reason.
 func TestCancellationsWake(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -143,5 +143,5 @@ func TestCancellationsWake(t *testing.T) {
 	id := h.Insert(t, store.EnqueueRequest{Type: "x", In: time.Hour})[0]
 	news()
 	require.NoError(t, h.exec(t, cancel, int64(id)))
-	require.Zero(t, news(), "nobody has anything to do")
+	require.Zero(t, news(), "no agent has anything to do")
 }

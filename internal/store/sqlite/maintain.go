@@ -13,7 +13,7 @@ import (
 const (
 	// removeStep is how many finished tasks one transaction removes: few enough that no other call waits long for it.
 	removeStep = 500
-	// removeSteps is how many such steps one call takes at the most.
+	// removeSteps bounds the steps of one call.
 	removeSteps = 200
 	// agentsKept is how long the row of a session stays after it was last seen.
 	agentsKept = 7 * 24 * time.Hour

@@ -28,7 +28,7 @@ func asNobody(t *testing.T, f func()) {
 func TestMissingRightsAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // or nobody would not get that far
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // otherwise the user nobody cannot reach dir
 	path := filepath.Join(dir, "store.db")
 	s, err := Open(t.Context(), Options{Path: path, Create: true})
 	require.NoError(t, err)

@@ -54,7 +54,7 @@ type pinged struct {
 	state                    task.State
 	policy                   task.PolicyHash
 	until, claimed, deadline time.Time
-	asked                    bool
+	cancelRequested          bool
 	by                       string
 }
 
@@ -62,7 +62,7 @@ func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 	var row pinged
 	err := p.row([]any{
 		textOf[task.State]{&row.state}, numberOf[task.PolicyHash]{&row.policy}, timeOf{&row.until}, timeOf{&row.claimed},
-		timeOf{&row.deadline}, truthOf{&row.asked}, textOf[string]{&row.by},
+		timeOf{&row.deadline}, truthOf{&row.cancelRequested}, textOf[string]{&row.by},
 	}, p.sql.Pinged, arg("id", int64(r.ID)), arg("fence", int64(r.Fence)), arg("now", stamp(p.now)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.PingReply{Answer: store.Lost}, nil
@@ -90,7 +90,7 @@ func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 		due, until = stamp(next), stamp(next.Add(stop))
 	}
 	switch {
-	case row.asked && row.state == task.StateRunning:
+	case row.cancelRequested && row.state == task.StateRunning:
 		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
 		if row.by != "" {
 			reply.Reason += " by " + row.by

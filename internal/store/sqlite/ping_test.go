@@ -85,8 +85,7 @@ func (h *harness) marks(t testing.TB, id task.ID) (m marks) {
 	return m
 }
 
-// The view and the call must not drift apart: rows that are pinged the one way and the other become the same, and are
-// told the same.
+// The view and the call must not drift apart: both change a row in the same way and return the same reply.
 func TestPingsByTheViewAndByTheCallAreTheSame(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

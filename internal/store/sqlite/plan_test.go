@@ -30,7 +30,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
 	}
-	reported, err := sqltext.Compile("told by the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
+	reported, err := sqltext.Compile("reply of the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
 	batch, err := h.sql.ListBatches.Fill("{where}", "id = @id")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	for _, counted := range []bool{false, true} {
-		if counted { // what somebody's ANALYZE leaves behind must not tempt the planner
+		if counted { // statistics of an operator's ANALYZE must not mislead the planner
 			require.NoError(t, h.exec(t, "ANALYZE"))
 		}
 		for q, needs := range plans {

@@ -208,8 +208,8 @@ func TestCompleteIsForOneAttempt(t *testing.T) {
 	require.Empty(t, info.History, "done at first try")
 }
 
-// In the shell and in most drivers a statement that raises leaves the transaction open: whoever rolls it back, as the
-// message asks for, has changed nothing.
+// In the shell and in most drivers a statement that raises leaves the transaction open. A caller that rolls it back, as the
+// message says, has changed nothing.
 func TestARefusedHoldLeavesTheTransactionToRollBack(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -8,15 +8,15 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// AbsenceIsFree says: nothing is charged to a task that was the absence of the store or of its agent. No process of a task
-// is killed but for a reason that its agent knows, and gives: the row says of none that SIGKILL ended it, but where it has
-// told that it would end so.
+// AbsenceIsFree says: a task uses up no attempt because the store or its agent was away. No process of a task is killed but
+// for a reason that its agent knows and reports: no row says that SIGKILL ended the process, unless the process announced
+// that.
 //
-// It must hold because an agent and its guardian kill nothing but what is to be dead (rule 4), what is stopped for want of
-// the store is drained (rule 7), and what was killed in is not used again.
+// It must hold because an agent and its guardian kill nothing but what is to be dead (rule 4), attempts that are stopped
+// because the store is out of reach are drained (rule 7), and a cgroup in which anything was killed is not used again.
 //
-// Exempt says: attempts that kill themselves, and say so before; what the kernel kills for want of memory; the attempt of
-// an agent that was killed or stood still, which another judges to be lost.
+// Exempt says: attempts that kill themselves, and say so before; processes that the kernel kills because memory ran out; the
+// attempt of an agent that was killed or stood still, which another reaps as lost.
 const AbsenceIsFree Name = "AbsenceIsFree"
 
 // saysKilled is what a row says of an attempt that SIGKILL ended for no known reason; saysMemory, where the kernel did so.
@@ -51,5 +51,5 @@ func (x *index) inspectKilled(s *record, fence int64, outcome task.Verdict, reas
 	f.add(AbsenceIsFree, at, s.id, "the attempt with fence %d was killed for no known reason, when it %s, and settled as %s: %s", fence, lived, outcome, reason)
 }
 
-// saidEnd reports whether the attempt told that it was about to end; nil never did.
+// saidEnd reports whether the attempt reported that it was about to end; nil never did.
 func (a *attempt) saidEnd() bool { return a != nil && a.first(history.End) != nil }

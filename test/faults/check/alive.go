@@ -9,14 +9,14 @@ import (
 )
 
 // OneChildAtATime says: no two subprocess attempts of a row are alive at once, whatever they are for: to check, run or roll back. A child that starts finds no other alive
-// (they take a lock that the kernel frees at their death, so this is the kernel's word), and no attempt tells anything
+// (they take a lock that the kernel frees at their death, so this is the kernel's word), and no attempt reports anything
 // once a later one has begun.
 //
 // It must hold because for a subprocess the end of a lease means dead (rule 4): the agent, or the guardian in its place,
 // has killed everything of it a second earlier.
 //
-// Exempt says: nothing. What an attempt has left behind on purpose is none of it any more once it has ended by itself,
-// so what comes after its end is not looked at; and of one that just falls silent nobody guesses when it died.
+// Exempt says: nothing. A process that an attempt leaves behind on purpose no longer belongs to it once the attempt has
+// ended by itself, so what comes after its end is not looked at. The check does not guess when a silent one died.
 const OneChildAtATime Name = "OneChildAtATime"
 
 func oneChildAtATime(x *index, f *found) {

@@ -105,7 +105,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			m.broken(2, 14, "endpoint hears nothing")
 			second(m, 9)
 		}},
-		{"nothing was heard of it any more", "", func(m *maker) {
+		{"it reported nothing more", "", func(m *maker) {
 			twice(m, web)
 			m.try(1, a1, 1, 1, 1)
 			m.broken(2, 3, "endpoint killed")
@@ -116,7 +116,7 @@ func TestOneRequestAtATime(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).report(3.4, history.Gone)
 			second(m, 3)
 		}},
-		{"it was at work, and nobody had closed it", check.OneRequestAtATime, func(m *maker) {
+		{"it was at work, and its request was open", check.OneRequestAtATime, func(m *maker) {
 			twice(m, plain)
 			m.try(1, a1, 1, 1, 1).report(3.4, history.Ping).report(11, history.Gone)
 			second(m, 3)
@@ -144,7 +144,7 @@ func TestFencesRise(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).report(3.2, history.Gone)
 			m.try(9, a2, 1, 4, 2).end(10, "succeeded")
 		}},
-		{"given back: the number comes again", "", func(m *maker) {
+		{"released: the number comes again", "", func(m *maker) {
 			m.row(1, web, "succeeded", 4, 1)
 			m.settled(1, 1, 1, "drained")
 			m.try(1, a1, 1, 1, 1).report(2, history.Gone)

@@ -7,8 +7,8 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// batch adds a batch of that id that has ended as state, in that round, with a row of the type that tells so where tell
-// is given: in each round with those counts. Its rows' moves have to be there.
+// batch adds a batch with that id that has ended as state, in its first round, with those counts and a finish task. Its
+// rows' moves have to be there.
 func (m *maker) batch(id int64, state string, request string, c history.Counts) {
 	m.Of.Made = append(m.Of.Made, history.MadeBatch{Name: "b", ID: id, Commit: history.Committed, At: s(0.1)})
 	b := history.Batch{ID: id, Name: "b", State: state, Sealed: true, Ended: true, FinishType: finishes, Counts: c}
@@ -16,7 +16,7 @@ func (m *maker) batch(id int64, state string, request string, c history.Counts) 
 	m.endBatch(id, state, 0, request, c)
 }
 
-// endBatch adds the end of a batch's round, and the row that tells of it.
+// endBatch adds the end of a batch's round, and its finish task.
 func (m *maker) endBatch(id int64, state string, round int, request string, c history.Counts) {
 	m.Of.Moves = append(m.Of.Moves, history.BatchMove{
 		Serial: m.serial(), ID: id, Round: round, Sealed: true, Ended: true, Requested: request, Stopping: request != "",
@@ -94,19 +94,19 @@ func TestBatchEnds(t *testing.T) {
 			pair(m)
 			m.Of.Ended[0].Counts.Failed = 2
 		}},
-		{"told twice", check.BatchEnds, func(m *maker) {
+		{"two finish tasks", check.BatchEnds, func(m *maker) {
 			pair(m)
 			m.Of.Finishes = append(m.Of.Finishes, m.Of.Finishes[0])
 		}},
-		{"told to nobody", check.BatchEnds, func(m *maker) {
+		{"no finish task", check.BatchEnds, func(m *maker) {
 			pair(m)
 			m.Of.Finishes = nil
 		}},
-		{"told before it had", check.BatchEnds, func(m *maker) {
+		{"a finish task before the end", check.BatchEnds, func(m *maker) {
 			pair(m)
 			m.Of.Moves[0].Serial = 5
 		}},
-		{"told with other counts", check.BatchEnds, func(m *maker) {
+		{"a finish task with other counts", check.BatchEnds, func(m *maker) {
 			pair(m)
 			m.Of.Finishes[0].Counts.Succeeded = 2
 		}},
@@ -114,7 +114,7 @@ func TestBatchEnds(t *testing.T) {
 			pair(m)
 			m.Of.Ended[0].Operation = "retry"
 		}},
-		{"its first round was told to nobody", check.BatchEnds, func(m *maker) {
+		{"no finish task of the first round", check.BatchEnds, func(m *maker) {
 			pair(m)
 			m.Of.Ended[0].Round = 1
 			m.Of.Moves[0].Round, m.Of.Finishes[0].Round = 1, 1
@@ -192,7 +192,7 @@ func TestCancelHoldsForWhatWasClaimedAhead(t *testing.T) {
 		}
 	}
 	perform(t, []scene{
-		{"before its agent has heard", "", func(m *maker) { starts(m, 4, 0.2) }},
+		{"before its agent knows", "", func(m *maker) { starts(m, 4, 0.2) }},
 		{"late, on a machine that was busy for once", "", func(m *maker) { starts(m, 2, 0.3) }},
 		{"late each time", check.CancelHolds, func(m *maker) { starts(m, 3, 0.3) }},
 		{"later than any machine takes", check.CancelHolds, func(m *maker) { starts(m, 1, 0.6) }},

@@ -7,13 +7,13 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// BatchEnds says: a batch ends when it is sealed and its rows have ended, and not before; it is then what its rows add up
-// to, and whoever wanted to be told is told once in each round, by a row with the counts of that moment. What was
-// committed is there, what was rolled back is not; no operation is left half done.
+// BatchEnds says: a batch ends when it is sealed and its rows have ended, and not before. Its counters and its state then
+// follow from its rows, and each round inserts one finish task, if the batch has a finish type, with the counts of that
+// moment. What was committed is there, what was rolled back is not; no operation is left half done.
 //
-// It must hold because ending is a claim (rule 7), and the row that tells of it stands in the same transaction.
+// It must hold because ending is a claim (rule 7), and the same transaction inserts the finish task.
 //
-// Exempt says: a batch whose rows have not ended, which CommittedEnds tells of; one that was committed with
+// Exempt says: a batch whose rows have not ended, which CommittedEnds reports; one that was committed with
 // synchronous_commit off, after a crash; one whose COMMIT got no reply.
 const BatchEnds Name = "BatchEnds"
 
@@ -43,7 +43,7 @@ func (x *index) forgotten(at time.Duration) bool {
 	return slices.ContainsFunc(x.h.Crashes, func(crash time.Duration) bool { return crash >= at-x.slack })
 }
 
-// inspectEnd looks at how the batch stands in the end.
+// inspectEnd looks at the batch at the end of the run.
 func (x *index) inspectEnd(g *group, f *found) {
 	b, rows := g.row, g.counted(0)
 	switch {
@@ -64,21 +64,21 @@ func (x *index) inspectEnd(g *group, f *found) {
 	}
 	if b.Ended {
 		if m := g.endOf(b.Round); m == nil {
-			f.addTo(BatchEnds, x, g, "has ended in round %d, and nobody ended it", b.Round)
+			f.addTo(BatchEnds, x, g, "has ended in round %d, and no transaction ended it", b.Round)
 		} else if is := ended(&rows, m.Requested, m.ByFailure); is != b.State {
 			f.addTo(BatchEnds, x, g, "is %s, and its rows are %+v: it should be %s", b.State, rows, is)
 		}
 	}
 }
 
-// inspectReports looks at the rows that tell of its ends.
+// inspectReports looks at the batch's finish tasks.
 func (x *index) inspectReports(g *group, f *found) {
 	notified := make(map[int]int)
 	for _, row := range g.finishes {
 		notified[row.Round]++
 		end := g.endOf(row.Round)
 		if end == nil {
-			f.addTo(BatchEnds, x, g, "is told to have ended in round %d, and has not", row.Round)
+			f.addTo(BatchEnds, x, g, "has a finish task of round %d, and has not ended in it", row.Round)
 			continue
 		}
 		c := g.counted(end.Serial)
@@ -87,7 +87,7 @@ func (x *index) inspectReports(g *group, f *found) {
 			f.addTo(BatchEnds, x, g, "ended in round %d, and %d of its rows had not", row.Round, c.Live)
 		}
 		if row.Counts != c || row.State != is || row.Name != g.row.Name {
-			f.addTo(BatchEnds, x, g, "is told to have ended in round %d as %s, with %+v, and was %s, with %+v", row.Round, row.State, row.Counts, is, c)
+			f.addTo(BatchEnds, x, g, "has a finish task of round %d as %s, with %+v, and was %s, with %+v", row.Round, row.State, row.Counts, is, c)
 		}
 	}
 	for round := range g.row.Round + 1 {
@@ -96,7 +96,7 @@ func (x *index) inspectReports(g *group, f *found) {
 			want = 1
 		}
 		if notified[round] != want {
-			f.addTo(BatchEnds, x, g, "has %d rows that tell of the end of round %d, and not %d", notified[round], round, want)
+			f.addTo(BatchEnds, x, g, "has %d finish tasks of round %d, and not %d", notified[round], round, want)
 		}
 	}
 }

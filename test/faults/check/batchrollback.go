@@ -2,7 +2,7 @@ package check
 
 import "github.com/leasehold/leasehold/internal/task"
 
-// BatchRollbackComplete says: when a batch has ended that somebody, or a failure, wanted rolled back, every row of it that
+// BatchRollbackComplete says: when a batch has ended whose rollback an operator or a failure requested, every row of it that
 // was ever started is rolled back or could not be, where its type can be; none has succeeded, failed or been cancelled
 // and is left so.
 //

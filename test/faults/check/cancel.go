@@ -71,7 +71,7 @@ func (x *index) revived(s *record, cancelled, before time.Duration) bool {
 // inspectCancelled looks for a cancellation that was never requested.
 func (x *index) inspectCancelled(s *record, f *found) {
 	if s.row.State != string(task.StateCancelled) || s.enqueued.Expects.CancelRequested || s.enqueued.Expects.CancelAt != 0 ||
-		x.asked(s, verbCancel, forever) || x.asked(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
+		x.requested(s, verbCancel, forever) || x.requested(s, verbRollback, forever) || x.batches.stopped[s.batch()] {
 		return
 	}
 	for _, a := range s.attempts {
@@ -79,5 +79,5 @@ func (x *index) inspectCancelled(s *record, f *found) {
 			return // its target said so itself
 		}
 	}
-	f.add(CancelledStays, x.last(s), s.id, "it is cancelled, and nobody asked for that")
+	f.add(CancelledStays, x.last(s), s.id, "it is cancelled, and no cancellation was requested")
 }

@@ -1,7 +1,7 @@
-// Package check judges what happened in a run under faults: pure functions over a history. Each invariant stands in a
-// file of its own (or with a near relation), with what is promised, why that must hold, and which histories only look as
-// if they broke it. What the data cannot prove is no violation: a run of a product that is right is clean, however many
-// attempts it has.
+// Package check checks invariants of what happened in a run under faults: pure functions over a history. Each invariant has
+// a file of its own (or shares one with a related invariant), which says what is promised, why that must hold, and which
+// histories only look as if they broke it. What the data cannot prove is no violation: a run of a correct product is clean,
+// however many attempts it has.
 package check
 
 import (
@@ -44,7 +44,7 @@ const (
 	wakeUp     = 5 * time.Second        // what an agent that stood still takes to find out what it has missed
 )
 
-// invariant is a named judgement.
+// invariant is a check of one or more named invariants.
 type invariant struct {
 	names   []Name
 	inspect func(*index, *found)

@@ -10,7 +10,7 @@ func countersEqualRows(x *index, f *found) {
 		sample := &x.h.Of.Samples[i]
 		if sample.View != sample.Rows {
 			f.add(CountersEqualRows, sample.At, 0, "batch %d, %s, says %+v, and its rows are %+v", sample.ID, sample.State, sample.View, sample.Rows)
-			return // one tells it all: what is lost once stays lost
+			return // one is enough: what is lost once stays lost
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // AttemptsWithinLimit says: no row gets more attempts that count than it may have, for each round's run and for each
-// rollback anew; the row's own count is what the outcomes of its attempts add up to, and none is given up for want of
-// attempts before that many have counted.
+// rollback anew; the row's own count is what the outcomes of its attempts add up to, and none fails because its attempts
+// are used up before that many have counted.
 //
 // It must hold because attempts count when they are claimed (rule 7), and all that becomes of a row is decided in one
 // place (task.Decide).
@@ -177,8 +177,8 @@ func (c *counter) final(st *stretch) bool {
 	return st.end.attempt == one.attempt
 }
 
-// unwritten reports whether the attempt that ended the stretch has no line in the history. Of a row that was cancelled the
-// data does not tell whether an attempt was cancelled, or the row while it waited.
+// unwritten reports whether the attempt that ended the stretch has no line in the history. The data of
+// a cancelled row do not show whether an attempt was cancelled, or the row while it waited.
 func (c *counter) unwritten(st *stretch) bool {
 	if st.end.state == task.StateCancelled {
 		return false
@@ -186,7 +186,7 @@ func (c *counter) unwritten(st *stretch) bool {
 	return len(st.tried) == 0 || st.tried[len(st.tried)-1].Fence != st.end.fence-1
 }
 
-// spent reports whether a row was given up for want of attempts, and nothing else.
+// spent reports whether a row failed because its attempts were used up, and for no other reason.
 func spent(e *ending) bool {
 	if e.state != task.StateFailed && e.state != task.StateRollbackFailed || e.outcome == task.Rejected {
 		return false

@@ -6,15 +6,15 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// DeadComesBack says: the rows of an agent that was killed are taken from it within its presence and 5 s, if somebody
-// is there to take them; and where nobody has anything else to do, they start again when the backoff is over.
+// DeadComesBack says: the rows of an agent that was killed are reaped within its presence and 5 s, if another agent is
+// there; and if no agent has anything else to do, they start again when the backoff is over.
 //
 // It must hold because a row is alive while its session is present and its own lease runs (rule 3), and every session
 // looks for dead rows about once a second, from 3 s after its own start on.
 //
 // Tolerated says: History.Slack.
 //
-// Exempt says: a run in which nobody else is up, or all stand still: the time counts from when one is back; network,
+// Exempt says: a run in which no other agent is up, or all stand still: the time counts from when one is back; network,
 // server and clocks while they are broken, and the time counts from when they are mended; a row that was accepted with
 // a 202, which depends on no agent; one that an application's transaction may keep. Whether a row that is due again
 // waits for its turn is not known while others are at work, nor whether its type is held back after an endpoint was
@@ -97,7 +97,7 @@ func (x *index) inspectReturn(s *record, place int, f *found) {
 		return
 	}
 	if place+1 == len(s.attempts) || s.attempts[place+1].start == nil {
-		return // it ended so, and nobody knows when; or it never did, which CommittedEnds says
+		return // it ended so at an unknown time; or it never did, which CommittedEnds reports
 	}
 	next := s.attempts[place+1]
 	if s.stretch(next.fence) != s.stretch(a.fence) {
@@ -112,7 +112,7 @@ func (x *index) inspectReturn(s *record, place int, f *found) {
 	if x.busy(idle) || x.weather.any(span{killed - breakerOpen, next.start.At}, ofEndpoints, ofDisks) || x.unsteady(a.who, idle) {
 		return
 	}
-	f.add(DeadComesBack, next.start.At, s.id, "fence %d started %s after the agent of fence %d was killed, and nobody had anything else to do",
+	f.add(DeadComesBack, next.start.At, s.id, "fence %d started %s after the agent of fence %d was killed, and no agent had anything else to do",
 		next.fence, (next.start.At - killed).Round(time.Millisecond), a.fence)
 }
 

@@ -9,14 +9,14 @@ import (
 
 // GuardedEffectOnce says: an effect that is made in one transaction with hold or complete happens exactly once for a
 // task that succeeded, and at most once for any other, whatever attempts it took; once more, where it was rolled back in
-// between. It is made by an attempt that began, never by one older than that of an effect before; who was told that it is
-// committed finds it, and who was refused does not.
+// between. It is made by an attempt that began, never by one older than that of an effect before. An attempt whose commit
+// was confirmed finds its effect, and one that was refused does not.
 //
 // It must hold because hold and complete raise unless the attempt holds the row at that moment, and keep the row from
 // being taken away until the commit (docs/fencing.md).
 //
 // Exempt says: a commit whose reply never came, or that a crash may lose; an effect of an attempt that died before it
-// could tell of it; an attempt that found an older one's effect there already, and says so as if it were its own.
+// could report it; an attempt that found an older one's effect there already, and says so as if it were its own.
 const GuardedEffectOnce Name = "GuardedEffectOnce"
 
 func guardedEffectOnce(x *index, f *found) {
@@ -54,7 +54,7 @@ func guardedEffectOnce(x *index, f *found) {
 // rollsBack reports whether an effect is that of a rollback.
 func rollsBack(e *history.EffectRow) bool { return e.Phase == string(task.Rollback) }
 
-// inspectEffect compares an effect with what its attempt told.
+// inspectEffect compares an effect with what its attempt reported.
 func (s *record) inspectEffect(row *history.EffectRow, at time.Duration, f *found) {
 	a := s.attempt(row.Fence)
 	if a == nil || a.start == nil {
@@ -64,13 +64,13 @@ func (s *record) inspectEffect(row *history.EffectRow, at time.Duration, f *foun
 	if a.first(history.Effect) != nil {
 		return
 	}
-	// It tells of the commit before it tells of anything else: who lived to tell the end knew.
+	// It reports the commit before anything else, so an attempt that reported its end knew of it.
 	if e := a.first(history.Refused, history.End); e != nil && e.Note != history.Accepted {
-		f.add(GuardedEffectOnce, e.At, s.id, "fence %d told of no effect before %s, and the effect is there", row.Fence, e.What)
+		f.add(GuardedEffectOnce, e.At, s.id, "fence %d reported no effect before %s, and the effect is there", row.Fence, e.What)
 	}
 }
 
-// inspectNotified looks whether what an attempt told of is there.
+// inspectNotified looks whether the effects that an attempt reported are there.
 func (s *record) inspectNotified(a *attempt, f *found) {
 	for _, e := range a.events {
 		if e.What != history.Effect || e.Note != "" {
@@ -81,7 +81,7 @@ func (s *record) inspectNotified(a *attempt, f *found) {
 			there = there || row.Fence <= a.fence && rollsBack(row) == (a.phase == task.Rollback)
 		}
 		if !there {
-			f.add(GuardedEffectOnce, e.At, s.id, "fence %d was told that its effect is committed, and it is not there", a.fence)
+			f.add(GuardedEffectOnce, e.At, s.id, "the effect of fence %d was confirmed as committed, and it is not there", a.fence)
 			return
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // CommittedEnds says: what was committed ends, and ends once. Every row whose transaction committed is finished at the
-// end of the run, stands in the archive exactly once and not in the hot table, in a state that it was made for; and the
-// store has no row that nobody enqueued, but those that tell of the ends of batches.
+// end of the run, is in the archive exactly once and not in the hot table, in a state that it was made for; and the
+// store has no row that was never enqueued, except for finish tasks of batches.
 //
 // It must hold because the row is in the application's own transaction, nothing is ever discarded (rule 9), and a
 // settlement moves a row to the archive in one statement.
@@ -41,13 +41,13 @@ func committedEnds(x *index, f *found) {
 		}
 		if x.h.Kinds[s.row.Type].Finish {
 			if what := s.unfinished(nil); what != "" {
-				f.add(CommittedEnds, x.last(s), s.id, "it tells of a batch's end, and %s", what)
+				f.add(CommittedEnds, x.last(s), s.id, "it is a batch's finish task, and %s", what)
 			}
 			continue
 		}
 		// What was rolled back and is there is RolledBackNeverRuns' business.
 		if !slices.ContainsFunc(x.h.Enqueued, func(e history.Enqueued) bool { return e.Key == s.row.Key }) {
-			f.add(CommittedEnds, x.last(s), s.id, "the store has a row %q that nobody enqueued", s.row.Key)
+			f.add(CommittedEnds, x.last(s), s.id, "the store has a row %q that was never enqueued", s.row.Key)
 		}
 	}
 }
@@ -67,20 +67,20 @@ func (x *index) mustExist(e *history.Enqueued) bool {
 	}
 }
 
-// unfinished says what is wrong with how the row stands in the end; "": nothing.
+// unfinished returns what is wrong with the row at the end of the run; "": nothing.
 func (s *record) unfinished(states []string) string {
 	r := s.row
 	switch {
 	case s.again:
 		return "the store has several rows with its id"
 	case r.Live && r.Archived > 0:
-		return "stands in the hot table and in the archive"
+		return "is in the hot table and in the archive"
 	case r.Archived > 1:
-		return "stands in the archive more than once"
+		return "is in the archive more than once"
 	case r.Live || r.Archived == 0:
 		return "has not ended: it is " + r.State
 	case !task.State(r.State).Finished():
-		return "stands in the archive as " + r.State
+		return "is in the archive as " + r.State
 	case len(states) > 0 && !slices.Contains(states, r.State):
 		return "has ended as " + r.State + ", which it cannot"
 	}

@@ -68,7 +68,7 @@ func TestCommittedEnds(t *testing.T) {
 		{"unknown, there, and not ended", check.CommittedEnds, func(m *maker) {
 			m.row(1, web, "pending", 0, 0, func(e *enq, r *row) { e.Commit, r.Live, r.Archived = history.Unknown, true, 0 })
 		}},
-		{"nobody enqueued it", check.CommittedEnds, func(m *maker) {
+		{"it was never enqueued", check.CommittedEnds, func(m *maker) {
 			m.once(1, a1, 1, web)
 			m.Enqueued = nil
 		}},

@@ -10,11 +10,11 @@ import (
 // anew, for a rollback or after a retry: the n-th attempt comes with the n-th claim at the earliest.
 //
 // It must hold because the fence rises on every claim and on every release and is never reset (rule 1), claims commit
-// before anything of theirs starts and a crash does not forget them; Go's transport never sends a request again by
-// itself; and an attempt that is given back takes its number with it, and no other.
+// before anything of theirs starts and a crash does not forget them; Go's transport never sends a request again on its
+// own; and the release of an attempt frees that attempt's number, and no other.
 //
 // Exempt says: a start that is late because its agent stood still between the claim and the request, or because the way
-// to the endpoint was broken. It comes with an old fence, which is how an endpoint tells it from a new one.
+// to the endpoint was broken. It comes with an old fence, by which an endpoint distinguishes it from a new one.
 const FencesRise Name = "FencesRise"
 
 func fencesRise(x *index, f *found) {

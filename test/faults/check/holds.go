@@ -10,8 +10,8 @@ import (
 )
 
 // CancelHolds says: once a batch's cancel or rollback has committed, no row of it is claimed to be run, however long it
-// takes to mark them, until an operator retries it; and what was claimed ahead before that starts only until its agent has
-// heard of it.
+// takes to mark them, until an operator retries it; and what was claimed ahead before that starts only until its agent
+// knows of the cancel.
 //
 // It must hold because a claim looks at the batches of its rows after it has locked them, and a cancel waits for the
 // claims in flight before it commits. That it had committed is known from a look at the store: what is claimed after
@@ -21,7 +21,7 @@ import (
 // batches of which something started later than that are too many. An agent without notifications may start what it has
 // claimed for as long as a claimed row may wait inside it.
 //
-// So an agent that does not listen is noticed only where the rows that it has claimed ahead wait long, as behind slow ones
+// So an agent that does not listen is detected only where the rows that it has claimed ahead wait long, as behind slow ones
 // (faults.Options.Caught, which the sabotage `hear` runs with): what its workers do in 50 ms has else started before busyMostly
 // is over.
 //
@@ -64,7 +64,8 @@ type lateStart struct {
 	by time.Duration
 }
 
-// inspectHeard looks for starts of what was claimed before its batch was cancelled, once its agent must have heard of that.
+// inspectHeard looks for rows that were claimed before their batch was cancelled, and started when their agent must have
+// known of that.
 func (x *index) inspectHeard(f *found) {
 	var late []lateStart
 	for _, g := range x.batches.all {

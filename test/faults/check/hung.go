@@ -7,21 +7,20 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// HungIsCaught says: an attempt that says nothing for a heartbeat, or is not over with its timeout, is stopped a second
-// later at the most: a child is asked to, a request's connection is closed, or its ping is answered that it is over.
+// HungIsCaught says: an attempt that reports nothing for a heartbeat, or is not over with its timeout, is stopped within a
+// second: a child is asked to stop, a request's connection is closed, or its ping gets a 410.
 //
-// It must hold because only the task itself can prove progress, and no timer of the agent's vouches for it; before it
-// calls an attempt stalled it asks the store whether pings came elsewhere, for half a second at the most.
+// It must hold because only the task itself can prove progress, and no timer of the agent vouches for it; before the agent
+// declares a stall it asks the store whether pings came elsewhere, for at most half a second.
 //
 // Tolerated says: History.Slack.
 //
-// Exempt says: an agent that was killed or stood still meanwhile; a 202, which nobody waits for; an endpoint, or a way
-// to it, that was broken; an attempt that has completed its row. Of one that nothing was heard of any more it is not
-// known whether it was stopped by other means, where the store was out of reach meanwhile, as its agent says or as it was
-// broken, or the run ended.
+// Exempt says: an agent that was killed or stood still meanwhile; a 202, whose handler has no open request; an endpoint, or
+// a way to it, that was broken; an attempt that has completed its row; an attempt that reported nothing more while the store
+// was out of reach, as its agent says or as it was broken, or until the run ended: it may have been stopped by other means.
 const HungIsCaught Name = "HungIsCaught"
 
-// gone is the status by which a ping is told that its attempt is over.
+// gone is the status of the response to a ping whose attempt is over.
 const gone = "410"
 
 // catch is what passes between the end of a window and the stop.
@@ -51,12 +50,12 @@ func (x *index) inspectHung(s *record, a *attempt, f *found) {
 type overdue struct {
 	since time.Duration  // of the silence
 	due   time.Duration  // it should have been stopped by then
-	next  *history.Event // what it told after that; nil: nothing
+	next  *history.Event // what it reported after that; nil: nothing
 }
 
 func (o *overdue) then() string {
 	if o.next == nil {
-		return "nothing more was heard"
+		return "it reported nothing more"
 	}
 	return string(o.next.What) + " came " + (o.next.At - o.due).Round(time.Millisecond).String() + " too late"
 }
@@ -91,7 +90,7 @@ func (x *index) overdue(a *attempt) (late *overdue, reason string) {
 			if window > 0 {
 				window = windowOf(k, e)
 			}
-		case history.Pinged: // it was heard at some time before that
+		case history.Pinged: // it arrived at some time before that
 			if e.Note == gone {
 				return nil, ""
 			}
@@ -103,7 +102,7 @@ func (x *index) overdue(a *attempt) (late *overdue, reason string) {
 	return late, reason
 }
 
-// excused reports whether an attempt may have gone on for another reason than that nobody looked.
+// excused reports whether a fault explains that an attempt went on.
 func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	meanwhile := span{o.since, o.due}
 	agent := x.agent(a.who)

@@ -30,9 +30,9 @@ type record struct {
 	id       int64
 	row      *history.Row      // as the store has it; nil: it has none
 	again    bool              // the store was found to have several rows with this id
-	enqueued *history.Enqueued // nil: nobody says that he inserted it
+	enqueued *history.Enqueued // nil: no producer reported its insert
 	attempts []*attempt        // by fence
-	checks   []*attempt        // what was asked before attempts, by fence: that of the attempt
+	checks   []*attempt        // the checks before attempts, by the fence of the attempt
 	tried    []*history.Tried  // by fence
 	effects  []*history.EffectRow
 	moves    []*history.Move // by serial
@@ -41,7 +41,7 @@ type record struct {
 	stretches []*stretch // at least one
 }
 
-// attempt is all that one attempt told.
+// attempt is all that one attempt reported.
 type attempt struct {
 	id, fence int64
 	phase     task.Phase
@@ -223,8 +223,8 @@ func (s *record) finished() bool {
 // guarded reports whether the task's attempts make an effect once for it.
 func (s *record) guarded() bool { return s.enqueued != nil && s.enqueued.Expects.Guarded }
 
-// asked reports whether somebody wanted this of the task, or of its batch, before that time.
-func (x *index) asked(s *record, verb string, before time.Duration) bool {
+// requested reports whether this was requested for the task, or for its batch, before that time.
+func (x *index) requested(s *record, verb string, before time.Duration) bool {
 	wanted := func(o *history.Op) bool { return o.Verb == verb && o.Requested <= before }
 	return slices.ContainsFunc(s.ops, wanted) || slices.ContainsFunc(x.batches.ops[s.batch()], wanted)
 }

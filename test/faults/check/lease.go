@@ -11,13 +11,12 @@ import (
 //
 // It must hold because only progress renews a lease (rule 2): the agent writes how old the ping is, not when it writes.
 //
-// Tolerated says: History.Slack, as a statement that carries an age may be held on its way; how long the question took;
-// and for the lease as its claim left it, which is told by its not having moved since, the second in which a claimed
-// row may wait, and what the agent adds to the window of a claim after one that took long, as it does while its way to
-// the store is broken.
+// Tolerated says: History.Slack, as a statement that carries an age may be held on its way; how long the query took;
+// and for a lease that has not moved since its claim, the second in which a claimed row may wait, and what the agent adds
+// to the window of a claim after one that took long, as it does while its way to the store is broken.
 //
 // Exempt says: as long as the agent stood still since the ping, for it may have worked out the age before; while the
-// store's clock steps, and of attempts from before; a row whose attempt has not begun, or that a judge has.
+// store's clock steps, and of attempts from before; a row whose attempt has not begun, or that is being reaped.
 const LeaseFollowsPing Name = "LeaseFollowsPing"
 
 // What an agent adds to the window of a claim: twice as long as the one before took, which the network may have held on
@@ -46,7 +45,7 @@ func leaseFollowsPing(x *index, f *found) {
 		a.sample = sample
 		if a.start == nil || a.start.At > sample.At ||
 			before != nil && before.At+before.Left+before.Within+sample.Within+rounding >= sample.At+sample.Left {
-			continue // nobody has written it since
+			continue // it was not written since
 		}
 		if over, reason := x.tooLong(a, sample, before != nil); over > 0 {
 			f.add(LeaseFollowsPing, sample.At, s.id, "the lease of fence %d lasts %s longer than it may: %s",
@@ -80,7 +79,7 @@ func (x *index) tooLong(a *attempt, sample *history.LeaseSample, renewed bool) (
 			most, reason = whole, "its timeout"
 		}
 	}
-	if end <= most { // it mostly is, and then nobody's excuse is asked for
+	if end <= most { // it mostly is, and then no exemption is looked for
 		return 0, ""
 	}
 	if x.weather.any(span{a.start.At - startWait - x.slack, sample.At}, ofClocks) {
@@ -105,7 +104,7 @@ func (a *attempt) pinged(before time.Duration) (last, until time.Duration) {
 	return last, until
 }
 
-// stood is how long whoever heard an attempt's pings stood still: its agent, and after a 202 any.
+// stood returns how long the receiver of an attempt's pings stood still: its agent, or after a 202 any agent.
 func (x *index) stood(a *attempt, in span) time.Duration {
 	longest := x.agent(a.who).stood(in)
 	if a.detached() {

@@ -56,14 +56,14 @@ func TestLeaseFollowsPing(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).end(5, history.Accepted).end(9, "succeeded")
 			m.sample(6, 1, 1, 4)
 		}},
-		{"whoever heard the ping of a 202 stood still", "", func(m *maker) {
+		{"the agent that received the ping of a 202 stood still", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
 			m.try(1, a1, 1, 1, 1).end(2, history.Accepted).report(3, history.Ping).end(13, "succeeded")
 			m.agent(3, history.Frozen, a2)
 			m.agent(9, history.Thawed, a2)
 			m.sample(9.5, 1, 1, 4.5)
 		}},
-		{"something broke that nobody knows of", "", func(m *maker) {
+		{"an unknown fault", "", func(m *maker) {
 			pinged(m)
 			m.broken(4, 8, "moon is full")
 			m.sample(6, 1, 1, 3600)
@@ -172,10 +172,10 @@ func TestHungIsCaught(t *testing.T) {
 			m.Tried[0].Outcome, m.Tried[0].Attempt, m.Tried[1].Attempt, m.Rows[0].Attempt = "drained", 1, 1, 1
 		}},
 		{"a request is closed", "", func(m *maker) { hung(m, web).report(2, history.Ping).report(4.3, history.Gone) }},
-		{"a ping was heard late", "", func(m *maker) {
+		{"a ping arrived late", "", func(m *maker) {
 			hung(m, web).report(2, history.Ping).report(5, history.Pinged, "200").report(7.5, history.Gone)
 		}},
-		{"its ping was told that it is over", "", func(m *maker) {
+		{"its ping got a 410", "", func(m *maker) {
 			hung(m, web).report(2, history.Ping).report(4.1, history.Ping).report(4.2, history.Pinged, "410")
 		}},
 		{"its ping was taken, and no more", check.HungIsCaught, func(m *maker) {
@@ -201,7 +201,7 @@ func TestHungIsCaught(t *testing.T) {
 			hung(m, web)
 			m.broken(2, 3, "endpoint killed")
 		}},
-		{"a child of which nothing more was heard while the store was away", "", func(m *maker) {
+		{"a child that reported nothing more while the store was away", "", func(m *maker) {
 			hung(m, proc)
 			m.broken(1.5, 30, "server stopped")
 		}},
@@ -219,7 +219,7 @@ func TestHungIsCaught(t *testing.T) {
 			hung(m, proc).report(2, history.Ping).report(8, history.Ping).report(9, history.Signal)
 		}},
 		{"a child was asked to stop too late", check.HungIsCaught, func(m *maker) { hung(m, proc).report(4.6, history.Signal) }},
-		{"nothing more was heard of a child", check.HungIsCaught, func(m *maker) { hung(m, proc) }},
+		{"a child reported nothing more", check.HungIsCaught, func(m *maker) { hung(m, proc) }},
 		{"a request was closed too late", check.HungIsCaught, func(m *maker) { hung(m, web).report(4.6, history.Gone) }},
 		{"a request was never closed", check.HungIsCaught, func(m *maker) { hung(m, web) }},
 		{"it ended itself, long after its timeout", check.HungIsCaught, func(m *maker) { hung(m, plain).end(14, "failed") }},
@@ -238,7 +238,7 @@ func TestHungIsCaught(t *testing.T) {
 }
 
 func TestDeadComesBack(t *testing.T) {
-	// Presence is 10 s, the sweep takes 5 s at the most, and half a second is tolerated: by 17.5 s it is somebody's.
+	// Presence is 10 s, the sweep takes at most 5 s, and half a second is tolerated: by 17.5 s the row is reaped.
 	dead := func(m *maker, kind string, again float64) on {
 		twice(m, kind)
 		m.agent(2, history.Killed, a1)
@@ -246,19 +246,19 @@ func TestDeadComesBack(t *testing.T) {
 		return m.try(1, a1, 1, 1, 1)
 	}
 	perform(t, []scene{
-		{"it was swept, and starts again", "", func(m *maker) {
+		{"it was reaped, and starts again", "", func(m *maker) {
 			dead(m, proc, 14)
 			m.sample(11, 1, 1, -50)
 			m.sample(17, 1, 1, -50)
 		}},
 		{"it waits for its backoff", "", func(m *maker) { dead(m, proc, 21.4) }},
-		{"it was swept, and waits for its turn", "", func(m *maker) {
+		{"it was reaped, and waits for its turn", "", func(m *maker) {
 			dead(m, proc, 40)
 			for i := range int64(40) {
 				m.once(float64(i), a2, 10+i, plain)
 			}
 		}},
-		{"nobody else is there", "", func(m *maker) {
+		{"no other agent is there", "", func(m *maker) {
 			m.agent(3, history.Killed, a2)
 			twice(m, proc)
 			m.agent(2, history.Killed, a1)
@@ -314,6 +314,6 @@ func TestDeadComesBack(t *testing.T) {
 			m.broken(3, 10, "network cut")
 			m.sample(25.6, 1, 1, -50)
 		}},
-		{"nobody has anything to do, and it does not start", check.DeadComesBack, func(m *maker) { dead(m, proc, 40) }},
+		{"no agent has anything to do, and it does not start", check.DeadComesBack, func(m *maker) { dead(m, proc, 40) }},
 	})
 }

@@ -10,8 +10,8 @@ import (
 // LossIsTrue says: an agent that says of a hold that another has the row, or has taken it, is right. It is wrong where
 // the store shows that this hold was never taken away: it was settled with its own fence.
 //
-// It must hold because a settlement that is repeated finds itself done (rule 10), and a row that somebody's transaction
-// keeps is busy and never taken for lost (rule 1).
+// It must hold because a settlement that is repeated finds itself done (rule 10), and a row that another transaction has
+// locked is busy and never taken for lost (rule 1).
 //
 // Exempt says: "lease lost" of a row that its attempt has completed by itself, if the store was out of reach when the
 // agent wanted to know what had become of it.
@@ -53,7 +53,7 @@ func (s *record) settledBy(fence int64) (outcome string, own bool) {
 			return t.Outcome, true
 		}
 	}
-	// What is finished with the fence after it, was settled by it: whoever takes a row away raises the fence, too.
+	// A row that finished with the next fence was settled by this one: taking a row away raises the fence, too.
 	for _, st := range s.stretches {
 		if st.end != nil && st.end.fence == fence+1 {
 			return string(st.end.outcome), true

@@ -16,14 +16,14 @@ import (
 // The agents and kinds of the histories here.
 const (
 	a1, a2   = "a1.1", "a2.1"
-	web      = "web"   // a webhook with a heartbeat
-	proc     = "proc"  // a command with a heartbeat
-	plain    = "plain" // a webhook without
-	queue    = "queue" // a command, one at a time
-	book     = "book"  // a webhook whose effect is held, and rolled back so
-	paid     = "paid"  // a webhook whose effect completes its task, and its rollback the rollback's end; a check is asked first
-	built    = "built" // a command that is rolled back
-	finishes = "tells" // tells of batches' ends
+	web      = "web"      // a webhook with a heartbeat
+	proc     = "proc"     // a command with a heartbeat
+	plain    = "plain"    // a webhook without
+	queue    = "queue"    // a command, one at a time
+	book     = "book"     // a webhook whose effect is held, and rolled back so
+	paid     = "paid"     // a webhook whose effect completes its task, and its rollback the rollback's end; a check is asked first
+	built    = "built"    // a command that is rolled back
+	finishes = "finishes" // finish tasks of batches
 )
 
 // s is a length in seconds.
@@ -112,7 +112,7 @@ func (a on) report(at float64, what history.What, note ...string) on {
 // end adds the attempt's own end.
 func (a on) end(at float64, how string) on { return a.report(at, history.End, how) }
 
-// settled adds a line of the store's history: the attempt's own settlement, or a judge's where how is lost.
+// settled adds a line of the store's history: the attempt's own settlement, or a reaper's where how is lost.
 func (m *maker) settled(id, ranFence int64, number int, how string) {
 	fence := ranFence
 	if how == "lost" {

@@ -14,7 +14,7 @@ import (
 //
 // It must hold because a claim takes due rows in that order, and an agent starts what it claimed as it came.
 //
-// Exempt says: rows that were claimed more than once, as what is given back has lost its place; rows that may not have
+// Exempt says: rows that were claimed more than once, because a released row has lost its place; rows that may not have
 // been due when the other was claimed. And where the network, the server or an agent was broken when the other was
 // claimed, a claim that was never committed may have kept the row locked, which others pass over.
 const OrderKept Name = "OrderKept"

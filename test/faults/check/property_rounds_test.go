@@ -61,7 +61,7 @@ func spoiltRounds() []way {
 			}
 			return true
 		}},
-		{"a retry that nobody wanted", check.FreshBudget, func(sp *spoiler) bool {
+		{"a retry without a request", check.FreshBudget, func(sp *spoiler) bool {
 			m := sp.again()
 			sp.Ops = slices.DeleteFunc(sp.Ops, func(o history.Op) bool { return o.ID == m.ID })
 			return true
@@ -98,16 +98,16 @@ func (sp *spoiler) again() *history.Move {
 func spoiltBatches() []way {
 	every := func(*history.Finish) bool { return true }
 	return []way{
-		{"nobody is told of a batch's end", check.BatchEnds, func(sp *spoiler) bool {
+		{"a batch has no finish task", check.BatchEnds, func(sp *spoiler) bool {
 			gone := *pick(sp.T, sp.Of.Finishes, every)
 			sp.Of.Finishes = slices.DeleteFunc(sp.Of.Finishes, func(f history.Finish) bool { return f == gone })
 			return true
 		}},
-		{"somebody is told twice", check.BatchEnds, func(sp *spoiler) bool {
+		{"a batch has two finish tasks", check.BatchEnds, func(sp *spoiler) bool {
 			sp.Of.Finishes = append(sp.Of.Finishes, *pick(sp.T, sp.Of.Finishes, every))
 			return true
 		}},
-		{"somebody is told something else", check.BatchEnds, func(sp *spoiler) bool {
+		{"a finish task has other counts", check.BatchEnds, func(sp *spoiler) bool {
 			pick(sp.T, sp.Of.Finishes, every).Counts.Failed++
 			return true
 		}},
@@ -121,7 +121,7 @@ func spoiltBatches() []way {
 			m.Serial = sp.Of.Moves[first].Serial + 2
 			return true
 		}},
-		{"a row starts once its batch is called off", check.CancelHolds, func(sp *spoiler) bool {
+		{"a row starts once its batch is cancelled", check.CancelHolds, func(sp *spoiler) bool {
 			m := sp.move(func(m *history.Move) bool { return m.Batch == 2 && m.State == "running" })
 			sample := pick(sp.T, sp.Of.Samples, func(b *history.BatchSample) bool { return b.ID == 2 && b.Stopping })
 			sample.Fences = map[int64]int64{m.ID: m.Fence - 1}

@@ -110,7 +110,7 @@ func (sp *spoiler) starts(id int64) (all []*history.Event, several bool) {
 	return all, len(all) > 1 && all[len(all)-1].Who == steady && all[len(all)-2].Who == steady
 }
 
-// row picks a row that somebody enqueued, and that has one round and one phase: others are for spoilers of their own.
+// row picks a row that a producer enqueued and that has one round and one phase: others have spoilers of their own.
 func (sp *spoiler) row(pass func(*row) bool) *row {
 	return pick(sp.T, sp.Rows, func(r *row) bool { return r.Batch == 0 && r.Type != finishes && !sp.several(r.ID) && pass(r) })
 }
@@ -167,7 +167,7 @@ func spoiltRows() []way {
 			sp.enqueued(sp.row(every).ID).Commit = history.RolledBack
 			return true
 		}},
-		{"nobody wanted it cancelled", check.CancelledStays, func(sp *spoiler) bool {
+		{"no cancellation was requested", check.CancelledStays, func(sp *spoiler) bool {
 			e := sp.enqueued(sp.row(func(r *row) bool { return r.State == "cancelled" }).ID)
 			e.Expects.CancelRequested, e.Expects.CancelAt = false, 0
 			return true
@@ -288,7 +288,7 @@ func spoiltAttempts() []way {
 	}
 }
 
-// outlive has the first attempt of a child tell something once the second has begun.
+// outlive has the first attempt of a child report something once the second has begun.
 func (sp *spoiler) outlive() bool {
 	r := sp.row(func(r *row) bool { return sp.kindOf(r).Child && len(sp.of(r.ID, history.Start)) > 1 })
 	starts := sp.of(r.ID, history.Start)

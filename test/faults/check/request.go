@@ -18,7 +18,7 @@ import (
 //
 // Exempt says: an agent that stood still when the next request came, until 5 s after it went on; one that was killed
 // before (its connections close with it, in a second); an attempt that was accepted with a 202, which has no
-// connection; an endpoint, or a way to it, that was broken meanwhile; an attempt of which nothing was heard any more; one
+// connection; an endpoint, or a way to it, that was broken meanwhile; an attempt that reported nothing more; one
 // that has completed its row, whose rollback was requested before it could answer.
 const OneRequestAtATime Name = "OneRequestAtATime"
 

@@ -11,13 +11,13 @@ import (
 // RolledBackOnce says: what a task did is rolled back exactly once by a rollback that ends well, and by no other: in each
 // round in which the row was rolled back its effect was rolled back once, if it stood; nothing is rolled back that does not stand,
 // or outside of a rollback; no row that was started has ended as failed or cancelled where its type can roll it back; and a
-// rollback that an operator was promised comes, unless somebody wants the task retried.
+// rollback that was promised to an operator comes, unless a retry is requested.
 //
 // It must hold because a rollback is an attempt like any other, with a fence of its own, so that hold and complete guard
 // what it does; and Decide sends what was started there.
 //
-// Exempt says: a rollback whose transaction with hold was committed and which failed all the same, as nobody was told.
-// With complete there is no such thing.
+// Exempt says: a rollback whose transaction with hold committed and which failed all the same, because the reply was lost.
+// With complete that cannot happen.
 const RolledBackOnce Name = "RolledBackOnce"
 
 func rolledBackOnce(x *index, f *found) {
@@ -47,12 +47,12 @@ func (x *index) inspectLeft(s *record, f *found) {
 
 // inspectPromised looks whether a rollback came that the store had answered for. A task that was not started is cancelled.
 func (x *index) inspectPromised(s *record, f *found) {
-	if !s.finished() || rollingBack(task.State(s.row.State)) || !s.row.EverStarted || x.asked(s, verbRetry, forever) {
+	if !s.finished() || rollingBack(task.State(s.row.State)) || !s.row.EverStarted || x.requested(s, verbRetry, forever) {
 		return
 	}
 	for _, o := range s.ops {
 		if o.Verb == verbRollback && slices.Contains([]string{"cancelling", "rollback_pending", "rollback_running"}, o.Answer) {
-			f.add(RolledBackOnce, o.At, s.id, "whoever wanted it rolled back was told %q, and it is %s", o.Answer, s.row.State)
+			f.add(RolledBackOnce, o.At, s.id, "its rollback was answered with %q, and it is %s", o.Answer, s.row.State)
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (x *index) inspectRollback(s *record, st *stretch, rolledBack int, stood bo
 		f.add(RolledBackOnce, at, s.id, "its %s ended well, and nothing was rolled back", st.name())
 	case x.h.Kinds[s.row.Type].Guard != history.Completed:
 	case well && rolledBack == 0:
-		f.add(RolledBackOnce, at, s.id, "its %s ended well, and nobody did it", st.name())
+		f.add(RolledBackOnce, at, s.id, "its %s ended well, and no attempt did it", st.name())
 	case !well && rolledBack > 0:
 		f.add(RolledBackOnce, at, s.id, "its %s has ended as %s, and it is rolled back", st.name(), st.end.state)
 	}

@@ -86,7 +86,7 @@ func TestRolledBackOnce(t *testing.T) {
 				m.rollBack(4, a2, 1, 4, 1).end(4.5, "succeeded")
 			})
 		}},
-		{"completed by nobody", check.RolledBackOnce, func(m *maker) {
+		{"completed by no attempt", check.RolledBackOnce, func(m *maker) {
 			m.row(1, paid, "rolled_back", 4, 1, guarded)
 			m.path(1, 0, "pending 0 0", "running 1 1", "rollback_pending 2 0", "rollback_running 3 1", "rolled_back 4 1")
 			m.try(1, a1, 1, 1, 1).end(2, "rejected")
@@ -257,7 +257,7 @@ func TestFreshBudget(t *testing.T) {
 			again(m, "pending 4 0", "running 6 1", "succeeded 7 1")
 			m.try(5, a1, 1, 6, 1).end(6, "succeeded")
 		}},
-		{"and nobody wanted it", check.FreshBudget, func(m *maker) {
+		{"without a request", check.FreshBudget, func(m *maker) {
 			again(m, "pending 5 0", "running 6 1", "succeeded 7 1")
 			m.Ops = nil
 			m.try(5, a1, 1, 6, 1).end(6, "succeeded")
@@ -304,11 +304,11 @@ func TestChecks(t *testing.T) {
 			m.settled(1, 1, 1, "deferred")
 			m.check(2, a1, 1, 3, 1).end(2.1, history.Done)
 		}},
-		{"something is, and nobody does it", check.NoStaleSettlement, func(m *maker) {
+		{"something is, and no run does it", check.NoStaleSettlement, func(m *maker) {
 			m.row(1, paid, "succeeded", 2, 1)
 			m.check(1, a1, 1, 1, 1).end(1.1, "open")
 		}},
-		{"it hangs, and nobody minds", check.HungIsCaught, func(m *maker) {
+		{"it hangs, and is not stopped", check.HungIsCaught, func(m *maker) {
 			m.row(1, paid, "succeeded", 2, 1)
 			m.check(1, a1, 1, 1, 1).end(9, history.Done)
 		}},

@@ -11,7 +11,7 @@ import (
 // starts.
 //
 // Exempt says: a key that was enqueued again and committed then; an id that a crash handed out a second time (a
-// sequence may fall back to where its last flushed transaction left it), as long as the row that has it is somebody's.
+// sequence may fall back to where its last flushed transaction left it), as long as the row that has it was committed.
 // A row that was lost in a crash is none of them: it can only be lost while it never started.
 const RolledBackNeverRuns Name = "RolledBackNeverRuns"
 

@@ -70,7 +70,7 @@ func TestCancelledStays(t *testing.T) {
 			m.try(1, a1, 1, 1, 1).end(3, "failed")
 			m.try(5.6, a1, 1, 3, 2).report(6, history.Gone)
 		}},
-		{"nobody wanted that", check.CancelledStays, func(m *maker) { m.row(1, plain, "cancelled", 1, 0) }},
+		{"no cancellation was requested", check.CancelledStays, func(m *maker) { m.row(1, plain, "cancelled", 1, 0) }},
 	})
 }
 
@@ -93,12 +93,12 @@ func TestLossIsTrue(t *testing.T) {
 			say(m, 6, 1, refused)
 			say(m, 6, 1, lost)
 		}},
-		{"of a row that nobody knows, and of something else", "", func(m *maker) {
+		{"of an unknown row, and of something else", "", func(m *maker) {
 			say(m, 6, 1, refused)
 			m.once(1, a1, 2, plain)
-			m.Said = append(m.Said, history.Said{Text: "given back", ID: 2, Fence: 1})
+			m.Said = append(m.Said, history.Said{Text: "released", ID: 2, Fence: 1})
 		}},
-		{"it completed itself, and nobody could be asked", "", func(m *maker) {
+		{"it completed itself, and the store was out of reach", "", func(m *maker) {
 			m.once(1, a1, 1, plain)
 			m.broken(1, 2, "network cut")
 			say(m, 2.5, 1, lost)
@@ -107,11 +107,11 @@ func TestLossIsTrue(t *testing.T) {
 			taken(m)
 			say(m, 6, 4, refused)
 		}},
-		{"a first attempt, of which the archive tells", check.LossIsTrue, func(m *maker) {
+		{"a first attempt, which only the archive has", check.LossIsTrue, func(m *maker) {
 			m.once(1, a1, 1, plain)
 			say(m, 2.5, 1, refused)
 		}},
-		{"a judge says so, who has judged", check.LossIsTrue, func(m *maker) {
+		{"a reaper says so, which has settled", check.LossIsTrue, func(m *maker) {
 			taken(m)
 			say(m, 6, 2, refused)
 		}},
@@ -156,7 +156,7 @@ func TestOrderKept(t *testing.T) {
 			run(m, 20, a1, 2, placed(0, 0))
 			run(m, 21, a1, 1, placed(0, 0))
 		}},
-		{"it was given back in between", "", func(m *maker) {
+		{"it was released in between", "", func(m *maker) {
 			run(m, 20, a1, 2, placed(0, 0))
 			m.row(1, queue, "succeeded", 4, 1)
 			m.try(21, a1, 1, 3, 1).end(21.5, "succeeded")

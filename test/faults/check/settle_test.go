@@ -24,7 +24,7 @@ func TestNoStaleSettlement(t *testing.T) {
 			played(m)
 			m.Rows[0].Result = []byte(`"done"`)
 		}},
-		{"it completed itself, and died before it could tell", "", func(m *maker) {
+		{"it completed itself, and died before it could report that", "", func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1, func(e *enq, r *row) { e.Expects.Guarded, r.Result = true, result(1) })
 			m.try(1, a1, 1, 1, 1)
 			m.effect(1, 1)
@@ -59,12 +59,12 @@ func TestNoStaleSettlement(t *testing.T) {
 			played(m)
 			m.Rows[0].Result = result(1)
 		}},
-		{"a result of nobody", check.NoStaleSettlement, func(m *maker) {
+		{"a result of no attempt", check.NoStaleSettlement, func(m *maker) {
 			m.row(1, web, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested, r.Result = true, result(9) })
 			m.settled(1, 1, 1, "failed")
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
 		}},
-		{"succeeded by nobody", check.NoStaleSettlement, func(m *maker) { m.row(1, web, "succeeded", 2, 1) }},
+		{"succeeded by no attempt", check.NoStaleSettlement, func(m *maker) { m.row(1, web, "succeeded", 2, 1) }},
 		{"succeeded by one that said that it failed", check.NoStaleSettlement, func(m *maker) {
 			m.row(1, web, "succeeded", 2, 1)
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
@@ -178,14 +178,14 @@ func TestGuardedEffectOnce(t *testing.T) {
 			m.effect(1, 4)
 			m.effect(1, 1)
 		}},
-		{"by nobody", check.GuardedEffectOnce, func(m *maker) {
+		{"by no attempt", check.GuardedEffectOnce, func(m *maker) {
 			m.row(1, web, "succeeded", 4, 2, guarded)
 			m.settled(1, 1, 1, "failed")
 			m.settled(1, 3, 2, "succeeded")
 			m.try(4, a1, 1, 3, 2).report(5, history.Effect).end(5.1, "succeeded")
 			m.effect(1, 1)
 		}},
-		{"told that it is committed, and it is not there", check.GuardedEffectOnce, func(m *maker) {
+		{"confirmed as committed, and it is not there", check.GuardedEffectOnce, func(m *maker) {
 			m.row(1, web, "failed", 2, 1, guarded, func(e *enq, r *row) { r.Outcome = "rejected" })
 			m.try(1, a1, 1, 1, 1).report(2, history.Effect).end(2, "rejected")
 		}},
@@ -212,7 +212,7 @@ func TestAttemptsCount(t *testing.T) {
 			case "drained", "undelivered":
 			case "brief":
 				line := &m.Tried[len(m.Tried)-1]
-				line.Outcome, line.Error = "drained", "the agent was stopped, which it was told "+task.BriefNote
+				line.Outcome, line.Error = "drained", "the agent was stopped "+task.BriefNote
 				fallthrough
 			case "deferred", "superseded":
 				if back++; back > 2 {
@@ -239,7 +239,7 @@ func TestAttemptsCount(t *testing.T) {
 			})
 			m.try(1, a1, 1, 1, 1).end(2, "failed")
 		}},
-		{"given back for free", "", func(m *maker) {
+		{"released, and not counted", "", func(m *maker) {
 			kindOf(m)
 			m.row(1, plain, "succeeded", 14, 2)
 			tries(m, 1, "drained", "deferred", "superseded", "failed", "deferred", "undelivered", "succeeded")
@@ -285,7 +285,7 @@ func TestAttemptsCount(t *testing.T) {
 			m.row(1, plain, "cancelled", 3, 1, func(e *enq, r *row) { e.Expects.CancelRequested = true })
 			tries(m, 1, "failed")
 		}},
-		{"cancelled and given back at its first try", "", func(m *maker) {
+		{"cancelled and released at its first try", "", func(m *maker) {
 			m.row(1, plain, "cancelled", 2, 0, func(e *enq, r *row) { e.Expects.CancelRequested, r.Outcome = true, "drained" })
 			m.try(1, a1, 1, 1, 1).report(2, history.Gone)
 		}},
@@ -294,7 +294,7 @@ func TestAttemptsCount(t *testing.T) {
 			m.row(1, plain, "failed", 8, 4, failed("attempt 4 of 3 failed: no"))
 			tries(m, 1, "failed", "failed", "failed", "failed")
 		}},
-		{"more than it may have, never heard of", check.AttemptsWithinLimit, func(m *maker) {
+		{"more than it may have, none of which reported", check.AttemptsWithinLimit, func(m *maker) {
 			m.row(1, plain, "failed", 8, 4, failed("attempt 4 of 3 was lost"))
 			for n := range 4 {
 				m.settled(1, int64(2*n+1), n+1, "lost")

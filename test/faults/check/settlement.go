@@ -7,16 +7,16 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// NoStaleSettlement says: what a row ended as was said by the attempt that held it. A row that succeeded did so by the
-// attempt of its last claim, which said so completed it by itself, or was told by its check that nothing is left to do; its result is that attempt's. The store's history
-// has one line for each attempt, none of one that answered without ever having begun.
+// NoStaleSettlement says: the attempt that held a row decided its end. A row that succeeded did so by the attempt of its
+// last claim, which reported success, completed the row itself, or had a check that found nothing left to do; its result is
+// that attempt's. The store's history has one line for each attempt, and none of one that answered without having begun.
 //
 // It must hold because settlements match id, fence and session (rule 1), and what is refused is dropped; and a settlement
 // that is repeated finds itself done (rule 10).
 //
-// Exempt says: attempts that end without having begun (given back, lost, never delivered, timed out unheard, failed
-// before they could write anything down); the line of a reaper that was reaped himself, which has his fence; a success
-// whose attempt died before it could tell of its commit, as the effect that was committed with it proves.
+// Exempt says: attempts that end without having begun (released, lost, never delivered, timed out or failed before they
+// could write anything down); the line of a reaper whose own hold was reaped, which has that hold's fence; a success whose
+// attempt died before it could report its commit, as the effect that was committed with it proves.
 const NoStaleSettlement Name = "NoStaleSettlement"
 
 func noStaleSettlement(x *index, f *found) {
@@ -37,7 +37,7 @@ func (x *index) inspectResult(s *record, f *found) {
 		}
 		return
 	}
-	// The settlement that ended it raised the fence; one that ended well had no judge in between.
+	// The settlement that ended it raised the fence; one that ended well had no reaper in between.
 	won := s.row.Fence - 1
 	switch {
 	case says && made != won:

@@ -16,7 +16,7 @@ type attempted struct {
 	began     time.Duration
 	fence     int64
 	number    int
-	cut       time.Duration // from then on nothing is heard of a child, and nothing of a request that its agent would hear
+	cut       time.Duration // from then on a child reports nothing, and a request nothing that reaches its agent
 	made      bool
 	completed bool
 }
@@ -66,7 +66,7 @@ func (a *attempted) check() {
 	}
 }
 
-// work tells what the attempt does, until it ends so, and gives the time of that.
+// work adds what the attempt does until it ends so, and returns when that is.
 func (a *attempted) work(end task.Verdict) (over time.Duration) {
 	g := a.g
 	last, steps := a.began, rapid.IntRange(0, 3).Draw(g.t, "pings")

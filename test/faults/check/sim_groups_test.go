@@ -9,7 +9,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// groups makes batches: one that goes its way, one that is rolled back, and one that is called off before it has begun.
+// groups makes batches: one that goes its way, one that is rolled back, and one that is cancelled before it has begun.
 func (g *sim) groups() {
 	const yes, no = task.Succeeded, task.Failed
 	first := g.group(1, script{kind: web, who: steady, ends: []task.Verdict{no, yes}}, script{kind: plain, who: steady, ends: []task.Verdict{task.Rejected}})
@@ -109,7 +109,7 @@ func countsOf(all []*life) (c history.Counts) {
 	return c
 }
 
-// endGroup ends a round of a batch, and tells of it.
+// endGroup ends a round of a batch, and adds its finish task.
 func (g *sim) endGroup(id int64, all []*life, round int, request string) {
 	c, name := countsOf(all), string(rune('a'+id))
 	var at time.Duration

@@ -136,7 +136,7 @@ func (l *life) operate(verb string) {
 	l.proceed()
 }
 
-// over writes down how the row stands in the end.
+// over records the row at the end of the run.
 func (l *life) over() {
 	sc := l.script
 	l.g.row(int64(l.row.ID), sc.kind, string(l.row.State), int64(l.row.Fence), l.row.Attempt, func(e *enq, r *row) {
@@ -205,7 +205,7 @@ func (l *life) try(end task.Verdict) {
 	}, l.row.Fence, true)
 }
 
-// lost is what becomes of a row whose agent was killed or stands still: another judges it.
+// lost is what becomes of a row whose agent was killed or stands still: another reaps it.
 func (l *life) lost(a *attempted, failed time.Duration, dies bool) {
 	reaped := failed + l.g.Presence + l.g.between(0, s(1.5))
 	if !l.kind.Child && a.began < failed {

@@ -238,7 +238,7 @@ func (g *sim) others() {
 	}
 }
 
-// faults adds some that nobody minds.
+// faults adds some that break no invariant.
 func (g *sim) faults() {
 	for i := range rapid.IntRange(0, 10).Draw(g.t, "faults") {
 		from := g.between(0, s(90))

@@ -9,14 +9,14 @@ import (
 )
 
 // stretch is a part of a task's life in which its attempts count together: the run of one round, or one rollback. A
-// rollback that had failed and is tried again counts from nought.
+// rollback that had failed and is tried again counts from zero.
 type stretch struct {
 	round    int
 	phase    task.Phase
 	after    int64 // the row's fence when it began: those of its attempts are higher
 	until    int64 // the row's fence when the next one began; forever where none has
 	first    *history.Move
-	end      *ending // nil: it has not ended, or nobody wrote down how
+	end      *ending // nil: it has not ended, or how was not recorded
 	over     bool    // it has ended
 	attempts []*attempt
 	tried    []*history.Tried
@@ -31,7 +31,7 @@ type ending struct {
 	reason  string // "": not known
 }
 
-// readStretches cuts the task's life at its moves. Of one that nobody wrote the moves of, only the phases are known.
+// readStretches cuts the task's life at its moves. If no moves were recorded, only the phases are known.
 func (s *record) readStretches(finished bool) {
 	if len(s.moves) > 0 {
 		s.cutAtMoves()
@@ -47,7 +47,7 @@ func (s *record) readStretches(finished bool) {
 		st.attempts = filter(s.attempts, func(a *attempt) bool { return st.has(a.fence) })
 		st.tried = filter(s.tried, func(t *history.Tried) bool { return st.has(t.RanFence) })
 	}
-	if finished { // the row itself tells more of it than its last move
+	if finished { // the row itself has more of it than its last move
 		r, st := s.row, s.stretches[last]
 		st.over = true
 		st.end = &ending{task.State(r.State), r.Fence, r.Attempt, task.Verdict(r.Outcome), r.Error}

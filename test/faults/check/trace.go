@@ -23,9 +23,9 @@ const (
 // sampleAround is how far from the violation samples are of interest.
 const sampleAround = 30 * time.Second
 
-// Trace tells the story of a violation: how the store has the tasks concerned, and in the order of time what their
-// attempts told, how they stood in the store, what agents said of them, which agents came and went, and what was broken
-// then. It is bounded, and meant for a terminal.
+// Trace returns the events around a violation: the tasks concerned as the store has them, and in the order of time what
+// their attempts reported, their states in the store, what agents logged about them, which agents came and went, and what
+// was broken then. It is bounded, and meant for a terminal.
 func Trace(h *history.History, v Violation) string {
 	x := newIndex(h)
 	t := &tracer{x: x, v: v, who: make(map[string]bool)}
@@ -77,7 +77,7 @@ func (t *tracer) add(at time.Duration, who, subject, format string, args ...any)
 	t.lines = append(t.lines, line{at: at, who: who, subject: subject, what: fmt.Sprintf(format, args...)})
 }
 
-// attempts adds what the tasks' attempts told.
+// attempts adds what the tasks' attempts reported.
 func (t *tracer) attempts() {
 	t.around = span{t.v.At, t.v.At}
 	for _, s := range t.records {
@@ -113,7 +113,7 @@ func (t *tracer) request(s *record, o *history.Op) {
 	}
 	t.add(o.Requested, "operator", fmt.Sprint(s.id), "asks for the %s of %s", o.Verb, whose)
 	if o.At > 0 {
-		t.add(o.At, "operator", fmt.Sprint(s.id), "is told of the %s of %s: %q %s", o.Verb, whose, o.Answer, short(o.Error))
+		t.add(o.At, "operator", fmt.Sprint(s.id), "gets the reply to the %s of %s: %q %s", o.Verb, whose, o.Answer, short(o.Error))
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTrace(t *testing.T) {
 `, check.Trace(h, got[0]))
 }
 
-// TestTraceOfRollback: states, fences and who wanted what are told.
+// TestTraceOfRollback: a trace has states, fences and requests.
 func TestTraceOfRollback(t *testing.T) {
 	m := newMaker()
 	booked(m, book, func(m *maker) {
@@ -78,7 +78,7 @@ func TestTraceOfRollback(t *testing.T) {
        1.400  a1.1      1/1  effect
        1.500  a1.1      1/1  end: succeeded
        3.000  operator  1    asks for the rollback of it
-       3.010  operator  1    is told of the rollback of it: "cancelled" 
+       3.010  operator  1    gets the reply to the rollback of it: "cancelled" 
        4.000  a2.1      1/4  rollback: start, attempt 1
        4.400  a2.1      1/4  rollback: effect
 >      4.500  a2.1      1/4  rollback: end: succeeded

@@ -149,8 +149,8 @@ func areaOf(note string) area {
 	return ofAll
 }
 
-// heal ends the oldest fault of that note. One that nobody says of what it mends, mends nothing: faults are excuses, and
-// too many of them hide less than too few invent.
+// heal ends the oldest fault with that note. A repair without a matching note ends nothing: faults excuse violations, and
+// a fault too many hides less than one too few invents.
 func (w weather) heal(e *history.Event) {
 	for i := range w {
 		if f := &w[i]; f.to == forever && f.note == e.Note {

@@ -58,7 +58,7 @@ func (a *attempt) report(w history.What, note string) {
 	})
 }
 
-// lock takes the row's lock. Whoever has it is alive, and must not be.
+// lock takes the row's lock. Another process that has it is alive, and must not be.
 func (a *attempt) lock(dir string) {
 	path := filepath.Join(dir, strconv.FormatInt(a.envelope.Task.ID, 10))
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
@@ -140,7 +140,7 @@ func (a *attempt) ping(n int) {
 	pings := os.NewFile(3, "pings")
 	for i := range n {
 		a.report(history.Ping, strconv.Itoa(i))
-		_, _ = fmt.Fprintf(pings, "step %d\n", i) // nobody may read any more
+		_, _ = fmt.Fprintf(pings, "step %d\n", i) // the reader may be gone
 		time.Sleep(script.Step)
 	}
 }

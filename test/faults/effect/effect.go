@@ -46,8 +46,8 @@ type Conn interface {
 const stands = `SELECT max(e.serial) AS serial FROM effect AS e
 	WHERE e.id = $1 AND e.phase = '' AND NOT EXISTS (SELECT FROM effect AS u WHERE u.id = e.id AND u.rolls_back = e.serial)`
 
-// What completes its task makes its effect whether one stands or not: nobody can have made it before. A task under hold
-// may find that of an attempt whose answer was lost.
+// An attempt with complete makes its effect whether one stands or not: no other can have made it before. One with hold may
+// find the effect of an attempt whose reply was lost.
 const (
 	makeSQL = `INSERT INTO effect (id, fence, phase, rolls_back, who) SELECT $1::bigint, $2::bigint, '', 0, $3::text
 		WHERE $4::boolean OR (` + stands + `) IS NULL`

@@ -60,7 +60,7 @@ type Batch struct {
 	Sealed     bool
 	Ended      bool
 	Round      int
-	FinishType string // "": no row tells of its end
+	FinishType string // "": it has no finish task
 	Operation  string // that is carried on; "": none
 	Counts     Counts
 }
@@ -77,7 +77,7 @@ type BatchMove struct {
 	ByFailure bool
 }
 
-// Finish is a row that tells of a batch's end.
+// Finish is a finish task of a batch.
 type Finish struct {
 	ID     int64 // of the row
 	Batch  int64

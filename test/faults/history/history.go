@@ -1,6 +1,6 @@
-// Package history is what happened in a run under faults, as those saw it who cannot be wrong about it: the endpoint
-// and the children tell what they did, the producer what it committed, the nemesis what it broke; the store is asked
-// at the end how each row stands. Package check judges it.
+// Package history is what happened in a run under faults, from sources that cannot be wrong about it: the endpoint and the
+// children report what they did, the producer what it committed, the nemesis what it broke; the store has the state of each
+// row at the end. Package check checks it.
 package history
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is what an event tells.
+// What is the kind of an event.
 type What string
 
 // The events. Those of attempts carry id, fence and attempt.
@@ -38,7 +38,7 @@ const (
 const (
 	Accepted = "accepted" // of End: the answer is a 202, and the task goes on without a connection until another End
 	Done     = "done"     // of End, by a check: there is nothing left to do
-	CutOff   = "cut"      // of End: without a word; whoever waits for an answer only sees the connection end
+	CutOff   = "cut"      // of End: without a word; the client only sees the connection end
 	NoReply  = "unknown"  // of Effect: whether it has committed is not known
 	Relaxed  = "async"    // of Effect: committed with synchronous_commit off, so that a crash may lose it
 )
@@ -96,7 +96,7 @@ type Expects struct {
 	Child bool `json:"child,omitempty"`
 	// CancelRequested: its cancellation was requested, at a time.
 	CancelRequested bool `json:"cancel_requested,omitempty"`
-	// CancelAt is when the store's answer to that came; 0: none did, or nobody noted when.
+	// CancelAt is when the store's answer to that came; 0: none did, or when was not recorded.
 	CancelAt time.Duration `json:"cancel_at,omitempty"`
 }
 
@@ -117,7 +117,7 @@ type Row struct {
 	Round       int
 	Batch       int64 // 0: of none
 	Live        bool  // in the hot table
-	Archived    int   // how often it stands in the archive
+	Archived    int   // how often it is in the archive
 	Started     *time.Time
 	Finished    *time.Time
 }
@@ -163,7 +163,7 @@ type Said struct {
 	Fence int64
 }
 
-// Kind tells the checker what a type of row is allowed.
+// Kind is what the checker allows for a type of row.
 type Kind struct {
 	Name      string
 	Child     bool
@@ -171,7 +171,7 @@ type Kind struct {
 	Stop      time.Duration // what may pass between the end of its window and its lease's end
 	Timeout   time.Duration
 	Ordered   bool   // one at a time on each agent, claimed in order
-	Finish    bool   // its rows tell of the ends of batches, and are Leasehold's
+	Finish    bool   // its rows are finish tasks, which Leasehold inserts
 	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
 
 	Check    time.Duration // how long a check may take that is asked before each run; 0: there is none
@@ -209,7 +209,7 @@ type History struct {
 	// Deaf are the agents, by name, to which no notifications come: a pooler is in between.
 	Deaf []string
 
-	Moves []Move // in the order of Serial; none: nobody wrote them down
+	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op
 	Of    Batches
 }

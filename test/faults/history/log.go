@@ -25,7 +25,7 @@ func Now() time.Duration {
 }
 
 // Log is a file that many processes append lines to. A line goes out in one write, so lines never mix and what was
-// written survives whoever wrote it.
+// written survives its process.
 type Log struct {
 	mu   sync.Mutex
 	file *os.File

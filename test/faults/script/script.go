@@ -24,13 +24,13 @@ const (
 	Cut    Deed = "cut"   // ends without a word: the connection is cut, the process kills itself
 
 	Hang     Deed = "hang"     // says nothing, and does nothing
-	Stubborn Deed = "stubborn" // the same, and does not listen when it is told to stop
+	Stubborn Deed = "stubborn" // the same, and ignores requests to stop
 	Late     Deed = "late"     // goes on after its lease, makes its effect and answers well
 	PingOn   Deed = "ping-on"  // pings for ever
 	Endless  Deed = "endless"  // answers without end
 	Forge    Deed = "forge"    // pings in the name of others, and with what was no token, and never in its own
 	Orphan   Deed = "orphan"   // ends well, and leaves a process in its group
-	Silent   Deed = "silent"   // is accepted, and never heard of again
+	Silent   Deed = "silent"   // is accepted, and reports nothing again
 )
 
 // How long things take.
@@ -95,7 +95,7 @@ func (e *Envelope) Phase() string {
 	return e.Task.Phase
 }
 
-// Result is that of an attempt which ends well. It tells its rollback what to do.
+// Result returns the result of an attempt that ends well. It has the script of the task's rollback.
 func (e *Envelope) Result() string {
 	if len(e.Data.Rollback) == 0 {
 		return fmt.Sprintf(`{"fence": %d}`, e.Task.Fence)

@@ -12,7 +12,7 @@ import (
 // onFailure is who wants what follows a failure.
 const onFailure = "on_failure"
 
-// Operation is what somebody wants of many tasks, or of one once it has ended. It is carried on in steps.
+// Operation is a change that was requested of many tasks, or of one once it has ended. It is carried out in steps.
 type Operation struct {
 	Verb        string
 	Batch       task.BatchID // 0: it is about a task
@@ -37,7 +37,7 @@ func (s *Store) unfinished(match func(*Operation) bool) *Operation {
 	return nil
 }
 
-// operateBatch does to a batch what somebody wants, and notes it if that changed anything.
+// operateBatch carries out a request on a batch, and audits it if that changed anything.
 func (s *Store) operateBatch(
 	ctx context.Context, verb string, id task.BatchID, by string,
 	do func(b *Batch, now time.Time) (answer string, changed bool, err error),

@@ -61,7 +61,7 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 // rolledBack reports whether the row is rolled back when it is given up: what the policy says that its last attempt started with.
 func (s *Store) rolledBack(r *Row) bool { return s.policies[r.Policy].Policy.Rollback != nil }
 
-// canBeRolledBack reports whether the row can be rolled back when somebody asks for that: its type may have got a rollback since.
+// canBeRolledBack reports whether the row can be rolled back on request: its type may have got a rollback since it ran.
 func (s *Store) canBeRolledBack(r *Row) bool {
 	for _, p := range s.policies {
 		if p.Type == r.Type && p.Policy.Rollback != nil {

@@ -78,7 +78,7 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 	return out, nil
 }
 
-// NextDue tells how long it is until a row is due that one of the wants could claim.
+// NextDue returns how long it is until a row is due that one of the wants could claim.
 func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Complete ends a task well, whoever holds it.
+// Complete ends a task well, in whichever session it runs.
 func (s *Store) Complete(
 	ctx context.Context, id task.ID, f task.Fence, result json.RawMessage,
 ) (store.Answer, error) {
@@ -46,7 +46,7 @@ func (s *Store) complete(id task.ID, f task.Fence, result json.RawMessage, now t
 	}, now)
 }
 
-// completed reports whether the attempt with that fence has ended well, be it rolled back since: then its history tells.
+// completed reports whether the attempt with that fence has ended well. If it was rolled back since, its history has that.
 func (s *Store) completed(id task.ID, f task.Fence) bool {
 	if r := s.archive[id]; r != nil && r.Fence == f+1 && r.Outcome == task.Succeeded {
 		return true
@@ -54,7 +54,7 @@ func (s *Store) completed(id task.ID, f task.Fence) bool {
 	return slices.ContainsFunc(s.attempts[id], func(a Attempt) bool { return a.Settled == f && a.Outcome == task.Succeeded })
 }
 
-// Completed tells which rows have been completed.
+// Completed returns which rows have been completed.
 func (s *Store) Completed(ctx context.Context, rows []store.Held) ([]bool, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (s *Store) Completed(ctx context.Context, rows []store.Held) ([]bool, error
 	return out, nil
 }
 
-// Adopt claims the row of one attempt for reaping, of another session's only where it is detached. Whoever reaps it
-// already is given it again.
+// Adopt claims the row of one attempt for reaping, of another session's only where it is detached. A
+// session that reaps it already gets it again.
 func (s *Store) Adopt(
 	ctx context.Context, session task.Session, id task.ID, f task.Fence, reapFor time.Duration,
 ) (*store.Reaped, store.Answer, error) {

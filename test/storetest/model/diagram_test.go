@@ -64,7 +64,7 @@ func requests(t *testing.T) map[request]bool {
 	return found
 }
 
-// requested is where a task stands that stood there when somebody wanted that.
+// requested returns the state of a task after the verb was requested in the state from.
 func requested(t *testing.T, from task.State, verb string, everStarted, canBeRolledBack bool) task.State {
 	t.Helper()
 	ctx, s := t.Context(), model.New(time.Now)
@@ -89,7 +89,7 @@ func requested(t *testing.T, from task.State, verb string, everStarted, canBeRol
 	requestCancel := map[string]func(context.Context, task.ID, string) (store.Became, error){
 		"cancel": s.Cancel, "retry": s.Retry, "rollback": s.Rollback,
 	}[verb]
-	if _, err := requestCancel(ctx, ids[0], "somebody"); err != nil {
+	if _, err := requestCancel(ctx, ids[0], "alice"); err != nil {
 		var refused *store.RefusedError
 		require.ErrorAs(t, err, &refused)
 	}

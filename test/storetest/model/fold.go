@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Fold acts on failures, and ends batches that are done. There is nothing to sum: rows are counted when somebody looks.
+// Fold acts on failures, and ends batches that are done. There is nothing to sum: rows are counted when they are read.
 func (s *Store) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	now, err := s.begin(ctx)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
 	}
 }
 
-// Present is a session's sign of life. It moves no lease.
+// Present is a session's heartbeat. It moves no lease.
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.HeartbeatReply, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Store) Sweep(
 	return out, nil
 }
 
-// lasts is how long the presence of the session is; 0 where it has left, or nobody knows it any more.
+// lasts returns the presence of the session, or 0 if it has left or its row was removed.
 func (s *Store) lasts(session task.Session) time.Duration {
 	a := s.agents[session]
 	if a == nil {
@@ -186,7 +186,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 	return out, nil
 }
 
-// Idle says whether a session wants to hear of inserts.
+// Idle sets whether a session wants notifications of inserts.
 func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
 	if _, err := s.begin(ctx); err != nil {
 		return err
@@ -198,8 +198,8 @@ func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error
 	return nil
 }
 
-// Listen calls wake at its start, for what came while nobody listened, and after every insert and every request to cancel
-// what runs, until ctx ends.
+// Listen calls wake at its start, for what came before, and after every insert and every request to cancel a running task,
+// until ctx ends.
 func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	s.mu.Lock()
 	s.listeners[&wake] = struct{}{}
@@ -212,7 +212,7 @@ func (s *Store) Listen(ctx context.Context, wake func(store.News)) error {
 	return nil
 }
 
-// Idles reports whether a session wants to hear of inserts.
+// Idles reports whether a session wants notifications of inserts.
 func (s *Store) Idles(session task.Session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -158,7 +158,7 @@ func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 
 // Maintain removes what finished more than retention ago, its history, batches of which nothing is left, and sessions
-// that nobody has seen for long. What belongs to a batch that has not ended stays.
+// that were not seen for long. What belongs to a batch that has not ended stays.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {

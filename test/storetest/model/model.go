@@ -67,11 +67,11 @@ type Row struct {
 	Deferrals   int
 	EverStarted bool
 	Fence       task.Fence
-	Session     task.Session // the last holder, also once it holds the row no longer; the state tells that
+	Session     task.Session // the last holder, also once it no longer holds the row, which the state shows
 	Claim       int64        // 0 where no claim holds it
 	Policy      task.PolicyHash
-	LeaseEnd    time.Time // zero where nobody holds it, and nothing of an earlier hold may be at work
-	ClaimedAt   time.Time // zero where nobody holds it
+	LeaseEnd    time.Time // zero where no session holds it, and nothing of an earlier hold may be at work
+	ClaimedAt   time.Time // zero where no session holds it
 	Deadline    time.Time // zero: none, or never claimed
 	Outcome     task.Verdict
 	Error       string
@@ -86,7 +86,7 @@ type Row struct {
 
 	Marks json.RawMessage // what the attempt with the fence in it has reported, where it has to advance; nil: nothing
 
-	CancelRequested   time.Time // zero: nobody asked while it ran, or nobody whose request still stands
+	CancelRequested   time.Time // zero: not requested while it ran, or no longer requested
 	CancelRequestedBy string
 	Detached          bool      // the hold depends on its window alone
 	PingDue           time.Time // zero, or when the next ping is due that comes by another way than the holder's session
@@ -139,8 +139,8 @@ func (s *Store) begin(ctx context.Context) (now time.Time, err error) {
 	return s.clock().UTC().Truncate(time.Microsecond), nil
 }
 
-// Keep is what an application's own transaction does to a live row that it holds: until release is called nobody
-// claims, settles or sweeps it. Its lease can be renewed.
+// Keep is what an application's own transaction does to a live row that it holds: until release is called no session can
+// claim, settle or sweep it. Its lease can be renewed.
 func (s *Store) Keep(id task.ID) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ const (
 	verbRollback = "rollback"
 )
 
-// Audit is one thing that somebody wanted and that changed something.
+// Audit is one request that changed something.
 type Audit struct {
 	Who, Verb string
 	Task      task.ID

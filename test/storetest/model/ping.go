@@ -40,7 +40,7 @@ func (r *Row) attempted(fence task.Fence) bool {
 	return r != nil && r.State.Running() && r.Fence == fence && r.Claim > 0
 }
 
-// cancelRequested reports whether the attempt is to stop because somebody asked for it. A rollback is not.
+// cancelRequested reports whether the attempt is to stop because its cancellation was requested. A rollback never is.
 func (r *Row) cancelRequested() bool {
 	return r.State == task.StateRunning && !r.CancelRequested.IsZero()
 }

@@ -91,7 +91,7 @@ func bulkSabotages() []sabotage {
 		{"starts what is cancelled", unstopped, "batch_ops/nothing starts once a cancel has committed"},
 		{"stops nothing that runs", rowsAfter("step", func(r *model.Row) { r.CancelRequested = time.Time{} }),
 			"batch_ops/cancel cancels what waits and stops what runs"},
-		{"tells of what is to stop only when it is marked", func(m *storetest.OnModel) storetest.Harness { return lateCancels{m} },
+		{"returns rows to stop only when they are marked", func(m *storetest.OnModel) storetest.Harness { return lateCancels{m} },
 			"batch_ops/a session learns at once what is to stop"},
 		{"takes long steps", func(m *storetest.OnModel) storetest.Harness { return striding{m} }, "batch_ops/cancel in bounded steps"},
 		{"rolls back the oldest first", rowsAfter("step", func(r *model.Row) { r.RunAt = r.CreatedAt }),
@@ -171,13 +171,13 @@ func (b lax) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, bool
 	return b.OnModel.Enqueue(ctx, r)
 }
 
-// gossip tells more of the end of a batch than it should.
+// gossip inserts a second finish task for each batch that ends.
 type gossip struct{ *storetest.OnModel }
 
 func (b gossip) Fold(ctx context.Context, limit int) (store.Folded, error) {
 	f, err := b.OnModel.Fold(ctx, limit)
 	for range f.Ended {
-		if _, _, err := b.Enqueue(ctx, store.EnqueueRequest{Type: "told"}); err != nil {
+		if _, _, err := b.Enqueue(ctx, store.EnqueueRequest{Type: "finish"}); err != nil {
 			return f, err
 		}
 	}
@@ -191,7 +191,7 @@ func (b striding) Step(ctx context.Context, rows int) (store.Stepped, error) {
 	return b.OnModel.Step(ctx, 10*rows)
 }
 
-// forcing is always told to.
+// forcing always rolls back with force.
 type forcing struct{ *storetest.OnModel }
 
 func (b forcing) RollbackBatch(ctx context.Context, id task.BatchID, by string, _ bool) (string, error) {

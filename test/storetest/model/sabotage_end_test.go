@@ -23,7 +23,7 @@ func applying(wrap func(*storetest.OnModel, storetest.Application) storetest.App
 	return func(m *storetest.OnModel) storetest.Harness { return wrongApplication{m, wrap} }
 }
 
-// wrongComplete is a model that changes what it is told before a completion, or its rows after it.
+// wrongComplete is a model that changes the arguments of a completion, or its rows after it.
 type wrongComplete struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, id task.ID, f *task.Fence, result *json.RawMessage)
@@ -75,7 +75,7 @@ func completeSabotages() []sabotage {
 		{"completes for another session", completedBy(func(m *storetest.OnModel, id task.ID, _ *store.Answer) {
 			m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) { archive[id].Session++ })
 		}), "complete/then settle"},
-		{"never finds a completion", func(m *storetest.OnModel) storetest.Harness { return blind{m} }, "complete/it is told"},
+		{"never finds a completion", func(m *storetest.OnModel) storetest.Harness { return blind{m} }, "complete/a session learns of it"},
 		{"completes at once", applying(func(m *storetest.OnModel, a storetest.Application) storetest.Application {
 			return hasty{a, m}
 		}), "complete/taken back"},
@@ -220,7 +220,7 @@ func cancelSabotages() []sabotage {
 	}
 }
 
-// deafened tells of inserts only, after its first word.
+// deafened reports only inserts after its first news.
 type deafened struct{ *storetest.OnModel }
 
 func (b deafened) Listen(ctx context.Context, wake func(store.News)) error {
@@ -231,7 +231,7 @@ func (b deafened) Listen(ctx context.Context, wake func(store.News)) error {
 	})
 }
 
-// wrongAdopt is a model that changes what it is told before an adoption, or what it answers after it.
+// wrongAdopt is a model that changes the arguments of an adoption, or its reply.
 type wrongAdopt struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, id task.ID, f *task.Fence)
@@ -283,7 +283,7 @@ func adoptSabotages() []sabotage {
 		{"says lost for what is reaped", adopted(instead(store.Lost, store.Ended)), "adopt/a repeat when it is reaped"},
 		{"says lost for a row that is being reaped", adopted(instead(store.Lost, store.Busy)), "adopt/a repeat by another"},
 		{"says ended for lost", adopted(instead(store.Ended, store.Lost)), "adopt/a stale fence adopts nothing"},
-		{"adopts without telling of the request", adopted(func(_ *storetest.OnModel, s *store.Reaped, _ *store.Answer) {
+		{"adopts without returning the request", adopted(func(_ *storetest.OnModel, s *store.Reaped, _ *store.Answer) {
 			if s != nil {
 				s.CancelRequested = false
 			}

@@ -42,7 +42,7 @@ func hostileSabotages() []sabotage {
 		) ([]task.Task, error) {
 			return m.Claim(context.WithoutCancel(ctx), c)
 		}), "hostile/a context that has ended"},
-		{"gives stolen rows back to whoever settles", before(func(m *storetest.OnModel, s *task.Session, e *store.Settlement) {
+		{"settles for sessions that have lost the row", before(func(m *storetest.OnModel, s *task.Session, e *store.Settlement) {
 			if info, err := m.Get(context.Background(), e.ID); err == nil && info.State.Running() {
 				*s, e.Fence = info.Session, info.Fence
 			}

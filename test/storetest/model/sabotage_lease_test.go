@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// wrongRenew is a model that changes what it is told before a renewal.
+// wrongRenew is a model that changes the arguments of a renewal.
 type wrongRenew struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, s *task.Session, w *store.Renewal)
@@ -88,7 +88,7 @@ func leaseSabotages() []sabotage {
 				}
 			})
 		}), "repeat/a stale fence renews nothing"},
-		{"renews whoever asks", renewing(func(m *storetest.OnModel, s *task.Session, w *store.Renewal) {
+		{"renews for any session", renewing(func(m *storetest.OnModel, s *task.Session, w *store.Renewal) {
 			m.Each(func(r *model.Row) {
 				if r.ID == w.ID {
 					*s = r.Session

@@ -17,7 +17,7 @@ func liveSabotages() []sabotage {
 	return slices.Concat(pingSabotages(), noteSabotages(), completeSabotages(), cancelSabotages(), adoptSabotages())
 }
 
-// wrongPing is a model that changes what it is told before a ping, or its rows and what it answers after it.
+// wrongPing is a model that changes the arguments of a ping, or its rows and its reply.
 type wrongPing struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, p *store.RemotePing)
@@ -119,7 +119,7 @@ func pingSabotages() []sabotage {
 		{"does not ask the task to stop", pinged(func(_ *model.Row, _ store.RemotePing, reply *store.PingReply) {
 			reply.Cancel, reply.Reason = false, ""
 		}), "ping/it is notified of a cancellation"},
-		{"hears no message", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
+		{"drops messages", pinging(func(_ *storetest.OnModel, p *store.RemotePing) { p.Message = "" }),
 			"ping/only progress counts"},
 		{"says lost for a row that is kept", func(m *storetest.OnModel) storetest.Harness { return shy{m} },
 			"ping/a row that is kept takes them"},
@@ -176,7 +176,7 @@ func noteSabotages() []sabotage {
 	}
 }
 
-// scribbler writes the notes of every renewal, whoever sends it.
+// scribbler writes the reports of every renewal, from any session.
 type scribbler struct{ *storetest.OnModel }
 
 func (b scribbler) Renew(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {

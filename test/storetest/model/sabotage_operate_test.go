@@ -147,7 +147,7 @@ func operateSabotages() []sabotage {
 		{"notes what changed nothing", auditing(func(a []model.Audit) []model.Audit {
 			return append(a, model.Audit{Verb: "retry"})
 		}), "retry/in any other state"},
-		{"rolls back what never started, when told to", rowBefore("rollback", func(r *model.Row) { r.EverStarted = true }), "rollback/in every state"},
+		{"rolls back what never started", rowBefore("rollback", func(r *model.Row) { r.EverStarted = true }), "rollback/in every state"},
 		{"rolls back what cannot be", func(m *storetest.OnModel) storetest.Harness { return bold{m} },
 			"rollback/in every state, of a type that cannot be rolled back"},
 		{"rolls back on what is left of the budget", rowAfter("rollback", func(r *model.Row) { r.Attempt = 2 }), "rollback/in every state"},
@@ -204,7 +204,7 @@ func auditing(f func([]model.Audit) []model.Audit) wrong {
 	}
 }
 
-// bold rolls back what it is told to, whatever its type.
+// bold rolls back any task, whatever its type.
 type bold struct{ *storetest.OnModel }
 
 func (b bold) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {

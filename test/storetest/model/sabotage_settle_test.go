@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// wrongSettle is a model that changes what it is told before a settlement, or what it has done and answers after it.
+// wrongSettle is a model that changes the arguments of a settlement, or its effect and its answer.
 type wrongSettle struct {
 	*storetest.OnModel
 	before func(m *storetest.OnModel, s *task.Session, e *store.Settlement)

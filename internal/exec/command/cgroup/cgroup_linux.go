@@ -83,8 +83,8 @@ func newTree(own string) (*Tree, error) {
 	return t, nil
 }
 
-// claim makes the tree's directory and locks it, under that name or one like it. Whoever removes what dead agents have
-// left may come between the two, and then it is made again.
+// claim creates the tree's directory and locks it. Another agent that removes the cgroups of dead agents may remove the
+// directory between the two; claim then creates one with another name.
 func (t *Tree) claim(name string) error {
 	const tries = 100
 	t.path = name

@@ -116,7 +116,7 @@ func TestAGroupIsNotUsedAfterAKill(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, g.Number(), next.Number())
 	require.NoError(t, within(t, next, "exit 0").Wait())
-	next.Spoil() // somebody else has killed in it
+	next.Spoil() // a process of another has killed in it
 	until(t, "it is empty", next.Empty)
 	tree.Give(next)
 	last, err := tree.Take()
@@ -209,7 +209,7 @@ func TestLeftOnPurpose(t *testing.T) {
 	require.DirExists(t, path, "something lives in it")
 	kill(filepath.Join(path, leftName))
 	require.Error(t, cmd.Wait())
-	until(t, "it is swept", func() bool {
+	until(t, "it is removed", func() bool {
 		sweep(filepath.Dir(path))
 		_, err := os.Stat(path)
 		return os.IsNotExist(err)
@@ -233,7 +233,7 @@ func TestSweep(t *testing.T) {
 	require.DirExists(t, tree.Path())
 }
 
-// Where somebody has removed a cgroup, another is made; where the kernel refuses, there are none.
+// A cgroup that was removed is replaced by another; where the kernel refuses, there are none.
 func TestDrop(t *testing.T) {
 	tree := newTestTree(t)
 	if tree == nil {

@@ -21,11 +21,11 @@ type child struct {
 	ready chan struct{} // closed once it watches
 	ended chan error    // gets why it ended
 
-	backlog []byte       // what did not fit into the pipe
-	behind  time.Time    // since when there is a backlog
-	asked   time.Time    // when the first presence was written that it has not answered; zero: none
-	heard   atomic.Int64 // answers to presences
-	sent    int64        // presences written
+	backlog         []byte       // what did not fit into the pipe
+	behind          time.Time    // since when there is a backlog
+	unansweredSince time.Time    // since when it owes an answer to a presence; zero: never
+	answered        atomic.Int64 // answers to presences
+	sent            int64        // presences written
 }
 
 // Self is the argument list that starts the running program again as a guardian. Only a program whose main looks for
@@ -94,7 +94,7 @@ func ending(err error) error {
 	return fmt.Errorf("it ended: %w", err)
 }
 
-// listen hears what the process says.
+// listen counts the answers of the process.
 func (c *child) listen() {
 	buffer := make([]byte, 512)
 	for first := true; ; {
@@ -102,12 +102,12 @@ func (c *child) listen() {
 		if err != nil {
 			return
 		}
-		said := buffer[:n]
-		if first && n > 0 && said[0] == sayReady {
+		answers := buffer[:n]
+		if first && n > 0 && answers[0] == sayReady {
 			close(c.ready)
-			first, said = false, said[1:]
+			first, answers = false, answers[1:]
 		}
-		c.heard.Add(int64(len(said)))
+		c.answered.Add(int64(len(answers)))
 	}
 }
 
@@ -118,8 +118,8 @@ func (c *child) write(r record) {
 		return
 	}
 	if r.kind == present {
-		if c.heard.Load() == c.sent {
-			c.asked = time.Now()
+		if c.answered.Load() == c.sent {
+			c.unansweredSince = time.Now()
 		}
 		c.sent++
 	}
@@ -167,7 +167,7 @@ func (c *child) put(b []byte) bool {
 
 // silent reports whether the process has owed an answer for longer than that.
 func (c *child) silent(most time.Duration) bool {
-	return c.heard.Load() < c.sent && time.Since(c.asked) > most
+	return c.answered.Load() < c.sent && time.Since(c.unansweredSince) > most
 }
 
 // kill ends the process at once. An error says that it has ended.

@@ -6,10 +6,10 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 )
 
-// What the guardian process may have killed. It acts on its own, and says nothing of it: the agent has to know from what
-// it has told, and when. The guardian process looks at its clock first, then reads all that the agent has written, and
-// kills after that. So what stands in the pipe before a time has come is known when it has; and the agent looks at its
-// clock after it has written, and takes whatever was written too late for not having been known.
+// This file decides what the guardian process may have killed. The guardian process does not report its kills: the agent
+// derives them from what it has written, and when. The guardian process reads its clock first, then all that the agent has
+// written, and kills after that. So it knows at a time all that was in the pipe before that time. The agent reads its clock
+// after it has written, and assumes that the guardian process did not know what was written too late.
 
 // unsure is by how much the clocks of two processes may differ: after a suspension each finds out in its own time
 // (lease.BootClock).
@@ -26,11 +26,11 @@ func (g *Guardian) absent(now time.Duration) bool {
 	return g.presence != 0 && now >= g.presence-lease.KillMargin-unsure
 }
 
-// behind reports whether the guardian process has not been told all that is so: something did not fit into the pipe.
+// behind reports whether records for the guardian process are still to be written, because they did not fit into the pipe.
 func (g *Guardian) behind() bool { return g.child != nil && len(g.child.backlog) > 0 }
 
-// suspect says that the guardian process may be killing all, in free cgroups too. That is over once it has answered what
-// it was told last: it answers before it looks at the time again.
+// suspect notes that the guardian process may be killing everything, in free cgroups too. That is over once it has
+// answered the last record: it answers before it looks at the time again.
 func (g *Guardian) suspect() {
 	g.blame()
 	if g.child != nil {
@@ -38,9 +38,9 @@ func (g *Guardian) suspect() {
 	}
 }
 
-// trust ends the doubt where it is over. What has begun meanwhile may have been killed, too.
+// trust ends the doubt if it is over. What has begun meanwhile may have been killed, too.
 func (g *Guardian) trust() {
-	if g.doubt && g.child != nil && g.child.heard.Load() >= g.answers {
+	if g.doubt && g.child != nil && g.child.answered.Load() >= g.answers {
 		g.blame()
 		g.doubt = false
 	}

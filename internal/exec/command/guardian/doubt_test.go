@@ -76,5 +76,5 @@ func TestDoubtOutlivesTheGuardian(t *testing.T) {
 func (s *scene) answered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.child != nil && s.child.heard.Load() >= s.child.sent
+	return s.child != nil && s.child.answered.Load() >= s.child.sent
 }

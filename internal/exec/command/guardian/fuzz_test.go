@@ -31,7 +31,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		same := bytes.Clone(text)
-		binary.LittleEndian.PutUint32(same[12:], 0) // which nobody reads
+		binary.LittleEndian.PutUint32(same[12:], 0) // unused bytes
 		require.Equal(t, same, r.append(nil))
 	})
 }

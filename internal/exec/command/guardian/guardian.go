@@ -1,7 +1,7 @@
 // Package guardian is the process beside an agent that sees its subprocesses dead when the agent cannot: it knows when
 // each process group is to be gone, and kills it then, whether the agent is dead, stands still, or is merely late.
 //
-// It is the agent's own program, started again with Argument (Main), in a session of its own. The agent tells it over a
+// It is the agent's own program, started again with Argument (Main), in a session of its own. The agent sends it over a
 // pipe what runs and until when; the end of the pipe is the end of the agent. Guardian is the agent's side of that.
 package guardian
 

@@ -111,7 +111,7 @@ func (s *scene) sleeper() *sleeper {
 	return p
 }
 
-// watched tells the guardian of it; its window ends in left.
+// watched registers the process with the guardian. Its window ends in left.
 func (s *scene) watched(p *sleeper, left time.Duration) *sleeper {
 	now := s.clock.Now()
 	s.Watch(p.number, Group{ID: p.cmd.Process.Pid, End: now + left, From: p.from, To: now})
@@ -165,7 +165,7 @@ func TestWindowMoves(t *testing.T) {
 	s.Over(later.number)
 }
 
-// What began and was not told of is not known by its group. What is over is nobody's business.
+// When presence ends, the guardian kills the process groups that it watches, and none that is over.
 func TestPresenceEnds(t *testing.T) {
 	s := newScene(t)
 	began := s.clock.Now()
@@ -199,7 +199,7 @@ func TestGuardianIsStartedAgain(t *testing.T) {
 	s.Over(p.number)
 }
 
-// All groups are told anew, with their own times.
+// A new guardian process receives all groups again, with their own times.
 func TestNewGuardianKnowsAll(t *testing.T) {
 	s := newScene(t)
 	began := s.clock.Now()
@@ -247,14 +247,14 @@ func TestFullPipe(t *testing.T) {
 		s.Move(p.number, end)
 		most = max(most, time.Since(began))
 	}
-	require.Less(t, most, within/10, "nobody waits")
+	require.Less(t, most, within/10, "no call waits")
 	until(t, "another guardian", func() bool { pid := s.PID(); return pid != 0 && pid != first })
 	s.Move(p.number, s.clock.Now())
 	s.killed(p, 0)
 	s.Over(p.number)
 }
 
-// What was written while the pipe was full is heard, and in its order.
+// The guardian process reads what was written while the pipe was full, and in order.
 func TestBacklogIsRead(t *testing.T) {
 	s := newScene(t)
 	p := s.watched(s.sleeper(), lease.KillMargin+time.Hour)
@@ -276,7 +276,7 @@ func TestNoGuardian(t *testing.T) {
 		"no such program":     {filepath.Join(t.TempDir(), "none"), "leasehold", Argument},
 		"it ends at once":     {"/bin/sh", "sh", "-c", "exit 3"},
 		"it is not one":       {"/bin/sh", "sh", "-c", "exec sleep 1000"},
-		"nobody knows it":     nil,
+		"no argument list":    nil,
 		"it says other words": {"/bin/sh", "sh", "-c", "echo hello; exec sleep 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,13 +311,13 @@ func TestGuardianStandsAlone(t *testing.T) {
 	until(t, "it answers", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.child.heard.Load() == s.child.sent
+		return s.child.answered.Load() == s.child.sent
 	})
 	require.Equal(t, pid, s.PID())
 	s.Over(1)
 }
 
-// An end that nobody has to be killed for takes no time.
+// Closing takes no time if nothing has to be killed.
 func TestClose(t *testing.T) {
 	s := newScene(t)
 	p := s.watched(s.sleeper(), time.Hour)
@@ -350,7 +350,7 @@ func TestNumberOfAnother(t *testing.T) {
 	s := newScene(t)
 	p := s.sleeper()
 	if _, known := processes.Started(p.cmd.Process.Pid); !known {
-		return // this system does not tell when processes were started
+		return // this system does not report when processes were started
 	}
 	now := s.clock.Now()
 	s.Watch(p.number, Group{ID: p.cmd.Process.Pid, End: now, From: p.from - time.Hour, To: p.from - time.Minute})
@@ -385,7 +385,7 @@ func TestLeftovers(t *testing.T) {
 	require.DirExists(t, other)
 }
 
-// Whoever calls it by hand is told what it is.
+// A guardian that is started by hand refuses, and says what it is.
 func TestMainByHand(t *testing.T) {
 	cmd := exec.Command(os.Args[0], Argument)
 	cmd.Stdin = strings.NewReader("") // a pipe, but its output is none

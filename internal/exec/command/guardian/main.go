@@ -40,7 +40,7 @@ const (
 // exit code.
 func Main() int {
 	if !fifo(0) || !fifo(1) {
-		fmt.Fprintln(os.Stderr, "leasehold: a guardian is started by an agent, and by nobody else")
+		fmt.Fprintln(os.Stderr, "leasehold: a guardian can only be started by an agent")
 		return 2
 	}
 	// What ends the agent must not end its guardian before it has seen to the agent's children. SIGPIPE comes when
@@ -83,20 +83,20 @@ type loop struct {
 	agent []byte // the agent's arguments
 	input input
 
-	ended   bool          // the agent is gone
-	purging bool          // all must be dead
-	since   time.Duration // since when; valid while purging
-	cleared bool          // nothing lives in the attempts' cgroups, if there are any
-	search  search
-	finds   chan finding
-	asks    chan question
-	asked   question // by the look that goes on; no answer channel: nothing
+	ended    bool          // the agent is gone
+	purging  bool          // all must be dead
+	since    time.Duration // since when; valid while purging
+	cleared  bool          // nothing lives in the attempts' cgroups, if there are any
+	search   search
+	finds    chan finding
+	asks     chan question
+	question question // of the search in progress; without an answer channel: none
 }
 
 // run watches until there is nothing more to do.
 func (l *loop) run() {
 	for {
-		now := l.clock.Now() // from before: what the agent has written by then is known when it is judged (Guardian.suspect)
+		now := l.clock.Now() // before the read: all that the agent has written by then is known when the watch decides (Guardian.suspect)
 		l.read()
 		l.purge(now)
 		if l.watch.condemn(now, l.purging) {

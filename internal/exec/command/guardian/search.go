@@ -10,12 +10,12 @@ import (
 // not sent yet. One look at a time goes on beside the loop, because the kernel may make it wait for a process that is
 // stuck, and the groups are not to wait with it.
 type search struct {
-	wanted bool          // there is something to be looked for
-	asked  time.Duration // since when: what a look that began before has not found may be there
-	at     time.Duration // when to look next
-	busy   bool          // a look goes on
-	clear  time.Duration // when the first look began that found nothing, of those since the last one that did
-	dirty  bool          // there was none
+	wanted   bool          // there is something to be looked for
+	wantedAt time.Duration // since when: a look that began before may have missed something
+	at       time.Duration // when to look next
+	busy     bool          // a look goes on
+	clear    time.Duration // when the first look began that found nothing, of those since the last one that did
+	dirty    bool          // there was none
 }
 
 // finding is what a look has found.
@@ -31,7 +31,7 @@ const (
 
 // again has the processes looked for, from now on until none is found.
 func (s *search) again(now time.Duration) {
-	s.wanted, s.dirty, s.asked, s.at = processes.Marks, processes.Marks, now, now
+	s.wanted, s.dirty, s.wantedAt, s.at = processes.Marks, processes.Marks, now, now
 }
 
 // next is when to look next, or for the answer of a look that goes on.
@@ -57,7 +57,7 @@ func (s *search) take(f finding, now time.Duration) {
 	switch {
 	case f.some:
 		s.dirty, s.at = true, now+lookSoon
-	case f.began < s.asked:
+	case f.began < s.wantedAt:
 		s.at = now
 	case s.dirty:
 		s.dirty, s.clear = false, f.began
@@ -91,7 +91,7 @@ type question struct {
 	answer chan bool // has room for it
 }
 
-// ask asks the loop, which hears first what the agent has said meanwhile: its presence may have been prolonged since the
+// ask asks the loop, which first reads what the agent has written meanwhile: its presence may have been prolonged since the
 // look began, and attempts started that must not be killed.
 func (l *loop) ask(number uint64) bool {
 	q := question{number: number, answer: make(chan bool, 1)}
@@ -100,20 +100,20 @@ func (l *loop) ask(number uint64) bool {
 }
 
 // await waits for the look that goes on to ask something or to end, for a moment. The answer comes once what the agent
-// has said by now was read.
+// has written so far was read.
 func (l *loop) await(moment time.Duration) {
 	timer := time.NewTimer(moment)
 	defer timer.Stop()
 	select {
-	case l.asked = <-l.asks:
+	case l.question = <-l.asks:
 	case <-timer.C:
 	}
 }
 
-// reply answers what was asked.
+// reply answers the question, if there is one.
 func (l *loop) reply() {
-	if l.asked.answer != nil {
-		l.asked.answer <- l.watch.wants(l.asked.number, l.purging)
-		l.asked = question{}
+	if l.question.answer != nil {
+		l.question.answer <- l.watch.wants(l.question.number, l.purging)
+		l.question = question{}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // watch is what the guardian knows. It is pure: time is handed in.
 //
-// An attempt is over once the agent has said so. It is not while its group is known, nor if its number is above all that
-// have been heard of: the agent may have died before the pipe took what it had to say.
+// An attempt is over once the agent has said so. It is not over while its group is known, nor if its number is above all
+// known ones: the agent may have died before the pipe took its record.
 type watch struct {
 	groups   map[uint64]*group
 	high     uint64

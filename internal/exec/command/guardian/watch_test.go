@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 )
 
-// sent is a watch that has been told that.
+// sent returns a watch that has applied the records.
 func sent(records ...record) *watch {
 	w := newWatch()
 	for _, r := range records {
@@ -30,18 +30,18 @@ func TestKillTimes(t *testing.T) {
 		records []record
 		want    time.Duration
 	}{
-		"nothing runs":             {[]record{{kind: present, end: 10 * s}}, never},
-		"no presence is told":      {[]record{started(1, 30*s)}, 29 * s},
-		"its window is first":      {[]record{started(1, 5*s), {kind: present, end: 10 * s}}, 4 * s},
-		"presence is first":        {[]record{started(1, 50*s), {kind: present, end: 10 * s}}, 9 * s},
-		"presence moves":           {[]record{started(1, 50*s), {kind: present, end: 10 * s}, {kind: present, end: 12 * s}}, 11 * s},
-		"its window moves":         {[]record{started(1, 5*s), {kind: move, number: 1, end: 7 * s}}, 6 * s},
-		"another's window moves":   {[]record{started(1, 5*s), {kind: move, number: 2, end: 7 * s}}, 4 * s},
-		"the earliest of them":     {[]record{started(1, 5*s), started(2, 3*s), started(3, 9*s)}, 2 * s},
-		"it is over":               {[]record{started(1, 5*s), {kind: over, number: 1}}, never},
-		"one has not been told of": {[]record{started(2, 50*s), {kind: present, end: 10 * s}, {kind: over, number: 2}}, never},
-		"it began, no more":        {[]record{{kind: base, number: 7}, {kind: pending, number: 6, end: 8 * s}, {kind: present, end: 10 * s}}, 7 * s},
-		"it began, and is over":    {[]record{{kind: pending, number: 6, end: 8 * s}, {kind: over, number: 6}}, never},
+		"nothing runs":           {[]record{{kind: present, end: 10 * s}}, never},
+		"no presence was sent":   {[]record{started(1, 30*s)}, 29 * s},
+		"its window is first":    {[]record{started(1, 5*s), {kind: present, end: 10 * s}}, 4 * s},
+		"presence is first":      {[]record{started(1, 50*s), {kind: present, end: 10 * s}}, 9 * s},
+		"presence moves":         {[]record{started(1, 50*s), {kind: present, end: 10 * s}, {kind: present, end: 12 * s}}, 11 * s},
+		"its window moves":       {[]record{started(1, 5*s), {kind: move, number: 1, end: 7 * s}}, 6 * s},
+		"another's window moves": {[]record{started(1, 5*s), {kind: move, number: 2, end: 7 * s}}, 4 * s},
+		"the earliest of them":   {[]record{started(1, 5*s), started(2, 3*s), started(3, 9*s)}, 2 * s},
+		"it is over":             {[]record{started(1, 5*s), {kind: over, number: 1}}, never},
+		"one has sent no record": {[]record{started(2, 50*s), {kind: present, end: 10 * s}, {kind: over, number: 2}}, never},
+		"it began, no more":      {[]record{{kind: base, number: 7}, {kind: pending, number: 6, end: 8 * s}, {kind: present, end: 10 * s}}, 7 * s},
+		"it began, and is over":  {[]record{{kind: pending, number: 6, end: 8 * s}, {kind: over, number: 6}}, never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, sent(c.records...).next())
@@ -102,7 +102,7 @@ func TestALookReadsPresenceBeforeItKills(t *testing.T) {
 	answer := make(chan bool)
 	ask := func() {
 		go func() { answer <- l.ask(1) }()
-		for l.asked.answer == nil {
+		for l.question.answer == nil {
 			l.await(time.Second)
 		}
 	}

@@ -75,7 +75,7 @@ func TestLivingGroups(t *testing.T) {
 	living, dead := sleeper(t), sleeper(t)
 	require.NoError(t, dead.Process.Kill())
 	until := time.Now().Add(20 * time.Second)
-	for { // it is a zombie then, because nobody waits for it
+	for { // it becomes a zombie, because its parent does not wait for it
 		groups, err := LivingGroups()
 		require.NoError(t, err)
 		require.Contains(t, groups, living.Process.Pid)

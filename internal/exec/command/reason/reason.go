@@ -38,17 +38,17 @@ type trace struct {
 // mostAfter is how many lines may follow a trace which still is why the command failed: "job failed", and the like.
 const mostAfter = 3
 
-// epilogue is what was said after a trace; it is false where that is so much that the trace was not the end of it.
-func epilogue(rest []string) (said []string, ok bool) {
+// epilogue returns the lines after a trace, or false if they are too many for the trace to be the end.
+func epilogue(rest []string) (lines []string, ok bool) {
 	for _, line := range rest {
 		if line = strings.TrimSpace(line); !empty(line) {
-			said = append(said, line)
+			lines = append(lines, line)
 		}
-		if len(said) > mostAfter {
+		if len(lines) > mostAfter {
 			return nil, false
 		}
 	}
-	return said, true
+	return lines, true
 }
 
 // lastWords is the last line that says something, else the last one that is not blank.

@@ -123,7 +123,7 @@ func TestStops(t *testing.T) {
 	require.NoDirExists(t, path)
 }
 
-// What its owner has closed to itself is opened; what cannot be removed is told of in a few words.
+// A directory that its owner made unreadable is opened; a short error names what cannot be removed.
 func TestOrdinaryUser(t *testing.T) {
 	const ordinary = 65534 // the user id of an ordinary user
 	if os.Geteuid() != 0 {

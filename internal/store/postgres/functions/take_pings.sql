@@ -46,7 +46,7 @@ BEGIN
         FROM under AS u
     ), decided AS MATERIALIZED (
         SELECT u.*, c.counted,
-            -- A longer window may be asked for, never a shorter one.
+            -- A ping may request a longer window, never a shorter one.
             CASE WHEN c.counted AND u.held IS NOT NULL AND u.beat IS NOT NULL THEN least(u.ends, u.heard + greatest(u.beat,
                 CASE WHEN u.within IS NOT NULL
                     THEN least(least(u.within, 1e9) * interval '1 second', coalesce(u.longest, '0')) END)) END AS due
