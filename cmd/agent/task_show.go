@@ -55,16 +55,19 @@ func (c taskShowCmd) Run(a *app) error {
 
 // trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
 func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
-	if i.Traceparent != "" {
-		return
-	}
-	secret, err := s.Secret(ctx)
+	err := ops.FillTrace(i, func(id task.ID) (string, error) {
+		secret, err := s.Secret(ctx)
+		if err != nil {
+			return "", err
+		}
+		signer, err := ping.NewSigner(secret)
+		if err != nil {
+			return "", err
+		}
+		return signer.Trace(id), nil
+	})
 	if err != nil {
 		a.log().Debug("the store's key cannot be read, so the task's trace is not known", "err", err)
-		return
-	}
-	if signer, err := ping.NewSigner(secret); err == nil {
-		i.Traceparent = signer.Trace(i.ID)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestHistoryCountsAsDecided(t *testing.T) {
 			e := &store.Settlement{Next: next, Phase: row.Phase(), Attempt: row.Attempt, Outcome: o}
 			if e.InHistory() {
 				if next.State.Waiting() && next.State.Phase() == row.Phase() {
-					counted[len(info.History)] = next.Attempt == row.Attempt
+					counted[len(info.History)] = next.Counts(row)
 				}
 				info.History = append(info.History, store.AttemptInfo{
 					Phase: row.Phase(), Attempt: row.Attempt, Outcome: o.Verdict, State: next.State,
