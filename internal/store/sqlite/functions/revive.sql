@@ -23,7 +23,7 @@ BEGIN
                WHEN state = 'rollback_failed' THEN cause
                WHEN state = 'cancelled' THEN 'cancelled'
                WHEN outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
-               ELSE outcome
+               ELSE ifnull(outcome, state)
            END, round, result, progress, message
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'rollback'
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;
