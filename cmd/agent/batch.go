@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -85,21 +84,6 @@ func (a *app) batchRow(b store.BatchInfo) table.Row {
 	}
 }
 
-// batchState writes a state, or what else a verb has answered, in its colour where there is colour.
-func (a *app) batchState(s store.BatchState) string {
-	if !a.colour {
-		return string(s)
-	}
-	code := "33" // yellow: under way
-	switch {
-	case s == store.BatchSucceeded || s == store.BatchRolledBack:
-		code = "32"
-	case s.Ended() && slices.Contains(store.BatchStates(), s):
-		code = "31"
-	}
-	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
-}
-
 // percentOf writes a share; "" where there is none.
 func percentOf(share *float64) string {
 	if share == nil {
@@ -168,7 +152,7 @@ func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 
 // openWords says that rows may be added.
 func openWords(b *store.BatchInfo) string {
-	if b.Sealed || b.EndedAt != nil {
+	if !ops.BatchOpen(b) {
 		return ""
 	}
 	return "for more tasks, until it is sealed"

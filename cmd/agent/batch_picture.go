@@ -42,7 +42,7 @@ func notes(b *store.BatchInfo) string {
 		}
 		notes = append(notes, note)
 	}
-	if !b.Sealed && b.EndedAt == nil {
+	if ops.BatchOpen(b) {
 		notes = append(notes, "open for more tasks")
 	}
 	if len(notes) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -116,19 +117,25 @@ func writeTable(w io.Writer, t table.Writer) error {
 	return err
 }
 
-// state writes a state, in its colour where there is colour.
-func (a *app) state(s task.State) string {
+// state writes a task's state, in its colour where there is colour.
+func (a *app) state(s task.State) string { return a.toned(string(s), ops.ToneOf(s)) }
+
+// batchState writes a batch's state, or what else a verb has answered, in its colour where there is colour.
+func (a *app) batchState(s store.BatchState) string { return a.toned(string(s), ops.BatchTone(s)) }
+
+func (a *app) toned(s string, t ops.Tone) string {
 	if !a.colour {
-		return string(s)
+		return s
 	}
-	code := "33" // yellow: under way
-	switch {
-	case s == task.StateSucceeded || s == task.StateRolledBack:
+	code := "33" // yellow
+	switch t {
+	case ops.Good:
 		code = "32"
-	case s.Finished():
+	case ops.Bad:
 		code = "31"
+	case ops.UnderWay:
 	}
-	return "\x1b[" + code + "m" + string(s) + "\x1b[0m"
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
 // compactJSON shows a document on one line.

@@ -55,16 +55,19 @@ func (c taskShowCmd) Run(a *app) error {
 
 // trace fills in the trace context that agents derive for a task without one. Only who may read the store's key can know it.
 func (a *app) trace(ctx context.Context, s lease.Remote, i *store.TaskInfo) {
-	if i.Traceparent != "" {
-		return
-	}
-	secret, err := s.Secret(ctx)
+	err := ops.FillTrace(i, func(id task.ID) (string, error) {
+		secret, err := s.Secret(ctx)
+		if err != nil {
+			return "", err
+		}
+		signer, err := ping.NewSigner(secret)
+		if err != nil {
+			return "", err
+		}
+		return signer.Trace(id), nil
+	})
 	if err != nil {
 		a.log().Debug("the store's key cannot be read, so the task's trace is not known", "err", err)
-		return
-	}
-	if signer, err := ping.NewSigner(secret); err == nil {
-		i.Traceparent = signer.Trace(i.ID)
 	}
 }
 
@@ -85,7 +88,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("cause", i.Cause)
 	line("progress", ops.Progress(i.Progress))
 	line("message", ops.OneLine(i.Message, most))
-	line("cancel asked", cancelRequested(i))
+	line("cancel asked", ops.CancelRequest(i))
 	line("result", cut(compactJSON(i.Result), most))
 	line("payload", cut(compactJSON(i.Payload), most))
 	line("checkpoint", cut(compactJSON(i.Checkpoint), most))
@@ -104,36 +107,19 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("created by", ops.OneLine(i.CreatedBy, most))
 	line("due", ops.Time(i.RunAt))
 	line("claimed", timeOf(i.ClaimedAt))
-	line("lease until", leaseEnd(i))
+	line("lease until", ops.Lease(i))
 	line("deadline", timeOf(i.Deadline))
 	line("finished", timeOf(i.FinishedAt))
 	if err := writeTable(w, t); err != nil {
 		return err
 	}
-	if err := showHistory(w, i.History); err != nil {
+	if err := showHistory(w, ops.History(i)); err != nil {
 		return err
 	}
 	return showOutput(w, i)
 }
 
-// cancelRequested is when, and by whom, a task was to be cancelled.
-func cancelRequested(i *store.TaskInfo) string {
-	if i.CancelRequested == nil || i.CancelRequestedBy == "" {
-		return timeOf(i.CancelRequested)
-	}
-	const most = 100
-	return timeOf(i.CancelRequested) + " by " + ops.OneLine(i.CancelRequestedBy, most)
-}
-
-// leaseEnd is until when the task is held.
-func leaseEnd(i *store.TaskInfo) string {
-	if i.LeaseEnd == nil || !i.Detached {
-		return timeOf(i.LeaseEnd)
-	}
-	return timeOf(i.LeaseEnd) + " (detached: whatever becomes of its agent)"
-}
-
-func showHistory(w io.Writer, history []store.AttemptInfo) error {
+func showHistory(w io.Writer, history []ops.Attempt) error {
 	if len(history) == 0 {
 		return nil
 	}
@@ -142,7 +128,7 @@ func showHistory(w io.Writer, history []store.AttemptInfo) error {
 	for _, h := range history {
 		started, took := "", ""
 		if h.StartedAt != nil {
-			started, took = ops.Time(*h.StartedAt), ops.Duration(h.EndedAt.Sub(*h.StartedAt))
+			started, took = ops.Time(*h.StartedAt), ops.Duration(h.Took)
 		}
 		t.AppendRow(table.Row{h.Phase, h.Attempt, h.Outcome, h.State, started, took, ops.OneLine(h.Error, most)})
 	}

@@ -177,7 +177,7 @@ func report(t *tryout.Tryout, o task.Outcome, doc []byte, took time.Duration) tr
 		TookS: took.Seconds(),
 		Next: next{
 			State: n.State, DelayS: n.Delay.Seconds(), AfterLease: n.AfterLease,
-			Counts: n.Attempt >= t.Lease().Task().Attempt, Reason: n.Reason,
+			Counts: n.Counts(t.Lease().Task()), Reason: n.Reason,
 		},
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// canRollBack reports whether what a finished task did can be rolled back, and was not.
-func canRollBack(t *store.BatchTask) bool {
+// CanRollBack reports whether what a finished task did can be rolled back, and was not. The stores' rollback_batch has the same
+// rule, to say whether there is anything to roll back in a batch that has ended; the conformance suite compares them.
+func CanRollBack(t *store.BatchTask) bool {
 	switch t.State {
 	case task.StateSucceeded, task.StateFailed, task.StateCancelled:
 		return t.EverStarted && (t.OwnRollback || t.TypeRollback)
@@ -17,12 +18,16 @@ func canRollBack(t *store.BatchTask) bool {
 	return false
 }
 
-// canRetry reports whether an operation retries a finished task: one that had failed when that was requested, also if it was
-// rolled back since.
-func canRetry(o *store.Operation, t *store.BatchTask) bool {
-	failed := t.State == task.StateFailed ||
+// HasFailed reports whether a finished task failed, also if it was rolled back since. The stores' retry_batch has the same rule,
+// to say whether there is anything to retry; the conformance suite compares them.
+func HasFailed(t *store.BatchTask) bool {
+	return t.State == task.StateFailed ||
 		t.State == task.StateRolledBack && t.Cause != task.Succeeded && t.Cause != task.Cancelled
-	return failed && !t.Finished.After(o.RequestedAt)
+}
+
+// canRetry reports whether an operation retries a finished task: one that had failed when that was requested.
+func canRetry(o *store.Operation, t *store.BatchTask) bool {
+	return HasFailed(t) && !t.Finished.After(o.RequestedAt)
 }
 
 // cancelled says what becomes of a waiting task that is cancelled: one that was ever started is rolled back where it can be.

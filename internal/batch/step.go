@@ -142,7 +142,7 @@ func (e *Engine) planOne(ctx context.Context, p *planned) (can bool, err error) 
 		return false, nil
 	case t.State.Waiting() && t.State.Phase() == task.Run:
 		p.Cancel = []store.Cancellation{cancelled(p.Operation, t)}
-	case canRollBack(t):
+	case CanRollBack(t):
 		p.Revive, p.Reopens = []store.Revival{{BatchTask: *t}}, true
 	}
 	return true, nil
@@ -202,7 +202,7 @@ func (e *Engine) planRollback(ctx context.Context, p *planned, rows int) error {
 		return e.store.Finished(ctx, o.Batch, p.Progress.After, paged)
 	}, func(t *store.BatchTask) {
 		p.Progress.After = store.Cursor{ID: t.ID, At: t.Started}
-		if canRollBack(t) {
+		if CanRollBack(t) {
 			p.Progress.Taken++
 			p.Revive = append(p.Revive, store.Revival{BatchTask: *t, Due: due(o, p.Progress.Goal, p.Progress.Taken-1)})
 		}

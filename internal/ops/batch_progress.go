@@ -24,6 +24,9 @@ func BatchCounts(b *store.BatchInfo) []BatchCount {
 // has something new.
 func BatchFaults(b *store.BatchInfo) int64 { return max(b.Failures, b.Failed) + b.RollbackFailed }
 
+// BatchOpen reports whether further tasks may be added to a batch.
+func BatchOpen(b *store.BatchInfo) bool { return !b.Sealed && b.EndedAt == nil }
+
 // BatchDone returns how far a batch is: done of how many tasks. While the batch is rolled back (back) it counts the other way:
 // tasks that were rolled back or cancelled.
 func BatchDone(b *store.BatchInfo) (done, of int64, back bool) {

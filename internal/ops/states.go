@@ -34,3 +34,35 @@ func parseStates[S ~string](names []string, known []S) ([]S, error) {
 	}
 	return states, nil
 }
+
+// Tone is what a state says of how well it goes, for those who show states in colour.
+type Tone int
+
+// The tones.
+const (
+	UnderWay Tone = iota
+	Good          // succeeded, or rolled back
+	Bad           // any other end
+)
+
+// ToneOf returns the tone of a task's state.
+func ToneOf(s task.State) Tone {
+	switch {
+	case s == task.StateSucceeded || s == task.StateRolledBack:
+		return Good
+	case s.Finished():
+		return Bad
+	}
+	return UnderWay
+}
+
+// BatchTone returns the tone of a batch's state. Another answer of a verb, as retrying, is under way.
+func BatchTone(s store.BatchState) Tone {
+	switch {
+	case s == store.BatchSucceeded || s == store.BatchRolledBack:
+		return Good
+	case s.Ended() && slices.Contains(store.BatchStates(), s):
+		return Bad
+	}
+	return UnderWay
+}

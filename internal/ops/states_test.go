@@ -31,3 +31,19 @@ func TestParseStates(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 }
+
+func TestTones(t *testing.T) {
+	for _, s := range task.States() {
+		want := map[task.State]Tone{
+			task.StateSucceeded: Good, task.StateRolledBack: Good, task.StateFailed: Bad, task.StateCancelled: Bad, task.StateRollbackFailed: Bad,
+		}[s]
+		require.Equal(t, want, ToneOf(s), s)
+	}
+	for _, s := range append(store.BatchStates(), store.BatchSealed, store.BatchRetrying) {
+		want := map[store.BatchState]Tone{
+			store.BatchSucceeded: Good, store.BatchRolledBack: Good, store.BatchFailed: Bad, store.BatchPartiallyFailed: Bad,
+			store.BatchCancelled: Bad, store.BatchRollbackFailed: Bad,
+		}[s]
+		require.Equal(t, want, BatchTone(s), s)
+	}
+}

@@ -43,8 +43,8 @@ func Now(i *store.TaskInfo) string {
 }
 
 // before is the history of what came before the present: the attempt that ended the task is not among it.
-func before(i *store.TaskInfo) []store.AttemptInfo {
-	earlier := i.History
+func before(i *store.TaskInfo) []Attempt {
+	earlier := History(i)
 	if n := len(earlier); n > 0 && i.State.Finished() && earlier[n-1].State == i.State && i.ClaimedAt != nil &&
 		!earlier[n-1].EndedAt.Before(*i.ClaimedAt) { // and not that of an earlier round
 		earlier = earlier[:n-1]
@@ -53,7 +53,7 @@ func before(i *store.TaskInfo) []store.AttemptInfo {
 }
 
 // past is how attempts ended, at most so many entries, and what was left out before them.
-func past(attempts []store.AttemptInfo, most int) []string {
+func past(attempts []Attempt, most int) []string {
 	var parts []string
 	for len(attempts) > 0 {
 		first, n := attempts[0], 1
@@ -70,7 +70,7 @@ func past(attempts []store.AttemptInfo, most int) []string {
 }
 
 // endedAlike is how one attempt ended, or how several in a row did, with the reason of the last.
-func endedAlike(attempts []store.AttemptInfo) string {
+func endedAlike(attempts []Attempt) string {
 	last := attempts[len(attempts)-1]
 	if len(attempts) == 1 {
 		return ended(last)
@@ -83,13 +83,13 @@ func endedAlike(attempts []store.AttemptInfo) string {
 }
 
 // ended returns how one attempt of several ended.
-func ended(a store.AttemptInfo) string {
+func ended(a Attempt) string {
 	phase := "attempt"
 	if a.Phase == task.Rollback {
 		phase = "rollback"
 	}
 	reason := a.Error
-	if a.Outcome.Releases() {
+	if !a.Counts {
 		reason = strings.TrimSuffix("does not count: "+reason, ": ")
 	}
 	return fmt.Sprintf("%s %d %s%s", phase, a.Attempt, a.Outcome, because(reason))
@@ -136,7 +136,7 @@ func progress(i *store.TaskInfo) string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf(" %.0f%%", 100*share)
+	return " " + Percent(share)
 }
 
 // claimLatency is how long the task was due before it was claimed.

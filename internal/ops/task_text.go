@@ -3,7 +3,6 @@ package ops
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func Progress(doc json.RawMessage) string {
 	}
 	switch v := v.(type) {
 	case float64:
-		return strconv.FormatFloat(math.Floor(v*1000+1e-9)/10, 'f', -1, 64) + "%" // 99.99% is not 100%
+		return Percent(v)
 	case string:
 		return OneLine(v, most)
 	case map[string]any:
@@ -67,6 +66,29 @@ func Progress(doc json.RawMessage) string {
 		}
 	}
 	return OneLine(string(doc), most)
+}
+
+// CancelRequest writes when the cancellation of a task was requested while it ran, and by whom; "" if it was not.
+func CancelRequest(i *store.TaskInfo) string {
+	if i.CancelRequested == nil {
+		return ""
+	}
+	const most = 100
+	if by := OneLine(i.CancelRequestedBy, most); by != "" {
+		return Time(*i.CancelRequested) + " by " + by
+	}
+	return Time(*i.CancelRequested)
+}
+
+// Lease writes until when a task is held; "" if it is not.
+func Lease(i *store.TaskInfo) string {
+	switch {
+	case i.LeaseEnd == nil:
+		return ""
+	case i.Detached:
+		return Time(*i.LeaseEnd) + " (detached: whatever becomes of its agent)"
+	}
+	return Time(*i.LeaseEnd)
 }
 
 // EarlierOutputs returns the attempts of the history whose output is worth showing beside the task's own: it is not empty, and

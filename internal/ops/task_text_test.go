@@ -52,6 +52,19 @@ func TestAttempts(t *testing.T) {
 	require.Equal(t, "2 of 3", Attempts(&store.TaskInfo{Attempt: 2, MaxAttempts: 3}))
 }
 
+func TestCancelRequestAndLease(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	i := &store.TaskInfo{}
+	require.Empty(t, CancelRequest(i))
+	require.Empty(t, Lease(i))
+	i.CancelRequested, i.LeaseEnd = &at, &at
+	require.Equal(t, "2026-11-20T08:00:00.000Z", CancelRequest(i))
+	require.Equal(t, "2026-11-20T08:00:00.000Z", Lease(i))
+	i.CancelRequestedBy, i.Detached = "al\nice", true
+	require.Equal(t, "2026-11-20T08:00:00.000Z by al ice", CancelRequest(i))
+	require.Equal(t, "2026-11-20T08:00:00.000Z (detached: whatever becomes of its agent)", Lease(i))
+}
+
 func TestEarlierOutputs(t *testing.T) {
 	i := &store.TaskInfo{Output: "b", History: []store.AttemptInfo{{Attempt: 1, Output: "a"}, {Attempt: 2}, {Attempt: 3, Output: "b"}}}
 	require.Equal(t, i.History[:1], EarlierOutputs(i))

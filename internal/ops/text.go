@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func Tasks(n int64) string {
 
 // Percent writes a share, 0 to 1, with one decimal at most, rounded down: what is not all is never 100%.
 func Percent(share float64) string {
-	return strconv.FormatFloat(float64(int(share*1000+1e-9))/10, 'f', -1, 64) + "%"
+	return strconv.FormatFloat(math.Floor(share*1000+1e-9)/10, 'f', -1, 64) + "%"
 }
 
 // Speed writes tasks per second; below one a second, per minute.

@@ -45,6 +45,19 @@ func ReadTask(ctx context.Context, s Store, id task.ID) (*store.TaskInfo, error)
 	return info, taskError(id, err)
 }
 
+// FillTrace has a task show the trace context that its attempts are in: its own, or else, as where its own is not valid, the one
+// that derive returns. Where derive fails, the task stays as it is.
+func FillTrace(i *store.TaskInfo, derive func(task.ID) (string, error)) error {
+	if _, _, ok := task.ParseTraceparent(i.Traceparent); ok {
+		return nil
+	}
+	trace, err := derive(i.ID)
+	if err == nil {
+		i.Traceparent = trace
+	}
+	return err
+}
+
 // waiting is a Wait in progress.
 type waiting struct {
 	store    Store

@@ -202,3 +202,21 @@ func TestSummary(t *testing.T) {
 		require.Equal(t, want, Summary(&i))
 	}
 }
+
+func TestFillTrace(t *testing.T) {
+	const own, derived = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", "00-of its own"
+	derive := func(id task.ID) (string, error) {
+		if id == 2 {
+			return "", errors.New("no right")
+		}
+		return derived, nil
+	}
+	for _, c := range []struct {
+		id         task.ID
+		have, want string
+	}{{1, own, own}, {1, "", derived}, {1, "garbage", derived}, {2, own, own}, {2, "", ""}, {2, "garbage", "garbage"}} {
+		i := &store.TaskInfo{ID: c.id, Traceparent: c.have}
+		require.Equal(t, c.id == 2 && c.have != own, FillTrace(i, derive) != nil)
+		require.Equal(t, c.want, i.Traceparent)
+	}
+}

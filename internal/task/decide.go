@@ -17,6 +17,12 @@ type Transition struct {
 	Reason      string // human-readable: "" or as "attempt 3 of 3 failed: …"; at most MaxError bytes
 }
 
+// Counts reports whether the attempt of t that ended with this transition uses up one of the task's attempts. One that ended its
+// phase does.
+func (n *Transition) Counts(t *Task) bool {
+	return n.State.Phase() != t.Phase() || n.Attempt >= t.Attempt
+}
+
 // Decide returns the transition of a row whose attempt has ended with that outcome. It is a pure function: left is the time
 // until the task's own deadline (negative once it has passed; ignored if the task has none), jitter is a random number in
 // [0, 1).

@@ -269,6 +269,21 @@ func TestDecideUndeliveredAndDrainedAreNeverBounded(t *testing.T) {
 	}
 }
 
+func TestTransitionCounts(t *testing.T) {
+	for _, c := range []struct {
+		p     *task.Policy
+		o     task.Outcome
+		count bool
+	}{
+		{policy(), ended(task.Failed), true}, {policy(), ended(task.Rejected), true}, {oneWay(), ended(task.Rejected), true},
+		{policy(), ended(task.Undelivered), false}, {policy(), ended(task.Deferred), false}, {withDeferrals(0), ended(task.Deferred), true},
+	} {
+		row := attempt(1)
+		next := task.Decide(row, c.p, c.o, 0, 0.5)
+		require.Equal(t, c.count, next.Counts(row), "%s: %s", c.o.Verdict, next.State)
+	}
+}
+
 func TestDecideCancel(t *testing.T) {
 	check(t, []ruling{
 		{"success stands", attempt(1, cancelRequested), nil, task.Outcome{Verdict: task.Succeeded},

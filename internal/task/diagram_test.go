@@ -88,6 +88,29 @@ func TestEachStepHasItsTest(t *testing.T) {
 	require.Empty(t, taken, "named, and not drawn")
 }
 
+// Each rule that SQL has, too, names checks that compare it, and these exist.
+func TestEachRuleInSQLHasItsCheck(t *testing.T) {
+	page, err := os.ReadFile("../../docs/architecture.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(page), "\n### Rules that are also in SQL\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n#")
+	test := regexp.MustCompile("`(test/[a-z]+)\\.([A-Za-z0-9]+)`")
+	rules := 0
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| Rule ") || strings.HasPrefix(line, "| --- ") {
+			continue
+		}
+		rules++
+		tests := test.FindAllStringSubmatch(line, -1)
+		require.NotEmpty(t, tests, line)
+		for _, m := range tests {
+			require.True(t, declares(t, m[1], m[2]), "%s has no %s", m[1], m[2])
+		}
+	}
+	require.Positive(t, rules)
+}
+
 // declares reports whether there is a function of that name in that folder of the repository.
 func declares(t *testing.T, folder, name string) bool {
 	t.Helper()

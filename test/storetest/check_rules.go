@@ -20,6 +20,7 @@ func ruleChecks() []Check {
 		{"the cause of a rollback (task.Cause): requested of a finished row", ruleCauseFinished},
 		{"what is rolled back when it is cancelled (task.RollsBack)", ruleRollsBack},
 		{"what a completion leaves (Settlement.InHistory, NewResult)", ruleCompleted},
+		{"what a retry or a rollback finds in a batch (batch.HasFailed, CanRollBack)", ruleBatchFinds},
 		{"when a row is due that waits again (Settlement.KeepsDue, Transition.AfterLease)", ruleDue},
 	}
 }

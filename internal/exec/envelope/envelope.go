@@ -43,7 +43,7 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 		Heartbeat:   l.Heartbeat(),
 		PingURL:     l.PingURL(),
 	}
-	if _, ok := parseTraceparent(row.Traceparent); !ok {
+	if _, _, ok := task.ParseTraceparent(row.Traceparent); !ok {
 		e.Trace = l.Trace()
 	}
 	e.Deadline = e.Now.Add(e.Remaining)

@@ -171,14 +171,14 @@ func FuzzTraceparent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parent string) {
 		got := Traceparent(parent)
 		require.Regexp(t, `^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`, got)
-		p, ok := parseTraceparent(got)
+		trace, flags, ok := task.ParseTraceparent(got)
 		require.True(t, ok, got)
-		if given, ok := parseTraceparent(parent); ok {
-			require.Equal(t, given, p)
-			require.Equal(t, parent[3:35], p.trace)
+		if of, given, ok := task.ParseTraceparent(parent); ok {
+			require.Equal(t, []string{of, given}, []string{trace, flags})
+			require.Equal(t, parent[3:35], trace)
 			require.NotEqual(t, parent[36:52], got[36:52], "a child, not the same span")
 			return
 		}
-		require.Equal(t, "01", p.flags)
+		require.Equal(t, "01", flags)
 	})
 }

@@ -3,7 +3,8 @@ package envelope
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"strings"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Traceparent is the trace context (W3C Trace Context, level 1) that an attempt hands to its target: a child of the first
@@ -16,36 +17,10 @@ func Traceparent(parents ...string) string {
 	hex.Encode(digits[:], random[:])
 	span, trace, flags := digits[:16], string(digits[16:]), "01"
 	for _, p := range parents {
-		if parent, ok := parseTraceparent(p); ok {
-			trace, flags = parent.trace, parent.flags
+		if ofParent, itsFlags, ok := task.ParseTraceparent(p); ok {
+			trace, flags = ofParent, itsFlags
 			break
 		}
 	}
 	return "00-" + trace + "-" + string(span) + "-" + flags
-}
-
-type traceparent struct{ trace, flags string }
-
-// parseTraceparent reads version-trace-span-flags, all lower-case hexadecimal. Later versions may have more fields.
-func parseTraceparent(s string) (p traceparent, ok bool) {
-	const length = len("00-") + 32 + len("-") + 16 + len("-00")
-	if len(s) < length || len(s) > length && s[length] != '-' || len(s) > 512 {
-		return p, false
-	}
-	f := strings.SplitN(s[:length], "-", 4)
-	if len(f) != 4 || len(f[0]) != 2 || len(f[1]) != 32 || len(f[2]) != 16 || len(f[3]) != 2 {
-		return p, false
-	}
-	for _, part := range f {
-		if strings.Trim(part, "0123456789abcdef") != "" {
-			return p, false
-		}
-	}
-	if f[0] == "ff" || f[0] == "00" && len(s) > length {
-		return p, false
-	}
-	if strings.Trim(f[1], "0") == "" || strings.Trim(f[2], "0") == "" {
-		return p, false
-	}
-	return traceparent{trace: f[1], flags: f[3]}, true
 }

@@ -41,7 +41,7 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 	for name, q := range s.sql.byName() {
 		conditions := where
 		switch name {
-		case "lock_removal", "detach", "finalize", "drop":
+		case "lock_removal", "detach", "finalize", "drop", "create_book", "lock_book", "lock_sessions", "record_step":
 			continue
 		case "batches":
 			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"

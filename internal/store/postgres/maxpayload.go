@@ -13,7 +13,7 @@ import (
 
 // keepMaxPayload has the table's bound be what is set, whatever the steps just applied have made of it.
 func (m migrator) keepMaxPayload(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, m.s.schema.fill(`SELECT {schema}.set_max_payload(s.max_payload) FROM {schema}.setting AS s`))
+	_, err := tx.Exec(ctx, m.s.sql.keepMaxPayload.Text)
 	if err != nil {
 		return fmt.Errorf("set the bound on payloads: %w", err)
 	}
@@ -38,7 +38,8 @@ func (m migrator) SetMaxPayload(ctx context.Context, bytes int64) error {
 		return err
 	}
 	return m.s.do(ctx, "set the bound on payloads", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, m.s.schema.fill(`SELECT {schema}.set_max_payload($1)`), bytes)
+		q := &m.s.sql.setMaxPayload
+		_, err := c.Exec(ctx, q.Text, q.Args(arg("bytes", bytes))...)
 		switch {
 		case code(err) == codeNoLock:
 			return fmt.Errorf("another transaction keeps the table task, and nothing has changed: "+

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,18 +23,9 @@ func (m migrator) layout() (*layout, error) { return readLayout(m.s.files, m.s.s
 // oldest is the least server version that the statements need, as server_version_num gives it.
 const oldest = 140000
 
-const (
-	createBook = `CREATE TABLE IF NOT EXISTS {schema}.schema_version (
-    version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),
-    oldest integer NOT NULL CONSTRAINT "oldest must be between 1 and the version" CHECK (oldest BETWEEN 1 AND version)
-)`
-	// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
-	// steps name without a schema is pg_catalog's.
-	pinPath = `SET LOCAL search_path = ` + searchPath
-	// No advisory lock: any role that may connect could hold that. Reading the version does not wait for this one.
-	lockBook   = `LOCK TABLE {schema}.schema_version IN SHARE ROW EXCLUSIVE MODE`
-	recordStep = `INSERT INTO {schema}.schema_version (version, name, oldest) VALUES (%d, %s, %d)`
-)
+// The path of a session in which a script is run by hand, or of one through a pooler, may lead to impostors: what the
+// steps name without a schema is pg_catalog's.
+const pinPath = `SET LOCAL search_path = ` + searchPath
 
 // Up brings the schema to the binary's version in one transaction. It takes no lock where there is nothing to do. Others that
 // do the same wait for it, and find it done.
@@ -83,7 +75,7 @@ func (m migrator) up(ctx context.Context) ([]store.Migration, error) {
 
 // missing returns how many steps are to be applied.
 func (m migrator) missing(ctx context.Context, q querier, l *layout) (steps int, err error) {
-	have, err := version(ctx, q, m.s.schema)
+	have, err := m.s.version(ctx, q)
 	if err != nil {
 		return 0, err
 	}
@@ -96,14 +88,14 @@ var errNothing = errors.New("there is nothing to take back")
 func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 	var taken store.Migration
 	look := func(ctx context.Context, q querier, _ *layout) (bool, error) {
-		have, err := version(ctx, q, m.s.schema)
+		have, err := m.s.version(ctx, q)
 		if err == nil && have.Version == 0 {
 			err = errNothing
 		}
 		return true, err
 	}
 	err := m.change(ctx, "migrate down", look, func(tx pgx.Tx, l *layout) error {
-		have, err := version(ctx, tx, m.s.schema)
+		have, err := m.s.version(ctx, tx)
 		if err == nil {
 			err = have.KnownTo(len(l.steps))
 		}
@@ -114,13 +106,10 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 			return err
 		}
 		var present int
-		// The lock keeps sessions from joining until this has committed.
-		const count = `LOCK TABLE {schema}.agent IN SHARE MODE; `
-		if _, err := tx.Exec(ctx, m.s.schema.fill(count)); err != nil {
+		if _, err := tx.Exec(ctx, m.s.sql.lockSessions.Text); err != nil {
 			return err
 		}
-		const who = `SELECT count(*) FROM {schema}.agent WHERE present_until > now()`
-		if err := tx.QueryRow(ctx, m.s.schema.fill(who)).Scan(&present); err != nil {
+		if err := tx.QueryRow(ctx, m.s.sql.countSessions.Text).Scan(&present); err != nil {
 			return err
 		}
 		if present > 0 {
@@ -131,8 +120,8 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 		if _, err := tx.Exec(ctx, newest.down); err != nil {
 			return fmt.Errorf("version %d (%s): %w", taken.Version, taken.Name, err)
 		}
-		const record = `DELETE FROM {schema}.schema_version WHERE version = $1 RETURNING applied_at`
-		return tx.QueryRow(ctx, m.s.schema.fill(record), have.Version).Scan(&taken.Applied)
+		q := &m.s.sql.forgetStep
+		return tx.QueryRow(ctx, q.Text, q.Args(arg("version", have.Version))...).Scan(&taken.Applied)
 	})
 	return taken, err
 }
@@ -140,7 +129,7 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 // Schema reads the schema's version and range.
 func (m migrator) Schema(ctx context.Context) (have store.Schema, err error) {
 	err = m.s.do(ctx, "read the schema's version", func(ctx context.Context, c *pgx.Conn) error {
-		have, err = version(ctx, c, m.s.schema)
+		have, err = m.s.version(ctx, c)
 		return err
 	})
 	return have, err
@@ -154,7 +143,7 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 	}
 	at := map[int]time.Time{}
 	err = m.s.do(ctx, "read the schema's version", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, m.s.schema.fill(`SELECT version, applied_at FROM {schema}.schema_version`))
+		rows, err := c.Query(ctx, m.s.sql.appliedSteps.Text)
 		if err != nil {
 			return err
 		}
@@ -188,9 +177,9 @@ func (m migrator) SQL(from int) (string, error) {
 	var b strings.Builder
 	b.WriteString("BEGIN;\n" + pinPath + ";\n" + lockTimeout(m.s.waits.step) + ";\n")
 	if from == 0 {
-		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n" + createBook + ";\n"))
+		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n") + m.s.sql.createBook.Text + ";\n")
 	}
-	b.WriteString(m.s.schema.fill(lockBook + ";\n"))
+	b.WriteString(m.s.sql.lockBook.Text + ";\n")
 	for _, one := range l.from(from) {
 		fmt.Fprintf(&b, "\n-- %s\n%s", one.name, one.text)
 	}
@@ -202,7 +191,8 @@ func (m migrator) SQL(from int) (string, error) {
 }
 
 func (m migrator) record(st step) string {
-	return m.s.schema.fill(fmt.Sprintf(recordStep, st.Version, quoteLiteral(st.Name), st.Oldest)) // the schema's name may hold a %
+	return strings.NewReplacer("{version}", strconv.Itoa(st.Version), "{name}", quoteLiteral(st.Name), "{oldest}", strconv.Itoa(st.Oldest)).
+		Replace(m.s.sql.recordStep.Text) // the schema's name has no braces
 }
 
 // change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
@@ -245,7 +235,7 @@ func (m migrator) alone(ctx context.Context, tx pgx.Tx) error {
 	if err := m.prepare(ctx, tx); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, m.s.schema.fill(lockBook)+"; "+lockTimeout(m.s.waits.step))
+	_, err := tx.Exec(ctx, m.s.sql.lockBook.Text+"; "+lockTimeout(m.s.waits.step))
 	return err
 }
 
@@ -254,10 +244,9 @@ func (m migrator) alone(ctx context.Context, tx pgx.Tx) error {
 func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	var there, book bool
-	const look = `SELECT current_setting('server_version_num')::int,
-    EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1), to_regclass($2) IS NOT NULL`
-	name := m.s.schema.fill("{schema}.schema_version")
-	if err := tx.QueryRow(ctx, look, string(m.s.schema), name).Scan(&server, &there, &book); err != nil {
+	q := &m.s.sql.server
+	args := q.Args(arg("schema", string(m.s.schema)), arg("book", m.s.schema.fill("{schema}.schema_version")))
+	if err := tx.QueryRow(ctx, q.Text, args...).Scan(&server, &there, &book); err != nil {
 		return err
 	}
 	if server < oldest {
@@ -271,7 +260,7 @@ func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	if book {
 		return nil
 	}
-	_, err := tx.Exec(ctx, m.s.schema.fill(createBook))
+	_, err := tx.Exec(ctx, m.s.sql.createBook.Text)
 	return err
 }
 
@@ -281,9 +270,8 @@ type querier interface {
 }
 
 // version reads the schema's version and range; the zero value where there is none.
-func version(ctx context.Context, q querier, sc schema) (have store.Schema, err error) {
-	const look = `SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM {schema}.schema_version`
-	err = q.QueryRow(ctx, sc.fill(look)).Scan(&have.Version, &have.Oldest)
+func (s *Store) version(ctx context.Context, q querier) (have store.Schema, err error) {
+	err = q.QueryRow(ctx, s.sql.schemaVersion.Text).Scan(&have.Version, &have.Oldest)
 	if missing(err) {
 		return store.Schema{}, nil
 	}

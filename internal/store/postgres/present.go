@@ -189,7 +189,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 func (s *Store) Ping(ctx context.Context) error { return s.do(ctx, "ping", s.checkSchema) }
 
 func (s *Store) checkSchema(ctx context.Context, conn *pgx.Conn) error {
-	have, err := version(ctx, conn, s.schema)
+	have, err := s.version(ctx, conn)
 	if err != nil {
 		return err
 	}

@@ -146,13 +146,12 @@ CREATE INDEX task_archive_key ON {schema}.task_archive (key) WHERE key IS NOT NU
 -- Another index, by id, would make lists quicker, and cost each settlement an entry.
 CREATE INDEX task_archive_batch ON {schema}.task_archive (
     batch_id,
-    (CASE WHEN ever_started AND state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(started_at, finished_at) END),
+    ({began of=task_archive.}),
     id
 ) WHERE batch_id IS NOT NULL;
 -- What a retry of the batch revives, and what could not be rolled back.
 CREATE INDEX task_archive_batch_failed ON {schema}.task_archive (batch_id, id)
-    WHERE batch_id IS NOT NULL AND (state IN ('failed', 'rollback_failed')
-        OR state = 'rolled_back' AND coalesce(cause, '') NOT IN ('succeeded', 'cancelled'));
+    WHERE batch_id IS NOT NULL AND {has_failed of=task_archive.};
 
 -- Live and finished tasks.
 CREATE VIEW {schema}.tasks AS

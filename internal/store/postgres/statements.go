@@ -33,7 +33,9 @@ type statements struct {
 	countDay sqltext.Query
 	dayBatches, lockEnded, countBatches, markExpired, forgetHistory, expireRows, forgetAgents,
 	forgetBatches sqltext.Query
-	blockers, rights, maxPayload, anyFences, anySessions sqltext.Query
+	blockers, rights, maxPayload, anyFences, anySessions                              sqltext.Query
+	server, createBook, lockBook, schemaVersion, appliedSteps, recordStep, forgetStep sqltext.Query
+	lockSessions, countSessions, setMaxPayload, keepMaxPayload                        sqltext.Query
 }
 
 func newStatements(sc schema) (*statements, error) {
@@ -84,6 +86,10 @@ func (s *statements) byName() map[string]*sqltext.Query {
 		"forget_agents": &s.forgetAgents, "forget_batches": &s.forgetBatches,
 		"blockers": &s.blockers, "rights": &s.rights, "max_payload": &s.maxPayload, "any_fences": &s.anyFences,
 		"any_sessions": &s.anySessions,
+		"server":       &s.server, "create_book": &s.createBook, "lock_book": &s.lockBook, "schema_version": &s.schemaVersion,
+		"applied_steps": &s.appliedSteps, "record_step": &s.recordStep, "forget_step": &s.forgetStep,
+		"lock_sessions": &s.lockSessions, "count_sessions": &s.countSessions, "set_max_payload": &s.setMaxPayload,
+		"keep_max_payload": &s.keepMaxPayload,
 	}
 }
 

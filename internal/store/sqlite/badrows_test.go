@@ -87,6 +87,48 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 	}
 }
 
+// A row that no agent can run is archived without its documents, and its batch counts it as any that has failed.
+func TestARowOfABatchThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	conn, err := h.app.Conn(t.Context())
+	require.NoError(t, err)
+	const large = `'"' || hex(zeroblob(34000000)) || '"'`
+	for _, text := range []string{
+		"PRAGMA ignore_check_constraints = ON", "DROP TRIGGER task_bounds",
+		"INSERT INTO batch (sealed) VALUES (0)",
+		"INSERT INTO task (type, batch_id, attempt, payload) VALUES ('a', 1, 2, " + large + ")",
+		"INSERT INTO task (type, batch_id, state, ever_started, cause, rollback_payload) VALUES ('a', 1, 'rollback_pending', 1, 'lost', " + large + ")",
+		"UPDATE batch SET rolling_back = 1",
+	} {
+		_, err := conn.ExecContext(t.Context(), text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Close())
+	session, err := h.Join(t.Context(), store.Agent{Name: "n", Presence: time.Minute, Workers: 1})
+	require.NoError(t, err)
+	rows, err := h.Claim(t.Context(), store.Claim{Session: session, Number: 1, Bytes: 1 << 20, Wants: []store.Want{
+		{Type: "a", Phase: task.Run, N: 10, Window: time.Minute}, {Type: "a", Phase: task.Rollback, N: 10, Window: time.Minute},
+	}})
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	b, err := h.GetBatch(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []int64{2, 0, 0, 1, 1, 1}, []int64{b.Total, b.Live, b.RollingBack, b.Failed, b.RollbackFailed, b.Failures})
+	listed, err := h.List(t.Context(), store.TaskFilter{})
+	require.NoError(t, err)
+	require.Len(t, listed, 2)
+	for i, state := range []task.State{task.StateRollbackFailed, task.StateFailed} {
+		got := listed[i]
+		require.Equal(t, []any{state, task.Rejected, 2 * i, task.Fence(1)}, []any{got.State, got.Outcome, got.Attempt, got.Fence})
+		require.Contains(t, got.Error, "68000002 bytes")
+		require.Empty(t, got.Payload)
+		require.Nil(t, got.RollbackPayload)
+	}
+	require.Equal(t, task.Lost, listed[0].Cause)
+	require.True(t, listed[0].EverStarted)
+}
+
 // What an application inserts by mistake is refused, with the place and the remedy.
 func TestBoundsOfAnInsert(t *testing.T) {
 	t.Parallel()

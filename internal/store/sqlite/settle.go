@@ -197,7 +197,7 @@ func (b *settling) remember(e *store.Settlement) error {
 
 // finish ends the call: what is in the archive leaves the hot table, and idle agents learn of what is due.
 func (b *settling) finish() error {
-	if err := b.tally(); err != nil {
+	if err := b.tally(b.applied); err != nil {
 		return err
 	}
 	if len(b.archived) > 0 {

@@ -12,7 +12,7 @@ import (
 type statements struct {
 	// claim.sql, too_large.sql
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, Payload, Claimed, Soonest *sqltext.Query
-	TooLargeDue, TooLargeRollback, Reject, CountRejected, DeleteRejected                                *sqltext.Query
+	TooLargeDue, TooLargeRollback, Reject                                                               *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                      *sqltext.Query

@@ -37,17 +37,17 @@ func (c *tally) add(e *store.Settlement, cause task.Verdict) {
 }
 
 // tally counts what was applied to rows of batches, once for each batch. The rows are in the hot table still.
-func (b *settling) tally() error {
+func (t *tx) tally(applied []*store.Settlement) error {
 	open := false
-	if len(b.applied) == 0 {
+	if len(applied) == 0 {
 		return nil
 	}
-	if err := b.row([]any{&open}, b.sql.AnyOpenBatch); err != nil || !open {
+	if err := t.row([]any{&open}, t.sql.AnyOpenBatch); err != nil || !open {
 		return err
 	}
-	ids := make([]task.ID, len(b.applied))
-	ends := make(map[task.ID]*store.Settlement, len(b.applied))
-	for i, e := range b.applied {
+	ids := make([]task.ID, len(applied))
+	ends := make(map[task.ID]*store.Settlement, len(applied))
+	for i, e := range applied {
 		ids[i], ends[e.ID] = e.ID, e
 	}
 	list, err := json.Marshal(ids)
@@ -55,7 +55,7 @@ func (b *settling) tally() error {
 		return fmt.Errorf("encode task ids: %w", err)
 	}
 	tallies := map[task.BatchID]*tally{}
-	err = b.query(func(r *sql.Rows) error {
+	err = t.query(func(r *sql.Rows) error {
 		var id task.ID
 		var of task.BatchID
 		var cause task.Verdict
@@ -67,12 +67,12 @@ func (b *settling) tally() error {
 		}
 		tallies[of].add(ends[id], cause)
 		return nil
-	}, b.sql.OfBatch, arg("ids", string(list)))
+	}, t.sql.OfBatch, arg("ids", string(list)))
 	if err != nil {
 		return err
 	}
 	for of, c := range tallies {
-		if _, err := b.exec(b.sql.Tally,
+		if _, err := t.exec(t.sql.Tally,
 			arg("succeeded", c.finished[task.StateSucceeded]), arg("failed", c.finished[task.StateFailed]),
 			arg("cancelled", c.finished[task.StateCancelled]), arg("rolled_back", c.finished[task.StateRolledBack]),
 			arg("rollback_failed", c.finished[task.StateRollbackFailed]), arg("rolling_back", c.rollingBack),

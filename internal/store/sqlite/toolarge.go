@@ -10,9 +10,9 @@ import (
 // rejectTooLarge archives due rows of one type and priority that no agent can run, at most 100 of them, without reading their
 // documents.
 func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now string) error {
-	list := t.sql.TooLargeDue
+	list, end := t.sql.TooLargeDue, task.StateFailed
 	if p == task.Rollback {
-		list = t.sql.TooLargeRollback
+		list, end = t.sql.TooLargeRollback, task.StateRollbackFailed
 	}
 	reasons := map[int64]string{}
 	err := t.query(func(r *sql.Rows) error {
@@ -33,14 +33,15 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 	if err != nil {
 		return err
 	}
+	rejected := make([]*store.Settlement, 0, len(reasons))
+	for id := range reasons {
+		rejected = append(rejected, &store.Settlement{ID: task.ID(id), Phase: p, Next: task.Transition{State: end}, Silent: true})
+	}
+	if err := t.tally(rejected); err != nil {
+		return err
+	}
 	for id, reason := range reasons {
-		if _, err := t.exec(t.sql.Reject, arg("error", reason), arg("now", now), arg("id", id)); err != nil {
-			return err
-		}
-		if _, err := t.exec(t.sql.CountRejected, arg("id", id)); err != nil {
-			return err
-		}
-		if _, err := t.exec(t.sql.DeleteRejected, arg("id", id)); err != nil {
+		if _, err := t.exec(t.sql.Reject, arg("state", string(end)), arg("error", reason), arg("now", now), arg("id", id)); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.cancel_rows(bigint[], boolean[], text) FROM PUBLIC;
 
 -- Cancels a waiting row, which the caller has locked, and returns its new state: cancelled, or, where it was ever started
--- and can be rolled back, rollback_pending.
+-- and can be rolled back, rollback_pending. Go: task.RollsBack; a check compares the two.
 CREATE OR REPLACE FUNCTION {schema}.cancel_waiting(t {schema}.task, who text, can boolean) RETURNS text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$

@@ -13,8 +13,8 @@ BEGIN
                   WHERE o.batch_id = retry_batch.id AND o.task_id IS NULL AND o.ended_at IS NULL) THEN
         RETURN 'retrying';
     ELSIF NOT EXISTS (
-        SELECT FROM {schema}.task_archive AS a WHERE a.batch_id = retry_batch.id AND (a.state = 'failed'
-            OR a.state = 'rolled_back' AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+        SELECT FROM {schema}.task_archive AS a
+        WHERE a.batch_id = retry_batch.id AND {has_failed of=a.} AND a.state <> 'rollback_failed'
     ) THEN
         RETURN (SELECT v.state FROM {schema}.batches AS v WHERE v.id = retry_batch.id);
     END IF;

@@ -1,7 +1,7 @@
 -- Moves finished rows back to the live table, to run again ('retry') or to be rolled back ('rollback'), and returns their
 -- ids, sorted. Each is due at the time in its place, and not before every earlier attempt is over. Locked rows are
 -- skipped, and rows whose key another live row has. A run that succeeded at its first try gets its row of the history
--- now; all others got theirs when they were settled.
+-- now; all others got theirs when they were settled. The cause of a rollback is Go's task.Cause; a check compares the two.
 CREATE OR REPLACE FUNCTION {schema}.revive(
     ids bigint[], dues timestamptz[], verb text, fences bigint[] DEFAULT NULL
 ) RETURNS SETOF bigint

@@ -23,9 +23,7 @@ BEGIN
     ELSIF b.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM {schema}.task_archive AS a, {schema}.with_rollback() AS u
         WHERE a.batch_id = rollback_batch.id
-          AND CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled') THEN coalesce(a.started_at,
-              a.finished_at) END
-              IS NOT NULL
+          AND {began of=a.} IS NOT NULL
           AND (a.policy = ANY (u.hashes) OR a.type = ANY (u.types))
     ) THEN
         RETURN v.state;

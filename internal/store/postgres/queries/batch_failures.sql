@@ -5,8 +5,7 @@
 SELECT f.id, left(CASE WHEN f.was_rolled_back THEN h.error ELSE f.error END, 1024) FROM (
     (SELECT a.id, a.error, a.state = 'rolled_back' AS was_rolled_back FROM {schema}.task_archive AS a
      WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (@id::bigint, 0) AND (a.batch_id, a.id) < (@id::bigint + 1, 0)
-       AND (a.state IN ('failed', 'rollback_failed')
-            OR a.state = 'rolled_back' AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+       AND {has_failed of=a.}
      ORDER BY a.batch_id DESC, a.id DESC LIMIT 10000)
     UNION ALL
     (SELECT t.id, t.error, true FROM {schema}.task AS t

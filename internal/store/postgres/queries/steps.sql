@@ -46,8 +46,7 @@ SELECT v.live - v.rolling_back, v.total FROM {schema}.batches AS v WHERE v.id = 
 SELECT a.id, a.fence, a.state, coalesce(a.cause, ''), a.finished_at
 FROM {schema}.task_archive AS a
 WHERE a.batch_id IS NOT NULL AND (a.batch_id, a.id) > (@batch::bigint, @after::bigint) AND (a.batch_id, a.id) < (@batch::bigint + 1, 0)
-  AND (a.state IN ('failed', 'rollback_failed')
-      OR a.state = 'rolled_back' AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
+  AND {has_failed of=a.}
 ORDER BY a.batch_id, a.id LIMIT @limit
 
 -- name: batch_finished
@@ -57,8 +56,7 @@ ORDER BY a.batch_id, a.id LIMIT @limit
 SELECT f.id, f.fence, f.state, f.ever_started, coalesce(f.policy = ANY (u.hashes), false), f.type = ANY (u.types), f.began
 FROM {schema}.with_rollback() AS u,
     (SELECT a.batch_id, a.id, a.fence, a.state, a.ever_started, a.policy, a.type,
-         CASE WHEN a.ever_started AND a.state IN ('succeeded', 'failed', 'cancelled')
-             THEN coalesce(a.started_at, a.finished_at) END AS began
+         {began of=a.} AS began
      FROM {schema}.task_archive AS a) AS f
 WHERE f.batch_id IS NOT NULL
   AND (f.batch_id, f.began, f.id) < (@batch::bigint, coalesce(@after_at::timestamptz, 'infinity'), @after::bigint)

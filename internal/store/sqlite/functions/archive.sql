@@ -2,16 +2,16 @@
 --
 -- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given. The result
 -- stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may be at
--- work until the lease's end, so that is kept. Agents settle with the same statement; there, the rows of a call are deleted
+-- work until the lease's end, so that is kept. drops_documents: they are too large to be copied. Agents settle with the same statement; there, the rows of a call are deleted
 -- together.
 CREATE VIEW archive AS
     SELECT id, state, attempt, deferrals, ever_started, outcome, error, 0 AS new_result, result, output, started_at,
-           finished_at, 0 AS after_lease, cancel_requested_at, cancel_requested_by
+           finished_at, 0 AS after_lease, cancel_requested_at, cancel_requested_by, 0 AS drops_documents
     FROM task_archive;
 
 CREATE TRIGGER archive_insert INSTEAD OF INSERT ON archive
 BEGIN
-    {archive_row new=NEW. cancel_requested_at=ifnull(NEW.cancel_requested_at,cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,cancel_requested_by)}
+    {archive_row new=NEW. drops=NEW.drops_documents cancel_requested_at=ifnull(NEW.cancel_requested_at,cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,cancel_requested_by)}
     WHERE id = NEW.id;
     DELETE FROM task WHERE id = NEW.id;
 END;

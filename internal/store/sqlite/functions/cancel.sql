@@ -20,7 +20,9 @@ BEGIN
     WHERE id = NEW.id AND state = 'running' AND cancel_requested_at IS NULL;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
 
-    INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 0);
+    -- What is rolled back is task.RollsBack's rule; the check "what is rolled back when it is cancelled" compares the two.
+    INSERT INTO cancel_waiting (id, by, rollback)
+    SELECT id, nullif(CAST(NEW.by AS TEXT), ''), ever_started AND {own_rollback of=task} FROM task WHERE id = NEW.id;
     UPDATE audit SET answer = (SELECT answer FROM cancel WHERE id = NEW.id)
     WHERE id = (SELECT max(id) FROM audit) AND answer = '';
 END;

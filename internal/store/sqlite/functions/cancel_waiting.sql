@@ -1,8 +1,8 @@
 -- For agents and the other functions, not for applications.
 --
--- INSERT INTO cancel_waiting (id, by, rollback) ends a waiting task as cancelled. If it was ever started and can be rolled back,
--- it waits for its rollback instead, which is due once its last attempt is certainly over: the policy that attempt began
--- with decides or, if rollback is 1, any policy of the type.
+-- INSERT INTO cancel_waiting (id, by, rollback) ends a waiting task as cancelled or, where rollback is true, has it wait for its
+-- rollback instead, which is due once its last attempt is certainly over. The caller decides which: internal/batch by
+-- task.RollsBack, and the functions cancel and rollback by the same rule.
 CREATE VIEW cancel_waiting AS SELECT id, cancel_requested_by AS by, 0 AS rollback FROM task;
 
 CREATE TRIGGER cancel_waiting_insert INSTEAD OF INSERT ON cancel_waiting
@@ -10,9 +10,7 @@ BEGIN
     UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
         run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
-    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND ever_started
-      AND (EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task.policy)
-           OR NEW.rollback AND EXISTS (SELECT 1 FROM rollback_policy WHERE type = task.type));
+    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND NEW.rollback;
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0; -- rows that the statement before has changed
     UPDATE batch SET rolling_back = rolling_back + 1
     WHERE changes() > 0 AND id = (SELECT batch_id FROM task WHERE id = NEW.id);

@@ -12,7 +12,7 @@ BEGIN
     SELECT 'retry', NEW.id, nullif(CAST(NEW.by AS TEXT), '')
     WHERE NOT EXISTS (SELECT 1 FROM operation WHERE batch_id = NEW.id AND task_id IS NULL AND ended_at IS NULL)
       AND EXISTS (SELECT 1 FROM task_archive WHERE batch_id = NEW.id AND state <> 'succeeded'
-                  AND (state = 'failed' OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled')));
+                  AND {has_failed of=task_archive.});
     INSERT INTO audit (requested_by, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'retry', NEW.id, 'retrying' WHERE changes() > 0;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;

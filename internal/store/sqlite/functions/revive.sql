@@ -2,7 +2,7 @@
 --
 -- INSERT INTO revive (id, verb, run_at) takes a finished task out of the archive: to run again with all its attempts (retry),
 -- or to be rolled back (rollback); due no earlier than its last attempt is certainly over. A task whose key a live task has by
--- now stays in the archive.
+-- now stays in the archive. The cause of a rollback is Go's task.Cause; a check compares the two.
 CREATE VIEW revive AS SELECT id, '' AS verb, run_at FROM task_archive;
 
 CREATE TRIGGER revive_insert INSTEAD OF INSERT ON revive
@@ -23,7 +23,7 @@ BEGIN
                WHEN state = 'rollback_failed' THEN cause
                WHEN state = 'cancelled' THEN 'cancelled'
                WHEN outcome IN ('deferred', 'superseded', 'undelivered', 'drained') THEN 'failed'
-               ELSE outcome
+               ELSE ifnull(outcome, state)
            END, round, result, progress, message
     FROM task_archive WHERE id = NEW.id AND NEW.verb = 'rollback'
     ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING;

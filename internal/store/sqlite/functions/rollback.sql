@@ -11,7 +11,7 @@ BEGIN
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     SELECT RAISE(ABORT, 'the type of the task has no rollback')
     FROM tasks WHERE id = NEW.id AND state NOT IN ('rollback_pending', 'rollback_running', 'rolled_back')
-      AND NOT {can_roll_back of=tasks};
+      AND NOT ({own_rollback of=tasks} OR {type_rollback of=tasks});
     SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed')
@@ -34,8 +34,9 @@ BEGIN
         cancel_requested_by = nullif(CAST(NEW.by AS TEXT), '')
     WHERE id = NEW.id AND state = 'running' AND cancel_requested_at IS NULL;
     UPDATE wakeup SET cancel = cancel + 1 WHERE changes() > 0;
-    -- What waits, and what has finished: one of the two does nothing.
-    INSERT INTO cancel_waiting (id, by, rollback) VALUES (NEW.id, nullif(CAST(NEW.by AS TEXT), ''), 1);
+    -- What waits, and what has finished: one of the two does nothing. The type has a rollback, else this has raised above.
+    INSERT INTO cancel_waiting (id, by, rollback)
+    SELECT id, nullif(CAST(NEW.by AS TEXT), ''), ever_started FROM task WHERE id = NEW.id;
     INSERT INTO reopen_batch (id)
     SELECT batch_id FROM task_archive
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');

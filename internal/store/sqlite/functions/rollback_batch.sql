@@ -17,7 +17,7 @@ BEGIN
            OR ended_at IS NOT NULL AND EXISTS (
                SELECT 1 FROM task_archive AS done
                WHERE batch_id = NEW.id AND state IN ('succeeded', 'failed', 'cancelled') AND ever_started
-                 AND {can_roll_back of=done}));
+                 AND ({own_rollback of=done} OR {type_rollback of=done})));
     -- From here on: where the statement before changed a row.
     INSERT INTO audit (requested_by, verb, batch_id, answer)
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'rollback', NEW.id, 'rolling_back' WHERE changes() > 0;

@@ -18,13 +18,13 @@ SELECT id, error FROM (
         (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1), error) AS error
     FROM task_archive AS t INDEXED BY task_archive_batch_unsuccessful
     WHERE batch_id = @batch AND state <> 'succeeded'
-        AND (state IN ('failed', 'rollback_failed') OR state = 'rolled_back' AND cause NOT IN ('succeeded', 'cancelled'))
+        AND ({has_failed of=t.} OR state = 'rollback_failed')
     ORDER BY id DESC LIMIT @limit)
 UNION ALL
 SELECT id, error FROM (
     SELECT id, (SELECT error FROM attempt WHERE task_id = t.id AND phase = 'run' ORDER BY fence DESC LIMIT 1) AS error
     FROM task AS t INDEXED BY task_batch
-    WHERE batch_id = @batch AND state IN ('rollback_pending', 'rollback_running') AND cause NOT IN ('succeeded', 'cancelled')
+    WHERE batch_id = @batch AND state IN ('rollback_pending', 'rollback_running') AND ifnull(cause, '') NOT IN ('succeeded', 'cancelled')
     ORDER BY id DESC LIMIT @limit)
 ORDER BY 1 DESC LIMIT @limit;
 

@@ -3,7 +3,7 @@
 -- name: standing
 SELECT state, type, ifnull(key, ''), ifnull(batch_id, 0), ever_started,
     EXISTS (SELECT 1 FROM operation WHERE task_id = tasks.id AND ended_at IS NULL),
-    {can_roll_back of=tasks}
+    ({own_rollback of=tasks} OR {type_rollback of=tasks})
 FROM tasks WHERE id = @id;
 
 -- name: cancel

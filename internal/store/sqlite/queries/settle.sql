@@ -10,7 +10,7 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
 
 -- name: archive
 -- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
-{archive_row new=@ cancel_requested_at=cancel_requested_at cancel_requested_by=cancel_requested_by}
+{archive_row new=@ drops=false cancel_requested_at=cancel_requested_at cancel_requested_by=cancel_requested_by}
 WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
 
 -- name: release

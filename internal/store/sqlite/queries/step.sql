@@ -21,8 +21,8 @@ FROM task INDEXED BY task_batch WHERE batch_id = @batch
 -- name: waiting_of_batch
 -- Each of the two parts is a walk along the index; in one, SQLite would sort all rows.
 SELECT id, fence, state, '', ever_started, NULL, NULL,
-    ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE hash = waiting.policy),
-    ever_started AND EXISTS (SELECT 1 FROM rollback_policy WHERE type = waiting.type)
+    ever_started AND {own_rollback of=waiting},
+    ever_started AND {type_rollback of=waiting}
 FROM (
     SELECT id, fence, state, ever_started, policy, type FROM (
         SELECT id, fence, state, ever_started, policy, type FROM task INDEXED BY task_batch
@@ -49,16 +49,16 @@ ORDER BY id LIMIT @limit;
 -- The finished tasks of a batch, newest started first. Those that never started come last. INDEXED BY: it is that order, and a
 -- batch may have a million tasks to sort.
 SELECT id, fence, state, ifnull(cause, ''), ever_started, started_at, finished_at,
-    EXISTS (SELECT 1 FROM rollback_policy WHERE hash = task_archive.policy),
-    EXISTS (SELECT 1 FROM rollback_policy WHERE type = task_archive.type)
+    {own_rollback of=task_archive},
+    {type_rollback of=task_archive}
 FROM task_archive INDEXED BY task_archive_started
 WHERE batch_id = @batch AND ifnull(started_at, '') <= @after_at AND (ifnull(started_at, '') < @after_at OR id > @after_id)
 ORDER BY ifnull(started_at, '') DESC, id LIMIT @limit;
 
 -- name: task_to_roll_back
 SELECT id, fence, state, ifnull(cause, ''), ever_started, started_at, finished_at,
-    EXISTS (SELECT 1 FROM rollback_policy WHERE hash = tasks.policy),
-    EXISTS (SELECT 1 FROM rollback_policy WHERE type = tasks.type)
+    {own_rollback of=tasks},
+    {type_rollback of=tasks}
 FROM tasks WHERE id = @id;
 
 -- name: operation_seen

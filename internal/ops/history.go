@@ -1,0 +1,50 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Attempt is an attempt of a task that is over.
+type Attempt struct {
+	store.AttemptInfo
+	Took   time.Duration // from its start to its end; 0 if it never started
+	Counts bool          // it used up one of the task's attempts
+}
+
+// History returns the attempts of a task that are over, oldest first. A success at the first try is not among them: the task
+// itself has all that is known of it.
+func History(i *store.TaskInfo) []Attempt {
+	all := make([]Attempt, len(i.History))
+	for n, h := range i.History {
+		all[n] = Attempt{AttemptInfo: h, Counts: counts(i, n)}
+		if h.StartedAt != nil {
+			all[n].Took = h.EndedAt.Sub(*h.StartedAt)
+		}
+	}
+	return all
+}
+
+// counts reports whether the nth attempt of the history used up one of the task's attempts, as task.Decide has decided. One that
+// was released did only where the attempt after it has a higher number. Nothing comes after an attempt that ended its phase, and
+// then it makes no difference.
+func counts(i *store.TaskInfo, n int) bool {
+	h := i.History[n]
+	if !h.Outcome.Releases() {
+		return true
+	}
+	if !h.State.Waiting() || h.State.Phase() != h.Phase {
+		return false
+	}
+	if n+1 < len(i.History) {
+		after := i.History[n+1]
+		return after.Phase == h.Phase && after.Attempt > h.Attempt
+	}
+	next := i.Attempt + 1 // the number that the next claim would give
+	if i.State.Running() || i.State == task.StateSucceeded {
+		next = i.Attempt
+	}
+	return next > h.Attempt
+}
