@@ -22,11 +22,23 @@ type shelf struct {
 	answer   func(*store.Step) (store.StepResult, error)
 	steps    []store.Step
 	looks    int // at finished tasks
+
+	batches []store.SummedBatch
+	applied []task.BatchID
+	folds   [][]store.Conclusion
+	lost    error // of folds
 }
 
 var errLost = errors.New("the reply is lost")
 
-func (*shelf) Fold(context.Context, int) (store.Folded, error) { return store.Folded{}, nil }
+func (s *shelf) SumBatches(context.Context, int) ([]store.SummedBatch, error) {
+	return s.batches, s.lost
+}
+
+func (s *shelf) ApplyFold(_ context.Context, list []store.Conclusion) ([]task.BatchID, error) {
+	s.folds = append(s.folds, list)
+	return s.applied, s.lost
+}
 
 func (s *shelf) Operations(_ context.Context, after int64, _ int) (list []store.Operation, open bool, err error) {
 	if s.ID > after {
