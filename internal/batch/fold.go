@@ -73,6 +73,5 @@ func note(f *store.Folded, c store.Conclusion) {
 		ended.Ended = true
 		sum.State = string(State(&ended))
 		f.Ended, f.Ends = f.Ended+1, append(f.Ends, sum)
-	case store.FoldNothing, store.FoldResume:
 	}
 }

@@ -52,8 +52,8 @@ func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied
 		if err := s.failAt(failBefore); err != nil {
 			return err
 		}
-		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			rows, err := q.Query(ctx, s.sql.applyFold.Text, args...)
+		err := s.committed(ctx, conn, func(conn rowsQuerier) error {
+			rows, err := conn.Query(ctx, q.Text, args...)
 			if err != nil {
 				return err
 			}
