@@ -1,14 +1,17 @@
 package batch
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Fold sums the counters of at most limit batches, acts on failures, and completes the batches that are done. Where there is
-// nothing to do but to sum, that is one call to the store.
+// nothing to do but to sum, that is one call to the store. With an error it returns what it did nevertheless.
 func (e *Engine) Fold(ctx context.Context, limit int) (f store.Folded, err error) {
 	if limit <= 0 {
 		return f, ctx.Err()
@@ -17,32 +20,44 @@ func (e *Engine) Fold(ctx context.Context, limit int) (f store.Folded, err error
 	if err != nil {
 		return f, err
 	}
+	f.Batches = len(summed)
 	var todo []store.Conclusion
 	for i := range summed {
 		if act := Conclude(&summed[i]); act != store.FoldNothing {
 			todo = append(todo, store.Conclusion{Batch: &summed[i], Act: act})
 		}
 	}
-	applied := map[task.BatchID]bool{}
-	if len(todo) > 0 {
-		ids, err := e.store.ApplyFold(ctx, todo)
-		if err != nil {
-			return f, err
-		}
-		for _, id := range ids {
-			applied[id] = true
-		}
+	if len(todo) == 0 {
+		return f, nil
 	}
-	f.Batches = len(summed)
+	applied, err := e.apply(ctx, todo)
 	for _, c := range todo {
-		if applied[c.Batch.ID] {
+		if slices.Contains(applied, c.Batch.ID) {
 			note(&f, c)
 		}
 	}
-	return f, nil
+	return f, err
 }
 
-// Conclude decides what a fold does to a batch. Stores select by the same rule the batches that need a fold; a test compares them.
+// apply applies conclusions, and returns the batches to which one was applied. Where the store cannot apply them all at once, it
+// applies them one by one: a batch whose finish task is refused keeps no other from its end. The error is that of the first.
+func (e *Engine) apply(ctx context.Context, todo []store.Conclusion) (applied []task.BatchID, first error) {
+	applied, err := e.store.ApplyFold(ctx, todo)
+	switch {
+	case err == nil:
+		return applied, nil
+	case len(todo) == 1:
+		return nil, fmt.Errorf("batch %d: %w", todo[0].Batch.ID, err)
+	}
+	applied = nil
+	for i := range todo {
+		one, err := e.apply(ctx, todo[i:i+1])
+		applied, first = append(applied, one...), cmp.Or(first, err)
+	}
+	return applied, first
+}
+
+// Conclude decides what a fold does to a batch. Stores select the batches that need a fold by the same rule; a test compares them.
 func Conclude(b *store.SummedBatch) store.FoldAct {
 	switch live := b.Live(); {
 	case b.Ended:

@@ -90,3 +90,15 @@ func TestAFoldIsTwoCallsAtMost(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, f)
 }
+
+// What the store refuses for one batch is applied to all the others.
+func TestARefusedFoldHoldsUpNoOther(t *testing.T) {
+	s := &shelf{batches: []store.SummedBatch{done(1), done(2), done(3)}, applied: []task.BatchID{1, 2, 3}, refused: 2}
+	f, err := NewEngine(s).Fold(t.Context(), 10)
+	require.ErrorIs(t, err, errRefused)
+	require.ErrorContains(t, err, "batch 2: ")
+	require.Equal(t, 3, f.Batches)
+	require.Equal(t, 2, f.Ended)
+	require.Equal(t, []task.BatchID{1, 3}, []task.BatchID{f.Ends[0].ID, f.Ends[1].ID})
+	require.Len(t, s.folds, 4)
+}

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +27,11 @@ type shelf struct {
 	batches []store.SummedBatch
 	applied []task.BatchID
 	folds   [][]store.Conclusion
-	lost    error // of folds
+	lost    error        // of folds
+	refused task.BatchID // a fold that has it fails
 }
 
-var errLost = errors.New("the reply is lost")
+var errLost, errRefused = errors.New("the reply is lost"), errors.New("the finish task is refused")
 
 func (s *shelf) SumBatches(context.Context, int) ([]store.SummedBatch, error) {
 	return s.batches, s.lost
@@ -37,7 +39,16 @@ func (s *shelf) SumBatches(context.Context, int) ([]store.SummedBatch, error) {
 
 func (s *shelf) ApplyFold(_ context.Context, list []store.Conclusion) ([]task.BatchID, error) {
 	s.folds = append(s.folds, list)
-	return s.applied, s.lost
+	var applied []task.BatchID
+	for _, c := range list {
+		if c.Batch.ID == s.refused {
+			return nil, errRefused
+		}
+		if slices.Contains(s.applied, c.Batch.ID) {
+			applied = append(applied, c.Batch.ID)
+		}
+	}
+	return applied, s.lost
 }
 
 func (s *shelf) Operations(_ context.Context, after int64, _ int) (list []store.Operation, open bool, err error) {

@@ -7,7 +7,7 @@ type SummedBatch struct {
 	BatchFacts // without Running and Attempts, on which no fold depends
 
 	ID        task.BatchID
-	Version   string // changes with each counter, and with the request; opaque
+	Version   string // changes with each counter, and with the request; opaque; empty where a store compares all of it
 	Name      string
 	Round     int
 	OnFailure OnFailure

@@ -132,3 +132,33 @@ func TestAFoldFollowsAFailureOnce(t *testing.T) {
 	h.applies(t, first)
 	require.EqualValues(t, 2, h.number(t, `SELECT count(*) FROM SCHEMA.operation`))
 }
+
+// A batch whose finish task is refused keeps no other from its end.
+func TestAFoldThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(t, `ALTER TABLE SCHEMA.task ADD CONSTRAINT refuses CHECK (type <> 'bad');
+		INSERT INTO SCHEMA.batch (finish_type) VALUES ('good'), ('bad'), ('good')`)
+	for _, ends := range []int{2, 0} {
+		f, err := h.Fold(t.Context(), 10)
+		require.ErrorContains(t, err, "batch 2: ")
+		require.Equal(t, ends, f.Ended)
+		require.EqualValues(t, 2, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE type = 'good'`))
+	}
+	h.exec(t, `ALTER TABLE SCHEMA.task DROP CONSTRAINT refuses`)
+	f, err := h.Fold(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, f.Ended)
+}
+
+// As many deltas as a fold takes of one batch, and no more: the batch is done, and nothing would make a fold look again.
+func TestAFoldSeesThatTheDeltasAreAll(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.exec(t, `INSERT INTO SCHEMA.batch (name) VALUES ('');
+		INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded) SELECT 1, 1, 1 FROM generate_series(1, 20001)`)
+	h.concluded(t, store.FoldNothing)
+	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.batch_delta`))
+	h.exec(t, `INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded) SELECT 1, 1, 1 FROM generate_series(1, 19999)`)
+	h.concluded(t, store.FoldEnd)
+}

@@ -106,8 +106,6 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.apply_fold('{1}', '{0}', '{1}', '{end}')`,
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,
-		`SELECT SCHEMA.follow_failure(NULL)`,
-		`SELECT SCHEMA.resume_operation(NULL)`,
 		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
 		`CREATE TABLE SCHEMA.mine (id int)`,

@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -20,6 +18,7 @@ const byFailure = "on_failure"
 func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedBatch, err error) {
 	var unseen bool
 	look := func() error {
+		list = nil
 		return s.view(ctx, "sum batches", func(t *snapshot) error {
 			if err := t.row([]any{&unseen}, s.sql.AnyUnseen); err != nil {
 				return err
@@ -41,28 +40,25 @@ func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedB
 	if err != nil {
 		return nil, err
 	}
-	list = nil
 	err = look()
 	return list, err
 }
 
-// scanSummed reads a row of the statement sum_batches.
+// scanSummed reads the columns of shared/summed_batch.sql. Version stays empty: the whole of it is compared.
 func scanSummed(r *sql.Rows) (b store.SummedBatch, err error) {
 	b.Summed = true
-	err = r.Scan(&b.ID, &b.Version, &b.Name, &b.Round, &b.OnFailure, &b.Requested, &b.ByFailure, &b.Sealed, &b.Operation,
-		&b.TaskOperation, &b.Total, &b.RollingBack, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed,
-		&b.Failures, &b.FailuresSeen)
+	err = r.Scan(&b.ID, &b.Name, &b.Round, &b.OnFailure, &b.Requested, &b.ByFailure, &b.Sealed, &b.Operation, &b.TaskOperation,
+		&b.Total, &b.RollingBack, &b.Succeeded, &b.Failed, &b.Cancelled, &b.RolledBack, &b.RollbackFailed, &b.Failures, &b.FailuresSeen)
 	return b, err
 }
 
 // ApplyFold acts on batches, in one transaction.
 func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied []task.BatchID, err error) {
 	err = s.change(ctx, "fold batches", func(t *tx) error {
-		applied = nil
 		for _, c := range list {
 			did, err := t.conclude(c)
 			if err != nil {
-				return fmt.Errorf("batch %d: %w", c.Batch.ID, err)
+				return err
 			}
 			if did {
 				applied = append(applied, c.Batch.ID)
@@ -76,23 +72,20 @@ func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied
 	return applied, nil
 }
 
-// conclude acts on a batch where it is what was seen, and reports whether it did.
+// conclude acts on a batch where it is what was seen, and reports whether it did. There is nothing to resume: with one writer no
+// task comes too late for an operation.
 func (t *tx) conclude(c store.Conclusion) (did bool, err error) {
-	id := arg("id", int64(c.Batch.ID))
-	var requested, same, operation, anyOperation bool
-	err = t.row([]any{&requested, &same, &operation, &anyOperation}, t.sql.BatchSeen,
-		id, arg("round", c.Batch.Round), arg("version", c.Batch.Version))
+	var now store.SummedBatch // zero where the batch has ended
+	err = t.query(func(r *sql.Rows) (err error) {
+		now, err = scanSummed(r)
+		return err
+	}, t.sql.SummedBatch, arg("id", int64(c.Batch.ID)))
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil:
+	case err != nil || now.ID == 0 || now.Round != c.Batch.Round:
 		return false, err
-	case c.Act == store.FoldFollow && !requested:
+	case c.Act == store.FoldFollow && now.Requested == "":
 		return true, t.follow(c.Batch)
-	case c.Act == store.FoldResume && same && !operation:
-		_, err := t.exec(t.sql.ResumeOperation, id)
-		return true, err
-	case c.Act == store.FoldEnd && same && !anyOperation:
+	case c.Act == store.FoldEnd && now == *c.Batch:
 		return true, t.end(c.Batch.ID)
 	}
 	return false, nil

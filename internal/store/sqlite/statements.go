@@ -27,8 +27,8 @@ type statements struct {
 	Get, History, ListLive, ListFinished, DeclaredTypes, Takers *sqltext.Query
 	CountDue, CountRollback, CountRunning, CountArchived        *sqltext.Query
 	ListBatches, BatchExists, Failures, CountBatchTasks         *sqltext.Query
-	AnyUnseen, SeeBatches, SumBatches, BatchSeen                *sqltext.Query
-	MarkByFailure, ResumeOperation, EndBatch, InsertFinishTask  *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch              *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask                   *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

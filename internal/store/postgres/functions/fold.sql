@@ -61,7 +61,7 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.sum_batches(bigint) FROM PUBLIC;
 
--- Applies what follows to batches that are in the round, and, except where a failure is followed, at the version that were
+-- Applies what follows to batches that are in the round and, except where a failure is followed, at the version that were
 -- seen. Returns those to which it was applied. Batches that are stopped lock their gates at the commit, in the order in which
 -- they come here.
 CREATE OR REPLACE FUNCTION {schema}.apply_fold(ids bigint[], rounds integer[], versions text[], acts text[])
@@ -69,9 +69,8 @@ CREATE OR REPLACE FUNCTION {schema}.apply_fold(ids bigint[], rounds integer[], v
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 DECLARE
-    c    record;
-    b    {schema}.batch;
-    done boolean;
+    c record;
+    b {schema}.batch;
 BEGIN
     FOR c IN
         SELECT u.id, u.round, u.version, u.act FROM unnest(ids, rounds, versions, acts) AS u (id, round, version, act)
@@ -89,48 +88,25 @@ BEGIN
         WHERE r.id = c.id AND r.ended_at IS NULL AND r.round = c.round AND (c.act = 'follow' OR r.xmin::text = c.version);
         CONTINUE WHEN NOT FOUND;
         CASE c.act
-            WHEN 'follow' THEN done := {schema}.follow_failure(b);
-            WHEN 'resume' THEN done := {schema}.resume_operation(b);
-            WHEN 'end' THEN done := {schema}.end_batch(b);
+            WHEN 'follow' THEN
+                CONTINUE WHEN b.requested IS NOT NULL;
+                PERFORM {schema}.start_operation(b.id, b.on_failure, 'on_failure', false,
+                    CASE b.on_failure WHEN 'cancel' THEN 'cancelling' ELSE 'rolling_back' END);
+            WHEN 'resume' THEN
+                -- Rows have come that the operation's transaction could not see: from one with an older snapshot.
+                INSERT INTO {schema}.operation (verb, batch_id, requested_at, requested_by)
+                SELECT b.requested, b.id, clock_timestamp(), b.requested_by
+                WHERE NOT EXISTS (SELECT FROM {schema}.operation AS o
+                                  WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL);
+                CONTINUE WHEN NOT FOUND;
+            WHEN 'end' THEN
+                CONTINUE WHEN NOT {schema}.end_batch(b);
         END CASE;
-        IF done THEN
-            RETURN NEXT c.id;
-        END IF;
+        RETURN NEXT c.id;
     END LOOP;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.apply_fold(bigint[], integer[], text[], text[]) FROM PUBLIC;
-
--- Starts what on_failure says, on a batch that the caller has locked, and reports whether it did: not if another operation
--- was requested.
-CREATE OR REPLACE FUNCTION {schema}.follow_failure(b {schema}.batch) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
-$leasehold$
-BEGIN
-    IF b.requested IS NOT NULL THEN
-        RETURN false;
-    END IF;
-    PERFORM {schema}.start_operation(b.id, b.on_failure, 'on_failure', false,
-        CASE b.on_failure WHEN 'cancel' THEN 'cancelling' ELSE 'rolling_back' END);
-    RETURN true;
-END
-$leasehold$;
-REVOKE ALL ON FUNCTION {schema}.follow_failure({schema}.batch) FROM PUBLIC;
-
--- Starts the requested operation again on a batch that the caller has locked, and reports whether it did: not while one is
--- open. Rows have come that its transaction could not see: from one with an older snapshot.
-CREATE OR REPLACE FUNCTION {schema}.resume_operation(b {schema}.batch) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
-$leasehold$
-BEGIN
-    INSERT INTO {schema}.operation (verb, batch_id, requested_at, requested_by)
-    SELECT b.requested, b.id, clock_timestamp(), b.requested_by
-    WHERE NOT EXISTS (SELECT FROM {schema}.operation AS o
-                      WHERE o.batch_id = b.id AND o.task_id IS NULL AND o.ended_at IS NULL);
-    RETURN FOUND;
-END
-$leasehold$;
-REVOKE ALL ON FUNCTION {schema}.resume_operation({schema}.batch) FROM PUBLIC;
 
 -- Ends a batch that is done, which the caller has locked FOR UPDATE, and reports whether it did: not if something was counted
 -- or requested since. The row of finish_type is inserted in the same transaction.
