@@ -81,12 +81,15 @@ func (l *Loop) Run(ctx context.Context) error {
 // foldOnce folds once.
 func (l *Loop) foldOnce(ctx context.Context) (work.Seen, error) {
 	f, err := l.o.Work.Fold(ctx, foldLimit)
-	if err != nil {
-		return work.Seen{}, err
-	}
 	l.logFold(&f)
 	if f.Acted > 0 {
 		l.step.Note() // there is a new operation
+	}
+	if err != nil {
+		if f.Batches > 0 {
+			l.fold.Note() // what follows from what was summed is still to do, even if this agent is stopping
+		}
+		return work.Seen{}, err
 	}
 	return work.Seen{Busy: f.Batches >= foldLimit, Found: f.Batches > 0}, nil
 }

@@ -301,6 +301,19 @@ func TestErrorsAreCountedAndTriedAgain(t *testing.T) {
 	})
 }
 
+func TestWhatAFoldDidIsLoggedEvenIfItFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{fold: func(context.Context) (store.Folded, error) {
+			return store.Folded{Batches: 2, Acted: 1, Acts: []store.BatchSummary{{ID: 17, State: "cancel"}}}, errors.New("batch 18: refused")
+		}}
+		r := start(t, s)
+		after(stepGap)
+		r.end()
+		require.Contains(t, r.logs.String(), "batch=17")
+		require.Contains(t, r.logs.String(), "batch 18: refused")
+	})
+}
+
 func TestTheLastAgentLooksOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{}
@@ -319,6 +332,15 @@ func TestTheLastAgentLooksOnceMore(t *testing.T) {
 		r.loop.Note()
 		require.Equal(t, work.LastCall, r.end(), "a store that hangs delays the end no longer")
 		require.Empty(t, r.logs.String())
+
+		half := &script{fold: func(ctx context.Context) (store.Folded, error) {
+			return store.Folded{Batches: 1}, takes(ctx, time.Second)
+		}}
+		r = start(t, half)
+		after(time.Second / 2)
+		require.Equal(t, time.Second, r.end(), "counters were summed, and what follows is done yet")
+		folds, _ = half.counts()
+		require.Equal(t, 2, folds)
 	})
 }
 

@@ -34,11 +34,6 @@ type Engine struct {
 // NewEngine returns an Engine that works on a store.
 func NewEngine(s Store) *Engine { return &Engine{store: s} }
 
-// Fold sums the counters of at most limit batches, acts on failures, and completes the batches that are done.
-func (e *Engine) Fold(ctx context.Context, limit int) (store.Folded, error) {
-	return e.store.Fold(ctx, limit)
-}
-
 // Step carries on the oldest operation that can be, by at most rows tasks. Where it takes long to find that operation, or
 // carrying it on fails, the next call begins there, or behind it.
 func (e *Engine) Step(ctx context.Context, rows int) (did store.Stepped, err error) {

@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,11 +23,33 @@ type shelf struct {
 	answer   func(*store.Step) (store.StepResult, error)
 	steps    []store.Step
 	looks    int // at finished tasks
+
+	batches []store.SummedBatch
+	applied []task.BatchID
+	folds   [][]store.Conclusion
+	lost    error        // of folds
+	refused task.BatchID // a fold that has it fails
 }
 
-var errLost = errors.New("the reply is lost")
+var errLost, errRefused = errors.New("the reply is lost"), errors.New("the finish task is refused")
 
-func (*shelf) Fold(context.Context, int) (store.Folded, error) { return store.Folded{}, nil }
+func (s *shelf) SumBatches(context.Context, int) ([]store.SummedBatch, error) {
+	return s.batches, s.lost
+}
+
+func (s *shelf) ApplyFold(_ context.Context, list []store.Conclusion) ([]task.BatchID, error) {
+	s.folds = append(s.folds, list)
+	var applied []task.BatchID
+	for _, c := range list {
+		if c.Batch.ID == s.refused {
+			return nil, errRefused
+		}
+		if slices.Contains(s.applied, c.Batch.ID) {
+			applied = append(applied, c.Batch.ID)
+		}
+	}
+	return applied, s.lost
+}
 
 func (s *shelf) Operations(_ context.Context, after int64, _ int) (list []store.Operation, open bool, err error) {
 	if s.ID > after {

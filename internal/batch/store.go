@@ -12,9 +12,12 @@ import (
 // Store is what an Engine needs of the store. Looks lock nothing. A change applies where what a look returned is still so; of
 // agents that apply the same at once, one does. Each call is one short transaction and may be repeated.
 type Store interface {
-	// Fold sums the counters of at most limit batches, starts the operations that follow from failed tasks, and completes
-	// the batches that are done.
-	Fold(ctx context.Context, limit int) (store.Folded, error)
+	// SumBatches sums the counters of at most limit batches that have not ended, and returns them: at least some of those for
+	// which Conclude finds something to do, which stay marked until that is done. Batches that are locked are left out.
+	SumBatches(ctx context.Context, limit int) ([]store.SummedBatch, error)
+	// ApplyFold applies all conclusions or, with an error, none, and returns the batches to which one was applied. Batches that
+	// are locked are left out.
+	ApplyFold(ctx context.Context, list []store.Conclusion) ([]task.BatchID, error)
 
 	// Operations returns at most limit operations behind the one with that id that have not ended, oldest first, without those
 	// about a task that still runs. open: there are some, those included.
@@ -37,7 +40,7 @@ type Store interface {
 // Work is what a Loop does; an Engine does it on a store. Both calls may be made by many agents at once.
 type Work interface {
 	// Fold sums the counters of at most limit batches, starts the operations that follow from failed tasks, and completes
-	// the batches that are done.
+	// the batches that are done. With an error it returns what it did nevertheless.
 	Fold(ctx context.Context, limit int) (store.Folded, error)
 	// Step carries on the oldest operation that no other agent is carrying on at this moment, by at most rows tasks. An
 	// operation that can only wait, for attempts to end or for locked rows, is skipped, so it delays none of the others.

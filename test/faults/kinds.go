@@ -92,7 +92,8 @@ func Points() []string {
 	points := []string{"before an attempt", "after an attempt", "after a fork"}
 	for _, call := range []string{
 		"claim tasks", "settle tasks", "renew leases", "write presence", "sweep", "read back a claim", "join", "leave",
-		"take pings", "complete a task", "adopt a task", "fold batches", "carry on an operation",
+		"take pings", "complete a task", "adopt a task", "sum batches", "fold batches",
+		"carry on an operation",
 	} {
 		points = append(points, "before "+call, "after "+call)
 	}
@@ -111,7 +112,9 @@ func killAtPoint(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, erro
 // killAtBatch has an agent kill itself just before or after what it does for batches: between the last settlement of a
 // batch and its finish row, or half-way through an operation.
 func killAtBatch(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, error) {
-	points := []string{"before fold batches", "after fold batches", "before carry on an operation", "after carry on an operation"}
+	points := []string{
+		"after sum batches", "before fold batches", "after fold batches", "before carry on an operation", "after carry on an operation",
+	}
 	return killAt(a, points[r.IntN(len(points))], 1+r.IntN(12))
 }
 

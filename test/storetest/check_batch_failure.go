@@ -19,6 +19,7 @@ func batchFailureChecks() []Check {
 		{"on failure of the last", failureOfLast},
 		{"on a failure that is rolled back", failureRolledBack},
 		{"on failure, once", failureOnce},
+		{"on failure, and a crash", failureCrash},
 		{"on failure, and an operator before", failureAfterRequest},
 		{"on failure, and an operator after", failureThenRequest},
 		{"on failure in a new round", failureInRounds},
@@ -171,6 +172,22 @@ func failureOnce(t testing.TB, h Harness) {
 		r.rollBackAll()
 	}
 	r.inState(id, store.BatchRolledBack)
+}
+
+func failureCrash(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	for _, point := range r.h.BatchFailpoints() {
+		id, all := r.batchOf(2, store.BatchRequest{OnFailure: store.OnFailureCancel})
+		row := r.claim(wantOf(kind, task.Run, 1))[0]
+		r.settled(ended(row, task.Failed, task.StateFailed))
+		r.audited(func() {
+			r.crashing(point, func() error { _, err := r.h.Fold(r.ctx, 10); return err })
+			r.fold()
+		}, Audited{Who: "on_failure", Verb: "cancel", Batch: id, Answer: "cancelling"})
+		r.over()
+		r.in(task.StateCancelled, all[1])
+		r.inState(id, store.BatchFailed)
+	}
 }
 
 func failureAfterRequest(t testing.TB, h Harness) {

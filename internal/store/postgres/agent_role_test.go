@@ -39,7 +39,7 @@ func TestAnAgentsRole(t *testing.T) {
 		`CREATE OR REPLACE FUNCTION SCHEMA.task_inserted() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
 		`ALTER FUNCTION SCHEMA.task_inserted() SET search_path = public`,
 		`ALTER FUNCTION SCHEMA.cancel(bigint, text) SECURITY INVOKER`,
-		`DROP FUNCTION SCHEMA.fold(bigint)`,
+		`DROP FUNCTION SCHEMA.sum_batches(bigint)`,
 		`ALTER TABLE SCHEMA.task ADD COLUMN mine int`,
 		`ALTER TABLE SCHEMA.task DISABLE TRIGGER ALL`,
 		`CREATE TRIGGER mine AFTER INSERT ON SCHEMA.task FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.task_inserted()`,

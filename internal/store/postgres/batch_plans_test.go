@@ -52,6 +52,7 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 			`revives => `+revive+`, revive_fences => array_fill(2::bigint, ARRAY[cardinality(`+revive+`)]),
 			revive_dues => array_fill(now(), ARRAY[cardinality(`+revive+`)])`, flags)
 	}
+	const fold = `SELECT SCHEMA.apply_fold(ARRAY[s.id], ARRAY[s.round], ARRAY[s.version], ARRAY['%s']) FROM SCHEMA.sum_batches(100) AS s`
 	calls := []string{
 		`SELECT SCHEMA.cancel_batch(1); ` + stepOf(running, waiting, nil, "reopens => false, stops => true, ends => true"),
 		`SELECT SCHEMA.rollback_batch(2); ` + stepOf(none, none, []string{"1000400", "1000403", "1000404"}, "reopens => false, stops => false, ends => true"),
@@ -59,8 +60,11 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 		`SELECT SCHEMA.retry(1000400); SELECT SCHEMA.rollback(1000401); SELECT SCHEMA.rollback(1000402)`,
 		`SELECT SCHEMA.rollback(id) FROM SCHEMA.task WHERE state IN ('running', 'rollback_running') AND state = 'running' LIMIT 1;
 			` + stepOf(none, none, []string{"1000403"}, "reopens => true, stops => false, ends => true"),
-		`SELECT SCHEMA.fold(100)`,
-		`SELECT SCHEMA.seal_batch(1); SELECT SCHEMA.fold(100)`,
+		`SELECT SCHEMA.sum_batches(100)`,
+		`SELECT SCHEMA.seal_batch(1); SELECT SCHEMA.sum_batches(100)`,
+		`UPDATE SCHEMA.batch SET on_failure = 'rollback' WHERE id = 1; ` + fmt.Sprintf(fold, "follow"),
+		`SELECT SCHEMA.cancel_batch(1); UPDATE SCHEMA.operation SET ended_at = now(); ` + fmt.Sprintf(fold, "resume"),
+		`UPDATE SCHEMA.batch SET finish_type = 'a' WHERE id = 1; ` + fmt.Sprintf(fold, "end"),
 		`SELECT * FROM SCHEMA.batches WHERE id = 1`,
 		`SELECT * FROM SCHEMA.batches WHERE id = 2`,
 		`INSERT INTO SCHEMA.task (type, batch_id) VALUES ('a', 1)`,

@@ -6,20 +6,61 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/store"
-	"github.com/leasehold/leasehold/internal/store/sqltext"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Fold sums what was counted of batches, acts on failures, and ends what is done.
-func (s *Store) Fold(ctx context.Context, limit int) (f store.Folded, err error) {
-	if limit <= 0 {
-		return f, ctx.Err()
+// What internal/batch decides folds on, and how they are applied.
+
+// failSummed is the point between a fold's two calls: counters are summed, and what follows is not done.
+const failSummed = "after batches were summed"
+
+// BatchFailpoints names the points of a Fold that ends a batch, and of a Step, at which Options.Fail is called.
+func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
+
+// SumBatches sums what was counted of batches, and returns those that have not ended.
+func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedBatch, err error) {
+	err = s.do(ctx, "sum batches", func(ctx context.Context, conn *pgx.Conn) error {
+		q := &s.sql.sumBatches
+		rows, err := conn.Query(ctx, q.Text, q.Args(arg("limit", int64(limit)))...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (b store.SummedBatch, err error) {
+			err = row.Scan((*int64)(&b.ID), &b.Version, &b.Name, &b.Round, (*string)(&b.OnFailure), &b.Requested, &b.ByFailure,
+				&b.Sealed, &b.Summed, &b.Operation, &b.TaskOperation, &b.Total, &b.RollingBack, &b.Succeeded, &b.Failed, &b.Cancelled,
+				&b.RolledBack, &b.RollbackFailed, &b.Failures, &b.FailuresSeen)
+			return b, err
+		})
+		if err != nil {
+			return err
+		}
+		return s.failAt(failSummed)
+	})
+	return list, err
+}
+
+// ApplyFold acts on batches that were summed, in one transaction.
+func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied []task.BatchID, err error) {
+	n := len(list)
+	ids, rounds, versions, acts := make([]int64, n), make([]int32, n), make([]string, n), make([]string, n)
+	for i, c := range list {
+		ids[i], rounds[i], versions[i], acts[i] = int64(c.Batch.ID), int32(c.Batch.Round), c.Batch.Version, string(c.Act)
 	}
+	q := &s.sql.applyFold
+	args := q.Args(arg("ids", ids), arg("rounds", rounds), arg("versions", versions), arg("acts", acts))
 	err = s.do(ctx, "fold batches", func(ctx context.Context, conn *pgx.Conn) error {
 		if err := s.failAt(failBefore); err != nil {
 			return err
 		}
-		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			f, err = foldOnce(ctx, q, &s.sql.fold, limit)
+		err := s.committed(ctx, conn, func(conn rowsQuerier) error {
+			rows, err := conn.Query(ctx, q.Text, args...)
+			if err != nil {
+				return err
+			}
+			applied, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (id task.BatchID, err error) {
+				err = row.Scan((*int64)(&id))
+				return id, err
+			})
 			return err
 		})
 		if err != nil {
@@ -27,34 +68,5 @@ func (s *Store) Fold(ctx context.Context, limit int) (f store.Folded, err error)
 		}
 		return s.failAt(failAfter)
 	})
-	return f, err
-}
-
-func foldOnce(ctx context.Context, q rowsQuerier, fold *sqltext.Query, limit int) (f store.Folded, err error) {
-	rows, err := q.Query(ctx, fold.Text, fold.Args(arg("limit", int64(limit)))...)
-	if err != nil {
-		return f, err
-	}
-	var acted, ended bool
-	var request string
-	var one store.BatchSummary
-	into := []any{
-		&acted, &ended, (*int64)(&one.ID), &one.Name, &one.State, &request, &one.Round, &one.Total, &one.Succeeded, &one.Failed,
-		&one.Cancelled, &one.RolledBack, &one.RollbackFailed,
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		f.Batches++
-		if ended {
-			f.Ended++
-			f.Ends = append(f.Ends, one)
-		}
-		if acted {
-			f.Acted++
-			act := one
-			act.State = request
-			f.Acts = append(f.Acts, act)
-		}
-		return nil
-	})
-	return f, err
+	return applied, err
 }

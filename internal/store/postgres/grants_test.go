@@ -102,10 +102,10 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.request_cancels('{1}', '{1}', '')`,
 		`SELECT SCHEMA.cancel_all_waiting('{1}', '{1}', '{true}', '')`,
 		`SELECT SCHEMA.step_revive('{1}', '{1}', '{now}', 'retry')`,
-		`SELECT SCHEMA.fold(1)`,
+		`SELECT SCHEMA.sum_batches(1)`,
+		`SELECT SCHEMA.apply_fold('{1}', '{0}', '{1}', '{end}')`,
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,
-		`SELECT SCHEMA.follow_failure(NULL)`,
 		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
 		`CREATE TABLE SCHEMA.mine (id int)`,
@@ -157,7 +157,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	require.Equal(t, "alice", reports[len(reports)-1].Who)
 	require.Equal(t, role, reports[len(reports)-1].Role)
 	for _, mayNot := range []string{
-		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.has_stopped(1)`, `SELECT SCHEMA.fold(1)`,
+		`SELECT * FROM SCHEMA.audit`, `UPDATE SCHEMA.batch SET stopping = false`, `SELECT SCHEMA.has_stopped(1)`, `SELECT SCHEMA.sum_batches(1)`,
 	} {
 		_, err := operator.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)

@@ -182,8 +182,8 @@ func (h *harness) Audit(t testing.TB) []storetest.Audited {
 	return all
 }
 
-// BatchFailpoints are those of a settlement.
-func (*harness) BatchFailpoints() []string { return postgres.Failpoints()[:3] }
+// BatchFailpoints are those of folds and steps.
+func (*harness) BatchFailpoints() []string { return postgres.BatchFailpoints() }
 
 // BatchStates spreads the counters over the row and a delta.
 func (h *harness) BatchStates(t testing.TB, facts []store.BatchFacts) []store.BatchState {

@@ -203,7 +203,7 @@ CREATE TABLE {schema}.batch (
     rollback_failed bigint NOT NULL DEFAULT 0,
     failures        bigint NOT NULL DEFAULT 0, -- how often a row has failed
     attempts        bigint NOT NULL DEFAULT 0, -- that have ended
-    failures_seen   bigint NOT NULL DEFAULT 0, -- of failures, those that were acted on
+    failures_seen   bigint NOT NULL DEFAULT 0, -- of failures, those before the round or the request
     round           integer NOT NULL DEFAULT 0,
     sealed          boolean NOT NULL DEFAULT true,
     stopping        boolean NOT NULL DEFAULT false, -- nothing of it is claimed any more

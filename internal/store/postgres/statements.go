@@ -26,7 +26,7 @@ type statements struct {
 	enqueue, findKey, get, history, list, listOfBatch, stats, archived             sqltext.Query
 	cancel, retry, rollback, complete, completed, secret, takePings                sqltext.Query
 	createBatch, sealBatch, cancelBatch, retryBatch, rollbackBatch, batches, isBatch, batchFailures, batchTasks,
-	fold sqltext.Query
+	sumBatches, applyFold sqltext.Query
 	operations, anyOperation, batchRunning, batchWaiting, batchLeft, batchFailed, batchFinished, batchTask,
 	applyStep sqltext.Query
 	missingDays, ensurePartition, dayTables, lockRemoval, detach, finalize, drop, detachAsOwner, dropAsOwner,
@@ -74,7 +74,8 @@ func (s *statements) byName() map[string]*sqltext.Query {
 		"completed": &s.completed, "secret": &s.secret, "take_pings": &s.takePings,
 		"create_batch": &s.createBatch, "seal_batch": &s.sealBatch, "cancel_batch": &s.cancelBatch,
 		"retry_batch": &s.retryBatch, "rollback_batch": &s.rollbackBatch, "batches": &s.batches,
-		"is_batch": &s.isBatch, "batch_failures": &s.batchFailures, "batch_tasks": &s.batchTasks, "fold": &s.fold,
+		"is_batch": &s.isBatch, "batch_failures": &s.batchFailures, "batch_tasks": &s.batchTasks,
+		"sum_batches": &s.sumBatches, "apply_fold": &s.applyFold,
 		"operations": &s.operations, "any_operation": &s.anyOperation, "batch_running": &s.batchRunning,
 		"batch_waiting": &s.batchWaiting, "batch_left": &s.batchLeft, "batch_failed": &s.batchFailed,
 		"batch_finished": &s.batchFinished, "batch_task": &s.batchTask, "apply_step": &s.applyStep,

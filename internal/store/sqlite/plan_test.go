@@ -29,6 +29,7 @@ func TestPlans(t *testing.T) {
 	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
+		h.sql.SumBatches: true,
 	}
 	reported, err := sqltext.Compile("reply of the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
@@ -47,8 +48,9 @@ func TestPlans(t *testing.T) {
 		h.sql.AnyOpenBatch:      {"INDEX batch_open"},
 		h.sql.OfBatch:           {byID},
 		h.sql.Tally:             {"SEARCH batch USING INTEGER PRIMARY KEY"},
-		h.sql.Foldable:          {"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"},
-		h.sql.AnyFoldable:       {"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"},
+		h.sql.AnyUnseen:         {"USING INDEX batch_open"},
+		h.sql.SumBatches:        {"USING INDEX batch_open", "INDEX operation_batch (batch_id=?)"},
+		h.sql.SummedBatch:       {"SEARCH batch USING INTEGER PRIMARY KEY", "INDEX operation_batch (batch_id=?)"},
 		h.sql.SeeBatches:        {"USING INDEX batch_open"},
 		h.sql.AnyOperation:      {"USING INDEX operation_open"},
 		h.sql.Operations:        {"USING INDEX operation_open"},

@@ -258,7 +258,7 @@ CREATE TABLE batch (
     requested       TEXT CHECK (requested IN ('cancel', 'rollback')), -- in this round
     requested_by    TEXT,
     by_failure      INTEGER NOT NULL DEFAULT 0, -- the request follows a failure
-    failures_seen   INTEGER NOT NULL DEFAULT 0, -- of failures, those that were acted on
+    failures_seen   INTEGER NOT NULL DEFAULT 0, -- of failures, those before the round or the request
 
     total           INTEGER NOT NULL DEFAULT 0,
     succeeded       INTEGER NOT NULL DEFAULT 0,

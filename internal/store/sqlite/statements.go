@@ -22,13 +22,13 @@ type statements struct {
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
 	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
 	Expired, Reap, Adoptable, Adopt, AttemptFailed            *sqltext.Query
-	// enqueue.sql, look.sql, batches.sql
-	Enqueue, LiveWithKey, Admission, CreateBatch, InsertRow                      *sqltext.Query
-	Get, History, ListLive, ListFinished, DeclaredTypes, Takers                  *sqltext.Query
-	CountDue, CountRollback, CountRunning, CountArchived                         *sqltext.Query
-	ListBatches, BatchExists, Failures, CountBatchTasks                          *sqltext.Query
-	AnyFoldable, Foldable, SeeBatches, EndBatch, InsertFinishTask, MarkByFailure *sqltext.Query
-	BatchSummary                                                                 *sqltext.Query
+	// enqueue.sql, look.sql, batches.sql, fold.sql
+	Enqueue, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
+	Get, History, ListLive, ListFinished, DeclaredTypes, Takers *sqltext.Query
+	CountDue, CountRollback, CountRunning, CountArchived        *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks         *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch              *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask                   *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

@@ -48,7 +48,7 @@ BEGIN
         FROM s WHERE b.id = batch AND s.n > 0
     )
     SELECT s.n INTO n FROM s;
-    RETURN n < most;
+    RETURN n < most OR NOT EXISTS (SELECT FROM {schema}.batch_delta AS d WHERE d.batch_id = batch);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.sum_deltas(bigint, bigint) FROM PUBLIC;

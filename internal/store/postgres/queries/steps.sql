@@ -1,10 +1,3 @@
--- name: fold
--- Folds batches. The function's parts have to see what has committed since it began.
-SELECT acted, ended, coalesce(id, 0), coalesce(name, ''), coalesce(state, ''), coalesce(requested, ''), coalesce(round, 0),
-    coalesce(total, 0), coalesce(succeeded, 0), coalesce(failed, 0), coalesce(cancelled, 0), coalesce(rolled_back, 0),
-    coalesce(rollback_failed, 0)
-FROM {schema}.fold(@limit)
-
 -- name: operations
 -- Operations that have not ended, without those about a task that still runs.
 SELECT o.id, o.version, o.verb, coalesce(o.batch_id, 0), coalesce(o.task_id, 0), o.requested_at,
