@@ -22,7 +22,7 @@ func TestWatch(t *testing.T) {
 	<-timer.C
 	require.LessOrEqual(t, w.Took(), time.Since(began)+time.Millisecond)
 
-	before := w.waited()
+	before := w.Waited()
 	var stop atomic.Bool
 	defer stop.Store(true)
 	for range 2 * runtime.NumCPU() {
@@ -35,14 +35,15 @@ func TestWatch(t *testing.T) {
 			}
 		}()
 	}
-	for until := time.Now().Add(time.Minute); w.waited() == before; {
+	for until := time.Now().Add(time.Minute); w.Waited() == before; {
 		require.True(t, time.Now().Before(until), "two for each processor, and none waits")
 	}
 }
 
 // TestSources: the greatest of the times that the machine and the cgroups of the process count is what was waited for.
 func TestSources(t *testing.T) {
-	const file, quota = "some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", "nr_periods 9\nnr_throttled 4\n"
+	const file = "some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+	const quota = "nr_periods 9\nnr_throttled 4\n"
 	second := fmt.Sprint(runtime.GOMAXPROCS(0)) + "000000" // of each processor, in µs
 	for name, c := range map[string]struct {
 		cgroup        string
@@ -90,7 +91,7 @@ func TestSources(t *testing.T) {
 			write(c.before)
 			w := start(system{filepath.Join(dir, "proc"), filepath.Join(dir, "cg")})
 			write(c.after)
-			require.Equal(t, c.want, w.waited())
+			require.Equal(t, c.want, w.Waited())
 		})
 	}
 }
