@@ -40,6 +40,7 @@ func TestBacklog(t *testing.T) {
 	h.endpoint.setHold(nil)
 	close(hold)
 	h.endpoint.forget()
+	h.endpoint.allowed.Store(workers)
 
 	began := time.Now()
 	h.agent("only", workers, "", "")

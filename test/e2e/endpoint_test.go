@@ -26,6 +26,7 @@ type endpoint struct {
 	attempt atomic.Int64 // the highest that came
 
 	connections, mostConnections atomic.Int64
+	allowed                      atomic.Int64 // how many connections there may be at once; more are looked at twice
 
 	mu    sync.Mutex
 	open  map[net.Conn]struct{}
@@ -33,6 +34,9 @@ type endpoint struct {
 	hold  chan struct{} // requests wait until it is closed; nil: they do not
 	takes time.Duration // how long a request takes
 }
+
+// closeWithin is how long the agent may take between the dial that replaces a connection and closing it.
+const closeWithin = 10 * time.Second
 
 // newEndpoint serves tasks with ids up to n until the test is over.
 func newEndpoint(t *testing.T, n int) *endpoint {
@@ -90,24 +94,36 @@ func (e *endpoint) connState(conn net.Conn, s http.ConnState) {
 	case http.StateNew:
 		e.connections.Add(1)
 		e.mu.Lock()
-		defer e.mu.Unlock()
 		if e.open == nil {
 			e.open = make(map[net.Conn]struct{})
 		}
 		e.open[conn] = struct{}{}
-		var n int64
-		for c := range e.open {
-			if !closedThere(c) {
-				n++
-			}
-		}
-		raise(&e.mostConnections, n)
+		e.mu.Unlock()
+		raise(&e.mostConnections, e.opened())
 	case http.StateClosed, http.StateHijacked:
 		e.connections.Add(-1)
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		delete(e.open, conn)
 	case http.StateActive, http.StateIdle: // an open one
+	}
+}
+
+// opened is how many connections the other side has open. net/http dials the next before it closes one, a moment that
+// takes long where it waits for a processor in between: more than allowed are so many only if they stay.
+func (e *endpoint) opened() (n int64) {
+	for late := time.Now().Add(closeWithin); ; time.Sleep(time.Millisecond) {
+		n = 0
+		e.mu.Lock()
+		for c := range e.open {
+			if !closedThere(c) {
+				n++
+			}
+		}
+		e.mu.Unlock()
+		if n <= e.allowed.Load() || e.allowed.Load() == 0 || time.Now().After(late) {
+			return n
+		}
 	}
 }
 

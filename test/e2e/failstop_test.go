@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -106,6 +107,38 @@ func living(pids []int) (n int) {
 	return n
 }
 
+// freeze stops an agent where it does not keep its store from others. One that is frozen within a write to an SQLite file
+// keeps all others from writing until it resumes or dies, as any program does; so it is stopped while this holds the lock.
+func freeze(t *testing.T, a *harness.Agent, store string) {
+	t.Helper()
+	file, ok := strings.CutPrefix(store, "sqlite:")
+	if !ok {
+		a.Signal(t, syscall.SIGSTOP)
+		return
+	}
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(60000)")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	a.Signal(t, syscall.SIGSTOP)
+	harness.Until(t, workWithin, "the agent is frozen", func() bool { return stopped(t, a.PID()) })
+	require.NoError(t, tx.Rollback())
+}
+
+// stopped reports whether every thread of a process has stopped.
+func stopped(t *testing.T, pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	require.NoError(t, err)
+	for _, file := range threads {
+		stat, err := os.ReadFile(file)
+		if _, rest, ok := strings.Cut(string(stat), ") "); err != nil || !ok || rest[0] != 'T' {
+			return false
+		}
+	}
+	return len(threads) > 0
+}
+
 // ran waits until all have run again, and checks that each did so once, after its first attempt was dead and reaped, and
 // that this is how it stands in the store.
 func (s *stage) ran(since pressure.Watch) {
@@ -180,7 +213,7 @@ func TestAgentIsFrozen(t *testing.T) {
 			a, pids := s.begin("frozen")
 			other := s.agent("other")
 			began := pressure.Start()
-			a.Signal(t, syscall.SIGSTOP)
+			freeze(t, a, store)
 			harness.Until(t, workWithin, "its children are dead", func() bool { return living(pids) == 0 })
 			took := began.Took()
 			t.Logf("its children were dead after %s", took.Round(time.Millisecond))

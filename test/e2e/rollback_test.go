@@ -302,7 +302,7 @@ func TestAgentIsFrozenInACheck(t *testing.T) {
 				return err == nil
 			})
 			other := d.declare("other", work)
-			a.Signal(t, syscall.SIGSTOP)
+			freeze(t, a, store)
 			s := d.becomes(id, "succeeded")
 			require.Zero(t, living([]int{pid}))
 			require.FileExists(t, filepath.Join(dir, "ran"))

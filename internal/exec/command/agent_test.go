@@ -25,6 +25,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/exectest"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/pressure"
 )
 
 // part is what the test binary is to do as an agent in a process of its own.
@@ -32,7 +33,7 @@ type part struct {
 	Cgroups  bool
 	Scripts  map[string]string // by name; each runs in the directory Dir/name
 	Dir      string
-	Presence time.Duration  // renewed again and again; 0: never
+	Presence time.Duration  // how long it lasts once the agent is frozen; 0: the agent has none
 	Between  syscall.Signal // sent to the agent between a fork and its record to the guardian
 	Timeout  time.Duration  // of the scripts; 0: an hour
 	Storm    bool           // run short commands all the time
@@ -55,16 +56,10 @@ func agent() {
 		fmt.Println(words...)
 	}
 	r := newRunner(Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Guardian: guardian.Self()}, p.Cgroups)
-	clock := lease.BootClock()
-	if p.Presence > 0 {
-		go func() {
-			for again := time.NewTicker(p.Presence / 4); ; <-again.C {
-				r.Presence(clock.Now() + p.Presence)
-			}
-		}()
-	}
+	shorten := present(r, p.Presence)
 	if p.Between != 0 {
 		r.guard.forked = func() {
+			shorten()
 			_ = syscall.Kill(os.Getpid(), p.Between)
 			<-make(chan struct{}) // a thread may go on for a moment
 		}
@@ -102,12 +97,46 @@ func agent() {
 		}
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == shortPresence {
+			shorten()
+			send(shortPresence, p.Presence)
+			continue
+		}
 		for _, l := range leases {
 			l.Stop(&lease.Cause{Verdict: task.TimedOut, Reason: in.Text()})
 		}
 	}
 	all.Wait()
 	r.Close()
+}
+
+// shortPresence is the line that has the agent shorten its presence.
+const shortPresence = "presence"
+
+// present makes the session of an agent present for an hour, again and again: starting commands takes a while on a slow
+// machine. shorten ends that, and leaves it d. Without a d there is no presence.
+func present(r *Runner, d time.Duration) (shorten func()) {
+	if d == 0 {
+		return func() {}
+	}
+	clock := lease.BootClock()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for again := time.NewTicker(100 * time.Millisecond); ; {
+			r.Presence(clock.Now() + time.Hour)
+			select {
+			case <-again.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		r.Presence(clock.Now() + d)
+	}
 }
 
 // anHour is a window of an hour from now.
@@ -208,6 +237,16 @@ func (a *actor) hear(word string) string {
 func (a *actor) signal(s syscall.Signal) {
 	a.t.Helper()
 	require.NoError(a.t, a.cmd.Process.Signal(s))
+}
+
+// freeze stops the agent when its presence has begun to last no longer than part.Presence, and returns when that was.
+func (a *actor) freeze() (began time.Time, watch pressure.Watch) {
+	a.t.Helper()
+	fmt.Fprintln(a.in, shortPresence)
+	a.hear(shortPresence)
+	began, watch = time.Now(), pressure.Start()
+	a.signal(syscall.SIGSTOP)
+	return began, watch
 }
 
 // pids are the processes that a script has named in its files pid.*, once its file ready is there.

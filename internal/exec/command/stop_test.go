@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -113,6 +114,11 @@ func TestTimeoutByTheLease(t *testing.T) {
 }
 
 func TestDeclaredStopSignal(t *testing.T) {
+	// The agent catches SIGINT, so commands have its default action. Tests that a script has started with "&" ignore it,
+	// commands would inherit that, and a shell cannot trap what it ignored from its start.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, syscall.SIGINT)
+	t.Cleanup(func() { signal.Stop(interrupts) })
 	s := newScene(t, exectest.Attempt{})
 	o := s.run(`trap 'echo got INT; exit 0' INT; trap : TERM; echo > ready; while :; do sleep 0.01; done`,
 		func(c *task.Command) { c.StopSignal = syscall.SIGINT }, s.stop(task.Cancelled))
