@@ -17,7 +17,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest/model"
 )
 
-// withRollback gives type a a rollback of at most two attempts, which ping every second.
+// withRollback declares a rollback for type a, of at most two attempts that ping every second.
 func withRollback(r *rig) { r.opts.Types[0] = rollbackType() }
 
 func rollbackType() *task.Type {

@@ -112,7 +112,8 @@ func (e *endpoint) connState(conn net.Conn, s http.ConnState) {
 // opened is how many connections the other side has open. net/http dials the next before it closes one, a moment that
 // takes long where it waits for a processor in between: more than allowed are so many only if they stay.
 func (e *endpoint) opened() (n int64) {
-	for late := time.Now().Add(closeWithin); ; time.Sleep(time.Millisecond) {
+	late := time.After(closeWithin)
+	for {
 		n = 0
 		e.mu.Lock()
 		for c := range e.open {
@@ -121,8 +122,13 @@ func (e *endpoint) opened() (n int64) {
 			}
 		}
 		e.mu.Unlock()
-		if n <= e.allowed.Load() || e.allowed.Load() == 0 || time.Now().After(late) {
+		if n <= e.allowed.Load() || e.allowed.Load() == 0 {
 			return n
+		}
+		select {
+		case <-late:
+			return n
+		case <-time.After(time.Millisecond):
 		}
 	}
 }

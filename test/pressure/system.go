@@ -22,7 +22,7 @@ type system struct{ proc, cgroups string }
 func (s system) waits() iter.Seq2[string, time.Duration] {
 	return func(yield func(string, time.Duration) bool) {
 		own, above := s.groups()
-		for _, file := range []string{filepath.Join(s.proc, "pressure/cpu"), filepath.Join(own, "cpu.pressure")} {
+		for _, file := range []string{filepath.Join(s.proc, "pressure", "cpu"), filepath.Join(own, "cpu.pressure")} {
 			if us, ok := number(file, "some", "total="); ok && !yield(file, time.Duration(us)*time.Microsecond) {
 				return
 			}
@@ -41,7 +41,7 @@ func (s system) waits() iter.Seq2[string, time.Duration] {
 
 // groups returns the directory of this process's cgroup of version 2, and those of all its cgroups that may have a quota.
 func (s system) groups() (own string, all []string) {
-	text, err := os.ReadFile(filepath.Join(s.proc, "self/cgroup"))
+	text, err := os.ReadFile(filepath.Join(s.proc, "self", "cgroup"))
 	if err != nil {
 		return "", nil
 	}
