@@ -100,7 +100,7 @@ func (h *harness) holding(t *testing.T, name, text string) (who string, release 
 func TestWaitsEndAndSayForWhom(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.ShortenWaits(700*time.Millisecond, 200*time.Millisecond)
+	h.ShortenWaits(2*time.Second, 200*time.Millisecond) // that long to connect and look, on a busy machine
 	a := joined(t, h)
 	id, _ := h.batchOf(t, 3, store.BatchRequest{})
 
