@@ -138,6 +138,20 @@ func TestCompare(t *testing.T) {
 	require.Regexp(t, `noop +leasehold +rate +100 +80\.0 +0\.800 +BELOW 0\.95\n`, text)
 	require.Regexp(t, `latency +leasehold +p50_ms +1\.00 +2\.00 +0\.500 +BELOW 0\.95\n`, text)
 
+	// Processor time is that of the agent, its children and the server together.
+	cpu := func(agent, child, server float64) *Book {
+		b := NewBook()
+		b.Add("exec", "leasehold", map[string]float64{
+			"rate": 100, "agent_cpu_us_per_row": agent, "child_cpu_us_per_row": child, "server_cpu_us_per_row": server,
+		})
+		return b
+	}
+	text, held = Compare(cpu(10, 100, 40), cpu(20, 100, 30))
+	require.True(t, held, text)
+	require.Regexp(t, `exec +leasehold +cpu_us_per_row +150 +150 +1\.00`, text)
+	text, held = Compare(cpu(10, 110, 40), cpu(20, 100, 30))
+	require.False(t, held, text)
+
 	rounds := of(100, 1, 4)
 	rounds.Merge(of(90, 1, 4))
 	rounds.Merge(of(99, 1, 4))
