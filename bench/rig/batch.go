@@ -18,7 +18,7 @@ type BatchWatch struct {
 	differ  int
 }
 
-// NewBatchWatch returns a watch that takes at most most samples.
+// NewBatchWatch returns a watch. It takes no more samples than most.
 func NewBatchWatch(most int) *BatchWatch { return &BatchWatch{most: most} }
 
 // Wants reports whether there are fewer samples than wanted.
