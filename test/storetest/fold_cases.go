@@ -2,7 +2,11 @@ package storetest
 
 import (
 	"strconv"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/store"
 )
 
@@ -27,4 +31,14 @@ func FoldCases() (all []store.SummedBatch) {
 		all = append(all, b)
 	}
 	return all
+}
+
+// Concluded sums the counters of the one batch that there is, and returns what follows for it, which has to be want.
+func Concluded(t testing.TB, s batch.Store, want store.FoldAct) []store.Conclusion {
+	t.Helper()
+	list, err := s.SumBatches(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, want, batch.Conclude(&list[0]))
+	return []store.Conclusion{{Batch: &list[0], Act: want}}
 }

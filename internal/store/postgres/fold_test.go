@@ -70,16 +70,6 @@ func TestFoldsMarkWhatTheyConclude(t *testing.T) {
 	require.Len(t, acts, 4, "each act comes up")
 }
 
-// concluded sums, and returns what follows for the one batch that there is.
-func (h *harness) concluded(t *testing.T, want store.FoldAct) []store.Conclusion {
-	t.Helper()
-	list, err := h.SumBatches(t.Context(), 10)
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	require.Equal(t, want, batch.Conclude(&list[0]))
-	return []store.Conclusion{{Batch: &list[0], Act: want}}
-}
-
 func (h *harness) applies(t *testing.T, list []store.Conclusion, want ...task.BatchID) {
 	t.Helper()
 	applied, err := h.ApplyFold(t.Context(), list)
@@ -91,23 +81,23 @@ func (h *harness) applies(t *testing.T, list []store.Conclusion, want ...task.Ba
 func TestAFoldEndsOnlyWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.exec(t, `INSERT INTO SCHEMA.batch (finish_type) VALUES ('told');
+	h.exec(t, `INSERT INTO SCHEMA.batch (finish_type) VALUES ('finish');
 		INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded) VALUES (1, 2, 2)`)
-	first := h.concluded(t, store.FoldEnd)
-	require.Equal(t, first, h.concluded(t, store.FoldEnd), "where the agent has died, another sees the same")
+	first := storetest.Concluded(t, h, store.FoldEnd)
+	require.Equal(t, first, storetest.Concluded(t, h, store.FoldEnd), "where the agent has died, another sees the same")
 	h.exec(t, `INSERT INTO SCHEMA.batch_delta (batch_id, total) VALUES (1, 1)`)
 	h.applies(t, first)
-	h.concluded(t, store.FoldNothing)
+	storetest.Concluded(t, h, store.FoldNothing)
 	h.applies(t, first)
 	h.exec(t, `INSERT INTO SCHEMA.batch_delta (batch_id, succeeded) VALUES (1, 1)`)
-	last := h.concluded(t, store.FoldEnd)
+	last := storetest.Concluded(t, h, store.FoldEnd)
 	h.exec(t, `INSERT INTO SCHEMA.operation (verb, batch_id, task_id, requested_at) VALUES ('rollback', 1, 1, now())`)
 	h.applies(t, last)
 	h.exec(t, `UPDATE SCHEMA.operation SET ended_at = now()`)
 	h.applies(t, first)
 	h.applies(t, last, 1)
 	h.applies(t, last)
-	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE type = 'told'`))
+	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.task WHERE type = 'finish'`))
 	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.batch WHERE needs_fold`))
 }
 
@@ -117,15 +107,15 @@ func TestAFoldFollowsAFailureOnce(t *testing.T) {
 	h := newHarness(t)
 	h.exec(t, `INSERT INTO SCHEMA.batch (on_failure) VALUES ('rollback');
 		INSERT INTO SCHEMA.batch_delta (batch_id, total, failed, failures) VALUES (1, 5, 1, 1)`)
-	first := h.concluded(t, store.FoldFollow)
+	first := storetest.Concluded(t, h, store.FoldFollow)
 	h.exec(t, `INSERT INTO SCHEMA.batch_delta (batch_id, succeeded) VALUES (1, 1)`)
-	second := h.concluded(t, store.FoldFollow)
+	second := storetest.Concluded(t, h, store.FoldFollow)
 	require.NotEqual(t, first[0].Batch.Version, second[0].Batch.Version)
 	h.applies(t, first, 1)
 	h.applies(t, second)
 	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.audit`))
 	h.exec(t, `UPDATE SCHEMA.operation SET ended_at = now()`)
-	resumed := h.concluded(t, store.FoldResume)
+	resumed := storetest.Concluded(t, h, store.FoldResume)
 	h.applies(t, resumed, 1)
 	h.applies(t, resumed)
 	h.exec(t, `UPDATE SCHEMA.batch SET requested = NULL, round = 1`)
@@ -157,8 +147,8 @@ func TestAFoldSeesThatTheDeltasAreAll(t *testing.T) {
 	h := newHarness(t)
 	h.exec(t, `INSERT INTO SCHEMA.batch (name) VALUES ('');
 		INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded) SELECT 1, 1, 1 FROM generate_series(1, 20001)`)
-	h.concluded(t, store.FoldNothing)
+	storetest.Concluded(t, h, store.FoldNothing)
 	require.EqualValues(t, 1, h.number(t, `SELECT count(*) FROM SCHEMA.batch_delta`))
 	h.exec(t, `INSERT INTO SCHEMA.batch_delta (batch_id, total, succeeded) SELECT 1, 1, 1 FROM generate_series(1, 19999)`)
-	h.concluded(t, store.FoldEnd)
+	storetest.Concluded(t, h, store.FoldEnd)
 }

@@ -51,16 +51,6 @@ func TestFoldsLookAtWhatTheyConclude(t *testing.T) {
 	require.Len(t, acts, 4, "each act comes up")
 }
 
-// concluded sums, and returns what follows for the one batch that there is.
-func (h *harness) concluded(t *testing.T, want store.FoldAct) []store.Conclusion {
-	t.Helper()
-	list, err := h.SumBatches(t.Context(), 10)
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	require.Equal(t, want, batch.Conclude(&list[0]))
-	return []store.Conclusion{{Batch: &list[0], Act: want}}
-}
-
 func (h *harness) applies(t *testing.T, list []store.Conclusion, want ...task.BatchID) {
 	t.Helper()
 	applied, err := h.ApplyFold(t.Context(), list)
@@ -72,20 +62,20 @@ func (h *harness) applies(t *testing.T, list []store.Conclusion, want ...task.Ba
 func TestAFoldEndsOnlyWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	require.NoError(t, h.exec(t, `INSERT INTO batch (finish_type, total, succeeded) VALUES ('told', 2, 2)`))
-	first := h.concluded(t, store.FoldEnd)
-	require.Equal(t, first, h.concluded(t, store.FoldEnd), "where the agent has died, another sees the same")
+	require.NoError(t, h.exec(t, `INSERT INTO batch (finish_type, total, succeeded) VALUES ('finish', 2, 2)`))
+	first := storetest.Concluded(t, h, store.FoldEnd)
+	require.Equal(t, first, storetest.Concluded(t, h, store.FoldEnd), "where the agent has died, another sees the same")
 	require.NoError(t, h.exec(t, `UPDATE batch SET total = 3`))
 	h.applies(t, first)
 	require.NoError(t, h.exec(t, `UPDATE batch SET succeeded = 3`))
 	h.applies(t, first)
-	last := h.concluded(t, store.FoldEnd)
+	last := storetest.Concluded(t, h, store.FoldEnd)
 	require.NoError(t, h.exec(t, `INSERT INTO operation (verb, batch_id, task_id) VALUES ('rollback', 1, 1)`))
 	h.applies(t, last)
 	require.NoError(t, h.exec(t, `UPDATE operation SET ended_at = requested_at`))
 	h.applies(t, last, 1)
 	h.applies(t, last)
-	require.Equal(t, 1, h.count(t, `SELECT count(*) FROM task WHERE type = 'told'`))
+	require.Equal(t, 1, h.count(t, `SELECT count(*) FROM task WHERE type = 'finish'`))
 }
 
 // A failure is followed however much is counted meanwhile, once in a round.
@@ -93,9 +83,9 @@ func TestAFoldFollowsAFailureOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	require.NoError(t, h.exec(t, `INSERT INTO batch (on_failure, total, failed, failures) VALUES ('rollback', 5, 1, 1)`))
-	first := h.concluded(t, store.FoldFollow)
+	first := storetest.Concluded(t, h, store.FoldFollow)
 	require.NoError(t, h.exec(t, `UPDATE batch SET succeeded = 1`))
-	second := h.concluded(t, store.FoldFollow)
+	second := storetest.Concluded(t, h, store.FoldFollow)
 	h.applies(t, first, 1)
 	h.applies(t, second)
 	require.Equal(t, 1, h.count(t, `SELECT count(*) FROM audit`))

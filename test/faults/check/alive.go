@@ -16,7 +16,7 @@ import (
 // has killed everything of it a second earlier.
 //
 // Exempt says: nothing. A process that an attempt leaves behind on purpose no longer belongs to it once the attempt has
-// ended by itself, so what comes after its end is not looked at. The check does not guess when a silent one died.
+// ended without being stopped, so what comes after its end is not looked at. The check does not guess when a silent one died.
 const OneChildAtATime Name = "OneChildAtATime"
 
 func oneChildAtATime(x *index, f *found) {

@@ -1,6 +1,6 @@
 -- The due rows of one want, priority and region, in order. place is that of its low-water mark (lowwater.go).
 --
--- Nothing of a batch that is being stopped starts. The range skips the batches that this statement's snapshot knows of; that is
+-- Nothing of a batch that is being stopped starts, but its rollbacks do. The range skips the batches that this statement's snapshot knows of; that is
 -- looked up once, and only if a row of a batch comes by.
 --
 -- bytes is how long the documents of a row are together, or more: what is compressed counts 32 times, a rollback payload always,
