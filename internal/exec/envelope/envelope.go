@@ -51,7 +51,9 @@ func Of(l *lease.Lease, t *task.Type) Envelope {
 }
 
 // Time writes a time as every part of the protocol does: RFC 3339, UTC, always six digits of a second.
-func Time(t time.Time) string { return string(appendTime(make([]byte, 0, len("2006-01-02T15:04:05.000000Z")), t)) }
+func Time(t time.Time) string {
+	return string(appendTime(make([]byte, 0, len("2006-01-02T15:04:05.000000Z")), t))
+}
 
 // appendTime appends what Time returns. The format without a fraction is the one that package time writes fastest.
 func appendTime(b []byte, t time.Time) []byte {
