@@ -211,7 +211,7 @@ func (w *world) insert(ctx context.Context, rows []row, back, async bool) histor
 func (w *world) inTransaction(
 	ctx context.Context, back, async bool, do func(context.Context, pgx.Tx) error,
 ) history.Commit {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 	defer cancel()
 	tx, err := w.app.Begin(call)
 	if err != nil {
