@@ -117,7 +117,7 @@ func TestReadRequestsReportsWhatKeepsItFromReading(t *testing.T) {
 	require.Equal(t, 2, n)
 	for _, err := range readRequests(strings.NewReader("{}\n{}\n"), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 		require.NoError(t, err)
-		break // whoever has enough gets no more
+		break // the sequence stops when its reader does
 	}
 }
 
