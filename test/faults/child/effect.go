@@ -13,10 +13,10 @@ import (
 	"github.com/leasehold/leasehold/test/faults/script"
 )
 
-// queryTimeout is how long the database may take.
+// queryTimeout bounds one query.
 const queryTimeout = 10 * time.Second
 
-// guarded makes the row's effect, or undoes it, and says how the attempt ends.
+// guarded makes the row's effect, or rolls it back, and returns how the attempt ends.
 func (a *attempt) guarded(guard string) (how string) {
 	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
