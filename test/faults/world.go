@@ -250,8 +250,8 @@ func (w *world) settleDown(t testing.TB) {
 	for _, a := range w.agents {
 		require.NoError(t, a.start())
 	}
-	calm := time.Now()
-	deadline := calm.Add(calmWithin)
+	start := time.Now()
+	deadline := start.Add(calmWithin)
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
 		ctx, cancel := context.WithTimeout(t.Context(), queryTimeout)
 		left := -1
@@ -260,7 +260,7 @@ func (w *world) settleDown(t testing.TB) {
 			+ (SELECT count(*) FROM leasehold.operation WHERE ended_at IS NULL)`).Scan(&left)
 		cancel()
 		if err == nil && left == 0 {
-			t.Logf("all is done %s after the last fault", time.Since(calm).Round(time.Millisecond))
+			t.Logf("all is done %s after the last fault", time.Since(start).Round(time.Millisecond))
 			tick.Stop()
 			break
 		}
@@ -269,7 +269,7 @@ func (w *world) settleDown(t testing.TB) {
 			return
 		}
 	}
-	for _, a := range w.agents { // what is still to be said, of rows that are done, is said
+	for _, a := range w.agents { // so that each agent logs what it still has to
 		a.signal(syscall.SIGTERM)
 	}
 	for _, a := range w.agents {
