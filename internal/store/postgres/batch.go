@@ -61,7 +61,7 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 	if err != nil {
 		return nil, err
 	}
-	rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
+	rows, err := query(ctx, conn, &q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +79,18 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
 	return s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		var there int64
-		err := conn.QueryRow(ctx, s.sql.isBatch.Text, s.sql.isBatch.Args(arg("id", int64(id)))...).Scan(&there)
+		err := queryRow(ctx, conn, &s.sql.isBatch, arg("id", int64(id))).Scan(&there)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return store.ErrNoBatch
 		case err != nil:
 			return err
 		}
-		q := &s.sql.batchFailures
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("id", int64(id)))...)
-		if err != nil {
-			return err
-		}
 		var of int64
 		var reason *string
-		_, err = pgx.ForEachRow(rows, []any{&of, &reason}, func() error {
+		return forEach(ctx, conn, []any{&of, &reason}, func() error {
 			each(task.ID(of), or(reason))
 			return nil
-		})
-		return err
+		}, &s.sql.batchFailures, arg("id", int64(id)))
 	})
 }

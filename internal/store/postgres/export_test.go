@@ -46,8 +46,8 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 		case "batches":
 			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"
 		}
-		filled := t.of(q)
-		if filled, err = filled.Fill("{where}", conditions); err != nil {
+		filled, err := t.of(q).Fill("{where}", conditions)
+		if err != nil {
 			return nil, err
 		}
 		texts[name] = filled.Text

@@ -20,14 +20,14 @@ import (
 func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	var info store.TaskInfo
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
-		row := conn.QueryRow(ctx, s.sql.get.Text, s.sql.get.Args(arg("id", int64(id)))...)
+		row := queryRow(ctx, conn, &s.sql.get, arg("id", int64(id)))
 		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return store.ErrNoTask
 			}
 			return err
 		}
-		rows, err := conn.Query(ctx, s.sql.history.Text, s.sql.history.Args(arg("id", int64(id)))...)
+		rows, err := query(ctx, conn, &s.sql.history, arg("id", int64(id)))
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 	}
 	var list []store.TaskInfo
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
+		rows, err := query(ctx, conn, &q, args...)
 		if err != nil {
 			return err
 		}

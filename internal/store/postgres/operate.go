@@ -62,14 +62,13 @@ func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, f
 func (s *Store) operate(
 	ctx context.Context, what string, missing error, call *sqltext.Query, args ...sqltext.Arg,
 ) (answer string, err error) {
-	values := call.Args(args...)
 	err = s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
 		if err := s.failAt(failBefore); err != nil {
 			return err
 		}
 		for wait := lockFirst; ; wait *= 2 {
 			err := s.naming(ctx, conn.PgConn().PID(), func() error {
-				return s.committed(ctx, conn, func(q rowsQuerier) error { return scanOne(ctx, q, call.Text, values, &answer) })
+				return s.committed(ctx, conn, func(on querier) error { return scanOne(ctx, on, []any{&answer}, call, args...) })
 			})
 			if c := code(err); (c != codeDeadlock && c != codeSerialize) || wait > lockLast || !pause(ctx, wait) {
 				if err != nil {

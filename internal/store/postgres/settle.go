@@ -111,8 +111,7 @@ func (r *settling) run(ctx context.Context, places []int) error {
 		if err != nil || len(busy) == 0 || wait > lockLast {
 			return err
 		}
-		q := &r.s.sql.settleLocked
-		kept, err := idSet(r.conn.Query(ctx, q.Text, q.Args(arg("ids", r.ids(busy)))...))
+		kept, err := idSet(query(ctx, r.conn, &r.s.sql.settleLocked, arg("ids", r.ids(busy))))
 		if err != nil {
 			return err
 		}
@@ -208,15 +207,9 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 	for i, p := range missed {
 		fences[i], unseen[i] = int64(r.rows[p].Fence), r.rows[p].CancelUnseen()
 	}
-	q := &r.s.sql.settleMissed
-	found, err := r.conn.Query(ctx, q.Text, q.Args(arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
-		arg("session", int64(r.session)))...)
-	if err != nil {
-		return nil, err
-	}
 	var ours, asked, ended bool
 	i := 0
-	_, err = pgx.ForEachRow(found, []any{&ours, &asked, &ended}, func() error {
+	err = forEach(ctx, r.conn, []any{&ours, &asked, &ended}, func() error {
 		place := missed[i]
 		i++
 		switch {
@@ -231,7 +224,8 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 			r.answers[place] = store.Lost
 		}
 		return nil
-	})
+	}, &r.s.sql.settleMissed, arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
+		arg("session", int64(r.session)))
 	return busy, err
 }
 

@@ -17,8 +17,7 @@ import (
 // Operations returns operations that have not ended, oldest first, without those about a task that still runs.
 func (s *Store) Operations(ctx context.Context, after int64, limit int) (list []store.Operation, open bool, err error) {
 	err = s.do(ctx, "look for operations", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.operations
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("after", after), arg("limit", limit))...)
+		rows, err := query(ctx, conn, &s.sql.operations, arg("after", after), arg("limit", limit))
 		if err != nil {
 			return err
 		}
@@ -34,7 +33,7 @@ func (s *Store) Operations(ctx context.Context, after int64, limit int) (list []
 		if open = len(list) > 0; err != nil || open {
 			return err
 		}
-		return conn.QueryRow(ctx, s.sql.anyOperation.Text).Scan(&open)
+		return queryRow(ctx, conn, &s.sql.anyOperation).Scan(&open)
 	})
 	return list, open, err
 }
@@ -105,7 +104,7 @@ func (s *Store) lookAtTasks(
 	ctx context.Context, q *sqltext.Query, more func(*store.BatchTask) []any, args ...sqltext.Arg,
 ) (list []store.BatchTask, err error) {
 	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) error {
-		list, err = scanBatchTasks(more)(conn.Query(ctx, q.Text, q.Args(args...)...))
+		list, err = scanBatchTasks(more)(query(ctx, conn, q, args...))
 		return err
 	})
 	return list, err
@@ -128,18 +127,11 @@ func scanBatchTasks(more func(*store.BatchTask) []any) func(pgx.Rows, error) ([]
 
 // ApplyStep applies a step of an operation.
 func (s *Store) ApplyStep(ctx context.Context, step *store.Step) (r store.StepResult, err error) {
-	args := s.sql.applyStep.Args(stepArgs(step)...)
 	err = s.do(ctx, "carry on an operation", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.failAt(failBefore); err != nil {
-			return err
-		}
-		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			return scanOne(ctx, q, s.sql.applyStep.Text, args, &r.Applied, &r.Rows, &r.Refused, &r.Missed, &r.Stopped, &r.Ended)
+		return s.change(ctx, conn, func(on querier) error {
+			return scanOne(ctx, on, []any{&r.Applied, &r.Rows, &r.Refused, &r.Missed, &r.Stopped, &r.Ended}, &s.sql.applyStep,
+				stepArgs(step)...)
 		})
-		if err != nil {
-			return err
-		}
-		return s.failAt(failAfter)
 	})
 	return r, err
 }
