@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -84,11 +83,7 @@ func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sq
 		where, args = append(where, "id < @before"), append(args, arg("before", int64(f.Before)))
 	}
 	if len(f.States) > 0 {
-		states, err := json.Marshal(f.States)
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode states: %w", err)
-		}
-		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", string(states)))
+		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", jsonList(f.States)))
 	}
 	list, err := q.ListBatches.Fill("{where}", conjunction(where))
 	return &list, args, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -201,20 +203,12 @@ func (b *settling) finish() error {
 		return err
 	}
 	if len(b.archived) > 0 {
-		ids := make([]task.ID, 0, len(b.archived))
-		for id := range b.archived {
-			ids = append(ids, id)
-		}
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return fmt.Errorf("encode task ids: %w", err)
-		}
-		n, err := b.exec(b.sql.DeleteArchived, arg("ids", string(list)))
+		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(slices.Collect(maps.Keys(b.archived)))))
 		if err != nil {
 			return err
 		}
-		if n != int64(len(ids)) {
-			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(ids), n)
+		if n != int64(len(b.archived)) {
+			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(b.archived), n)
 		}
 	}
 	if b.due {

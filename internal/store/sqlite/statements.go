@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"reflect"
 	"strings"
 	"unicode"
@@ -84,3 +85,12 @@ func snakeCase(name string) string {
 
 // arg names an argument of a statement.
 func arg(name string, value any) sqltext.Arg { return sqltext.A(name, value) }
+
+// jsonList writes a list for a statement that reads it by json_each; "[]" for none.
+func jsonList[T ~int64 | ~string](values []T) string {
+	if len(values) == 0 {
+		return "[]"
+	}
+	text, _ := json.Marshal(values) // numbers and texts always are JSON
+	return string(text)
+}
