@@ -22,9 +22,13 @@ const (
 func (v Verb) check(by string) error {
 	switch v {
 	case VerbCancel, VerbRetry, VerbRollback:
-		return CheckBy(by)
+	default:
+		return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
 	}
-	return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
+	if !store.Storable(by) || len(by) > store.MaxBy {
+		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
+	}
+	return nil
 }
 
 // Operator is a store in which an operator can change one task. Each call returns what became of the task, changes nothing
@@ -36,12 +40,4 @@ type Operator interface {
 	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
 	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
-}
-
-// CheckBy rejects a name of who requests a change that no store would take, as *InputError.
-func CheckBy(by string) error {
-	if !store.Storable(by) || len(by) > store.MaxBy {
-		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
-	}
-	return nil
 }

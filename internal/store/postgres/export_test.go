@@ -15,6 +15,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
+// Failpoints names the points of Settle at which Options.Fail is called.
+func Failpoints() []string {
+	return []string{failBefore, failCommit, failAfter, failPartition, failRepeat}
+}
+
+// BatchFailpoints names those of a Fold that ends a batch, and of a Step.
+func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
+
 // Statements are the hot calls' texts.
 func (s *Store) Statements() map[string]string {
 	texts := map[string]string{}

@@ -14,9 +14,6 @@ import (
 // failSummed is the point between a fold's two calls: counters are summed, and what follows is not done.
 const failSummed = "after batches were summed"
 
-// BatchFailpoints names the points of a Fold that ends a batch, and of a Step, at which Options.Fail is called.
-func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
-
 // SumBatches sums what was counted of batches, and returns those that have not ended.
 func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedBatch, err error) {
 	err = s.do(ctx, "sum batches", func(ctx context.Context, conn *pgx.Conn) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The points of Settle at which a store can crash.
+// The points of Settle at which a store can crash: see Options.Fail.
 const (
 	failBefore    = "before the statement"       // nothing has happened
 	failCommit    = "before the commit"          // the server takes all of it back
@@ -22,11 +22,7 @@ const (
 	failRepeat    = "before the statement again" // now it has
 )
 
-// Failpoints names the points at which Options.Fail is called.
-func Failpoints() []string {
-	return []string{failBefore, failCommit, failAfter, failPartition, failRepeat}
-}
-
+// failAt is where a test has the store crash.
 func (s *Store) failAt(point string) error {
 	if s.fail == nil {
 		return nil

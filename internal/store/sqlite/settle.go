@@ -12,7 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The points of Settle at which it can be made to fail. Up to beforeCommit all of a call is rolled back; at committed only
+// The points of Settle at which Options.Fail is called, in their order. Up to beforeCommit all of a call is rolled back; at committed only
 // its reply is lost.
 const (
 	failBegun     = "settle: begun"
@@ -21,14 +21,6 @@ const (
 	failCommit    = "settle: before the commit"
 	failCommitted = "settle: after the commit"
 )
-
-// Failpoints names the points at which Options.Fail is called, in their order.
-func Failpoints() []string {
-	return []string{failBegun, failArchived, failDeleted, failCommit, failCommitted}
-}
-
-// Failpoints names the points at which Options.Fail is called, in their order.
-func (*Store) Failpoints() []string { return Failpoints() }
 
 // Settle applies the ends of holds, all in one transaction. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.Settlement) ([]store.Answer, error) {
