@@ -35,7 +35,8 @@ func (v Verb) check(by string) error {
 // where there is nothing to do, and may be repeated. by names who requests it, for display ("": not given). A call fails with
 // ErrNoTask if there is no such task, and with *RefusedError if the change is not allowed.
 type Operator interface {
-	Canceller
+	// Cancel cancels a task. A task that waits never starts; one that runs is asked to stop ("cancelling").
+	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Retry revives a task that has failed, was cancelled or rolled back: it waits again, with a fresh budget.
 	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").

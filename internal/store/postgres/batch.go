@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo
 
 // ListBatches returns batches that match, newest first.
 func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []store.BatchInfo, err error) {
-	terms, args := []string{"true"}, []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
+	terms, args := []string{"true"}, []sqltext.Arg{arg("limit", store.PageSize(f.Limit))}
 	term := func(text, name string, value any) {
 		terms, args = append(terms, text), append(args, arg(name, value))
 	}
@@ -43,11 +42,7 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 		term("b.name = @name", "name", f.Name)
 	}
 	if len(f.States) > 0 {
-		names := make([]string, len(f.States))
-		for i, st := range f.States {
-			names[i] = string(st)
-		}
-		term("b.state = ANY (@states::text[])", "states", names)
+		term("b.state = ANY (@states::text[])", "states", texts(f.States))
 	}
 	err = s.do(ctx, "list batches", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		list, err = s.batches(ctx, conn, strings.Join(terms, " AND "), args...)

@@ -70,12 +70,8 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 
 // listBatchesQuery returns the statement that reads the batches that match, newest first, and its arguments.
 func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sqltext.Arg, error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
 	var where []string
-	args := []sqltext.Arg{arg("limit", min(limit, 1000))}
+	args := []sqltext.Arg{arg("limit", store.PageSize(f.Limit))}
 	if f.Name != "" {
 		where, args = append(where, "name = @name"), append(args, arg("name", f.Name))
 	}

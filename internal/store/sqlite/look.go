@@ -98,11 +98,7 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 
 // List returns tasks that match, newest first.
 func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.TaskInfo, err error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
-	limit = min(limit, 1000)
+	limit := store.PageSize(f.Limit)
 	err = s.view(ctx, "list tasks", func(t *snapshot) error {
 		for _, finished := range []bool{false, true} {
 			q, args, err := t.sql.listQuery(finished, f)
