@@ -170,7 +170,7 @@ func (e *engine) write(ctx context.Context, do func() error) error {
 	return err
 }
 
-// claim claims until ctx ends. With Latency it looks every millisecond whether anybody has written.
+// claim claims until ctx ends. With Latency it looks every millisecond whether another connection has written.
 func (e *engine) claim(ctx context.Context) error {
 	defer close(e.rows)
 	whole := context.WithoutCancel(ctx) // a transaction is carried to its end

@@ -131,7 +131,7 @@ func (a *app) showBatch(w io.Writer, s ops.BatchDetail) error {
 	line("on failure", b.OnFailure)
 	line("open", openWords(b))
 	line("operation", b.Operation)
-	line("wanted by", ops.OneLine(b.RequestedBy, most))
+	line("requested by", ops.OneLine(b.RequestedBy, most))
 	line("round", b.Round)
 	line("labels", compactJSON(b.Labels))
 	line("finish type", ops.OneLine(b.FinishType, most))

@@ -88,10 +88,10 @@ func (*laterFlag) Decode(*kong.DecodeContext) error {
 	return errors.New("not in this version")
 }
 
-const description = `Runs due rows of a table as HTTP callbacks and subprocesses. What hangs is stopped, what fails
-is tried again, and what a dead agent held comes back.
+const description = `Runs due rows of a table as HTTP callbacks and subprocesses. Stops hung tasks, retries failed ones, and
+requeues the tasks of dead agents.
 
-Exit codes: 0 well; 1 failed; 2 wrong usage or configuration; 4 the awaited task or batch failed; 5 it was
+Exit codes: 0 success; 1 failure; 2 invalid usage or configuration; 4 the awaited task or batch failed; 5 it was
 cancelled, or the wait timed out.`
 
 // execute runs one command line and gives the exit code. guardian starts this program as a guardian process.

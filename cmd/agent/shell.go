@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// shellQuote makes one word of s for a POSIX shell. Words that no shell touches stay as they are; others get the quotes
+// shellQuote makes one word of s for a POSIX shell. Words that every shell leaves alone stay as they are; others get the quotes
 // that are easiest to read: double ones where s has single quotes and nothing that double ones do not protect.
 func shellQuote(s string) string {
 	plain := func(r rune) bool {

@@ -61,7 +61,7 @@ func runShop(ctx context.Context, listen, file, secret string) error {
 	return nil
 }
 
-// errSoldOut undoes an order.
+// errSoldOut rolls back an order.
 var errSoldOut = errors.New("sold out")
 
 // order writes an order and its tasks in one transaction. Either all of it is there, or nothing.

@@ -123,7 +123,7 @@ func (a *app) check(w http.ResponseWriter, r *http.Request, e envelope) {
 // task answers an agent: the effect is made, or cannot be made, or goes wrong.
 func (a *app) task(effect func(context.Context, envelope) (string, error)) func(http.ResponseWriter, *http.Request, envelope) {
 	return func(w http.ResponseWriter, r *http.Request, e envelope) {
-		// What takes long comes first, and the transaction when only the writes are left: on SQLite it keeps everybody waiting.
+		// What takes long comes first, and the transaction when only the writes are left: on SQLite all other writers wait for it.
 		select {
 		case <-time.After(a.work):
 		case <-r.Context().Done():

@@ -22,7 +22,7 @@ func TestOnlyAgentsOfCommandsAreGivenMoreAtOnce(t *testing.T) {
 		"commands and webhooks":          {[]*task.Type{command, webhook}, "", 1},
 		"webhooks":                       {[]*task.Type{webhook}, "", 1},
 		"a webhook that is asked before": {[]*task.Type{{Target: &task.Command{}, Check: &task.Webhook{}}}, "", 1},
-		"a webhook that undoes":          {[]*task.Type{{Target: &task.Command{}, Rollback: &task.Webhook{}}}, "", 1},
+		"a webhook as rollback":          {[]*task.Type{{Target: &task.Command{}, Rollback: &task.Webhook{}}}, "", 1},
 		"nothing":                        {nil, "", 1},
 		"a user who knows":               {[]*task.Type{command}, strconv.Itoa(runtime.GOMAXPROCS(0)), 1},
 	} {

@@ -126,7 +126,7 @@ func (l *Lease) timedOut() *Cause {
 
 func (l *Lease) stalled() *Cause {
 	what := "no ping"
-	if l.reported.ignored {
+	if l.reported != nil && l.reported.ignored {
 		what = "pings, but no progress,"
 	}
 	return &Cause{Verdict: task.Stalled, Reason: fmt.Sprintf("%s for %s", what, l.alarm.window.Round(time.Millisecond))}

@@ -133,19 +133,13 @@ func (k *Keeper) Session() task.Session {
 // A lease may be stopped when it is opened: a cancellation can be read before the claim's own reply (early), the reply can
 // come so late that the session is about to expire, and the store's clock can have jumped after the row was written.
 func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
-	leases := make([]*Lease, len(rows))
+	leases, presence := make([]*Lease, len(rows)), k.presentUntil
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, r := range rows {
-		leases[i] = New(context.Background(), r.Task, r.Policy, k.clock, sent, k.presentUntil)
-		leases[i].warden = k
+		leases[i] = New(context.Background(), r.Task, r.Policy, k.clock, sent, presence)
+		leases[i].warden, leases[i].pings, leases[i].traces = k, k.pings, k.traces
 		leases[i].end += r.Extra
-		if k.pings != nil {
-			leases[i].url = func() string { return k.pings(r.Task.ID, r.Task.Fence) }
-		}
-		if k.traces != nil {
-			leases[i].trace = func() string { return k.traces(r.Task.ID) }
-		}
 		k.open[r.Task.ID] = leases[i]
 		k.stopEarlier(leases[i].stopLength()) // the row may have been claimed under an earlier declaration
 		if c, ok := k.early[r.Task.ID]; ok && c.Fence == r.Task.Fence {

@@ -50,10 +50,10 @@ type Lease struct {
 	policy   *task.Policy
 	phase    task.Phase
 	clock    Clock
-	warden   warden               // nil: there is no store, so each report counts as written at once
-	presence func() time.Duration // local time at which the session expires
-	url      func() string        // of pings
-	trace    func() string        // of a row without one; nil: none is known
+	warden   warden                           // nil: there is no store, so each report counts as written at once
+	presence func() time.Duration             // local time at which the session expires
+	pings    func(task.ID, task.Fence) string // the ping URL; nil: there is none
+	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -62,21 +62,20 @@ type Lease struct {
 	claimed  time.Duration // local time from before the claim was sent
 	end      time.Duration // local time of the window's end, as far as the store has confirmed it
 	started  time.Duration // local time; valid once isStart
-	isStart  bool
 	ahead    time.Duration // what has to fit into the window before the attempt itself: its check
 	checked  time.Duration // local time at which that began; valid once isCheck
-	isCheck  bool
-	over     bool
 	alarm    alarm
-	reported reported
+	reported *reported                         // nil until the task reports something
 	moved    func()                            // called when end has moved; nil: no call
 	onPing   func(store.Ping, store.PingReply) // called with each ping; nil: no call
 
-	detached          bool   // the attempt goes on without the agent
-	completed         bool   // the task has completed itself in the store: there is nothing left to settle
-	cancelRequested   bool   // a cancellation was requested
-	cancelReason      string // the reason for it
+	cancelReason      string // the reason for a cancellation
 	cancelRequestedBy string // who requested it; "" if unknown
+	cancelRequested   bool   // a cancellation was requested
+	isStart, isCheck  bool   // the attempt has started, or its check
+	over              bool
+	detached          bool // the attempt goes on without the agent
+	completed         bool // the task has completed itself in the store: there is nothing left to settle
 }
 
 // warden is what a lease needs of its Keeper. Its methods are called without the lease's lock and do not block.
@@ -97,7 +96,6 @@ const KillMargin = 2 * store.JumpTolerance
 // expires; nil: never.
 func New(parent context.Context, t *task.Task, p *task.Policy, clock Clock, claimed time.Duration, presence func() time.Duration) *Lease {
 	l := &Lease{task: t, policy: p, phase: t.Phase(), clock: clock, claimed: claimed, presence: presence}
-	l.reported.marks.Fence = t.Fence
 	l.end = claimed + p.Window(l.phase)
 	if l.phase == task.Run {
 		l.ahead = p.Check
@@ -224,23 +222,25 @@ func (l *Lease) Heartbeat() time.Duration {
 
 // PingURL returns the URL at which the task can ping; "" if there is none.
 func (l *Lease) PingURL() string {
-	if l.url == nil {
+	if l.pings == nil {
 		return ""
 	}
-	return l.url()
+	return l.pings(l.task.ID, l.task.Fence)
 }
 
 // Trace returns the trace context of a row that was inserted without one: the same for each of its attempts, whichever agent
 // runs it; "" if it is unknown.
 func (l *Lease) Trace() string {
-	if l.trace == nil {
+	if l.traces == nil {
 		return ""
 	}
-	return l.trace()
+	return l.traces(l.task.ID)
 }
 
 // SetPingURL sets the URL at which the task can ping. It must be called before the attempt starts.
-func (l *Lease) SetPingURL(url func() string) { l.url = url }
+func (l *Lease) SetPingURL(url func() string) {
+	l.pings = func(task.ID, task.Fence) string { return url() }
+}
 
 // OnPing registers f to be called with each ping and its reply. f must not block.
 func (l *Lease) OnPing(f func(store.Ping, store.PingReply)) {
@@ -324,7 +324,7 @@ func (l *Lease) Close() {
 func (l *Lease) Detach() {
 	l.Ping(store.Ping{})
 	l.mu.Lock()
-	l.detached, l.reported.detach = true, true
+	l.detached, l.reports().detach = true, true
 	l.moved = nil
 	l.alarm.stop()
 	l.mu.Unlock()

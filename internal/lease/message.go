@@ -13,7 +13,7 @@ func (l *Lease) SetMessage(message string) {
 		l.mu.Unlock()
 		return
 	}
-	l.reported.report.Message = message
+	l.reports().report.Message = message
 	by := l.clock.Now() + writeLate
 	l.mu.Unlock()
 	if l.warden != nil {

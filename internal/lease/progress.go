@@ -31,6 +31,15 @@ type reported struct {
 	until  time.Duration // the window's end that is on its way; 0: none
 }
 
+// reports returns what the task has reported, to be changed. Most tasks report nothing, and it would double the size of their
+// leases. l.mu is held.
+func (l *Lease) reports() *reported {
+	if l.reported == nil {
+		l.reported = &reported{marks: task.Marks{Fence: l.task.Fence}}
+	}
+	return l.reported
+}
+
 // Ping handles a ping and returns its reply. Where the policy requires progress, only a ping that advances counts
 // (task.Marks).
 func (l *Lease) Ping(p store.Ping) store.PingReply {
@@ -65,7 +74,8 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 	}
 	reply = store.PingReply{Answer: store.Applied, Counted: true, Remaining: l.remaining()}
 	l.note(p)
-	if _, strict, _ := l.policy.Liveness(l.phase); strict && !l.reported.marks.Advance(p.Progress, p.Checkpoint) {
+	s := l.reports()
+	if _, strict, _ := l.policy.Liveness(l.phase); strict && !s.marks.Advance(p.Progress, p.Checkpoint) {
 		reply.Counted, reply.Reason = false, "progress did not change"
 		if p.Progress == nil && p.Checkpoint == nil {
 			reply.Reason = "the ping reported no progress, which this type requires"
@@ -77,11 +87,11 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 	case l.cancelRequested:
 		reply.Cancel, reply.Reason = true, l.cancelReason
 	}
-	l.reported.ignored = !reply.Counted
+	s.ignored = !reply.Counted
 	if reply.Counted {
 		l.beat(p.NextWithin, now)
 	}
-	if l.reported.renew || !l.reported.report.Empty() {
+	if s.renew || !s.report.Empty() {
 		by = now + min(max(l.alarm.window/4, writeSoon), writeLate)
 	}
 	return reply, by
@@ -96,7 +106,8 @@ func (l *Lease) beat(next, now time.Duration) {
 	before := l.alarm.due
 	l.alarm.window, l.alarm.due = window, now+window
 	l.alarm.doubted = 0
-	l.reported.renew, l.reported.pinged = true, now
+	s := l.reports()
+	s.renew, s.pinged = true, now
 	if l.alarm.due < before && !l.detached { // else the alarm is set again when it goes off: a ping costs no timer
 		l.arm()
 	}
@@ -104,7 +115,7 @@ func (l *Lease) beat(next, now time.Duration) {
 
 // note keeps what is new, to be written. l.mu is held.
 func (l *Lease) note(p *store.Ping) {
-	s := &l.reported
+	s := l.reports()
 	if p.Progress != nil && !bytes.Equal(p.Progress, s.progress) {
 		s.progress, s.report.Progress = p.Progress, p.Progress
 	}
@@ -124,6 +135,9 @@ func (l *Lease) note(p *store.Ping) {
 func (l *Lease) Report() store.Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.reported == nil {
+		return store.Report{}
+	}
 	return l.reported.report.Over(l.reported.flying)
 }
 
@@ -136,8 +150,8 @@ func (l *Lease) Report() store.Report {
 func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &l.reported
-	if l.over && !l.detached || l.completed || !s.renew && !s.detach && s.report.Empty() {
+	s := l.reported
+	if s == nil || l.over && !l.detached || l.completed || !s.renew && !s.detach && s.report.Empty() {
 		return store.Renewal{}, false
 	}
 	r = store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Detach: s.detach}
@@ -164,7 +178,7 @@ func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 // whether the renewal has to be written again.
 func (l *Lease) answered(r *store.Renewal, a store.Answer) (again bool) {
 	l.mu.Lock()
-	s := &l.reported
+	s := l.reports()
 	until := s.until
 	s.until = 0
 	switch a {
@@ -203,7 +217,7 @@ func (l *Lease) applyHeld(h store.Held, sent time.Duration) {
 	}
 	l.mu.Lock()
 	if h.Marks != nil {
-		l.reported.marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
+		l.reports().marks.Merge(task.MarksOf(h.Marks, l.task.Fence))
 	}
 	_, _, stop := l.policy.Lengths(l.phase)
 	var moved func()

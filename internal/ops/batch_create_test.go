@@ -56,7 +56,7 @@ func TestCreateBatchCountsItsRows(t *testing.T) {
 
 func TestCreateBatchNamesTheMistakeAlone(t *testing.T) {
 	_, n, err := CreateBatch(t.Context(), &creating{}, store.BatchRequest{}, lines("{}\n[]"), func(int64) {})
-	require.EqualError(t, err, `rows:2:1: a line is an object, as {"payload": {"service": 7}}`)
+	require.EqualError(t, err, `rows:2:1: a line must be an object such as {"payload": {"service": 7}}`)
 	require.Zero(t, n)
 }
 

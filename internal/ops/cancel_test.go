@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// cancels is a store that answers with what it was told to.
+// cancels is a store with a fixed reply for each task.
 type cancels map[task.ID]any
 
 func (c cancels) Cancel(_ context.Context, id task.ID, _ string) (store.Became, error) {

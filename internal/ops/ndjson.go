@@ -103,7 +103,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 	}
 	at := skipSpace(line, 0)
 	if line[at] != '{' {
-		return p.wrong(at, `a line is an object, as {"payload": {"service": 7}}`)
+		return p.wrong(at, `a line must be an object such as {"payload": {"service": 7}}`)
 	}
 	var seen [len(columns)]bool
 	for at = skipSpace(line, at+1); line[at] != '}'; {
@@ -113,7 +113,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 			return err
 		}
 		if seen[column] {
-			return p.wrong(at, "%q stands there twice", columns[column])
+			return p.wrong(at, "%q occurs twice", columns[column])
 		}
 		seen[column] = true
 		from := skipSpace(line, skipSpace(line, end)+1) // the colon
@@ -126,7 +126,7 @@ func (p place) read(line []byte, r *store.EnqueueRequest) error {
 		}
 	}
 	if r.Type == "" {
-		return p.wrong(0, `the task has no type: add "type", or say --type`)
+		return p.wrong(0, `the task has no type: add "type", or use --type`)
 	}
 	if err := r.Check(); err != nil {
 		return p.wrong(0, "%s", err)
@@ -177,7 +177,7 @@ func (p place) column(line []byte, from, to int) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, p.wrong(from, "%s is no column: use %s; what is the task's own goes into payload",
+	return 0, p.wrong(from, "%s is not a column: use %s; put the task's own data into payload",
 		OneLine(string(quoted), maxShown), strings.Join(columns[:], ", "))
 }
 
@@ -196,11 +196,11 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 	}
 	wants := func(into any, what string) error {
 		if json.Unmarshal(value, into) != nil {
-			return p.wrong(at, "%s is %s, and %s is wanted", column, OneLine(string(value), maxShown), what)
+			return p.wrong(at, "%s must be %s, not %s", column, what, OneLine(string(value), maxShown))
 		}
 		return nil
 	}
-	const text = "text"
+	const text = "a string"
 	switch column {
 	case "type":
 		return wants(&r.Type, text)
@@ -209,7 +209,7 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 	case "rollback_payload":
 		r.RollbackPayload = bytes.Clone(value)
 	case "run_at":
-		return wants(&r.RunAt, `a time, as "2026-11-20T08:00:00Z",`)
+		return wants(&r.RunAt, `a time such as "2026-11-20T08:00:00Z"`)
 	case "priority":
 		return wants(&r.Priority, "a whole number")
 	case "key":
@@ -218,7 +218,7 @@ func (p place) member(column string, value []byte, at int, r *store.EnqueueReque
 		return wants(&r.Region, text)
 	case "labels":
 		r.Labels = nil // not those of base
-		return wants(&r.Labels, "an object of texts")
+		return wants(&r.Labels, "an object of strings")
 	case "max_attempts":
 		return wants(&r.MaxAttempts, "a whole number")
 	case "traceparent":
@@ -233,7 +233,7 @@ func (p place) syntax(line []byte) error {
 	err := json.Unmarshal(line, &ignored)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) && syntax.Offset < int64(len(line)) {
-		return p.wrong(max(int(syntax.Offset)-1, 0), "this is no JSON: %v", err)
+		return p.wrong(max(int(syntax.Offset)-1, 0), "this is not JSON: %v", err)
 	}
-	return p.wrong(len(line), "this is no JSON: %v", err)
+	return p.wrong(len(line), "this is not JSON: %v", err)
 }

@@ -62,25 +62,25 @@ func TestReadRequests(t *testing.T) {
 func TestReadRequestsNamesLineAndColumn(t *testing.T) {
 	long := `{"payload":"` + strings.Repeat("x", testLine) + `"}`
 	for text, want := range map[string]string{
-		`{"payload": {}, "service": 7}`:      `f.ndjson:1:17: "service" is no column: use type, payload, run_at, priority`,
-		"{}\n\n  {\"a\":1}":                  `f.ndjson:3:4: "a" is no column`,
-		`{"payload": {"a":}}`:                `f.ndjson:1:18: this is no JSON: invalid character '}'`,
-		`{"payload": 1`:                      `f.ndjson:1:14: this is no JSON: unexpected end of JSON input`,
-		`{"payload`:                          `f.ndjson:1:10: this is no JSON: unexpected end of JSON input`,
-		`{"payload" 1}`:                      `this is no JSON`,
-		"{\"k\\u0065y\":\"a\"}":              `f.ndjson:1:2: "k\u0065y" is no column`,
-		`{,}`:                                `this is no JSON`,
-		`[1]`:                                `f.ndjson:1:1: a line is an object`,
-		`17`:                                 `f.ndjson:1:1: a line is an object`,
-		`nonsense`:                           `f.ndjson:1:2: this is no JSON`,
-		`{} {}`:                              `f.ndjson:1:4: this is no JSON: invalid character`,
-		`{"key":"a","key":"b"}`:              `f.ndjson:1:12: "key" stands there twice`,
-		`{"run_at": "tomorrow"}`:             `f.ndjson:1:12: run_at is "tomorrow", and a time, as "2026-11-20T08:00:00Z", is wanted`,
-		`{"priority": 1.5}`:                  `f.ndjson:1:14: priority is 1.5, and a whole number is wanted`,
+		`{"payload": {}, "service": 7}`:      `f.ndjson:1:17: "service" is not a column: use type, payload, run_at, priority`,
+		"{}\n\n  {\"a\":1}":                  `f.ndjson:3:4: "a" is not a column`,
+		`{"payload": {"a":}}`:                `f.ndjson:1:18: this is not JSON: invalid character '}'`,
+		`{"payload": 1`:                      `f.ndjson:1:14: this is not JSON: unexpected end of JSON input`,
+		`{"payload`:                          `f.ndjson:1:10: this is not JSON: unexpected end of JSON input`,
+		`{"payload" 1}`:                      `this is not JSON`,
+		"{\"k\\u0065y\":\"a\"}":              `f.ndjson:1:2: "k\u0065y" is not a column`,
+		`{,}`:                                `this is not JSON`,
+		`[1]`:                                `f.ndjson:1:1: a line must be an object`,
+		`17`:                                 `f.ndjson:1:1: a line must be an object`,
+		`nonsense`:                           `f.ndjson:1:2: this is not JSON`,
+		`{} {}`:                              `f.ndjson:1:4: this is not JSON: invalid character`,
+		`{"key":"a","key":"b"}`:              `f.ndjson:1:12: "key" occurs twice`,
+		`{"run_at": "tomorrow"}`:             `f.ndjson:1:12: run_at must be a time such as "2026-11-20T08:00:00Z", not "tomorrow"`,
+		`{"priority": 1.5}`:                  `f.ndjson:1:14: priority must be a whole number, not 1.5`,
 		`{"priority": 11}`:                   `f.ndjson:1:1: priority 11: use -10 to 10, higher first`,
-		`{"key": 7}`:                         `f.ndjson:1:9: key is 7, and text is wanted`,
-		`{"labels": {"a": 1}}`:               `labels is {"a": 1}, and an object of texts is wanted`,
-		`{"max_attempts": "3"}`:              `max_attempts is "3", and a whole number is wanted`,
+		`{"key": 7}`:                         `f.ndjson:1:9: key must be a string, not 7`,
+		`{"labels": {"a": 1}}`:               `labels must be an object of strings, not {"a": 1}`,
+		`{"max_attempts": "3"}`:              `max_attempts must be a whole number, not "3"`,
 		`{"max_attempts": -1}`:               `max attempts -1: use 1 to 1000`,
 		`{"payload": {"a": "\u0000"}}`:       `the payload has a NUL character`,
 		`{"rollback_payload": {"\u0000":1}}`: `the rollback payload has a NUL character`,
@@ -117,7 +117,7 @@ func TestReadRequestsReportsWhatKeepsItFromReading(t *testing.T) {
 	require.Equal(t, 2, n)
 	for _, err := range readRequests(strings.NewReader("{}\n{}\n"), "f", store.EnqueueRequest{Type: "a"}, testLine) {
 		require.NoError(t, err)
-		break // whoever has enough gets no more
+		break // the sequence stops when its reader does
 	}
 }
 

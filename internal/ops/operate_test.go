@@ -112,7 +112,7 @@ func TestBatchRequestCheck(t *testing.T) {
 		"created_by is 513 bytes long":             func(b *store.BatchRequest) { b.CreatedBy = strings.Repeat("x", 513) },
 		`on_failure "explode": use continue`:       func(b *store.BatchRequest) { b.OnFailure = "explode" },
 		"the finish payload is not JSON":           func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage("{") },
-		"the finish payload is no JSON object":     func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage("[1]") },
+		"the finish payload must be a JSON object": func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage("[1]") },
 		"the finish payload has a NUL":             func(b *store.BatchRequest) { b.FinishPayload = json.RawMessage(`{"a":"\u0000"}`) },
 		"a finish payload without a finish type":   func(b *store.BatchRequest) { b.FinishType = "" },
 		"the labels are":                           func(b *store.BatchRequest) { b.Labels = map[string]string{"a": strings.Repeat("x", store.MaxLabels)} },

@@ -10,13 +10,12 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// maxSignature bounds what of an error is looked at, in characters: what comes after tells one failure from another of
-// its kind, and not kinds apart.
+// maxSignature is how many characters of an error are read: what follows distinguishes failures of one kind, not kinds.
 const maxSignature = 240
 
-// Signature is what errors of one kind have in common: the error on one line without what differs from task to task.
-// Numbers and ids are "#", what stands in quotes is "…", and how many attempts there were is left out. What tells kinds
-// apart stays: the status of an answer, an exit code, the names of a JSON document's members and its words.
+// Signature returns what errors of one kind have in common: the error on one line, without what differs from task to task.
+// Numbers and ids become "#", text in quotes "…", and the number of attempts is left out. What distinguishes kinds stays: the
+// status of a response, an exit code, the names of a JSON document's members and its words.
 func Signature(text string) string {
 	text = dropAttempt(OneLine(text, maxSignature))
 	s := signature{text: text, json: len(text)}

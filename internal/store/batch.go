@@ -95,7 +95,7 @@ func (b *BatchRequest) Check() error {
 	}
 	switch {
 	case b.FinishPayload != nil && !bytes.HasPrefix(bytes.TrimSpace(b.FinishPayload), []byte("{")):
-		return wrong("the finish payload is no JSON object: the counts are put into it as \"batch\"")
+		return wrong("the finish payload must be a JSON object: the counts are added to it as \"batch\"")
 	case b.FinishPayload != nil && b.FinishType == "":
 		return wrong("a finish payload without a finish type: there is no row to carry it")
 	}

@@ -27,7 +27,7 @@ func TestDiagramShowsWhatTheCodeDoes(t *testing.T) {
 	require.Empty(t, cmp.Diff(drawn, done, cmp.AllowUnexported(arrow{})), "- is drawn and cannot happen, + can and is not drawn")
 }
 
-// decided is what the diagram shows that the code does by itself.
+// decided returns the transitions of the diagram that the code makes without an operator.
 func decided(t require.TestingT) map[arrow]bool {
 	arrows := map[arrow]bool{}
 	for a, label := range diagram(t) {

@@ -142,7 +142,7 @@ func perform(t *testing.T, app application, s stores) {
 	require.EqualValues(t, 2, st.number(`SELECT greetings FROM report WHERE name = $1`, "November"))
 
 	for _, typ := range []string{"greeting.send", "report.build"} {
-		done := st.wait(st.enqueue(typ, `{"name": "nobody"}`))
+		done := st.wait(st.enqueue(typ, `{"name": "unknown"}`))
 		require.Equal(t, "failed", done.State, typ)
 		require.Equal(t, "rejected", done.Outcome, typ)
 		require.Equal(t, 1, done.Attempt, typ)

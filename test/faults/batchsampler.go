@@ -11,14 +11,15 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// How often batches are looked at, and how many of the last ones.
+// batchInterval is the time between two samples of the batches, newestBatches how many of the newest a sample covers.
 const (
-	lookEvery = 150 * time.Millisecond
-	lookAt    = 20
+	batchInterval = 150 * time.Millisecond
+	newestBatches = 20
 )
 
-// A batch as its view has it, and as its rows add up to, in one snapshot; and those of its rows that have not ended.
-const lookSQL = `
+// batchSQL reads, in one snapshot, each batch as the view has it, the same counters from its rows, and the ids and fences of
+// the rows that are not finished.
+const batchSQL = `
 WITH b AS MATERIALIZED (SELECT * FROM leasehold.batches ORDER BY id DESC LIMIT $1)
 SELECT b.id, b.state, b.round, b.stopping,
     b.total, b.live, b.waiting, b.running, b.rolling_back, b.succeeded, b.failed, b.cancelled, b.rolled_back, b.rollback_failed,
@@ -38,13 +39,13 @@ FROM b CROSS JOIN LATERAL (
         array_agg(t.fence) FILTER (WHERE state IN ('pending', 'retry_pending', 'running')) AS fences
     FROM leasehold.tasks AS t WHERE t.batch_id = b.id) AS r`
 
-// look looks at batches until ctx ends. What cannot be had while the server is away is not missed. It speaks PostgreSQL's
-// dialect only.
-func (w *world) look(ctx context.Context) {
+// sampleBatches records batches until ctx ends. A sample that fails because the server is away is left out. The query is for
+// PostgreSQL only.
+func (w *world) sampleBatches(ctx context.Context) {
 	if w.o.Batches == 0 || w.o.SQLite {
 		return
 	}
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(batchInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -52,58 +53,60 @@ func (w *world) look(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		w.sampleBatches(ctx)
+		w.sampleBatchesOnce(ctx)
 	}
 }
 
-// sampleBatches looks at the last batches once.
-func (w *world) sampleBatches(ctx context.Context) {
-	call, cancel := context.WithTimeout(ctx, askWithin)
+func (w *world) sampleBatchesOnce(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	asked := history.Now()
-	rows, err := w.app.Query(call, lookSQL, lookAt)
+	start := history.Now()
+	rows, err := w.app.Query(call, batchSQL, newestBatches)
 	if err != nil {
 		return
 	}
-	var some []history.BatchSample
-	var s history.BatchSample
+	var samples []history.BatchSample
+	var scanned history.BatchSample
 	var ids, fences []int64
-	v, r := &s.View, &s.Rows
+	view, counted := &scanned.View, &scanned.Rows
 	_, err = pgx.ForEachRow(rows, []any{
-		&s.ID, &s.State, &s.Round, &s.Stopping,
-		&v.Total, &v.Live, &v.Waiting, &v.Running, &v.RollingBack, &v.Succeeded, &v.Failed, &v.Cancelled, &v.RolledBack, &v.RollbackFailed,
-		&r.Total, &r.Live, &r.Waiting, &r.Running, &r.RollingBack, &r.Succeeded, &r.Failed, &r.Cancelled, &r.RolledBack, &r.RollbackFailed,
+		&scanned.ID, &scanned.State, &scanned.Round, &scanned.Stopping,
+		&view.Total, &view.Live, &view.Waiting, &view.Running, &view.RollingBack, &view.Succeeded, &view.Failed, &view.Cancelled,
+		&view.RolledBack, &view.RollbackFailed,
+		&counted.Total, &counted.Live, &counted.Waiting, &counted.Running, &counted.RollingBack, &counted.Succeeded, &counted.Failed,
+		&counted.Cancelled, &counted.RolledBack, &counted.RollbackFailed,
 		&ids, &fences,
 	}, func() error {
-		one := s
-		one.Fences = make(map[int64]int64, len(ids))
+		sample := scanned
+		sample.Fences = make(map[int64]int64, len(ids))
 		for i, id := range ids {
-			one.Fences[id] = fences[i]
+			sample.Fences[id] = fences[i]
 		}
-		some = append(some, one)
+		samples = append(samples, sample)
 		return nil
 	})
 	if err != nil {
 		return
 	}
-	w.keepSamples(some, history.Now(), asked)
+	w.keepBatchSamples(samples, start, history.Now())
 }
 
-// keepSamples keeps the samples that differ from those before.
-func (w *world) keepSamples(some []history.BatchSample, got, asked time.Duration) {
+// keepBatchSamples keeps each sample that differs from the batch's last one. Fences are kept only in the first sample of a
+// round in which the batch is stopping.
+func (w *world) keepBatchSamples(samples []history.BatchSample, start, end time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, s := range some {
-		s.At, s.Within = got, got-asked
-		before, known := w.looked[s.ID]
-		first := s.Stopping && (!known || !before.Stopping || before.Round != s.Round)
-		if !first {
+	for _, s := range samples {
+		s.At, s.Within = end, end-start
+		last, known := w.lastBatchSample[s.ID]
+		firstStopping := s.Stopping && (!known || !last.Stopping || last.Round != s.Round)
+		if !firstStopping {
 			s.Fences = nil
 		}
-		if known && !first && before.View == s.View && before.Rows == s.Rows && before.State == s.State && before.Round == s.Round {
+		if known && !firstStopping && last.View == s.View && last.Rows == s.Rows && last.State == s.State && last.Round == s.Round {
 			continue
 		}
-		w.looked[s.ID] = s
+		w.lastBatchSample[s.ID] = s
 		w.batchSamples = append(w.batchSamples, s)
 	}
 }

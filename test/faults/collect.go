@@ -25,7 +25,7 @@ func (w *world) collect(t testing.TB) *history.History {
 	h.Events, err = history.Read(w.logPath)
 	require.NoError(t, err)
 	w.mu.Lock()
-	h.Enqueued, h.Said, h.Samples, h.Crashes, h.Ops = w.rows, w.said, w.samples, w.crashes, w.ops
+	h.Enqueued, h.Said, h.Samples, h.Crashes, h.Ops = w.rows, w.said, w.leaseSamples, w.crashes, w.ops
 	h.Of.Made, h.Of.Samples = w.made, w.batchSamples
 	w.mu.Unlock()
 

@@ -18,7 +18,7 @@ type control struct {
 	page []byte
 }
 
-// newControl makes one, in a file that everybody may read.
+// newControl makes one, in a file that all users may read.
 func newControl(path string) (*control, error) {
 	c := &control{path: path}
 	const size = 16

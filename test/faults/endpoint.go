@@ -364,7 +364,7 @@ func (c *call) forge() {
 	}
 }
 
-// guarded makes the effect of a row, or undoes it, in one transaction with hold or complete.
+// guarded makes the effect of a row, or rolls it back, in one transaction with hold or complete.
 func (c *call) guarded(guard string) {
 	t := c.envelope.Task
 	ctx, cancel := context.WithTimeout(c.endpoint.ctx, handlerWithin)

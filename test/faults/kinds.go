@@ -73,7 +73,7 @@ func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, e
 	note := "(there was none)"
 	for range 20 {
 		rollingBack := int64(0)
-		ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 		_ = n.w.app.QueryRow(ctx, `SELECT count(*) FROM leasehold.task AS t JOIN leasehold.agent AS a USING (session)
 			WHERE t.state = 'rollback_running' AND a.name = $1`, a.name).Scan(&rollingBack) // the server may be away
 		cancel()
@@ -294,7 +294,7 @@ func restartApplication(n *nemesis, _ *agent, _ *rand.Rand) (func() error, strin
 
 // ask runs SQL on a connection of its own, also where writes are refused.
 func (n *nemesis) ask(sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, n.w.direct)
 	if err != nil {

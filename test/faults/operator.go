@@ -11,7 +11,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// Among how many of the last rows and batches operators choose: what is under way, and what has ended.
+// Operators choose among this many of the newest rows and batches: mostly unfinished ones, or also finished ones.
 const (
 	recent = 12
 	older  = 60
@@ -26,10 +26,10 @@ func (w *world) operate(ctx context.Context, who int) {
 			return
 		}
 		verb := []string{"cancel", "retry", "retry", "rollback", "rollback"}[r.IntN(5)]
-		whole, which := r.IntN(2) == 0, r.IntN([]int{recent, older}[r.IntN(2)])
-		o, found := w.choose(verb, whole, which)
+		batch, skip := r.IntN(2) == 0, r.IntN([]int{recent, older}[r.IntN(2)])
+		o, found := w.chooseAny(verb, batch, skip)
 		if r.IntN(2) == 0 {
-			o, found = w.aim(ctx, verb, whole, which)
+			o, found = w.chooseFitting(ctx, verb, batch, skip)
 		}
 		if found {
 			w.request(ctx, o)
@@ -37,18 +37,18 @@ func (w *world) operate(ctx context.Context, who int) {
 	}
 }
 
-// choose picks a row or a batch of those that were made last, however it stands.
-func (w *world) choose(verb string, whole bool, which int) (o history.Op, found bool) {
+// chooseAny picks a row or a batch in any state: the newest one after skipping some.
+func (w *world) chooseAny(verb string, batch bool, skip int) (o history.Op, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.Verb = verb
-	if whole {
-		if i := len(w.made) - 1 - which; i >= 0 && w.made[i].Commit != history.RolledBack {
+	if batch {
+		if i := len(w.made) - 1 - skip; i >= 0 && w.made[i].Commit != history.RolledBack {
 			o.Batch = w.made[i].ID
 		}
 		return o, o.Batch != 0
 	}
-	for i := len(w.rows) - 1 - which; i >= 0 && o.ID == 0; i-- {
+	for i := len(w.rows) - 1 - skip; i >= 0 && o.ID == 0; i-- {
 		if e := &w.rows[i]; e.Commit == history.Committed && e.Kind != "ordered" {
 			o.ID = e.ID
 		}
@@ -56,35 +56,35 @@ func (w *world) choose(verb string, whole bool, which int) (o history.Op, found 
 	return o, o.ID != 0
 }
 
-// Those of which something would come.
+// Rows and batches in a state in which a verb changes something.
 const (
-	apt = `SELECT id FROM leasehold.tasks WHERE type = ANY ($1) AND CASE $2
+	fittingRow = `SELECT id FROM leasehold.tasks WHERE type = ANY ($1) AND CASE $2
 			WHEN 'cancel' THEN state IN ('pending', 'running', 'retry_pending')
 			WHEN 'retry' THEN state IN ('failed', 'cancelled', 'rolled_back')
 			ELSE state IN ('succeeded', 'running', 'retry_pending', 'rollback_failed') END
 		ORDER BY id DESC LIMIT 1 OFFSET $3`
-	aptBatch = `SELECT id FROM leasehold.batches WHERE $1::text[] IS NOT NULL AND CASE $2
+	fittingBatch = `SELECT id FROM leasehold.batches WHERE $1::text[] IS NOT NULL AND CASE $2
 			WHEN 'cancel' THEN ended_at IS NULL
 			WHEN 'retry' THEN state IN ('failed', 'partially_failed', 'cancelled', 'rolled_back')
 			ELSE state IN ('succeeded', 'partially_failed', 'running') END
 		ORDER BY id DESC LIMIT 1 OFFSET $3`
 )
 
-// aim picks one of which something would come, just now.
-func (w *world) aim(ctx context.Context, verb string, whole bool, which int) (o history.Op, found bool) {
-	call, cancel := context.WithTimeout(ctx, askWithin)
+// chooseFitting picks a row or a batch whose present state the verb would change.
+func (w *world) chooseFitting(ctx context.Context, verb string, batch bool, skip int) (o history.Op, found bool) {
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	o.Verb = verb
-	sql, id := apt, &o.ID
-	if whole {
-		sql, id = aptBatch, &o.Batch
+	sql, id := fittingRow, &o.ID
+	if batch {
+		sql, id = fittingBatch, &o.Batch
 	}
-	err := w.app.QueryRow(call, sql, WithRollback(), verb, which%recent).Scan(id) // the server may be away, or there is none
+	err := w.app.QueryRow(call, sql, WithRollback(), verb, skip%recent).Scan(id) // the server may be away, or there is none
 	return o, err == nil
 }
 
-// freed notes that a row may end otherwise than it was made for.
-func (w *world) freed(id int64) {
+// allowAnyEnd records that a row may end in another state than its script leads to.
+func (w *world) allowAnyEnd(id int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.rows {
@@ -94,10 +94,10 @@ func (w *world) freed(id int64) {
 	}
 }
 
-// request asks the store for something and notes what it says. It is true where the store has answered.
+// request sends an operation to the store and records the response. It reports whether the store responded.
 func (w *world) request(ctx context.Context, o history.Op) (answered bool) {
-	w.freed(o.ID)
-	call, cancel := context.WithTimeout(ctx, askWithin)
+	w.allowAnyEnd(o.ID)
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	sql, id := `SELECT leasehold.`+o.Verb+`($1)`, o.ID
 	if o.Batch != 0 {
@@ -115,7 +115,7 @@ func (w *world) request(ctx context.Context, o history.Op) (answered bool) {
 	w.ops = append(w.ops, o)
 	w.mu.Unlock()
 	if o.Batch != 0 && err == nil && !w.o.SQLite {
-		w.sampleBatches(ctx)
+		w.sampleBatchesOnce(ctx)
 	}
 	return answered
 }

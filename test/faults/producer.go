@@ -40,7 +40,7 @@ func (w *world) produce(ctx context.Context) {
 type row struct {
 	history.Enqueued
 	payload  script.Payload
-	most     *int   // its own limit of attempts
+	attempts *int   // its max_attempts; nil: the type's
 	batch    *int64 // nil: of none
 	rollBack []byte // its rollback_payload; nil: it has none
 }
@@ -74,7 +74,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	w.keep(rows)
 }
 
-// keep notes rows that were inserted, or were to be.
+// keep records rows that were inserted, or that a failed transaction should have inserted.
 func (w *world) keep(rows []row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,7 @@ func (w *world) keep(rows []row) {
 	}
 }
 
-// cancel asks for the end of a row. Whether the server is reached or not: it was asked for.
+// cancel requests the cancellation of a row, and records the request even if the server cannot be reached.
 func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 	e.Expects.CancelRequested, e.Expects.States = true, nil
 	if _, err := w.app.Exec(ctx, `SELECT leasehold.cancel($1)`, e.ID); err == nil {
@@ -101,8 +101,8 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 	made := row{Enqueued: e, payload: script.Payload{Key: key, Script: s}}
 	last := s[len(s)-1]
 	if last == script.Fail {
-		three := 3
-		made.most, made.Expects.Limit = &three, three
+		attempts := 3
+		made.attempts, made.Expects.Limit = &attempts, attempts
 	}
 	if last == script.Reject || last == script.Fail {
 		made.Expects.States = []string{"failed"}
@@ -117,32 +117,32 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 		made.Priority, made.RunAt = r.IntN(5)-2, -time.Duration(r.IntN(3))*time.Second
 	}
 	if k.Rollback != nil {
-		made.rollingBack(r, k)
+		made.scriptRollback(r, k)
 	}
 	return made
 }
 
-// rollingBack says what checks and rollbacks of a row do. Some rows have a rollback_payload; others leave it to their result,
-// and to their payload.
-func (row *row) rollingBack(r *rand.Rand, k history.Kind) {
+// scriptRollback sets what the row's checks and rollbacks do. Some rows have a rollback_payload; the rollbacks of others get the
+// result or the payload.
+func (row *row) scriptRollback(r *rand.Rand, k history.Kind) {
 	bad := []script.Deed{script.Fail, script.Later, script.Cut, script.Hang, script.PingOn}
 	if !k.Child {
 		bad = append(bad, script.Late)
 	}
-	some := func(of int) (all []script.Deed) {
+	failures := func(oneIn int) (deeds []script.Deed) {
 		for range 2 {
-			if r.IntN(of) == 0 {
-				all = append(all, bad[r.IntN(len(bad))])
+			if r.IntN(oneIn) == 0 {
+				deeds = append(deeds, bad[r.IntN(len(bad))])
 			}
 		}
-		return all
+		return deeds
 	}
-	row.payload.Rollback = append(some(3), []script.Deed{script.OK, script.OK, script.Work}[r.IntN(3)])
+	row.payload.Rollback = append(failures(3), []script.Deed{script.OK, script.OK, script.Work}[r.IntN(3)])
 	if r.IntN(12) == 0 {
 		row.payload.Rollback = []script.Deed{script.Fail, script.Reject}
 	}
 	if k.Check > 0 {
-		row.payload.Check = append(some(5), script.OK)
+		row.payload.Check = append(failures(5), script.OK)
 	}
 	if r.IntN(2) == 0 {
 		text, err := json.Marshal(script.Payload{Key: row.Key, Rollback: row.payload.Rollback})
@@ -153,16 +153,16 @@ func (row *row) rollingBack(r *rand.Rand, k history.Kind) {
 	}
 }
 
-// smooth has each phase of the row do but what it ends with: a batch waits for the slowest of its rows.
+// smooth leaves only the last deed of each phase: a batch waits for the slowest of its rows.
 func (row *row) smooth() {
-	for _, all := range []*[]script.Deed{&row.payload.Script, &row.payload.Check, &row.payload.Rollback} {
-		if n := len(*all); n > 0 {
-			*all = (*all)[n-1:]
+	for _, deeds := range []*[]script.Deed{&row.payload.Script, &row.payload.Check, &row.payload.Rollback} {
+		if n := len(*deeds); n > 0 {
+			*deeds = (*deeds)[n-1:]
 		}
 	}
 }
 
-// newScript is some bad deeds, and what the row ends with.
+// newScript returns some failures, and what the row ends with.
 func newScript(r *rand.Rand, kind string) []script.Deed {
 	bad := []script.Deed{
 		script.Fail, script.Later, script.Cut, script.Hang, script.Late, script.PingOn, script.Endless, script.Forge,
@@ -211,7 +211,7 @@ func (w *world) insert(ctx context.Context, rows []row, back, async bool) histor
 func (w *world) inTransaction(
 	ctx context.Context, back, async bool, do func(context.Context, pgx.Tx) error,
 ) history.Commit {
-	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
 	defer cancel()
 	tx, err := w.app.Begin(call)
 	if err != nil {
@@ -253,6 +253,6 @@ func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
 			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.most, row.batch, row.rollBack).
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack).
 		Scan(&row.ID)
 }

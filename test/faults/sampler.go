@@ -11,16 +11,16 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// How often leases are looked at.
-const sampleEvery = 100 * time.Millisecond
+// leaseInterval is the time between two samples of the leases.
+const leaseInterval = 100 * time.Millisecond
 
-// sample looks at the leases of running rows until ctx ends. What cannot be had while the server is away is not missed. It
-// speaks PostgreSQL's dialect only.
-func (w *world) sample(ctx context.Context) {
+// sampleLeases records the leases of running rows until ctx ends. A sample that fails because the server is away is left
+// out. The query is for PostgreSQL only.
+func (w *world) sampleLeases(ctx context.Context) {
 	if w.o.SQLite {
 		return
 	}
-	tick := time.NewTicker(sampleEvery)
+	tick := time.NewTicker(leaseInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -28,34 +28,34 @@ func (w *world) sample(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		w.sampleOnce(ctx)
+		w.sampleLeasesOnce(ctx)
 	}
 }
 
-func (w *world) sampleOnce(ctx context.Context) {
-	call, cancel := context.WithTimeout(ctx, askWithin)
+func (w *world) sampleLeasesOnce(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	asked := history.Now()
+	start := history.Now()
 	rows, err := w.app.Query(call, `SELECT t.id, t.fence, t.lease_until - now(), coalesce(a.present_until - now(), '0')
 		FROM leasehold.task t LEFT JOIN leasehold.agent a USING (session)
 		WHERE t.state IN ('running', 'rollback_running') AND t.lease_until IS NOT NULL AND t.claim > 0`)
 	if err != nil {
 		return
 	}
-	var some []history.LeaseSample
-	var s history.LeaseSample
-	_, err = pgx.ForEachRow(rows, []any{&s.ID, &s.Fence, &s.Left, &s.Present}, func() error {
-		some = append(some, s)
+	var samples []history.LeaseSample
+	var scanned history.LeaseSample
+	_, err = pgx.ForEachRow(rows, []any{&scanned.ID, &scanned.Fence, &scanned.Left, &scanned.Present}, func() error {
+		samples = append(samples, scanned)
 		return nil
 	})
 	if err != nil {
 		return
 	}
-	got := history.Now()
-	for i := range some {
-		some[i].At, some[i].Within = got, got-asked
+	end := history.Now()
+	for i := range samples {
+		samples[i].At, samples[i].Within = end, end-start
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.samples = append(w.samples, some...)
+	w.leaseSamples = append(w.leaseSamples, samples...)
 }

@@ -47,10 +47,11 @@ type Options struct {
 	later    int           // how many of the agents are not started at first
 }
 
-// How long things may take once all is well again: a row may have to wait for its leases and its backoff many times.
+// calmWithin bounds the time until all is done once the faults have ended: a row may have to wait for its leases and its
+// backoff many times. queryTimeout bounds one query.
 const (
-	calmWithin = 3 * time.Minute
-	askWithin  = 10 * time.Second
+	calmWithin   = 3 * time.Minute
+	queryTimeout = 10 * time.Second
 )
 
 // world is all that takes part.
@@ -72,17 +73,17 @@ type world struct {
 	all  sync.WaitGroup // processes
 	load sync.WaitGroup // who gives them work
 
-	mu      sync.Mutex
-	errs    []error
-	said    []history.Said
-	samples []history.LeaseSample
-	rows    []history.Enqueued
-	crashes []time.Duration
+	mu           sync.Mutex
+	errs         []error
+	said         []history.Said
+	leaseSamples []history.LeaseSample
+	rows         []history.Enqueued
+	crashes      []time.Duration
 
-	ops          []history.Op
-	made         []history.MadeBatch
-	looked       map[int64]history.BatchSample // the last one of each batch
-	batchSamples []history.BatchSample
+	ops             []history.Op
+	made            []history.MadeBatch
+	lastBatchSample map[int64]history.BatchSample // by batch
+	batchSamples    []history.BatchSample
 }
 
 // fail notes that the run itself does not work.
@@ -120,8 +121,8 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.produce(ctx) })
 	w.load.Go(func() { w.produceGroups(ctx) })
 	w.load.Go(func() { w.catch(ctx) })
-	w.load.Go(func() { w.sample(ctx) })
-	w.load.Go(func() { w.look(ctx) })
+	w.load.Go(func() { w.sampleLeases(ctx) })
+	w.load.Go(func() { w.sampleBatches(ctx) })
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}
@@ -153,7 +154,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	})
 	w := &world{
 		o: o, dir: dir, logPath: filepath.Join(dir, "events"), locks: filepath.Join(dir, "locks"), programs: programs,
-		cluster: cluster, env: o.Env, looked: map[int64]history.BatchSample{},
+		cluster: cluster, env: o.Env, lastBatchSample: map[int64]history.BatchSample{},
 	}
 	require.NoError(t, os.Mkdir(w.locks, 0o755))
 	w.log, err = history.OpenLog(w.logPath)
@@ -249,17 +250,17 @@ func (w *world) settleDown(t testing.TB) {
 	for _, a := range w.agents {
 		require.NoError(t, a.start())
 	}
-	calm := time.Now()
-	deadline := calm.Add(calmWithin)
+	start := time.Now()
+	deadline := start.Add(calmWithin)
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {
-		ctx, cancel := context.WithTimeout(t.Context(), askWithin)
+		ctx, cancel := context.WithTimeout(t.Context(), queryTimeout)
 		left := -1
 		err := w.app.QueryRow(ctx, `SELECT (SELECT count(*) FROM leasehold.task)
 			+ (SELECT count(*) FROM leasehold.batch WHERE sealed AND ended_at IS NULL)
 			+ (SELECT count(*) FROM leasehold.operation WHERE ended_at IS NULL)`).Scan(&left)
 		cancel()
 		if err == nil && left == 0 {
-			t.Logf("all is done %s after the last fault", time.Since(calm).Round(time.Millisecond))
+			t.Logf("all is done %s after the last fault", time.Since(start).Round(time.Millisecond))
 			tick.Stop()
 			break
 		}
@@ -268,7 +269,7 @@ func (w *world) settleDown(t testing.TB) {
 			return
 		}
 	}
-	for _, a := range w.agents { // what is still to be said, of rows that are done, is said
+	for _, a := range w.agents { // so that each agent logs what it still has to
 		a.signal(syscall.SIGTERM)
 	}
 	for _, a := range w.agents {

@@ -101,7 +101,7 @@ func (c *Cluster) TryRestart(mode string, env ...string) error {
 	return c.up(env...)
 }
 
-// TryAwait waits until the server answers, and starts it where it has ended by itself.
+// TryAwait waits until the server answers, and starts it if it has ended.
 func (c *Cluster) TryAwait(env ...string) error {
 	deadline := time.Now().Add(clusterWithin)
 	for {

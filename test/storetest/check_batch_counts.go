@@ -286,7 +286,7 @@ func batchStates(t testing.TB, h Harness) {
 	r.inState(id, store.BatchRunning) // until it is folded
 	r.fold()
 	r.inState(id, store.BatchPartiallyFailed)
-	// Called off before anything of it ran, but for one.
+	// One of two rows is cancelled before either of them ran.
 	id, ids := r.batchOf(2, store.BatchRequest{})
 	require.Equal(t, store.Became("cancelled"), r.cancel(ids[0], ""))
 	r.inState(id, store.BatchRunning)

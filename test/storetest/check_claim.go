@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 func claimChecks() []Check {
 	return []Check{
 		{"no more bytes than were asked for", claimBytes},
+		{"documents of any size, of runs and of rollbacks", claimDocuments},
 		{"never more than wanted", claimBounded},
 		{"priority, then due time, then id", claimOrder},
 		{"future rows stay", claimFuture},
@@ -165,4 +167,57 @@ func claimBytes(t testing.TB, h Harness) {
 	r.Insert(t, store.EnqueueRequest{Type: kind, Payload: big})
 	got, _ = claim(0)
 	require.Len(t, got, 1, "0 is no bound")
+}
+
+// claimDocuments claims rows with small documents and rows with large ones, to be run and to be rolled back: all documents come as
+// they were stored, and the bound on bytes holds for either phase by itself.
+func claimDocuments(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	large, small := document(900<<10), raw(`{"n":1}`)
+	wide := raw(`"` + strings.Repeat("a", 900<<10) + `"`) // compressed well
+	want := map[task.ID]store.EnqueueRequest{}
+	requests := []store.EnqueueRequest{
+		{Payload: small}, {Payload: large}, {Payload: wide, RollbackPayload: small}, {Payload: small, RollbackPayload: wide},
+		{Payload: large, RollbackPayload: large},
+	}
+	for _, q := range requests {
+		q.Type = kind
+		want[r.rowIn(q, task.StateSucceeded, true)] = q
+	}
+	for id := range want {
+		_, err := r.h.Rollback(r.ctx, id, "alice")
+		require.NoError(t, err)
+	}
+	for _, q := range requests {
+		q.Type = kind
+		want[r.Insert(t, q)[0]] = q
+	}
+	r.Advance(t, time.Hour)
+	r.present()
+	claim := func(bytes int64) (runs, rollbacks int) {
+		r.claims++
+		got, err := r.Claim(r.ctx, store.Claim{
+			Session: r.session, Number: r.claims, Wants: []store.Want{wantOf(kind, task.Run, 10), wantOf(kind, task.Rollback, 10)}, Bytes: bytes,
+		})
+		require.NoError(t, err)
+		for i := range got {
+			q, there := want[got[i].ID]
+			require.True(t, there, "claimed once")
+			delete(want, got[i].ID)
+			sameOr(t, q.Payload, got[i].Payload, "payload")
+			sameOr(t, q.RollbackPayload, got[i].RollbackPayload, "rollback payload")
+			require.Empty(t, got[i].Unfit)
+			if got[i].Phase() == task.Run {
+				runs++
+			} else {
+				rollbacks++
+			}
+		}
+		return runs, rollbacks
+	}
+	runs, rollbacks := claim(1)
+	require.Equal(t, [2]int{1, 1}, [2]int{runs, rollbacks}, "the first of each phase")
+	runs, rollbacks = claim(0)
+	require.Equal(t, [2]int{4, 4}, [2]int{runs, rollbacks})
+	require.Empty(t, want)
 }

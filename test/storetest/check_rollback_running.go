@@ -101,7 +101,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 		got := r.get(row.ID)
 		require.Equal(t, then, got.State, s)
 		if s == then {
-			require.Equal(t, fence, got.Fence, "it has become so by itself")
+			require.Equal(t, fence, got.Fence, "the settlement has made it so")
 		} else {
 			require.Equal(t, fence+1, got.Fence, s)
 		}
@@ -117,7 +117,7 @@ func rollbackThenEnds(t testing.TB, h Harness) {
 	r.settled(end)
 	r.unchanged(row.ID, func() { require.True(t, r.step(10).Ended) })
 	require.False(t, r.step(10).Found)
-	// It was rolled back by itself, quickly.
+	// It was rolled back before the step looked at it.
 	row = r.heldUnder(beating())
 	r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 	r.settled(ended(row, task.Cancelled, task.StateRollbackPending))

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/store"
 )
 
-// FoldCases returns batches of every kind that a fold tells apart. Each has its place in the list as its name. Stores select by
+// FoldCases returns batches of every kind that a fold distinguishes. Each is named by its index in the list. Stores select by
 // SQL those for which a fold has something to do; their tests compare that with batch.Conclude.
 func FoldCases() (all []store.SummedBatch) {
 	onFailure := []store.OnFailure{store.OnFailureContinue, store.OnFailureCancel, store.OnFailureRollback}

@@ -50,10 +50,10 @@ type Harness interface {
 	// release is called. It returns nil on a store that has no locks on rows.
 	LockRow(t testing.TB, id task.ID) (release func())
 	// Begin begins a transaction of an application on the store's database, with an application's rights and nothing
-	// more, that may write. On a store without locks on rows everybody else's writing waits for its end.
+	// more, that may write. On a store without row locks all other writers wait for its end.
 	Begin(t testing.TB) Application
 	// Produce begins a transaction in which an application inserts, with an application's rights and nothing more. On a
-	// store without locks on rows everybody else's writing waits for its end.
+	// store without row locks all other writers wait for its end.
 	Produce(t testing.TB) Producer
 	// OperatorSQL gives what an operator's role, with its rights and nothing more, does by the store's SQL.
 	OperatorSQL(t testing.TB) OperatorSQL

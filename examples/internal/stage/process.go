@@ -48,7 +48,7 @@ func (s *Stage) Start(ctx context.Context, name, program string, args ...string)
 // Stop asks the program to end and waits for it.
 func (p *Process) Stop(within time.Duration) error {
 	p.over = true
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {

@@ -21,7 +21,7 @@ const MaxRetryAfter = 24 * time.Hour
 // MaxLine bounds, in bytes, what an error repeats of a target's own words.
 const MaxLine = 512
 
-// Result turns what a target handed back into a task's result: JSON as it is, but for characters and numbers that no store
+// Result turns what a target returned into a task's result: JSON as it is, but for characters and numbers that no store
 // keeps (Mend), anything else as a JSON string, nothing (or white space) as nil.
 // body holds at least the first task.MaxResult+1 bytes of it and size is how long it was in
 // all; what is too long is not kept, and the note says so.

@@ -22,5 +22,5 @@ func datagramSocket() (int, error) {
 	return fd, nil
 }
 
-// memoryDir is a directory for everybody's files in memory; "": there is none.
+// memoryDir is a directory for all users' files in memory; "": there is none.
 func memoryDir() string { return "" }

@@ -7,7 +7,7 @@ func datagramSocket() (int, error) {
 	return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 }
 
-// memoryDir is a directory for everybody's files in memory (shm_overview(7)); "" where there is none.
+// memoryDir is a directory for all users' files in memory (shm_overview(7)); "" where there is none.
 func memoryDir() string {
 	const dir = "/dev/shm"
 	var fs unix.Statfs_t

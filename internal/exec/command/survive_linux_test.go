@@ -202,8 +202,8 @@ func TestAgentStopsBeforeItReports(t *testing.T) {
 	}
 }
 
-// What a command has left on purpose when it ended by itself survives the agent, also where another guardian has taken
-// over since.
+// A process that a command left on purpose, when it ended without being stopped, survives the agent, also where another
+// guardian has taken over since.
 func TestLeftOnPurpose(t *testing.T) {
 	for _, cgroups := range []bool{true, false} {
 		a := act(t, part{Cgroups: cgroups, Scripts: map[string]string{

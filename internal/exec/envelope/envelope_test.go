@@ -164,3 +164,14 @@ func TestTraceparent(t *testing.T) {
 	one, another := Traceparent(""), Traceparent("")
 	require.NotEqual(t, one, another)
 }
+
+func TestTimesHaveSixDigits(t *testing.T) {
+	const layout = "2006-01-02T15:04:05.000000Z07:00"
+	cairo := time.FixedZone("", 2*60*60)
+	for _, at := range []time.Time{
+		{}, noon, noon.In(cairo), time.Unix(0, 0), time.Unix(1, 999_999_999), time.Unix(1, 999), time.Unix(1, 1_000), time.Unix(1, 100_000_000),
+		time.Date(9999, 12, 31, 23, 59, 59, 5_000, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		require.Equal(t, at.UTC().Format(layout), Time(at))
+	}
+}

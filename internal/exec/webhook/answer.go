@@ -32,29 +32,37 @@ func (e *partialError) Unwrap() error { return e.err }
 
 // readAnswer reads an answer to its end; what is too long to be kept is read and dropped, so that the connection can
 // be used again. An answer that does not end, or not within maxAnswer, is a *partialError: it is no answer.
-func readAnswer(resp *http.Response) (*received, error) {
-	a := &received{status: resp.StatusCode, header: resp.Header, media: media(resp.Header)}
-	if resp.ContentLength == 0 || a.status == http.StatusSwitchingProtocols { // nothing is to be read, as with 204
-		return a, nil
-	}
-	var body bytes.Buffer
-	if n := resp.ContentLength; 0 < n && n <= task.MaxResult {
-		body.Grow(int(n) + bytes.MinRead)
-	}
-	kept, err := io.Copy(&body, io.LimitReader(resp.Body, task.MaxResult+1))
-	a.body, a.size = body.Bytes(), kept
-	if err == nil && kept > task.MaxResult {
-		var more int64
-		more, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer-kept+1))
-		a.size += more
-	}
-	if err == nil && a.size > maxAnswer {
-		err = fmt.Errorf("the limit is %d bytes", maxAnswer)
+func readAnswer(resp *http.Response) (a received, err error) {
+	a = received{status: resp.StatusCode, header: resp.Header, media: media(resp.Header)}
+	switch n := resp.ContentLength; {
+	case n == 0 || a.status == http.StatusSwitchingProtocols: // nothing is to be read, as with 204
+	case 0 < n && n <= task.MaxResult: // the body ends with its last byte, and so does reading it
+		a.body = make([]byte, n)
+		var kept int
+		kept, err = io.ReadFull(resp.Body, a.body)
+		a.size = int64(kept)
+	default:
+		a.body, a.size, err = readLong(resp.Body)
 	}
 	if err != nil {
-		return nil, &partialError{text: fmt.Sprintf("answered %d, and the answer did not end", a.status), err: err}
+		return received{}, &partialError{text: fmt.Sprintf("answered %d, and the answer did not end", a.status), err: err}
 	}
 	return a, nil
+}
+
+// readLong reads a body whose length is not known, or is more than can be kept: its first bytes, and how many there are.
+func readLong(from io.Reader) (kept []byte, size int64, err error) {
+	var body bytes.Buffer
+	size, err = io.Copy(&body, io.LimitReader(from, task.MaxResult+1))
+	if err == nil && size > task.MaxResult {
+		var more int64
+		more, err = io.Copy(io.Discard, io.LimitReader(from, maxAnswer-size+1))
+		size += more
+	}
+	if err == nil && size > maxAnswer {
+		err = fmt.Errorf("the limit is %d bytes", maxAnswer)
+	}
+	return body.Bytes(), size, err
 }
 
 // media is the type of the body, without parameters and in lower case; "" where it is not given.

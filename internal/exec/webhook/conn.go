@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -26,6 +27,7 @@ type countedConn struct {
 	written atomic.Int64
 	answers atomic.Int64 // on this connection
 	probe   atomic.Bool  // the next write looks first whether the server has closed the connection
+	peeking peeking
 
 	base   int64        // what the kernel counted as acknowledged before anything was written; unknown: negative
 	fin    atomic.Bool  // the server has sent FIN, and no reset before it
@@ -124,30 +126,39 @@ func (c *countedConn) ended() bool {
 
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
+// peeking is what peek works with. It is kept, because each request on a used connection begins with a peek.
+type peeking struct {
+	mu  sync.Mutex // guards what follows
+	raw syscall.RawConn
+	run func(fd uintptr) // peeks, into n and err
+	n   int
+	err error
+	one [1]byte
+}
+
 // peek reads a byte, if there is one, and leaves it there. ok is false where that cannot be done. The kernel reports a reset
 // only once, so peek notes it: the next reader would take it for an orderly end.
 func (c *countedConn) peek() (n int, err error, ok bool) { //nolint:revive // the error is an answer here
-	raw, is := c.Conn.(syscall.Conn)
-	if !is {
-		return 0, nil, false
+	p := &c.peeking
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.raw == nil {
+		raw, is := c.Conn.(syscall.Conn)
+		if !is {
+			return 0, nil, false
+		}
+		if p.raw, err = raw.SyscallConn(); err != nil {
+			return 0, err, false
+		}
+		p.run = func(fd uintptr) {
+			p.n, _, p.err = unix.Recvfrom(int(fd), p.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		}
 	}
-	rc, err := raw.SyscallConn()
-	if err != nil {
-		return 0, err, false
-	}
-	var got struct { // one allocation: this is asked before each request on a used connection
-		n   int
-		err error
-		one [1]byte
-	}
-	closed := rc.Control(func(fd uintptr) {
-		got.n, _, got.err = unix.Recvfrom(int(fd), got.one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	})
-	if closed != nil { // here
+	if closed := p.raw.Control(p.run); closed != nil { // here
 		return 0, closed, true
 	}
-	if got.err != nil && !again(got.err) {
+	if p.err != nil && !again(p.err) {
 		c.broken.Store(true)
 	}
-	return got.n, got.err, true
+	return p.n, p.err, true
 }

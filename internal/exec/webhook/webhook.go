@@ -116,7 +116,7 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 // requestContext is the context of the request: it ends when the lease's does, or where the attempt is cancelled, once
 // the application has had its grace to answer. release ends it and waits until nothing of it is left.
 func requestContext(l *lease.Lease, cancelGrace time.Duration) (ctx context.Context, release func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))
+	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	watching.Add(1)
 	stop := context.AfterFunc(l.Context(), func() {

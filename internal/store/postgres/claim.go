@@ -36,54 +36,64 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if len(c.Wants) == 0 {
 		return nil, ctx.Err()
 	}
-	var all []task.Task
-	var isCut bool
-	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) error {
+	var all claimed
+	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		look := s.lowWater.look(c)
-		rows, cut, err := s.claim(ctx, conn, c, look)
-		if err != nil {
+		if all, err = s.claim(ctx, conn, c, look); err != nil {
 			return err
 		}
-		all, isCut = rows, cut
 		again := c
-		again.Wants = s.lowWater.note(look, rows, cut)
-		if len(again.Wants) == 0 {
-			return nil
+		again.Wants = s.lowWater.note(look, all.tasks, all.cut)
+		if len(again.Wants) > 0 {
+			look = s.lowWater.look(again)
+			more, err := s.claim(ctx, conn, again, look)
+			if err != nil {
+				return err
+			}
+			s.lowWater.note(look, more.tasks, more.cut)
+			all = claimed{append(all.tasks, more.tasks...), all.cut || more.cut, all.bare || more.bare}
 		}
-		look = s.lowWater.look(again)
-		if rows, cut, err = s.claim(ctx, conn, again, look); err != nil {
-			return err
+		if all.bare { // the documents are read once the rows are the session's
+			all.tasks, err = s.claimed(ctx, conn, int64(c.Session), c.Number)
 		}
-		s.lowWater.note(look, rows, cut)
-		all, isCut = append(all, rows...), isCut || cut
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if c.Cut != nil {
-		*c.Cut = isCut
+		*c.Cut = all.cut
 	}
-	if slices.ContainsFunc(all, func(t task.Task) bool { return t.Batch != 0 }) {
+	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 }) {
 		s.batched.note(time.Now(), batchesLast)
 	}
-	inOrder(all, c.Wants)
-	return all, nil
+	inOrder(all.tasks, c.Wants)
+	return all.tasks, nil
+}
+
+// claimed is what one statement has claimed.
+type claimed struct {
+	tasks []task.Task
+	cut   bool // the bound on bytes kept rows from being taken
+	bare  bool // documents were left out, because some of them could be large
 }
 
 // claim runs the statement to its end, commit included.
-func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (tasks []task.Task, cut bool, err error) {
+func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, err error) {
 	q := s.sql.claiming(c)
 	rows, err := conn.Query(ctx, q.Text, claimArgs(q, c, l)...)
 	if err != nil {
-		return nil, false, err
+		return claimed{}, err
 	}
 	room := 0
 	for _, w := range c.Wants {
 		room += w.N
 	}
-	tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow) { cut = r.bool() || cut })
-	return tasks, cut, err
+	got.tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow, _ *task.Task) {
+		bare, cut := r.bool(), r.bool()
+		got.bare, got.cut = got.bare || bare, got.cut || cut
+	})
+	return got, err
 }
 
 // claiming returns the statement for a claim.
@@ -156,22 +166,26 @@ func (s *Store) claimed(ctx context.Context, conn *pgx.Conn, session, number int
 	if err != nil {
 		return nil, err
 	}
-	return scanClaimed(rows, 0, func(*taskRow) {})
+	return scanClaimed(rows, 0, func(r *taskRow, t *task.Task) {
+		if unfit := r.text(""); unfit != "" {
+			t.Unfit = unfit
+		}
+	})
 }
 
-// scanClaimed reads the rows of a claim, and why each is unfit, to the end and closes them: with no error, the statement is
+// scanClaimed reads the rows of a claim with their documents to the end and closes them: with no error, the statement is
 // committed. rest reads what else a row has.
-func scanClaimed(rows pgx.Rows, room int, rest func(*taskRow)) ([]task.Task, error) {
+func scanClaimed(rows pgx.Rows, room int, rest func(*taskRow, *task.Task)) ([]task.Task, error) {
 	defer rows.Close()
 	tasks := make([]task.Task, 0, room)
 	var r taskRow
 	for rows.Next() && r.err == nil {
 		t := r.next(rows)
-		t.Unfit = r.text("")
+		r.documents(&t)
+		rest(&r, &t)
 		if t.Fence > store.MaxFence {
 			t.Unfit = store.UnfitFence()
 		}
-		rest(&r)
 		tasks = append(tasks, t)
 	}
 	rows.Close()

@@ -4,7 +4,7 @@ DROP TRIGGER task_inserted ON {schema}.task;
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP FUNCTION {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step, {schema}.archive,
     {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting, {schema}.cancel_batch,
-    {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.compact_length, {schema}.complete,
+    {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.claim_rows, {schema}.compact_length, {schema}.complete,
     {schema}.count_transition, {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition,
     {schema}.end_batch, {schema}.enqueue, {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped,
     {schema}.hold, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_holders, {schema}.merge_marks,

@@ -109,7 +109,7 @@ func (s *Store) listen(ctx context.Context, wake func(store.News), echoed *bool)
 			return ctx.Err()
 		case !errors.Is(err, context.DeadlineExceeded):
 			return err
-		default: // silence: is anybody there?
+		default: // silence: is the connection alive?
 			if err := probe(ctx, conn); err != nil {
 				return err
 			}

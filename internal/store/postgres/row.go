@@ -16,9 +16,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// taskRow reads tasks in the columns that shared/task_columns.sql lists, and after them what else a statement returns. What nearly every row
-// has in common is NULL there, which costs next to nothing to send and to read: a claim hands out a hundred thousand rows a
-// second.
+// taskRow reads tasks in the columns that shared/task_columns.sql lists, and after them what else a statement returns, as the
+// documents. What nearly every row has in common is NULL there, which costs next to nothing to send and to read: a claim hands
+// out a hundred thousand rows a second.
 type taskRow struct {
 	cells
 	names map[string]string // so that rows of one type share its name
@@ -30,7 +30,7 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 	t := task.Task{
 		ID: task.ID(r.int(0)), Type: r.name(), State: task.State(r.text(string(task.StateRunning))),
 		Fence: task.Fence(r.int(0)), Attempt: int(r.int(1)), MaxAttempts: int(r.int(0)),
-		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), EverStarted: r.bool(), Payload: r.bytes(), Result: r.bytes(), Labels: r.bytes(),
+		Deferrals: int(min(max(r.int(0), 0), store.MaxAttempt)), EverStarted: r.bool(),
 		Key: r.text(""), Region: r.text(""), Priority: int(r.int(0)), Traceparent: r.text(""), CreatedBy: r.text(""),
 	}
 	if outcome, reason := r.text(""), r.text(""); outcome != "" {
@@ -41,10 +41,13 @@ func (r *taskRow) next(rows pgx.Rows) task.Task {
 		t.CreatedAt = t.RunAt
 	}
 	t.ClaimedAt, t.LeaseEnd, t.Deadline = r.time(), r.time(), r.time()
-	t.Checkpoint = r.bytes()
-	t.Batch, t.Round = task.BatchID(r.int(0)), int(r.int(0))
-	t.RollbackPayload, t.Cause = r.bytes(), task.Verdict(r.text(""))
+	t.Batch, t.Round, t.Cause = task.BatchID(r.int(0)), int(r.int(0)), task.Verdict(r.text(""))
 	return t
+}
+
+// documents reads the documents of the row.
+func (r *taskRow) documents(t *task.Task) {
+	t.Payload, t.RollbackPayload, t.Result, t.Checkpoint, t.Labels = r.bytes(), r.bytes(), r.bytes(), r.bytes(), r.bytes()
 }
 
 // name is text that many rows have in common.

@@ -69,7 +69,7 @@ func TestEveryFunctionPinsItsSearchPath(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Greater(t, n, 30)
-	// Views, defaults, checks, indexes and triggers name what they use by number; nothing of that is anybody else's.
+	// Views, defaults, checks, indexes and triggers name what they use by number; none of it belongs to another schema.
 	h.ownsAll(t, h.schema)
 }
 

@@ -49,7 +49,7 @@ func (a *agentOn) settle(t *testing.T, rows ...store.Settlement) []store.Answer 
 
 func all(n int, a store.Answer) []store.Answer { return slices.Repeat([]store.Answer{a}, n) }
 
-// TestValuesThatPostgresRefuses has results that are JSON to everybody else in the midst of a batch.
+// TestValuesThatPostgresRefuses has results that are JSON to other parsers, in the midst of a batch.
 func TestValuesThatPostgresRefuses(t *testing.T) {
 	t.Parallel()
 	a := joined(t, newHarness(t))

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/test/storetest"
 )
 
-// transaction is an application's, with inserts into the views that stand in for functions. They answer nothing.
+// transaction is an application's, with inserts into the views that stand in for functions. They return nothing.
 type transaction struct {
 	tx    *sql.Tx
 	ended bool

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// BenchmarkLife is what a row costs from its claim to the archive, with a renewal, in calls of 1000 rows: by itself, and
-// as one of a batch.
+// BenchmarkLife measures a row from its claim to the archive, with a renewal, in calls of 1000 rows: without a batch, and in
+// one.
 func BenchmarkLife(b *testing.B) {
 	for _, batch := range []bool{false, true} {
 		b.Run(fmt.Sprintf("batch=%t", batch), func(b *testing.B) { life(b, batch) })

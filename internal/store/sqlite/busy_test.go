@@ -15,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// An application that keeps a transaction open for writing stalls everybody: that is the cost of one writer. It must end
+// An application that keeps a transaction open for writing blocks every other writer: that is the cost of one writer. It must end
 // in words, within the bound, and leave nothing behind.
 func TestAnOpenTransactionStallsWritersWithinTheBound(t *testing.T) {
 	t.Parallel()

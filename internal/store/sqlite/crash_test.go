@@ -134,7 +134,7 @@ func dead(t *testing.T, cmd *exec.Cmd) {
 	require.ErrorAs(t, cmd.Wait(), &exit)
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
-	require.Equal(t, syscall.SIGKILL, status.Signal(), "it was killed, and did not end by itself")
+	require.Equal(t, syscall.SIGKILL, status.Signal(), "it was killed, and did not exit")
 }
 
 // whole checks that every row is there once, with the history that its state implies.

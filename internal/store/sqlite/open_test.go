@@ -24,7 +24,7 @@ func TestParseURL(t *testing.T) {
 		{url: "sqlite://leasehold.db", wrong: "as in sqlite:leasehold.db"},
 		{url: "sqlite::memory:", wrong: "name a file"},
 		{url: "sqlite:a.db?mode=ro", wrong: "write only the path"},
-		{url: "postgres://db/x", wrong: "is no SQLite file"},
+		{url: "postgres://db/x", wrong: "is not a SQLite file"},
 		{url: "leasehold.db", wrong: "sqlite:leasehold.db"},
 		{url: "", wrong: "sqlite:leasehold.db"},
 	} {
@@ -51,7 +51,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		wrong      string
 	}{
 		{"no path", "", true, "write the store as sqlite:leasehold.db"},
-		{"no file", filepath.Join(dir, "none.db"), false, "`leasehold dev` and `leasehold run` make it"},
+		{"no file", filepath.Join(dir, "none.db"), false, "`leasehold dev` and `leasehold run` create it"},
 		{"no directory", filepath.Join(dir, "none", "a.db"), true, "there is no directory " + filepath.Join(dir, "none")},
 		{"a directory", dir, true, "it is a directory"},
 		{"below a file", filepath.Join(text, "a.db"), true, "not a directory"},

@@ -68,7 +68,7 @@ type Store struct {
 func ParseURL(text string) (string, error) {
 	path, ok := strings.CutPrefix(text, "sqlite:")
 	if !ok {
-		return "", fmt.Errorf("store %q is no SQLite file: write it as sqlite:leasehold.db", text)
+		return "", fmt.Errorf("store %q is not a SQLite file: write it as sqlite:leasehold.db", text)
 	}
 	if rest, ok := strings.CutPrefix(path, "//"); ok {
 		if !strings.HasPrefix(rest, "/") {
@@ -172,11 +172,11 @@ func checkPath(path string, create bool) error {
 	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("open store %s: there is no directory %s: make it first", path, dir)
+		return fmt.Errorf("open store %s: there is no directory %s: create it first", path, dir)
 	}
 	if !create {
-		return fmt.Errorf("open store %s: there is no such file: `leasehold dev` and `leasehold run` make it; "+
-			"a store elsewhere is named with --store", path)
+		return fmt.Errorf("open store %s: there is no such file: `leasehold dev` and `leasehold run` create it; "+
+			"use --store for another store", path)
 	}
 	return nil
 }

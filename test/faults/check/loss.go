@@ -13,7 +13,7 @@ import (
 // It must hold because a settlement that is repeated finds itself done (rule 10), and a row that another transaction has
 // locked is busy and never taken for lost (rule 1).
 //
-// Exempt says: "lease lost" of a row that its attempt has completed by itself, if the store was out of reach when the
+// Exempt says: "lease lost" of a row that its attempt has completed itself, if the store was out of reach when the
 // agent wanted to know what had become of it.
 const LossIsTrue Name = "LossIsTrue"
 

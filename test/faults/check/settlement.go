@@ -50,8 +50,8 @@ func (x *index) inspectResult(s *record, f *found) {
 	}
 }
 
-// succeeded reports whether the attempt with that fence, or what was asked before it, said that it succeeded, or may have
-// completed the row by itself.
+// succeeded reports whether the attempt with that fence, or the check before it, said that it succeeded, or may have completed
+// the row itself.
 func (s *record) succeeded(fence int64) bool {
 	if s.check(fence).wentWell() {
 		return true

@@ -13,12 +13,12 @@ import (
 	"github.com/leasehold/leasehold/test/faults/script"
 )
 
-// askWithin is how long the database may take.
-const askWithin = 10 * time.Second
+// queryTimeout bounds one query.
+const queryTimeout = 10 * time.Second
 
-// guarded makes the row's effect, or undoes it, and says how the attempt ends.
+// guarded makes the row's effect, or rolls it back, and returns how the attempt ends.
 func (a *attempt) guarded(guard string) (how string) {
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
 	conn, err := a.connect(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *attempt) guarded(guard string) (how string) {
 
 // ask answers a check: whether there is anything left to do.
 func (a *attempt) ask() (how, result string) {
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
 	conn, err := a.connect(ctx)
 	if err != nil {

@@ -155,7 +155,7 @@ func (a *attempt) flood() {
 	a.report(history.Ping, "flood")
 }
 
-// orphan leaves a process of its group behind, with the row's lock, that does not end by itself.
+// orphan leaves a process of its group behind that holds the row's lock and ends only when it is killed.
 func (a *attempt) orphan() {
 	cmd := exec.Command("sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000") //nolint:noctx // it is to be left alone
 	cmd.ExtraFiles = []*os.File{a.held}

@@ -1,4 +1,4 @@
-// Package effect makes and undoes the effects of the fault suite's tasks, in the application's own table: each in one
+// Package effect makes and rolls back the effects of the fault suite's tasks, in the application's own table: each in one
 // transaction with hold or complete, as docs/fencing.md says.
 package effect
 
@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/test/faults/history"
 )
 
-// Table makes the table of effects. One with phase rollback undoes another, or nothing where rolls_back is 0.
+// Table makes the table of effects. One with phase rollback rolls back another, or none where rolls_back is 0.
 const Table = `CREATE TABLE effect (
 	serial bigint GENERATED ALWAYS AS IDENTITY, id bigint NOT NULL, fence bigint NOT NULL, phase text NOT NULL,
 	rolls_back bigint NOT NULL, who text NOT NULL);
@@ -55,7 +55,7 @@ const (
 		FROM (` + stands + `) AS s WHERE $4::boolean OR s.serial IS NOT NULL`
 )
 
-// Make makes an effect, or undoes one.
+// Make makes an effect, or rolls one back.
 func Make(ctx context.Context, conn Conn, e Effect) Made {
 	tx, err := conn.Begin(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	Pinged  What = "pinged"  // the answer came: Note is the HTTP status
 	Effect  What = "effect"  // its guarded transaction has committed; Note NoReply: whether it did is not known
 	Refused What = "refused" // its guarded transaction was refused: the row is another's, or has ended
-	End     What = "end"     // it is about to end by itself; Note is how: a verdict of package task, or Accepted
+	End     What = "end"     // it is about to end without being stopped; Note is how: a verdict of package task, or Accepted
 	Gone    What = "gone"    // the agent closed the connection before the end
 	Overlap What = "overlap" // a child found that another attempt's process of the same row is alive: Note is its fence
 	Signal  What = "signal"  // a child was asked to stop

@@ -23,7 +23,7 @@ type request struct {
 }
 
 // TestDiagramShowsWhatOperatorsCanDo: the diagram shows every step that an operator's request takes a task, and no other.
-// (What the code decides by itself is looked after beside it, in internal/task.)
+// (A test in internal/task covers what the code decides.)
 func TestDiagramShowsWhatOperatorsCanDo(t *testing.T) {
 	drawn, done := drawnRequests(t), requests(t)
 	require.NotEmpty(t, drawn)

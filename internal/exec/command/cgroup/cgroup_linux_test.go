@@ -181,7 +181,7 @@ func TestKillInGroup(t *testing.T) {
 	tree.Give(g)
 }
 
-// What an attempt that ended by itself has left is moved out, and survives everything of the agent's.
+// Processes left by an attempt that ended without being stopped are moved out of its cgroup, and survive the agent.
 func TestLeftOnPurpose(t *testing.T) {
 	tree := newTestTree(t)
 	if tree == nil {

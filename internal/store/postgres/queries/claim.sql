@@ -7,12 +7,11 @@
 --
 -- @low_times and @low_ids are low-water marks, one for each place in (want, priority); empty arrays: none.
 {claim_wants}, due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
+    SELECT found.id, found.batch_id, found.bytes FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
         FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
-), {claim_take}
-RETURNING {task_columns},
-    nullif((SELECT yes FROM large), false)
+), {claim_pick}, {claim_take}
+RETURNING {task_columns}, {claim_documents}

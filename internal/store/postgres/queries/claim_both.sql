@@ -14,6 +14,5 @@
             {claim_range states='rollback_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE w.rollback
-), {claim_take}
-RETURNING {task_columns},
-    nullif((SELECT yes FROM large), false)
+), {claim_pick_both}, {claim_take}
+RETURNING {task_columns}, {claim_documents}

@@ -3,7 +3,7 @@
 -- for the length of the statement: other claims skip them meanwhile. A low-water mark has its place in (want, region,
 -- priority).
 {claim_wants}, due AS MATERIALIZED (
-    SELECT found.id, found.batch_id, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
+    SELECT found.id, found.batch_id, found.bytes FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
         FROM generate_series(10, -10, -1) AS p (priority) CROSS JOIN LATERAL (
             SELECT each.id, each.batch_id, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
@@ -12,6 +12,5 @@
             ) AS each ORDER BY each.run_at, each.id LIMIT w.n
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
-), {claim_take}
-RETURNING {task_columns},
-    nullif((SELECT yes FROM large), false)
+), {claim_pick}, {claim_take}
+RETURNING {task_columns}, {claim_documents}

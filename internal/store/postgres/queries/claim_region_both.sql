@@ -19,6 +19,5 @@
             ) AS each ORDER BY each.run_at, each.id LIMIT w.n
         ) AS r LIMIT w.n
     ) AS found WHERE w.rollback
-), {claim_take}
-RETURNING {task_columns},
-    nullif((SELECT yes FROM large), false)
+), {claim_pick_both}, {claim_take}
+RETURNING {task_columns}, {claim_documents}

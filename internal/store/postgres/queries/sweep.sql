@@ -31,4 +31,7 @@ UPDATE {schema}.task AS t SET
     lease_until = now() + @length::bigint * interval '1 microsecond',
     detached = NULL, ping_due = NULL
 WHERE t.id = ANY (ARRAY(SELECT id FROM dead))
-RETURNING {reaped_columns}
+RETURNING {task_columns},
+    t.id = ANY (ARRAY(SELECT id FROM dead WHERE present)), t.id = ANY (ARRAY(SELECT id FROM dead WHERE detached)),
+    t.cancel_requested_at IS NOT NULL AND t.state = 'running',
+    coalesce((extract(epoch FROM t.deadline - now()) * 1000000)::bigint, 0)
