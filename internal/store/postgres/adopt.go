@@ -16,7 +16,7 @@ func (s *Store) Adopt(
 ) (adopted *store.Reaped, answer store.Answer, err error) {
 	err = s.do(ctx, "adopt a task", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
-			rows, err := query(ctx, conn, &s.sql.adopt, arg("id", int64(id)), arg("fence", int64(f)),
+			rows, err := query(ctx, conn, s.sql.Adopt, arg("id", int64(id)), arg("fence", int64(f)),
 				arg("session", int64(session)), arg("length", reapFor.Microseconds()))
 			if err != nil {
 				return err
@@ -30,7 +30,7 @@ func (s *Store) Adopt(
 				return nil
 			}
 			var busy, ended bool
-			missed := queryRow(ctx, conn, &s.sql.adoptMissed, arg("id", int64(id)), arg("fence", int64(f)))
+			missed := queryRow(ctx, conn, s.sql.AdoptMissed, arg("id", int64(id)), arg("fence", int64(f)))
 			if err := missed.Scan(&busy, &ended); err != nil {
 				return err
 			}

@@ -52,11 +52,11 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 }
 
 func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args ...sqltext.Arg) ([]store.BatchInfo, error) {
-	q, err := s.sql.batches.Fill("{where}", where)
+	q, err := s.sql.Batches.Fill("{where}", where)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := query(ctx, conn, &q, args...)
+	rows, err := query(ctx, conn, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
 	return s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		var there int64
-		err := queryRow(ctx, conn, &s.sql.isBatch, arg("id", int64(id))).Scan(&there)
+		err := queryRow(ctx, conn, s.sql.IsBatch, arg("id", int64(id))).Scan(&there)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return store.ErrNoBatch
@@ -86,6 +86,6 @@ func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(ta
 		return forEach(ctx, conn, []any{&of, &reason}, func() error {
 			each(task.ID(of), or(reason))
 			return nil
-		}, &s.sql.batchFailures, arg("id", int64(id)))
+		}, s.sql.BatchFailures, arg("id", int64(id)))
 	})
 }

@@ -34,7 +34,7 @@ func (s *Store) completeOnce(
 ) (answer store.Answer, err error) {
 	var text string
 	err = s.change(ctx, conn, func(on querier) error {
-		return scanOne(ctx, on, []any{&text}, &s.sql.complete,
+		return scanOne(ctx, on, []any{&text}, s.sql.Complete,
 			arg("id", int64(id)), arg("fence", int64(f)), arg("result", result))
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) Completed(ctx context.Context, rows []store.Held) (done []bool, 
 		ids[i], fences[i] = int64(h.ID), int64(h.Fence)
 	}
 	err = s.do(ctx, "look for completions", func(ctx context.Context, conn *pgx.Conn) error {
-		found, err := query(ctx, conn, &s.sql.completed, arg("ids", ids), arg("fences", fences))
+		found, err := query(ctx, conn, s.sql.Completed, arg("ids", ids), arg("fences", fences))
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (s *Store) CreateBatch(
 	err = s.with(ctx, s.pool, "create a batch", createTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			var now time.Time
-			made := queryRow(ctx, tx, &s.sql.createBatch, arg("name", b.Name), arg("on_failure", string(b.OnFailure)),
+			made := queryRow(ctx, tx, s.sql.CreateBatch, arg("name", b.Name), arg("on_failure", string(b.OnFailure)),
 				arg("finish_type", b.FinishType), arg("finish_payload", string(b.FinishPayload)), arg("labels", labels),
 				arg("created_by", b.CreatedBy), arg("sealed", !b.Open))
 			if err := made.Scan((*int64)(&id), &now); err != nil {

@@ -26,14 +26,14 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 	}
 	err = s.do(ctx, "enqueue", func(ctx context.Context, conn *pgx.Conn) error {
 		for range enqueueRounds {
-			err := queryRow(ctx, conn, &s.sql.enqueue, args...).Scan((*int64)(&id))
+			err := queryRow(ctx, conn, s.sql.Enqueue, args...).Scan((*int64)(&id))
 			if isNew = err == nil; isNew {
 				return nil
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return inputError(err)
 			}
-			err = queryRow(ctx, conn, &s.sql.findKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
+			err = queryRow(ctx, conn, s.sql.FindKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}

@@ -11,23 +11,23 @@ import (
 func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err error) {
 	err = s.do(ctx, "look for batches", func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			batches, err := collectIDs(query(ctx, tx, t.of(&s.sql.dayBatches)))
+			batches, err := collectIDs(query(ctx, tx, t.of(s.sql.DayBatches)))
 			if err != nil || len(batches) == 0 {
 				free = err == nil
 				return err
 			}
-			ended, err := collectIDs(query(ctx, tx, &s.sql.lockEnded, arg("ids", batches)))
+			ended, err := collectIDs(query(ctx, tx, s.sql.LockEnded, arg("ids", batches)))
 			if err != nil {
 				return err
 			}
 			var all int
-			if err := queryRow(ctx, tx, &s.sql.countBatches, arg("ids", batches)).Scan(&all); err != nil {
+			if err := queryRow(ctx, tx, s.sql.CountBatches, arg("ids", batches)).Scan(&all); err != nil {
 				return err
 			}
 			if free = len(ended) == all; !free {
 				return nil
 			}
-			return exec(ctx, tx, &s.sql.markExpired, arg("ids", batches))
+			return exec(ctx, tx, s.sql.MarkExpired, arg("ids", batches))
 		})
 	})
 	return free, err
@@ -36,7 +36,7 @@ func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err e
 // expireRows removes from a day that has to stay what belongs to no batch: else one batch that never ends would keep all that
 // finished while it was there.
 func (s *Store) expireRows(ctx context.Context, t dayTable) (removed int64, err error) {
-	q := t.of(&s.sql.expireRows)
+	q := t.of(s.sql.ExpireRows)
 	for last := new(int64); last != nil; {
 		var n int64
 		err := s.do(ctx, "remove old tasks", func(ctx context.Context, conn *pgx.Conn) error {

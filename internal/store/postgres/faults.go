@@ -16,7 +16,7 @@ func (s *Store) takeAnyFence(ctx context.Context, conn *pgx.Conn, ids, fences []
 	now := map[int64]int64{}
 	var id, fence int64
 	note := func() error { now[id] = fence; return nil }
-	if err := forEach(ctx, conn, []any{&id, &fence}, note, &s.sql.anyFences, arg("ids", ids)); err != nil {
+	if err := forEach(ctx, conn, []any{&id, &fence}, note, s.sql.AnyFences, arg("ids", ids)); err != nil {
 		return err
 	}
 	for i, id := range ids {
@@ -29,7 +29,7 @@ func (s *Store) takeAnyFence(ctx context.Context, conn *pgx.Conn, ids, fences []
 
 // claimedByAny reads back the claims with a number of all sessions.
 func (s *Store) claimedByAny(ctx context.Context, conn *pgx.Conn, number int64) (all []task.Task, err error) {
-	sessions, err := collectIDs(query(ctx, conn, &s.sql.anySessions))
+	sessions, err := collectIDs(query(ctx, conn, s.sql.AnySessions))
 	if err != nil {
 		return nil, err
 	}

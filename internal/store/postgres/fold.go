@@ -17,7 +17,7 @@ const failSummed = "after batches were summed"
 // SumBatches sums what was counted of batches, and returns those that have not ended.
 func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedBatch, err error) {
 	err = s.do(ctx, "sum batches", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := query(ctx, conn, &s.sql.sumBatches, arg("limit", int64(limit)))
+		rows, err := query(ctx, conn, s.sql.SumBatches, arg("limit", int64(limit)))
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied
 	}
 	err = s.do(ctx, "fold batches", func(ctx context.Context, conn *pgx.Conn) error {
 		return s.change(ctx, conn, func(on querier) error {
-			rows, err := query(ctx, on, &s.sql.applyFold,
+			rows, err := query(ctx, on, s.sql.ApplyFold,
 				arg("ids", ids), arg("rounds", rounds), arg("versions", versions), arg("acts", acts))
 			if err != nil {
 				return err

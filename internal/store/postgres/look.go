@@ -19,14 +19,14 @@ import (
 func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	var info store.TaskInfo
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
-		row := queryRow(ctx, conn, &s.sql.get, arg("id", int64(id)))
+		row := queryRow(ctx, conn, s.sql.Get, arg("id", int64(id)))
 		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return store.ErrNoTask
 			}
 			return err
 		}
-		rows, err := query(ctx, conn, &s.sql.history, arg("id", int64(id)))
+		rows, err := query(ctx, conn, s.sql.History, arg("id", int64(id)))
 		if err != nil {
 			return err
 		}
@@ -65,16 +65,16 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	q := s.sql.list
+	q := s.sql.List
 	if f.Batch != 0 {
-		q = s.sql.listOfBatch
+		q = s.sql.ListOfBatch
 	}
 	if q, err = q.Fill("{where}", where); err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	var list []store.TaskInfo
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := query(ctx, conn, &q, args...)
+		rows, err := query(ctx, conn, q, args...)
 		if err != nil {
 			return err
 		}

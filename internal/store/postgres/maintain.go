@@ -29,8 +29,7 @@ type dayTable struct {
 
 // of fills the table's name into a statement.
 func (t dayTable) of(q *sqltext.Query) *sqltext.Query {
-	filled := q.Map(strings.NewReplacer("{table}", quoteIdentifier(t.name)).Replace)
-	return &filled
+	return q.Map(strings.NewReplacer("{table}", quoteIdentifier(t.name)).Replace)
 }
 
 // Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
@@ -41,10 +40,10 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := s.makePartitions(ctx, conn); err != nil {
 			return err
 		}
-		if err := exec(ctx, conn, &s.sql.forgetAgents, arg("age", agentsKept.Microseconds())); err != nil {
+		if err := exec(ctx, conn, s.sql.ForgetAgents, arg("age", agentsKept.Microseconds())); err != nil {
 			return err
 		}
-		if err := exec(ctx, conn, &s.sql.forgetBatches, arg("age", retention.Microseconds())); err != nil {
+		if err := exec(ctx, conn, s.sql.ForgetBatches, arg("age", retention.Microseconds())); err != nil {
 			return err
 		}
 		old, err = s.oldDays(ctx, conn, retention)
@@ -100,7 +99,7 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 			return err
 		}
 		// This takes neither a snapshot, for which FINALIZE would wait, nor a transaction id, for which vacuum would.
-		err := exec(ctx, tx, &s.sql.lockRemoval)
+		err := exec(ctx, tx, s.sql.LockRemoval)
 		if code(err) == codeNoLock {
 			another = true
 			return err
@@ -131,7 +130,7 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 			old = append(old, t)
 		}
 		return nil
-	}, &s.sql.dayTables, arg("schema", string(s.schema)))
+	}, s.sql.DayTables, arg("schema", string(s.schema)))
 	return old, err
 }
 
@@ -158,9 +157,9 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	}
 	switch {
 	case t.pending:
-		err = change("finish detaching", &s.sql.finalize, &s.sql.detachAsOwner)
+		err = change("finish detaching", s.sql.Finalize, s.sql.DetachAsOwner)
 	case t.attached:
-		err = change("detach", &s.sql.detach, &s.sql.detachAsOwner)
+		err = change("detach", s.sql.Detach, s.sql.DetachAsOwner)
 	}
 	if err != nil {
 		return 0, err
@@ -168,7 +167,7 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	if err := s.forget(ctx, t); err != nil {
 		return 0, err
 	}
-	if err := change("drop", &s.sql.drop, &s.sql.dropAsOwner); err != nil {
+	if err := change("drop", s.sql.Drop, s.sql.DropAsOwner); err != nil {
 		return 0, err
 	}
 	return removed, nil
@@ -180,14 +179,14 @@ func (s *Store) rowsOf(ctx context.Context, t dayTable) (n int64, err error) {
 		return int64(t.rows), nil
 	}
 	err = s.do(ctx, "count", func(ctx context.Context, conn *pgx.Conn) error {
-		return queryRow(ctx, conn, t.of(&s.sql.countDay)).Scan(&n)
+		return queryRow(ctx, conn, t.of(s.sql.CountDay)).Scan(&n)
 	})
 	return n, err
 }
 
 // forget removes the history of a day's tasks, step by step along their ids.
 func (s *Store) forget(ctx context.Context, t dayTable) error {
-	q := t.of(&s.sql.forgetHistory)
+	q := t.of(s.sql.ForgetHistory)
 	last := new(int64)
 	for last != nil {
 		err := s.do(ctx, "forget attempts", func(ctx context.Context, conn *pgx.Conn) error {

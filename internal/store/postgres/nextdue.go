@@ -18,7 +18,7 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 	}
 	var us *int64
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
-		return queryRow(ctx, conn, &s.sql.nextDue, arg("types", types), arg("rollbacks", rollbacks),
+		return queryRow(ctx, conn, s.sql.NextDue, arg("types", types), arg("rollbacks", rollbacks),
 			arg("regions", regions(c.Region))).Scan(&us)
 	})
 	switch {

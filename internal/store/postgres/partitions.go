@@ -24,7 +24,7 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err = s.naming(ctx, conn.PgConn().PID(), func() error {
 		for _, day := range lacking {
-			if err := exec(ctx, conn, &s.sql.ensurePartition, arg("at", day)); err != nil {
+			if err := exec(ctx, conn, s.sql.EnsurePartition, arg("at", day)); err != nil {
 				return fmt.Errorf("%s: %w", day.Format(time.DateOnly), err)
 			}
 		}
@@ -37,7 +37,7 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (s *Store) lackingDays(ctx context.Context, on querier) ([]time.Time, error) {
-	rows, err := query(ctx, on, &s.sql.missingDays, arg("back", -daysBack), arg("ahead", daysAhead),
+	rows, err := query(ctx, on, s.sql.MissingDays, arg("back", -daysBack), arg("ahead", daysAhead),
 		arg("archive", s.schema.fill("{schema}.task_archive")))
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // Secret is the store's own key for ping URLs.
 func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 	err = s.do(ctx, "read the secret", func(ctx context.Context, conn *pgx.Conn) error {
-		return queryRow(ctx, conn, &s.sql.secret).Scan(&key)
+		return queryRow(ctx, conn, s.sql.Secret).Scan(&key)
 	})
 	return key, err
 }
@@ -102,7 +102,7 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []store.Remot
 		reply.Answer, err = answerOf(answer)
 		replies[place-1] = reply
 		return err
-	}, &s.sql.takePings, arg("ids", ids), arg("fences", fences), arg("progress", reports.progress),
+	}, s.sql.TakePings, arg("ids", ids), arg("fences", fences), arg("progress", reports.progress),
 		arg("messages", reports.message), arg("checkpoints", reports.checkpoint), arg("within", within))
 	return replies, err
 }

@@ -27,7 +27,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
 			return err
 		}
-		return queryRow(ctx, conn, &s.sql.join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
+		return queryRow(ctx, conn, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
 			arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
 	})
@@ -49,7 +49,7 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 				standing.Held = append(standing.Held, h.held())
 			}
 			return nil
-		}, &s.sql.present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
+		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
 			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
 			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
 			arg("running", p.Running), arg("done", p.Done))
@@ -72,7 +72,7 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 		return forEach(ctx, conn, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Requested, &c.Reason}, func() error {
 			list = append(list, c)
 			return nil
-		}, &s.sql.cancels, arg("session", int64(session)))
+		}, s.sql.Cancels, arg("session", int64(session)))
 	})
 	return list, err
 }
@@ -121,7 +121,7 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 		}
 		hashes[i], names[i], bodies[i] = int64(h), policies[h].Type, string(body)
 	}
-	err := exec(ctx, conn, &s.sql.putPolicies, arg("hashes", hashes), arg("types", names), arg("bodies", bodies))
+	err := exec(ctx, conn, s.sql.PutPolicies, arg("hashes", hashes), arg("types", names), arg("bodies", bodies))
 	if err != nil {
 		return fmt.Errorf("store policies: %w", err)
 	}
@@ -132,14 +132,14 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 // Leave ends a session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.do(ctx, "leave", func(ctx context.Context, conn *pgx.Conn) error {
-		return exec(ctx, conn, &s.sql.leave, arg("session", int64(session)))
+		return exec(ctx, conn, s.sql.Leave, arg("session", int64(session)))
 	})
 }
 
 // Idle says whether a session wants to be notified of inserts.
 func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
 	return s.do(ctx, "say whether idle", func(ctx context.Context, conn *pgx.Conn) error {
-		return exec(ctx, conn, &s.sql.idle, arg("idle", idle), arg("session", int64(session)))
+		return exec(ctx, conn, s.sql.Idle, arg("idle", idle), arg("session", int64(session)))
 	})
 }
 
@@ -160,7 +160,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 			}
 			found[task.PolicyHash(hash)] = p
 			return nil
-		}, &s.sql.policies, arg("hashes", ids))
+		}, s.sql.Policies, arg("hashes", ids))
 	})
 	return found, err
 }

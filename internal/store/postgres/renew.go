@@ -51,7 +51,7 @@ func (s *Store) renewRound(
 		}
 		var ours map[task.ID]bool
 		if len(applied) < len(places) {
-			ours, err = idSet(query(ctx, conn, &s.sql.renewMissed,
+			ours, err = idSet(query(ctx, conn, s.sql.RenewMissed,
 				arg("ids", ids), arg("session", int64(session)), arg("fences", fences)))
 			if err != nil {
 				return err
@@ -126,10 +126,10 @@ func (s *Store) renewOnce(
 		}
 	}
 	if !more {
-		return idSet(query(ctx, conn, &s.sql.renew, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+		return idSet(query(ctx, conn, s.sql.Renew, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
 			arg("least", least), arg("most", most)))
 	}
-	return idSet(query(ctx, conn, &s.sql.renewMore, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+	return idSet(query(ctx, conn, s.sql.RenewMore, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
 		arg("detach", detach), arg("progress", reports.progress), arg("messages", reports.message),
 		arg("checkpoints", reports.checkpoint), arg("marks", marks), arg("least", least), arg("most", most)))
 }

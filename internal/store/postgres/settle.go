@@ -107,7 +107,7 @@ func (r *settling) run(ctx context.Context, places []int) error {
 		if err != nil || len(busy) == 0 || wait > lockLast {
 			return err
 		}
-		kept, err := idSet(query(ctx, r.conn, &r.s.sql.settleLocked, arg("ids", r.ids(busy))))
+		kept, err := idSet(query(ctx, r.conn, r.s.sql.SettleLocked, arg("ids", r.ids(busy))))
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 			r.answers[place] = store.Lost
 		}
 		return nil
-	}, &r.s.sql.settleMissed, arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
+	}, r.s.sql.SettleMissed, arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
 		arg("session", int64(r.session)))
 	return busy, err
 }

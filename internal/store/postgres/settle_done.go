@@ -49,9 +49,9 @@ func (s *Store) settleDone(
 			return nil, err
 		}
 	}
-	q := &s.sql.settleDone
+	q := s.sql.SettleDone
 	if s.batched.lately(time.Now()) {
-		q = &s.sql.settleDoneCounted
+		q = s.sql.SettleDoneCounted
 	}
 	return s.collectSettled(ctx, conn, q, arg("ids", ids), arg("fences", fences), arg("session", int64(session)),
 		arg("results", results), arg("outputs", outputs), arg("started", started))

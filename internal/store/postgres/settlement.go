@@ -85,7 +85,7 @@ func (s *Store) settleOnce(
 			return nil, err
 		}
 	}
-	return s.collectSettled(ctx, conn, &s.sql.settle, c.args(session)...)
+	return s.collectSettled(ctx, conn, s.sql.Settle, c.args(session)...)
 }
 
 // collectSettled runs a statement that settles to its end, commit included, and collects the ids that it gives.

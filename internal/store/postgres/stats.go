@@ -21,7 +21,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			return err
 		}
 		archive := s.schema.fill("{schema}.task_archive")
-		if err := queryRow(ctx, conn, &s.sql.archived, arg("archive", archive)).Scan(&stats.Archived); err != nil {
+		if err := queryRow(ctx, conn, s.sql.Archived, arg("archive", archive)).Scan(&stats.Archived); err != nil {
 			return err
 		}
 		var c store.TypeCount
@@ -32,7 +32,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 				count(&stats, c, oldest, declared)
 			}
 			return nil
-		}, &s.sql.stats)
+		}, s.sql.Stats)
 	})
 	return stats, err
 }
@@ -40,7 +40,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 // batchTasks counts the tasks of batches that have not ended.
 func (s *Store) batchTasks(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	var waiting, running, rollingBack, succeeded, failed, cancelled, rolledBack, rollbackFailed int64
-	err := queryRow(ctx, conn, &s.sql.batchTasks).Scan(&waiting, &running, &rollingBack, &succeeded, &failed, &cancelled,
+	err := queryRow(ctx, conn, s.sql.BatchTasks).Scan(&waiting, &running, &rollingBack, &succeeded, &failed, &cancelled,
 		&rolledBack, &rollbackFailed)
 	return map[string]int64{
 		"waiting": waiting, "running": running, "rolling_back": rollingBack, "succeeded": succeeded, "failed": failed,
@@ -68,6 +68,6 @@ func (s *Store) declared(ctx context.Context, conn *pgx.Conn, stats *store.Stats
 			names[name] = true
 		}
 		return nil
-	}, &s.sql.agentTypes)
+	}, s.sql.AgentTypes)
 	return names, err
 }

@@ -20,7 +20,7 @@ func (s *Store) Sweep(
 	}
 	err = s.do(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
 		v := view()
-		rows, err := query(ctx, conn, &s.sql.sweep, arg("session", int64(session)), arg("calm", v.Calm.Microseconds()), arg("now", v.Now),
+		rows, err := query(ctx, conn, s.sql.Sweep, arg("session", int64(session)), arg("calm", v.Calm.Microseconds()), arg("now", v.Now),
 			arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", reapFor.Microseconds()))
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *store.Batc
 			b, err := scanBatch(r)
 			info = &b
 			return err
-		}, &one, arg("id", int64(id)), arg("limit", 1))
+		}, one, arg("id", int64(id)), arg("limit", 1))
 		if err == nil && info == nil {
 			err = fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
@@ -82,7 +82,7 @@ func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sq
 		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", jsonList(f.States)))
 	}
 	list, err := q.ListBatches.Fill("{where}", conjunction(where))
-	return &list, args, err
+	return list, args, err
 }
 
 // failuresRead is how many failures of a batch BatchFailures reads at most.

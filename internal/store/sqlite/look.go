@@ -119,7 +119,7 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.Task
 // for the limit.
 func (q *statements) listQuery(finished bool, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
 	where, args := conditions(f)
-	list := *q.ListLive
+	list := q.ListLive
 	if finished {
 		index := unsuccessful(f)
 		if index != "" {
@@ -132,7 +132,7 @@ func (q *statements) listQuery(finished bool, f store.TaskFilter) (*sqltext.Quer
 		}
 	}
 	list, err := list.Fill("{where}", conjunction(where))
-	return &list, args, err
+	return list, args, err
 }
 
 // conjunction returns the condition that all of the conditions are met.

@@ -2,9 +2,6 @@ package sqlite
 
 import (
 	"encoding/json"
-	"reflect"
-	"strings"
-	"unicode"
 
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
@@ -55,32 +52,22 @@ func sharedText() sqltext.Shared {
 	return shared
 }
 
-// compileStatements compiles the embedded files. It panics on a mistake in them, which every test would find.
-func compileStatements() *statements {
+// loadQueries compiles the embedded files. It panics on a mistake in them, which every test would find.
+func loadQueries() sqltext.Queries {
 	queries, err := sqltext.Load(files, "queries/*.sql", sqltext.SQLite, sharedText())
 	if err != nil {
 		panic("the statements are embedded: " + err.Error())
 	}
-	s := new(statements)
-	for field, value := range reflect.ValueOf(s).Elem().Fields() {
-		value.Set(reflect.ValueOf(queries.Take(snakeCase(field.Name))))
-	}
-	if unused := queries.Untaken(); len(unused) > 0 {
-		panic("no code uses the statements " + strings.Join(unused, ", "))
-	}
-	return s
+	return queries
 }
 
-// snakeCase returns claim_due for ClaimDue.
-func snakeCase(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if i > 0 && unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
+// compileStatements is loadQueries as fields.
+func compileStatements() *statements {
+	s := new(statements)
+	if err := loadQueries().Into(s); err != nil {
+		panic("the statements are embedded: " + err.Error())
 	}
-	return b.String()
+	return s
 }
 
 // arg names an argument of a statement.
