@@ -29,8 +29,8 @@ func (a *alarm) stop() {
 	}
 }
 
-// arm sets the alarm to the next moment that matters. l.mu is held, and the attempt has started.
-func (l *Lease) arm() {
+// arm sets the alarm to the next moment that matters, at the local time now. l.mu is held, and the attempt has started.
+func (l *Lease) arm(now time.Duration) {
 	a := &l.alarm
 	next := a.last
 	if _, heartbeat, stop := l.policy.Lengths(l.phase); heartbeat > 0 {
@@ -43,7 +43,7 @@ func (l *Lease) arm() {
 		}
 		next = min(next, due, whole)
 	}
-	in := max(next-l.clock.Now(), 0)
+	in := max(next-now, 0)
 	if a.timer == nil {
 		a.timer = time.AfterFunc(in, l.ring)
 	} else {
@@ -61,7 +61,7 @@ func (l *Lease) ring() {
 	now := l.clock.Now()
 	cause, ask := l.look(now)
 	if cause == nil {
-		l.arm()
+		l.arm(now)
 	}
 	l.mu.Unlock()
 	switch {
@@ -140,11 +140,11 @@ func (l *Lease) settleDoubt() {
 		return
 	}
 	var cause *Cause
-	if l.clock.Now() >= l.alarm.due {
+	if now := l.clock.Now(); now >= l.alarm.due {
 		cause = l.stalled()
 	} else {
 		l.alarm.doubted = 0
-		l.arm()
+		l.arm(now)
 	}
 	l.mu.Unlock()
 	if cause != nil {

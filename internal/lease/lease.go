@@ -143,7 +143,7 @@ func (l *Lease) Start() {
 	l.alarm.last = l.started + max(length, 0)
 	l.alarm.window = heartbeat
 	l.alarm.due = min(l.started+heartbeat, whole)
-	l.arm()
+	l.arm(l.started)
 }
 
 // Late reports whether so much of the window has passed that an attempt which starts now, with its check if that is still
@@ -260,7 +260,10 @@ func (l *Lease) OnMove(f func()) {
 // rollback has none.
 func (l *Lease) Left() (left time.Duration, ok bool) {
 	d := l.task.Deadline
-	return d.Sub(l.storeNow()), !d.IsZero() && l.phase != task.Rollback
+	if d.IsZero() || l.phase == task.Rollback {
+		return 0, false
+	}
+	return d.Sub(l.storeNow()), true
 }
 
 // KillIn returns the time from now until everything of a subprocess must be dead: KillMargin before the lease's end, which

@@ -109,7 +109,7 @@ func (l *Lease) beat(next, now time.Duration) {
 	s := l.reports()
 	s.renew, s.pinged = true, now
 	if l.alarm.due < before && !l.detached { // else the alarm is set again when it goes off: a ping costs no timer
-		l.arm()
+		l.arm(now)
 	}
 }
 

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,8 @@ type settler struct {
 	hurry    bool                   // flush was called: retry sooner
 
 	more chan struct{} // has an element when queue has
+
+	rows []store.Settlement // that try works with, kept from one call to the next
 }
 
 func newSettler(e *Engine) *settler {
@@ -194,10 +197,11 @@ func (s *settler) putBack(again []*unsettled, failing bool) {
 
 // try makes one settlement and returns the outcomes that are to be tried again.
 func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettled, err error) {
-	rows := make([]store.Settlement, len(batch))
-	for i, u := range batch {
-		rows[i] = u.Settlement
+	rows := slices.Grow(s.rows, len(batch))
+	for _, u := range batch {
+		rows = append(rows, u.Settlement)
 	}
+	s.rows = nil // after an error the call may be under way still
 	var answers []store.Answer
 	err = s.e.call(ctx, "settle", func(ctx context.Context) (err error) {
 		answers, err = s.e.o.Store.Settle(ctx, s.e.keeper.Session(), rows)
@@ -206,6 +210,8 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	if err != nil {
 		return batch, err
 	}
+	clear(rows)
+	s.rows = rows[:0]
 	moved := false
 	for i, u := range batch {
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied

@@ -27,7 +27,8 @@ type Store interface {
 	NextDue(ctx context.Context, c store.Claim) (in time.Duration, ok bool, err error)
 	// Settle applies transitions where id, fence and session still match, one answer a row in the order of rows. A
 	// finished row moves to the archive with its outcome; any other row is released with its fence raised. No text and no
-	// JSON of a task is refused: what a store cannot keep as it is, it keeps in another form.
+	// JSON of a task is refused: what a store cannot keep as it is, it keeps in another form. Once it has returned without an
+	// error, it does not read rows any more.
 	Settle(ctx context.Context, s task.Session, rows []store.Settlement) ([]store.Answer, error)
 	// Sweep claims at most limit rows whose lease or session has expired, to reap them: their fence rises, the session holds
 	// them for reapFor, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no

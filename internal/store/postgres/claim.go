@@ -137,6 +137,9 @@ func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 // inOrder sorts claimed rows as they are handed out: want by want, then priority, due time, id.
 func inOrder(rows []task.Task, wants []store.Want) {
 	place := func(t *task.Task) int {
+		if len(wants) == 1 {
+			return 0
+		}
 		return slices.IndexFunc(wants, func(w store.Want) bool { return w.Type == t.Type && w.Phase == t.Phase() })
 	}
 	slices.SortFunc(rows, func(a, b task.Task) int {
