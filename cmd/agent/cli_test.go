@@ -57,18 +57,18 @@ func TestReadPayload(t *testing.T) {
 		{"-", `[1]`, `[1]`},
 		{"-", "", ""},
 	} {
-		got, err := readPayload(&c.text, strings.NewReader(c.stdin))
+		got, err := readDocument("--payload", &c.text, strings.NewReader(c.stdin))
 		require.NoError(t, err)
 		require.Equal(t, c.want, string(got))
 		require.NotNil(t, got)
 	}
-	got, err := readPayload(nil, nil)
+	got, err := readDocument("--payload", nil, nil)
 	require.NoError(t, err)
 	require.Nil(t, got)
 	nowhere, stdin := "@/nowhere", "-"
-	_, err = readPayload(&nowhere, nil)
+	_, err = readDocument("--payload", &nowhere, nil)
 	require.ErrorContains(t, err, "--payload: open /nowhere")
-	_, err = readPayload(&stdin, bytes.NewReader(make([]byte, maxPayload+1)))
+	_, err = readDocument("--payload", &stdin, bytes.NewReader(make([]byte, maxPayload+1)))
 	require.ErrorContains(t, err, "more than 64 MiB")
 }
 

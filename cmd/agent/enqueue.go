@@ -123,7 +123,7 @@ func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 		return r, usagef("--payload - and --rollback-payload -: only one of them can be read from standard input")
 	}
 	var err error
-	if r.Payload, err = readPayload(c.Payload, stdin); err != nil {
+	if r.Payload, err = readDocument("--payload", c.Payload, stdin); err != nil {
 		return r, err
 	}
 	r.RollbackPayload, err = readDocument("--rollback-payload", c.RollbackPayload, stdin)
@@ -132,11 +132,6 @@ func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 
 // maxPayload bounds what is read as a payload; a task's payload is an order, not the goods.
 const maxPayload = store.MaxMaxPayload // bytes; the store's own bound may be less
-
-// readPayload reads what --payload says.
-func readPayload(given *string, stdin io.Reader) (json.RawMessage, error) {
-	return readDocument("--payload", given, stdin)
-}
 
 // readDocument reads a flag's JSON as given, @FILE, or - for stdin; nil where nothing was given. It is not checked.
 func readDocument(flag string, given *string, stdin io.Reader) (json.RawMessage, error) {

@@ -24,27 +24,18 @@ type migrateCmd struct {
 // migrateTimeout bounds one change of the schema; others may be at it, and tables may be large.
 const migrateTimeout = 10 * time.Minute
 
-// step is a migration as it is printed.
-type step struct {
-	Version int        `json:"version"`
-	Name    string     `json:"name"`
-	Oldest  int        `json:"oldest"` // the oldest binary, by its schema version, that may work on the schema from this step on
-	Applied *time.Time `json:"applied_at"`
-}
-
-func steps(migrations []store.Migration) []step {
-	list := make([]step, 0, len(migrations))
-	for _, m := range migrations {
-		if m.Applied != nil {
+// inUTC returns migrations as they are printed.
+func inUTC(migrations []store.Migration) []store.Migration {
+	for i := range migrations {
+		if m := &migrations[i]; m.Applied != nil {
 			utc := m.Applied.UTC()
 			m.Applied = &utc
 		}
-		list = append(list, step(m))
 	}
-	return list
+	return migrations
 }
 
-func stepRow(s step) table.Row {
+func stepRow(s store.Migration) table.Row {
 	applied := timeOf(s.Applied)
 	if applied == "" {
 		applied = "not yet"
@@ -100,7 +91,7 @@ func (c migrateUpCmd) Run(a *app) error {
 			_, err := fmt.Fprintln(a.out, "the schema is up to date")
 			return err
 		}
-		return printList(a, steps(done), stepHeader(), stepRow)
+		return printList(a, inUTC(done), stepHeader(), stepRow)
 	})
 }
 
@@ -137,7 +128,7 @@ func (c migrateDownCmd) Run(a *app) error {
 			return err
 		}
 		gone.Applied = nil
-		return printList(a, steps([]store.Migration{gone}), stepHeader(), stepRow)
+		return printList(a, []store.Migration{gone}, stepHeader(), stepRow)
 	})
 }
 
@@ -161,7 +152,7 @@ func (migrateStatusCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if err := printStatus(call, a, s, have, steps(all)); err != nil {
+		if err := printStatus(call, a, s, have, inUTC(all)); err != nil {
 			return err
 		}
 		// The steps of a newer binary cannot be listed. Where they keep this binary out, the list alone would mislead.
@@ -174,14 +165,14 @@ func (migrateStatusCmd) Run(a *app) error {
 
 // schemaStatus is what the status is as JSON.
 type schemaStatus struct {
-	Steps      []step `json:"steps"`
-	Version    int    `json:"version"`     // of the store's schema; 0: there is none
-	Oldest     int    `json:"oldest"`      // the oldest binary, by its schema version, that may work on it
-	Binary     int    `json:"binary"`      // the newest version that this binary knows
-	MaxPayload int64  `json:"max_payload"` // bytes; 0: the schema has no bound yet
+	Steps      []store.Migration `json:"steps"`
+	Version    int               `json:"version"`     // of the store's schema; 0: there is none
+	Oldest     int               `json:"oldest"`      // the oldest binary, by its schema version, that may work on it
+	Binary     int               `json:"binary"`      // the newest version that this binary knows
+	MaxPayload int64             `json:"max_payload"` // bytes; 0: the schema has no bound yet
 }
 
-func printStatus(ctx context.Context, a *app, s dataStore, have store.Schema, all []step) error {
+func printStatus(ctx context.Context, a *app, s dataStore, have store.Schema, all []store.Migration) error {
 	bound, err := s.Migrator().MaxPayload(ctx)
 	if err != nil {
 		return err

@@ -31,10 +31,7 @@ const maxWaited = 1000
 
 // Run waits.
 func (c taskWaitCmd) Run(a *app) error {
-	ids := make([]task.ID, 0, len(c.ID))
-	for _, id := range c.ID {
-		ids = append(ids, task.ID(id))
-	}
+	ids := numbers(c.ID)
 	if len(ids) > maxWaited {
 		return usagef("%d tasks: at most %d can be awaited at once", len(ids), maxWaited)
 	}

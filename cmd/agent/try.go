@@ -75,7 +75,7 @@ func (c tryCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	payload, err := readPayload(c.Payload, a.in)
+	payload, err := readDocument("--payload", c.Payload, a.in)
 	if err != nil {
 		return err
 	}

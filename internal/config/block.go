@@ -204,6 +204,21 @@ func (b *block) str(name, def string, check func(string) error) string {
 	return out
 }
 
+// optional reads a string that may be left out, which is "", and null in the effective configuration.
+func (b *block) optional(name string, check func(string) error) string {
+	g := b.get(name, cty.String)
+	if !g.ok {
+		b.out.add(name, "null")
+		return ""
+	}
+	out := g.v.AsString()
+	if err := check(out); err != nil {
+		b.invalid(name, g.expr.Range(), err)
+	}
+	b.print(name, g, quote(out))
+	return out
+}
+
 // choice reads one of several words.
 func (b *block) choice(name, def string, allowed ...string) string {
 	return b.str(name, def, func(s string) error {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ func commandShape() *shape {
 func (b *block) command() *task.Command {
 	c := &task.Command{Argv: b.argv(), Dir: b.dir()}
 	c.Env = b.templates(commandEnv())
-	c.User = b.user()
+	c.User = b.optional("user", checkUser)
 	c.ExitCodes = b.exitCodes()
 	c.StopSignal = b.stopSignal()
 	c.StopGrace = b.length("stop_grace", task.DefaultGrace, 0, maxGrace)
@@ -150,18 +151,11 @@ func checkRowVariable(name string) error {
 		name, safeWay)
 }
 
-func (b *block) user() string {
-	g := b.get("user", cty.String)
-	if !g.ok {
-		b.out.add("user", "null")
-		return ""
-	}
-	name := g.v.AsString()
+func checkUser(name string) error {
 	if name == "" || noNUL(name) != nil {
-		b.invalid("user", g.expr.Range(), errors.New("it must be the name of a user; leave it out for the agent's user"))
+		return errors.New("it must be the name of a user; leave it out for the agent's user")
 	}
-	b.print("user", g, quote(name))
-	return name
+	return nil
 }
 
 // exitCodes reads what exit statuses mean beyond the table in docs/protocol.md.
@@ -172,7 +166,7 @@ func (b *block) exitCodes() map[int]task.Verdict {
 	var items [][2]string
 	if g.ok {
 		codes := g.v.AsValueMap()
-		for _, code := range sortedKeys(codes) {
+		for _, code := range slices.Sorted(maps.Keys(codes)) {
 			v := codes[code]
 			n, err := strconv.Atoi(code)
 			switch {
@@ -187,7 +181,7 @@ func (b *block) exitCodes() map[int]task.Verdict {
 			}
 			out[n] = task.Verdict(v.AsString())
 		}
-		for _, n := range sortedKeys(out) {
+		for _, n := range slices.Sorted(maps.Keys(out)) {
 			items = append(items, [2]string{strconv.Itoa(n), quote(string(out[n]))})
 		}
 	}
@@ -209,7 +203,7 @@ func (b *block) stopSignal() syscall.Signal {
 		if _, ok := all[strings.TrimPrefix(s, "SIG")]; ok {
 			return nil
 		}
-		return notOneOf(s, sortedKeys(all))
+		return notOneOf(s, slices.Sorted(maps.Keys(all)))
 	})
 	return all[strings.TrimPrefix(name, "SIG")]
 }

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -121,13 +119,4 @@ func (b *block) templateSource(expr hclsyntax.Expression, c checked, t *template
 
 func notOneOf(s string, allowed []string) error {
 	return fmt.Errorf("invalid value %q: use %s", s, oneOf(allowed))
-}
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

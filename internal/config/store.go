@@ -32,7 +32,7 @@ func (b *block) store(dir string) Store {
 		Connections: b.num("connections", defaultConnections, 1, maxConnections),
 		Notify:      b.boolean("notify", true),
 		Retention:   b.length("retention", defaultRetention, time.Second, maxDuration),
-		Group:       b.group(),
+		Group:       b.optional("group", checkGroup),
 	}
 	if s.Group != "" && strings.HasPrefix(s.URL, "postgres") {
 		b.invalid("group", b.at("group"), errors.New("it applies to SQLite files only; on PostgreSQL use roles: "+
@@ -41,23 +41,12 @@ func (b *block) store(dir string) Store {
 	return s
 }
 
-// group reads who may use an SQLite file beside its owner; whether the host has that group is found out at the start.
-func (b *block) group() string {
-	g := b.get("group", cty.String)
-	if !g.ok {
-		b.out.add("group", "null")
-		return ""
-	}
-	name := g.v.AsString()
-	err := checkName(name)
+// checkGroup checks the name of a group; whether the host has that group is found out at the start.
+func checkGroup(name string) error {
 	if name == "" || strings.ContainsAny(name, " \t:,") {
-		err = errors.New("it must be the name or number of a group; leave it out to allow only the owner of the file")
+		return errors.New("it must be the name or number of a group; leave it out to allow only the owner of the file")
 	}
-	if err != nil {
-		b.invalid("group", g.expr.Range(), err)
-	}
-	b.print("group", g, quote(name))
-	return name
+	return checkName(name)
 }
 
 func (b *block) storeURL(dir string) string {

@@ -64,11 +64,6 @@ func (r *Runner) Close() {
 	r.commands.Close()
 }
 
-// Message is the request that an attempt at an HTTP target would send.
-func (r *Runner) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*webhook.Message, error) {
-	return r.webhooks.Message(l, t, w)
-}
-
 // Run runs one attempt, its check first if the type has one, and says how it ended. It returns once nothing of the attempt
 // is left: the process group is empty, or the connection is closed or free for the next. It never takes longer than the
 // lease.

@@ -99,14 +99,12 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 
 // beat opens a new window, for a ping that counts. l.mu is held.
 func (l *Lease) beat(next, now time.Duration) {
-	_, heartbeat, _ := l.policy.Lengths(l.phase)
-	if heartbeat == 0 || !l.isStart {
+	window := l.policy.PingWindow(l.phase, next)
+	if window == 0 || !l.isStart {
 		return
 	}
-	most, _, _ := l.policy.Liveness(l.phase)
 	before := l.alarm.due
-	l.alarm.window = max(heartbeat, min(next, most))
-	l.alarm.due = now + l.alarm.window
+	l.alarm.window, l.alarm.due = window, now+window
 	l.alarm.doubted = 0
 	s := l.reports()
 	s.renew, s.pinged = true, now

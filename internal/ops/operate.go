@@ -22,26 +22,23 @@ const (
 func (v Verb) check(by string) error {
 	switch v {
 	case VerbCancel, VerbRetry, VerbRollback:
-		return CheckBy(by)
+	default:
+		return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
 	}
-	return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
+	if !store.Storable(by) || len(by) > store.MaxBy {
+		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
+	}
+	return nil
 }
 
 // Operator is a store in which an operator can change one task. Each call returns what became of the task, changes nothing
 // where there is nothing to do, and may be repeated. by names who requests it, for display ("": not given). A call fails with
 // ErrNoTask if there is no such task, and with *RefusedError if the change is not allowed.
 type Operator interface {
-	Canceller
+	// Cancel cancels a task. A task that waits never starts; one that runs is asked to stop ("cancelling").
+	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Retry revives a task that has failed, was cancelled or rolled back: it waits again, with a fresh budget.
 	Retry(ctx context.Context, id task.ID, by string) (store.Became, error)
 	// Rollback rolls a task back, if its type has a rollback. A task that runs is stopped first ("cancelling").
 	Rollback(ctx context.Context, id task.ID, by string) (store.Became, error)
-}
-
-// CheckBy rejects a name of who requests a change that no store would take, as *InputError.
-func CheckBy(by string) error {
-	if !store.Storable(by) || len(by) > store.MaxBy {
-		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
-	}
-	return nil
 }

@@ -137,7 +137,7 @@ type BatchInfo struct {
 type BatchFilter struct {
 	States []BatchState
 	Name   string
-	Limit  int          // 1..1000; 0: 50
+	Limit  int          // PageSize
 	Before task.BatchID // only batches with a lower id: the next page
 }
 

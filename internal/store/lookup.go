@@ -72,8 +72,16 @@ type TaskFilter struct {
 	Key    string
 	Labels map[string]string // all must match
 	Batch  task.BatchID      // 0: of any, and of none
-	Limit  int               // 1..1000; 0: 50
+	Limit  int               // PageSize
 	Before task.ID           // only tasks with a lower id: the next page
+}
+
+// PageSize returns how many entries a list has at most for the Limit of its filter: 1 to 1000; 50 where it is 0 or less.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return 50
+	}
+	return min(limit, 1000)
 }
 
 // Stats is the store at a glance.

@@ -9,10 +9,10 @@ import (
 
 // Migration is one numbered step of the schema.
 type Migration struct {
-	Version int        // from 1, without gaps
-	Name    string     // as in its file name
-	Oldest  int        // the oldest binary that may work on the schema from this step on, 1 to Version
-	Applied *time.Time // nil: not yet
+	Version int        `json:"version"`    // from 1, without gaps
+	Name    string     `json:"name"`       // as in its file name
+	Oldest  int        `json:"oldest"`     // the oldest binary that may work on the schema from this step on, 1 to Version
+	Applied *time.Time `json:"applied_at"` // nil: not yet
 }
 
 // Migrator changes the schema of one store. Ten agents may migrate at once: one does it, the others wait for it and

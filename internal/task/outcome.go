@@ -2,7 +2,6 @@ package task
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 )
 
@@ -41,9 +40,6 @@ func (v Verdict) Releases() bool {
 	}
 	return false
 }
-
-// Known reports whether v is one of Verdicts.
-func (v Verdict) Known() bool { return slices.Contains(Verdicts(), v) }
 
 // Moments is how soon after an attempt's start its end is suspicious (Outcome.Brief).
 const Moments = time.Second

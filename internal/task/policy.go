@@ -83,10 +83,33 @@ func (p *Policy) Window(phase Phase) time.Duration {
 	if heartbeat == 0 {
 		heartbeat = timeout
 	}
+	return p.untilStart(phase) + heartbeat + stop
+}
+
+// AttemptLength returns how long after its claim an attempt of the phase must be over: the wait inside the agent, the check and
+// the timeout. No ping moves a window beyond that.
+func (p *Policy) AttemptLength(phase Phase) time.Duration {
+	timeout, _, _ := p.Lengths(phase)
+	return p.untilStart(phase) + timeout
+}
+
+// untilStart returns how long after its claim a phase may start: after the wait inside the agent, and the check before a run.
+func (p *Policy) untilStart(phase Phase) time.Duration {
 	if phase == Rollback {
-		return StartWait + heartbeat + stop
+		return StartWait
 	}
-	return StartWait + p.Check + heartbeat + stop
+	return StartWait + p.Check
+}
+
+// PingWindow returns the time from a ping that counts until the next one is due; 0: none is due. asked is the window that the
+// ping asks for (0: none): a longer one than the heartbeat, up to MaxHeartbeat, and never a shorter one.
+func (p *Policy) PingWindow(phase Phase, asked time.Duration) time.Duration {
+	_, heartbeat, _ := p.Lengths(phase)
+	if heartbeat == 0 {
+		return 0
+	}
+	longest, _, _ := p.Liveness(phase)
+	return max(heartbeat, min(asked, longest))
 }
 
 // Lengths returns timeout, heartbeat (0: none) and stop of a phase. The rollback of a policy without one has the lengths of its

@@ -107,6 +107,44 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+func TestPingWindow(t *testing.T) {
+	beating := task.Policy{
+		Timeout: time.Hour, Heartbeat: 10 * time.Second, MaxHeartbeat: time.Minute, Stop: 7 * time.Second, Check: 3 * time.Second,
+		Rollback: &task.RollbackPolicy{Timeout: time.Hour, Heartbeat: 20 * time.Second, MaxHeartbeat: 40 * time.Second},
+	}
+	short, silent, oneWay := beating, beating, beating
+	short.MaxHeartbeat, silent.Heartbeat, oneWay.Rollback = 5*time.Second, 0, nil
+	for _, c := range []struct {
+		name        string
+		policy      task.Policy
+		phase       task.Phase
+		asked, want time.Duration
+	}{
+		{"nothing asked for", beating, task.Run, 0, 10 * time.Second},
+		{"a shorter window", beating, task.Run, time.Second, 10 * time.Second},
+		{"a longer window", beating, task.Run, 30 * time.Second, 30 * time.Second},
+		{"the longest window", beating, task.Run, time.Minute, time.Minute},
+		{"more than the longest", beating, task.Run, 5 * time.Hour, time.Minute},
+		{"a negative window", beating, task.Run, -time.Hour, 10 * time.Second},
+		{"a longest window below the heartbeat", short, task.Run, 7 * time.Second, 10 * time.Second},
+		{"no heartbeat", silent, task.Run, 30 * time.Second, 0},
+		{"no heartbeat of the run, but of the rollback", silent, task.Rollback, 0, 20 * time.Second},
+		{"a rollback has its own bounds", beating, task.Rollback, 5 * time.Hour, 40 * time.Second},
+		{"a rollback that is no longer declared has those of the run", oneWay, task.Rollback, 5 * time.Hour, time.Minute},
+		{"in a check none is due", beating, task.Check, 30 * time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, c.policy.PingWindow(c.phase, c.asked)) })
+	}
+}
+
+func TestAttemptLength(t *testing.T) {
+	p := task.Policy{Timeout: 20 * time.Second, Heartbeat: time.Second, Stop: 7 * time.Second, Check: 3 * time.Second}
+	require.Equal(t, 24*time.Second, p.AttemptLength(task.Run))
+	require.Equal(t, 21*time.Second, p.AttemptLength(task.Rollback), "no check, else as the run")
+	p.Rollback = &task.RollbackPolicy{Timeout: time.Minute}
+	require.Equal(t, 61*time.Second, p.AttemptLength(task.Rollback))
+}
+
 func TestLengthsOfACheck(t *testing.T) {
 	p := task.Policy{Timeout: time.Minute, Heartbeat: time.Second, MaxHeartbeat: time.Minute, RequireProgress: true, Async: true, Stop: 7 * time.Second, Check: 3 * time.Second}
 	timeout, heartbeat, stop := p.Lengths(task.Check)

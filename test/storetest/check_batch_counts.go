@@ -143,7 +143,7 @@ func countMany(t testing.TB, h Harness) {
 	const n = 200
 	id, _ := r.batchOf(n, store.BatchRequest{})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
-	atOnce(agents, func(ctx context.Context, o *opsRig) error {
+	together(agents, func(ctx context.Context, o *opsRig) error {
 		for i := range 200 {
 			o.claims++
 			rows, err := o.Claim(ctx, store.Claim{

@@ -182,7 +182,7 @@ func retryGoing(t testing.TB, h Harness) {
 	r.Advance(t, 10*day)
 	r.present()
 	retried := make([]error, len(all))
-	atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+	together(agents, func(ctx context.Context, o *opsRig) (err error) {
 		if o == agents[2] {
 			for range 3 {
 				if _, err := o.Maintain(ctx, 7*day); err != nil {
@@ -218,7 +218,7 @@ func retryGoing(t testing.TB, h Harness) {
 // removed has one agent do something while another removes what is past its retention.
 func (r *opsRig) removed(o *opsRig, do func(ctx context.Context) error) (err error) {
 	r.t.Helper()
-	atOnce([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) error {
+	together([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) error {
 		if a == r {
 			err = do(ctx)
 			return nil

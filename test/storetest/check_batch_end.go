@@ -232,7 +232,7 @@ func endRace(t testing.TB, h Harness) {
 		}
 		r.runAll(task.StateSucceeded)
 		var ends atomic.Int64
-		atOnce(agents, func(ctx context.Context, o *opsRig) error {
+		together(agents, func(ctx context.Context, o *opsRig) error {
 			for range 4 {
 				f, err := o.h.Fold(ctx, 10)
 				if err != nil {

@@ -149,7 +149,7 @@ func failureOnce(t testing.TB, h Harness) {
 	r.settled(ended(rows[0], task.Failed, task.StateFailed), ended(rows[1], task.Failed, task.StateFailed))
 	var acts atomic.Int64
 	r.audited(func() {
-		atOnce(agents, func(ctx context.Context, o *opsRig) error {
+		together(agents, func(ctx context.Context, o *opsRig) error {
 			for range 3 {
 				f, err := o.h.Fold(ctx, 10)
 				if err != nil {

@@ -35,7 +35,7 @@ func raceCancelCompletion(t testing.TB, h Harness) {
 	id, _ := r.batchOf(24, store.BatchRequest{FinishType: "finish"})
 	for i, row := range r.claim(wantOf(kind, task.Run, 24)) {
 		var answer store.Became
-		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+		together(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch {
 			case o == agents[1]:
 				answer, err = o.h.Cancel(ctx, row.ID, "alice")
@@ -64,7 +64,7 @@ func raceCancelEnd(t testing.TB, h Harness) {
 		id, all := r.batchOf(3, store.BatchRequest{FinishType: "finish"})
 		rows := r.claim(wantOf(kind, task.Run, 2))
 		var answer string
-		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+		together(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch o {
 			case agents[0]:
 				_, err = o.Settle(ctx, r.session, []store.Settlement{finish(rows[0]), finish(rows[1])})
@@ -99,7 +99,7 @@ func raceRollbackClaim(t testing.TB, h Harness) {
 		r.did(became(task.StatePending), r.h.Retry, id, "alice")
 		var answer store.Became
 		var claimed []task.Task
-		atOnce([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) (err error) {
+		together([]*opsRig{r, o}, func(ctx context.Context, a *opsRig) (err error) {
 			if a == r {
 				answer, err = a.h.Rollback(ctx, id, "bob")
 				return err
@@ -154,7 +154,7 @@ func raceCancelStream(t testing.TB, h Harness) {
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin(), r.twin()}
 	var b bars
 	var streamed, refused atomic.Int64
-	atOnce(agents, func(ctx context.Context, o *opsRig) error {
+	together(agents, func(ctx context.Context, o *opsRig) error {
 		switch o {
 		case agents[0]: // calls it off when some are there
 			for streamed.Load() < 20 {
@@ -207,7 +207,7 @@ func raceRollbackClaims(t testing.TB, h Harness) {
 	id, _ := r.batchOf(60, store.BatchRequest{FinishType: "finish"})
 	agents := []*opsRig{r, r.twin(), r.twin(), r.twin()}
 	var b bars
-	atOnce(agents, func(ctx context.Context, o *opsRig) error {
+	together(agents, func(ctx context.Context, o *opsRig) error {
 		if o == agents[0] {
 			for range 2 {
 				if err := b.claim(ctx, o); err != nil {
@@ -323,7 +323,7 @@ func raceOpposite(t testing.TB, h Harness) {
 		id, all := r.batchOf(4, store.BatchRequest{FinishType: "finish"})
 		rows := r.claim(wantOf(kind, task.Run, 3))
 		r.settled(finish(rows[0]), ended(rows[1], task.Failed, task.StateFailed))
-		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+		together(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch o {
 			case agents[0]:
 				_, err = o.h.CancelBatch(ctx, id, "alice")
@@ -359,7 +359,7 @@ func raceOppositeEnded(t testing.TB, h Harness) {
 		id, all := r.batchOf(2, store.BatchRequest{FinishType: "finish"})
 		r.runAll(task.StateSucceeded, task.StateFailed)
 		r.fold()
-		atOnce(agents, func(ctx context.Context, o *opsRig) (err error) {
+		together(agents, func(ctx context.Context, o *opsRig) (err error) {
 			switch o {
 			case agents[0]:
 				_, err = o.h.RetryBatch(ctx, id, "alice")

@@ -41,14 +41,18 @@ func crew(t testing.TB, h Harness) []*rig {
 }
 
 // together runs f for each agent at once. f must not use r.t: it is not in the check's goroutine.
-func together(agents []*rig, f func(ctx context.Context, r *rig) error) {
-	agents[0].t.Helper()
-	g, ctx := errgroup.WithContext(agents[0].ctx)
+func together[R interface{ base() *rig }](agents []R, f func(ctx context.Context, r R) error) {
+	first := agents[0].base()
+	first.t.Helper()
+	g, ctx := errgroup.WithContext(first.ctx)
 	for _, r := range agents {
 		g.Go(func() error { return f(ctx, r) })
 	}
-	require.NoError(agents[0].t, g.Wait())
+	require.NoError(first.t, g.Wait())
 }
+
+// base is the rig of a kind of rig that embeds one.
+func (r *rig) base() *rig { return r }
 
 // tally counts rows by id, from many goroutines.
 type tally struct {

@@ -19,7 +19,7 @@ func retryRace(t testing.TB, h Harness) {
 		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
 		r.audited(func() {
-			atOnce(agents, func(ctx context.Context, o *opsRig) error {
+			together(agents, func(ctx context.Context, o *opsRig) error {
 				got, err := o.h.Retry(ctx, id, "alice")
 				if err == nil && got != became(task.StatePending) {
 					t.Errorf("the answer was %q", got)
@@ -85,7 +85,7 @@ func rollbackRace(t testing.TB, h Harness) {
 			answer = store.Cancelling
 		}
 		r.audited(func() {
-			atOnce(agents, func(ctx context.Context, o *opsRig) error {
+			together(agents, func(ctx context.Context, o *opsRig) error {
 				got, err := o.h.Rollback(ctx, id, "alice")
 				if err == nil && got != answer {
 					t.Errorf("the answer was %q", got)
@@ -116,7 +116,7 @@ func rollbackStepRace(t testing.TB, h Harness) {
 		r.did(store.Cancelling, r.h.Rollback, row.ID, "alice")
 		r.settled(finish(row))
 	}
-	atOnce(agents, func(ctx context.Context, o *opsRig) error {
+	together(agents, func(ctx context.Context, o *opsRig) error {
 		for range 10 {
 			if _, err := o.h.Step(ctx, 2); err != nil {
 				return err
@@ -139,7 +139,7 @@ func rollbackAgainstRetry(t testing.TB, h Harness) {
 	for range 8 {
 		id := r.rowIn(store.EnqueueRequest{Type: kind}, task.StateFailed, true)
 		before := r.get(id)
-		atOnce(agents, func(ctx context.Context, o *opsRig) error {
+		together(agents, func(ctx context.Context, o *opsRig) error {
 			do, answers := operation(o.h.Retry), []store.Became{"pending", "rollback_pending"}
 			if o == agents[0] || o == agents[2] {
 				do, answers = o.h.Rollback, answers[1:]

@@ -130,12 +130,18 @@ func (r *opsRig) letGo(id task.ID) {
 
 func retryAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
+	r.absent(r.h.Retry, r.sql.Retry)
+}
+
+// absent asserts that an operation on a task that is not there fails by Go and by SQL, and leaves nothing in the audit.
+func (r *opsRig) absent(inGo, inSQL operation) {
+	r.t.Helper()
 	for _, id := range []task.ID{999_999_999, 0, -1} {
 		r.audited(func() {
-			_, err := r.h.Retry(r.ctx, id, "alice")
-			require.ErrorIs(t, err, store.ErrNoTask)
-			_, err = r.sql.Retry(r.ctx, id, "alice")
-			require.ErrorContains(t, err, "there is no task")
+			_, err := inGo(r.ctx, id, "alice")
+			require.ErrorIs(r.t, err, store.ErrNoTask)
+			_, err = inSQL(r.ctx, id, "alice")
+			require.ErrorContains(r.t, err, "there is no task")
 		})
 	}
 }

@@ -123,14 +123,7 @@ func rollbackOneWay(t testing.TB, h Harness) {
 
 func rollbackAbsent(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
-	for _, id := range []task.ID{999_999_999, 0, -1} {
-		r.audited(func() {
-			_, err := r.h.Rollback(r.ctx, id, "alice")
-			require.ErrorIs(t, err, store.ErrNoTask)
-			_, err = r.sql.Rollback(r.ctx, id, "alice")
-			require.ErrorContains(t, err, "there is no task")
-		})
-	}
+	r.absent(r.h.Rollback, r.sql.Rollback)
 }
 
 func rollbackWrites(t testing.TB, h Harness) {

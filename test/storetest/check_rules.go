@@ -22,6 +22,7 @@ func ruleChecks() []Check {
 		{"what a completion leaves (Settlement.InHistory, NewResult)", ruleCompleted},
 		{"what a retry or a rollback finds in a batch (batch.HasFailed, CanRollBack)", ruleBatchFinds},
 		{"when a row is due that waits again (Settlement.KeepsDue, Transition.AfterLease)", ruleDue},
+		{"until when the next ping is due, and the attempt over (Policy.PingWindow, AttemptLength)", rulePingWindow},
 	}
 }
 
@@ -220,5 +221,69 @@ func ruleDue(t testing.TB, h Harness) {
 				r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
 			}
 		}
+	}
+}
+
+func rulePingWindow(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	policies := map[string]*task.Policy{
+		"with a heartbeat": beating(), "without": quiet(), "that cannot be rolled back": oneWayPolicy(),
+		"with a longest window below its heartbeat": {
+			Timeout: time.Hour, Heartbeat: 20 * time.Minute, MaxHeartbeat: 5 * time.Minute, Stop: time.Minute, Check: 7 * time.Minute,
+		},
+	}
+	for typ, p := range policies {
+		r.declare(typ, p)
+		for _, phase := range []task.Phase{task.Run, task.Rollback} {
+			w := store.Want{Type: typ, Phase: phase, N: 2, Window: p.Window(phase), Policy: p.Hash("a")}
+			row := r.heldIn(w)
+			for _, asked := range []time.Duration{0, time.Minute, 25 * time.Minute, 5 * time.Hour} {
+				for way, ping := range r.pingers() {
+					r.Advance(t, 5*time.Second)
+					about := fmt.Sprintf("%s of a type %s, asked for %s by %s", phase, typ, asked, way)
+					reply := ping(row, store.Ping{NextWithin: asked})
+					if held := r.held0(); p.PingWindow(phase, asked) == 0 {
+						require.False(t, held.Pinged, about)
+					} else {
+						require.True(t, held.Pinged, about)
+						require.InDelta(t, p.PingWindow(phase, asked), held.PingDue, float64(slack), about)
+					}
+					if reply != nil {
+						left := r.get(row.ID).ClaimedAt.Add(p.AttemptLength(phase)).Sub(r.now())
+						require.InDelta(t, left, reply.Remaining, float64(slack), about)
+					}
+				}
+			}
+			r.settled(finish(row))
+		}
+	}
+}
+
+// heldIn is a row of which an attempt of the wanted type and phase is held.
+func (r *opsRig) heldIn(w store.Want) task.Task {
+	r.t.Helper()
+	r.Insert(r.t, store.EnqueueRequest{Type: w.Type})
+	run := w
+	run.Phase = task.Run
+	row := r.claim(run)[0]
+	if w.Phase == task.Rollback {
+		r.settled(ended(row, task.Failed, task.StateRollbackPending))
+		row = r.claim(w)[0]
+	}
+	return row
+}
+
+// pingers are the ways in which a ping arrives elsewhere than at its agent; the reply is nil where it cannot be read.
+func (r *opsRig) pingers() map[string]func(task.Task, store.Ping) *store.PingReply {
+	return map[string]func(task.Task, store.Ping) *store.PingReply{
+		"Go": func(row task.Task, p store.Ping) *store.PingReply {
+			reply := r.counted(row, p)
+			return &reply
+		},
+		"SQL": func(row task.Task, p store.Ping) *store.PingReply {
+			reply, err := r.pingSQL(row.ID, row.Fence, p)
+			require.NoError(r.t, err)
+			return reply
+		},
 	}
 }

@@ -146,7 +146,7 @@ func (r *liveRig) attemptLeft(p *task.Policy, id task.ID) time.Duration {
 	r.t.Helper()
 	claimed := r.get(id).ClaimedAt
 	require.NotNil(r.t, claimed)
-	return claimed.Add(task.StartWait + p.Check + p.Timeout).Sub(r.now())
+	return claimed.Add(p.AttemptLength(task.Run)).Sub(r.now())
 }
 
 // renewOne renews one row by the rig's session.

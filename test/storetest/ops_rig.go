@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -233,16 +232,6 @@ func sameOr(t testing.TB, want, got json.RawMessage, what string) {
 
 // number is how people write an id.
 func number[N ~int64](id N) string { return strconv.FormatInt(int64(id), 10) }
-
-// atOnce has each agent do the same at the same time.
-func atOnce(agents []*opsRig, f func(ctx context.Context, o *opsRig) error) {
-	agents[0].t.Helper()
-	g, ctx := errgroup.WithContext(agents[0].ctx)
-	for _, o := range agents {
-		g.Go(func() error { return f(ctx, o) })
-	}
-	require.NoError(agents[0].t, g.Wait())
-}
 
 // await waits for news of that kind.
 func (r *opsRig) await(news <-chan store.News, kind store.News) {

@@ -16,9 +16,8 @@ func (s *Store) Adopt(
 ) (adopted *store.Reaped, answer store.Answer, err error) {
 	err = s.do(ctx, "adopt a task", func(ctx context.Context, conn *pgx.Conn) error {
 		for wait := lockFirst; ; wait *= 2 {
-			q := &s.sql.adopt
-			rows, err := conn.Query(ctx, q.Text, q.Args(arg("id", int64(id)), arg("fence", int64(f)),
-				arg("session", int64(session)), arg("length", reapFor.Microseconds()))...)
+			rows, err := query(ctx, conn, s.sql.Adopt, arg("id", int64(id)), arg("fence", int64(f)),
+				arg("session", int64(session)), arg("length", reapFor.Microseconds()))
 			if err != nil {
 				return err
 			}
@@ -31,9 +30,8 @@ func (s *Store) Adopt(
 				return nil
 			}
 			var busy, ended bool
-			q = &s.sql.adoptMissed
-			args := q.Args(arg("id", int64(id)), arg("fence", int64(f)))
-			if err := conn.QueryRow(ctx, q.Text, args...).Scan(&busy, &ended); err != nil {
+			missed := queryRow(ctx, conn, s.sql.AdoptMissed, arg("id", int64(id)), arg("fence", int64(f)))
+			if err := missed.Scan(&busy, &ended); err != nil {
 				return err
 			}
 			switch {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (*store.BatchInfo
 
 // ListBatches returns batches that match, newest first.
 func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []store.BatchInfo, err error) {
-	terms, args := []string{"true"}, []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
+	terms, args := []string{"true"}, []sqltext.Arg{arg("limit", store.PageSize(f.Limit))}
 	term := func(text, name string, value any) {
 		terms, args = append(terms, text), append(args, arg(name, value))
 	}
@@ -43,11 +42,7 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 		term("b.name = @name", "name", f.Name)
 	}
 	if len(f.States) > 0 {
-		names := make([]string, len(f.States))
-		for i, st := range f.States {
-			names[i] = string(st)
-		}
-		term("b.state = ANY (@states::text[])", "states", names)
+		term("b.state = ANY (@states::text[])", "states", texts(f.States))
 	}
 	err = s.do(ctx, "list batches", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		list, err = s.batches(ctx, conn, strings.Join(terms, " AND "), args...)
@@ -57,11 +52,11 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 }
 
 func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args ...sqltext.Arg) ([]store.BatchInfo, error) {
-	q, err := s.sql.batches.Fill("{where}", where)
+	q, err := s.sql.Batches.Fill("{where}", where)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
+	rows, err := query(ctx, conn, q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -79,24 +74,18 @@ func (s *Store) batches(ctx context.Context, conn *pgx.Conn, where string, args 
 func (s *Store) BatchFailures(ctx context.Context, id task.BatchID, each func(task.ID, string)) error {
 	return s.do(ctx, fmt.Sprintf("failures of batch %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		var there int64
-		err := conn.QueryRow(ctx, s.sql.isBatch.Text, s.sql.isBatch.Args(arg("id", int64(id)))...).Scan(&there)
+		err := queryRow(ctx, conn, s.sql.IsBatch, arg("id", int64(id))).Scan(&there)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return store.ErrNoBatch
 		case err != nil:
 			return err
 		}
-		q := &s.sql.batchFailures
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("id", int64(id)))...)
-		if err != nil {
-			return err
-		}
 		var of int64
 		var reason *string
-		_, err = pgx.ForEachRow(rows, []any{&of, &reason}, func() error {
+		return forEach(ctx, conn, []any{&of, &reason}, func() error {
 			each(task.ID(of), or(reason))
 			return nil
-		})
-		return err
+		}, s.sql.BatchFailures, arg("id", int64(id)))
 	})
 }

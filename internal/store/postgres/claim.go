@@ -101,13 +101,13 @@ func (s *statements) claiming(c store.Claim) *sqltext.Query {
 	rollbacks := slices.ContainsFunc(c.Wants, func(w store.Want) bool { return w.Phase == task.Rollback })
 	switch {
 	case c.Region == "" && !rollbacks:
-		return &s.claim
+		return s.Claim
 	case c.Region == "":
-		return &s.claimBoth
+		return s.ClaimBoth
 	case !rollbacks:
-		return &s.claimRegion
+		return s.ClaimRegion
 	}
-	return &s.claimRegionBoth
+	return s.ClaimRegionBoth
 }
 
 // claimArgs are the arguments of a claim, which for a region has one more.
@@ -164,8 +164,7 @@ func (s *Store) Claimed(ctx context.Context, session task.Session, number int64)
 }
 
 func (s *Store) claimed(ctx context.Context, conn *pgx.Conn, session, number int64) ([]task.Task, error) {
-	q := &s.sql.claimed
-	rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", session), arg("number", number))...)
+	rows, err := query(ctx, conn, s.sql.Claimed, arg("session", session), arg("number", number))
 	if err != nil {
 		return nil, err
 	}

@@ -32,32 +32,15 @@ func (s *Store) Complete(
 func (s *Store) completeOnce(
 	ctx context.Context, conn *pgx.Conn, id task.ID, f task.Fence, result string,
 ) (answer store.Answer, err error) {
-	if err := s.failAt(failBefore); err != nil {
-		return store.Lost, err
-	}
 	var text string
-	err = s.committed(ctx, conn, func(q rowsQuerier) error {
-		c := &s.sql.complete
-		args := c.Args(arg("id", int64(id)), arg("fence", int64(f)), arg("result", result))
-		return scanOne(ctx, q, c.Text, args, &text)
+	err = s.change(ctx, conn, func(on querier) error {
+		return scanOne(ctx, on, []any{&text}, s.sql.Complete,
+			arg("id", int64(id)), arg("fence", int64(f)), arg("result", result))
 	})
 	if err != nil {
 		return store.Lost, err
 	}
-	if answer, err = answerOf(text); err != nil {
-		return store.Lost, err
-	}
-	return answer, s.failAt(failAfter)
-}
-
-// scanOne reads a statement of one row to its end: where the statement stands alone, it has committed then.
-func scanOne(ctx context.Context, q rowsQuerier, text string, args []any, into ...any) error {
-	rows, err := q.Query(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error { return nil })
-	return err
+	return answerOf(text)
 }
 
 // Completed reports which attempts have succeeded.
@@ -70,8 +53,7 @@ func (s *Store) Completed(ctx context.Context, rows []store.Held) (done []bool, 
 		ids[i], fences[i] = int64(h.ID), int64(h.Fence)
 	}
 	err = s.do(ctx, "look for completions", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.completed
-		found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences))...)
+		found, err := query(ctx, conn, s.sql.Completed, arg("ids", ids), arg("fences", fences))
 		if err != nil {
 			return err
 		}

@@ -29,13 +29,13 @@ func (s *Store) CreateBatch(
 	if err != nil {
 		return 0, fmt.Errorf("create a batch: %w", err)
 	}
-	args := s.sql.createBatch.Args(arg("name", b.Name), arg("on_failure", string(b.OnFailure)),
-		arg("finish_type", b.FinishType), arg("finish_payload", string(b.FinishPayload)), arg("labels", labels),
-		arg("created_by", b.CreatedBy), arg("sealed", !b.Open))
 	err = s.with(ctx, s.pool, "create a batch", createTimeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			var now time.Time
-			if err := tx.QueryRow(ctx, s.sql.createBatch.Text, args...).Scan((*int64)(&id), &now); err != nil {
+			made := queryRow(ctx, tx, s.sql.CreateBatch, arg("name", b.Name), arg("on_failure", string(b.OnFailure)),
+				arg("finish_type", b.FinishType), arg("finish_payload", string(b.FinishPayload)), arg("labels", labels),
+				arg("created_by", b.CreatedBy), arg("sealed", !b.Open))
+			if err := made.Scan((*int64)(&id), &now); err != nil {
 				return inputError(err)
 			}
 			// As long as the rows take to come, but not for ever: the caller's context ends it.

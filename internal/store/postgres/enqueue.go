@@ -20,21 +20,20 @@ const enqueueRounds = 10
 
 // Enqueue inserts a row, or finds the live one with the same type and key.
 func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
-	args, err := enqueueArgs(&s.sql.enqueue, r)
+	args, err := enqueueArgs(r)
 	if err != nil {
 		return 0, false, fmt.Errorf("enqueue: %w", err)
 	}
 	err = s.do(ctx, "enqueue", func(ctx context.Context, conn *pgx.Conn) error {
 		for range enqueueRounds {
-			err := conn.QueryRow(ctx, s.sql.enqueue.Text, args...).Scan((*int64)(&id))
+			err := queryRow(ctx, conn, s.sql.Enqueue, args...).Scan((*int64)(&id))
 			if isNew = err == nil; isNew {
 				return nil
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return inputError(err)
 			}
-			q := &s.sql.findKey
-			err = conn.QueryRow(ctx, q.Text, q.Args(arg("type", r.Type), arg("key", r.Key))...).Scan((*int64)(&id))
+			err = queryRow(ctx, conn, s.sql.FindKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
 			if !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
@@ -44,7 +43,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 	return id, isNew, err
 }
 
-func enqueueArgs(q *sqltext.Query, r store.EnqueueRequest) ([]any, error) {
+func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
 	labels, err := labelText(r.Labels)
 	if err != nil {
 		return nil, err
@@ -53,12 +52,12 @@ func enqueueArgs(q *sqltext.Query, r store.EnqueueRequest) ([]any, error) {
 	if !r.RunAt.IsZero() {
 		at = &r.RunAt
 	}
-	return q.Args(
+	return []sqltext.Arg{
 		arg("type", r.Type), arg("payload", string(r.Payload)), arg("run_at", at), arg("delay", r.In.Microseconds()),
 		arg("priority", int64(r.Priority)), arg("key", r.Key), arg("region", r.Region), arg("max_attempts", int64(r.MaxAttempts)),
 		arg("labels", labels), arg("traceparent", r.Traceparent), arg("created_by", r.CreatedBy),
 		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)),
-	), nil
+	}, nil
 }
 
 // inputError makes an *store.InputError of a refusal of values: a constraint's name is its text.

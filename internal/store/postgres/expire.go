@@ -11,26 +11,23 @@ import (
 func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err error) {
 	err = s.do(ctx, "look for batches", func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			batches, err := collectIDs(tx.Query(ctx, t.of(&s.sql.dayBatches).Text))
+			batches, err := collectIDs(query(ctx, tx, t.of(s.sql.DayBatches)))
 			if err != nil || len(batches) == 0 {
 				free = err == nil
 				return err
 			}
-			ended, err := collectIDs(tx.Query(ctx, s.sql.lockEnded.Text, s.sql.lockEnded.Args(arg("ids", batches))...))
+			ended, err := collectIDs(query(ctx, tx, s.sql.LockEnded, arg("ids", batches)))
 			if err != nil {
 				return err
 			}
 			var all int
-			q := &s.sql.countBatches
-			if err := tx.QueryRow(ctx, q.Text, q.Args(arg("ids", batches))...).Scan(&all); err != nil {
+			if err := queryRow(ctx, tx, s.sql.CountBatches, arg("ids", batches)).Scan(&all); err != nil {
 				return err
 			}
 			if free = len(ended) == all; !free {
 				return nil
 			}
-			q = &s.sql.markExpired
-			_, err = tx.Exec(ctx, q.Text, q.Args(arg("ids", batches))...)
-			return err
+			return exec(ctx, tx, s.sql.MarkExpired, arg("ids", batches))
 		})
 	})
 	return free, err
@@ -39,11 +36,11 @@ func (s *Store) expireBatches(ctx context.Context, t dayTable) (free bool, err e
 // expireRows removes from a day that has to stay what belongs to no batch: else one batch that never ends would keep all that
 // finished while it was there.
 func (s *Store) expireRows(ctx context.Context, t dayTable) (removed int64, err error) {
-	q := t.of(&s.sql.expireRows)
+	q := t.of(s.sql.ExpireRows)
 	for last := new(int64); last != nil; {
 		var n int64
 		err := s.do(ctx, "remove old tasks", func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, q.Text, q.Args(arg("after", *last), arg("limit", forgetStep))...).Scan(&last, &n)
+			return queryRow(ctx, conn, q, arg("after", *last), arg("limit", forgetStep)).Scan(&last, &n)
 		})
 		if err != nil {
 			return removed, err

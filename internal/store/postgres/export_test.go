@@ -15,15 +15,24 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
+// Failpoints names the points of Settle at which Options.Fail is called.
+func Failpoints() []string {
+	return []string{failBefore, failCommit, failAfter, failPartition, failRepeat}
+}
+
+// BatchFailpoints names those of a Fold that ends a batch, and of a Step.
+func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
+
 // Statements are the hot calls' texts.
 func (s *Store) Statements() map[string]string {
+	queries, _ := loadQueries(s.schema) // it has been done before
 	texts := map[string]string{}
 	for _, name := range []string{
 		"claim", "claim_both", "claim_region", "claim_region_both", "claimed", "next_due", "settle", "settle_missed", "settle_locked", "settle_done",
 		"settle_done_counted", "renew", "renew_more", "renew_missed", "sweep", "adopt", "adopt_missed", "present", "cancels", "get",
 		"completed",
 	} {
-		texts[name] = s.sql.byName()[name].Text
+		texts[name] = queries[name].Text
 	}
 	return texts
 }
@@ -36,9 +45,13 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	queries, err := loadQueries(s.schema)
+	if err != nil {
+		return nil, err
+	}
 	t := dayTable{name: day.UTC().Format("task_archive_20060102")}
 	texts := map[string]string{}
-	for name, q := range s.sql.byName() {
+	for name, q := range queries {
 		conditions := where
 		switch name {
 		case "lock_removal", "detach", "finalize", "drop", "create_book", "lock_book", "lock_sessions", "record_step":
@@ -46,8 +59,8 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 		case "batches":
 			conditions = "b.id < @before AND b.name = @name AND b.state = ANY (@states::text[])"
 		}
-		filled := t.of(q)
-		if filled, err = filled.Fill("{where}", conditions); err != nil {
+		filled, err := t.of(q).Fill("{where}", conditions)
+		if err != nil {
 			return nil, err
 		}
 		texts[name] = filled.Text
@@ -58,19 +71,19 @@ func (s *Store) AllStatements(day time.Time) (map[string]string, error) {
 // BatchStatements are the texts of what is looked up about batches.
 func (s *Store) BatchStatements() (map[string]string, error) {
 	texts := map[string]string{
-		"failures": s.sql.batchFailures.Text, "tasks": s.sql.batchTasks.Text,
-		"forget": s.sql.forgetBatches.Text, "operations": s.sql.operations.Text, "running": s.sql.batchRunning.Text,
-		"waiting": s.sql.batchWaiting.Text, "left": s.sql.batchLeft.Text, "failed": s.sql.batchFailed.Text,
-		"finished": s.sql.batchFinished.Text, "task": s.sql.batchTask.Text,
+		"failures": s.sql.BatchFailures.Text, "tasks": s.sql.BatchTasks.Text,
+		"forget": s.sql.ForgetBatches.Text, "operations": s.sql.Operations.Text, "running": s.sql.BatchRunning.Text,
+		"waiting": s.sql.BatchWaiting.Text, "left": s.sql.BatchLeft.Text, "failed": s.sql.BatchFailed.Text,
+		"finished": s.sql.BatchFinished.Text, "task": s.sql.BatchTask.Text,
 	}
 	for name, where := range map[string]string{"list tasks": "batch_id = @batch", "list failed tasks": "batch_id = @batch AND " + failedOnly} {
-		q, err := s.sql.listOfBatch.Fill("{where}", where)
+		q, err := s.sql.ListOfBatch.Fill("{where}", where)
 		if err != nil {
 			return nil, err
 		}
 		texts[name] = q.Text
 	}
-	q, err := s.sql.batches.Fill("{where}", "b.id = @id")
+	q, err := s.sql.Batches.Fill("{where}", "b.id = @id")
 	texts["get"] = q.Text
 	return texts, err
 }
@@ -79,8 +92,8 @@ func (s *Store) BatchStatements() (map[string]string, error) {
 func (s *Store) RemovalStatements(day time.Time) map[string]string {
 	t := dayTable{name: day.UTC().Format("task_archive_20060102")}
 	return map[string]string{
-		"batches of a day": t.of(&s.sql.dayBatches).Text, "expire rows": t.of(&s.sql.expireRows).Text,
-		"forget history": t.of(&s.sql.forgetHistory).Text, "forget agents": s.sql.forgetAgents.Text,
+		"batches of a day": t.of(s.sql.DayBatches).Text, "expire rows": t.of(s.sql.ExpireRows).Text,
+		"forget history": t.of(s.sql.ForgetHistory).Text, "forget agents": s.sql.ForgetAgents.Text,
 	}
 }
 
@@ -95,7 +108,7 @@ func (s *Store) ListStatements() (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		q, err := s.sql.list.Fill("{where}", where)
+		q, err := s.sql.List.Fill("{where}", where)
 		if err != nil {
 			return nil, err
 		}

@@ -13,14 +13,10 @@ import (
 
 // takeAnyFence puts the fence that a row has at that moment in the place of the one that was given.
 func (s *Store) takeAnyFence(ctx context.Context, conn *pgx.Conn, ids, fences []int64) error {
-	q := &s.sql.anyFences
-	rows, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids))...)
-	if err != nil {
-		return err
-	}
 	now := map[int64]int64{}
 	var id, fence int64
-	if _, err := pgx.ForEachRow(rows, []any{&id, &fence}, func() error { now[id] = fence; return nil }); err != nil {
+	note := func() error { now[id] = fence; return nil }
+	if err := forEach(ctx, conn, []any{&id, &fence}, note, s.sql.AnyFences, arg("ids", ids)); err != nil {
 		return err
 	}
 	for i, id := range ids {
@@ -33,7 +29,7 @@ func (s *Store) takeAnyFence(ctx context.Context, conn *pgx.Conn, ids, fences []
 
 // claimedByAny reads back the claims with a number of all sessions.
 func (s *Store) claimedByAny(ctx context.Context, conn *pgx.Conn, number int64) (all []task.Task, err error) {
-	sessions, err := collectIDs(conn.Query(ctx, s.sql.anySessions.Text))
+	sessions, err := collectIDs(query(ctx, conn, s.sql.AnySessions))
 	if err != nil {
 		return nil, err
 	}

@@ -14,14 +14,10 @@ import (
 // failSummed is the point between a fold's two calls: counters are summed, and what follows is not done.
 const failSummed = "after batches were summed"
 
-// BatchFailpoints names the points of a Fold that ends a batch, and of a Step, at which Options.Fail is called.
-func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
-
 // SumBatches sums what was counted of batches, and returns those that have not ended.
 func (s *Store) SumBatches(ctx context.Context, limit int) (list []store.SummedBatch, err error) {
 	err = s.do(ctx, "sum batches", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.sumBatches
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("limit", int64(limit)))...)
+		rows, err := query(ctx, conn, s.sql.SumBatches, arg("limit", int64(limit)))
 		if err != nil {
 			return err
 		}
@@ -46,14 +42,10 @@ func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied
 	for i, c := range list {
 		ids[i], rounds[i], versions[i], acts[i] = int64(c.Batch.ID), int32(c.Batch.Round), c.Batch.Version, string(c.Act)
 	}
-	q := &s.sql.applyFold
-	args := q.Args(arg("ids", ids), arg("rounds", rounds), arg("versions", versions), arg("acts", acts))
 	err = s.do(ctx, "fold batches", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.failAt(failBefore); err != nil {
-			return err
-		}
-		err := s.committed(ctx, conn, func(conn rowsQuerier) error {
-			rows, err := conn.Query(ctx, q.Text, args...)
+		return s.change(ctx, conn, func(on querier) error {
+			rows, err := query(ctx, on, s.sql.ApplyFold,
+				arg("ids", ids), arg("rounds", rounds), arg("versions", versions), arg("acts", acts))
 			if err != nil {
 				return err
 			}
@@ -63,10 +55,6 @@ func (s *Store) ApplyFold(ctx context.Context, list []store.Conclusion) (applied
 			})
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		return s.failAt(failAfter)
 	})
 	return applied, err
 }

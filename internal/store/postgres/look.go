@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,14 +19,14 @@ import (
 func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	var info store.TaskInfo
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
-		row := conn.QueryRow(ctx, s.sql.get.Text, s.sql.get.Args(arg("id", int64(id)))...)
+		row := queryRow(ctx, conn, s.sql.Get, arg("id", int64(id)))
 		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return store.ErrNoTask
 			}
 			return err
 		}
-		rows, err := conn.Query(ctx, s.sql.history.Text, s.sql.history.Args(arg("id", int64(id)))...)
+		rows, err := query(ctx, conn, s.sql.History, arg("id", int64(id)))
 		if err != nil {
 			return err
 		}
@@ -66,16 +65,16 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	q := s.sql.list
+	q := s.sql.List
 	if f.Batch != 0 {
-		q = s.sql.listOfBatch
+		q = s.sql.ListOfBatch
 	}
 	if q, err = q.Fill("{where}", where); err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	var list []store.TaskInfo
 	err = s.do(ctx, "list tasks", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, q.Text, q.Args(args...)...)
+		rows, err := query(ctx, conn, q, args...)
 		if err != nil {
 			return err
 		}
@@ -88,13 +87,22 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 	return list, err
 }
 
+// texts makes states a value that pgx can send without knowing their type.
+func texts[T ~string](states []T) []string {
+	list := make([]string, len(states))
+	for i, s := range states {
+		list[i] = string(s)
+	}
+	return list
+}
+
 // failedOnly implies the condition of the index of what went wrong of batches.
 const failedOnly = "state IN ('failed', 'rollback_failed')"
 
 // filterSQL returns the condition and the arguments of a List.
 func filterSQL(f store.TaskFilter) (where string, args []sqltext.Arg, err error) {
 	terms := []string{"true"}
-	args = []sqltext.Arg{arg("limit", min(cmp.Or(f.Limit, 50), 1000))}
+	args = []sqltext.Arg{arg("limit", store.PageSize(f.Limit))}
 	term := func(text, name string, value any) {
 		terms, args = append(terms, text), append(args, arg(name, value))
 	}
@@ -118,14 +126,8 @@ func filterSQL(f store.TaskFilter) (where string, args []sqltext.Arg, err error)
 		term("labels @> @labels::text::jsonb", "labels", string(labels))
 	}
 	if len(f.States) > 0 {
-		names := make([]string, len(f.States))
-		well := false
-		for i, st := range f.States {
-			names[i] = string(st)
-			well = well || st == task.StateSucceeded
-		}
-		term("state = ANY (@states::text[])", "states", names)
-		if !well { // the archive's index of what did not succeed
+		term("state = ANY (@states::text[])", "states", texts(f.States))
+		if !slices.Contains(f.States, task.StateSucceeded) { // the archive's index of what did not succeed
 			terms = append(terms, "state <> 'succeeded'")
 		}
 		if !slices.ContainsFunc(f.States, func(st task.State) bool { return st != task.StateFailed && st != task.StateRollbackFailed }) {

@@ -28,7 +28,7 @@ type dayTable struct {
 }
 
 // of fills the table's name into a statement.
-func (t dayTable) of(q *sqltext.Query) sqltext.Query {
+func (t dayTable) of(q *sqltext.Query) *sqltext.Query {
 	return q.Map(strings.NewReplacer("{table}", quoteIdentifier(t.name)).Replace)
 }
 
@@ -40,12 +40,10 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := s.makePartitions(ctx, conn); err != nil {
 			return err
 		}
-		q := &s.sql.forgetAgents
-		if _, err := conn.Exec(ctx, q.Text, q.Args(arg("age", agentsKept.Microseconds()))...); err != nil {
+		if err := exec(ctx, conn, s.sql.ForgetAgents, arg("age", agentsKept.Microseconds())); err != nil {
 			return err
 		}
-		q = &s.sql.forgetBatches
-		if _, err := conn.Exec(ctx, q.Text, q.Args(arg("age", retention.Microseconds()))...); err != nil {
+		if err := exec(ctx, conn, s.sql.ForgetBatches, arg("age", retention.Microseconds())); err != nil {
 			return err
 		}
 		old, err = s.oldDays(ctx, conn, retention)
@@ -101,7 +99,7 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 			return err
 		}
 		// This takes neither a snapshot, for which FINALIZE would wait, nor a transaction id, for which vacuum would.
-		_, err := tx.Exec(ctx, s.sql.lockRemoval.Text)
+		err := exec(ctx, tx, s.sql.LockRemoval)
 		if code(err) == codeNoLock {
 			another = true
 			return err
@@ -118,14 +116,10 @@ func (s *Store) alone(ctx context.Context, f func(context.Context) error) error 
 }
 
 func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Duration) ([]dayTable, error) {
-	rows, err := conn.Query(ctx, s.sql.dayTables.Text, s.sql.dayTables.Args(arg("schema", string(s.schema)))...)
-	if err != nil {
-		return nil, err
-	}
 	var old []dayTable
 	var t dayTable
 	var now time.Time
-	_, err = pgx.ForEachRow(rows, []any{&t.name, &t.attached, &t.pending, &t.rows, &t.owned, &now}, func() error {
+	err := forEach(ctx, conn, []any{&t.name, &t.attached, &t.pending, &t.rows, &t.owned, &now}, func() (err error) {
 		t.day, err = time.Parse("task_archive_20060102", t.name)
 		if err != nil {
 			return nil //nolint:nilerr // eight digits that are no day are not ours
@@ -136,21 +130,19 @@ func (s *Store) oldDays(ctx context.Context, conn *pgx.Conn, retention time.Dura
 			old = append(old, t)
 		}
 		return nil
-	})
+	}, s.sql.DayTables, arg("schema", string(s.schema)))
 	return old, err
 }
 
 // retire takes a day out of the archive, with the history of its tasks; where a batch needs it, only the tasks that belong to
 // none. Each step is a call of its own.
 func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err error) {
-	exec := func(what string, owned, asOwner *sqltext.Query) error {
-		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) (err error) {
+	change := func(what string, owned, asOwner *sqltext.Query) error {
+		return s.do(ctx, what, func(ctx context.Context, conn *pgx.Conn) error {
 			if t.owned {
-				_, err = conn.Exec(ctx, t.of(owned).Text)
-			} else {
-				_, err = conn.Exec(ctx, asOwner.Text, asOwner.Args(arg("day", t.day))...)
+				return exec(ctx, conn, t.of(owned))
 			}
-			return err
+			return exec(ctx, conn, asOwner, arg("day", t.day))
 		})
 	}
 	if t.attached && !t.pending {
@@ -165,9 +157,9 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	}
 	switch {
 	case t.pending:
-		err = exec("finish detaching", &s.sql.finalize, &s.sql.detachAsOwner)
+		err = change("finish detaching", s.sql.Finalize, s.sql.DetachAsOwner)
 	case t.attached:
-		err = exec("detach", &s.sql.detach, &s.sql.detachAsOwner)
+		err = change("detach", s.sql.Detach, s.sql.DetachAsOwner)
 	}
 	if err != nil {
 		return 0, err
@@ -175,7 +167,7 @@ func (s *Store) retire(ctx context.Context, t dayTable) (removed int64, err erro
 	if err := s.forget(ctx, t); err != nil {
 		return 0, err
 	}
-	if err := exec("drop", &s.sql.drop, &s.sql.dropAsOwner); err != nil {
+	if err := change("drop", s.sql.Drop, s.sql.DropAsOwner); err != nil {
 		return 0, err
 	}
 	return removed, nil
@@ -187,18 +179,18 @@ func (s *Store) rowsOf(ctx context.Context, t dayTable) (n int64, err error) {
 		return int64(t.rows), nil
 	}
 	err = s.do(ctx, "count", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, t.of(&s.sql.countDay).Text).Scan(&n)
+		return queryRow(ctx, conn, t.of(s.sql.CountDay)).Scan(&n)
 	})
 	return n, err
 }
 
 // forget removes the history of a day's tasks, step by step along their ids.
 func (s *Store) forget(ctx context.Context, t dayTable) error {
-	q := t.of(&s.sql.forgetHistory)
+	q := t.of(s.sql.ForgetHistory)
 	last := new(int64)
 	for last != nil {
 		err := s.do(ctx, "forget attempts", func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, q.Text, q.Args(arg("after", *last), arg("limit", forgetStep))...).Scan(&last)
+			return queryRow(ctx, conn, q, arg("after", *last), arg("limit", forgetStep)).Scan(&last)
 		})
 		if err != nil {
 			return err

@@ -13,8 +13,7 @@ import (
 
 // keepMaxPayload has the table's bound be what is set, whatever the steps just applied have made of it.
 func (m migrator) keepMaxPayload(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, m.s.sql.keepMaxPayload.Text)
-	if err != nil {
+	if err := exec(ctx, tx, m.s.sql.KeepMaxPayload); err != nil {
 		return fmt.Errorf("set the bound on payloads: %w", err)
 	}
 	return nil
@@ -23,7 +22,7 @@ func (m migrator) keepMaxPayload(ctx context.Context, tx pgx.Tx) error {
 // MaxPayload reads the bound.
 func (m migrator) MaxPayload(ctx context.Context) (bytes int64, err error) {
 	err = m.s.do(ctx, "read the bound on payloads", func(ctx context.Context, c *pgx.Conn) error {
-		err := c.QueryRow(ctx, m.s.sql.maxPayload.Text).Scan(&bytes)
+		err := queryRow(ctx, c, m.s.sql.MaxPayload).Scan(&bytes)
 		if errors.Is(err, pgx.ErrNoRows) || missing(err) {
 			return nil
 		}
@@ -38,8 +37,7 @@ func (m migrator) SetMaxPayload(ctx context.Context, bytes int64) error {
 		return err
 	}
 	return m.s.do(ctx, "set the bound on payloads", func(ctx context.Context, c *pgx.Conn) error {
-		q := &m.s.sql.setMaxPayload
-		_, err := c.Exec(ctx, q.Text, q.Args(arg("bytes", bytes))...)
+		err := exec(ctx, c, m.s.sql.SetMaxPayload, arg("bytes", bytes))
 		switch {
 		case code(err) == codeNoLock:
 			return fmt.Errorf("another transaction keeps the table task, and nothing has changed: "+

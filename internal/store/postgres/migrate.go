@@ -106,10 +106,10 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 			return err
 		}
 		var present int
-		if _, err := tx.Exec(ctx, m.s.sql.lockSessions.Text); err != nil {
+		if err := exec(ctx, tx, m.s.sql.LockSessions); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, m.s.sql.countSessions.Text).Scan(&present); err != nil {
+		if err := queryRow(ctx, tx, m.s.sql.CountSessions).Scan(&present); err != nil {
 			return err
 		}
 		if present > 0 {
@@ -120,8 +120,7 @@ func (m migrator) Down(ctx context.Context) (store.Migration, error) {
 		if _, err := tx.Exec(ctx, newest.down); err != nil {
 			return fmt.Errorf("version %d (%s): %w", taken.Version, taken.Name, err)
 		}
-		q := &m.s.sql.forgetStep
-		return tx.QueryRow(ctx, q.Text, q.Args(arg("version", have.Version))...).Scan(&taken.Applied)
+		return queryRow(ctx, tx, m.s.sql.ForgetStep, arg("version", have.Version)).Scan(&taken.Applied)
 	})
 	return taken, err
 }
@@ -143,14 +142,9 @@ func (m migrator) Status(ctx context.Context) ([]store.Migration, error) {
 	}
 	at := map[int]time.Time{}
 	err = m.s.do(ctx, "read the schema's version", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, m.s.sql.appliedSteps.Text)
-		if err != nil {
-			return err
-		}
 		var v int
 		var t time.Time
-		_, err = pgx.ForEachRow(rows, []any{&v, &t}, func() error { at[v] = t; return nil })
-		return err
+		return forEach(ctx, c, []any{&v, &t}, func() error { at[v] = t; return nil }, m.s.sql.AppliedSteps)
 	})
 	if err != nil && !missing(err) {
 		return nil, err
@@ -177,9 +171,9 @@ func (m migrator) SQL(from int) (string, error) {
 	var b strings.Builder
 	b.WriteString("BEGIN;\n" + pinPath + ";\n" + lockTimeout(m.s.waits.step) + ";\n")
 	if from == 0 {
-		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n") + m.s.sql.createBook.Text + ";\n")
+		b.WriteString(m.s.schema.fill("CREATE SCHEMA IF NOT EXISTS {schema};\n") + m.s.sql.CreateBook.Text + ";\n")
 	}
-	b.WriteString(m.s.sql.lockBook.Text + ";\n")
+	b.WriteString(m.s.sql.LockBook.Text + ";\n")
 	for _, one := range l.from(from) {
 		fmt.Fprintf(&b, "\n-- %s\n%s", one.name, one.text)
 	}
@@ -192,7 +186,7 @@ func (m migrator) SQL(from int) (string, error) {
 
 func (m migrator) record(st step) string {
 	return strings.NewReplacer("{version}", strconv.Itoa(st.Version), "{name}", quoteLiteral(st.Name), "{oldest}", strconv.Itoa(st.Oldest)).
-		Replace(m.s.sql.recordStep.Text) // the schema's name has no braces
+		Replace(m.s.sql.RecordStep.Text) // the schema's name has no braces
 }
 
 // change runs f in a transaction that is the only one to change the schema, unless look, which comes before any lock, finds
@@ -235,7 +229,7 @@ func (m migrator) alone(ctx context.Context, tx pgx.Tx) error {
 	if err := m.prepare(ctx, tx); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, m.s.sql.lockBook.Text+"; "+lockTimeout(m.s.waits.step))
+	_, err := tx.Exec(ctx, m.s.sql.LockBook.Text+"; "+lockTimeout(m.s.waits.step))
 	return err
 }
 
@@ -244,9 +238,9 @@ func (m migrator) alone(ctx context.Context, tx pgx.Tx) error {
 func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	var server int
 	var there, book bool
-	q := &m.s.sql.server
-	args := q.Args(arg("schema", string(m.s.schema)), arg("book", m.s.schema.fill("{schema}.schema_version")))
-	if err := tx.QueryRow(ctx, q.Text, args...).Scan(&server, &there, &book); err != nil {
+	found := queryRow(ctx, tx, m.s.sql.Server,
+		arg("schema", string(m.s.schema)), arg("book", m.s.schema.fill("{schema}.schema_version")))
+	if err := found.Scan(&server, &there, &book); err != nil {
 		return err
 	}
 	if server < oldest {
@@ -260,18 +254,12 @@ func (m migrator) prepare(ctx context.Context, tx pgx.Tx) error {
 	if book {
 		return nil
 	}
-	_, err := tx.Exec(ctx, m.s.sql.createBook.Text)
-	return err
-}
-
-// querier is a connection or a transaction.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	return exec(ctx, tx, m.s.sql.CreateBook)
 }
 
 // version reads the schema's version and range; the zero value where there is none.
 func (s *Store) version(ctx context.Context, q querier) (have store.Schema, err error) {
-	err = q.QueryRow(ctx, s.sql.schemaVersion.Text).Scan(&have.Version, &have.Oldest)
+	err = queryRow(ctx, q, s.sql.SchemaVersion).Scan(&have.Version, &have.Oldest)
 	if missing(err) {
 		return store.Schema{}, nil
 	}

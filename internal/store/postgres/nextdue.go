@@ -18,9 +18,8 @@ func (s *Store) NextDue(ctx context.Context, c store.Claim) (in time.Duration, o
 	}
 	var us *int64
 	err = s.do(ctx, "look for the next due task", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.nextDue
-		args := q.Args(arg("types", types), arg("rollbacks", rollbacks), arg("regions", regions(c.Region)))
-		return conn.QueryRow(ctx, q.Text, args...).Scan(&us)
+		return queryRow(ctx, conn, s.sql.NextDue, arg("types", types), arg("rollbacks", rollbacks),
+			arg("regions", regions(c.Region))).Scan(&us)
 	})
 	switch {
 	case err != nil:

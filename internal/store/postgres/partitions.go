@@ -24,8 +24,7 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
 	}
 	err = s.naming(ctx, conn.PgConn().PID(), func() error {
 		for _, day := range lacking {
-			q := &s.sql.ensurePartition
-			if _, err := conn.Exec(ctx, q.Text, q.Args(arg("at", day))...); err != nil {
+			if err := exec(ctx, conn, s.sql.EnsurePartition, arg("at", day)); err != nil {
 				return fmt.Errorf("%s: %w", day.Format(time.DateOnly), err)
 			}
 		}
@@ -37,15 +36,9 @@ func (s *Store) makePartitions(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// rowsQuerier is a connection or a transaction.
-type rowsQuerier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-func (s *Store) lackingDays(ctx context.Context, q rowsQuerier) ([]time.Time, error) {
-	days := &s.sql.missingDays
-	rows, err := q.Query(ctx, days.Text, days.Args(arg("back", -daysBack), arg("ahead", daysAhead),
-		arg("archive", s.schema.fill("{schema}.task_archive")))...)
+func (s *Store) lackingDays(ctx context.Context, on querier) ([]time.Time, error) {
+	rows, err := query(ctx, on, s.sql.MissingDays, arg("back", -daysBack), arg("ahead", daysAhead),
+		arg("archive", s.schema.fill("{schema}.task_archive")))
 	if err != nil {
 		return nil, err
 	}

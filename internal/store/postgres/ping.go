@@ -14,7 +14,7 @@ import (
 // Secret is the store's own key for ping URLs.
 func (s *Store) Secret(ctx context.Context) (key []byte, err error) {
 	err = s.do(ctx, "read the secret", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.secret.Text).Scan(&key)
+		return queryRow(ctx, conn, s.sql.Secret).Scan(&key)
 	})
 	return key, err
 }
@@ -91,23 +91,19 @@ func (s *Store) pingOnce(ctx context.Context, conn *pgx.Conn, rows []store.Remot
 		}
 		reports.set(i, n, &store.Report{Progress: r.Progress, Message: r.Message, Checkpoint: r.Checkpoint})
 	}
-	q := &s.sql.takePings
-	found, err := conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("progress", reports.progress),
-		arg("messages", reports.message), arg("checkpoints", reports.checkpoint), arg("within", within))...)
-	if err != nil {
-		return nil, err
-	}
 	replies := make([]store.PingReply, n)
 	var place int
 	var answer string
 	var reply store.PingReply
 	var remaining float64
-	_, err = pgx.ForEachRow(found, []any{&place, &answer, &reply.Counted, &reply.Cancel, &reply.Reason, &remaining}, func() error {
+	into := []any{&place, &answer, &reply.Counted, &reply.Cancel, &reply.Reason, &remaining}
+	err := forEach(ctx, conn, into, func() (err error) {
 		reply.Remaining = time.Duration(remaining * float64(time.Second))
 		reply.Answer, err = answerOf(answer)
 		replies[place-1] = reply
 		return err
-	})
+	}, s.sql.TakePings, arg("ids", ids), arg("fences", fences), arg("progress", reports.progress),
+		arg("messages", reports.message), arg("checkpoints", reports.checkpoint), arg("within", within))
 	return replies, err
 }
 

@@ -27,10 +27,9 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
 			return err
 		}
-		q := &s.sql.join
-		return conn.QueryRow(ctx, q.Text, q.Args(arg("name", storable(a.Name)), arg("region", storable(a.Region)),
+		return queryRow(ctx, conn, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
-			arg("presence", a.Presence.Microseconds()))...).Scan((*int64)(&session))
+			arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
 	})
 	return session, err
 }
@@ -42,23 +41,18 @@ func types(a store.Agent) []string { return append([]string{}, a.Types...) }
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.HeartbeatReply, err error) {
 	err = s.live(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
 		a := p.Agent
-		q := &s.sql.present
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", int64(p.Session)), arg("name", storable(a.Name)),
-			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
-			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done))...)
-		if err != nil {
-			return err
-		}
 		standing = store.HeartbeatReply{}
 		var fresh bool
 		var h heldRow
-		_, err = pgx.ForEachRow(rows, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
+		err := forEach(ctx, conn, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
 			if h.id != nil {
 				standing.Held = append(standing.Held, h.held())
 			}
 			return nil
-		})
+		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
+			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
+			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
+			arg("running", p.Running), arg("done", p.Done))
 		if err != nil {
 			return err
 		}
@@ -73,17 +67,12 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 // Cancels lists what the session holds that is to stop.
 func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store.Cancel, err error) {
 	err = s.live(ctx, "look for cancellations", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.cancels.Text, s.sql.cancels.Args(arg("session", int64(session)))...)
-		if err != nil {
-			return err
-		}
 		list = nil
 		var c store.Cancel
-		_, err = pgx.ForEachRow(rows, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Requested, &c.Reason}, func() error {
+		return forEach(ctx, conn, []any{(*int64)(&c.ID), (*int64)(&c.Fence), &c.Claim, &c.Requested, &c.Reason}, func() error {
 			list = append(list, c)
 			return nil
-		})
-		return err
+		}, s.sql.Cancels, arg("session", int64(session)))
 	})
 	return list, err
 }
@@ -132,9 +121,8 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 		}
 		hashes[i], names[i], bodies[i] = int64(h), policies[h].Type, string(body)
 	}
-	q := &s.sql.putPolicies
-	args := q.Args(arg("hashes", hashes), arg("types", names), arg("bodies", bodies))
-	if _, err := conn.Exec(ctx, q.Text, args...); err != nil {
+	err := exec(ctx, conn, s.sql.PutPolicies, arg("hashes", hashes), arg("types", names), arg("bodies", bodies))
+	if err != nil {
 		return fmt.Errorf("store policies: %w", err)
 	}
 	s.stored.add(lacks)
@@ -144,17 +132,14 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 // Leave ends a session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.do(ctx, "leave", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, s.sql.leave.Text, s.sql.leave.Args(arg("session", int64(session)))...)
-		return err
+		return exec(ctx, conn, s.sql.Leave, arg("session", int64(session)))
 	})
 }
 
 // Idle says whether a session wants to be notified of inserts.
 func (s *Store) Idle(ctx context.Context, session task.Session, idle bool) error {
 	return s.do(ctx, "say whether idle", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.idle
-		_, err := conn.Exec(ctx, q.Text, q.Args(arg("idle", idle), arg("session", int64(session)))...)
-		return err
+		return exec(ctx, conn, s.sql.Idle, arg("idle", idle), arg("session", int64(session)))
 	})
 }
 
@@ -166,21 +151,16 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 		ids[i] = int64(h)
 	}
 	err := s.do(ctx, "read policies", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.sql.policies.Text, s.sql.policies.Args(arg("hashes", ids))...)
-		if err != nil {
-			return err
-		}
 		var hash int64
 		var body []byte
-		_, err = pgx.ForEachRow(rows, []any{&hash, &body}, func() error {
+		return forEach(ctx, conn, []any{&hash, &body}, func() error {
 			var p task.Policy
 			if err := json.Unmarshal(body, &p); err != nil {
 				return fmt.Errorf("policy %d: %w", hash, err)
 			}
 			found[task.PolicyHash(hash)] = p
 			return nil
-		})
-		return err
+		}, s.sql.Policies, arg("hashes", ids))
 	})
 	return found, err
 }

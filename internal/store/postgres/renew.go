@@ -51,9 +51,9 @@ func (s *Store) renewRound(
 		}
 		var ours map[task.ID]bool
 		if len(applied) < len(places) {
-			q := &s.sql.renewMissed
-			args := q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences))
-			if ours, err = idSet(conn.Query(ctx, q.Text, args...)); err != nil {
+			ours, err = idSet(query(ctx, conn, s.sql.RenewMissed,
+				arg("ids", ids), arg("session", int64(session)), arg("fences", fences)))
+			if err != nil {
 				return err
 			}
 		}
@@ -126,12 +126,10 @@ func (s *Store) renewOnce(
 		}
 	}
 	if !more {
-		q := &s.sql.renew
-		return idSet(conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
-			arg("least", least), arg("most", most))...))
+		return idSet(query(ctx, conn, s.sql.Renew, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+			arg("least", least), arg("most", most)))
 	}
-	q := &s.sql.renewMore
-	return idSet(conn.Query(ctx, q.Text, q.Args(arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
+	return idSet(query(ctx, conn, s.sql.RenewMore, arg("ids", ids), arg("session", int64(session)), arg("fences", fences),
 		arg("detach", detach), arg("progress", reports.progress), arg("messages", reports.message),
-		arg("checkpoints", reports.checkpoint), arg("marks", marks), arg("least", least), arg("most", most))...))
+		arg("checkpoints", reports.checkpoint), arg("marks", marks), arg("least", least), arg("most", most)))
 }

@@ -15,7 +15,7 @@ func (m migrator) explain(ctx context.Context, err error) error {
 	}
 	var role, database, owner string
 	looked := m.s.do(ctx, "look up rights", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, m.s.sql.rights.Text, m.s.sql.rights.Args(arg("schema", string(m.s.schema)))...).Scan(&role, &database, &owner)
+		return queryRow(ctx, c, m.s.sql.Rights, arg("schema", string(m.s.schema))).Scan(&role, &database, &owner)
 	})
 	if looked != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The points of Settle at which a store can crash.
+// The points of Settle at which a store can crash: see Options.Fail.
 const (
 	failBefore    = "before the statement"       // nothing has happened
 	failCommit    = "before the commit"          // the server takes all of it back
@@ -22,11 +22,7 @@ const (
 	failRepeat    = "before the statement again" // now it has
 )
 
-// Failpoints names the points at which Options.Fail is called.
-func Failpoints() []string {
-	return []string{failBefore, failCommit, failAfter, failPartition, failRepeat}
-}
-
+// failAt is where a test has the store crash.
 func (s *Store) failAt(point string) error {
 	if s.fail == nil {
 		return nil
@@ -111,8 +107,7 @@ func (r *settling) run(ctx context.Context, places []int) error {
 		if err != nil || len(busy) == 0 || wait > lockLast {
 			return err
 		}
-		q := &r.s.sql.settleLocked
-		kept, err := idSet(r.conn.Query(ctx, q.Text, q.Args(arg("ids", r.ids(busy)))...))
+		kept, err := idSet(query(ctx, r.conn, r.s.sql.SettleLocked, arg("ids", r.ids(busy))))
 		if err != nil {
 			return err
 		}
@@ -208,15 +203,9 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 	for i, p := range missed {
 		fences[i], unseen[i] = int64(r.rows[p].Fence), r.rows[p].CancelUnseen()
 	}
-	q := &r.s.sql.settleMissed
-	found, err := r.conn.Query(ctx, q.Text, q.Args(arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
-		arg("session", int64(r.session)))...)
-	if err != nil {
-		return nil, err
-	}
 	var ours, asked, ended bool
 	i := 0
-	_, err = pgx.ForEachRow(found, []any{&ours, &asked, &ended}, func() error {
+	err = forEach(ctx, r.conn, []any{&ours, &asked, &ended}, func() error {
 		place := missed[i]
 		i++
 		switch {
@@ -231,7 +220,8 @@ func (r *settling) explain(ctx context.Context, missed []int) (busy []int, err e
 			r.answers[place] = store.Lost
 		}
 		return nil
-	})
+	}, r.s.sql.SettleMissed, arg("cancel_unseen", unseen), arg("ids", r.ids(missed)), arg("fences", fences),
+		arg("session", int64(r.session)))
 	return busy, err
 }
 

@@ -49,12 +49,12 @@ func (s *Store) settleDone(
 			return nil, err
 		}
 	}
-	q := &s.sql.settleDone
+	q := s.sql.SettleDone
 	if s.batched.lately(time.Now()) {
-		q = &s.sql.settleDoneCounted
+		q = s.sql.SettleDoneCounted
 	}
-	return s.collectSettled(ctx, conn, q.Text, q.Args(arg("ids", ids), arg("fences", fences), arg("session", int64(session)),
-		arg("results", results), arg("outputs", outputs), arg("started", started))...)
+	return s.collectSettled(ctx, conn, q, arg("ids", ids), arg("fences", fences), arg("session", int64(session)),
+		arg("results", results), arg("outputs", outputs), arg("started", started))
 }
 
 // sparse puts text at place i of n; nil stays nil while there is no text at all.

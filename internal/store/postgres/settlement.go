@@ -85,22 +85,22 @@ func (s *Store) settleOnce(
 			return nil, err
 		}
 	}
-	return s.collectSettled(ctx, conn, s.sql.settle.Text, c.args(&s.sql.settle, session)...)
+	return s.collectSettled(ctx, conn, s.sql.Settle, c.args(session)...)
 }
 
 // collectSettled runs a statement that settles to its end, commit included, and collects the ids that it gives.
 func (s *Store) collectSettled(
-	ctx context.Context, conn *pgx.Conn, text string, args ...any,
+	ctx context.Context, conn *pgx.Conn, settle *sqltext.Query, args ...sqltext.Arg,
 ) (applied []int64, err error) {
-	err = s.committed(ctx, conn, func(q rowsQuerier) error {
-		applied, err = collectIDs(q.Query(ctx, text, args...))
+	err = s.committed(ctx, conn, func(on querier) error {
+		applied, err = collectIDs(query(ctx, on, settle, args...))
 		return err
 	})
 	return applied, err
 }
 
 // committed runs f, one statement, to its end, commit included.
-func (s *Store) committed(ctx context.Context, conn *pgx.Conn, f func(rowsQuerier) error) error {
+func (s *Store) committed(ctx context.Context, conn *pgx.Conn, f func(querier) error) error {
 	if s.fail == nil {
 		return f(conn)
 	}
@@ -111,6 +111,17 @@ func (s *Store) committed(ctx context.Context, conn *pgx.Conn, f func(rowsQuerie
 		}
 		return s.failAt(failCommit)
 	})
+}
+
+// change is committed with the points around it at which the store can crash.
+func (s *Store) change(ctx context.Context, conn *pgx.Conn, f func(querier) error) error {
+	if err := s.failAt(failBefore); err != nil {
+		return err
+	}
+	if err := s.committed(ctx, conn, f); err != nil {
+		return err
+	}
+	return s.failAt(failAfter)
 }
 
 func collectIDs(rows pgx.Rows, err error) (ids []int64, _ error) {
@@ -165,8 +176,8 @@ type settleColumns struct {
 	reports             reportColumns
 }
 
-func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
-	return q.Args(
+func (c *settleColumns) args(session task.Session) []sqltext.Arg {
+	return []sqltext.Arg{
 		arg("ids", c.id), arg("fences", c.fence), arg("states", c.state), arg("attempts", c.attempt),
 		arg("deferrals", c.deferrals), arg("ever_started", c.everStarted), arg("outcomes", c.outcome),
 		arg("errors", c.err), arg("results", c.result), arg("outputs", c.output), arg("started", c.started),
@@ -175,7 +186,7 @@ func (c *settleColumns) args(q *sqltext.Query, session task.Session) []any {
 		arg("messages", c.reports.message), arg("checkpoints", c.reports.checkpoint), arg("silent", c.silent),
 		arg("finished", c.finished), arg("new_result", c.newResult), arg("causes", c.cause), arg("session", int64(session)),
 		arg("after_lease", c.afterLease), arg("keep_due", c.keepDue), arg("delays", c.delay),
-	)
+	}
 }
 
 func (c *settleColumns) add(r *store.Settlement) {

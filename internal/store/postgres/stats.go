@@ -21,23 +21,18 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 			return err
 		}
 		archive := s.schema.fill("{schema}.task_archive")
-		if err := conn.QueryRow(ctx, s.sql.archived.Text, s.sql.archived.Args(arg("archive", archive))...).Scan(&stats.Archived); err != nil {
-			return err
-		}
-		rows, err := conn.Query(ctx, s.sql.stats.Text)
-		if err != nil {
+		if err := queryRow(ctx, conn, s.sql.Archived, arg("archive", archive)).Scan(&stats.Archived); err != nil {
 			return err
 		}
 		var c store.TypeCount
 		var oldest *int64
-		_, err = pgx.ForEachRow(rows, []any{&c.Type, (*string)(&c.State), &c.N, &oldest}, func() error {
+		return forEach(ctx, conn, []any{&c.Type, (*string)(&c.State), &c.N, &oldest}, func() error {
 			stats.Waiting = append(stats.Waiting, c)
 			if c.State.Waiting() {
 				count(&stats, c, oldest, declared)
 			}
 			return nil
-		})
-		return err
+		}, s.sql.Stats)
 	})
 	return stats, err
 }
@@ -45,7 +40,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 // batchTasks counts the tasks of batches that have not ended.
 func (s *Store) batchTasks(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	var waiting, running, rollingBack, succeeded, failed, cancelled, rolledBack, rollbackFailed int64
-	err := conn.QueryRow(ctx, s.sql.batchTasks.Text).Scan(&waiting, &running, &rollingBack, &succeeded, &failed, &cancelled,
+	err := queryRow(ctx, conn, s.sql.BatchTasks).Scan(&waiting, &running, &rollingBack, &succeeded, &failed, &cancelled,
 		&rolledBack, &rollbackFailed)
 	return map[string]int64{
 		"waiting": waiting, "running": running, "rolling_back": rollingBack, "succeeded": succeeded, "failed": failed,
@@ -65,18 +60,14 @@ func count(stats *store.Stats, c store.TypeCount, oldest *int64, declared map[st
 
 // declared counts the present agents and gathers what they claim.
 func (s *Store) declared(ctx context.Context, conn *pgx.Conn, stats *store.Stats) (map[string]bool, error) {
-	rows, err := conn.Query(ctx, s.sql.agentTypes.Text)
-	if err != nil {
-		return nil, err
-	}
 	names := map[string]bool{}
 	var types []string
-	_, err = pgx.ForEachRow(rows, []any{&types}, func() error {
+	err := forEach(ctx, conn, []any{&types}, func() error {
 		stats.AgentsPresent++
 		for _, name := range types {
 			names[name] = true
 		}
 		return nil
-	})
+	}, s.sql.AgentTypes)
 	return names, err
 }

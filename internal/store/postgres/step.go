@@ -17,8 +17,7 @@ import (
 // Operations returns operations that have not ended, oldest first, without those about a task that still runs.
 func (s *Store) Operations(ctx context.Context, after int64, limit int) (list []store.Operation, open bool, err error) {
 	err = s.do(ctx, "look for operations", func(ctx context.Context, conn *pgx.Conn) error {
-		q := &s.sql.operations
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("after", after), arg("limit", limit))...)
+		rows, err := query(ctx, conn, s.sql.Operations, arg("after", after), arg("limit", limit))
 		if err != nil {
 			return err
 		}
@@ -34,14 +33,14 @@ func (s *Store) Operations(ctx context.Context, after int64, limit int) (list []
 		if open = len(list) > 0; err != nil || open {
 			return err
 		}
-		return conn.QueryRow(ctx, s.sql.anyOperation.Text).Scan(&open)
+		return queryRow(ctx, conn, s.sql.AnyOperation).Scan(&open)
 	})
 	return list, open, err
 }
 
 // BatchTask returns what the decisions about a task follow from; nil where there is none.
 func (s *Store) BatchTask(ctx context.Context, id task.ID) (*store.BatchTask, error) {
-	list, err := s.lookAtTasks(ctx, &s.sql.batchTask, func(t *store.BatchTask) []any {
+	list, err := s.lookAtTasks(ctx, s.sql.BatchTask, func(t *store.BatchTask) []any {
 		return []any{&t.EverStarted, &t.OwnRollback, &t.TypeRollback}
 	}, arg("id", int64(id)))
 	if err != nil || len(list) == 0 {
@@ -58,12 +57,12 @@ func (s *Store) Unstopped(ctx context.Context, id task.BatchID, after task.ID, l
 	none := func(*store.BatchTask) []any { return nil }
 	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		var all pgx.Batch // one round trip
-		for _, q := range []*sqltext.Query{&s.sql.batchRunning, &s.sql.batchWaiting, &s.sql.batchLeft} {
+		for _, q := range []*sqltext.Query{s.sql.BatchRunning, s.sql.BatchWaiting, s.sql.BatchLeft} {
 			args := []sqltext.Arg{batch}
-			if q != &s.sql.batchLeft {
+			if q != s.sql.BatchLeft {
 				args = append(args, most)
 			}
-			if q == &s.sql.batchWaiting {
+			if q == s.sql.BatchWaiting {
 				args = append(args, arg("after", int64(after)))
 			}
 			all.Queue(q.Text, q.Args(args...)...)
@@ -83,7 +82,7 @@ func (s *Store) Unstopped(ctx context.Context, id task.BatchID, after task.ID, l
 
 // Failed returns tasks of a batch that did not succeed, by id.
 func (s *Store) Failed(ctx context.Context, id task.BatchID, after task.ID, limit int) ([]store.BatchTask, error) {
-	return s.lookAtTasks(ctx, &s.sql.batchFailed, func(t *store.BatchTask) []any {
+	return s.lookAtTasks(ctx, s.sql.BatchFailed, func(t *store.BatchTask) []any {
 		return []any{(*string)(&t.Cause), &t.Finished}
 	}, arg("batch", int64(id)), arg("after", int64(after)), arg("limit", limit))
 }
@@ -95,7 +94,7 @@ func (s *Store) Finished(ctx context.Context, id task.BatchID, after store.Curso
 	if after == (store.Cursor{}) {
 		at, last = nil, beyond
 	}
-	return s.lookAtTasks(ctx, &s.sql.batchFinished, func(t *store.BatchTask) []any {
+	return s.lookAtTasks(ctx, s.sql.BatchFinished, func(t *store.BatchTask) []any {
 		return []any{&t.EverStarted, &t.OwnRollback, &t.TypeRollback, &t.Started}
 	}, arg("batch", int64(id)), arg("after_at", at), arg("after", last), arg("limit", limit))
 }
@@ -105,7 +104,7 @@ func (s *Store) lookAtTasks(
 	ctx context.Context, q *sqltext.Query, more func(*store.BatchTask) []any, args ...sqltext.Arg,
 ) (list []store.BatchTask, err error) {
 	err = s.do(ctx, "look at a batch", func(ctx context.Context, conn *pgx.Conn) error {
-		list, err = scanBatchTasks(more)(conn.Query(ctx, q.Text, q.Args(args...)...))
+		list, err = scanBatchTasks(more)(query(ctx, conn, q, args...))
 		return err
 	})
 	return list, err
@@ -128,18 +127,11 @@ func scanBatchTasks(more func(*store.BatchTask) []any) func(pgx.Rows, error) ([]
 
 // ApplyStep applies a step of an operation.
 func (s *Store) ApplyStep(ctx context.Context, step *store.Step) (r store.StepResult, err error) {
-	args := s.sql.applyStep.Args(stepArgs(step)...)
 	err = s.do(ctx, "carry on an operation", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.failAt(failBefore); err != nil {
-			return err
-		}
-		err := s.committed(ctx, conn, func(q rowsQuerier) error {
-			return scanOne(ctx, q, s.sql.applyStep.Text, args, &r.Applied, &r.Rows, &r.Refused, &r.Missed, &r.Stopped, &r.Ended)
+		return s.change(ctx, conn, func(on querier) error {
+			return scanOne(ctx, on, []any{&r.Applied, &r.Rows, &r.Refused, &r.Missed, &r.Stopped, &r.Ended}, s.sql.ApplyStep,
+				stepArgs(step)...)
 		})
-		if err != nil {
-			return err
-		}
-		return s.failAt(failAfter)
 	})
 	return r, err
 }

@@ -35,7 +35,7 @@ type Options struct {
 	// Report receives how listening for notifications goes, which has no caller: a connection that was lost, or nil once it
 	// listens; nil: that is logged.
 	Report func(err error)
-	// Fail, for tests, is called at each of Failpoints; its error ends the call there as a crash would.
+	// Fail, for tests, is called at each failpoint; its error ends the call there as a crash would.
 	Fail func(point string) error
 }
 

@@ -20,9 +20,8 @@ func (s *Store) Sweep(
 	}
 	err = s.do(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
 		v := view()
-		q := &s.sql.sweep
-		rows, err := conn.Query(ctx, q.Text, q.Args(arg("session", int64(session)), arg("calm", v.Calm.Microseconds()),
-			arg("now", v.Now), arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", reapFor.Microseconds()))...)
+		rows, err := query(ctx, conn, s.sql.Sweep, arg("session", int64(session)), arg("calm", v.Calm.Microseconds()), arg("now", v.Now),
+			arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", reapFor.Microseconds()))
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 func (s *Store) Takers(ctx context.Context, typ string) (store.Takers, error) {
 	var t store.Takers
 	err := s.do(ctx, "look for agents", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.sql.takers.Text, s.sql.takers.Args(arg("type", typ))...).Scan(&t.Agents, &t.OfType)
+		return queryRow(ctx, conn, s.sql.Takers, arg("type", typ)).Scan(&t.Agents, &t.OfType)
 	})
 	return t, err
 }

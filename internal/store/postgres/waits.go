@@ -65,7 +65,7 @@ func (s *Store) blockers(ctx context.Context, pid uint32, over <-chan struct{}) 
 		}
 		var by string
 		if err == nil {
-			err = conn.QueryRow(look, s.sql.blockers.Text, s.sql.blockers.Args(arg("pid", int64(pid)))...).Scan(&by)
+			err = queryRow(look, conn, s.sql.Blockers, arg("pid", int64(pid))).Scan(&by)
 		}
 		done()
 		if err != nil {

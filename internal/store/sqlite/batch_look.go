@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -38,7 +37,7 @@ func (s *Store) GetBatch(ctx context.Context, id task.BatchID) (info *store.Batc
 			b, err := scanBatch(r)
 			info = &b
 			return err
-		}, &one, arg("id", int64(id)), arg("limit", 1))
+		}, one, arg("id", int64(id)), arg("limit", 1))
 		if err == nil && info == nil {
 			err = fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
@@ -71,12 +70,8 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) (list []st
 
 // listBatchesQuery returns the statement that reads the batches that match, newest first, and its arguments.
 func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sqltext.Arg, error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
 	var where []string
-	args := []sqltext.Arg{arg("limit", min(limit, 1000))}
+	args := []sqltext.Arg{arg("limit", store.PageSize(f.Limit))}
 	if f.Name != "" {
 		where, args = append(where, "name = @name"), append(args, arg("name", f.Name))
 	}
@@ -84,14 +79,10 @@ func (q *statements) listBatchesQuery(f store.BatchFilter) (*sqltext.Query, []sq
 		where, args = append(where, "id < @before"), append(args, arg("before", int64(f.Before)))
 	}
 	if len(f.States) > 0 {
-		states, err := json.Marshal(f.States)
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode states: %w", err)
-		}
-		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", string(states)))
+		where, args = append(where, "state IN (SELECT value FROM json_each(@states))"), append(args, arg("states", jsonList(f.States)))
 	}
 	list, err := q.ListBatches.Fill("{where}", conjunction(where))
-	return &list, args, err
+	return list, args, err
 }
 
 // failuresRead is how many failures of a batch BatchFailures reads at most.

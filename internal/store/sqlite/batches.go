@@ -73,10 +73,7 @@ func (s *Store) operateBatch(
 			return fmt.Errorf("%d: %w", id, store.ErrNoBatch)
 		}
 		if err := do(t); err != nil {
-			if input := refused(err); input != nil {
-				return input
-			}
-			return err
+			return orRefused(err)
 		}
 		return t.row([]any{&answer}, q, arg("id", int64(id)))
 	})

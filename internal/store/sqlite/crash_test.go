@@ -151,7 +151,7 @@ func whole(t *testing.T, h *harness) {
 
 func TestAKillAtEachFailpointLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, point := range Failpoints() {
+	for _, point := range failpoints() {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)

@@ -33,6 +33,13 @@ func TestMachine(t *testing.T) {
 	storetest.RunMachine(t, func(t testing.TB) storetest.Harness { return newHarness(t) })
 }
 
+// failpoints names the points of Settle at which Options.Fail is called.
+func failpoints() []string {
+	return []string{failBegun, failArchived, failDeleted, failCommit, failCommitted}
+}
+
+func (*harness) Failpoints() []string { return failpoints() }
+
 // harness is a store, and an application with a connection of its own to the same file.
 type harness struct {
 	*Store

@@ -98,11 +98,7 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 
 // List returns tasks that match, newest first.
 func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.TaskInfo, err error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
-	limit = min(limit, 1000)
+	limit := store.PageSize(f.Limit)
 	err = s.view(ctx, "list tasks", func(t *snapshot) error {
 		for _, finished := range []bool{false, true} {
 			q, args, err := t.sql.listQuery(finished, f)
@@ -122,23 +118,21 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.Task
 // listQuery returns the statement that reads the live or the finished tasks that match, newest first, and its arguments but
 // for the limit.
 func (q *statements) listQuery(finished bool, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
-	where, args, err := conditions(f)
-	if err != nil {
-		return nil, nil, err
-	}
-	list := *q.ListLive
+	where, args := conditions(f)
+	list := q.ListLive
 	if finished {
 		index := unsuccessful(f)
 		if index != "" {
 			index = "INDEXED BY " + index
 			where = append(where, "state <> 'succeeded'")
 		}
+		var err error
 		if list, err = q.ListFinished.Fill("{index}", index); err != nil {
 			return nil, nil, err
 		}
 	}
-	list, err = list.Fill("{where}", conjunction(where))
-	return &list, args, err
+	list, err := list.Fill("{where}", conjunction(where))
+	return list, args, err
 }
 
 // conjunction returns the condition that all of the conditions are met.
@@ -164,7 +158,7 @@ func unsuccessful(f store.TaskFilter) string {
 }
 
 // conditions returns a filter as SQL, and its arguments.
-func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg, err error) {
+func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg) {
 	add := func(condition string, values ...sqltext.Arg) {
 		all, args = append(all, condition), append(args, values...)
 	}
@@ -181,18 +175,14 @@ func conditions(f store.TaskFilter) (all []string, args []sqltext.Arg, err error
 		add("id < @before", arg("before", int64(f.Before)))
 	}
 	if len(f.States) > 0 {
-		states, err := json.Marshal(f.States)
-		if err != nil {
-			return nil, nil, fmt.Errorf("encode states: %w", err)
-		}
-		add("state IN (SELECT value FROM json_each(@states))", arg("states", string(states)))
+		add("state IN (SELECT value FROM json_each(@states))", arg("states", jsonList(f.States)))
 	}
 	for name, value := range f.Labels {
 		n := strconv.Itoa(len(args))
 		add("EXISTS (SELECT 1 FROM json_each(labels) AS label WHERE label.key = @label"+n+" AND label.value = @value"+n+")",
 			arg("label"+n, name), arg("value"+n, value))
 	}
-	return all, args, nil
+	return all, args
 }
 
 // counting is a statement that counts the live rows of each type in some states, in their order.

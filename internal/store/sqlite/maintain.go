@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -59,42 +57,31 @@ func (t *tx) removeFinished(before string, from *string) (int64, error) {
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return 0, fmt.Errorf("encode task ids: %w", err)
-	}
-	if _, err := t.exec(t.sql.CountRemoved, arg("ids", string(list))); err != nil {
+	list := arg("ids", jsonList(ids))
+	if _, err := t.exec(t.sql.CountRemoved, list); err != nil {
 		return 0, err
 	}
-	if _, err := t.exec(t.sql.DeleteAttempts, arg("ids", string(list))); err != nil {
+	if _, err := t.exec(t.sql.DeleteAttempts, list); err != nil {
 		return 0, err
 	}
-	return t.exec(t.sql.DeleteTasks, arg("ids", string(list)))
+	return t.exec(t.sql.DeleteTasks, list)
 }
 
 // removeBatches removes one step's worth of batches that ended before then and of which nothing is left, with their
 // operations, and operations on single tasks.
 func (t *tx) removeBatches(before string) error {
 	var ids []int64
-	err := t.query(func(r *sql.Rows) error {
-		var id int64
-		err := r.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, t.sql.ExpiredBatches, arg("before", before), arg("limit", removeStep))
+	err := t.query(scanIDs(&ids), t.sql.ExpiredBatches, arg("before", before), arg("limit", removeStep))
 	if err != nil {
 		return err
 	}
 	if _, err := t.exec(t.sql.DeleteTaskOperations, arg("before", before)); err != nil || len(ids) == 0 {
 		return err
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("encode batch ids: %w", err)
-	}
-	if _, err := t.exec(t.sql.DeleteBatchOperations, arg("ids", string(list))); err != nil {
+	list := arg("ids", jsonList(ids))
+	if _, err := t.exec(t.sql.DeleteBatchOperations, list); err != nil {
 		return err
 	}
-	_, err = t.exec(t.sql.DeleteBatches, arg("ids", string(list)))
+	_, err = t.exec(t.sql.DeleteBatches, list)
 	return err
 }

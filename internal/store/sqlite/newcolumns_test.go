@@ -86,7 +86,7 @@ func TestStatementsIgnoreNewColumns(t *testing.T) {
 	t.Parallel()
 	today := newHarness(t)
 	words := map[string]bool{}
-	for _, q := range today.sql.all() {
+	for _, q := range loadQueries() {
 		for _, word := range regexp.MustCompile(`[a-z_]+[a-z0-9_]*`).FindAllString(q.Text, -1) {
 			words[word] = true
 		}
@@ -115,7 +115,7 @@ func TestStatementsIgnoreNewColumns(t *testing.T) {
 	_, err := migrator{h.Store, wide}.Up(t.Context())
 	require.NoError(t, err)
 	require.Error(t, h.valid(t, "SELECT state FROM batches JOIN batch USING (id)"), "the check finds what it is to find")
-	for name, q := range h.sql.all() {
+	for name, q := range loadQueries() {
 		filled, err := q.Fill("{index}", "")
 		require.NoError(t, err)
 		filled, err = filled.Fill("{where}", "true")

@@ -62,10 +62,7 @@ func (s *Store) operate(ctx context.Context, o operator, id task.ID, by string) 
 			return err
 		}
 		if _, err := t.exec(o.change, arg("id", int64(id)), arg("by", null(by))); err != nil {
-			if input := refused(err); input != nil {
-				return input
-			}
-			return err
+			return orRefused(err)
 		}
 		return t.row([]any{&became}, o.read, arg("id", int64(id)))
 	})

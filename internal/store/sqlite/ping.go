@@ -28,7 +28,7 @@ func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store
 	}
 	replies := make([]store.PingReply, len(rows))
 	err := s.update(ctx, "take pings", func(t *tx) error {
-		p := pinging{tx: t, policies: map[task.PolicyHash]*task.Policy{}}
+		p := pinging{tx: t, policies: map[task.PolicyHash]task.Policy{}}
 		for i := range rows {
 			var err error
 			if replies[i], err = p.take(&rows[i]); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) TakePings(ctx context.Context, rows []store.RemotePing) ([]store
 // pinging is one call of TakePings.
 type pinging struct {
 	*tx
-	policies map[task.PolicyHash]*task.Policy // nil for one that is not there
+	policies map[task.PolicyHash]task.Policy // zero for one that is not there
 }
 
 // pinged is a row that a ping came for.
@@ -74,19 +74,20 @@ func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 	if err != nil {
 		return store.PingReply{}, err
 	}
-	counted, marks, err := p.counts(r, policy, row.state.Phase())
+	phase := row.state.Phase()
+	counted, marks, err := p.counts(r, &policy, phase)
 	if err != nil {
 		return store.PingReply{}, err
 	}
-	end := row.end(policy)
+	end := row.end(&policy)
 	reply := store.PingReply{Answer: store.Applied, Counted: counted, Remaining: max(end.Sub(p.now), 0)}
 	var due, until any
-	if _, heartbeat, stop := lengths(policy, row.state.Phase()); counted && heartbeat > 0 {
-		longest, _, _ := policy.Liveness(row.state.Phase())
-		next := p.now.Add(max(heartbeat, min(r.NextWithin, longest)))
+	if window := policy.PingWindow(phase, r.NextWithin); counted && window > 0 {
+		next := p.now.Add(window)
 		if next.After(end) {
 			next = end
 		}
+		_, _, stop := policy.Lengths(phase)
 		due, until = stamp(next), stamp(next.Add(stop))
 	}
 	switch {
@@ -110,11 +111,8 @@ func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 // end is when the attempt must be over: what is left of the lease where its policy is not known.
 func (r *pinged) end(policy *task.Policy) time.Time {
 	end := r.until
-	if timeout, _, _ := lengths(policy, r.state.Phase()); timeout > 0 {
-		end = r.claimed.Add(task.StartWait + timeout)
-		if r.state == task.StateRunning {
-			end = end.Add(policy.Check)
-		}
+	if policy.Timeout > 0 {
+		end = r.claimed.Add(policy.AttemptLength(r.state.Phase()))
 	}
 	if r.state == task.StateRunning && !r.deadline.IsZero() && r.deadline.Before(end) {
 		return r.deadline
@@ -122,20 +120,9 @@ func (r *pinged) end(policy *task.Policy) time.Time {
 	return end
 }
 
-// lengths returns the lengths of a phase; zero where the policy is not known.
-func lengths(p *task.Policy, phase task.Phase) (timeout, heartbeat, stop time.Duration) {
-	if p == nil {
-		return 0, 0, 0
-	}
-	return p.Lengths(phase)
-}
-
 // counts reports whether the ping counts: where the policy requires progress, only if it advances. marks are the row's new
 // ones; nil where they stay.
 func (p *pinging) counts(r *store.RemotePing, policy *task.Policy, phase task.Phase) (counted bool, marks json.RawMessage, err error) {
-	if policy == nil {
-		return true, nil, nil
-	}
 	if _, strict, _ := policy.Liveness(phase); !strict {
 		return true, nil, nil
 	}
@@ -153,23 +140,20 @@ func (t *tx) marks(id task.ID, f task.Fence) (task.Marks, error) {
 	return task.MarksOf([]byte(stored.String), f), err
 }
 
-// policy reads a policy, once a call; nil where it is not there.
-func (p *pinging) policy(hash task.PolicyHash) (*task.Policy, error) {
+// policy reads a policy, once a call; it is zero where it is not there.
+func (p *pinging) policy(hash task.PolicyHash) (policy task.Policy, err error) {
 	if policy, ok := p.policies[hash]; ok {
 		return policy, nil
 	}
 	var body []byte
-	err := p.row([]any{&body}, p.sql.Policy, arg("hash", int64(hash)))
-	if errors.Is(err, sql.ErrNoRows) {
-		p.policies[hash] = nil
-		return nil, nil //nolint:nilnil // said above
-	}
-	if err != nil {
-		return nil, err
-	}
-	policy := new(task.Policy)
-	if err := json.Unmarshal(body, policy); err != nil {
-		return nil, fmt.Errorf("policy %d: %w", hash, err)
+	switch err := p.row([]any{&body}, p.sql.Policy, arg("hash", int64(hash))); {
+	case errors.Is(err, sql.ErrNoRows):
+	case err != nil:
+		return policy, err
+	default:
+		if err := json.Unmarshal(body, &policy); err != nil {
+			return policy, fmt.Errorf("policy %d: %w", hash, err)
+		}
 	}
 	p.policies[hash] = policy
 	return policy, nil

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +66,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Failures:          {"INDEX task_archive_batch_unsuccessful (batch_id=?)", "INDEX task_batch (batch_id=? AND state=?)"},
 		h.sql.Standing:          {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_rollback (type=?)"},
 		h.sql.TaskToRollBack:    {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "INDEX policy_rollback (type=?)"},
-		&batch:                  {"SEARCH batch USING INTEGER PRIMARY KEY", "COVERING INDEX task_batch (batch_id=? AND state=?)"},
+		batch:                   {"SEARCH batch USING INTEGER PRIMARY KEY", "COVERING INDEX task_batch (batch_id=? AND state=?)"},
 		h.sql.ExpiredBatches:    {"INDEX batch_ended (ended_at<?)", "SEARCH task_archive USING COVERING INDEX"},
 		h.sql.Claimed:           {"INDEX task_running (session=?)"},
 		h.sql.Cancels:           {"INDEX task_running (session=?)", "INDEX batch_stopping"},
@@ -84,7 +83,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Adoptable:         {"SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.Adopt:             {byID},
 		h.sql.AttemptFailed:     {"SEARCH attempt USING"},
-		&reported:               {byID, "SEARCH policy USING INTEGER PRIMARY KEY"},
+		reported:                {byID, "SEARCH policy USING INTEGER PRIMARY KEY"},
 		h.sql.Archive:           {byID},
 		h.sql.Release:           {byID},
 		h.sql.DeleteArchived:    {byID},
@@ -99,7 +98,7 @@ func TestPlans(t *testing.T) {
 		h.sql.DeleteAttempts:    {"SEARCH attempt USING"},
 		h.sql.DeleteTasks:       {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 	}
-	for name, q := range h.sql.all() {
+	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {
 			require.Contains(t, plans, q, "%s names an index, and no plan is expected of it", name)
 		}
@@ -125,20 +124,11 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// all returns the statements by the names of their fields.
-func (q *statements) all() map[string]*sqltext.Query {
-	all := map[string]*sqltext.Query{}
-	for field, value := range reflect.ValueOf(q).Elem().Fields() {
-		all[field.Name] = value.Interface().(*sqltext.Query)
-	}
-	return all
-}
-
 // Every statement fits the schema, also those that no test happens to run.
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	for name, q := range h.sql.all() {
+	for name, q := range loadQueries() {
 		t.Run(name, func(t *testing.T) {
 			filled, err := q.Fill("{index}", "")
 			require.NoError(t, err)

@@ -74,9 +74,9 @@ func scanRecords(into *[]task.Task, r *record, fields []any, known task.Task) fu
 }
 
 // scanIDs gathers the rows of a query for ids.
-func scanIDs(into *[]task.ID) func(*sql.Rows) error {
+func scanIDs[T ~int64](into *[]T) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
-		var id task.ID
+		var id T
 		err := rows.Scan(&id)
 		*into = append(*into, id)
 		return err

@@ -13,10 +13,6 @@ import (
 
 // Join opens a session.
 func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, err error) {
-	types, err := typeList(a.Types)
-	if err != nil {
-		return 0, err
-	}
 	err = s.update(ctx, "join", func(t *tx) error {
 		if err := checkVersion(t.version()); err != nil {
 			return err
@@ -25,7 +21,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 			return err
 		}
 		return t.row([]any{&session}, t.sql.Join, arg("name", a.Name), arg("region", null(a.Region)), arg("version", a.Version),
-			arg("config", a.Config), arg("workers", a.Workers), arg("types", types), arg("now", stamp(t.now)),
+			arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)), arg("now", stamp(t.now)),
 			arg("until", stamp(t.now.Add(a.Presence))))
 	})
 	return session, err
@@ -34,16 +30,12 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 // Present writes the session's heartbeat, and reads what it holds.
 func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.HeartbeatReply, err error) {
 	a := p.Agent
-	types, err := typeList(a.Types)
-	if err != nil {
-		return st, err
-	}
 	err = s.update(ctx, "say present", func(t *tx) error {
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
-			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types),
+			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
 			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
 			arg("running", p.Running), arg("done", p.Done)); err != nil {
 			return err
@@ -96,17 +88,6 @@ func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	})
 }
 
-func typeList(types []string) (string, error) {
-	if types == nil {
-		types = []string{}
-	}
-	b, err := json.Marshal(types)
-	if err != nil {
-		return "", fmt.Errorf("encode the list of types: %w", err)
-	}
-	return string(b), nil
-}
-
 // keepPolicies stores the policies that are not there yet.
 func (t *tx) keepPolicies(policies map[task.PolicyHash]store.NamedPolicy) error {
 	for hash, p := range policies {
@@ -123,12 +104,8 @@ func (t *tx) keepPolicies(policies map[task.PolicyHash]store.NamedPolicy) error 
 
 // Policies reads stored policies.
 func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error) {
-	list, err := json.Marshal(hashes)
-	if err != nil {
-		return nil, fmt.Errorf("encode policy hashes: %w", err)
-	}
 	found := make(map[task.PolicyHash]task.Policy, len(hashes))
-	err = s.view(ctx, "read policies", func(t *snapshot) error {
+	err := s.view(ctx, "read policies", func(t *snapshot) error {
 		return t.query(func(r *sql.Rows) error {
 			var hash task.PolicyHash
 			var body []byte
@@ -141,7 +118,7 @@ func (s *Store) Policies(ctx context.Context, hashes []task.PolicyHash) (map[tas
 			}
 			found[hash] = p
 			return nil
-		}, t.sql.Policies, arg("hashes", string(list)))
+		}, t.sql.Policies, arg("hashes", jsonList(hashes)))
 	})
 	return found, err
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// The points of Settle at which it can be made to fail. Up to beforeCommit all of a call is rolled back; at committed only
+// The points of Settle at which Options.Fail is called, in their order. Up to beforeCommit all of a call is rolled back; at committed only
 // its reply is lost.
 const (
 	failBegun     = "settle: begun"
@@ -19,14 +21,6 @@ const (
 	failCommit    = "settle: before the commit"
 	failCommitted = "settle: after the commit"
 )
-
-// Failpoints names the points at which Options.Fail is called, in their order.
-func Failpoints() []string {
-	return []string{failBegun, failArchived, failDeleted, failCommit, failCommitted}
-}
-
-// Failpoints names the points at which Options.Fail is called, in their order.
-func (*Store) Failpoints() []string { return Failpoints() }
 
 // Settle applies the ends of holds, all in one transaction. It never answers Busy: rows of this store cannot be locked.
 func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.Settlement) ([]store.Answer, error) {
@@ -201,20 +195,12 @@ func (b *settling) finish() error {
 		return err
 	}
 	if len(b.archived) > 0 {
-		ids := make([]task.ID, 0, len(b.archived))
-		for id := range b.archived {
-			ids = append(ids, id)
-		}
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return fmt.Errorf("encode task ids: %w", err)
-		}
-		n, err := b.exec(b.sql.DeleteArchived, arg("ids", string(list)))
+		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(slices.Collect(maps.Keys(b.archived)))))
 		if err != nil {
 			return err
 		}
-		if n != int64(len(ids)) {
-			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(ids), n)
+		if n != int64(len(b.archived)) {
+			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(b.archived), n)
 		}
 	}
 	if b.due {

@@ -42,7 +42,7 @@ type Options struct {
 	Log    *slog.Logger
 	Clock  func() time.Time // nil: time.Now
 	Busy   time.Duration    // how long to wait for the lock that others hold; 0: DefaultBusy
-	// Fail, if set, is called at each of Failpoints; its error has the effect of a crash at that point.
+	// Fail, if set, is called at each failpoint; its error has the effect of a crash at that point.
 	Fail func(point string) error
 }
 

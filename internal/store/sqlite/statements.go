@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"reflect"
-	"strings"
-	"unicode"
+	"encoding/json"
 
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
@@ -54,33 +52,32 @@ func sharedText() sqltext.Shared {
 	return shared
 }
 
-// compileStatements compiles the embedded files. It panics on a mistake in them, which every test would find.
-func compileStatements() *statements {
+// loadQueries compiles the embedded files. It panics on a mistake in them, which every test would find.
+func loadQueries() sqltext.Queries {
 	queries, err := sqltext.Load(files, "queries/*.sql", sqltext.SQLite, sharedText())
 	if err != nil {
 		panic("the statements are embedded: " + err.Error())
 	}
+	return queries
+}
+
+// compileStatements is loadQueries as fields.
+func compileStatements() *statements {
 	s := new(statements)
-	for field, value := range reflect.ValueOf(s).Elem().Fields() {
-		value.Set(reflect.ValueOf(queries.Take(snakeCase(field.Name))))
-	}
-	if unused := queries.Untaken(); len(unused) > 0 {
-		panic("no code uses the statements " + strings.Join(unused, ", "))
+	if err := loadQueries().Into(s); err != nil {
+		panic("the statements are embedded: " + err.Error())
 	}
 	return s
 }
 
-// snakeCase returns claim_due for ClaimDue.
-func snakeCase(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if i > 0 && unicode.IsUpper(r) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
-
 // arg names an argument of a statement.
 func arg(name string, value any) sqltext.Arg { return sqltext.A(name, value) }
+
+// jsonList writes a list for a statement that reads it by json_each; "[]" for none.
+func jsonList[T ~int64 | ~string](values []T) string {
+	if len(values) == 0 {
+		return "[]"
+	}
+	text, _ := json.Marshal(values) // numbers and texts always are JSON
+	return string(text)
+}

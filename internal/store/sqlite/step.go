@@ -163,16 +163,13 @@ func (s *stepping) apply() error {
 }
 
 // list encodes rows for a statement: each is a list of values, the first of them the id.
-func list[T any](of []T, row func(*T) []any) (string, error) {
+func list[T any](of []T, row func(*T) []any) string {
 	rows := make([][]any, len(of))
 	for i := range of {
 		rows[i] = row(&of[i])
 	}
-	text, err := json.Marshal(rows)
-	if err != nil {
-		return "", fmt.Errorf("encode task ids: %w", err)
-	}
-	return string(text), nil
+	text, _ := json.Marshal(rows) // numbers, truth values and texts always are JSON
+	return string(text)
 }
 
 // ask asks running tasks to stop.
@@ -180,10 +177,7 @@ func (s *stepping) ask() error {
 	if len(s.step.Ask) == 0 {
 		return nil
 	}
-	rows, err := list(s.step.Ask, func(t *store.BatchTask) []any { return []any{t.ID, t.Fence} })
-	if err != nil {
-		return err
-	}
+	rows := list(s.step.Ask, func(t *store.BatchTask) []any { return []any{t.ID, t.Fence} })
 	n, err := s.exec(s.sql.RequestCancels, arg("now", stamp(s.now)), arg("by", null(s.step.By)), arg("rows", rows))
 	if err != nil || n == 0 {
 		return err
@@ -198,16 +192,13 @@ func (s *stepping) cancel() error {
 	if len(s.step.Cancel) == 0 {
 		return nil
 	}
-	rows, err := list(s.step.Cancel, func(t *store.Cancellation) []any { return []any{t.ID, t.Fence, t.RollBack} })
-	if err != nil {
-		return err
-	}
+	rows := list(s.step.Cancel, func(t *store.Cancellation) []any { return []any{t.ID, t.Fence, t.RollBack} })
 	n := 0
 	if err := s.row([]any{&n}, s.sql.CountWaiting, arg("rows", rows)); err != nil {
 		return err
 	}
 	s.r.Rows += n
-	_, err = s.exec(s.sql.CancelWaiting, arg("by", null(s.step.By)), arg("rows", rows))
+	_, err := s.exec(s.sql.CancelWaiting, arg("by", null(s.step.By)), arg("rows", rows))
 	return err
 }
 
@@ -216,16 +207,13 @@ func (s *stepping) revive() error {
 	if len(s.step.Revive) == 0 {
 		return nil
 	}
-	rows, err := list(s.step.Revive, func(t *store.Revival) []any {
+	rows := list(s.step.Revive, func(t *store.Revival) []any {
 		due := t.Due
 		if due.IsZero() {
 			due = s.now
 		}
 		return []any{t.ID, t.Fence, stamp(due)}
 	})
-	if err != nil {
-		return err
-	}
 	there, left := 0, 0
 	if err := s.row([]any{&there}, s.sql.CountFinished, arg("rows", rows)); err != nil {
 		return err
@@ -243,6 +231,6 @@ func (s *stepping) revive() error {
 	if !s.step.Reopens || revived == 0 {
 		return nil
 	}
-	_, err = s.exec(s.sql.ReopenBatchOf, arg("id", int64(s.step.Operation.Task)))
+	_, err := s.exec(s.sql.ReopenBatchOf, arg("id", int64(s.step.Operation.Task)))
 	return err
 }

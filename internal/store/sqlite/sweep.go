@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -28,7 +26,7 @@ func (s *Store) Sweep(
 			return nil
 		}
 		found := map[task.ID]store.Reaped{}
-		ids := []task.ID{}
+		var ids []task.ID
 		err := t.query(func(r *sql.Rows) error {
 			var d store.Reaped
 			err := r.Scan(&d.ID, &d.Present, &d.Detached)
@@ -39,16 +37,12 @@ func (s *Store) Sweep(
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return fmt.Errorf("encode task ids: %w", err)
-		}
 		return t.query(func(r *sql.Rows) error {
 			row, err := t.scanReaped(r)
 			row.Present, row.Detached = found[row.ID].Present, found[row.ID].Detached
 			reaped = append(reaped, row)
 			return err
-		}, t.sql.Reap, arg("session", int64(session)), arg("until", stamp(t.now.Add(reapFor))), arg("ids", string(list)))
+		}, t.sql.Reap, arg("session", int64(session)), arg("until", stamp(t.now.Add(reapFor))), arg("ids", jsonList(ids)))
 	})
 	if err != nil {
 		return nil, err

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"database/sql"
-	"encoding/json"
-	"fmt"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -50,12 +48,8 @@ func (t *tx) tally(applied []*store.Settlement) error {
 	for i, e := range applied {
 		ids[i], ends[e.ID] = e.ID, e
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("encode task ids: %w", err)
-	}
 	tallies := map[task.BatchID]*tally{}
-	err = t.query(func(r *sql.Rows) error {
+	err := t.query(func(r *sql.Rows) error {
 		var id task.ID
 		var of task.BatchID
 		var cause task.Verdict
@@ -67,7 +61,7 @@ func (t *tx) tally(applied []*store.Settlement) error {
 		}
 		tallies[of].add(ends[id], cause)
 		return nil
-	}, t.sql.OfBatch, arg("ids", string(list)))
+	}, t.sql.OfBatch, arg("ids", jsonList(ids)))
 	if err != nil {
 		return err
 	}

@@ -43,30 +43,30 @@ type Query struct {
 // comment. It is an error to give a position by number, to write an @ that could be either an argument or the end of an
 // operator (a <@b), and to select all columns by a *: agents run their statements on schemas with columns that they do not
 // know, where a prepared one would fail ("cached plan must not change result type") or a name become ambiguous.
-func Compile(name, text string, d Dialect) (Query, error) {
+func Compile(name, text string, d Dialect) (*Query, error) {
 	c := compiler{in: text, dialect: d}
 	if err := c.run(); err != nil {
-		return Query{}, fmt.Errorf("query %s: %w", name, err)
+		return nil, fmt.Errorf("query %s: %w", name, err)
 	}
-	q := Query{
+	q := &Query{
 		Name: name, Text: strings.TrimRight(c.out.String(), " \t\n;"), Names: c.names, source: text, dialect: d,
 	}
 	if q.Text == "" {
-		return Query{}, fmt.Errorf("query %s: it is empty", name)
+		return nil, fmt.Errorf("query %s: it is empty", name)
 	}
 	return q, nil
 }
 
 // Map returns the query with f applied to its text. f fills in names, as that of a schema, and adds no arguments.
-func (q *Query) Map(f func(text string) string) Query {
+func (q *Query) Map(f func(text string) string) *Query {
 	mapped := *q
 	mapped.Text, mapped.source = f(q.Text), f(q.source)
-	return mapped
+	return &mapped
 }
 
 // Fill returns the query with a placeholder replaced, compiled anew: what replaces it may have arguments. It is for
 // statements that are put together at each call, as those that list what matches a filter.
-func (q *Query) Fill(placeholder, text string) (Query, error) {
+func (q *Query) Fill(placeholder, text string) (*Query, error) {
 	return Compile(q.Name, strings.ReplaceAll(q.source, placeholder, text), q.dialect)
 }
 

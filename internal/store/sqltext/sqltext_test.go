@@ -116,10 +116,16 @@ func TestLoad(t *testing.T) {
 		"other/four.sql":   {Data: []byte("SELECT 4")},
 	}, "queries/*.sql", sqltext.SQLite, sqltext.Shared{"where": "a = {of}a AND b"})
 	require.NoError(t, err)
-	require.Equal(t, "SELECT ?1\nWHERE a = ?1 AND b", q.Take("one").Text)
-	require.Equal(t, "SELECT 2", q.Take("two").Text)
-	require.Equal(t, []string{"three"}, q.Untaken())
-	require.Panics(t, func() { q.Take("four") })
+	var all struct{ One, Two, Three *sqltext.Query }
+	require.NoError(t, q.Into(&all))
+	require.Equal(t, "SELECT ?1\nWHERE a = ?1 AND b", all.One.Text)
+	require.Equal(t, "SELECT 2", all.Two.Text)
+	require.Equal(t, "SELECT 3", all.Three.Text)
+	require.EqualError(t, q.Into(&struct{ One, Two *sqltext.Query }{}), "no code runs the queries [three]")
+	require.EqualError(t, q.Into(&struct{ One, TwoOrMore *sqltext.Query }{}), "there is no query two_or_more")
+	q.Map(strings.ToLower)
+	require.NoError(t, q.Into(&all))
+	require.Equal(t, "select 2", all.Two.Text)
 
 	for _, c := range []struct{ text, want string }{
 		{"SELECT 1;\n-- name: one\nSELECT 2", "before the first name"},

@@ -181,7 +181,7 @@ func (s *Store) ListBatches(ctx context.Context, f store.BatchFilter) ([]store.B
 			out = append(out, i)
 		}
 	}
-	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
+	return out[:min(store.PageSize(f.Limit), len(out))], nil
 }
 
 // BatchFailures calls each with the rows of a batch that went wrong, newest first.

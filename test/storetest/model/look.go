@@ -48,7 +48,7 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 		}
 	}
 	slices.SortFunc(out, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
-	return out[:min(cmp.Or(f.Limit, 50), len(out))], nil
+	return out[:min(store.PageSize(f.Limit), len(out))], nil
 }
 
 func matches(f store.TaskFilter, r *Row) bool {

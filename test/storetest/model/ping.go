@@ -59,23 +59,25 @@ func (r *Row) note(n store.Report) {
 }
 
 func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) store.PingReply {
-	terms, known := s.terms(r)
-	reply := store.PingReply{Answer: store.Applied, Counted: !terms.RequireProgress || r.advance(p, numbersOnly)}
+	stored, known := s.policies[r.Policy]
+	policy, phase := &stored.Policy, r.State.Phase()
+	_, strict, _ := policy.Liveness(phase)
+	reply := store.PingReply{Answer: store.Applied, Counted: !strict || r.advance(p, numbersOnly)}
 	end := r.LeaseEnd
 	if known {
-		end = r.ClaimedAt.Add(task.StartWait + terms.check + terms.Timeout)
+		end = r.ClaimedAt.Add(policy.AttemptLength(phase))
 	}
 	if !r.Deadline.IsZero() && r.State == task.StateRunning && r.Deadline.Before(end) {
 		end = r.Deadline
 	}
 	reply.Remaining = max(end.Sub(now), 0)
-	if reply.Counted && terms.Heartbeat > 0 {
-		// A longer window may be asked for, never a shorter one.
-		r.PingDue = now.Add(max(terms.Heartbeat, min(p.NextWithin, terms.MaxHeartbeat)))
+	if window := policy.PingWindow(phase, p.NextWithin); reply.Counted && window > 0 {
+		r.PingDue = now.Add(window)
 		if r.PingDue.After(end) {
 			r.PingDue = end
 		}
-		if until := r.PingDue.Add(terms.Stop); until.After(r.LeaseEnd) {
+		_, _, stop := policy.Lengths(phase)
+		if until := r.PingDue.Add(stop); until.After(r.LeaseEnd) {
 			r.LeaseEnd = until
 		}
 	}
@@ -90,26 +92,6 @@ func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) 
 		reply.Reason = "progress did not change"
 	}
 	return reply
-}
-
-// terms are those of a row's policy for its phase.
-type terms struct {
-	task.RollbackPolicy
-	check time.Duration
-}
-
-func (s *Store) terms(r *Row) (t terms, known bool) {
-	stored, known := s.policies[r.Policy]
-	p := stored.Policy
-	if r.State.Phase() == task.Rollback && p.Rollback != nil {
-		return terms{RollbackPolicy: *p.Rollback}, known
-	}
-	t.Timeout, t.Heartbeat, t.MaxHeartbeat, t.RequireProgress = p.Timeout, p.Heartbeat, p.MaxHeartbeat, p.RequireProgress
-	t.Stop = p.Stop
-	if r.State.Phase() == task.Run {
-		t.check = p.Check
-	}
-	return t, known
 }
 
 // advance reports whether a ping goes beyond what the attempt has reported.

@@ -26,119 +26,80 @@ ORDER BY priority DESC, run_at, id LIMIT 1;
 
 -- name: claim_due
 -- Claims due rows of one type and priority. They are chosen before the first of them changes: at most @limit, and none once
--- those before it come to @bytes. octet_length reads a length from the header of the row. An UPDATE reads and writes the
--- whole row, so one with a document above store.MaxMaxPayload (67108864), which no agent runs, must not be claimed.
---
--- The new fence is above the old one, and no value that an application may have written makes the claim fail: it is cut to
--- store.MaxFence (4611686018426339328).
---
--- RETURNING reads what the agent does not know, in the order of record.unclaimed. It keeps its rows three times over until
--- the statement ends, so a large payload is read afterwards (payload).
-UPDATE task SET state = 'running', session = @session, claim = @claim,
-    fence = max(min(fence, 4611686018426339328), 0) + 1, attempt = max(min(attempt, 1000000), 0) + 1,
-    policy = @policy, claimed_at = @now, lease_until = @lease_until,
-    deadline = CASE WHEN deadline IS NULL AND @deadline <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, @deadline) ELSE deadline END
+-- those before it come to @bytes. An UPDATE reads and writes the whole row, so one with a document above store.MaxMaxPayload
+-- (67108864), which no agent runs, must not be claimed.
+UPDATE task SET state = 'running', {claim_set}
 WHERE id IN (
     SELECT id FROM (
         SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-            SELECT id, run_at, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+            SELECT id, run_at, {document_bytes} AS bytes
             FROM task INDEXED BY task_due
             WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
                 AND priority = @priority AND run_at <= @now
-                AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                    ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                AND {largest_document} <= 67108864
             UNION ALL
-            SELECT id, run_at, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+            SELECT id, run_at, {document_bytes} AS bytes
             FROM task INDEXED BY task_due
             WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
                 AND priority = @priority AND run_at <= @now
-                AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                    ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                AND {largest_document} <= 67108864
             ORDER BY run_at, id LIMIT @limit))
     WHERE before < @bytes)
-RETURNING id, fence, attempt, max_attempts, deferrals, ever_started,
-    iif(octet_length(payload) <= 1048576, payload, NULL), result, labels, key, region, traceparent, created_by, outcome, error,
-    created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END;
+RETURNING {claimed_columns};
 
 -- name: claim_startable
 -- claim_due while batches are being stopped: their rows are passed over, among the first @look_past. What stands behind these
 -- waits until they are cancelled, as it would have waited for them to run.
-UPDATE task SET state = 'running', session = @session, claim = @claim,
-    fence = max(min(fence, 4611686018426339328), 0) + 1, attempt = max(min(attempt, 1000000), 0) + 1,
-    policy = @policy, claimed_at = @now, lease_until = @lease_until,
-    deadline = CASE WHEN deadline IS NULL AND @deadline <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, @deadline) ELSE deadline END
+UPDATE task SET state = 'running', {claim_set}
 WHERE id IN (
     SELECT id FROM (
         SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
             SELECT id, run_at, bytes FROM (
-                SELECT id, run_at, batch_id, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                    + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+                SELECT id, run_at, batch_id, {document_bytes} AS bytes
                 FROM task INDEXED BY task_due
                 WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
                     AND priority = @priority AND run_at <= @now
-                    AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                        ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                    AND {largest_document} <= 67108864
                 UNION ALL
-                SELECT id, run_at, batch_id, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                    + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+                SELECT id, run_at, batch_id, {document_bytes} AS bytes
                 FROM task INDEXED BY task_due
                 WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
                     AND priority = @priority AND run_at <= @now
-                    AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                        ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                    AND {largest_document} <= 67108864
                 ORDER BY run_at, id LIMIT @look_past)
             WHERE batch_id IS NULL OR batch_id NOT IN (
                 SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL)
             ORDER BY run_at, id LIMIT @limit))
     WHERE before < @bytes)
-RETURNING id, fence, attempt, max_attempts, deferrals, ever_started,
-    iif(octet_length(payload) <= 1048576, payload, NULL), result, labels, key, region, traceparent, created_by, outcome, error,
-    created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END;
+RETURNING {claimed_columns};
 
 -- name: claim_rollback
 -- claim_due of rows that wait for their rollback.
-UPDATE task SET state = 'rollback_running', session = @session, claim = @claim,
-    fence = max(min(fence, 4611686018426339328), 0) + 1, attempt = max(min(attempt, 1000000), 0) + 1,
-    policy = @policy, claimed_at = @now, lease_until = @lease_until,
-    deadline = CASE WHEN deadline IS NULL AND @deadline <> '' THEN strftime('%Y-%m-%dT%H:%M:%fZ', run_at, @deadline) ELSE deadline END
+UPDATE task SET state = 'rollback_running', {claim_set}
 WHERE id IN (
     SELECT id FROM (
         SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-            SELECT id, run_at, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+            SELECT id, run_at, {document_bytes} AS bytes
             FROM task INDEXED BY task_rollback
             WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = ''
                 AND priority = @priority AND run_at <= @now
-                AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                    ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                AND {largest_document} <= 67108864
             UNION ALL
-            SELECT id, run_at, octet_length(payload) + ifnull(octet_length(rollback_payload), 0)
-                + ifnull(octet_length(result), 0) + ifnull(octet_length(checkpoint), 0) AS bytes
+            SELECT id, run_at, {document_bytes} AS bytes
             FROM task INDEXED BY task_rollback
             WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = nullif(@region, '')
                 AND priority = @priority AND run_at <= @now
-                AND max(octet_length(payload), ifnull(octet_length(rollback_payload), 0),
-                    ifnull(octet_length(result), 0), ifnull(octet_length(checkpoint), 0)) <= 67108864
+                AND {largest_document} <= 67108864
             ORDER BY run_at, id LIMIT @limit))
     WHERE before < @bytes)
-RETURNING id, fence, attempt, max_attempts, deferrals, ever_started,
-    iif(octet_length(payload) <= 1048576, payload, NULL), result, labels, key, region, traceparent, created_by, outcome, error,
-    created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END;
+RETURNING {claimed_columns};
 
 -- name: payload
 SELECT payload FROM task WHERE id = @id;
 
 -- name: claimed
--- What a claim took and the session still holds, in the order of record.fields. INDEXED BY: there are few running rows.
-SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
-    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session
+-- What a claim took and the session still holds. INDEXED BY: there are few running rows.
+SELECT {task_columns}
 FROM task INDEXED BY task_running
 WHERE session = @session AND claim = @claim AND state IN ('running', 'rollback_running')
 ORDER BY priority DESC, run_at, id;

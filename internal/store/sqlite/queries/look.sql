@@ -1,9 +1,6 @@
 -- name: get
--- A task as an operator sees it. The columns are in the order of record.fields and then of scanInfos, here and in the lists.
-SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
-    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session,
+-- A task as an operator sees it. After task_columns the columns are in the order of scanInfos, here and in the lists.
+SELECT {task_columns},
     finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = tasks.session), '')
 FROM tasks WHERE id = @id;
@@ -14,10 +11,7 @@ FROM attempt WHERE task_id = @id ORDER BY fence;
 
 -- name: list_live
 -- {where} are the conditions of a filter (conditions in look.go): one text for all filters could use no index.
-SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
-    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session,
+SELECT {task_columns},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
     cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = task.session), '')
@@ -26,10 +20,7 @@ ORDER BY id DESC LIMIT @limit;
 
 -- name: list_finished
 -- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
-SELECT id, fence, attempt, max_attempts, deferrals, ever_started, payload, result, labels, key, region, traceparent, created_by,
-    outcome, error, created_at, run_at, deadline, checkpoint, rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session,
+SELECT {task_columns},
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by,
     ifnull((SELECT name FROM agent WHERE session = task_archive.session), '')
 FROM task_archive {index} WHERE {where}

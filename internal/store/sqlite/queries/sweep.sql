@@ -17,16 +17,11 @@ WHERE t.state IN ('running', 'rollback_running')
 ORDER BY t.id LIMIT @limit;
 
 -- name: reap
--- Claims such rows for the session, to decide what becomes of them. That needs no documents. The columns are in the order of
--- record.fields, and whether cancellation was requested. The fence: see claim_due.
+-- Claims such rows for the session, to decide what becomes of them. That needs no documents. The fence: see claim_set.
 UPDATE task SET fence = max(min(fence, 4611686018426339328), 0) + 1, session = @session, claim = 0, lease_until = @until,
     detached = NULL, ping_due = NULL
 WHERE id IN (SELECT value FROM json_each(@ids))
-RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
-    traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session, cancel_requested_at IS NOT NULL
-    AND state = 'running';
+RETURNING {reaped_columns};
 
 -- name: adoptable
 -- The row that an attempt with the fence holds, or that a reaper took from it: by whom it is held, whether it is detached,
@@ -41,11 +36,7 @@ WHERE t.id = @id AND t.state IN ('running', 'rollback_running')
 -- reap of one row, by the fence of its attempt.
 UPDATE task SET fence = @fence + 1, session = @session, claim = 0, lease_until = @until, detached = NULL, ping_due = NULL
 WHERE id = @id
-RETURNING id, fence, attempt, max_attempts, deferrals, ever_started, NULL AS payload, NULL AS result, NULL AS labels, key, region,
-    traceparent, created_by, outcome, error, created_at, run_at, deadline, NULL AS checkpoint, NULL AS rollback_payload,
-    CASE WHEN batch_id IS NULL AND cause IS NULL AND round = 0 THEN NULL ELSE json_array(batch_id, cause, round) END,
-    type, state, priority, policy, claimed_at, lease_until, session, cancel_requested_at IS NOT NULL
-    AND state = 'running';
+RETURNING {reaped_columns};
 
 -- name: attempt_failed
 -- Whether an attempt has ended as failed or rejected. The history has all of those.
