@@ -170,7 +170,7 @@ func claimBytes(t testing.TB, h Harness) {
 }
 
 // claimDocuments claims rows with small documents and rows with large ones, to be run and to be rolled back: all documents come as
-// they were stored, and the bound on bytes holds for either phase by itself.
+// they were stored, and the bound on bytes holds for each phase separately.
 func claimDocuments(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	large, small := document(900<<10), raw(`{"n":1}`)

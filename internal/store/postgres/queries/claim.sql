@@ -9,7 +9,7 @@
 {claim_wants}, due AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.bytes FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
-        FROM {claim_priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
+        FROM {priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback

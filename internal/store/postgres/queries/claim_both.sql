@@ -3,14 +3,14 @@
 {claim_wants}, due AS MATERIALIZED (
     SELECT found.id, found.batch_id, found.bytes, false AS rollback FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
-        FROM {claim_priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
+        FROM {priorities states='pending','retry_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='pending','retry_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE NOT w.rollback
     UNION ALL
     SELECT found.id, NULL, found.bytes, true FROM want AS w CROSS JOIN LATERAL (
         SELECT r.id, r.batch_id, r.bytes
-        FROM {claim_priorities states='rollback_pending' region=''} CROSS JOIN LATERAL (
+        FROM {priorities states='rollback_pending' region=''} CROSS JOIN LATERAL (
             {claim_range states='rollback_pending' region='' place=(w.place-1)*21+11-p.priority}
         ) AS r LIMIT w.n
     ) AS found WHERE w.rollback

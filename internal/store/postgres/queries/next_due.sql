@@ -2,8 +2,8 @@
 -- range.
 SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
     SELECT r.run_at FROM unnest(@types::text[], @rollbacks::boolean[]) AS w (type, rollback)
-    CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN generate_series(10, -10, -1) AS p (priority)
-        CROSS JOIN LATERAL (
+    CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN {priorities states='pending','retry_pending' region=g.region}
+    CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
         WHERE t.state IN ('pending', 'retry_pending')
               AND (t.batch_id IS NULL OR t.batch_id <> ALL (ARRAY(
@@ -12,8 +12,8 @@ SELECT (extract(epoch FROM min(first.run_at) - now()) * 1000000)::bigint FROM (
         ORDER BY t.run_at, t.id LIMIT 1) AS r WHERE NOT w.rollback
     UNION ALL
     SELECT r.run_at FROM unnest(@types::text[], @rollbacks::boolean[]) AS w (type, rollback)
-    CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN generate_series(10, -10, -1) AS p (priority)
-        CROSS JOIN LATERAL (
+    CROSS JOIN unnest(@regions::text[]) AS g (region) CROSS JOIN {priorities states='rollback_pending' region=g.region}
+    CROSS JOIN LATERAL (
         SELECT t.run_at FROM {schema}.task AS t
         WHERE t.state = 'rollback_pending'
               AND t.type = w.type AND coalesce(t.region, '') = g.region AND t.priority = p.priority
