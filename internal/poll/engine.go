@@ -66,6 +66,7 @@ type Options struct {
 const (
 	callTimeout  = 15 * time.Second     // one call to the store; its own statement timeout comes first
 	maxClaim     = 2000                 // rows of one claim
+	maxAhead     = 2 * maxClaim         // rows held beyond the free slots
 	maxSettle    = 2000                 // rows of one settlement
 	gatherBelow  = 200                  // rows of a settlement that is small: the next one waits for more outcomes
 	gatherFor    = 5 * time.Millisecond // upper bound of that wait

@@ -17,15 +17,18 @@ type ask struct {
 }
 
 const (
-	// aheadFor is how much work is held beyond the free slots, as time at the present rate: long enough that slots
+	// aheadFor is how much work is held beyond the free slots at least, as time at the present rate: long enough that slots
 	// are fed while a claim and a settlement are under way, and far below task.StartWait.
 	aheadFor = 50 * time.Millisecond
+	// aheadClaims is how many claims that work lasts for, where a claim takes longer. The next one is sent when half of it is
+	// left: with two it would often come too late, and the slots, and then the claims, would wait for one another.
+	aheadClaims = 3
 	// aheadMax is the most of that time, where the store is slow.
 	aheadMax = 250 * time.Millisecond
 )
 
-// plan reads the rates and sets how far ahead each lane claims: what its slots go through while a claim is under way,
-// twice over. s.mu is held.
+// plan reads the rates and sets how far ahead each lane claims: what its slots go through while so many claims are under way.
+// s.mu is held.
 func (s *slots) plan(latency time.Duration) {
 	now := s.clock.Now()
 	elapsed := (now - s.read).Seconds()
@@ -33,17 +36,17 @@ func (s *slots) plan(latency time.Duration) {
 		return
 	}
 	s.read = now
-	hold := min(max(2*latency, aheadFor), aheadMax).Seconds()
+	hold := min(max(aheadClaims*latency, aheadFor), aheadMax).Seconds()
 	for _, l := range s.lanes {
 		l.rate.add(float64(l.ended) / elapsed)
 		l.ended = 0
-		l.ahead = min(int(l.rate.value*hold), maxClaim)
+		l.ahead = min(int(l.rate.value*hold), maxAhead)
 	}
 }
 
-// within returns how many rows of the recent average size have so many bytes; at least one, and no more than maxClaim.
-func (s *slots) within(bytes float64) int {
-	return min(max(int(bytes/max(s.size.value, 1)), 1), maxClaim)
+// within returns how many rows of the recent average size have so many bytes; at least one, and no more than most.
+func (s *slots) within(bytes float64, most int) int {
+	return min(max(int(bytes/max(s.size.value, 1)), 1), most)
 }
 
 // wants returns what to claim now: nothing while enough is queued, else a share for each type that may have due rows.
@@ -68,7 +71,7 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 			asks = append(asks, l.share(need, room)...)
 		}
 	}
-	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2)), most, s.within(maxBytes))
+	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2, maxAhead)), most, s.within(maxBytes, maxClaim))
 	asks = divide(asks, total)
 	for _, a := range slices.Backward(asks) { // the first source of a lane is the last one next time
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1

@@ -123,6 +123,30 @@ func TestAheadIsBoundedInBytes(t *testing.T) {
 	}
 }
 
+// What is held ahead lasts for some claims, within bounds.
+func TestAheadLastsForSomeClaims(t *testing.T) {
+	now := time.Duration(0)
+	s := slotsOf(8, []*task.Type{{Name: "a"}}, lease.ClockFunc(func() time.Duration { return now }))
+	l := s.lanes[0]
+	for _, c := range []struct {
+		ended   int // in a second
+		latency time.Duration
+		ahead   int
+	}{
+		{0, time.Second, 0},
+		{10_000, 10 * time.Millisecond, 500}, // aheadFor
+		{10_000, 20 * time.Millisecond, 600}, // aheadClaims
+		{10_000, time.Second, 2500},          // aheadMax
+		{60_000, 20 * time.Millisecond, 3600},
+		{1_000_000, 20 * time.Millisecond, maxAhead},
+	} {
+		now += time.Second
+		l.rate, l.ended = ewma{weight: 1}, c.ended
+		s.plan(c.latency)
+		require.Equal(t, c.ahead, l.ahead, "%v", c)
+	}
+}
+
 // shares is divide by position.
 func shares(needs []int, total int) []int {
 	var asks []ask
