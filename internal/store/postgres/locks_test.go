@@ -142,6 +142,47 @@ func TestWaitsEndAndSayForWhom(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestAMigrationOutlivesADeadlock has an application read the archive, and then the hot table, while a step has locked the hot
+// table and goes on to the archive. The server ends the migration, whose wait closed the circle.
+func TestAMigrationOutlivesADeadlock(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	app, other, watch := pgtest.Connect(t), pgtest.Connect(t), pgtest.Connect(t)
+	waitsFor := func(table string, n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			var found int
+			require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass`,
+				h.schema+"."+table).Scan(&found))
+			return found == n
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	for _, text := range []string{`SET deadlock_timeout = '1h'`, `BEGIN`, h.q(`SELECT FROM SCHEMA.task_archive`)} { // it is never the one to end
+		_, err := app.Exec(t.Context(), text)
+		require.NoError(t, err)
+	}
+	tx, err := other.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), h.q(`SELECT FROM SCHEMA.batch`))
+	require.NoError(t, err)
+
+	var g errgroup.Group
+	g.Go(func() error { _, err := h.Migrator().Down(t.Context()); return err })
+	waitsFor("batch", 1) // it has the hot table
+	read := make(chan error, 1)
+	go func() { _, err := app.Exec(t.Context(), h.q(`SELECT FROM SCHEMA.task`)); read <- err }()
+	waitsFor("task", 1)
+	require.NoError(t, tx.Rollback(t.Context()))
+
+	require.NoError(t, <-read, "the migration was ended, and has let go")
+	_, err = app.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+	require.NoError(t, g.Wait())
+	applied, err := h.Migrator().Up(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, applied)
+}
+
 // TestAgentsThatMigrateAnEmptySchemaAtOnce: there is no table to lock yet, and the schema may be there or not.
 func TestAgentsThatMigrateAnEmptySchemaAtOnce(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,10 @@ func (m migrator) missing(ctx context.Context, q querier, l *layout) (steps int,
 	return have.Missing(len(l.steps))
 }
 
+// deadlocks is how many changes of the schema in a row may end in a deadlock. Each has waited for the server's
+// deadlock_timeout, 1 s, and has changed nothing.
+const deadlocks = 10
+
 var errNothing = errors.New("there is nothing to take back")
 
 // Down takes back the newest step, unless a session is present.
@@ -198,24 +202,28 @@ func (m migrator) change(
 	if err != nil {
 		return err
 	}
-	err = m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
-		if need, err := look(ctx, c, l); err != nil || !need {
-			return err
-		}
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			var pid uint32
-			if err := tx.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
+	for again := 1; ; again++ {
+		err = m.s.with(ctx, m.s.pool, what, migrateTimeout, func(ctx context.Context, c *pgx.Conn) error {
+			if need, err := look(ctx, c, l); err != nil || !need {
 				return err
 			}
-			return m.s.naming(ctx, pid, func() error {
-				if err := m.alone(ctx, tx); err != nil {
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+				var pid uint32
+				if err := tx.QueryRow(ctx, "SELECT pg_catalog.pg_backend_pid()").Scan(&pid); err != nil {
 					return err
 				}
-				return f(tx, l)
+				return m.s.naming(ctx, pid, func() error {
+					if err := m.alone(ctx, tx); err != nil {
+						return err
+					}
+					return f(tx, l)
+				})
 			})
 		})
-	})
-	return m.explain(ctx, err)
+		if code(err) != codeDeadlock || again == deadlocks {
+			return m.explain(ctx, err)
+		}
+	}
 }
 
 // alone makes the schema and the book of versions where they are not there yet, and locks the book: of those that make
