@@ -22,7 +22,7 @@ type shop struct {
 	webhook *webhooks.Webhook
 }
 
-// There is one chair: a second order for it is undone.
+// There is one chair: a second order for it is rolled back.
 const shopTables = `
 CREATE TABLE IF NOT EXISTS stock (item TEXT PRIMARY KEY, remaining INTEGER NOT NULL CHECK (remaining >= 0));
 CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT NOT NULL, confirmed INTEGER, invoiced INTEGER);

@@ -381,7 +381,7 @@ func (l *Lease) requestCancel(reason string) {
 	}
 	by := reason
 	if reason == "" {
-		reason = "a cancellation was asked for"
+		reason = "cancellation requested"
 	}
 	l.mu.Lock()
 	first, detached := !l.cancelRequested, l.detached

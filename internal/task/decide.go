@@ -81,7 +81,7 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 	case v == Cancelled:
 		return d.giveUp(StateCancelled, d.explain())
 	case d.task.CancelRequested:
-		return d.giveUp(StateCancelled, "a cancellation was asked for; "+d.explain())
+		return d.giveUp(StateCancelled, "cancellation requested; "+d.explain())
 	case v == Rejected, d.spent():
 		return d.giveUp(StateFailed, d.explain())
 	case !v.Releases() && !d.retry.Retries(v):

@@ -294,16 +294,16 @@ func TestDecideCancel(t *testing.T) {
 			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 was cancelled: because"}},
 		{"a failure is not tried again", attempt(1, cancelRequested), oneWay(), ended(task.Failed), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true,
-			Reason: "a cancellation was asked for; attempt 1 of 3 failed: because"}},
+			Reason: "cancellation requested; attempt 1 of 3 failed: because"}},
 		{"a rejection is a cancellation too", attempt(1, cancelRequested), oneWay(), ended(task.Rejected), task.Transition{
 			State: task.StateCancelled, Attempt: 1, EverStarted: true,
-			Reason: "a cancellation was asked for; attempt 1 of 3 was rejected: because"}},
+			Reason: "cancellation requested; attempt 1 of 3 was rejected: because"}},
 		{"what is released does not come back", attempt(1, cancelRequested), nil, neverStarted(task.Undelivered), task.Transition{
 			State:  task.StateCancelled,
-			Reason: "a cancellation was asked for; attempt 1 of 3 was not delivered: because"}},
+			Reason: "cancellation requested; attempt 1 of 3 was not delivered: because"}},
 		{"what was started is rolled back", attempt(1, cancelRequested), nil, unknownEnd(task.Drained), task.Transition{
 			State: task.StateRollbackPending, AfterLease: true, EverStarted: true,
-			Reason: "a cancellation was asked for; attempt 1 of 3 was stopped by the agent: because"}},
+			Reason: "cancellation requested; attempt 1 of 3 was stopped by the agent: because"}},
 	})
 }
 

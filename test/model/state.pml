@@ -141,7 +141,7 @@ byte held[2];     /* the fence */
 byte window[2];   /* until it ends, as far as the store has confirmed it */
 byte silence[2];  /* since the last ping */
 bit  renew[2];    /* a ping is to be written */
-bit  knows[2];    /* that a cancellation was asked for */
+bit  knows[2];    /* that cancellation was requested */
 byte cause[2];    /* why it is being stopped */
 #define STALL  1
 #define DRAIN  2

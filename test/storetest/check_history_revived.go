@@ -22,7 +22,7 @@ func firstEnds(row task.Task) map[string]store.Settlement {
 	unreached := ended(row, task.Undelivered, task.StateFailed)
 	unreached.Next.Attempt, unreached.Next.EverStarted, unreached.Started = 0, false, -1
 	cancelled := ended(row, task.Drained, task.StateCancelled)
-	cancelled.Next.Attempt, cancelled.Next.Reason = 0, "a cancellation was asked for; drained: it broke"
+	cancelled.Next.Attempt, cancelled.Next.Reason = 0, "cancellation requested; drained: it broke"
 	silent := release(row)
 	silent.Next.State = task.StateCancelled
 	noted := finish(row)

@@ -53,7 +53,7 @@ func liveSQL(t testing.TB, h Harness) {
 		_, err = r.cancelSQL(row.ID, text)
 		require.NoError(t, err)
 		require.Equal(t, text, r.held0().CancelReason)
-		require.Equal(t, "a cancellation was asked for by "+text, r.ping(row, store.Ping{}).Reason)
+		require.Equal(t, "cancellation requested by "+text, r.ping(row, store.Ping{}).Reason)
 		require.NoError(t, r.completeSQL(row.ID, row.Fence, string(asJSON(t, text))))
 		require.Equal(t, text, r.get(row.ID).CancelRequestedBy)
 	}

@@ -332,7 +332,7 @@ func pingCancelled(t testing.TB, h Harness) {
 		reply := r.ping(row, store.Ping{})
 		require.Equal(t, store.Applied, reply.Answer)
 		require.True(t, reply.Cancel)
-		require.Equal(t, "a cancellation was asked for by alice", reply.Reason)
+		require.Equal(t, "cancellation requested by alice", reply.Reason)
 		require.Equal(t, !p.RequireProgress, reply.Counted)
 		reply = r.counted(row, store.Ping{Progress: raw(`0.5`)})
 		require.True(t, reply.Cancel)
@@ -340,7 +340,7 @@ func pingCancelled(t testing.TB, h Harness) {
 	}
 	row := r.heldUnder(beating())
 	require.Equal(t, store.Cancelling, r.cancel(row.ID, ""))
-	require.Equal(t, "a cancellation was asked for", r.ping(row, store.Ping{}).Reason)
+	require.Equal(t, "cancellation requested", r.ping(row, store.Ping{}).Reason)
 	other, err := r.pingSQL(row.ID, row.Fence, store.Ping{})
 	require.NoError(t, err)
 	require.True(t, other == nil || other.Cancel && other.Counted)

@@ -92,7 +92,7 @@ func (p *pinging) take(r *store.RemotePing) (store.PingReply, error) {
 	}
 	switch {
 	case row.cancelRequested && row.state == task.StateRunning:
-		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
+		reply.Cancel, reply.Reason = true, "cancellation requested"
 		if row.by != "" {
 			reply.Reason += " by " + row.by
 		}

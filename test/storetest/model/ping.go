@@ -84,7 +84,7 @@ func (s *Store) takePing(r *Row, p store.Ping, numbersOnly bool, now time.Time) 
 	r.note(store.Report{Progress: p.Progress, Message: p.Message, Checkpoint: p.Checkpoint})
 	switch {
 	case r.cancelRequested():
-		reply.Cancel, reply.Reason = true, "a cancellation was asked for"
+		reply.Cancel, reply.Reason = true, "cancellation requested"
 		if r.CancelRequestedBy != "" {
 			reply.Reason += " by " + r.CancelRequestedBy
 		}

@@ -64,7 +64,7 @@ BEGIN
     )
     SELECT j.place, CASE WHEN j.held IS NOT NULL THEN 'applied' WHEN kept.id IS NOT NULL THEN 'busy' ELSE 'lost' END,
         j.held IS NOT NULL AND j.counted, coalesce(j.asked, false),
-        CASE WHEN j.asked THEN 'a cancellation was asked for' || coalesce(' by ' || j.cancel_requested_by, '')
+        CASE WHEN j.asked THEN 'cancellation requested' || coalesce(' by ' || j.cancel_requested_by, '')
              WHEN NOT j.counted THEN 'progress did not change' END,
         coalesce(greatest(extract(epoch FROM j.ends - j.heard), 0), 0)::double precision
     FROM decided AS j LEFT JOIN LATERAL (

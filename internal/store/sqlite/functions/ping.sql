@@ -26,7 +26,7 @@ CREATE VIEW ping AS
            round(max((julianday(ping_due) - julianday('now')) * 86400, 0), 3) AS next_within_s,
            state = 'running' AND cancel_requested_at IS NOT NULL AS cancel,
            CASE WHEN state = 'running' AND cancel_requested_at IS NOT NULL
-                THEN 'a cancellation was asked for' || ifnull(' by ' || cancel_requested_by, '') END AS reason,
+                THEN 'cancellation requested' || ifnull(' by ' || cancel_requested_by, '') END AS reason,
            round(max((julianday(ends) - julianday('now')) * 86400, 0), 3) AS remaining_s
     FROM lease_terms;
 
