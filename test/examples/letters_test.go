@@ -39,6 +39,7 @@ func allLetters() []letters {
 // the agent, and with it what that has started), on SQLite by replacing the agent, as a deploy does. The next attempt
 // goes on after the checkpoint. Another one is cancelled, and stops.
 func TestLetters(t *testing.T) {
+	t.Parallel()
 	for _, l := range allLetters() {
 		if !usable(l.language) {
 			continue
@@ -46,11 +47,13 @@ func TestLetters(t *testing.T) {
 		t.Run(l.language, func(t *testing.T) {
 			t.Parallel() // they wait, most of the time
 			t.Run("postgres", func(t *testing.T) {
+				t.Parallel()
 				p := newPost(t, l, onPostgres(t))
 				p.resumes(p.kill)
 				p.stops()
 			})
 			t.Run("sqlite", func(t *testing.T) {
+				t.Parallel()
 				p := newPost(t, l, onSQLite(t))
 				if l.detached {
 					p.goesOn(p.replace)

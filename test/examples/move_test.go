@@ -19,6 +19,7 @@ import (
 // no room where it is to go, and all is as before; then all of them move. `make demo-batch` plays the same and looks at
 // more, on SQLite.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "move")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./examples/move")
 	build.Dir = harness.Root()
