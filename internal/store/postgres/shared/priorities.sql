@@ -1,5 +1,5 @@
--- The priorities in which rows of one want may wait, from high to low: only zero where no other is in use, which two looks at the
--- index tell. To look for rows in each of the others, in vain, costs a claim of one row 3 to 7% of its time. A subquery with LIMIT
+-- The priorities in which rows of one want may wait, from high to low: only zero where no other is in use, which two lookups in
+-- the index show. To look for rows in each of the others, in vain, costs a claim of one row 3 to 7% of its time. A subquery with LIMIT
 -- cannot become one that reads the rows of all types.
 generate_series(
             coalesce((SELECT 10 FROM {schema}.task AS h WHERE h.state IN ({states}) AND h.type = w.type
