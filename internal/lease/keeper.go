@@ -131,15 +131,31 @@ func (k *Keeper) Session() task.Session {
 // from it: so no lease lasts longer here than in the store.
 //
 // A lease may be stopped when it is opened: a cancellation can be read before the claim's own reply (early), the reply can
-// come so late that the session is about to expire, and the store's clock can have jumped after the row was written.
+// come so late that the session is about to expire, and the store's clock can have jumped after the row was written. An attempt
+// on a row that the agent still has from before waits for the end of the earlier one (AwaitEarlier).
 func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
-	leases, presence := make([]*Lease, len(rows)), k.presentUntil
+	leases, again := k.openAll(claim, rows, sent)
+	if again > 0 {
+		k.metrics.LeasesLost.Add(float64(again))
+		k.log.Warn("leases lost: rows were taken away, and claimed again", "attempts", again)
+		k.halt()
+	}
+	return leases
+}
+
+// openAll is Open. again is the number of rows on which the agent still had something of an earlier attempt.
+func (k *Keeper) openAll(claim int64, rows []Row, sent time.Duration) (leases []*Lease, again int) {
+	leases = make([]*Lease, len(rows))
+	presence := k.presentUntil
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, r := range rows {
 		leases[i] = New(context.Background(), r.Task, r.Policy, k.clock, sent, presence)
 		leases[i].warden, leases[i].pings, leases[i].traces = k, k.pings, k.traces
 		leases[i].end += r.Extra
+		if leases[i].follow(k.open[r.Task.ID]) {
+			again++
+		}
 		k.open[r.Task.ID] = leases[i]
 		k.stopEarlier(leases[i].stopLength()) // the row may have been claimed under an earlier declaration
 		if c, ok := k.early[r.Task.ID]; ok && c.Fence == r.Task.Fence {
@@ -155,12 +171,12 @@ func (k *Keeper) Open(claim int64, rows []Row, sent time.Duration) []*Lease {
 	case k.overtaken(sent):
 		cause = &Cause{Verdict: task.Drained, Reason: "the store's clock jumped while it was claimed"}
 	default:
-		return leases
+		return leases, again
 	}
 	for _, l := range leases {
 		l.Stop(cause)
 	}
-	return leases
+	return leases, again
 }
 
 // Row is a claimed row with the policy it was claimed under.
@@ -170,12 +186,16 @@ type Row struct {
 	Extra  time.Duration // how much longer its window is than the policy's
 }
 
-// Release forgets a lease whose row has been settled, or was lost.
+// Release forgets a lease whose row has been settled, or was lost. If something is left of an earlier attempt of the row, a
+// later one has to wait for that.
 func (k *Keeper) Release(l *Lease) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.open[l.task.ID] == l {
 		delete(k.open, l.task.ID)
+		if e := l.earlier.unended(); e != nil {
+			k.open[l.task.ID] = e
+		}
 	}
 	k.done++
 }

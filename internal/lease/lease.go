@@ -55,8 +55,9 @@ type Lease struct {
 	pings    func(task.ID, task.Fence) string // the ping URL; nil: there is none
 	traces   func(task.ID) string             // the trace context of a row without one; nil: none is known
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	earlier *Lease // on the same row, opened before this one; nil: nothing was left of it
 
 	mu       sync.Mutex
 	claimed  time.Duration // local time from before the claim was sent
@@ -68,6 +69,7 @@ type Lease struct {
 	reported *reported                         // nil until the task reports something
 	moved    func()                            // called when end has moved; nil: no call
 	onPing   func(store.Ping, store.PingReply) // called with each ping; nil: no call
+	gone     chan struct{}                     // see whenGone; nil: there is no call of it yet
 
 	cancelReason      string // the reason for a cancellation
 	cancelRequestedBy string // who requested it; "" if unknown
@@ -315,6 +317,7 @@ func (l *Lease) Over() bool {
 // Close marks the attempt as over and stops its timers. The session holds its row until the row has been settled.
 func (l *Lease) Close() {
 	l.mu.Lock()
+	l.leave()
 	l.over = true
 	l.moved = nil
 	l.alarm.stop()
@@ -327,6 +330,7 @@ func (l *Lease) Close() {
 func (l *Lease) Detach() {
 	l.Ping(store.Ping{})
 	l.mu.Lock()
+	l.leave()
 	l.detached, l.reports().detach = true, true
 	l.moved = nil
 	l.alarm.stop()
@@ -355,46 +359,4 @@ func (l *Lease) complete() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.completed = true
-}
-
-// CancelRequested reports whether a cancellation of the task was requested, as far as the agent knows.
-func (l *Lease) CancelRequested() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cancelRequested
-}
-
-// CancelledBy returns who requested the cancellation, as ", by alice"; "" if that is unknown.
-func (l *Lease) CancelledBy() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cancelRequestedBy == "" {
-		return ""
-	}
-	return ", by " + l.cancelRequestedBy
-}
-
-// requestCancel stops the attempt because a cancellation was requested. A rollback continues.
-func (l *Lease) requestCancel(reason string) {
-	if l.phase == task.Rollback {
-		return
-	}
-	by := reason
-	if reason == "" {
-		reason = "cancellation requested"
-	}
-	l.mu.Lock()
-	first, detached := !l.cancelRequested, l.detached
-	l.cancelRequested, l.cancelReason, l.cancelRequestedBy = true, reason, by
-	l.mu.Unlock()
-	if first && !detached { // a detached task learns of it when it pings
-		l.Stop(&Cause{Verdict: task.Cancelled, Reason: reason})
-	}
-}
-
-// NoteCancel records that a cancellation was requested, which the settlement found out. It stops nothing.
-func (l *Lease) NoteCancel() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancelRequested = true
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -91,25 +90,4 @@ func (k *Keeper) halt() {
 	if k.halted != nil {
 		k.halted()
 	}
-}
-
-// cancelled acts on what Store.Cancels returned for the row.
-func (l *Lease) cancelled(c store.Cancel) {
-	if fault.Off(fault.Hear) && !l.begun() {
-		return // a session heartbeat may still stop it
-	}
-	if c.Requested {
-		l.requestCancel(c.Reason)
-		return
-	}
-	if !l.begun() {
-		l.Stop(&Cause{Verdict: task.Drained, Reason: "its batch is being stopped"})
-	}
-}
-
-// begun reports whether anything of the attempt has begun: its check, its run, or its end.
-func (l *Lease) begun() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.isStart || l.isCheck || l.over
 }

@@ -38,6 +38,7 @@ func (e *Engine) occupy(a *attempt) {
 func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.declared.typ
 	row := l.Task()
+	l.AwaitEarlier()
 	if l.Context().Err() != nil || l.Late() {
 		e.releaseUnstarted(a, "it could not start in time")
 		return false
