@@ -30,10 +30,7 @@ func (k *Keeper) Declare(a store.Agent, stored func()) {
 	a.Name, a.Version, a.Presence = k.agent.Name, k.agent.Version, k.agent.Presence
 	k.declaring = &declaring{agent: a, stored: stored}
 	k.mu.Unlock()
-	select {
-	case k.asks <- struct{}{}:
-	default:
-	}
+	k.ask()
 }
 
 // declare has the store take what Declare set, if anything. A heartbeat with the earlier declaration has just extended the

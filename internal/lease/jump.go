@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -21,6 +22,18 @@ const drift = 100e-6
 type jump struct {
 	noticed    time.Duration       // local time of its detection; 0: there was none
 	unanchored map[*Lease]struct{} // leases that are not re-anchored yet
+}
+
+// readClock takes a reading of the store's clock, made between the local times sent and received, and reports whether the clock
+// has jumped since the one before. k.mu is held.
+func (k *Keeper) readClock(now time.Time, sent, received time.Duration) (jumped bool) {
+	if jumped = k.offset.jumped(now, sent, received); jumped {
+		k.recordJump(received)
+	}
+	if k.jump.noticed > 0 && received-k.jump.noticed < Period(k.agent.Presence) {
+		k.ask() // it may be about to return, and until the next reading leases are too short that were written meanwhile
+	}
+	return jumped
 }
 
 // recordJump records a jump of the store's clock that was detected at the local time noticed. k.mu is held.
@@ -62,6 +75,27 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	return nil
 }
 
+// lengthen writes what is left of leases that end earlier in the store than here. The store's clock was behind when they were
+// written: it has jumped twice between two heartbeats. What cannot be written now is short at the next heartbeat, too.
+func (k *Keeper) lengthen(ctx context.Context, short []*Lease) error {
+	for leases := range slices.Chunk(short, maxWrite) {
+		rows := make([]store.Renewal, len(leases))
+		for i, l := range leases {
+			rows[i] = l.rest()
+		}
+		if _, err := k.store.Renew(ctx, k.Session(), rows); err != nil {
+			k.failed(ctx, "renew")
+			return fmt.Errorf("write leases anew: %w", err)
+		}
+	}
+	return nil
+}
+
+// rest is the renewal that writes what is left of the lease.
+func (l *Lease) rest() store.Renewal {
+	return store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: l.left(), Most: l.longest()}
+}
+
 // unanchored returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those
 // that are settled, or have expired already.
 func (k *Keeper) unanchored(most int) (leases []*Lease, rows []store.Renewal) {
@@ -71,13 +105,12 @@ func (k *Keeper) unanchored(most int) (leases []*Lease, rows []store.Renewal) {
 		if len(rows) == most {
 			break
 		}
-		left := l.left()
-		if k.open[l.task.ID] != l || left <= 0 {
+		rest := l.rest()
+		if k.open[l.task.ID] != l || rest.Window <= 0 {
 			delete(k.jump.unanchored, l)
 			continue
 		}
-		leases = append(leases, l)
-		rows = append(rows, store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: left, Most: l.longest()})
+		leases, rows = append(leases, l), append(rows, rest)
 	}
 	return leases, rows
 }

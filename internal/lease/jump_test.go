@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -240,5 +241,26 @@ func TestViewIsNeverAhead(t *testing.T) {
 			require.False(t, p.View().Now.After(now))
 			require.WithinDuration(t, now, p.View().Now, 800*time.Millisecond)
 		}
+	})
+}
+
+// Leases that cannot be written anew after a jump of the clock are counted as renewals.
+func TestFailedReanchorIsCounted(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		p.hold(t, 1, 1)
+		pass(4 * time.Second)
+		failed := 0
+		fail := renews(func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error) {
+			failed++
+			return nil, errors.New("out of reach")
+		})
+		p.renews.Store(&fail)
+		p.skew.Store(int64(5 * time.Second))
+		pass(lease.Period(presence))
+		require.Positive(t, failed)
+		require.Equal(t, failed, int(testutil.ToFloat64(p.errors.WithLabelValues("renew"))))
+		require.Zero(t, int(testutil.ToFloat64(p.errors.WithLabelValues("present"))), "that write was taken")
+		p.renews.Store(nil)
+		pass(lease.Period(presence))
 	})
 }

@@ -38,7 +38,7 @@ type Keeper struct {
 	writes  writes
 	writing sync.Mutex     // held while renewals are written
 	aside   sync.WaitGroup // of batched
-	asks    chan struct{}  // has an element when a heartbeat is due at once: a stall is in doubt, or there is something to declare
+	asks    chan struct{}  // has an element when a heartbeat is due at once: a stall is in doubt, there is something to declare, or the clock has jumped
 	looks   chan struct{}  // has an element when the store is to be asked at once which attempts are to stop
 	batched batched        // pings for rows of other sessions
 
@@ -52,6 +52,7 @@ type Keeper struct {
 	offset    offset                   // of the store's clock
 	calm      time.Duration            // local time since which that clock has not jumped, as far as the session knows
 	jump      jump                     // the last jump of that clock
+	others    map[task.Session]watched // what is known of other sessions
 	draining  bool
 	drainedAt time.Duration // local time at which draining began; valid while draining
 	done      int64
@@ -214,15 +215,15 @@ func (k *Keeper) fit() bool { return k.stopIn() > 0 }
 // store's clock, and has seen no jump of it within one TTL.
 func (k *Keeper) MaySweep() bool { return !k.View().Now.IsZero() }
 
-// View returns what a sweep sends along about the store's clock; zero while the session may run no sweep.
-func (k *Keeper) View() store.Clock {
+// View returns what a sweep sends along; zero while the session may run no sweep.
+func (k *Keeper) View() store.View {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	if now < k.noSweep || now >= k.until {
-		return store.Clock{}
+		return store.View{}
 	}
-	return store.Clock{Now: k.offset.at(now), Calm: now - k.calm}
+	return store.View{Now: k.offset.at(now), Calm: now - k.calm, Silent: k.silent(now)}
 }
 
 // Drain marks the session as draining: Fit is false from now on.

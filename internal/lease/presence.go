@@ -52,6 +52,11 @@ func (k *Keeper) doubt(l *Lease) {
 	k.mu.Lock()
 	k.doubted = append(k.doubted, l)
 	k.mu.Unlock()
+	k.ask()
+}
+
+// ask has a heartbeat written at once, or as soon as askEvery allows.
+func (k *Keeper) ask() {
 	select {
 	case k.asks <- struct{}{}:
 	default:
@@ -129,10 +134,7 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	if back {              // other sessions may have expired for the same reason: give them time to recover, too
 		k.noSweep = max(k.noSweep, received+SettleIn)
 	}
-	jumped := k.offset.jumped(standing.Now, sent, received)
-	if jumped {
-		k.recordJump(received)
-	}
+	jumped := k.readClock(standing.Now, sent, received)
 	isNew := d != nil && k.declaring == d
 	if d != nil { // name, version and presence stay: other goroutines read the presence without the lock
 		k.agent.Region, k.agent.Config, k.agent.Workers = d.agent.Region, d.agent.Config, d.agent.Workers
@@ -156,21 +158,27 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	unleased, lost := k.compare(open, standing.Held, through, sent, !unanchored)
+	unleased, lost, short := k.compare(open, standing.Held, through, sent, !unanchored)
 	k.lose(ctx, lost)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is reaped for one presence", "presence", k.agent.Presence)
 	}
-	if unanchored {
+	switch {
+	case unanchored:
 		err = k.reanchor(ctx, sent)
+	case len(short) > 0:
+		err = k.lengthen(ctx, short)
 	}
 	return unleased, err
 }
 
-// compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, and
-// the unleased rows: rows that it holds without a lease. open and through are from before the store was asked, at the local time
-// sent. sound: the store's clock has not jumped since the leases were written, so its times can be used.
-func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool) (unleased []store.Held, lost []*Lease) {
+// compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, those
+// that are shorter in the store than here, and the unleased rows: rows that it holds without a lease. open and through are from
+// before the store was asked, at the local time sent. sound: the store's clock has not jumped since the leases were written, so
+// its times can be used.
+func (k *Keeper) compare(
+	open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool,
+) (unleased []store.Held, lost, short []*Lease) {
 	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
 		mine[l.task.ID] = l
@@ -188,6 +196,9 @@ func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent t
 		}
 		h.Pinged = h.Pinged && sound
 		l.applyHeld(h, sent)
+		if !h.Detached && !l.Over() && h.Left < l.left()-store.JumpTolerance {
+			short = append(short, l)
+		}
 		halt = halt || h.CancelRequested
 	}
 	if halt {
@@ -200,7 +211,7 @@ func (k *Keeper) compare(open []*Lease, held []store.Held, through int64, sent t
 			lost = append(lost, l)
 		}
 	}
-	return unleased, lost
+	return unleased, lost, short
 }
 
 // lose ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.

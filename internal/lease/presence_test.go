@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const presence = 15 * time.Second
 
 // calm is the view of a session that has been there for long.
-func calm() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} }
+func calm() store.View { return store.View{Now: time.Now(), Calm: time.Hour} }
 
 // post is a keeper at a store whose clock can be moved and whose line can be cut.
 type post struct {
@@ -186,24 +186,6 @@ func TestFailedHeartbeatsAreCounted(t *testing.T) {
 		p.cut.Store(false)
 		pass(time.Minute)
 		require.Equal(t, 5, failed(p, "present"))
-	})
-}
-
-// Leases that cannot be written anew after a jump of the clock are counted as renewals.
-func TestFailedReanchorIsCounted(t *testing.T) {
-	station(t, func(t *testing.T, p *post) {
-		p.hold(t, 1, 1)
-		pass(4 * time.Second)
-		fail := renews(func(context.Context, task.Session, []store.Renewal) ([]store.Answer, error) {
-			return nil, errors.New("out of reach")
-		})
-		p.renews.Store(&fail)
-		p.skew.Store(int64(5 * time.Second))
-		pass(lease.Period(presence))
-		require.Equal(t, 1, int(testutil.ToFloat64(p.errors.WithLabelValues("renew"))))
-		require.Zero(t, int(testutil.ToFloat64(p.errors.WithLabelValues("present"))), "that write was taken")
-		p.renews.Store(nil)
-		pass(lease.Period(presence))
 	})
 }
 

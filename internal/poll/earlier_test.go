@@ -19,7 +19,7 @@ func (r *rig) steal() {
 	thief, err := r.store.Join(ctx, store.Agent{Name: "thief", Presence: time.Hour})
 	require.NoError(r.t, err)
 	require.NoError(r.t, r.store.Leave(ctx, r.session()))
-	reaped, err := r.store.Sweep(ctx, thief, 1000, time.Minute, func() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} })
+	reaped, err := r.store.Sweep(ctx, thief, 1000, time.Minute, func() store.View { return store.View{Now: time.Now(), Calm: time.Hour} })
 	require.NoError(r.t, err)
 	require.NotEmpty(r.t, reaped)
 	_, err = r.store.Present(ctx, store.Heartbeat{Session: r.session(), Agent: r.opts.Agent})

@@ -154,7 +154,7 @@ func TestLostLeaseStopsItsAttempt(t *testing.T) {
 		other, err := db.Join(t.Context(), store.Agent{Name: "other", Presence: time.Hour})
 		require.NoError(t, err)
 		require.NoError(t, db.Leave(t.Context(), r.session()))
-		reaped, err := db.Sweep(t.Context(), other, 10, time.Minute, func() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} })
+		reaped, err := db.Sweep(t.Context(), other, 10, time.Minute, func() store.View { return store.View{Now: time.Now(), Calm: time.Hour} })
 		require.NoError(t, err)
 		require.Len(t, reaped, 1)
 		after(4 * time.Second)

@@ -118,7 +118,7 @@ func (w *wire) Settle(ctx context.Context, s task.Session, rows []store.Settleme
 }
 
 func (w *wire) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	return cut(ctx, w, "sweep", func() ([]store.Reaped, error) { return w.Store.Sweep(ctx, s, limit, reapFor, view) })
 }

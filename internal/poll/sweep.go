@@ -20,6 +20,7 @@ func sweepEvery(presence time.Duration) time.Duration {
 // settlements fail: it could not settle what it reaps.
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
+		e.watch(calls)
 		for e.declarations().Workers > 0 && e.keeper.MaySweep() && stopped.Err() == nil {
 			limit := e.settle.mayReap()
 			if limit == 0 {
@@ -31,6 +32,20 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 			}
 		}
 	}
+}
+
+// watch looks at the heartbeats of other sessions. If that fails, the keeper knows nothing new.
+func (e *Engine) watch(calls context.Context) {
+	if e.declarations().Workers == 0 {
+		return
+	}
+	_ = e.call(calls, "sessions", func(ctx context.Context) error {
+		list, err := e.o.Store.Sessions(ctx, e.keeper.Session())
+		if err == nil {
+			e.keeper.Watch(list)
+		}
+		return err
+	})
 }
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.

@@ -46,13 +46,27 @@ type Heartbeat struct {
 // how far a sweep's view of that clock may be from the clock itself. Both errors may add up.
 const JumpTolerance = 500 * time.Millisecond
 
-// Clock is what a session knows of the store's clock when it sweeps.
-type Clock struct {
+// View is what a session knows when it sweeps: of the store's clock, and of other sessions.
+type View struct {
 	Now time.Time // the session's estimate of the store's clock, never ahead of it; zero: the session may run no sweep
-	// Calm is for how long the store's clock has not jumped, as far as the session knows. A session with a longer TTL may be
-	// alive, although it has expired by that clock.
+	// Calm is for how long the store's clock has not jumped, as far as the session knows. A lease of a session with a longer
+	// TTL may be open, although it has expired by that clock.
 	Calm time.Duration
+	// Silent are the heartbeats of sessions that have written no other one for their whole TTL, measured by this session's own
+	// clock. Any other session may be alive, although it has expired by the store's clock: that can jump twice unseen.
+	Silent []Sighting
 }
+
+// Sighting is the last heartbeat that one session has seen of another.
+type Sighting struct {
+	Session  task.Session
+	SeenAt   time.Time     // when it was written, by the store's clock: no two heartbeats of a session have the same time
+	Presence time.Duration // the session's TTL
+}
+
+// WatchFor is for how long after its expiry a session is listed for others (Sessions), and needs to be silent for them.
+// After that the store's clock alone decides that it has ended.
+const WatchFor = time.Hour
 
 // HeartbeatReply is what the store knows of a session.
 type HeartbeatReply struct {

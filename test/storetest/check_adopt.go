@@ -286,7 +286,7 @@ func adoptRace(t testing.TB, h Harness) {
 		}
 		if o == agents[3] {
 			for range 10 {
-				rows, err := o.Sweep(ctx, o.session, 2, reapFor, o.view)
+				rows, err := o.Sweep(ctx, o.session, 2, reapFor, o.view())
 				if err != nil {
 					return err
 				}

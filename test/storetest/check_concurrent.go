@@ -181,7 +181,7 @@ func concurrentSweeps(t testing.TB, h Harness) {
 	var seen tally
 	together(agents, func(ctx context.Context, r *rig) error {
 		for empty, calls := 0, 0; empty < patience && calls < 10*patience; calls++ {
-			rows, err := r.Sweep(ctx, r.session, 5, reapFor, r.view)
+			rows, err := r.Sweep(ctx, r.session, 5, reapFor, r.view())
 			if err != nil {
 				return err
 			}

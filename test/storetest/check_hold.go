@@ -169,7 +169,7 @@ func holdSlow(t testing.TB, h Harness) {
 	require.Len(t, next, 20)
 	o := r.second()
 	require.NoError(t, r.Leave(ctx, r.session))
-	reaped, err := o.Sweep(ctx, o.session, 100, reapFor, o.view)
+	reaped, err := o.Sweep(ctx, o.session, 100, reapFor, o.view())
 	require.NoError(t, err)
 	require.Len(t, reaped, 20)
 	require.Less(t, time.Since(began), bound)

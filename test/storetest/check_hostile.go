@@ -153,7 +153,7 @@ func hostileContext(t testing.TB, h Harness) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Renew(ended, r.session, []store.Renewal{{ID: row.ID, Fence: row.Fence, Window: 3 * window}})
 		require.ErrorIs(t, err, context.Canceled)
-		_, err = r.Sweep(ended, r.session, 10, reapFor, r.view)
+		_, err = r.Sweep(ended, r.session, 10, reapFor, r.view())
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = r.Present(ended, store.Heartbeat{Session: r.session, Agent: agent(r.name)})
 		require.ErrorIs(t, err, context.Canceled)

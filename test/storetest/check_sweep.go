@@ -28,6 +28,8 @@ func sweepChecks() []Check {
 		{"after the clock was set back", sweepClockBack},
 		{"a clock that has moved unseen", sweepClockMoved},
 		{"rows of one whose presence is longer than the calm", sweepCalm},
+		{"rows of one that was not seen silent", sweepDoubtful},
+		{"sessions that are listed", sweepSessions},
 		{"a deadline that passed long ago", sweepAncient},
 		{"a reaped row is settled", sweepSettled},
 	}
@@ -71,20 +73,22 @@ func sweepClockMoved(t testing.TB, h Harness) {
 	o := r.other("second")
 	row := r.held()
 	asked := 0
+	var silent []store.Sighting
 	believes := func(off time.Duration) []store.Reaped {
-		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock {
+		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.View {
 			asked++
-			return store.Clock{Now: o.Now().Add(off), Calm: later}
+			return store.View{Now: o.Now().Add(off), Calm: later, Silent: silent}
 		})
 		require.NoError(t, err)
 		return reaped
 	}
 	r.Advance(t, presence+time.Minute)
 	o.present()
+	silent = o.sessions()
 	for _, off := range []time.Duration{-later, -slack, slack, later} {
 		require.Empty(t, believes(off), "it is off by %s", off)
 	}
-	never, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock { return store.Clock{} })
+	never, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.View { return store.View{} })
 	require.NoError(t, err)
 	require.Empty(t, never, "it does not know the time")
 	require.Equal(t, row.Fence, r.get(row.ID).Fence)
@@ -102,7 +106,10 @@ func sweepCalm(t testing.TB, h Harness) {
 	r.Advance(t, later)
 	o.present()
 	calm := func(d time.Duration) []store.Reaped {
-		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.Clock { return store.Clock{Now: o.Now(), Calm: d} })
+		silent := o.sessions()
+		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.View {
+			return store.View{Now: o.Now(), Calm: d, Silent: silent}
+		})
 		require.NoError(t, err)
 		return reaped
 	}
@@ -121,6 +128,88 @@ func sweepCalm(t testing.TB, h Harness) {
 	reaped = calm(slack)
 	require.Len(t, reaped, 1, "it has left, so it is not there")
 	require.Equal(t, next.ID, reaped[0].ID)
+}
+
+// The store's clock can jump twice unseen. So a session that has expired by that clock may be alive, unless the one that sweeps
+// has seen for long that it writes no heartbeat.
+func sweepDoubtful(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	sweep := func(silent ...store.Sighting) []store.Reaped {
+		reaped, err := o.Sweep(o.ctx, o.session, 10, reapFor, func() store.View {
+			return store.View{Now: o.Now(), Calm: later, Silent: silent}
+		})
+		require.NoError(t, err)
+		return reaped
+	}
+	taken := func(why string, silent ...store.Sighting) {
+		reaped := sweep(silent...)
+		require.Len(t, reaped, 1, why)
+		o.settled(retry(reaped[0].Task, 10*365*24*time.Hour))
+	}
+	hold := func() task.Task {
+		r.present()
+		r.insert(1)
+		w := want(kind, 1)
+		w.Window = 30 * 24 * time.Hour
+		return r.claim(w)[0]
+	}
+	row := hold()
+	expired := func(by time.Duration) []store.Sighting {
+		r.Advance(t, by)
+		o.present()
+		return o.sessions()
+	}
+	seen := expired(presence + time.Minute)
+	require.Len(t, seen, 1)
+	require.Empty(t, sweep())
+	require.Empty(t, sweep(store.Sighting{Session: o.session, SeenAt: seen[0].SeenAt}), "it was another one that was silent")
+
+	short := agent(r.name)
+	short.Presence = 5 * time.Millisecond
+	st, err := r.Present(r.ctx, store.Heartbeat{Session: r.session, Agent: short})
+	require.NoError(t, err)
+	for o.now().Before(st.Now.Add(2 * short.Presence)) {
+	}
+	require.Empty(t, sweep(seen...), "it has written another heartbeat since, and expired again")
+	require.Equal(t, row.Fence, r.get(row.ID).Fence)
+	taken("it has written none since", o.sessions()...)
+
+	hold()
+	seen = expired(-24 * time.Hour)
+	require.Empty(t, sweep(), "it was seen in the future")
+	taken("it has written none since", seen...)
+
+	hold()
+	expired(presence + store.WatchFor - time.Minute)
+	require.Empty(t, sweep())
+	expired(2 * time.Minute)
+	taken("it expired long ago")
+
+	hold()
+	require.NoError(t, r.Leave(r.ctx, r.session))
+	taken("it has left")
+}
+
+func sweepSessions(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	o := r.other("second")
+	third := r.other("third")
+	require.NoError(t, third.Leave(r.ctx, third.session))
+	first := o.sessions()
+	require.Len(t, first, 1, "neither itself nor one that has left")
+	require.Equal(t, r.session, first[0].Session)
+	require.Equal(t, presence, first[0].Presence)
+	require.Equal(t, first, o.sessions(), "the same heartbeat")
+	for o.sessions()[0].SeenAt.Equal(first[0].SeenAt) {
+		r.present()
+	}
+	r.Advance(t, presence+store.WatchFor-time.Minute)
+	require.Len(t, o.sessions(), 1, "it has expired")
+	r.Advance(t, 2*time.Minute)
+	require.Empty(t, o.sessions(), "long ago")
+	r.Advance(t, -24*time.Hour)
+	require.Len(t, o.sessions(), 1, "it was seen in the future")
 }
 
 func sweepLease(t testing.TB, h Harness) {

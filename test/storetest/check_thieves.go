@@ -61,7 +61,7 @@ func (th *thieves) turn(ctx context.Context, r *rig) error {
 	if err != nil {
 		return err
 	}
-	reaped, err := r.Sweep(ctx, r.session, 3, reapFor, r.view)
+	reaped, err := r.Sweep(ctx, r.session, 3, reapFor, r.view())
 	if err != nil {
 		return err
 	}

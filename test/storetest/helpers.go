@@ -185,13 +185,25 @@ func (r *rig) present() store.HeartbeatReply {
 	return st
 }
 
-// view is that of a session that has been there for long, and knows the time.
-func (r *rig) view() store.Clock { return store.Clock{Now: r.Now(), Calm: later} }
+// view is that of a session that has been there for long, knows the time, and has seen no other session for long.
+func (r *rig) view() func() store.View {
+	r.t.Helper()
+	silent := r.sessions()
+	return func() store.View { return store.View{Now: r.Now(), Calm: later, Silent: silent} }
+}
+
+// sessions lists the last heartbeats of other sessions.
+func (r *rig) sessions() []store.Sighting {
+	r.t.Helper()
+	list, err := r.Sessions(r.ctx, r.session)
+	require.NoError(r.t, err)
+	return list
+}
 
 // sweep sweeps for the rig's session.
 func (r *rig) sweep(limit int) []store.Reaped {
 	r.t.Helper()
-	got, err := r.Sweep(r.ctx, r.session, limit, reapFor, r.view)
+	got, err := r.Sweep(r.ctx, r.session, limit, reapFor, r.view())
 	require.NoError(r.t, err)
 	require.LessOrEqual(r.t, len(got), limit)
 	return got

@@ -271,45 +271,6 @@ func settlement(t *rapid.T, h hold) store.Settlement {
 	return e
 }
 
-// seeing is the view of a session that is off by so much, and has seen the clock go on for so long.
-func seeing(h Harness, off, calm time.Duration) func() store.Clock {
-	return func() store.Clock { return store.Clock{Now: h.Now().Add(off), Calm: calm} }
-}
-
-func (m *machine) sweep(t *rapid.T) {
-	ctx := m.begin()
-	i, s := m.pick(t)
-	length := length(t, "reap for", 3)
-	off, calm := time.Duration(0), 9*step
-	switch rapid.IntRange(0, 7).Draw(t, "view") {
-	case 6:
-		off = later
-	case 7:
-		calm = 0
-	}
-	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, seeing(m.ideal, off, calm))
-	require.NoError(m.t, err)
-	got, err := m.real.Sweep(ctx, s.real, 1000, length, seeing(m.real, off, calm))
-	require.NoError(m.t, err)
-	require.Equal(m.t, m.reapedViews(want, onIdeal), m.reapedViews(got, onReal), "what is reaped")
-	for _, row := range want {
-		m.hold(i, row.Task, row.RanFence)
-	}
-}
-
-func (m *machine) reapedViews(list []store.Reaped, ids taskSide) []taskView {
-	out := make([]taskView, len(list))
-	for i := range list {
-		out[i] = m.taskView(&list[i].Task, ids)
-		out[i].Ran, out[i].Present = list[i].RanFence, list[i].Present
-		out[i].Detached, out[i].CancelRequested = list[i].Detached, list[i].CancelRequested
-		if !list[i].Deadline.IsZero() {
-			out[i].Left = inHalves(list[i].Left)
-		}
-	}
-	return byRow(out)
-}
-
 func (m *machine) agent(name string) store.Agent {
 	a := agent(name)
 	a.Presence = 2*step + half

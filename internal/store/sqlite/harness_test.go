@@ -154,7 +154,7 @@ func requestColumns(r store.EnqueueRequest) (names []string, values []any) {
 }
 
 // calm is the view of a session that has been there for long.
-func calm() store.Clock { return store.Clock{Now: time.Now(), Calm: time.Hour} }
+func calm() store.View { return store.View{Now: time.Now(), Calm: time.Hour} }
 
 // Now is the machine's clock, as the store's is.
 func (h *harness) Now() time.Time { return time.Now() }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"math"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -14,7 +14,7 @@ import (
 
 // Sweep claims rows of expired leases for the session, which decides what becomes of them within reapFor.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	if found, err := s.anyExpired(ctx, session); err != nil || !found {
 		return nil, err // mostly, and without the lock
@@ -33,7 +33,8 @@ func (s *Store) Sweep(
 			ids, found[d.ID] = append(ids, d.ID), d
 			return err
 		}, t.sql.Expired, arg("now", stamp(t.now)), arg("soon", stamp(t.now.Add(time.Second))), arg("session", int64(session)),
-			arg("calm", v.Calm.Seconds()), arg("limit", limit))
+			arg("calm", v.Calm.Seconds()), arg("limit", limit), arg("watched", stamp(t.now.Add(-store.WatchFor))),
+			arg("silent", silentList(v.Silent)))
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -51,6 +52,20 @@ func (s *Store) Sweep(
 	return reaped, nil
 }
 
+// silentList is the parameter silent of the statement expired.
+func silentList(silent []store.Sighting) string {
+	type heartbeat struct {
+		Session int64  `json:"session"`
+		Seen    string `json:"seen"`
+	}
+	list := make([]heartbeat, len(silent))
+	for i, s := range silent {
+		list[i] = heartbeat{int64(s.Session), stamp(s.SeenAt)}
+	}
+	text, _ := json.Marshal(list) // numbers and times always are JSON
+	return string(text)
+}
+
 // scanReaped reads a row of the statements reap and adopt.
 func (t *tx) scanReaped(rows *sql.Rows) (store.Reaped, error) {
 	var r record
@@ -63,15 +78,17 @@ func (t *tx) scanReaped(rows *sql.Rows) (store.Reaped, error) {
 	return store.Reaped{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
 }
 
-// anyExpired reports whether there may be rows to reap, without the lock.
+// anyExpired reports whether there may be rows to reap, without the lock. It does not ask what the session knows of others, so
+// that it spares nothing.
 func (s *Store) anyExpired(ctx context.Context, session task.Session) (found bool, err error) {
+	const always = 100 * 365 * 24 * time.Hour
 	now := s.now()
 	err = s.view(ctx, "look for expired leases", func(t *snapshot) error {
 		return t.query(func(*sql.Rows) error {
 			found = true
 			return nil
 		}, t.sql.Expired, arg("now", stamp(now)), arg("soon", stamp(now.Add(time.Second))), arg("session", int64(session)),
-			arg("calm", math.MaxInt32), arg("limit", 1))
+			arg("calm", always.Seconds()), arg("limit", 1), arg("watched", stamp(now.Add(always))), arg("silent", "[]"))
 	})
 	return found, err
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -28,6 +29,9 @@ func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
 		s.agents[session] = row
 	}
 	row.Name, row.Types, row.Workers = a.Name, a.Types, a.Workers
+	if now.Equal(row.SeenAt) { // no two heartbeats have the same time
+		now = now.Add(time.Microsecond)
+	}
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
 	for hash, p := range a.Policies {
 		if _, there := s.policies[hash]; !there {
@@ -74,6 +78,34 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 		}
 	}
 	return list, nil
+}
+
+// Sessions lists the last heartbeats of other sessions that have not left and expired no longer ago than store.WatchFor.
+func (s *Store) Sessions(ctx context.Context, session task.Session) (list []store.Sighting, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	for other, a := range s.agents {
+		if other != session && s.watched(other, now) {
+			list = append(list, store.Sighting{Session: other, SeenAt: a.SeenAt, Presence: s.lasts(other)})
+		}
+	}
+	return list, nil
+}
+
+// watched reports whether a session has not left and expired less than store.WatchFor ago.
+func (s *Store) watched(session task.Session, now time.Time) bool {
+	a := s.agents[session]
+	return a != nil && a.PresentUntil.After(a.SeenAt) && a.PresentUntil.After(now.Add(-store.WatchFor))
+}
+
+// doubtful reports whether a session may be alive although it has expired: the one that sweeps has not seen it silent.
+func (s *Store) doubtful(session task.Session, v store.View, now time.Time) bool {
+	return s.watched(session, now) && !slices.ContainsFunc(v.Silent, func(o store.Sighting) bool {
+		return o.Session == session && o.SeenAt.Equal(s.agents[session].SeenAt)
+	})
 }
 
 // Leave ends a session's presence.
@@ -125,7 +157,7 @@ func (s *Store) Renew(ctx context.Context, session task.Session, rows []store.Re
 // Sweep claims dead rows for reaping. The reaper's own lease on them lasts reapFor. A session that is absent itself
 // reaps nothing, nor does one that believes that it is another time.
 func (s *Store) Sweep(
-	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
@@ -137,7 +169,7 @@ func (s *Store) Sweep(
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {
-		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now))
+		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now) || s.doubtful(r.Session, v, now))
 		return r.State.Running() && !alive && s.kept[r.ID] == 0 && (r.Session == session || s.lasts(r.Session) <= v.Calm)
 	})
 	var out []store.Reaped

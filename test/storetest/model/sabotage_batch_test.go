@@ -202,7 +202,7 @@ func (b forcing) RollbackBatch(ctx context.Context, id task.BatchID, by string, 
 type deserting struct{ *storetest.OnModel }
 
 func (b deserting) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	reaped, err := b.OnModel.Sweep(ctx, s, limit, reapFor, view)
 	return slices.DeleteFunc(reaped, func(s store.Reaped) bool { return s.State == task.StateRollbackRunning }), err

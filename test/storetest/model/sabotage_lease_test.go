@@ -54,7 +54,7 @@ type wrongSweep struct {
 }
 
 func (b wrongSweep) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	if b.before != nil {
 		b.Each(b.before)
@@ -183,6 +183,10 @@ func sweepSabotages() []sabotage {
 			"sweep/rows of one whose presence is longer than the calm"},
 		{"reaps by a clock that has moved", func(m *storetest.OnModel) storetest.Harness { return credulous{m} },
 			"sweep/a clock that has moved unseen"},
+		{"reaps what has expired by the store's clock alone", func(m *storetest.OnModel) storetest.Harness { return trusting{m} },
+			"sweep/rows of one that was not seen silent"},
+		{"does not list an expired session", func(m *storetest.OnModel) storetest.Harness { return oblivious{m} },
+			"sweep/sessions that are listed"},
 	}
 }
 
@@ -190,7 +194,7 @@ func sweepSabotages() []sabotage {
 type tireless struct{ *storetest.OnModel }
 
 func (b tireless) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
 	if _, err := b.Present(ctx, store.Heartbeat{Session: s, Agent: store.Agent{Presence: time.Hour}}); err != nil {
 		return nil, err
@@ -202,16 +206,46 @@ func (b tireless) Sweep(
 type restless struct{ *storetest.OnModel }
 
 func (b restless) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
-	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.Clock { return store.Clock{Now: view().Now, Calm: 24 * time.Hour} })
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View { return store.View{Now: view().Now, Calm: 24 * time.Hour, Silent: view().Silent} })
+}
+
+// trusting takes the store's clock for right when it says that a session has expired.
+type trusting struct{ *storetest.OnModel }
+
+func (b trusting) Sweep(
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
+) ([]store.Reaped, error) {
+	all, err := b.Sessions(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View {
+		v := view()
+		v.Silent = all
+		return v
+	})
+}
+
+// oblivious forgets sessions as soon as they have expired.
+type oblivious struct{ *storetest.OnModel }
+
+func (b oblivious) Sessions(ctx context.Context, s task.Session) (list []store.Sighting, err error) {
+	all, err := b.OnModel.Sessions(ctx, s)
+	for _, o := range all {
+		if b.Now().Before(o.SeenAt.Add(o.Presence)) {
+			list = append(list, o)
+		}
+	}
+	return list, err
 }
 
 // credulous sweeps whatever time it is believed to be.
 type credulous struct{ *storetest.OnModel }
 
 func (b credulous) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, _ func() store.Clock,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, _ func() store.View,
 ) ([]store.Reaped, error) {
-	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.Clock { return store.Clock{Now: b.Now(), Calm: 24 * time.Hour} })
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View { return store.View{Now: b.Now(), Calm: 24 * time.Hour} })
 }

@@ -10,6 +10,12 @@ RETURNING session
 -- Ends a session's presence.
 UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = @session
 
+-- name: sessions
+-- Lists the last heartbeats of the other sessions that have not left and expired less than @watch_for (microseconds) ago.
+SELECT a.session, a.seen_at, a.present_until - a.seen_at FROM {schema}.agent AS a
+WHERE a.session <> @session AND a.present_until > a.seen_at
+  AND a.present_until > now() - @watch_for::bigint * interval '1 microsecond'
+
 -- name: idle
 -- Notes whether a session waits for a notification of new rows.
 UPDATE {schema}.agent SET idle = @idle WHERE session = @session
