@@ -196,7 +196,7 @@ func (k *Keeper) compare(
 		}
 		h.Pinged = h.Pinged && sound
 		l.applyHeld(h, sent)
-		if !h.Detached && !l.Over() && h.Left < l.left()-store.JumpTolerance {
+		if left := l.left(); left > 0 && h.Left < left-store.JumpTolerance && !h.Detached && !l.Over() {
 			short = append(short, l)
 		}
 		halt = halt || h.CancelRequested
