@@ -61,7 +61,7 @@ inline fork(a) {
 }
 
 /* The reply to a heartbeat that was sent so many ticks ago (lease/presence.go, present and compare): what the store
- * knows, got and said, against what the agent believes. then: the fence that it held then. Rules 3 and 5. */
+ * knows, got, said and seen, against what the agent believes. then: the fence that it held then. Rules 3 and 5. */
 inline hear(a, ago, then, back) {
   if
   :: back -> quietly[a] = most(quietly[a], BACK_IN)
@@ -69,14 +69,21 @@ inline hear(a, ago, then, back) {
   fi;
   known[a] = 1;
   if
-  :: said >= 4 ->
+  :: said & 4 ->
      printf("agent %d notices that the clock has leapt\n", a);
-     leapt[a] = 0; adrift[a] = (lease[a] != NONE);
+     leapt[a] = ((said & 8) && !swung); adrift[a] = (lease[a] != NONE);
      if
      :: without(quiet) -> skip
      :: else -> quietly[a] = presence_of(a); calm[a] = 0
      fi;
      claimold[a] = (unread[a] || waiting(a, CLAIM))
+  :: else
+  fi;
+  if /* by the store's clock less is left of its lease than it believes */
+  :: lease[a] != NONE && held[a] == got && less(seen, ago) < window[a] && !adrift[a] && !without(short) &&
+       ALSO != W_short ->
+     printf("agent %d finds the lease of fence %d too short: %d of %d\n", a, got, less(seen, ago), window[a]);
+     adrift[a] = 1
   :: else
   fi;
   if
@@ -132,7 +139,7 @@ end: do
        printf("agent %d sends a heartbeat\n", a);
        store_present(a);
        hear(a, 0, held[a], until[a] == 0);
-       got = 0; said = 0 }
+       got = 0; said = 0; seen = 0 }
   :: d_step { live && linked(a) && !shown[a] && slowly(a) ->
        shown[a] = 1; slows--;
        call[a] = SIGN; ofence[a] = held[a]; flags[a] = (until[a] == 0);
@@ -142,14 +149,14 @@ end: do
        printf("the slow heartbeat of agent %d arrives\n", a);
        if
        :: stage[a] == LATE -> no_call(a)
-       :: else -> reply[a] = got; more[a] = said; stage[a] = ANSWERED
+       :: else -> reply[a] = got; more[a] = said; what[a] = seen; stage[a] = ANSWERED
        fi;
-       got = 0; said = 0 }
+       got = 0; said = 0; seen = 0 }
   :: d_step { live && linked(a) && call[a] == SIGN && stage[a] == ANSWERED ->
        printf("agent %d reads the reply to its heartbeat\n", a);
-       got = reply[a]; said = more[a];
+       got = reply[a]; said = more[a]; seen = what[a];
        hear(a, since(age[a]), ofence[a], flags[a]);
-       no_call(a); got = 0; said = 0 }
+       no_call(a); got = 0; said = 0; seen = 0 }
 
   /* A claim (poll/poll.go, claim), of which an agent has one at a time. */
   :: d_step { live && linked(a) && mayclaim(a) -> store_claim(a, 1); open_lease(a, got); got = 0 }
@@ -266,14 +273,14 @@ end: do
   :: d_step { linked(a) && call[a] == SETTLE && stage[a] == ANSWERED -> said = reply[a]; no_call(a); settled(a) }
 
   /* A sweep (poll/sweep.go), and the verdict: lost, which counts. */
-  :: d_step { live && linked(a) && mayreap(a) && sweepable(a, leapt[a], calm[a]) ->
+  :: d_step { live && linked(a) && mayreap(a) && sweepable(a, leapt[a], calm[a], silent_long(a)) ->
        store_sweep(a);
        hand_in(a, counted(asked), fence, asked, 0) }
   :: d_step { live && linked(a) && mayreap(a) && state == RUNNING && slowly(a) ->
        slows--;
-       call[a] = SWEEP; what[a] = leapt[a]; flags[a] = calm[a];
+       call[a] = SWEEP; what[a] = leapt[a]; flags[a] = calm[a]; reply[a] = silent_long(a);
        printf("agent %d sends a sweep, slowly\n", a) }
-  :: d_step { live && call[a] == SWEEP && stage[a] != ANSWERED && sweepable(a, what[a] || age[a] > PERIOD, flags[a]) ->
+  :: d_step { live && call[a] == SWEEP && stage[a] != ANSWERED && sweepable(a, what[a] || age[a] > PERIOD, flags[a], reply[a]) ->
        store_sweep(a);
        if
        :: stage[a] == LATE -> no_call(a)

@@ -17,7 +17,9 @@
 #define PRESENCE_0 PRESENCE                 /* that of agent 0, which may be longer than that of agent 1 */
 #endif
 #define presence_of(a) (a == 0 -> PRESENCE_0 : PRESENCE)
+#ifndef HEARTBEAT
 #define HEARTBEAT 1                         /* the longest silence of a task */
+#endif
 #define STOP      2                         /* from the start of stopping to the lease's end */
 #define MARGIN    (without(margin) -> 0 : 1) /* lease.KillMargin: all is dead so long before the lease's end */
 #define BEAT      (HEARTBEAT + STOP)        /* of a renewal, from its ping */
@@ -45,6 +47,15 @@
 #ifndef LEAPS
 #define LEAPS 0    /* the store's clock leaps ahead, or is set back */
 #endif
+#ifndef SWINGS
+#define SWINGS 0   /* the store's clock jumps, and jumps back by as much before the tick is over */
+#endif
+#ifndef SWING_AHEAD
+#define SWING_AHEAD 2 /* by so much, if it is ahead first; 0: never */
+#endif
+#ifndef SWING_BACK
+#define SWING_BACK 2 /* by so much, if it is set back first; 0: never */
+#endif
 #ifndef CANCELS
 #define CANCELS 0  /* the task is cancelled */
 #endif
@@ -58,7 +69,7 @@
 #define HTTP 0     /* 1: attempts are requests, which the agent alone can close, and the kernel when it is dead */
 #endif
 
-/* Sabotage: each takes one rule away. README.md says what each is. */
+/* Sabotage: each takes one rule away, and ALSO=W_short that one besides. README.md says what each is. */
 #ifndef WITHOUT
 #define WITHOUT W_NOTHING
 #endif
@@ -91,6 +102,12 @@
 #define W_longest 26
 #define W_from_sent 27
 #define W_margin 28
+#define W_observed 29
+#define W_compare 30
+#define W_short 31
+#ifndef ALSO
+#define ALSO W_NOTHING
+#endif
 #define without(x) (WITHOUT == W_##x)
 
 /* The row (table task, and task_archive once it has ended). */
@@ -125,7 +142,10 @@ byte quietly[2]; /* until it may reap */
 byte calm[2];    /* since the store's clock has jumped, as far as it knows; no more than the longest presence */
 #define LONGEST most(PRESENCE, PRESENCE_0)
 bit  known[2];   /* it has read the store's clock */
-bit  leapt[2];   /* that has leapt since */
+byte leapt[2];   /* 1: that has leapt since. 2: it has, but will jump back (SWINGS) */
+byte observed[2]; /* for how long it has seen the other's last heartbeat, no more than the other's presence; 0: it has not
+                    seen that one. It looks at the end of each tick in which it can */
+bit  newer[2];   /* it has not seen the last one, and goes on from the one before: only without compare */
 bit  adrift[2];  /* its lease is to be written anew */
 bit  shown[2];  /* it has sent a heartbeat in this tick */
 #define up(a)     (mode[a] == UP)
@@ -171,11 +191,13 @@ byte stage[2];
 byte age[2];       /* since it was sent */
 byte ofence[2];    /* what it is about */
 byte what[2];      /* RENEW: age of the ping, or what is left of the lease. SETTLE: the outcome.
-                      SWEEP: its belief of the time is wrong */
+                      SWEEP: its belief of the time is wrong, as leapt. SIGN: what is left of the lease */
 byte flags[2];     /* SIGN: presence had run out. RENEW: what is left. SETTLE: 1 knew of the cancellation, 2 silent.
                       SWEEP: calm */
-byte reply[2];     /* SIGN, CLAIM, SWEEP: a fence. RENEW: lost. SETTLE: the answer */
-byte more[2];      /* SIGN: 1 taken by a claim given up, 2 cancellation asked, 4 after a leap. SWEEP: the same 2 */
+byte reply[2];     /* SIGN, CLAIM, SWEEP: a fence. RENEW: lost. SETTLE: the answer.
+                      SWEEP, until it is answered: the other's silence was observed, and lasts */
+byte more[2];      /* SIGN: 1 taken by a claim given up, 2 cancellation asked, 4 after a leap, 8 between two jumps.
+                      SWEEP: the same 2 */
 bit  unread[2];    /* a claim's reply never came: it is to be read back */
 byte claimage[2];  /* since the claim was sent that is on its way or unread */
 bit  claimold[2];  /* a leap was noticed since */
@@ -211,6 +233,21 @@ byte effects;      /* that were committed with complete */
 #define intxn(a) false
 #define locked   false
 #endif
+
+/* The store's clock between two jumps that cancel out. There left is still what it is when the clock is back: what is
+ * written in between is put down as that, so nothing is lost that would be over in between. */
+#if SWINGS
+#define SWUNG_AHEAD 1
+#define SWUNG_BACK  2
+byte swung;
+bit  between[2];   /* the session's last heartbeat was written in between */
+byte swings = SWINGS;
+#define off (swung == SWUNG_AHEAD -> SWING_AHEAD : (swung == SWUNG_BACK -> -SWING_BACK : 0))
+#else
+#define swung 0
+#define off   0
+#endif
+#define from_now(x) most(0, (x) + off) /* an end that is written, put down as that */
 
 /* What may still strike. */
 byte crashes = CRASHES, freezes = FREEZES, cuts = CUTS, slows = SLOWS, leaps = LEAPS, cancels = CANCELS;

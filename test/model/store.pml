@@ -12,7 +12,7 @@ inline store_claim(a, how) {
   if
   :: state == PENDING ->
      upheld(CancelledStays, !called);
-     state = RUNNING; fence++; session = a; claim = how; left = WINDOW; attempt++;
+     state = RUNNING; fence++; session = a; claim = how; left = from_now(WINDOW); attempt++;
      upheld(AttemptsWithinLimit, attempt <= LIMIT);
      give_out();
      got = fence;
@@ -30,10 +30,10 @@ inline store_renew(a, f, old) {
   if
   :: matches(a, f) ->
      seen = left;
-     left = most(left, BEAT - (without(ping_age) -> 0 : old));
+     left = most(left, from_now(BEAT - (without(ping_age) -> 0 : old)));
      printf("the lease of fence %d is renewed for %d\n", f, left);
      /* No later than heartbeat and stop after the ping, and as long as the call was on its way. */
-     upheld(LeaseFollowsPing, left == seen || left + old <= BEAT);
+     upheld(LeaseFollowsPing, left == seen || left + old - off <= BEAT);
      got = 0
   :: else -> got = 1
   fi
@@ -43,32 +43,57 @@ inline store_renew(a, f, old) {
  * and leaves no more than a lease's whole length. */
 inline store_anchor(a, f, rest) {
   if
-  :: matches(a, f) -> left = (without(raise_only) -> rest : least(most(left, rest), WINDOW)); got = 0
+  :: matches(a, f) -> left = (without(raise_only) -> rest : least(most(left, from_now(rest)), from_now(WINDOW))); got = 0
   :: else -> got = 1
   fi
 }
 
-/* Present (present.go, queries/present.sql): rule 3. It returns what the session holds, and the store's time. */
-inline store_present(a) {
-  present[a] = presence_of(a);
+/* A session is absent when its last heartbeat is too long ago, or in the future. */
+#if SWINGS
+#define mark(a) between[a] = (swung != 0)
+#define present_now(a) \
+    (!swung || between[a] -> present[a] : (swung == SWUNG_AHEAD -> less(present[a], SWING_AHEAD) : 0))
+#else
+#define mark(a) skip
+#define present_now(a) present[a]
+#endif
+
+/* There is a heartbeat that agent o has not seen yet. It had not when it sent the sweep that may be on its way. */
+inline unseen(o) {
   if
-  :: state == RUNNING && session == a -> got = fence; said = (claim == 2 -> 1 : 0) + (asked -> 2 : 0)
-  :: else -> got = 0; said = 0
+  :: without(compare) -> newer[o] = 1
+  :: else ->
+     observed[o] = 0;
+     reply[o] = (call[o] == SWEEP && stage[o] != ANSWERED -> 0 : reply[o])
+  fi
+}
+
+/* Present (present.go, queries/present.sql): rule 3. It returns what the session holds and for how long, and the store's
+ * time. */
+inline store_present(a) {
+  present[a] = presence_of(a); mark(a);
+  unseen(1 - a);
+  if
+  :: state == RUNNING && session == a ->
+     got = fence; said = (claim == 2 -> 1 : 0) + (asked -> 2 : 0); seen = less(left, off)
+  :: else -> got = 0; said = 0; seen = 0
   fi;
-  said = said + (leapt[a] -> 4 : 0)
+  said = said + (leapt[a] -> 4 : 0) + (swung -> 8 : 0)
 }
 
 /* Sweep (sweep.go, queries/sweep.sql): a claim for reaping, of what is dead by the store's clock; rules 3, 5, 6. It is refused to
  * a session that is absent, and to one whose belief of the time is wrong (stale); and it spares rows of another session whose
- * presence is longer than the sweeper has seen the clock go on without a leap. FOR UPDATE SKIP LOCKED passes over a
- * row that an application holds. */
-#define sweepable(a, stale, quiet_for) (state == RUNNING && !locked && !(without(reaped_again) && claim == 0) && \
-    (present[a] > 0 || without(refusal)) && (!(stale) || without(belief)) && \
+ * presence is longer than the sweeper has seen the clock go on without a leap. A row is taken because its session is absent
+ * only if the sweeper has seen the same heartbeat of it for its presence, and that is still the last (silent). FOR UPDATE
+ * SKIP LOCKED passes over a row that an application holds. */
+#define sweepable(a, stale, quiet_for, silent) (state == RUNNING && !locked && !(without(reaped_again) && claim == 0) && \
+    (present_now(a) > 0 || without(refusal)) && (!(stale) || without(belief)) && \
     (session == a || quiet_for >= presence_of(session) || without(longest)) && \
-    (left == 0 || present[session] == 0 && !without(presence)))
+    (left <= off || present_now(session) == 0 && !without(presence) && (session != a && (silent) || without(observed))))
+#define silent_long(a) (observed[a] >= presence_of(1 - a))
 
 inline store_sweep(a) {
-  fence++; session = a; claim = 0; left = REAP_FOR;
+  fence++; session = a; claim = 0; left = from_now(REAP_FOR);
   give_out();
   printf("session %d sweeps the row: fence %d\n", a, fence)
 }
@@ -117,7 +142,7 @@ inline store_cancel() {
 
 #if EFFECTS
 /* hold(id, fence): FOR KEY SHARE, provided that the attempt still has the row. */
-#define holds(f) (state == RUNNING && fence == (f) && claim > 0 && left > 0)
+#define holds(f) (state == RUNNING && fence == (f) && claim > 0 && left > off)
 
 /* The commit of an application's transaction, which began with hold; with complete(id, fence) in it, or a step of many.
  * complete looks again, and raises where the fence is gone. */

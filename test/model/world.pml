@@ -3,7 +3,7 @@
 /* What is done before time goes on: everything that an agent does at once. What takes longer has been counted. */
 #define must(a) ( \
     linked(a) && (!shown[a] && !waiting(a, SIGN) || mayclaim(a) || unread[a] || mayrenew(a) || mayanchor(a) || \
-        maysettle(a) || mayreap(a) && sweepable(a, leapt[a], calm[a])) || \
+        maysettle(a) || mayreap(a) && sweepable(a, leapt[a], calm[a], silent_long(a))) || \
     up(a) && (lease[a] == LOOKED || unannounced[a] || lease[a] == QUEUED && (starts(a) || outcome[a] == NONE) || \
         child[a] == ENDED && (outcome[a] == NONE || cause[a] == LOST) || \
         child[a] == RUNS && cause[a] == 0 && (silence[a] >= HEARTBEAT || !fit(a) && !without(self_stop)) || \
@@ -15,6 +15,9 @@
 inline pass(a) {
   down(present[a], 1); down(until[a], 1); down(believe[a], 1); down(window[a], 1); down(quietly[a], 1);
   calm[a] = (mode[a] < DEAD -> least(calm[a] + 1, LONGEST) : 0);
+  /* It looks at the other's heartbeat, if it can. What it has seen gets older in any case. */
+  observed[a] = (newer[a] && linked(a) -> 0 : observed[a]); newer[a] = (linked(a) -> 0 : newer[a]);
+  observed[a] = (mode[a] < DEAD && (observed[a] > 0 || linked(a)) -> least(observed[a] + 1, presence_of(1 - a)) : 0);
   shown[a] = 0;
   age[a] = (call[a] == NONE || stage[a] == LATE && call[a] != SWEEP -> 0 : least(age[a] + 1, PATIENCE + 1));
   claimage[a] = (unread[a] || waiting(a, CLAIM) -> least(claimage[a] + 1, WINDOW) : 0);
@@ -43,9 +46,34 @@ inline set_back(end) {
   printf("the store's clock is set back; the lease ends in %d\n", left)
 }
 
+#if SWINGS
+/* Two jumps that cancel out. An agent that reads the clock in between will see both, one that does not sees none. An
+ * estimate of the time from before the first is right again after the second; one from in between is not. */
+inline swing(way) {
+  swings--; swung = way;
+  leapt[0] = (leapt[0] == 0 && reads(0) -> 2 : leapt[0]); leapt[1] = (leapt[1] == 0 && reads(1) -> 2 : leapt[1]);
+  what[0] = (call[0] == SWEEP && what[0] == 0 -> 2 : what[0]); what[1] = (call[1] == SWEEP && what[1] == 0 -> 2 : what[1]);
+  printf("the store's clock jumps by %d\n", off)
+}
+
+inline resettle(a) {
+  leapt[a] = (leapt[a] == 2 -> 0 : reads(a));
+  what[a] = (call[a] == SWEEP -> what[a] != 2 : what[a]);
+  present[a] = (between[a] -> (swung == SWUNG_AHEAD -> 0 : less(present[a], SWING_BACK)) : present[a]);
+  between[a] = 0
+}
+
+inline swing_back() {
+  resettle(0); resettle(1);
+  swung = 0;
+  printf("the store's clock jumps back; the lease ends in %d\n", left)
+}
+#endif
+
 /* An agent's session begins (lease/keeper.go, Join). */
 inline join(a, knowing) {
-  mode[a] = UP; until[a] = presence_of(a); present[a] = presence_of(a); known[a] = knowing; calm[a] = LONGEST
+  mode[a] = UP; until[a] = presence_of(a); present[a] = presence_of(a); mark(a); unseen(1 - a); known[a] = knowing;
+  calm[a] = LONGEST
 }
 
 /* What the dead agent had asked may still happen. What it had in memory is gone. */
@@ -59,6 +87,7 @@ inline die(a) {
   close_lease(a); no_outcome(a);
   child[a] = seen; seen = 0;
   mode[a] = DEAD; cut[a] = 0; until[a] = 0; quietly[a] = 0; calm[a] = 0; leapt[a] = 0; known[a] = 0; shown[a] = 0;
+  observed[a] = 0;
   unread[a] = 0; claimage[a] = 0; claimold[a] = 0
 }
 
@@ -67,10 +96,10 @@ inline die(a) {
 
 proctype world() {
 end: do
-  :: d_step { live && !must(0) && !must(1) ->
+  :: d_step { live && !swung && !must(0) && !must(1) ->
        /* Agent 1, which nothing strikes, could have reaped what a dead session holds, and has not. */
        upheld(DeadComesBack, !(state == RUNNING && present[session] == 0 && !locked && linked(1) && present[1] > 0 &&
-           !leapt[1] && maysweep(1) && calm[1] >= presence_of(session) && outcome[1] == NONE && !waiting(1, SWEEP)));
+           !leapt[1] && maysweep(1) && calm[1] >= presence_of(session) && silent_long(1) && outcome[1] == NONE && !waiting(1, SWEEP)));
        upheld(HungIsCaught, is_caught(0) && is_caught(1));
        printf("a tick\n");
        down(left, 1); pass(0); pass(1);
@@ -79,6 +108,11 @@ end: do
   :: d_step { live && leaps > 0 -> leap(WINDOW) } /* by more than any length here */
   :: d_step { live && leaps > 0 -> leap(2) }
   :: d_step { live && leaps > 0 && state == RUNNING -> set_back(left + WINDOW) }
+#if SWINGS
+  :: d_step { live && swings > 0 && !swung && SWING_AHEAD > 0 -> swing(SWUNG_AHEAD) }
+  :: d_step { live && swings > 0 && !swung && SWING_BACK > 0 -> swing(SWUNG_BACK) }
+  :: d_step { swung -> swing_back() }
+#endif
   :: d_step { live && crashes > 0 && (mode[0] == UP || mode[0] == FROZEN) -> crashes--; printf("agent 0 is killed\n"); die(0) }
   :: d_step { live && freezes > 0 && mode[0] == UP -> freezes--; mode[0] = FROZEN; printf("agent 0 is frozen\n") }
   :: d_step { live && mode[0] == FROZEN -> mode[0] = UP; printf("agent 0 goes on\n") }
