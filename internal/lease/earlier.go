@@ -7,13 +7,19 @@ import "github.com/leasehold/leasehold/internal/task"
 // later one starts when that has ended. So two attempts of a row never run in one agent.
 
 // follow makes l the lease that comes after earlier on the same row; nil: there is none. It reports whether anything of earlier
-// attempts is left, which it has stopped then.
+// attempts was left and not known to be lost: it is stopped now.
 func (l *Lease) follow(earlier *Lease) (stopped bool) {
-	if l.earlier = earlier.unended(); l.earlier == nil {
+	if l.earlier = earlier.unended(); l.earlier == nil || l.earlier.isLost() {
 		return false
 	}
 	l.earlier.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away, and this agent has claimed it again"})
 	return true
+}
+
+// isLost reports whether the attempt was stopped because it has lost its row.
+func (l *Lease) isLost() bool {
+	c := l.Cause()
+	return c != nil && c.Verdict == task.Lost
 }
 
 // unended returns the last lease on the row, from l back, of which something is left here; nil: there is none.
@@ -24,19 +30,29 @@ func (l *Lease) unended() *Lease {
 	return l
 }
 
-// AwaitEarlier returns when nothing is left in this agent of earlier attempts of the row. They have been stopped, so it takes
-// no longer than that.
-func (l *Lease) AwaitEarlier() {
+// AwaitEarlier waits until nothing is left in this agent of earlier attempts of the row, which have been stopped, or l itself is
+// to stop. It reports whether it had to wait.
+func (l *Lease) AwaitEarlier() (waited bool) {
 	for e := l.earlier; e != nil; e = e.earlier { // each: a lease that is released from the queue has not waited for those before it
-		<-e.whenGone()
+		if e.isGone() {
+			continue
+		}
+		waited = true
+		select {
+		case <-e.whenGone():
+		case <-l.ctx.Done():
+			return waited
+		}
 	}
+	return waited
 }
 
-// isGone reports whether nothing of the attempt is left in this agent: it is over, or goes on as a detached one.
+// isGone reports whether the agent has nothing left of the attempt that its row could need: it is over, or goes on although it is
+// detached, or has completed its task.
 func (l *Lease) isGone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over || l.detached
+	return l.over || l.detached || l.completed
 }
 
 // whenGone returns a channel that is closed once isGone.
@@ -45,16 +61,16 @@ func (l *Lease) whenGone() <-chan struct{} {
 	defer l.mu.Unlock()
 	if l.gone == nil {
 		l.gone = make(chan struct{})
-		if l.over || l.detached {
+		if l.over || l.detached || l.completed {
 			close(l.gone)
 		}
 	}
 	return l.gone
 }
 
-// leave closes the channel of whenGone. l.mu is held, and the lease is neither over nor detached yet.
+// leave closes the channel of whenGone. l.mu is held, and what makes isGone true comes after it.
 func (l *Lease) leave() {
-	if l.gone != nil && !l.over && !l.detached {
+	if l.gone != nil && !l.over && !l.detached && !l.completed {
 		close(l.gone)
 	}
 }

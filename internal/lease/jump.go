@@ -75,13 +75,43 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 	return nil
 }
 
-// lengthen writes what is left of leases that end earlier in the store than here. The store's clock was behind when they were
-// written: it has jumped twice between two heartbeats. What cannot be written now is short at the next heartbeat, too.
-func (k *Keeper) lengthen(ctx context.Context, short []*Lease) error {
-	for leases := range slices.Chunk(short, maxWrite) {
+// Leases can end at a wrong time in the store. Some end too early: the store's clock was behind when they were written, because
+// it has jumped twice between two heartbeats. Others end too late: the clock was set back after they were written. That is
+// harmless while the session is alive, and to be corrected only once the clock stays as it is. Otherwise a clock that returns at
+// once would leave them too short.
+
+// differs reports whether the lease ends too early in the store, or later than a lease can, by what the store said after the
+// local time sent. If the store has confirmed an end since then, it may have meant the one before.
+func (l *Lease) differs(h store.Held, sent time.Duration) (short, long bool) {
+	l.mu.Lock()
+	known := !l.over && !h.Detached && l.endSet < sent
+	l.mu.Unlock()
+	if !known {
+		return false, false
+	}
+	left := l.left()
+	return left > 0 && h.Left < left-store.JumpTolerance, h.Left > max(left, l.longest())+store.JumpTolerance
+}
+
+// steady reports whether the store's clock has not jumped for one Period, so that every session with the same TTL would know.
+func (k *Keeper) steady() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.clock.Now()-k.calm >= Period(k.agent.Presence)
+}
+
+// correct writes what is left of leases whose ends are wrong in the store. What cannot be written now is wrong at the next
+// heartbeat, too.
+func (k *Keeper) correct(ctx context.Context, wrong []*Lease) error {
+	if !k.writing.TryLock() { // a renewal is under way, which may be what makes the difference
+		return nil
+	}
+	defer k.writing.Unlock()
+	for leases := range slices.Chunk(wrong, maxWrite) {
 		rows := make([]store.Renewal, len(leases))
 		for i, l := range leases {
 			rows[i] = l.rest()
+			rows[i].Most = l.longest()
 		}
 		if _, err := k.store.Renew(ctx, k.Session(), rows); err != nil {
 			k.failed(ctx, "renew")
@@ -91,9 +121,9 @@ func (k *Keeper) lengthen(ctx context.Context, short []*Lease) error {
 	return nil
 }
 
-// rest is the renewal that writes what is left of the lease.
+// rest is the renewal that writes what is left of the lease, where the store has less.
 func (l *Lease) rest() store.Renewal {
-	return store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: l.left(), Most: l.longest()}
+	return store.Renewal{ID: l.task.ID, Fence: l.task.Fence, Window: l.left()}
 }
 
 // unanchored returns leases that are not re-anchored yet, no more than most, and what is to be written of them. It forgets those

@@ -62,6 +62,7 @@ type Lease struct {
 	mu       sync.Mutex
 	claimed  time.Duration // local time from before the claim was sent
 	end      time.Duration // local time of the window's end, as far as the store has confirmed it
+	endSet   time.Duration // local time of that confirmation
 	started  time.Duration // local time; valid once isStart
 	ahead    time.Duration // what has to fit into the window before the attempt itself: its check
 	checked  time.Duration // local time at which that began; valid once isCheck
@@ -300,6 +301,11 @@ func (l *Lease) left() time.Duration {
 	return l.end - l.clock.Now()
 }
 
+// setEnd sets the window's end, which the store has confirmed. l.mu is held.
+func (l *Lease) setEnd(end time.Duration) {
+	l.end, l.endSet, l.alarm.urged = end, l.clock.Now(), 0
+}
+
 // longest returns the upper bound of the window, whatever the task asks for.
 func (l *Lease) longest() time.Duration {
 	_, _, stop := l.policy.Lengths(l.phase)
@@ -358,5 +364,6 @@ func (l *Lease) Completed() bool {
 func (l *Lease) complete() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.leave()
 	l.completed = true
 }

@@ -158,7 +158,7 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	if back {
 		k.log.Warn("the session was absent for a while and is present again", "session", p.Session)
 	}
-	unleased, lost, short := k.compare(open, standing.Held, through, sent, !unanchored)
+	unleased, lost, wrong := k.compare(open, standing.Held, through, sent, !unanchored)
 	k.lose(ctx, lost)
 	if jumped {
 		k.log.Warn("the store's clock has jumped; nothing is reaped for one presence", "presence", k.agent.Presence)
@@ -166,24 +166,25 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	switch {
 	case unanchored:
 		err = k.reanchor(ctx, sent)
-	case len(short) > 0:
-		err = k.lengthen(ctx, short)
+	case len(wrong) > 0:
+		err = k.correct(ctx, wrong)
 	}
 	return unleased, err
 }
 
 // compare passes on to the leases what the store knows of their rows. It returns the leases that the session has lost, those
-// that are shorter in the store than here, and the unleased rows: rows that it holds without a lease. open and through are from
-// before the store was asked, at the local time sent. sound: the store's clock has not jumped since the leases were written, so
-// its times can be used.
+// whose ends are wrong in the store, and the unleased rows: rows that it holds without a lease. open and through are from before
+// the store was asked, at the local time sent. sound: the store's clock has not jumped since the leases were written, so its
+// times can be used.
 func (k *Keeper) compare(
 	open []*Lease, held []store.Held, through int64, sent time.Duration, sound bool,
-) (unleased []store.Held, lost, short []*Lease) {
+) (unleased []store.Held, lost, wrong []*Lease) {
 	mine := make(map[task.ID]*Lease, len(open))
 	for _, l := range open {
 		mine[l.task.ID] = l
 	}
 	kept := make(map[task.ID]task.Fence, len(held))
+	steady := k.steady()
 	halt := false
 	for _, h := range held {
 		kept[h.ID] = h.Fence
@@ -194,10 +195,11 @@ func (k *Keeper) compare(
 			}
 			continue
 		}
-		h.Pinged = h.Pinged && sound
+		short, long := l.differs(h, sent)
+		h.Pinged = h.Pinged && sound && !long
 		l.applyHeld(h, sent)
-		if left := l.left(); left > 0 && h.Left < left-store.JumpTolerance && !h.Detached && !l.Over() {
-			short = append(short, l)
+		if short || long && steady {
+			wrong = append(wrong, l)
 		}
 		halt = halt || h.CancelRequested
 	}
@@ -211,7 +213,7 @@ func (k *Keeper) compare(
 			lost = append(lost, l)
 		}
 	}
-	return unleased, lost, short
+	return unleased, lost, wrong
 }
 
 // lose ends leases whose rows the session no longer holds: another session holds them, or the task has completed itself.
@@ -238,7 +240,7 @@ func (k *Keeper) lose(ctx context.Context, lost []*Lease) {
 		switch {
 		case completed[i]:
 			l.complete()
-		case !l.Detached():
+		case !l.Detached() && !l.isLost():
 			k.metrics.LeasesLost.Inc()
 			k.log.Warn("lease lost: another holds the row", "task", l.task.ID, "type", l.task.Type, "fence", l.task.Fence)
 			l.Stop(&Cause{Verdict: task.Lost, Reason: "the row was taken away"})

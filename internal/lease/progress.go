@@ -196,7 +196,7 @@ func (l *Lease) answered(r *store.Renewal, a store.Answer) (again bool) {
 	}
 	var moved func()
 	if a == store.Applied && (until > l.end || r.Exact) {
-		l.end, l.alarm.urged = until, 0
+		l.setEnd(until)
 		moved = l.moved
 	}
 	l.mu.Unlock()
@@ -225,7 +225,7 @@ func (l *Lease) applyHeld(h store.Held, sent time.Duration) {
 		l.alarm.due, l.alarm.doubted = min(due, l.alarm.last), 0
 	}
 	if end := min(sent+h.Left, l.alarm.last+stop); l.isStart && end > l.end {
-		l.end, l.alarm.urged = end, 0
+		l.setEnd(end)
 		moved = l.moved
 	}
 	l.mu.Unlock()

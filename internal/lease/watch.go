@@ -17,7 +17,7 @@ type watched struct {
 	since time.Duration
 }
 
-// Watch takes the heartbeats of all other sessions as the store has just listed them.
+// Watch takes the heartbeats of all other sessions that hold rows, as the store has just listed them.
 func (k *Keeper) Watch(list []store.Sighting) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

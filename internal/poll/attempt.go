@@ -38,8 +38,8 @@ func (e *Engine) occupy(a *attempt) {
 func (e *Engine) attempt(a *attempt) (tried bool) {
 	l, t := a.lease, a.declared.typ
 	row := l.Task()
-	l.AwaitEarlier()
-	if l.Context().Err() != nil || l.Late() {
+	waited := l.AwaitEarlier()
+	if l.Context().Err() != nil || l.Late() || waited && !e.keeper.Fit() {
 		e.releaseUnstarted(a, "it could not start in time")
 		return false
 	}

@@ -117,6 +117,10 @@ func (w *wire) Settle(ctx context.Context, s task.Session, rows []store.Settleme
 	return cut(ctx, w, "settle", func() ([]store.Answer, error) { return w.Store.Settle(ctx, s, rows) })
 }
 
+func (w *wire) Holders(ctx context.Context, s task.Session) (store.Holders, error) {
+	return cut(ctx, w, "holders", func() (store.Holders, error) { return w.Store.Holders(ctx, s) })
+}
+
 func (w *wire) Sweep(
 	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {

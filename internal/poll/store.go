@@ -34,10 +34,10 @@ type Store interface {
 	// them for reapFor, and they keep their state and attempt count. view is called once, as late as possible. Sweep takes no
 	// row if the store's clock is further from view's Now than store.JumpTolerance, or if the session has itself expired: the
 	// clock may have jumped. It spares rows of another session whose TTL is longer than view's Calm, and of one that has
-	// expired, has not left, and is not Silent in view or has written another heartbeat since, for store.WatchFor.
+	// expired, has not left, and is not Silent in view or has written another heartbeat since.
 	Sweep(ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View) ([]store.Reaped, error)
-	// Sessions lists the last heartbeats of the other sessions that have not left and expired less than store.WatchFor ago.
-	Sessions(ctx context.Context, s task.Session) ([]store.Sighting, error)
+	// Holders returns what the session sees of the sessions that hold rows. It only reads.
+	Holders(ctx context.Context, s task.Session) (store.Holders, error)
 	// Policies reads stored policies; an unknown hash is missing from the result.
 	Policies(ctx context.Context, hashes []task.PolicyHash) (map[task.PolicyHash]task.Policy, error)
 	// Idle sets whether the session wants to be notified of inserts. Producers pay for notifications only while at least one

@@ -20,8 +20,8 @@ func sweepEvery(presence time.Duration) time.Duration {
 // settlements fail: it could not settle what it reaps.
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
-		e.watch(calls)
-		for e.declarations().Workers > 0 && e.keeper.MaySweep() && stopped.Err() == nil {
+		expired := e.declarations().Workers > 0 && e.watch(calls)
+		for expired && e.keeper.MaySweep() && stopped.Err() == nil {
 			limit := e.settle.mayReap()
 			if limit == 0 {
 				break
@@ -34,18 +34,17 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	}
 }
 
-// watch looks at the heartbeats of other sessions. If that fails, the keeper knows nothing new.
-func (e *Engine) watch(calls context.Context) {
-	if e.declarations().Workers == 0 {
-		return
-	}
-	_ = e.call(calls, "sessions", func(ctx context.Context) error {
-		list, err := e.o.Store.Sessions(ctx, e.keeper.Session())
+// watch looks at the heartbeats of the other sessions that hold rows, and reports whether something has expired.
+func (e *Engine) watch(calls context.Context) (expired bool) {
+	err := e.call(calls, "holders", func(ctx context.Context) error {
+		holders, err := e.o.Store.Holders(ctx, e.keeper.Session())
 		if err == nil {
-			e.keeper.Watch(list)
+			e.keeper.Watch(holders.Others)
+			expired = holders.Expired
 		}
 		return err
 	})
+	return err == nil && expired
 }
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.

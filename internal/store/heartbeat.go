@@ -60,13 +60,16 @@ type View struct {
 // Sighting is the last heartbeat that one session has seen of another.
 type Sighting struct {
 	Session  task.Session
-	SeenAt   time.Time     // when it was written, by the store's clock: no two heartbeats of a session have the same time
+	SeenAt   time.Time     // when it was written, by the store's clock; it tells one heartbeat from the next
 	Presence time.Duration // the session's TTL
 }
 
-// WatchFor is for how long after its expiry a session is listed for others (Sessions), and needs to be silent for them.
-// After that the store's clock alone decides that it has ended.
-const WatchFor = time.Hour
+// Holders is what a session sees of the sessions that hold rows.
+type Holders struct {
+	Others []Sighting // all but itself and those that have left
+	// Expired reports whether a lease or a session has expired by the store's clock, so that a sweep may find something.
+	Expired bool
+}
 
 // HeartbeatReply is what the store knows of a session.
 type HeartbeatReply struct {

@@ -192,19 +192,27 @@ func (r *rig) view() func() store.View {
 	return func() store.View { return store.View{Now: r.Now(), Calm: later, Silent: silent} }
 }
 
-// sessions lists the last heartbeats of other sessions.
+// sessions lists the last heartbeats of other sessions that hold rows.
 func (r *rig) sessions() []store.Sighting {
 	r.t.Helper()
-	list, err := r.Sessions(r.ctx, r.session)
+	return r.holders().Others
+}
+
+// holders is what the rig's session sees of the sessions that hold rows.
+func (r *rig) holders() store.Holders {
+	r.t.Helper()
+	holders, err := r.Holders(r.ctx, r.session)
 	require.NoError(r.t, err)
-	return list
+	return holders
 }
 
 // sweep sweeps for the rig's session.
 func (r *rig) sweep(limit int) []store.Reaped {
 	r.t.Helper()
+	expired := r.holders().Expired
 	got, err := r.Sweep(r.ctx, r.session, limit, reapFor, r.view())
 	require.NoError(r.t, err)
+	require.True(r.t, expired || len(got) == 0, "an agent sweeps only where something has expired")
 	require.LessOrEqual(r.t, len(got), limit)
 	return got
 }

@@ -129,19 +129,6 @@ func (s *Store) putPolicies(ctx context.Context, conn *pgx.Conn, policies map[ta
 	return nil
 }
 
-// Sessions lists the last heartbeats of other sessions.
-func (s *Store) Sessions(ctx context.Context, session task.Session) (list []store.Sighting, err error) {
-	err = s.do(ctx, "look at sessions", func(ctx context.Context, conn *pgx.Conn) error {
-		list = nil
-		var o store.Sighting
-		return forEach(ctx, conn, []any{(*int64)(&o.Session), &o.SeenAt, &o.Presence}, func() error {
-			list = append(list, o)
-			return nil
-		}, s.sql.Sessions, arg("session", int64(session)), arg("watch_for", store.WatchFor.Microseconds()))
-	})
-	return list, err
-}
-
 // Leave ends a session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.do(ctx, "leave", func(ctx context.Context, conn *pgx.Conn) error {

@@ -18,12 +18,12 @@ func sharedText() (sqltext.Shared, error) { return sqltext.LoadShared(queryFiles
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection. Each field has the statement of its name: ClaimRegion is claim_region.
 type statements struct {
-	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, Claimed, NextDue                         *sqltext.Query
-	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                        *sqltext.Query
-	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                 *sqltext.Query
-	Join, Present, Sessions, Leave, Idle, Cancels, AgentTypes, Takers, PutPolicies, Policies *sqltext.Query
-	Enqueue, FindKey, Get, History, List, ListOfBatch, Stats, Archived                       *sqltext.Query
-	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                          *sqltext.Query
+	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, Claimed, NextDue                        *sqltext.Query
+	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                       *sqltext.Query
+	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                *sqltext.Query
+	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, PutPolicies, Policies *sqltext.Query
+	Enqueue, FindKey, Get, History, List, ListOfBatch, Stats, Archived                      *sqltext.Query
+	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                         *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,
 	SumBatches, ApplyFold *sqltext.Query
 	Operations, AnyOperation, BatchRunning, BatchWaiting, BatchLeft, BatchFailed, BatchFinished, BatchTask,

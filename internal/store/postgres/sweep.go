@@ -26,7 +26,7 @@ func (s *Store) Sweep(
 		}
 		rows, err := query(ctx, conn, s.sql.Sweep, arg("session", int64(session)), arg("calm", v.Calm.Microseconds()), arg("now", v.Now),
 			arg("tolerance", store.JumpTolerance.Microseconds()), arg("limit", int64(limit)), arg("length", reapFor.Microseconds()),
-			arg("silent", silent), arg("silent_seen", seen), arg("watch_for", store.WatchFor.Microseconds()))
+			arg("silent", silent), arg("silent_seen", seen))
 		if err != nil {
 			return err
 		}
@@ -37,6 +37,25 @@ func (s *Store) Sweep(
 		return nil, err
 	}
 	return dead, nil
+}
+
+// Holders looks at the sessions that hold rows.
+func (s *Store) Holders(ctx context.Context, session task.Session) (holders store.Holders, err error) {
+	err = s.do(ctx, "look at sessions", func(ctx context.Context, conn *pgx.Conn) error {
+		holders = store.Holders{}
+		var other *int64
+		var seen *time.Time
+		var presence *time.Duration
+		var expired bool
+		return forEach(ctx, conn, []any{&other, &seen, &presence, &expired}, func() error {
+			holders.Expired = holders.Expired || expired
+			if seen != nil && task.Session(*other) != session {
+				holders.Others = append(holders.Others, store.Sighting{Session: task.Session(*other), SeenAt: *seen, Presence: *presence})
+			}
+			return nil
+		}, s.sql.Holders)
+	})
+	return holders, err
 }
 
 func scanReaped(rows pgx.Rows) ([]store.Reaped, error) {

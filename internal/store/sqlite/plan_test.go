@@ -88,6 +88,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Release:           {byID},
 		h.sql.DeleteArchived:    {byID},
 		h.sql.Unapplied:         {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"},
+		h.sql.Holders:           {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.Expired:           {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.Reap:              {byID},
 		h.sql.LiveWithKey:       {"USING COVERING INDEX task_key (type=? AND key=?)"},

@@ -80,25 +80,6 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 	return list, nil
 }
 
-// Sessions lists the last heartbeats of other sessions. It only reads.
-func (s *Store) Sessions(ctx context.Context, session task.Session) (list []store.Sighting, err error) {
-	watched := stamp(s.now().Add(-store.WatchFor))
-	err = s.view(ctx, "look at sessions", func(t *snapshot) error {
-		return t.query(func(r *sql.Rows) error {
-			var o store.Sighting
-			var until time.Time
-			err := r.Scan(numberOf[task.Session]{&o.Session}, timeOf{&o.SeenAt}, timeOf{&until})
-			o.Presence = until.Sub(o.SeenAt)
-			list = append(list, o)
-			return err
-		}, t.sql.Sessions, arg("session", int64(session)), arg("watched", watched))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
 // Leave ends the session's presence.
 func (s *Store) Leave(ctx context.Context, session task.Session) error {
 	return s.update(ctx, "leave", func(t *tx) error {

@@ -16,10 +16,10 @@ type statements struct {
 	AnyOpenBatch, OfBatch, Tally                                                      *sqltext.Query
 	Attempt, Complete, Completed                                                      *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql
-	Renew, RenewWithProgress                                            *sqltext.Query
-	Secret, Pinged, Marks, Ping, Policy                                 *sqltext.Query
-	Join, Present, Sessions, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
-	Expired, Reap, Adoptable, Adopt, AttemptFailed                      *sqltext.Query
+	Renew, RenewWithProgress                                  *sqltext.Query
+	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
+	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
+	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
 	Get, History, ListLive, ListFinished, DeclaredTypes, Takers *sqltext.Query

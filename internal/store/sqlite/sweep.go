@@ -16,9 +16,6 @@ import (
 func (s *Store) Sweep(
 	ctx context.Context, session task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
-	if found, err := s.anyExpired(ctx, session); err != nil || !found {
-		return nil, err // mostly, and without the lock
-	}
 	var reaped []store.Reaped
 	err := s.update(ctx, "sweep tasks", func(t *tx) error {
 		v := view()
@@ -33,7 +30,7 @@ func (s *Store) Sweep(
 			ids, found[d.ID] = append(ids, d.ID), d
 			return err
 		}, t.sql.Expired, arg("now", stamp(t.now)), arg("soon", stamp(t.now.Add(time.Second))), arg("session", int64(session)),
-			arg("calm", v.Calm.Seconds()), arg("limit", limit), arg("watched", stamp(t.now.Add(-store.WatchFor))),
+			arg("calm", v.Calm.Seconds()), arg("limit", limit),
 			arg("silent", silentList(v.Silent)))
 		if err != nil || len(ids) == 0 {
 			return err
@@ -78,17 +75,24 @@ func (t *tx) scanReaped(rows *sql.Rows) (store.Reaped, error) {
 	return store.Reaped{Task: row, RanFence: row.Fence - 1, Left: row.Deadline.Sub(t.now)}, nil
 }
 
-// anyExpired reports whether there may be rows to reap, without the lock. It does not ask what the session knows of others, so
-// that it spares nothing.
-func (s *Store) anyExpired(ctx context.Context, session task.Session) (found bool, err error) {
-	const always = 100 * 365 * 24 * time.Hour
+// Holders looks at the sessions that hold rows. It does not take the lock, and mostly nothing has expired.
+func (s *Store) Holders(ctx context.Context, session task.Session) (holders store.Holders, err error) {
 	now := s.now()
-	err = s.view(ctx, "look for expired leases", func(t *snapshot) error {
-		return t.query(func(*sql.Rows) error {
-			found = true
+	err = s.view(ctx, "look at sessions", func(t *snapshot) error {
+		return t.query(func(r *sql.Rows) error {
+			var o store.Sighting
+			var until time.Time
+			var expired bool
+			if err := r.Scan(numberOf[task.Session]{&o.Session}, timeOf{&o.SeenAt}, timeOf{&until}, truthOf{&expired}); err != nil {
+				return err
+			}
+			holders.Expired = holders.Expired || expired
+			if o.Session != session && !o.SeenAt.IsZero() {
+				o.Presence = until.Sub(o.SeenAt)
+				holders.Others = append(holders.Others, o)
+			}
 			return nil
-		}, t.sql.Expired, arg("now", stamp(now)), arg("soon", stamp(now.Add(time.Second))), arg("session", int64(session)),
-			arg("calm", always.Seconds()), arg("limit", 1), arg("watched", stamp(now.Add(always))), arg("silent", "[]"))
+		}, t.sql.Holders, arg("now", stamp(now)), arg("soon", stamp(now.Add(time.Second))))
 	})
-	return found, err
+	return holders, err
 }

@@ -80,30 +80,36 @@ func (s *Store) Cancels(ctx context.Context, session task.Session) (list []store
 	return list, nil
 }
 
-// Sessions lists the last heartbeats of other sessions that have not left and expired no longer ago than store.WatchFor.
-func (s *Store) Sessions(ctx context.Context, session task.Session) (list []store.Sighting, err error) {
+// Holders returns what a session sees of the sessions that hold rows.
+func (s *Store) Holders(ctx context.Context, session task.Session) (store.Holders, error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return nil, err
+		return store.Holders{}, err
 	}
 	defer s.mu.Unlock()
-	for other, a := range s.agents {
-		if other != session && s.watched(other, now) {
-			list = append(list, store.Sighting{Session: other, SeenAt: a.SeenAt, Presence: s.lasts(other)})
+	var holders store.Holders
+	seen := map[task.Session]bool{session: true}
+	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() }) {
+		holders.Expired = holders.Expired || !now.Before(r.LeaseEnd) || !r.Detached && !s.present(r.Session, now)
+		if !seen[r.Session] && s.stays(r.Session) {
+			seen[r.Session] = true
+			holders.Others = append(holders.Others, store.Sighting{
+				Session: r.Session, SeenAt: s.agents[r.Session].SeenAt, Presence: s.lasts(r.Session),
+			})
 		}
 	}
-	return list, nil
+	return holders, nil
 }
 
-// watched reports whether a session has not left and expired less than store.WatchFor ago.
-func (s *Store) watched(session task.Session, now time.Time) bool {
+// stays reports whether a session has not left, expired or not.
+func (s *Store) stays(session task.Session) bool {
 	a := s.agents[session]
-	return a != nil && a.PresentUntil.After(a.SeenAt) && a.PresentUntil.After(now.Add(-store.WatchFor))
+	return a != nil && a.PresentUntil.After(a.SeenAt)
 }
 
 // doubtful reports whether a session may be alive although it has expired: the one that sweeps has not seen it silent.
-func (s *Store) doubtful(session task.Session, v store.View, now time.Time) bool {
-	return s.watched(session, now) && !slices.ContainsFunc(v.Silent, func(o store.Sighting) bool {
+func (s *Store) doubtful(session task.Session, v store.View) bool {
+	return s.stays(session) && !slices.ContainsFunc(v.Silent, func(o store.Sighting) bool {
 		return o.Session == session && o.SeenAt.Equal(s.agents[session].SeenAt)
 	})
 }
@@ -169,7 +175,7 @@ func (s *Store) Sweep(
 		return nil, nil
 	}
 	dead := s.rows(func(r *Row) bool {
-		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now) || s.doubtful(r.Session, v, now))
+		alive := now.Before(r.LeaseEnd) && (r.Detached || s.present(r.Session, now) || s.doubtful(r.Session, v))
 		return r.State.Running() && !alive && s.kept[r.ID] == 0 && (r.Session == session || s.lasts(r.Session) <= v.Calm)
 	})
 	var out []store.Reaped

@@ -187,6 +187,8 @@ func sweepSabotages() []sabotage {
 			"sweep/rows of one that was not seen silent"},
 		{"does not list an expired session", func(m *storetest.OnModel) storetest.Harness { return oblivious{m} },
 			"sweep/sessions that are listed"},
+		{"never finds that something has expired", func(m *storetest.OnModel) storetest.Harness { return content{m} },
+			"sweep/dead by its lease"},
 	}
 }
 
@@ -217,13 +219,13 @@ type trusting struct{ *storetest.OnModel }
 func (b trusting) Sweep(
 	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
-	all, err := b.Sessions(ctx, s)
+	all, err := b.Holders(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View {
 		v := view()
-		v.Silent = all
+		v.Silent = all.Others
 		return v
 	})
 }
@@ -231,21 +233,30 @@ func (b trusting) Sweep(
 // oblivious forgets sessions as soon as they have expired.
 type oblivious struct{ *storetest.OnModel }
 
-func (b oblivious) Sessions(ctx context.Context, s task.Session) (list []store.Sighting, err error) {
-	all, err := b.OnModel.Sessions(ctx, s)
-	for _, o := range all {
-		if b.Now().Before(o.SeenAt.Add(o.Presence)) {
-			list = append(list, o)
-		}
-	}
-	return list, err
+func (b oblivious) Holders(ctx context.Context, s task.Session) (store.Holders, error) {
+	holders, err := b.OnModel.Holders(ctx, s)
+	holders.Others = slices.DeleteFunc(holders.Others, func(o store.Sighting) bool {
+		return b.Now().After(o.SeenAt.Add(o.Presence))
+	})
+	return holders, err
+}
+
+// content finds that nothing has expired.
+type content struct{ *storetest.OnModel }
+
+func (b content) Holders(ctx context.Context, s task.Session) (store.Holders, error) {
+	holders, err := b.OnModel.Holders(ctx, s)
+	holders.Expired = false
+	return holders, err
 }
 
 // credulous sweeps whatever time it is believed to be.
 type credulous struct{ *storetest.OnModel }
 
 func (b credulous) Sweep(
-	ctx context.Context, s task.Session, limit int, reapFor time.Duration, _ func() store.View,
+	ctx context.Context, s task.Session, limit int, reapFor time.Duration, view func() store.View,
 ) ([]store.Reaped, error) {
-	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View { return store.View{Now: b.Now(), Calm: 24 * time.Hour} })
+	return b.OnModel.Sweep(ctx, s, limit, reapFor, func() store.View {
+		return store.View{Now: b.Now(), Calm: 24 * time.Hour, Silent: view().Silent}
+	})
 }

@@ -10,11 +10,18 @@ RETURNING session
 -- Ends a session's presence.
 UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false WHERE session = @session
 
--- name: sessions
--- Lists the last heartbeats of the other sessions that have not left and expired less than @watch_for (microseconds) ago.
-SELECT a.session, a.seen_at, a.present_until - a.seen_at FROM {schema}.agent AS a
-WHERE a.session <> @session AND a.present_until > a.seen_at
-  AND a.present_until > now() - @watch_for::bigint * interval '1 microsecond'
+-- name: holders
+-- Lists the sessions that hold rows, with their last heartbeats, and whether something of theirs has expired: a lease, or the
+-- session where not all of its rows are detached. A session that has left has no heartbeat here.
+SELECT t.session, a.seen_at, a.present_until - a.seen_at,
+    t.lapsed OR t.attached AND (a.present_until > now() AND a.seen_at <= now() + interval '1 second') IS NOT TRUE
+FROM (
+    SELECT t.session, bool_or(t.lease_until <= now() OR t.lease_until IS NULL) AS lapsed,
+        bool_or(t.detached IS NOT TRUE) AS attached
+    FROM {schema}.task AS t
+    WHERE t.state IN ('running', 'rollback_running')
+    GROUP BY t.session
+) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session AND a.present_until > a.seen_at
 
 -- name: idle
 -- Notes whether a session waits for a notification of new rows.

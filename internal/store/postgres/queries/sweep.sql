@@ -5,9 +5,8 @@
 -- (microseconds): the clock may have jumped, and then every session looks dead. Nor does it take rows of another session
 -- whose TTL is longer than the time since the last jump (@calm): that one may be alive. A session that was seen in the
 -- future was seen before the clock was set back: it is present once it has been seen again. Even so a session that is not
--- present may be alive, because the clock may have jumped twice unseen: it is spared unless it has left, has written no
--- heartbeat since the one in @silent_seen that the sweeping session has known for its whole TTL (@silent), or expired
--- longer ago than @watch_for (microseconds). Only running rows are looked at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the
+-- present may be alive, because the clock may have jumped twice unseen: it is spared unless it has left, or has written no
+-- heartbeat since the one in @silent_seen that the sweeping session has known for its whole TTL (@silent). Only running rows are looked at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the
 -- wait, and a row that an application has locked is left for later.
 --
 -- The hold lasts @length (microseconds), and depends on the session's presence as any other does. No documents are
@@ -17,12 +16,6 @@ WITH present AS MATERIALIZED (
 ), spared AS MATERIALIZED (
     SELECT a.session FROM {schema}.agent AS a
     WHERE a.session <> @session AND a.present_until - a.seen_at > @calm::bigint * interval '1 microsecond'
-), doubtful AS MATERIALIZED (
-    SELECT a.session FROM {schema}.agent AS a
-    WHERE a.present_until > a.seen_at AND a.present_until > now() - @watch_for::bigint * interval '1 microsecond'
-      AND NOT EXISTS (
-          SELECT FROM unnest(@silent::bigint[], @silent_seen::timestamptz[]) AS s(session, seen_at)
-          WHERE s.session = a.session AND s.seen_at = a.seen_at)
 ), dead AS MATERIALIZED (
     SELECT t.id, t.session = ANY (ARRAY(SELECT session FROM present)) AS present, t.detached FROM {schema}.task AS t
     WHERE t.state IN ('running', 'rollback_running') AND EXISTS (SELECT FROM present AS p WHERE p.session = @session)
@@ -31,7 +24,11 @@ WITH present AS MATERIALIZED (
       AND (t.session = ANY (ARRAY(SELECT session FROM spared))) IS NOT TRUE
       AND (t.lease_until <= now() OR t.lease_until IS NULL
            OR t.detached IS NOT TRUE AND (t.session = ANY (ARRAY(SELECT session FROM present))) IS NOT TRUE
-              AND (t.session = ANY (ARRAY(SELECT session FROM doubtful))) IS NOT TRUE)
+              AND NOT EXISTS (
+                  SELECT FROM {schema}.agent AS a WHERE a.session = t.session AND a.present_until > a.seen_at
+                    AND NOT EXISTS (
+                        SELECT FROM unnest(@silent::bigint[], @silent_seen::timestamptz[]) AS s(session, seen_at)
+                        WHERE s.session = a.session AND s.seen_at = a.seen_at)))
     LIMIT @limit::bigint
     FOR UPDATE OF t SKIP LOCKED
 )

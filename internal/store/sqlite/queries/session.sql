@@ -29,11 +29,6 @@ WHERE session = @session AND state IN ('running', 'rollback_running') AND state 
     AND (cancel_requested_at IS NOT NULL
         OR batch_id IN (SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL));
 
--- name: sessions
--- The last heartbeats of the other sessions that have not left and expired after @watched.
-SELECT session, seen_at, present_until FROM agent
-WHERE session <> @session AND present_until > seen_at AND present_until > @watched;
-
 -- name: leave
 UPDATE agent SET present_until = @now, seen_at = @now WHERE session = @session;
 
