@@ -107,7 +107,8 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 			}
 		}
 	}
-	// What retry_batch looks for is in that index, too: it reads no task that succeeded.
+	// What retry_batch looks for is in that index, too: it reads no task that succeeded, and at most all 50 that failed, by a
+	// bitmap of them, beside a few other rows.
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	var read int64
@@ -116,7 +117,7 @@ func TestWorkOnBatchesReadsNoTable(t *testing.T) {
 	require.NoError(t, tx.QueryRow(t.Context(), h.q(`SELECT sum(idx_tup_fetch) FROM pg_stat_xact_user_tables
 		WHERE schemaname = 'SCHEMA' AND relname LIKE 'task_archive%'`)).Scan(&read))
 	require.NoError(t, tx.Rollback(t.Context()))
-	require.LessOrEqual(t, read, int64(50), "of 20,000")
+	require.LessOrEqual(t, read, int64(60), "of 20,000")
 }
 
 // batchIndexes are the indexes whose condition or expression says again what a statement looks for, by the statement's name.
