@@ -81,16 +81,18 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 // once would leave them too short.
 
 // differs reports whether the lease ends too early in the store, or later than a lease can, by what the store said after the
-// local time sent. If the store has confirmed an end since then, it may have meant the one before.
+// local time sent. If the store has confirmed an end since then, it may have meant the one before. A detached lease follows what
+// its task reports elsewhere, so it is never too short.
 func (l *Lease) differs(h store.Held, sent time.Duration) (short, long bool) {
 	l.mu.Lock()
-	known := !l.over && !h.Detached && l.endSet < sent
+	known := !l.over && l.endSet < sent
 	l.mu.Unlock()
 	if !known {
 		return false, false
 	}
 	left := l.left()
-	return left > 0 && h.Left < left-store.JumpTolerance, h.Left > max(left, l.longest())+store.JumpTolerance
+	short = left > 0 && h.Left < left-store.JumpTolerance && !h.Detached
+	return short, h.Left > max(left, l.longest())+store.JumpTolerance
 }
 
 // steady reports whether the store's clock has not jumped for one Period, so that every session with the same TTL would know.

@@ -52,6 +52,25 @@ func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
 	}
 }
 
+// A detached lease has nothing but its window: after the clock was set back, that must not last for as long as it was set back.
+func TestADetachedLeaseIsCutWhenTheClockWasSetBack(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(5 * time.Second)
+		l := p.hold(t, 1, 1)[0]
+		l.Start()
+		l.Detach()
+		pass(5 * time.Second)
+		p.skew.Store(-int64(time.Hour))
+		pass(3 * lease.Period(presence))
+		info, err := p.store.Get(t.Context(), l.Task().ID)
+		require.NoError(t, err)
+		require.True(t, info.Detached)
+		require.WithinDuration(t, time.Now().Add(-time.Hour+policy.Window(task.Run)), *info.LeaseEnd, 3*lease.Period(presence))
+		l.Close()
+		p.Release(l)
+	})
+}
+
 func TestLeasesAreWrittenAnewUntilThatIsDone(t *testing.T) {
 	for _, what := range []string{"no answer", "busy rows"} {
 		t.Run(what, func(t *testing.T) {
