@@ -81,11 +81,12 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 // once would leave them too short.
 
 // differs reports whether the lease ends too early in the store, or later than a lease can, by what the store said after the
-// local time sent. If the store has confirmed an end since then, it may have meant the one before. A detached lease follows what
-// its task reports elsewhere, so it is never too short.
+// local time sent. If the store has confirmed an end since then, it may have meant the one before; and a renewal that is not
+// confirmed may have taken effect, and have made the lease shorter. A detached lease follows what its task reports elsewhere, so
+// it is never too short.
 func (l *Lease) differs(h store.Held, sent time.Duration) (short, long bool) {
 	l.mu.Lock()
-	known := !l.over && l.endSet < sent
+	known := !l.over && l.endSet < sent && (l.reported == nil || !l.reported.renew && l.reported.until == 0)
 	l.mu.Unlock()
 	if !known {
 		return false, false

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -70,6 +71,33 @@ func TestALeaseThatIsTooShortInTheStoreIsWrittenAnew(t *testing.T) {
 		p.renews.Store(&count)
 		pass(time.Second)
 		require.Zero(t, writes, "it is right now")
+	})
+}
+
+// The first ping makes a lease shorter than its claim did. If the reply to that renewal is lost, the lease is shorter in the store
+// than in memory, and rightly so.
+func TestALeaseThatWasShortenedIsNotMadeLonger(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(lease.Period(presence) - 100*time.Millisecond)
+		l := p.grab(t, 1, lively)
+		l.Start()
+		defer l.Close()
+		lost := renews(func(ctx context.Context, s task.Session, rows []store.Renewal) ([]store.Answer, error) {
+			_, _ = p.store.Renew(ctx, s, rows)
+			return nil, errors.New("the reply is lost")
+		})
+		p.renews.Store(&lost)
+		l.Ping(store.Ping{})
+		pinged := time.Now()
+		for range 80 {
+			pass(100 * time.Millisecond)
+			info, err := p.store.Get(t.Context(), l.Task().ID)
+			require.NoError(t, err)
+			if time.Since(pinged) > 5*time.Second { // it has been written by then
+				require.False(t, info.LeaseEnd.After(pinged.Add(lively.Heartbeat+lively.Stop)), "after %s", time.Since(pinged))
+			}
+		}
+		p.Release(l)
 	})
 }
 
