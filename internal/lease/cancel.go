@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"cmp"
+
 	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -49,17 +51,19 @@ func (l *Lease) requestCancel(reason string) {
 	if l.phase == task.Rollback {
 		return
 	}
-	by := reason
-	if reason == "" {
-		reason = "cancellation requested"
-	}
 	l.mu.Lock()
 	first, detached := !l.cancelRequested, l.detached
-	l.cancelRequested, l.cancelReason, l.cancelRequestedBy = true, reason, by
+	l.cancelRequested, l.cancelRequestedBy = true, reason
+	reason = l.cancelReason()
 	l.mu.Unlock()
 	if first && !detached { // a detached task learns of it when it pings
 		l.Stop(&Cause{Verdict: task.Cancelled, Reason: reason})
 	}
+}
+
+// cancelReason returns why the task is to stop, human-readable. l.mu is held, and a cancellation was requested.
+func (l *Lease) cancelReason() string {
+	return cmp.Or(l.cancelRequestedBy, "cancellation requested")
 }
 
 // NoteCancel records that a cancellation was requested, which the settlement found out. It stops nothing.

@@ -33,10 +33,7 @@ func (l *Lease) unended() *Lease {
 // AwaitEarlier waits until nothing is left in this agent of earlier attempts of the row, which have been stopped, or l itself is
 // to stop. It reports whether it had to wait.
 func (l *Lease) AwaitEarlier() (waited bool) {
-	for e := l.earlier; e != nil; e = e.earlier { // each: a lease that is released from the queue has not waited for those before it
-		if e.isGone() {
-			continue
-		}
+	for e := l.earlier.unended(); e != nil; e = e.earlier.unended() { // a lease that the queue released has not waited for those before
 		waited = true
 		select {
 		case <-e.whenGone():
@@ -47,13 +44,15 @@ func (l *Lease) AwaitEarlier() (waited bool) {
 	return waited
 }
 
-// isGone reports whether the agent has nothing left of the attempt that its row could need: it is over, or goes on although it is
-// detached, or has completed its task.
+// isGone reports whether a later attempt of the row need not wait for this one.
 func (l *Lease) isGone() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over || l.detached || l.completed
+	return l.nothingLeft()
 }
+
+// nothingLeft is isGone: the attempt is over, or goes on although it is detached or has completed its task. l.mu is held.
+func (l *Lease) nothingLeft() bool { return l.over || l.detached || l.completed }
 
 // whenGone returns a channel that is closed once isGone.
 func (l *Lease) whenGone() <-chan struct{} {
@@ -61,7 +60,7 @@ func (l *Lease) whenGone() <-chan struct{} {
 	defer l.mu.Unlock()
 	if l.gone == nil {
 		l.gone = make(chan struct{})
-		if l.over || l.detached || l.completed {
+		if l.nothingLeft() {
 			close(l.gone)
 		}
 	}
@@ -70,7 +69,7 @@ func (l *Lease) whenGone() <-chan struct{} {
 
 // leave closes the channel of whenGone. l.mu is held, and what makes isGone true comes after it.
 func (l *Lease) leave() {
-	if l.gone != nil && !l.over && !l.detached && !l.completed {
+	if l.gone != nil && !l.nothingLeft() {
 		close(l.gone)
 	}
 }

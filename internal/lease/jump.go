@@ -86,7 +86,7 @@ func (k *Keeper) reanchor(ctx context.Context, sent time.Duration) error {
 // it is never too short.
 func (l *Lease) differs(h store.Held, sent time.Duration) (short, long bool) {
 	l.mu.Lock()
-	known := !l.over && l.endSet < sent && (l.reported == nil || !l.reported.renew && l.reported.until == 0)
+	known := !l.over && l.endSet < sent && !l.unconfirmed()
 	l.mu.Unlock()
 	if !known {
 		return false, false

@@ -72,7 +72,6 @@ type Lease struct {
 	onPing   func(store.Ping, store.PingReply) // called with each ping; nil: no call
 	gone     chan struct{}                     // see whenGone; nil: there is no call of it yet
 
-	cancelReason      string // the reason for a cancellation
 	cancelRequestedBy string // who requested it; "" if unknown
 	cancelRequested   bool   // a cancellation was requested
 	isStart, isCheck  bool   // the attempt has started, or its check

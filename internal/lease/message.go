@@ -1,15 +1,11 @@
 package lease
 
-import (
-	"github.com/leasehold/leasehold/internal/store"
-	"github.com/leasehold/leasehold/internal/task"
-)
+import "github.com/leasehold/leasehold/internal/store"
 
 // SetMessage takes a message of the task that does not count as a ping.
 func (l *Lease) SetMessage(message string) {
 	l.mu.Lock()
-	cause := l.Cause()
-	if message == "" || l.over && !l.detached || cause != nil && cause.Verdict == task.Lost {
+	if message == "" || l.over && !l.detached || l.isLost() {
 		l.mu.Unlock()
 		return
 	}

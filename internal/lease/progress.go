@@ -85,7 +85,7 @@ func (l *Lease) take(p *store.Ping, now time.Duration) (reply store.PingReply, b
 	case cause != nil:
 		reply.Counted, reply.Cancel, reply.Reason = false, true, cause.Error()
 	case l.cancelRequested:
-		reply.Cancel, reply.Reason = true, l.cancelReason
+		reply.Cancel, reply.Reason = true, l.cancelReason()
 	}
 	s.ignored = !reply.Counted
 	if reply.Counted {
@@ -172,6 +172,11 @@ func (l *Lease) outgoing() (r store.Renewal, ok bool) {
 	s.report, s.renew = store.Report{}, false
 	r.Report = s.flying
 	return r, true
+}
+
+// unconfirmed reports whether a renewal is to be written, or its answer is not there yet. l.mu is held.
+func (l *Lease) unconfirmed() bool {
+	return l.reported != nil && (l.reported.renew || l.reported.until > 0)
 }
 
 // answered takes the store's answer to what outgoing returned; Busy also stands for an answer that never came. It reports

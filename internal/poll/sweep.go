@@ -34,9 +34,10 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 	}
 }
 
-// watch looks at the heartbeats of the other sessions that hold rows, and reports whether something has expired.
+// watch looks at the heartbeats of the other sessions that hold rows, and reports whether something has expired. If that fails,
+// it is false, and the keeper knows nothing new.
 func (e *Engine) watch(calls context.Context) (expired bool) {
-	err := e.call(calls, "holders", func(ctx context.Context) error {
+	_ = e.call(calls, "holders", func(ctx context.Context) error {
 		holders, err := e.o.Store.Holders(ctx, e.keeper.Session())
 		if err == nil {
 			e.keeper.Watch(holders.Others)
@@ -44,7 +45,7 @@ func (e *Engine) watch(calls context.Context) (expired bool) {
 		}
 		return err
 	})
-	return err == nil && expired
+	return expired
 }
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.

@@ -55,7 +55,7 @@ func (m *machine) sweep(t *rapid.T) {
 	}
 	seen := m.watch(s)
 	if rapid.IntRange(0, 7).Draw(t, "silent") == 7 {
-		seen = sightings{} // it has seen nobody for long
+		seen = sightings{} // it has seen no session for long
 	}
 	want, err := m.ideal.Sweep(ctx, s.ideal, 1000, length, seeing(m.ideal, off, calm, seen.ideal))
 	require.NoError(m.t, err)

@@ -29,9 +29,6 @@ func (s *Store) see(session task.Session, a store.Agent, now time.Time) {
 		s.agents[session] = row
 	}
 	row.Name, row.Types, row.Workers = a.Name, a.Types, a.Workers
-	if now.Equal(row.SeenAt) { // no two heartbeats have the same time
-		now = now.Add(time.Microsecond)
-	}
 	row.SeenAt, row.PresentUntil = now, now.Add(a.Presence)
 	for hash, p := range a.Policies {
 		if _, there := s.policies[hash]; !there {

@@ -8,8 +8,7 @@ WITH mine AS MATERIALIZED (
     FOR UPDATE OF t SKIP LOCKED
 ), dead AS MATERIALIZED (
     SELECT m.id, m.detached, EXISTS (
-        SELECT FROM {schema}.agent AS a WHERE a.session = m.session AND a.present_until > now()
-          AND a.seen_at <= now() + interval '1 second') AS present
+        SELECT FROM {schema}.agent AS a WHERE a.session = m.session AND {is_present of=a.}) AS present
     FROM mine AS m
 )
 UPDATE {schema}.task AS t SET

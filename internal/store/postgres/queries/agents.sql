@@ -14,7 +14,7 @@ UPDATE {schema}.agent SET present_until = now(), seen_at = now(), idle = false W
 -- Lists the sessions that hold rows, with their last heartbeats, and whether something of theirs has expired: a lease, or the
 -- session where not all of its rows are detached. A session that has left has no heartbeat here.
 SELECT t.session, a.seen_at, a.present_until - a.seen_at,
-    t.lapsed OR t.attached AND (a.present_until > now() AND a.seen_at <= now() + interval '1 second') IS NOT TRUE
+    t.lapsed OR t.attached AND {is_present of=a.} IS NOT TRUE
 FROM (
     SELECT t.session, bool_or(t.lease_until <= now() OR t.lease_until IS NULL) AS lapsed,
         bool_or(t.detached IS NOT TRUE) AS attached

@@ -3,16 +3,16 @@
 --
 -- A session that is not present itself takes none, nor one whose idea of the time (@now) differs by more than @tolerance
 -- (microseconds): the clock may have jumped, and then every session looks dead. Nor does it take rows of another session
--- whose TTL is longer than the time since the last jump (@calm): that one may be alive. A session that was seen in the
--- future was seen before the clock was set back: it is present once it has been seen again. Even so a session that is not
--- present may be alive, because the clock may have jumped twice unseen: it is spared unless it has left, or has written no
--- heartbeat since the one in @silent_seen that the sweeping session has known for its whole TTL (@silent). Only running rows are looked at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the
+-- whose TTL is longer than the time since the last jump (@calm): that one may be alive. So may one that is not present,
+-- because the clock may have jumped twice unseen: it is spared unless it has left, or has written no heartbeat since the one
+-- in @silent_seen, which the sweeping session has known for that session's whole TTL (@silent). Only running rows are looked
+-- at, all of them: there are as many as there are slots. Of two sweeps one gets a row; SKIP LOCKED spares the other the
 -- wait, and a row that an application has locked is left for later.
 --
 -- The hold lasts @length (microseconds), and depends on the session's presence as any other does. No documents are
 -- needed.
 WITH present AS MATERIALIZED (
-    SELECT a.session FROM {schema}.agent AS a WHERE a.present_until > now() AND a.seen_at <= now() + interval '1 second'
+    SELECT a.session FROM {schema}.agent AS a WHERE {is_present of=a.}
 ), spared AS MATERIALIZED (
     SELECT a.session FROM {schema}.agent AS a
     WHERE a.session <> @session AND a.present_until - a.seen_at > @calm::bigint * interval '1 microsecond'

@@ -3,7 +3,7 @@
 -- where not all of its rows are detached. A session that has left has no heartbeat here.
 SELECT t.session, a.seen_at, a.present_until,
     max(ifnull(t.lease_until <= @now, 1))
-        OR max(t.detached IS NULL) AND ifnull(a.present_until > @now AND a.seen_at <= @soon, 0) = 0
+        OR max(t.detached IS NULL) AND ifnull({is_present of=a.}, 0) = 0
 FROM task AS t INDEXED BY task_running
     LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > a.seen_at
 WHERE t.state IN ('running', 'rollback_running')
@@ -11,19 +11,18 @@ GROUP BY t.session;
 
 -- name: expired
 -- Rows whose lease has expired or whose session is not present, and which of the two it is. It finds nothing for a session
--- (@session) that is not present itself: then the clock may have jumped, and every session looks dead. A session that was seen
--- in the future (after @soon) was seen before the clock was set back, and is present once it is seen again. Rows of another
--- session with a presence longer than @calm seconds, the time since the reaper's start or last clock jump, are spared for the
--- same reason. So is a session that is not present and has not left, unless its last heartbeat is in @silent (objects with
--- session and seen): the reaper has seen no other one for the session's whole presence by its own clock.
--- A detached row depends on its lease alone.
+-- (@session) that is not present itself: then the clock may have jumped, and every session looks dead. Rows of
+-- another session with a presence longer than @calm seconds, the time since the reaper's start or last clock jump, are spared
+-- for the same reason. So are those of a session that is not present and has not left, unless its last heartbeat is in @silent
+-- (objects with session and seen): the reaper has seen no other one for the session's whole presence by its own clock. A
+-- detached row depends on its lease alone.
 --
 -- It reads every running row: there are no more of them than agents have workers, and detached tasks.
 SELECT t.id, a.session IS NOT NULL AS present, t.detached IS NOT NULL AS detached
 FROM task AS t INDEXED BY task_running
-    LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > @now AND a.seen_at <= @soon
+    LEFT JOIN agent AS a ON a.session = t.session AND {is_present of=a.}
 WHERE t.state IN ('running', 'rollback_running')
-    AND EXISTS (SELECT 1 FROM agent WHERE session = @session AND present_until > @now AND seen_at <= @soon)
+    AND EXISTS (SELECT 1 FROM agent AS own WHERE own.session = @session AND {is_present of=own.})
     AND (ifnull(t.lease_until <= @now, 1) OR a.session IS NULL AND t.detached IS NULL AND NOT EXISTS (
         SELECT 1 FROM agent AS doubtful WHERE doubtful.session = t.session
             AND doubtful.present_until > doubtful.seen_at
@@ -45,7 +44,7 @@ RETURNING {reaped_columns};
 -- whether that is a reaper, and whether the session is present. NOT INDEXED: the planner must not prefer task_running to the
 -- id.
 SELECT t.session, t.detached IS NOT NULL, t.claim = 0, a.session IS NOT NULL
-FROM task AS t NOT INDEXED LEFT JOIN agent AS a ON a.session = t.session AND a.present_until > @now AND a.seen_at <= @soon
+FROM task AS t NOT INDEXED LEFT JOIN agent AS a ON a.session = t.session AND {is_present of=a.}
 WHERE t.id = @id AND t.state IN ('running', 'rollback_running')
     AND (t.fence = @fence AND t.claim > 0 OR t.fence = @fence + 1 AND t.claim = 0);
 
