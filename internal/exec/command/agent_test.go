@@ -64,11 +64,7 @@ func agent() {
 			<-make(chan struct{}) // a thread may go on for a moment
 		}
 	}
-	h, err := r.guard.begin(anHour(r.guard)) // waits for the guardian process
-	if err != nil {
-		panic(err)
-	}
-	h.over()
+	awaitGuardian(r.guard)
 	send("ready", r.guard.run, r.guard.guardian.PID())
 	go func() {
 		last := r.guard.guardian.PID()
@@ -108,6 +104,20 @@ func agent() {
 	}
 	all.Wait()
 	r.Close()
+}
+
+// awaitGuardian waits until the guardian process is there, which takes a while on a slow machine.
+func awaitGuardian(g *guard) {
+	for late := g.now() + time.Minute; ; {
+		h, err := g.begin(anHour(g))
+		if err == nil {
+			h.over()
+			return
+		}
+		if g.now() > late {
+			panic(err)
+		}
+	}
 }
 
 // shortPresence is the line that has the agent shorten its presence.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"math"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -15,10 +16,12 @@ import (
 // It must hold because a row that may be at work somewhere is due again when its lease is over, whatever became of it
 // meanwhile.
 //
-// Tolerated says: the time between two looks at a lease, in which it may only have become longer.
+// Tolerated says: the time between two looks at a lease, in which it may only have become longer, but for what the first
+// ping takes off it: the window of a claim also covers the start.
 //
-// Exempt says: an attempt that completed its row itself; the store's clock, when it steps; where agents, the network or
-// the server were broken a lease may have ended with the presence of its session.
+// Exempt says: an attempt that completed its row itself; the store's clock, when it steps, and what was written by it
+// before the attempt started; where agents, the network or the server were broken a lease may have ended with the presence
+// of its session.
 const RollbackAfterEnd Name = "RollbackAfterEnd"
 
 func rollbackAfterEnd(x *index, f *found) {
@@ -85,12 +88,29 @@ func (x *index) inspectBefore(s *record, st *stretch, next *attempt, leases map[
 		if x.mayBeReaped(a, span{a.start.At, began}) && !a.detached() {
 			left = min(left, sample.Present)
 		}
-		until := sample.At - sample.Within + left - rounding
-		if began < until && !x.weather.any(span{a.start.At, began}, ofClocks) {
+		until := min(sample.At-sample.Within+left, x.shortened(a, sample, began)) - rounding
+		written := a.start.At - x.h.Presence - startWait - x.slack // what there is of the claim and the presence, at the earliest
+		if began < until && !x.weather.any(span{written, began}, ofClocks) {
 			f.add(RollbackAfterEnd, began, s.id, "the %s with fence %d started %s before the lease of fence %d was over",
 				next.phase, next.fence, (until - began).Round(time.Millisecond), a.fence)
 		}
 	}
+}
+
+// shortened returns the earliest end that a ping may have given the lease of an attempt after it was looked at; without
+// one, a moment that never comes. Pings from long before are in what was seen, and a later one makes the lease longer than those did.
+func (x *index) shortened(a *attempt, sample *history.LeaseSample, before time.Duration) time.Duration {
+	end, in := time.Duration(math.MaxInt64), span{a.start.At, before}
+	known := sample.At - sample.Within - x.slack
+	if x.weather.any(in, ofNetwork, ofServer) || x.agent(a.who).shaken(in) {
+		known = 0 // a write may have taken long
+	}
+	for _, e := range a.events {
+		if a.kind.Heartbeat > 0 && e.What == history.Ping && e.At <= before && (end == math.MaxInt64 || e.At <= known) {
+			end = e.At + windowOf(&a.kind, e) + a.kind.Stop
+		}
+	}
+	return end
 }
 
 // endedBy reports whether an attempt had ended by its own word by then.

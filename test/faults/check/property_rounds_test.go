@@ -45,6 +45,9 @@ func spoiltRounds() []way {
 				return i >= 0 && i+1 < len(events) && events[i+1].Phase == "rollback" && sp.lastSample(l)
 			})
 			sample.Left += s(60)
+			sp.Events = slices.DeleteFunc(sp.Events, func(e history.Event) bool { // one may have made it shorter since
+				return e.What == history.Ping && e.ID == sample.ID && e.Fence == sample.Fence
+			})
 			return true
 		}},
 		{"a retry with attempts counted", check.FreshBudget, func(sp *spoiler) bool {

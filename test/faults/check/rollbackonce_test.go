@@ -150,6 +150,11 @@ func TestRollbackAfterEnd(t *testing.T) {
 		m.settled(1, 1, 1, "cancelled")
 		m.rollBack(at, a2, 1, 3, 1).end(at+1, "succeeded")
 	}
+	pinged := func(m *maker, at ...float64) {
+		for _, at := range at {
+			on{m: m, who: a1, kind: book, id: 1, fence: 1, number: 1}.report(at, history.Ping)
+		}
+	}
 	perform(t, []scene{
 		{"after the lease's end", "", func(m *maker) { lost(m, 5) }},
 		{"at once after its own word", "", func(m *maker) {
@@ -164,6 +169,15 @@ func TestRollbackAfterEnd(t *testing.T) {
 			m.broken(0.5, 4, "clock of the server")
 			lost(m, 3)
 		}},
+		{"while what a stepping clock wrote stands", "", func(m *maker) {
+			m.broken(0.1, 0.8, "clock of the server")
+			lost(m, 3)
+		}},
+		{"the first ping has made its lease shorter since", "", func(m *maker) {
+			lost(m, 7)
+			m.Samples[0].Left = s(6)
+			pinged(m, 1.8)
+		}},
 		{"its session ended before its lease", "", func(m *maker) {
 			lost(m, 4)
 			m.Samples[0].Present = s(2)
@@ -174,6 +188,11 @@ func TestRollbackAfterEnd(t *testing.T) {
 			lost(m, 4)
 			m.Samples[0].Left = s(6)
 			m.Samples[0].Present = s(1)
+		}},
+		{"before the end of a lease that pings had made longer", check.RollbackAfterEnd, func(m *maker) {
+			lost(m, 8)
+			m.Samples[0].At = s(6)
+			pinged(m, 1.1, 4)
 		}},
 		{"retried before the lease's end", check.RollbackAfterEnd, func(m *maker) {
 			m.row(1, web, "succeeded", 5, 1, inRound(1))
