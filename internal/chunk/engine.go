@@ -1,0 +1,199 @@
+package chunk
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// Bounds of one Turn.
+const (
+	obstacles = 100              // that one look returns
+	batched   = 64               // chunks of one step
+	holdFor   = 10 * time.Second // longer than a Turn takes
+	turnFor   = 3 * time.Second  // the source is read for about so long
+	fullShare = 19               // rest after a pass over the whole table, in multiples of the time for which it read the source: 5%
+	soon      = time.Second      // rest while there is no room for more chunks
+	throttled = 5 * time.Second  // and while planning has to wait
+	failures  = 3                // passes in a row in which a range fails before it is held
+)
+
+// Engine plans: it decides what the next ranges of a plan are, and has a store insert them. Between calls it keeps nothing but how far
+// it has looked in vain, and for how long. It holds no lock: a step applies where what it saw is still so. Of many agents, one plans.
+type Engine struct {
+	store Store
+	id    string // of this agent
+
+	mu   sync.Mutex
+	vain map[string]vain // by plan
+}
+
+// vain is a stretch of the table behind the cursor that was looked at and has no rows.
+type vain struct {
+	pass int
+	from *Key          // the cursor that it begins with
+	seen *Key          // how far it goes; nil: nowhere
+	cost time.Duration // of looks that no step has counted yet
+}
+
+// NewEngine returns an engine of one agent.
+func NewEngine(s Store, id string) *Engine {
+	return &Engine{store: s, id: id, vain: map[string]vain{}}
+}
+
+// Turn is what a call has done.
+type Turn struct {
+	Chunks int           // that it planned
+	Busy   bool          // there may be more to do at once
+	Waits  string        // why nothing is planned now, though there may be rows; "": for no reason of the source's
+	Again  time.Duration // when to look again at the latest, where not Busy; 0: never, before the plan changes
+}
+
+// Turn plans the next ranges of a plan, by a source of its table. It is one look, some reading of the source, and one step.
+func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, err error) {
+	look, err := e.store.LookPlan(ctx, name, obstacles)
+	if err != nil {
+		return did, err
+	}
+	p := &look.Plan
+	switch {
+	case p.Paused || p.Over:
+		return did, nil
+	case p.Holder != e.id && p.HeldUntil.After(look.Now):
+		return Turn{Again: p.HeldUntil.Sub(look.Now)}, nil
+	case !p.Planning && due(look) > 0:
+		return Turn{Again: due(look)}, nil
+	case look.Live >= look.Spec.Ahead:
+		return Turn{Again: soon}, nil
+	case !p.Planning || p.Holder != e.id:
+		return e.begin(ctx, look)
+	}
+	if reason, err := src.Throttled(ctx); err != nil || reason != "" {
+		return Turn{Waits: reason, Again: throttled}, err
+	}
+	return e.plan(ctx, look, src)
+}
+
+// due returns how long it is until the next pass begins; 0: it may begin now.
+func due(look *store.ChunkLook) time.Duration {
+	p := &look.Plan
+	if p.Pass == 0 {
+		return 0
+	}
+	next := p.GrowAt
+	if p.RepeatAt.Before(next) {
+		next = p.RepeatAt
+	}
+	return max(next.Sub(look.Now), 0)
+}
+
+// begin takes the plan for this agent and, where no pass is being planned, begins the next one.
+func (e *Engine) begin(ctx context.Context, look *store.ChunkLook) (Turn, error) {
+	next := look.Plan
+	if !next.Planning {
+		next.Pass++
+		next.Planning, next.Chunks, next.Cost = true, 0, 0
+		next.Full = look.Plan.Pass == 0 || !look.Plan.RepeatAt.After(look.Now)
+		next.From = next.High
+		if next.Full {
+			next.From = nil
+		}
+		next.Cursor = next.From
+	}
+	applied, err := e.apply(ctx, look, &store.ChunkStep{Name: look.Spec.Name, After: next})
+	return Turn{Busy: applied, Again: time.Second}, err
+}
+
+// plan carries a pass on.
+func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (did Turn, err error) {
+	size, perRow := nextSize(look.Spec.Size, look.Plan.Size, look.Plan.PerRow, look.Rows, look.Took)
+	seen, spent := e.recall(look)
+	w := newWalk(look, src, size, seen)
+	ended, err := w.run(ctx)
+	if err != nil && len(w.items) == 0 {
+		return did, err // what was found before an error is good
+	}
+	spent += w.cost
+	if len(w.items) == 0 && !ended && look.Plan.HeldUntil.Sub(look.Now) > holdFor/2 {
+		e.remember(look, w, spent)
+		return Turn{Busy: true}, nil
+	}
+	next := look.Plan
+	next.Size, next.PerRow = size, perRow
+	if look.Sampled != "" {
+		next.Sampled = look.Sampled
+	}
+	next.Cursor = w.at
+	next.Cost += spent
+	next.Chunks += w.chunks
+	if ended {
+		if err = end(ctx, look, &next, src); err != nil {
+			return did, err
+		}
+	}
+	applied, err := e.apply(ctx, look, &store.ChunkStep{Name: look.Spec.Name, After: next, Items: w.items, Sealed: ended})
+	if err != nil || !applied {
+		return Turn{Again: soon}, err
+	}
+	e.remember(look, w, 0)
+	did = Turn{Chunks: w.chunks, Busy: !ended && look.Live+w.chunks < look.Spec.Ahead, Again: soon}
+	if ended {
+		did.Again = look.Spec.Follow
+	}
+	return did, nil
+}
+
+// end ends a pass. For how long it read the source sets when the next one over the whole table may begin.
+func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src Source) error {
+	next.Planning, next.Holder, next.HeldUntil = false, "", time.Time{}
+	higher := next.Cursor != nil
+	if higher && next.High != nil {
+		n, err := src.Compare(ctx, *next.High, *next.Cursor)
+		if err != nil {
+			return err
+		}
+		higher = n < 0
+	}
+	if higher {
+		next.High = next.Cursor
+	}
+	if look.Spec.Follow <= 0 {
+		next.Over = true
+		return nil
+	}
+	next.GrowAt = look.Now.Add(look.Spec.Follow)
+	if next.Full {
+		next.RepeatAt = look.Now.Add(max(look.Spec.Follow, fullShare*next.Cost))
+	}
+	return nil
+}
+
+// apply has the store apply a step, which also prolongs this agent's hold on the plan.
+func (e *Engine) apply(ctx context.Context, look *store.ChunkLook, s *store.ChunkStep) (bool, error) {
+	s.Before = look.Plan.Version
+	s.After.Version = s.Before + 1
+	if s.After.Planning {
+		s.After.Holder, s.After.HeldUntil = e.id, look.Now.Add(holdFor)
+	}
+	return e.store.ApplyChunks(ctx, s)
+}
+
+// remember keeps how far a walk went in vain behind its last item, and the cost of reading that no step has counted yet.
+func (e *Engine) remember(look *store.ChunkLook, w *walk, cost time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.vain[look.Spec.Name] = vain{pass: look.Plan.Pass, from: w.at, seen: w.seen, cost: cost}
+}
+
+// recall returns what was remembered of this very stretch.
+func (e *Engine) recall(look *store.ChunkLook) (seen *Key, cost time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v := e.vain[look.Spec.Name]
+	if v.pass != look.Plan.Pass || !same(v.from, look.Plan.Cursor) {
+		return nil, 0
+	}
+	return v.seen, v.cost
+}

@@ -1,0 +1,4 @@
+package chunk
+
+// NextSize is nextSize.
+var NextSize = nextSize
