@@ -347,7 +347,7 @@ func TestTwoAgentsThatRaceAndDieCoverEachRow(t *testing.T) {
 			Name: "p", Size: store.ChunkSize{Start: rapid.IntRange(1, 5).Draw(t, "size")},
 			Ahead: rapid.IntRange(1, 8).Draw(t, "ahead"), Follow: 30 * time.Second,
 		})
-		pick := func(list []*row) *row {
+		pick := func(t *rapid.T, list []*row) *row {
 			if len(list) == 0 {
 				t.Skip("none")
 			}
@@ -392,12 +392,12 @@ func TestTwoAgentsThatRaceAndDieCoverEachRow(t *testing.T) {
 			"die":     func(t *rapid.T) { w.start(which.Draw(t, "agent")) },
 			"time":    func(t *rapid.T) { w.m.now = w.m.now.Add(pass.Draw(t, "passes")) },
 			"slice":   func(t *rapid.T) { w.src.slice = rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "rows") },
-			"succeed": func(t *rapid.T) { w.succeed(pick(w.m.live())) },
+			"succeed": func(t *rapid.T) { w.succeed(pick(t, w.m.live())) },
 			"fail": func(t *rapid.T) {
-				r := pick(w.m.live())
+				r := pick(t, w.m.live())
 				r.state, r.failures = "failed", r.failures+1
 			},
-			"split": func(t *rapid.T) { w.split(t, pick(w.m.live())) },
+			"split": func(t *rapid.T) { w.split(t, pick(t, w.m.live())) },
 			"retry": func(t *rapid.T) {
 				var list []*row
 				for _, r := range w.m.rows {
@@ -405,7 +405,7 @@ func TestTwoAgentsThatRaceAndDieCoverEachRow(t *testing.T) {
 						list = append(list, r)
 					}
 				}
-				pick(list).state = "live"
+				pick(t, list).state = "live"
 			},
 		}
 		t.Repeat(actions)
@@ -476,6 +476,48 @@ func TestAgentsLeaveTheLookingToOne(t *testing.T) {
 	w.m.now = w.m.now.Add(11 * time.Second) // it is dead
 	w.turn(t, 1)
 	require.Equal(t, 1, w.turn(t, 1).Chunks)
+}
+
+// fixed is a store that returns one look, and keeps the last step.
+type fixed struct {
+	look store.ChunkLook
+	step *store.ChunkStep
+}
+
+func (f *fixed) LookPlan(context.Context, string, int) (*store.ChunkLook, error) { return &f.look, nil }
+
+func (f *fixed) ApplyChunks(_ context.Context, s *store.ChunkStep) (bool, error) {
+	f.step = s
+	return true, nil
+}
+
+// TestRangesThatWereBroughtBack may overlap what was cut anew since: the walk never goes backwards.
+func TestRangesThatWereBroughtBack(t *testing.T) {
+	key := func(n int) *chunk.Key { return new(chunk.Key(strconv.Itoa(n))) }
+	obstacle := func(id int64, after, through *chunk.Key, state store.ChunkState) store.ChunkObstacle {
+		return store.ChunkObstacle{ID: id, Range: store.ChunkRange{After: after, Through: through}, Rows: 10, State: state, Failures: 1}
+	}
+	f := &fixed{look: store.ChunkLook{
+		Spec: store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 100}, Ahead: 10, Follow: time.Second}, Now: time.Now(),
+		Plan: store.ChunkPlan{Pass: 2, Planning: true, Full: true, Cursor: key(10), Holder: "a"},
+		Obstacles: []store.ChunkObstacle{
+			obstacle(1, nil, key(5), store.ChunkLive), obstacle(2, key(5), key(15), store.ChunkLive),
+			obstacle(3, key(15), key(20), store.ChunkFailed), obstacle(4, key(12), key(25), store.ChunkFailed),
+			obstacle(5, key(30), key(40), store.ChunkLive),
+		},
+	}}
+	src := &ints{todo: map[int]bool{}}
+	for k := range 50 {
+		src.todo[k] = true
+	}
+	_, err := chunk.NewEngine(f, "a").Turn(t.Context(), "p", src)
+	require.NoError(t, err)
+	var got []string
+	for _, i := range f.step.Items {
+		got = append(got, fmt.Sprint(i.Kind, " ", num(i.Range.After), " ", num(i.Range.Through)))
+	}
+	require.Equal(t, []string{"skip 10 15", "insert 15 20", "insert 20 25", "insert 25 30", "skip 30 40", "insert 40 49"}, got)
+	require.Equal(t, "49", string(*f.step.After.Cursor))
 }
 
 // TestPassesOverTheTableTakeOnePartInTwenty of the time, by what they cost.
