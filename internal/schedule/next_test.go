@@ -1,6 +1,10 @@
 package schedule
 
 import (
+	"archive/zip"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -242,7 +246,9 @@ func cronText(t *rapid.T) string {
 	return text
 }
 
-func itoa(n int) string { return string(append([]byte(nil), []byte{'0' + byte(n/10), '0' + byte(n%10)}...)) }
+func itoa(n int) string {
+	return string(append([]byte(nil), []byte{'0' + byte(n/10), '0' + byte(n%10)}...))
+}
 
 var zonesWithChanges = []string{
 	"UTC", "Europe/Berlin", "America/New_York", "America/Havana", "Asia/Beirut", "Africa/Cairo", "Australia/Lord_Howe", "Africa/Casablanca",
@@ -297,30 +303,75 @@ func TestNextIsTheOracles(t *testing.T) {
 	})
 }
 
-// TestNextRisesInEveryZone walks through 2024 to 2045 in all zones, with slots near each change.
-func TestNextRisesInEveryZone(t *testing.T) {
-	end := time.Date(2046, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, name := range zonesWithChanges {
-		p, n := cronPlan(t, "15 */6 * * *", name), 0
-		at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-		for at.Before(end) {
+// allZones lists the zones that come with Go.
+func allZones(t *testing.T) (list []string) {
+	files, err := zip.OpenReader(filepath.Join(goroot(t), "lib", "time", "zoneinfo.zip"))
+	require.NoError(t, err)
+	defer files.Close()
+	for _, f := range files.File {
+		if !strings.HasSuffix(f.Name, "/") && f.Name != "Factory" {
+			list = append(list, f.Name)
+		}
+	}
+	require.Greater(t, len(list), 500)
+	return list
+}
+
+func goroot(t *testing.T) string {
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// TestNextInEveryZone finds the changes of all zones from 2024 to 2045, and walks over those of two years, and of some zones over the time between.
+func TestNextInEveryZone(t *testing.T) {
+	start, end := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2046, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, name := range allZones(t) {
+		z, err := loadZone(name)
+		require.NoError(t, err)
+		var last int64
+		p, loc := cronPlan(t, "15,45 */2 * * *", name), location(t, name)
+		for at, ok := z.change(start.Unix(), end.Unix()); ok; at, ok = z.change(at, end.Unix()) {
+			require.Greater(t, at-last, int64(2*probe), "%s: see probe", name)
+			last = at
+			if year := time.Unix(at, 0).Year(); year != 2028 && year != 2045 {
+				continue
+			}
+			from := time.Unix(at-7200, 0).UTC()
+			want := oracle(p, loc, from, from.Add(4*time.Hour))
+			for _, slot := range want {
+				next, ok := p.Next(from)
+				require.True(t, ok)
+				require.Equal(t, slot, next, name)
+				from = next
+			}
+		}
+	}
+	for _, name := range []string{"Europe/Berlin", "Africa/Casablanca", "Australia/Lord_Howe", "America/Havana"} {
+		p, n, at := cronPlan(t, "15 */6 * * *", name), 0, start
+		for ; at.Before(end); n++ {
 			next, ok := p.Next(at)
 			require.True(t, ok && next.After(at) && next.Sub(at) <= 8*time.Hour, "%s: %s after %s", name, next, at)
 			at = next
-			n++
 		}
 		require.InDelta(t, 4*8036, n, 60, name)
 	}
 }
 
-// TestZonesChangeRarely checks what zone.change relies on: that no offset changes twice within probe.
+func location(t *testing.T, name string) *time.Location {
+	loc, err := time.LoadLocation(name)
+	require.NoError(t, err)
+	return loc
+}
+
+// TestZonesChangeRarely checks what zone.change relies on, every three hours: that no offset changes twice within probe.
 func TestZonesChangeRarely(t *testing.T) {
 	for _, name := range zonesWithChanges {
 		z, err := loadZone(name)
 		require.NoError(t, err)
-		var last int64 = -1 << 40
+		var last int64
 		before := z.offset(0)
-		for at := int64(0); at < 76*365*daySeconds; at += 3600 {
+		for at := int64(0); at < 76*365*daySeconds; at += 3 * 3600 {
 			if offset := z.offset(at); offset != before {
 				require.Greater(t, at-last, int64(2*probe), "%s near %s", name, time.Unix(at, 0).UTC())
 				before, last = offset, at

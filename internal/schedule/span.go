@@ -43,21 +43,22 @@ func (p *Plan) count(after, before time.Time) int {
 	return p.cron.count(first.Unix(), before.Add(time.Second-1).Unix())
 }
 
-// count returns how many slots there are from the slot first to before a moment, both in seconds since 1970. Days without a
-// change of clocks nearby it counts as a whole.
+// count returns how many slots there are from the slot first to before a moment, both in seconds since 1970. What is left of a
+// slot's day, or until the next change of clocks, it counts as a whole: if that slot is no repeated wall time, none after it is.
 func (c *cron) count(first, before int64) (n int) {
 	slot, ok := first, true
-	for days := 0; days < counted && n < maxCount && ok && slot < before; {
+	for days := 0; days < counted && n < maxCount && ok && slot < before; days++ {
+		n++
 		offset := c.zone.offset(slot)
-		day := floorDiv(slot+offset, daySeconds) * daySeconds
-		end := min(day+daySeconds-offset, before)
-		if !c.zone.steady(day-offset, end) {
-			n++
-			slot, ok = c.next(slot)
-			continue
+		day := floorDiv(slot+offset, daySeconds)
+		wall := day*daySeconds - offset // where the day begins
+		end := min(wall+daySeconds, before)
+		if change, changes := c.zone.change(slot, end); changes {
+			end = change
 		}
-		days++
-		n += c.minutesIn(int(slot+offset-day)/60, int(end+offset-day+59)/60)
+		if c.matchesDay(day) { // else clocks were set ahead to it
+			n += c.minutesIn(int(slot-wall)/60+1, int(end-wall+59)/60)
+		}
 		slot, ok = c.next(end - 1)
 	}
 	return min(n, maxCount)

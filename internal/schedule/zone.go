@@ -82,12 +82,3 @@ func (z *zone) repeats(t, w int64) bool {
 	}
 	return false
 }
-
-// steady reports whether the offset is the same from a day and a half before a moment to the moment until.
-func (z *zone) steady(t, until int64) bool {
-	if z.fixed {
-		return true
-	}
-	_, changes := z.change(t-3*probe, until)
-	return !changes
-}
