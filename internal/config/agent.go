@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Defaults and bounds of the agent block.
@@ -50,7 +52,7 @@ func (b *block) agent() Agent {
 		Advertise: b.str("advertise", "", checkAdvertise),
 		Poll:      b.length("poll", defaultPoll, 10*time.Millisecond, time.Hour),
 		Presence:  b.length("presence", defaultPresence, minPresence, maxPresence),
-		Drain:     b.length("drain", defaultDrain, 0, day),
+		Drain:     b.length("drain", defaultDrain, 0, task.Day),
 		Token:     b.secret("token", ""),
 	}
 	if strings.HasPrefix(a.Listen, "unix://") && a.Advertise == "" {

@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // block is one block being decoded. Each attribute that is read from it is printed to out as well, so the effective
@@ -285,9 +287,9 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	g := b.get(name, cty.String)
 	out := def
 	if g.ok {
-		d, err := parseDuration(g.v.AsString())
+		d, err := task.ParseDuration(g.v.AsString())
 		if err == nil && (d < lo || d > hi) {
-			err = fmt.Errorf("it must be a duration from %s to %s", formatDuration(lo), formatDuration(hi))
+			err = fmt.Errorf("it must be a duration from %s to %s", task.FormatDuration(lo), task.FormatDuration(hi))
 		}
 		if err != nil {
 			b.invalid(name, g.expr.Range(), err)
@@ -296,7 +298,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	}
 	literal := "null"
 	if out >= 0 {
-		literal = quote(formatDuration(out))
+		literal = quote(task.FormatDuration(out))
 	}
 	b.print(name, g, literal)
 	return out, g.ok

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // minHeartbeat is the shortest silence that can be declared: a ping has to reach the agent, and the store, within it.
@@ -26,11 +28,11 @@ func (b *block) liveness(timeout time.Duration) (heartbeat, longest time.Duratio
 	}
 	if heartbeat > timeout {
 		b.invalid("heartbeat", b.at("heartbeat"), fmt.Errorf(
-			"longer than the timeout of %s, so it would have no effect: leave it out, or raise the timeout", formatDuration(timeout)))
+			"longer than the timeout of %s, so it would have no effect: leave it out, or raise the timeout", task.FormatDuration(timeout)))
 	}
 	longest = b.length("max_heartbeat", max(min(timeout, defaultMaxHeartbeat), heartbeat), minHeartbeat, maxTimeout)
 	if longest < heartbeat {
-		b.invalid("max_heartbeat", b.at("max_heartbeat"), fmt.Errorf("shorter than the heartbeat of %s", formatDuration(heartbeat)))
+		b.invalid("max_heartbeat", b.at("max_heartbeat"), fmt.Errorf("shorter than the heartbeat of %s", task.FormatDuration(heartbeat)))
 	}
 	return heartbeat, longest, b.boolean("require_progress", false)
 }

@@ -10,7 +10,7 @@ import (
 // Bounds of the retry block.
 const (
 	maxRetries    = 1000
-	maxBackoff    = 30 * day
+	maxBackoff    = 30 * task.Day
 	mostDeferrals = 1_000_000
 )
 
@@ -47,12 +47,12 @@ func (b *block) delays() (lo, hi time.Duration) {
 	case lo <= hi:
 	case !given:
 		lo = hi
-		b.out.set("min", quote(formatDuration(lo)))
+		b.out.set("min", quote(task.FormatDuration(lo)))
 	case !bounded:
 		hi = lo
-		b.out.set("max", quote(formatDuration(hi)))
+		b.out.set("max", quote(task.FormatDuration(hi)))
 	default:
-		b.l.fail(b.at("min"), "Invalid min", "min: it is longer than max (%s).", formatDuration(hi))
+		b.l.fail(b.at("min"), "Invalid min", "min: it is longer than max (%s).", task.FormatDuration(hi))
 	}
 	return lo, hi
 }

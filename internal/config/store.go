@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Defaults and bounds of the store block.
@@ -17,7 +19,7 @@ const (
 	defaultSchema      = "leasehold"
 	defaultConnections = 4
 	maxConnections     = 200
-	defaultRetention   = 7 * day
+	defaultRetention   = 7 * task.Day
 )
 
 func storeShape() *shape {
@@ -31,7 +33,7 @@ func (b *block) store(dir string) Store {
 		Schema:      b.str("schema", defaultSchema, checkSchema),
 		Connections: b.num("connections", defaultConnections, 1, maxConnections),
 		Notify:      b.boolean("notify", true),
-		Retention:   b.length("retention", defaultRetention, time.Second, maxDuration),
+		Retention:   b.length("retention", defaultRetention, time.Second, task.MaxDuration),
 		Group:       b.optional("group", checkGroup),
 	}
 	if s.Group != "" && strings.HasPrefix(s.URL, "postgres") {

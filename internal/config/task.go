@@ -11,7 +11,7 @@ import (
 // Bounds of the task block.
 const (
 	minTimeout = 10 * time.Millisecond
-	maxTimeout = 30 * day
+	maxTimeout = 30 * task.Day
 )
 
 func taskShape() *shape {
@@ -60,7 +60,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	} else if b.attr("workers") != nil {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
 	}
-	if d, ok := b.maybeLength("deadline", -1, minTimeout, maxDuration); ok {
+	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}
 	p.Retry = b.retry(retryShape())

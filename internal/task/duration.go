@@ -1,4 +1,4 @@
-package config
+package task
 
 import (
 	"errors"
@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// day is the only unit beyond those of Go; it is always 24 hours.
-const day = 24 * time.Hour
+// Day is the only unit beyond those of Go; it is always 24 hours.
+const Day = 24 * time.Hour
 
-// maxDuration bounds every length of time, so that sums of them cannot overflow.
-const maxDuration = 3650 * day
+// MaxDuration bounds every length of time, so that sums of them cannot overflow.
+const MaxDuration = 3650 * Day
 
 var days = regexp.MustCompile(`^([0-9]+)d`)
 
-// parseDuration reads lengths of time as "7d", "1h30m", "1d12h", "500ms", "1.5s". They are never negative.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads lengths of time as "7d", "1h30m", "1d12h", "500ms", "1.5s". They are never negative.
+func ParseDuration(s string) (time.Duration, error) {
 	if strings.TrimSpace(s) != s || s == "" {
 		return 0, errors.New(`write a number and a unit, as in "30s" (ms, s, m, h, d)`)
 	}
@@ -28,26 +28,26 @@ func parseDuration(s string) (time.Duration, error) {
 	rest, total := s, time.Duration(0)
 	if m := days.FindStringSubmatch(s); m != nil {
 		n, err := strconv.Atoi(m[1])
-		if err != nil || n > int(maxDuration/day) {
-			return 0, fmt.Errorf("longer than %s", formatDuration(maxDuration))
+		if err != nil || n > int(MaxDuration/Day) {
+			return 0, fmt.Errorf("longer than %s", FormatDuration(MaxDuration))
 		}
-		total, rest = time.Duration(n)*day, s[len(m[0]):]
+		total, rest = time.Duration(n)*Day, s[len(m[0]):]
 	}
 	if rest != "" {
 		d, err := time.ParseDuration(rest)
 		if err != nil || strings.ContainsAny(rest[:1], "+-") {
 			return 0, fmt.Errorf(`%q is not a duration: write a number and a unit, as in "30s", "1h30m", "7d"`, s)
 		}
-		total += d
+		total += min(d, MaxDuration+1) // their sum must not overflow
 	}
-	if total > maxDuration {
-		return 0, fmt.Errorf("longer than %s", formatDuration(maxDuration))
+	if total > MaxDuration {
+		return 0, fmt.Errorf("longer than %s", FormatDuration(MaxDuration))
 	}
 	return total, nil
 }
 
-// formatDuration is the short form that parseDuration reads back: "7d", "1h30m", "500ms".
-func formatDuration(d time.Duration) string {
+// FormatDuration is the short form that ParseDuration reads back: "7d", "1h30m", "500ms".
+func FormatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0s"
 	}
@@ -56,7 +56,7 @@ func formatDuration(d time.Duration) string {
 		length time.Duration
 		name   string
 	}{
-		{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
+		{Day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"},
 		{time.Millisecond, "ms"}, {time.Microsecond, "us"}, {time.Nanosecond, "ns"},
 	} {
 		if n := d / u.length; n > 0 {

@@ -1,0 +1,108 @@
+package schedule
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// Options are the parts and the settings of a Loop.
+type Options struct {
+	Fire    func(ctx context.Context, limit int) (Fired, error) // of an Engine
+	Poll    time.Duration                                       // how often to look, at least; longestPoll if that is shorter
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
+}
+
+// Bounds of a Loop.
+const (
+	longestPoll = time.Second
+	callTimeout = 15 * time.Second // one Fire, of several calls to the store, each with a shorter timeout of its own
+	fireLimit   = 1000             // schedules of one Fire
+	shortRest   = 5 * time.Millisecond
+	spread      = 20 * time.Millisecond // agents do not all look at the same moment
+	firstRetry  = 100 * time.Millisecond
+	lastRetry   = 5 * time.Second
+	doubled     = 10 // how often a rest is doubled at most
+)
+
+// Loop fires schedules for one agent. Every agent has one, observers too. It looks when a schedule is due by what it saw last, and
+// polls, since others insert schedules.
+type Loop struct {
+	o      Options
+	noted  chan struct{}
+	misses int // calls in a row that failed
+}
+
+// NewLoop returns a loop; Run runs it.
+func NewLoop(o Options) *Loop {
+	o.Poll = min(o.Poll, longestPoll)
+	return &Loop{o: o, noted: make(chan struct{}, 1)}
+}
+
+// Note is called when a schedule may be due: it was declared, resumed, or its last task has ended. It never blocks.
+func (l *Loop) Note() {
+	select {
+	case l.noted <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, and returns nil then. Errors are logged, counted, and tried again.
+func (l *Loop) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		timer := time.NewTimer(l.turn(ctx))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-l.noted:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// turn fires once, and returns how long to rest.
+func (l *Loop) turn(ctx context.Context) time.Duration {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	start := time.Now()
+	did, err := l.o.Fire(call, fireLimit)
+	took := time.Since(start)
+	l.o.Metrics.StoreDuration.WithLabelValues("schedule").Observe(took.Seconds())
+	for name, reason := range did.Invalid {
+		l.o.Log.Error("a schedule cannot be used until it is declared anew", "schedule", name, "error", reason)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0
+		}
+		return l.failed(err)
+	}
+	l.misses = 0
+	l.o.Metrics.Outage.Worked(l.o.Log, "schedule")
+	if did.Rows+did.Missed > 0 {
+		l.o.Log.Debug("fired schedules", "schedules", did.Schedules, "rows", did.Rows, "missed", did.Missed)
+	}
+	switch {
+	case did.Held:
+		return l.o.Poll
+	case did.Looked >= fireLimit:
+		return shortRest
+	case did.Next == 0:
+		return l.o.Poll
+	}
+	return min(max(did.Next-took, shortRest)+rand.N(spread), l.o.Poll)
+}
+
+// failed handles a call that failed: the store may be out of reach.
+func (l *Loop) failed(err error) time.Duration {
+	l.o.Metrics.StoreErrors.WithLabelValues("schedule").Inc()
+	l.o.Metrics.Outage.Failed(l.o.Log, "schedule", err)
+	pause := min(firstRetry<<min(l.misses, doubled), lastRetry)
+	l.misses++
+	return pause
+}
