@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"database/sql"
+	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +187,40 @@ func TestPlansOfLeases(t *testing.T) {
 	}
 	require.Zero(t, h.count(t, "SELECT count(*) FROM lease"), "in steps of %d", removeStep)
 	require.Positive(t, leaseOf(t, h, "lease 1", "you"))
+}
+
+// The block of SQL in docs/named-leases.md that is for SQLite returns what its comments say.
+func TestTheGuideToNamedLeases(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/named-leases.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(page), "\n## On SQLite\n")
+	_, block, _ := strings.Cut(section, "```sql\n")
+	block, _, _ = strings.Cut(block, "```")
+	h := newHarness(t)
+	conn, err := h.app.Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	said := 0
+	for line := range strings.Lines(block) {
+		text, comment, _ := strings.Cut(strings.TrimSpace(line), "--")
+		want, ok := strings.CutPrefix(strings.TrimSpace(comment), "returns ")
+		if !ok {
+			_, err := conn.ExecContext(t.Context(), text)
+			require.NoError(t, err, line)
+			continue
+		}
+		said++
+		want, _, _ = strings.Cut(want, ": ")
+		if strings.HasPrefix(text, "SELECT holder,") {
+			text = strings.Replace(text, ", fence, acquired_at, expires_at", "", 1)
+		}
+		got := "null"
+		err := conn.QueryRowContext(t.Context(), text).Scan(&got)
+		if !errors.Is(err, sql.ErrNoRows) {
+			require.NoError(t, err, line)
+		}
+		require.Equal(t, want, got, line)
+	}
+	require.Equal(t, 4, said)
 }
