@@ -52,6 +52,29 @@ func TestClockJumpSuspendsSweepingAndWritesLeasesAnew(t *testing.T) {
 	}
 }
 
+// A session vouches for the store's clock once it has seen no jump of it for its whole TTL, and stops with the first heartbeat
+// after a jump, before it knows of it.
+func TestASessionVouchesForACalmClock(t *testing.T) {
+	for what, jump := range map[string]time.Duration{"forward": time.Hour, "back": -time.Hour, "a little": time.Second} {
+		t.Run(what, func(t *testing.T) {
+			station(t, func(t *testing.T, p *post) {
+				pass(presence - time.Second)
+				require.Zero(t, p.store.VouchedAt(p.Session()), "it has just begun")
+				for range 2 {
+					pass(2*lease.Period(presence) + time.Second)
+					now := time.Now().Add(time.Duration(p.skew.Load()))
+					require.WithinDuration(t, now, p.store.VouchedAt(p.Session()), lease.Period(presence))
+					p.skew.Add(int64(jump))
+					pass(lease.Period(presence))
+					require.Zero(t, p.store.VouchedAt(p.Session()))
+					pass(presence - 2*lease.Period(presence))
+					require.Zero(t, p.store.VouchedAt(p.Session()), "less than a TTL ago")
+				}
+			})
+		})
+	}
+}
+
 // A detached lease has nothing but its window: after the clock was set back, that must not last for as long as it was set back.
 func TestADetachedLeaseIsCutWhenTheClockWasSetBack(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {

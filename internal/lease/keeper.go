@@ -220,10 +220,19 @@ func (k *Keeper) View() store.View {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
+	v := k.clockView(now)
+	if !v.Now.IsZero() {
+		v.Silent = k.silent(now)
+	}
+	return v
+}
+
+// clockView is View without what the session knows of others. k.mu is held.
+func (k *Keeper) clockView(now time.Duration) store.View {
 	if now < k.noSweep || now >= k.until {
 		return store.View{}
 	}
-	return store.View{Now: k.offset.at(now), Calm: now - k.calm, Silent: k.silent(now)}
+	return store.View{Now: k.offset.at(now), Calm: now - k.calm}
 }
 
 // Drain marks the session as draining: Fit is false from now on.

@@ -120,6 +120,11 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	if d != nil {
 		p.Agent = d.agent
 	}
+	p.View = func() store.View {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.clockView(k.clock.Now())
+	}
 
 	sent := k.clock.Now()
 	standing, err := k.store.Present(ctx, p)

@@ -40,6 +40,24 @@ type Heartbeat struct {
 	Draining bool
 	Running  int   // attempts now
 	Done     int64 // attempts ended since the start
+	// View returns what the session knows of the store's clock, at the moment at which the store asks; Silent is not used. A
+	// session that has seen no jump for its whole TTL vouches for the time of the heartbeat, and named leases that had expired
+	// by then may be taken. nil: it vouches for nothing.
+	View func() View
+}
+
+// Sees returns what the session knows of the store's clock; zero: nothing.
+func (p *Heartbeat) Sees() View {
+	if p.View == nil {
+		return View{}
+	}
+	return p.View()
+}
+
+// Vouches reports whether a session with that TTL vouches for the store's clock, which shows now: the session's view agrees with
+// it, and the session has seen no jump for its whole TTL.
+func (v View) Vouches(now time.Time, ttl time.Duration) bool {
+	return !v.Now.IsZero() && now.Sub(v.Now).Abs() <= JumpTolerance && v.Calm >= ttl
 }
 
 // JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock, and

@@ -65,6 +65,8 @@ type Harness interface {
 	// BatchStates creates batches with these counters, whatever tasks there are, and returns the state that the store
 	// gives each.
 	BatchStates(t testing.TB, facts []store.BatchFacts) []store.BatchState
+	// NamedLeases reads the view leases, by name, with an application's rights and nothing more.
+	NamedLeases(t testing.TB) []store.NamedLease
 	// Audit reads the table audit, oldest first.
 	Audit(t testing.TB) []Audited
 	// Twin is a second, independent connection to the same store, as another agent would have.
@@ -80,6 +82,11 @@ type Application interface {
 	Ping(ctx context.Context, id task.ID, f task.Fence, p store.Ping) (*store.PingReply, error)
 	// Cancel gives "" on a store whose SQL does not answer.
 	Cancel(ctx context.Context, id task.ID, by string) (store.Became, error)
+	// Acquire takes a named lease, and returns 0 where another holds it.
+	Acquire(ctx context.Context, name, holder string, ttl time.Duration) (task.Fence, error)
+	RenewLease(ctx context.Context, name string, f task.Fence) error
+	ReleaseLease(ctx context.Context, name string, f task.Fence) error
+	HoldLease(ctx context.Context, name string, f task.Fence) error
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
 }
@@ -115,6 +122,7 @@ func Checks() []Check {
 		{"detach", detachChecks()},
 		{"hold", holdChecks()},
 		{"complete", completeChecks()},
+		{"named_lease", namedLeaseChecks()},
 		{"cancel", cancelChecks()},
 		{"adopt", adoptChecks()},
 		{"live", liveChecks()},

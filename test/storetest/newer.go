@@ -23,6 +23,7 @@ func OnNewerSchema(t testing.TB, h Harness, upgrade func()) {
 			r.deaths(o)
 			r.operators()
 			r.batches()
+			r.leases()
 			r.looks()
 		}
 		if part == 0 {
@@ -162,6 +163,19 @@ func (r *opsRig) batches() {
 	r.rollBackAll()
 	r.over()
 	r.inState(byGo, store.BatchRolledBack)
+}
+
+// leases takes a named lease through its life.
+func (r *opsRig) leases() {
+	r.t.Helper()
+	n := &named{r.liveRig}
+	f := n.taken("upgrade", "first")
+	require.Zero(r.t, n.ask("upgrade", "second"))
+	require.NoError(r.t, n.renew("upgrade", f))
+	require.NoError(r.t, n.holdOnce("upgrade", f))
+	n.lost("upgrade", f+1)
+	require.NoError(r.t, n.release("upgrade", f))
+	require.Empty(r.t, r.NamedLeases(r.t))
 }
 
 // looks reads what there is.

@@ -106,6 +106,9 @@ func (h *OnModel) Audit(testing.TB) []Audited {
 	return out
 }
 
+// NamedLeases lists the named leases.
+func (h *OnModel) NamedLeases(testing.TB) []store.NamedLease { return h.Store.NamedLeases() }
+
 // BatchStates asks the model, which keeps no counters.
 func (*OnModel) BatchStates(_ testing.TB, facts []store.BatchFacts) []store.BatchState {
 	states := make([]store.BatchState, len(facts))

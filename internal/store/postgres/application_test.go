@@ -76,6 +76,45 @@ func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (c stor
 	return c, err
 }
 
+func (a *transaction) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (task.Fence, error) {
+	var fence *int64
+	err := a.tx.QueryRow(ctx, a.h.q(`SELECT SCHEMA.acquire($1, $2, $3)`), name, holder, ttl).Scan(&fence)
+	if err != nil || fence == nil {
+		return 0, err
+	}
+	return task.Fence(*fence), nil
+}
+
+func (a *transaction) RenewLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.Exec(ctx, a.h.q(`SELECT SCHEMA.renew_lease($1, $2)`), name, int64(f))
+	return err
+}
+
+func (a *transaction) ReleaseLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.Exec(ctx, a.h.q(`SELECT SCHEMA.release_lease($1, $2)`), name, int64(f))
+	return err
+}
+
+func (a *transaction) HoldLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.Exec(ctx, a.h.q(`SELECT SCHEMA.hold_lease($1, $2)`), name, int64(f))
+	return err
+}
+
+func (h *harness) NamedLeases(t testing.TB) (all []store.NamedLease) {
+	t.Helper()
+	conn, end := h.connections.connection(t, h.asApp)
+	defer end()
+	rows, err := conn.Query(t.Context(), h.q(`SELECT name, holder, fence, acquired_at, expires_at FROM SCHEMA.leases ORDER BY name`))
+	require.NoError(t, err)
+	var l store.NamedLease
+	_, err = pgx.ForEachRow(rows, []any{&l.Name, &l.Holder, (*int64)(&l.Fence), &l.AcquiredAt, &l.ExpiresAt}, func() error {
+		all = append(all, l)
+		return nil
+	})
+	require.NoError(t, err)
+	return all
+}
+
 func (a *transaction) Commit(ctx context.Context) error {
 	defer a.end()
 	return a.tx.Commit(ctx)

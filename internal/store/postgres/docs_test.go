@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -69,4 +70,46 @@ func TestTheDocumentedRoles(t *testing.T) {
 	_, err = s.Maintain(t.Context(), week)
 	require.NoError(t, err)
 	require.NoError(t, s.Leave(t.Context(), session))
+}
+
+// TestTheGuideToNamedLeases runs the blocks of SQL in docs/named-leases.md that are for PostgreSQL, as an application's role, and
+// compares what the comments say that they return.
+func TestTheGuideToNamedLeases(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/named-leases.md")
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(string(page), "\n## On PostgreSQL\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	h := newHarness(t)
+	h.watched(t)
+	app := pgtest.ConnectTo(t, h.asApp)
+	_, err = app.Exec(t.Context(), `SET search_path = pg_temp`) // for the guide's own table
+	require.NoError(t, err)
+	said := 0
+	for i, block := range strings.Split(section, "```sql\n") {
+		if i == 0 {
+			continue
+		}
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			text, comment, _ := strings.Cut(strings.TrimSpace(line), "--")
+			text = strings.ReplaceAll(text, "leasehold.", h.schema+".")
+			want, ok := strings.CutPrefix(strings.TrimSpace(comment), "returns ")
+			if !ok {
+				_, err := app.Exec(t.Context(), strings.Replace(text, "CREATE TABLE", "CREATE TEMPORARY TABLE", 1))
+				require.NoError(t, err, line)
+				continue
+			}
+			said++
+			want, _, _ = strings.Cut(want, ": ")
+			rows, err := app.Query(t.Context(), text)
+			require.NoError(t, err, line)
+			require.True(t, rows.Next(), line)
+			values, err := rows.Values()
+			require.NoError(t, err, line)
+			rows.Close()
+			require.Equal(t, want, strings.Replace(fmt.Sprint(values[0]), "<nil>", "null", 1), line)
+		}
+	}
+	require.Equal(t, 5, said)
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // Grants returns the script that grants an application's role what it needs and nothing more: to insert tasks and batches, to
-// enqueue, to read, to cancel, and what tasks do by SQL. With operator it grants also what operators do by SQL.
+// enqueue, to read, to cancel, what tasks do by SQL, and named leases. With operator it grants also what operators do by SQL.
 func Grants(schemaName, role string, operator bool) string {
 	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to cancel tasks
 GRANT USAGE ON SCHEMA {schema} TO {role};
@@ -13,7 +13,7 @@ GRANT INSERT (type, payload, run_at, priority, region, key, max_attempts, labels
     batch_id, rollback_payload), SELECT (id) ON {schema}.task TO {role};
 GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by, sealed), SELECT (id)
     ON {schema}.batch TO {role};
-GRANT SELECT ON {schema}.tasks, {schema}.batches TO {role};
+GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.leases TO {role};
 GRANT EXECUTE ON FUNCTION
     {schema}.enqueue,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
@@ -21,6 +21,10 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     {schema}.ping(bigint, bigint, text, jsonb, text, double precision),
     {schema}.hold(bigint, bigint), {schema}.complete(bigint, bigint, jsonb) TO {role};
+-- for named leases
+GRANT EXECUTE ON FUNCTION
+    {schema}.acquire(text, text, interval), {schema}.renew_lease(text, bigint),
+    {schema}.release_lease(text, bigint), {schema}.hold_lease(text, bigint) TO {role};
 `
 	const operators = `-- for operators
 GRANT EXECUTE ON FUNCTION

@@ -35,6 +35,12 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.enqueue('a', batch_id => 1, rollback_payload => '{"to": "az1"}')`,
 		`SELECT id, name, state, total, progress FROM SCHEMA.batches WHERE id = 1`,
 		`SELECT SCHEMA.seal_batch(1)`,
+		`SELECT SCHEMA.acquire('reindex', 'app', '30s')`,
+		`SELECT SCHEMA.acquire('reindex', 'app', interval '1 minute')`,
+		`SELECT SCHEMA.renew_lease('reindex', 1)`,
+		`SELECT SCHEMA.hold_lease('reindex', 1)`,
+		`SELECT name, holder, fence, acquired_at, expires_at FROM SCHEMA.leases`,
+		`SELECT SCHEMA.release_lease('reindex', 1)`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -107,6 +113,16 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,
 		`SELECT SCHEMA.end_batch(NULL)`,
+		`SELECT * FROM SCHEMA.lease`,
+		`INSERT INTO SCHEMA.lease (name, holder, ttl, acquired_at, expires_at) VALUES ('a', 'b', '1s', now(), now())`,
+		`UPDATE SCHEMA.lease SET holder = 'a'`,
+		`DELETE FROM SCHEMA.lease`,
+		`UPDATE SCHEMA.leases SET holder = 'a'`,
+		`DELETE FROM SCHEMA.leases`,
+		`SELECT SCHEMA.lease_lapsed(NULL)`,
+		`SELECT SCHEMA.raise_named_lease_lost('a', 1)`,
+		`SELECT nextval(pg_get_serial_sequence('SCHEMA.lease', 'fence'))`,
+		`SELECT setval(pg_get_serial_sequence('SCHEMA.lease', 'fence'), 1)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.task', 'id'))`,
 		`CREATE TABLE SCHEMA.mine (id int)`,
 		`CREATE TRIGGER mine AFTER INSERT ON SCHEMA.task FOR EACH STATEMENT EXECUTE FUNCTION SCHEMA.task_inserted()`,
@@ -121,6 +137,8 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.enqueue('a')`, `INSERT INTO SCHEMA.task (type) VALUES ('a')`, `SELECT * FROM SCHEMA.tasks`,
 		`SELECT SCHEMA.cancel(1)`, `SELECT SCHEMA.hold(1, 1)`, `SELECT SCHEMA.complete(1, 1)`, `SELECT SCHEMA.ping(1, 1)`,
 		`INSERT INTO SCHEMA.batch (name) VALUES ('a')`, `SELECT * FROM SCHEMA.batches`, `SELECT SCHEMA.seal_batch(1)`,
+		`SELECT SCHEMA.acquire('a', 'b', '30s')`, `SELECT SCHEMA.renew_lease('a', 1)`, `SELECT SCHEMA.release_lease('a', 1)`,
+		`SELECT SCHEMA.hold_lease('a', 1)`, `SELECT * FROM SCHEMA.leases`,
 	} {
 		_, err := outsider.Exec(t.Context(), h.q(mayNot))
 		require.ErrorContains(t, err, "42501", mayNot)

@@ -245,10 +245,11 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at",
 			},
 			"attempt":   {"started_at", "ended_at"},
-			"agent":     {"started_at", "seen_at", "present_until"},
+			"agent":     {"started_at", "seen_at", "present_until", "calm_at"},
 			"batch":     {"created_at", "ended_at"},
 			"operation": {"requested_at", "ended_at", "after_at"},
 			"audit":     {"at"},
+			"lease":     {"acquired_at", "expires_at", "expiry_seen_at"},
 		} {
 			sets := make([]string, len(columns))
 			for i, c := range columns {

@@ -46,6 +46,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := exec(ctx, conn, s.sql.ForgetBatches, arg("age", retention.Microseconds())); err != nil {
 			return err
 		}
+		if err := exec(ctx, conn, s.sql.ForgetLeases, arg("age", retention.Microseconds())); err != nil {
+			return err
+		}
 		old, err = s.oldDays(ctx, conn, retention)
 		return err
 	})

@@ -112,7 +112,7 @@ func (h *harness) widen(t *testing.T, statements map[string]string) {
 				add, view = append(add, `ADD COLUMN "`+word+`" text`), append(view, `NULL::text AS "`+word+`"`)
 			}
 		}
-		if table == "tasks" || table == "batches" {
+		if isView(table) {
 			h.exec(t, `DO $$ BEGIN EXECUTE 'CREATE OR REPLACE VIEW SCHEMA.`+table+` AS SELECT v.*, `+strings.Join(view, ", ")+
 				` FROM (' || rtrim(pg_get_viewdef('SCHEMA.`+table+`'), ';') || ') AS v'; END $$`)
 			continue
@@ -120,6 +120,9 @@ func (h *harness) widen(t *testing.T, statements map[string]string) {
 		h.exec(t, `ALTER TABLE SCHEMA.`+table+` `+strings.Join(add, ", "))
 	}
 }
+
+// isView reports whether a relation is one of our views.
+func isView(name string) bool { return slices.Contains([]string{"tasks", "batches", "leases"}, name) }
 
 // additive is a step of a later version that admits this one: a column for each table and view, a table, an index, and all
 // functions anew.
@@ -129,7 +132,7 @@ func (h *harness) additive(t *testing.T) fstest.MapFS {
 	for table := range h.columns(t) {
 		switch {
 		case strings.HasPrefix(table, "task_archive_"): // the partition gets what the archive gets
-		case table == "tasks" || table == "batches":
+		case isView(table):
 			up += `DO $$ BEGIN EXECUTE 'CREATE OR REPLACE VIEW {schema}.` + table + ` AS SELECT v.*, NULL::text AS later FROM ('
 				|| rtrim(pg_get_viewdef('{schema}.` + table + `'), ';') || ') AS v'; END $$;` + "\n"
 		default:

@@ -42,6 +42,11 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 	err = s.live(ctx, "write presence", func(ctx context.Context, conn *pgx.Conn) error {
 		a := p.Agent
 		standing = store.HeartbeatReply{}
+		view := p.Sees()
+		var now *time.Time // NULL: the session cannot tell
+		if !view.Now.IsZero() {
+			now = &view.Now
+		}
 		var fresh bool
 		var h heldRow
 		err := forEach(ctx, conn, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
@@ -52,7 +57,8 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		}, s.sql.Present, arg("session", int64(p.Session)), arg("name", storable(a.Name)),
 			arg("region", storable(a.Region)), arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers),
 			arg("types", types(a)), arg("presence", a.Presence.Microseconds()), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done))
+			arg("running", p.Running), arg("done", p.Done), arg("now", now), arg("calm", view.Calm.Microseconds()),
+			arg("tolerance", store.JumpTolerance.Microseconds()))
 		if err != nil {
 			return err
 		}

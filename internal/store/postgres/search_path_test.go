@@ -214,6 +214,14 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 		fmt.Sprintf(`SELECT SCHEMA.seal_batch(%d)`, failed),
 		fmt.Sprintf(`SELECT SCHEMA.cancel_batch(%d)`, failed),
 		fmt.Sprintf(`SELECT SCHEMA.rollback_batch(%d)`, failed),
+		`SELECT SCHEMA.acquire('reindex', 'me', '30s')`,
+		`SELECT SCHEMA.acquire('reindex', 'me', '40s')`,
+		`SELECT SCHEMA.acquire('reindex', 'you', '30s')`,
+		`SELECT SCHEMA.acquire('a'::EVIL.wicked, 'a'::EVIL.wicked, '30s')`,
+		`SELECT SCHEMA.renew_lease('reindex', 1)`,
+		`SELECT SCHEMA.hold_lease('reindex', 1)`,
+		`SELECT SCHEMA.release_lease('reindex', 1)`,
+		`SELECT name, holder, fence FROM SCHEMA.leases`,
 		`SELECT id, state FROM SCHEMA.tasks`,
 		`SELECT id, state, progress FROM SCHEMA.batches`,
 	} {
@@ -223,6 +231,8 @@ func TestImpostorsAreNeverCalled(t *testing.T) {
 	for _, text := range []string{ // refused, by a function of ours and not by an impostor
 		fmt.Sprintf(`SELECT SCHEMA.rollback(%d)`, rows[2].ID), `SELECT SCHEMA.retry_batch(4711)`,
 		fmt.Sprintf(`SELECT SCHEMA.retry_batch(%d)`, failed),
+		`SELECT SCHEMA.acquire('', 'me', '30s')`, `SELECT SCHEMA.renew_lease('reindex', 1)`,
+		`SELECT SCHEMA.release_lease('a', 99)`, `SELECT SCHEMA.hold_lease('a', 99)`,
 	} {
 		_, err := conn.Exec(t.Context(), h.q(text))
 		require.ErrorContains(t, err, "SQLSTATE", text)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,6 +52,46 @@ func (a *transaction) Ping(ctx context.Context, id task.ID, f task.Fence, p stor
 func (a *transaction) Cancel(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	_, err := a.tx.ExecContext(ctx, `INSERT INTO cancel (id, "by") VALUES (?, ?)`, id, textOrNull(by))
 	return "", err
+}
+
+func (a *transaction) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (fence task.Fence, err error) {
+	_, err = a.tx.ExecContext(ctx, "INSERT INTO acquire (name, holder, ttl_s) VALUES (?, ?, ?)", name, holder, ttl.Seconds())
+	if err != nil {
+		return 0, err
+	}
+	err = a.tx.QueryRowContext(ctx, "SELECT fence FROM acquire WHERE name = ? AND holder = ?", name, holder).Scan(&fence)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return fence, err
+}
+
+func (a *transaction) RenewLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.ExecContext(ctx, "INSERT INTO renew_lease (name, fence) VALUES (?, ?)", name, f)
+	return err
+}
+
+func (a *transaction) ReleaseLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.ExecContext(ctx, "INSERT INTO release_lease (name, fence) VALUES (?, ?)", name, f)
+	return err
+}
+
+func (a *transaction) HoldLease(ctx context.Context, name string, f task.Fence) error {
+	_, err := a.tx.ExecContext(ctx, "INSERT INTO hold_lease (name, fence) VALUES (?, ?)", name, f)
+	return err
+}
+
+func (h *harness) NamedLeases(t testing.TB) (all []store.NamedLease) {
+	t.Helper()
+	rows, err := h.app.QueryContext(t.Context(), "SELECT name, holder, fence, acquired_at, expires_at FROM leases ORDER BY name")
+	require.NoError(t, err)
+	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {
+		var l store.NamedLease
+		err := r.Scan(&l.Name, &l.Holder, &l.Fence, timeOf{&l.AcquiredAt}, timeOf{&l.ExpiresAt})
+		all = append(all, l)
+		return err
+	}))
+	return all
 }
 
 func (a *transaction) Commit(context.Context) error {

@@ -1,4 +1,5 @@
 -- Drops everything that schema.sql and functions/ create.
+DROP VIEW acquire;
 DROP VIEW archive;
 DROP VIEW batches;
 DROP VIEW cancel;
@@ -7,8 +8,13 @@ DROP VIEW cancel_waiting;
 DROP VIEW complete;
 DROP VIEW enqueue;
 DROP VIEW hold;
+DROP VIEW hold_lease;
+DROP VIEW lapsed_lease;
 DROP VIEW lease_terms;
+DROP VIEW leases;
 DROP VIEW ping;
+DROP VIEW release_lease;
+DROP VIEW renew_lease;
 DROP VIEW reopen_batch;
 DROP VIEW retry;
 DROP VIEW retry_batch;
@@ -28,4 +34,5 @@ DROP TABLE batch;
 DROP TABLE operation;
 DROP TABLE audit;
 DROP TABLE agent;
+DROP TABLE lease;
 DROP TABLE policy;

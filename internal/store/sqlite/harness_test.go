@@ -166,10 +166,11 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
 		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at"},
 		"attempt":      {"started_at", "ended_at"},
-		"agent":        {"started_at", "seen_at", "present_until"},
+		"agent":        {"started_at", "seen_at", "present_until", "calm_at"},
 		"batch":        {"created_at", "ended_at"},
 		"operation":    {"requested_at", "after_at", "ended_at"},
 		"audit":        {"at"},
+		"lease":        {"acquired_at", "expires_at", "expiry_seen_at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

@@ -18,8 +18,8 @@ const (
 )
 
 // Maintain removes what finished more than retention ago with its history, oldest first, at most 100,000 tasks a call,
-// batches and operations that ended as long ago, and sessions that have not been seen for a week and hold nothing. Tasks
-// of a batch that has not ended stay, and so does a batch of which a task is left.
+// batches and operations that ended as long ago, named leases that expired as long ago, and sessions that have not been
+// seen for a week and hold nothing. Tasks of a batch that has not ended stay, and so does a batch of which a task is left.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	err = s.update(ctx, "remove old sessions", func(t *tx) error {
 		_, err := t.exec(t.sql.DeleteSessions, arg("before", stamp(t.now.Add(-agentsKept))))
@@ -42,7 +42,14 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 	if err != nil {
 		return removed, err
 	}
-	return removed, s.update(ctx, "remove old batches", func(t *tx) error { return t.removeBatches(stamp(t.now.Add(-retention))) })
+	return removed, s.update(ctx, "remove old batches and leases", func(t *tx) error {
+		before := stamp(t.now.Add(-retention))
+		if err := t.removeBatches(before); err != nil {
+			return err
+		}
+		_, err := t.exec(t.sql.DeleteLeases, arg("before", before), arg("limit", removeStep))
+		return err
+	})
 }
 
 // removeFinished removes one step's worth of tasks that finished before then, and not before from, which it moves on.

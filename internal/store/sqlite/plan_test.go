@@ -98,6 +98,9 @@ func TestPlans(t *testing.T) {
 		h.sql.ExpiredTasks:      {"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"},
 		h.sql.DeleteAttempts:    {"SEARCH attempt USING"},
 		h.sql.DeleteTasks:       {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.DeleteLeases: {
+			"SEARCH lease USING INTEGER PRIMARY KEY", "SEARCH old USING INDEX lease_acquired (acquired_at<?)",
+		},
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {
@@ -114,7 +117,7 @@ func TestPlans(t *testing.T) {
 				require.Contains(t, plan, need, "%s\n%s", q.Name, plan)
 			}
 			for line := range strings.Lines(plan) {
-				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy"} {
+				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy", "lease", "old"} {
 					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", q.Name, plan)
 				}
 				if !sorts[q] {

@@ -338,8 +338,30 @@ CREATE TABLE agent (
     present_until TEXT NOT NULL,
     draining      INTEGER NOT NULL DEFAULT 0,
     running       INTEGER NOT NULL DEFAULT 0,
-    done          INTEGER NOT NULL DEFAULT 0
+    done          INTEGER NOT NULL DEFAULT 0,
+    -- The last heartbeat, if by then the session had seen no jump of the clock for its whole TTL: what had expired by this
+    -- time has expired indeed. Named leases depend on it (lapsed_lease).
+    calm_at       TEXT
 ) STRICT;
+
+-- Named leases: one row for each name that is held, or was held and expired without a release. Applications write it by the
+-- views acquire, renew_lease and release_lease.
+CREATE TABLE lease (
+    fence          INTEGER PRIMARY KEY AUTOINCREMENT, -- of one sequence for all names, which never falls
+    name           TEXT NOT NULL,
+    holder         TEXT NOT NULL,
+    ttl_s          REAL NOT NULL, -- the length of each renewal
+    acquired_at    TEXT NOT NULL,
+    expires_at     TEXT NOT NULL,
+    expiry_seen_at TEXT -- when another that asked for the lease first found it expired; NULL: not since its renewal
+) STRICT;
+
+CREATE UNIQUE INDEX lease_name ON lease (name);
+-- Leases expire after they were acquired: what has expired for long is among the first.
+CREATE INDEX lease_acquired ON lease (acquired_at);
+
+CREATE VIEW leases AS
+    SELECT name, holder, fence, acquired_at, expires_at FROM lease;
 
 -- The policies of all declarations, by hash.
 CREATE TABLE policy (

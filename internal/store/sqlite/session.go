@@ -34,10 +34,14 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
+		var calmAt any // NULL: the session does not vouch for the clock
+		if p.Sees().Vouches(t.now, a.Presence) {
+			calmAt = stamp(t.now)
+		}
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
 			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
-			arg("running", p.Running), arg("done", p.Done)); err != nil {
+			arg("running", p.Running), arg("done", p.Done), arg("calm_at", calmAt)); err != nil {
 			return err
 		}
 		st = store.HeartbeatReply{Now: t.now}

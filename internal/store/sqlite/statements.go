@@ -37,7 +37,7 @@ type statements struct {
 	ReopenBatchOf                                                                          *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
-	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches                              *sqltext.Query
+	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query
 	CountVersionTables, SchemaVersion, AppliedVersions, AddVersion, DeleteVersion           *sqltext.Query
 	CountPresent, MaxPayload, SetMaxPayload                                                 *sqltext.Query
 	Wakeups                                                                                 *sqltext.Query

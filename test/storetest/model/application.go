@@ -13,9 +13,10 @@ import (
 // Application is a transaction of an application's. What is not the rows that it keeps and completes takes effect at
 // once: nothing here is about a ping or a cancellation that is taken back.
 type Application struct {
-	s    *Store
-	kept []task.ID
-	ends []func() store.Answer
+	s      *Store
+	kept   []task.ID
+	leases []*NamedLease // those that it holds
+	ends   []func() store.Answer
 }
 
 // Begin begins a transaction of an application's.
@@ -120,5 +121,8 @@ func (a *Application) free() {
 	for _, id := range a.kept {
 		a.s.kept[id]--
 	}
-	a.kept = nil
+	for _, l := range a.leases {
+		l.Kept--
+	}
+	a.kept, a.leases = nil, nil
 }

@@ -36,3 +36,17 @@ func (s *Store) TamperBatches(f func(batches map[task.BatchID]*Batch, operations
 
 // Unwatched forgets the transactions that have inserted into the batch.
 func (b *Batch) Unwatched() { b.open = 0 }
+
+// TamperLeases gives f the named leases, to break them.
+func (s *Store) TamperLeases(f func(map[string]*NamedLease)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.named)
+}
+
+// ForgetFences begins to count the fences of named leases anew.
+func (s *Store) ForgetFences() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastLease = 0
+}

@@ -45,6 +45,10 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.Heartbeat
 	}
 	defer s.mu.Unlock()
 	s.see(p.Session, p.Agent, now)
+	s.agents[p.Session].CalmAt = time.Time{}
+	if p.Sees().Vouches(now, p.Agent.Presence) {
+		s.agents[p.Session].CalmAt = now
+	}
 	reply := store.HeartbeatReply{Now: now}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
 		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}
@@ -253,6 +257,13 @@ func (s *Store) Idles(session task.Session) bool {
 	defer s.mu.Unlock()
 	a := s.agents[session]
 	return a != nil && a.Idle
+}
+
+// VouchedAt is when the session last vouched for the clock; zero: not with its last heartbeat.
+func (s *Store) VouchedAt(session task.Session) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agents[session].CalmAt
 }
 
 // PresentUntil is when the presence of a session runs out.

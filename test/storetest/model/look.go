@@ -187,5 +187,6 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 			delete(s.agents, session)
 		}
 	}
+	s.forgetLeases(retention, now)
 	return removed, nil
 }

@@ -33,6 +33,7 @@ type Store struct {
 	lastTask    task.ID
 	lastSession task.Session
 	lastBatch   task.BatchID
+	lastLease   task.Fence
 	live        map[task.ID]*Row // the hot table
 	archive     map[task.ID]*Row
 	attempts    map[task.ID][]Attempt // the history, oldest first
@@ -43,6 +44,7 @@ type Store struct {
 	batches     map[task.BatchID]*Batch
 	operations  []*Operation // oldest first; those that are over stay
 	audit       []Audit
+	named       map[string]*NamedLease
 }
 
 // Row is a task as it is stored.
@@ -112,6 +114,7 @@ type Agent struct {
 	Workers      int // 0: an observer
 	SeenAt       time.Time
 	PresentUntil time.Time
+	CalmAt       time.Time // the last heartbeat, if the session vouched for the clock; zero: it did not
 	Idle         bool
 }
 
@@ -127,6 +130,7 @@ func New(clock func() time.Time) *Store {
 		kept:      map[task.ID]int{},
 		listeners: map[*func(store.News)]struct{}{},
 		batches:   map[task.BatchID]*Batch{},
+		named:     map[string]*NamedLease{},
 	}
 }
 

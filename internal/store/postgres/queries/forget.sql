@@ -56,3 +56,13 @@ WITH old AS MATERIALIZED (
     DELETE FROM {schema}.audit WHERE batch_id = ANY (ARRAY(SELECT id FROM old))
 )
 DELETE FROM {schema}.batch WHERE id = ANY (ARRAY(SELECT id FROM old))
+
+-- name: forget_leases
+-- A named lease goes when it expired longer ago than the retention (@age, microseconds) and no one has taken it. One whose
+-- expiry may be the effect of a jump of the clock stays.
+DELETE FROM {schema}.lease AS l
+WHERE l.name = ANY (ARRAY(
+    SELECT o.name FROM {schema}.lease AS o
+    WHERE o.acquired_at < now() - @age::bigint * interval '1 microsecond'
+      AND o.expires_at < now() - @age::bigint * interval '1 microsecond' AND {schema}.lease_lapsed(o)
+    ORDER BY o.acquired_at LIMIT 1000 FOR UPDATE SKIP LOCKED))

@@ -1,14 +1,19 @@
 -- Writes a session's heartbeat and returns what it holds. A session whose row has been removed gets it back under its
--- number; fresh says so.
+-- number; fresh says so. calm_at is the time if the session (@now, @calm: see sweep) has known the clock without a jump for its
+-- whole TTL.
 WITH seen AS (
     INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
-                                running, done)
+                                running, done, calm_at)
     VALUES (@session, @name, nullif(@region, ''), @version, @config, @workers, @types,
-        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done)
+        now() + @presence::bigint * interval '1 microsecond', @draining, @running, @done,
+        CASE WHEN @calm::bigint >= @presence::bigint
+             AND now() BETWEEN @now::timestamptz - @tolerance::bigint * interval '1 microsecond'
+                 AND @now::timestamptz + @tolerance::bigint * interval '1 microsecond' THEN now() END)
     ON CONFLICT (session) DO UPDATE SET
         name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
         workers = excluded.workers, types = excluded.types, seen_at = now(), present_until = excluded.present_until,
-        draining = excluded.draining, running = excluded.running, done = excluded.done
+        draining = excluded.draining, running = excluded.running, done = excluded.done,
+        calm_at = excluded.calm_at
     RETURNING xmax = 0 AS fresh
 )
 SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',

@@ -41,3 +41,13 @@ DELETE FROM operation WHERE batch_id IN (SELECT value FROM json_each(@ids));
 
 -- name: delete_batches
 DELETE FROM batch WHERE id IN (SELECT value FROM json_each(@ids));
+
+-- name: delete_leases
+-- Named leases that expired before then and that no one has taken. One whose expiry may be the effect of a jump of the clock
+-- stays. INDEXED BY: as of expired_tasks.
+DELETE FROM lease
+WHERE fence IN (
+    SELECT old.fence FROM lease AS old INDEXED BY lease_acquired
+    WHERE old.acquired_at < @before AND old.expires_at < @before
+        AND EXISTS (SELECT 1 FROM lapsed_lease WHERE lapsed_lease.fence = old.fence)
+    ORDER BY old.acquired_at LIMIT @limit);

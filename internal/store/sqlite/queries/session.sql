@@ -5,12 +5,13 @@ RETURNING session;
 
 -- name: present
 -- Renews the session, and creates its row again where it has expired.
-INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done)
-VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done)
+INSERT INTO agent (session, name, region, version, config, workers, types, started_at, seen_at, present_until, draining, running, done,
+    calm_at)
+VALUES (@session, @name, @region, @version, @config, @workers, @types, @now, @now, @until, @draining, @running, @done, @calm_at)
 ON CONFLICT (session) DO UPDATE SET
     name = excluded.name, region = excluded.region, version = excluded.version, config = excluded.config,
     workers = excluded.workers, types = excluded.types, seen_at = excluded.seen_at, present_until = excluded.present_until,
-    draining = excluded.draining, running = excluded.running, done = excluded.done;
+    draining = excluded.draining, running = excluded.running, done = excluded.done, calm_at = excluded.calm_at;
 
 -- name: held
 -- What the session holds. INDEXED BY, here and below: there are few running rows.
