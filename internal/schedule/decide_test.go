@@ -75,6 +75,7 @@ func TestDecide(t *testing.T) {
 		{"queue fires before others", queue, State{Cursor: at("1m"), Queued: at("1m"), LastTask: 7, LastEnd: at("2m")}, "2m", "1m", "1m", "", 0, "2m0.25s"},
 		{"what was queued fires under skip", minute, State{Cursor: at("2m"), Queued: at("1m")}, "2m10s", "1m", "2m", "", 0, "3m"},
 		{"a clock set back by less than a period", minute, State{Cursor: at("3m"), LastSlot: at("3m")}, "2m10s", "", "3m", "", 0, "4m"},
+		{"by less, and none fired", minute, State{Cursor: at("3m")}, "2m10s", "", "3m", "", 0, "4m"},
 		{"by more: back to now", minute, State{Cursor: at("30m")}, "2m10s", "", "2m10s", "", 0, "3m"},
 		{"by more: not below what fired", minute, State{Cursor: at("30m"), LastSlot: at("20m")}, "2m10s", "", "20m", "", 0, "21m"},
 		{"by more: not below what is queued", queue, live(State{Cursor: at("30m"), LastSlot: at("20m"), Queued: at("25m")}), "2m10s", "", "25m", "25m", 0, "2m26.25s"},

@@ -400,3 +400,9 @@ func TestCountsOverYears(t *testing.T) {
 	require.Equal(t, maxCount, p.count(time.Time{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 	require.Equal(t, maxCount, everyPlan(t, "1s", "").count(time.Time{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 }
+
+// TestCountOfALeftOutDay: the slot of a day that is left out is on the next day, which does not match.
+func TestCountOfALeftOutDay(t *testing.T) {
+	p := cronPlan(t, "* 0 30 12 *", "Pacific/Apia")
+	require.Equal(t, 1, p.count(time.Date(2011, 12, 29, 0, 0, 0, 0, time.UTC), time.Date(2012, 1, 2, 0, 0, 0, 0, time.UTC)))
+}
