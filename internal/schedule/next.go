@@ -56,10 +56,10 @@ const turns = 24*60 + 100
 // Where clocks are set ahead, the wall times that are left out are one slot, at the moment of the change. Where they are set
 // back, an expression whose hours begin with * fires in both passes of the repeated time, and any other one in the first.
 func (c *cron) next(after int64) (int64, bool) {
-	t := after + 1
+	t, beyond := after, int64(1) // 1: the moment t is excluded itself, but a change right after it is not
 	for range turns {
 		offset := c.zone.offset(t)
-		wall, ok := c.nextWall(t + offset)
+		wall, ok := c.nextWall(t + beyond + offset)
 		if !ok {
 			return 0, false
 		}
@@ -70,11 +70,11 @@ func (c *cron) next(after int64) (int64, bool) {
 			if wall < change+c.zone.offset(change) {
 				return change, true // it is left out
 			}
-			t = change
+			t, beyond = change, 0
 		case slot > t+reach:
-			t = slot - reach // changes before that move no clock past the wall times that do not match
+			t, beyond = slot-reach, 0 // changes before that move no clock past the wall times that do not match
 		case !c.hourStar && c.zone.repeats(slot, wall):
-			t = slot + 1
+			t, beyond = slot, 1
 		default:
 			return slot, true
 		}

@@ -380,6 +380,17 @@ func TestZonesChangeRarely(t *testing.T) {
 	}
 }
 
+// TestNextRightBeforeAChange: the slot at the moment of a change is found from the second before it, too.
+func TestNextRightBeforeAChange(t *testing.T) {
+	change := time.Date(2026, 3, 8, 5, 0, 0, 0, time.UTC) // from midnight to one o'clock
+	p := cronPlan(t, "7,40 0,3 * * *", "America/Havana")
+	for _, before := range []time.Duration{1, time.Millisecond, time.Second, time.Minute, time.Hour} {
+		next, ok := p.Next(change.Add(-before))
+		require.True(t, ok)
+		require.Equal(t, change, next, "from %s before", before)
+	}
+}
+
 // TestCountsOverYears compares count and last with a walk over a long time, changes of clocks included.
 func TestCountsOverYears(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
