@@ -123,6 +123,7 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.catch(ctx) })
 	w.load.Go(func() { w.sampleLeases(ctx) })
 	w.load.Go(func() { w.sampleBatches(ctx) })
+	w.load.Go(func() { w.watchMachine(ctx) })
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}

@@ -15,9 +15,10 @@ import (
 //
 // Tolerated says: History.Slack.
 //
-// Exempt says: an agent that was killed or stood still meanwhile; a 202, whose handler has no open request; an endpoint, or
-// a way to it, that was broken; an attempt that has completed its row; an attempt that reported nothing more while the store
-// was out of reach, as its agent says or as it was broken, or until the run ended: it may have been stopped by other means.
+// Exempt says: an agent that was killed or stood still meanwhile, or a processor that did; a 202, whose handler has no open
+// request; an endpoint, or a way to it, that was broken; an attempt that has completed its row; an attempt that reported
+// nothing more while the store was out of reach, as its agent says or as it was broken, or until the run ended: it may have
+// been stopped by other means.
 const HungIsCaught Name = "HungIsCaught"
 
 // gone is the status of the response to a ping whose attempt is over.
@@ -106,7 +107,7 @@ func (x *index) overdue(a *attempt) (late *overdue, reason string) {
 func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	meanwhile := span{o.since, o.due}
 	agent := x.agent(a.who)
-	if agent.killed <= o.due+obituary || agent.shaken(meanwhile) {
+	if agent.killed <= o.due+obituary || agent.shaken(meanwhile) || x.weather.any(meanwhile, ofMachine) {
 		return true
 	}
 	if e := a.first(history.Effect); e != nil && e.At <= o.due && s.endedWith(a.fence) {

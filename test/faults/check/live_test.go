@@ -234,6 +234,14 @@ func TestHungIsCaught(t *testing.T) {
 			hung(m, proc).report(9, history.Signal)
 			m.broken(1, 30, "network cut")
 		}},
+		{"a processor stood still", "", func(m *maker) {
+			hung(m, proc).report(6, history.Signal)
+			m.broken(3, 5.5, "processor 1 stands still")
+		}},
+		{"a processor stood still earlier", check.HungIsCaught, func(m *maker) {
+			hung(m, proc).report(9, history.Signal)
+			m.broken(0.2, 0.9, "processor 1 stands still")
+		}},
 	})
 }
 

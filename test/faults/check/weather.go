@@ -110,7 +110,8 @@ const (
 	ofClocks    area = "clock"
 	ofEndpoints area = "endpoint"
 	ofDisks     area = "agent disk"
-	ofAll       area = "" // something else: it concerns everything
+	ofMachine   area = "processor" // of all processes on it; not broken by the nemesis
+	ofAll       area = ""          // something else: it concerns everything
 )
 
 // fault is something broken.
@@ -143,7 +144,7 @@ func areaOf(note string) area {
 	switch a := area(word); {
 	case strings.HasPrefix(note, string(ofDisks)):
 		return ofDisks
-	case a == ofAgents || a == ofNetwork || a == ofServer || a == ofClocks || a == ofEndpoints:
+	case a == ofAgents || a == ofNetwork || a == ofServer || a == ofClocks || a == ofEndpoints || a == ofMachine:
 		return a
 	}
 	return ofAll

@@ -24,7 +24,8 @@ const (
 	Signal  What = "signal"  // a child was asked to stop
 
 	// The nemesis begins to break something. The first word of Note says what: "agent", "network" (the way to the store),
-	// "server" (the store), "clock" (the store's), "endpoint" (it, or the way to it); another word is taken for all of them.
+	// "server" (the store), "clock" (the store's), "endpoint" (it, or the way to it), "processor" (it stood still, and the
+	// nemesis did not do that); another word is taken for all of them.
 	Fault What = "fault"
 	Heal  What = "heal" // it is mended: the same Note. What lasts for a moment only is mended at once
 
