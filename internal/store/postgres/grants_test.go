@@ -119,7 +119,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`DELETE FROM SCHEMA.lease`,
 		`UPDATE SCHEMA.leases SET holder = 'a'`,
 		`DELETE FROM SCHEMA.leases`,
-		`SELECT SCHEMA.lease_lapsed(NULL)`,
+		`SELECT SCHEMA.lease_lapsed(now(), now())`,
 		`SELECT SCHEMA.raise_named_lease_lost('a', 1)`,
 		`SELECT nextval(pg_get_serial_sequence('SCHEMA.lease', 'fence'))`,
 		`SELECT setval(pg_get_serial_sequence('SCHEMA.lease', 'fence'), 1)`,

@@ -37,7 +37,7 @@ BEGIN
             IF l.holder = acquire.holder THEN
                 SELECT r.* INTO l FROM {schema}.lease AS r WHERE r.name = acquire.name AND r.fence = seen FOR NO KEY UPDATE;
                 CONTINUE WHEN NOT FOUND;
-                IF NOT {schema}.lease_lapsed(l) THEN
+                IF NOT {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at) THEN
                     UPDATE {schema}.lease AS r SET ttl = span, expires_at = clock_timestamp() + span, expiry_seen_at = NULL
                     WHERE r.name = acquire.name;
                     RETURN seen;
@@ -51,7 +51,7 @@ BEGIN
                 RETURN NULL;
             ELSIF l.expires_at > clock_timestamp() THEN
                 RETURN NULL;
-            ELSIF NOT {schema}.lease_lapsed(l) THEN
+            ELSIF NOT {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at) THEN
                 UPDATE {schema}.lease AS r SET expiry_seen_at = clock_timestamp()
                 WHERE r.name = (
                     SELECT s.name FROM {schema}.lease AS s
@@ -68,7 +68,7 @@ BEGIN
                 END IF;
                 CONTINUE;
             END IF;
-            CONTINUE WHEN NOT {schema}.lease_lapsed(l); -- it has just been renewed
+            CONTINUE WHEN NOT {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at); -- it has just been renewed
         END IF;
         -- The number is drawn by the one who has the row: so those of a name rise in the order in which it is held.
         UPDATE {schema}.lease AS r SET

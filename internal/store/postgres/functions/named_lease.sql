@@ -4,21 +4,21 @@
 -- Reports whether a lease has lapsed: it has expired, and that is not the effect of a jump of the clock. Either an agent that
 -- had seen no jump for its session's whole TTL has written a heartbeat since the expiry. Or, without such an agent, another
 -- that asked for the lease saw it expired one session TTL ago, 15 s at least, and it was not renewed in that time.
-CREATE OR REPLACE FUNCTION {schema}.lease_lapsed(l {schema}.lease) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.lease_lapsed(expires_at timestamptz, expiry_seen_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
 DECLARE
     clock timestamptz := clock_timestamp();
 BEGIN
-    IF l.expires_at > clock THEN
+    IF expires_at > clock THEN
         RETURN false;
     END IF;
-    RETURN EXISTS (SELECT FROM {schema}.agent AS a WHERE a.calm_at BETWEEN l.expires_at AND clock)
-        OR coalesce(l.expiry_seen_at <= clock - greatest(interval '15 seconds',
+    RETURN EXISTS (SELECT FROM {schema}.agent AS a WHERE a.calm_at BETWEEN expires_at AND clock)
+        OR coalesce(expiry_seen_at <= clock - greatest(interval '15 seconds',
             (SELECT max(a.present_until - a.seen_at) FROM {schema}.agent AS a)), false);
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.lease_lapsed({schema}.lease) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.lease_lapsed(timestamptz, timestamptz) FROM PUBLIC;
 
 -- Raises the error of a holder that has lost its lease, which names who has it now.
 CREATE OR REPLACE FUNCTION {schema}.raise_named_lease_lost(of text, with_fence bigint) RETURNS void
@@ -51,7 +51,7 @@ DECLARE
 BEGIN
     SELECT r.* INTO l FROM {schema}.lease AS r WHERE r.name = renew_lease.name AND r.fence = renew_lease.fence
     FOR NO KEY UPDATE;
-    IF NOT FOUND OR {schema}.lease_lapsed(l) THEN
+    IF NOT FOUND OR {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at) THEN
         PERFORM {schema}.raise_named_lease_lost(name, fence);
     END IF;
     IF current_setting('synchronous_commit') = 'off' THEN
@@ -75,7 +75,7 @@ DECLARE
 BEGIN
     SELECT r.* INTO l FROM {schema}.lease AS r WHERE r.name = release_lease.name AND r.fence = release_lease.fence
     FOR UPDATE;
-    IF NOT FOUND OR {schema}.lease_lapsed(l) THEN
+    IF NOT FOUND OR {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at) THEN
         PERFORM {schema}.raise_named_lease_lost(name, fence);
     END IF;
     DELETE FROM {schema}.lease AS r WHERE r.name = release_lease.name;
@@ -94,7 +94,7 @@ DECLARE
 BEGIN
     SELECT r.* INTO l FROM {schema}.lease AS r WHERE r.name = hold_lease.name AND r.fence = hold_lease.fence
     FOR KEY SHARE;
-    IF NOT FOUND OR {schema}.lease_lapsed(l) THEN
+    IF NOT FOUND OR {schema}.lease_lapsed(l.expires_at, l.expiry_seen_at) THEN
         PERFORM {schema}.raise_named_lease_lost(name, fence);
     END IF;
 END

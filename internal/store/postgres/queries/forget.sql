@@ -64,5 +64,5 @@ DELETE FROM {schema}.lease AS l
 WHERE l.name = ANY (ARRAY(
     SELECT o.name FROM {schema}.lease AS o
     WHERE o.acquired_at < now() - @age::bigint * interval '1 microsecond'
-      AND o.expires_at < now() - @age::bigint * interval '1 microsecond' AND {schema}.lease_lapsed(o)
+      AND o.expires_at < now() - @age::bigint * interval '1 microsecond' AND {schema}.lease_lapsed(o.expires_at, o.expiry_seen_at)
     ORDER BY o.acquired_at LIMIT 1000 FOR UPDATE SKIP LOCKED))
