@@ -129,7 +129,7 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	next.Cost += spent
 	next.Chunks += w.chunks
 	if ended {
-		if err = end(ctx, look, &next, src); err != nil {
+		if err := end(ctx, look, &next, src); err != nil {
 			return did, err
 		}
 	}

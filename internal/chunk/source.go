@@ -22,7 +22,7 @@ type Range = store.ChunkRange
 type Source interface {
 	// Check reports whether the table can be cut as it is declared: an *InvalidError names what is wrong and the remedy.
 	Check(ctx context.Context) error
-	// Cut cuts the rows after `after` and up to limit into at most most ranges of n rows (n, most >= 1) by index alone, without
+	// Cut cuts the rows after `after` and up to limit into ranges of n rows, most of them at most (n, most >= 1), by index alone, without
 	// sorting and without counting. Rows with equal keys are in the same range. It returns what it has found in about 3 s.
 	Cut(ctx context.Context, after, limit *Key, n, most int) (Cuts, error)
 	// Middle returns a key strictly inside of a range of about that many rows, near its middle; false where it cannot be split.

@@ -206,13 +206,12 @@ func expect(p *Plan, s State, cursor, now time.Time) (e expected) {
 			keep = append(keep, slot)
 		}
 	}
-	if !s.LastLive {
-		if !e.queued.IsZero() {
-			e.fire, e.queued = []time.Time{e.queued}, time.Time{}
-		} else if len(keep) > 0 {
-			e.fire, keep = keep[:1], keep[1:]
-		}
-	} else {
+	switch {
+	case !s.LastLive && !e.queued.IsZero():
+		e.fire, e.queued = []time.Time{e.queued}, time.Time{}
+	case !s.LastLive && len(keep) > 0:
+		e.fire, keep = keep[:1], keep[1:]
+	case s.LastLive:
 		for len(keep) > 0 && (p.missed != "all" || !late(keep[0])) {
 			if p.overlap == "queue" && e.queued.IsZero() {
 				e.queued = keep[0]

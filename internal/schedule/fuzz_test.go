@@ -49,7 +49,7 @@ func FuzzNew(f *testing.F) {
 			require.True(t, next.After(after))
 			require.Equal(t, next, next.Truncate(time.Millisecond))
 			require.False(t, !p.until.IsZero() && !next.Before(p.until) || next.Before(p.from) || next.Year() > MaxYear)
-			require.True(t, p.slot(next).RunAt.Sub(next) <= p.jitter)
+			require.LessOrEqual(t, p.slot(next).RunAt.Sub(next), p.jitter)
 			after = next
 		}
 	})

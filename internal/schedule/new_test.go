@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +92,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	_, err := New(Spec{Name: "x", Missed: "?", Overlap: "?"})
 	var bad *SpecError
-	require.True(t, errors.As(err, &bad))
+	require.ErrorAs(t, err, &bad)
 	require.Len(t, bad.Problems, 4, "all mistakes at once: %v", err)
 }
 

@@ -100,24 +100,12 @@ func lower(s string) string {
 func (f field) parse(text string) (set uint64, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		values, step, stepped := strings.Cut(item, "/")
-		first, last, ranged := strings.Cut(values, "-")
-		a, b := f.min, f.max
-		if values == "*" {
-			if f.max == 7 {
-				b = 6
-			}
-		} else {
-			if a, err = f.value(first); err != nil {
-				return 0, err
-			}
-			b = a
-			if ranged {
-				if b, err = f.value(last); err != nil {
-					return 0, err
-				}
-			} else if stepped {
-				return 0, fmt.Errorf("%q: a step needs * or a range before it", item)
-			}
+		a, b, err := f.ends(values)
+		if err != nil {
+			return 0, err
+		}
+		if stepped && values != "*" && !strings.Contains(values, "-") {
+			return 0, fmt.Errorf("%q: a step needs * or a range before it", item)
 		}
 		n := 1
 		if stepped {
@@ -133,6 +121,22 @@ func (f field) parse(text string) (set uint64, err error) {
 		}
 	}
 	return set, nil
+}
+
+// ends returns the first and the last value of *, of a range, or of a single value.
+func (f field) ends(values string) (a, b int, err error) {
+	if values == "*" {
+		if f.max == 7 {
+			return f.min, 6, nil // 7 is Sunday once more
+		}
+		return f.min, f.max, nil
+	}
+	first, last, ranged := strings.Cut(values, "-")
+	if a, err = f.value(first); err != nil || !ranged {
+		return a, a, err
+	}
+	b, err = f.value(last)
+	return a, b, err
 }
 
 // value reads a number or a name.

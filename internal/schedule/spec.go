@@ -16,12 +16,11 @@ type Spec = store.ScheduleSpec
 
 // Bounds of a Spec. Validators in SQL have the same.
 const (
-	MaxName     = 255         // bytes of a name and of a task type
-	MinInterval = time.Second // of every and after
-	MaxInterval = 366 * task.Day
-	MaxCatchUp  = 366 * task.Day
-	MaxYear     = 9999 // in which a slot may be
-	MinYear     = 1970 // of from and until
+	MaxName     = 255            // bytes of a name and of a task type
+	MinInterval = time.Second    // of every and after
+	MaxInterval = 366 * task.Day // of catch_up, too
+	MaxYear     = 9999           // in which a slot may be
+	MinYear     = 1970           // of from and until
 )
 
 // Values of Missed and Overlap. The first of each is the default.
@@ -78,8 +77,8 @@ func New(s Spec) (*Plan, error) {
 	c.texts(&s)
 	c.kind(&s, p)
 	c.window(&s, p)
-	p.jitter = c.duration("jitter", s.Jitter, 0, 0, MaxInterval)
-	p.catchUp = c.duration("catch_up", s.CatchUp, defaultCatchUp, 0, MaxCatchUp)
+	p.jitter = c.duration("jitter", s.Jitter, 0, 0)
+	p.catchUp = c.duration("catch_up", s.CatchUp, defaultCatchUp, 0)
 	p.missed = c.oneOf("missed", s.Missed, MissedOne, MissedAll, MissedNone)
 	p.overlap = c.oneOf("overlap", s.Overlap, OverlapSkip, OverlapQueue)
 	if len(c.e.Problems) == 0 && p.jitter > 0 {
@@ -145,9 +144,9 @@ func (c *checker) kind(s *Spec, p *Plan) {
 	}
 	switch {
 	case s.Every != "":
-		p.every = c.duration("every", s.Every, 0, MinInterval, MaxInterval)
+		p.every = c.duration("every", s.Every, 0, MinInterval)
 	case s.After != "":
-		p.after = c.duration("after", s.After, 0, MinInterval, MaxInterval)
+		p.after = c.duration("after", s.After, 0, MinInterval)
 	default:
 		z, err := loadZone(s.Timezone)
 		if err != nil {
@@ -194,7 +193,7 @@ func (c *checker) moment(field, text string) time.Time {
 // first. Their sums are whole milliseconds, which every store keeps exactly.
 var durationShape = regexp.MustCompile(`^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$`)
 
-func (c *checker) duration(field, text string, unset, least, most time.Duration) time.Duration {
+func (c *checker) duration(field, text string, unset, least time.Duration) time.Duration {
 	if text == "" {
 		return unset
 	}
@@ -204,8 +203,8 @@ func (c *checker) duration(field, text string, unset, least, most time.Duration)
 		c.wrong(field, "%v", err)
 	case !durationShape.MatchString(text):
 		c.wrong(field, `%q: use whole numbers of d, h, m, s and ms, in this order, as in "1h30m"`, text)
-	case d < least || d > most:
-		c.wrong(field, "%s: it must be from %s to %s", text, task.FormatDuration(least), task.FormatDuration(most))
+	case d < least || d > MaxInterval:
+		c.wrong(field, "%s: it must be from %s to %s", text, task.FormatDuration(least), task.FormatDuration(MaxInterval))
 	default:
 		return d
 	}

@@ -65,10 +65,10 @@ func (s *Source) check(ctx context.Context) (*shape, error) {
 			return err
 		}
 		sh = &shape{table: quote(s.o.Table), column: quote(s.o.Table) + "." + quote(col.name)}
-		if err = s.checkWhere(ctx, tx, sh); err != nil {
+		if err := s.checkWhere(ctx, tx, sh); err != nil {
 			return err
 		}
-		if err = s.checkOrder(ctx, tx, sh, col); err != nil {
+		if err := s.checkOrder(ctx, tx, sh, col); err != nil {
 			return err
 		}
 		if sh.class, empty, err = s.classOf(ctx, tx, sh, col); err != nil || s.o.When == "" {
@@ -201,7 +201,7 @@ func (s *Source) indexes(ctx context.Context, tx *sql.Tx, column string) (names 
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var name string
-		if err = rows.Scan(&name); err != nil {
+		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
@@ -258,7 +258,7 @@ func (s *Source) plan(ctx context.Context, tx *sql.Tx, text string, args []any) 
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
-		if err = rows.Scan(&id, &parent, &unused, &detail); err != nil {
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
 			return nil, err
 		}
 		steps = append(steps, detail)
@@ -268,20 +268,8 @@ func (s *Source) plan(ctx context.Context, tx *sql.Tx, text string, args []any) 
 
 // collation finds that of the column: it is the one with which the order of an index on the key is the column's.
 func (s *Source) collation(ctx context.Context, tx *sql.Tx, sh *shape, c keyColumn) error {
-	rows, err := tx.QueryContext(ctx, `SELECT DISTINCT ix.coll FROM pragma_index_list(?1) il JOIN pragma_index_xinfo(il.name) ix
-		WHERE ix.name = ?2 AND ix.key = 1 ORDER BY 1`, s.o.Table, c.name)
+	names, err := s.collations(ctx, tx, c.name)
 	if err != nil {
-		return err
-	}
-	var names []string
-	for rows.Next() {
-		var name string
-		if err = rows.Scan(&name); err != nil {
-			break
-		}
-		names = append(names, name)
-	}
-	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -292,6 +280,24 @@ func (s *Source) collation(ctx context.Context, tx *sql.Tx, sh *shape, c keyColu
 		}
 	}
 	return s.invalid("the order of the key is not that of its index", "CREATE INDEX with the collation of the column")
+}
+
+// collations returns those of the column in indexes.
+func (s *Source) collations(ctx context.Context, tx *sql.Tx, column string) (names []string, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT DISTINCT ix.coll FROM pragma_index_list(?1) il JOIN pragma_index_xinfo(il.name) ix
+		WHERE ix.name = ?2 AND ix.key = 1 ORDER BY 1`, s.o.Table, column)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }
 
 // classOf finds the class that keys are stored in. Classes lie one behind another in an index, so its ends show whether there is more

@@ -66,7 +66,7 @@ func (s *Source) each(ctx context.Context, tx *sql.Tx, sh *shape, q fragment, f 
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var class, text string
 	for rows.Next() {
-		if err = rows.Scan(&class, &text); err != nil {
+		if err := rows.Scan(&class, &text); err != nil {
 			return err
 		}
 		if class != sh.class {

@@ -51,10 +51,10 @@ func (s *Source) check(ctx context.Context) (*shape, error) {
 		if sh, err = s.lookUp(ctx, tx); err != nil {
 			return err
 		}
-		if err = s.checkWhere(ctx, tx, sh); err != nil {
+		if err := s.checkWhere(ctx, tx, sh); err != nil {
 			return err
 		}
-		if err = s.checkOrder(ctx, tx, sh); err != nil {
+		if err := s.checkOrder(ctx, tx, sh); err != nil {
 			return err
 		}
 		return s.checkThrottle(ctx, tx)

@@ -33,19 +33,19 @@ type Made struct {
 }
 
 // Run runs all checks.
-func Run(t *testing.T, make func(t *testing.T, table Table) Made) {
+func Run(t *testing.T, create func(t *testing.T, table Table) Made) {
 	for _, kind := range []string{"integer", "bigint", "uuid", "text", "timestamp"} {
 		t.Run(kind, func(t *testing.T) {
-			t.Run("cover", func(t *testing.T) { cover(t, kind, make) })
-			t.Run("equal", func(t *testing.T) { equal(t, kind, make) })
-			t.Run("edges", func(t *testing.T) { edges(t, kind, make) })
-			t.Run("compare", func(t *testing.T) { compare(t, kind, make) })
-			t.Run("middle", func(t *testing.T) { middle(t, kind, make) })
+			t.Run("cover", func(t *testing.T) { cover(t, kind, create) })
+			t.Run("equal", func(t *testing.T) { equal(t, kind, create) })
+			t.Run("edges", func(t *testing.T) { edges(t, kind, create) })
+			t.Run("compare", func(t *testing.T) { compare(t, kind, create) })
+			t.Run("middle", func(t *testing.T) { middle(t, kind, create) })
 		})
 	}
-	t.Run("empty", func(t *testing.T) { empty(t, make) })
-	t.Run("grows", func(t *testing.T) { grows(t, make) })
-	t.Run("count", func(t *testing.T) { count(t, make) })
+	t.Run("empty", func(t *testing.T) { empty(t, create) })
+	t.Run("grows", func(t *testing.T) { grows(t, create) })
+	t.Run("count", func(t *testing.T) { count(t, create) })
 }
 
 // key is the i-th of many keys of a kind, in order, with gaps.
@@ -108,8 +108,8 @@ func covered(t *testing.T, m Made, where string, list []chunk.Range) (each []int
 	return each
 }
 
-func cover(t *testing.T, kind string, make func(*testing.T, Table) Made) {
-	m := make(t, table(kind, 90))
+func cover(t *testing.T, kind string, create func(*testing.T, Table) Made) {
+	m := create(t, table(kind, 90))
 	for _, where := range []string{"", "status = 1", "status = 1 -- or 2", "status = 1 OR status = 2", "status > 5"} {
 		s := m.Source(where)
 		require.NoError(t, s.Check(t.Context()))
@@ -127,12 +127,12 @@ func cover(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 }
 
 // equal: rows with equal keys are in one range, where the index is not unique.
-func equal(t *testing.T, kind string, make func(*testing.T, Table) Made) {
+func equal(t *testing.T, kind string, create func(*testing.T, Table) Made) {
 	tab := Table{Kind: kind}
 	for i := range 120 {
 		tab.Rows = append(tab.Rows, Row{Key: key(kind, i/40)})
 	}
-	m := make(t, tab)
+	m := create(t, tab)
 	for _, n := range []int{1, 13, 40, 41, 79} {
 		list, _ := all(t, m.Source(""), n, 5)
 		each := covered(t, m, "", list)
@@ -144,7 +144,7 @@ func equal(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 }
 
 // edges: keys at the ends of their type, and those that a float or a local time would change, are bounds like any others.
-func edges(t *testing.T, kind string, make func(*testing.T, Table) Made) {
+func edges(t *testing.T, kind string, create func(*testing.T, Table) Made) {
 	keys := map[string][]string{
 		"integer": {"-2147483648", "-1", "0", "1", "2147483647"},
 		"bigint": {
@@ -163,7 +163,7 @@ func edges(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 	for _, k := range keys {
 		tab.Rows = append(tab.Rows, Row{Key: k})
 	}
-	m := make(t, tab)
+	m := create(t, tab)
 	s := m.Source("")
 	list, rows := all(t, s, 1, 4)
 	require.Len(t, list, len(keys))
@@ -173,8 +173,8 @@ func edges(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 	}
 }
 
-func compare(t *testing.T, kind string, make func(*testing.T, Table) Made) {
-	m := make(t, table(kind, 30))
+func compare(t *testing.T, kind string, create func(*testing.T, Table) Made) {
+	m := create(t, table(kind, 30))
 	s := m.Source("")
 	list, _ := all(t, s, 1, 30)
 	for _, i := range []int{0, 3, 29} {
@@ -193,8 +193,8 @@ func compare(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 	}
 }
 
-func middle(t *testing.T, kind string, make func(*testing.T, Table) Made) {
-	m := make(t, table(kind, 100))
+func middle(t *testing.T, kind string, create func(*testing.T, Table) Made) {
+	m := create(t, table(kind, 100))
 	s := m.Source("")
 	list, _ := all(t, s, 50, 1)
 	for _, r := range append(list, chunk.Range{}, chunk.Range{After: list[0].Through}, chunk.Range{Through: list[0].Through}) {
@@ -224,9 +224,9 @@ func middle(t *testing.T, kind string, make func(*testing.T, Table) Made) {
 	require.False(t, ok, "all done")
 }
 
-func empty(t *testing.T, make func(*testing.T, Table) Made) {
+func empty(t *testing.T, create func(*testing.T, Table) Made) {
 	for _, kind := range []string{"integer", "bigint", "uuid", "text", "timestamp"} {
-		m := make(t, Table{Kind: kind})
+		m := create(t, Table{Kind: kind})
 		s := m.Source("status = 0")
 		require.NoError(t, s.Check(t.Context()))
 		list, _ := all(t, s, 10, 10)
@@ -235,8 +235,8 @@ func empty(t *testing.T, make func(*testing.T, Table) Made) {
 }
 
 // grows: what comes behind the last key is found from there on, and nothing else.
-func grows(t *testing.T, make func(*testing.T, Table) Made) {
-	m := make(t, table("integer", 25))
+func grows(t *testing.T, create func(*testing.T, Table) Made) {
+	m := create(t, table("integer", 25))
 	s := m.Source("")
 	list, _ := all(t, s, 10, 10)
 	last := list[len(list)-1].Through
@@ -254,8 +254,8 @@ func grows(t *testing.T, make func(*testing.T, Table) Made) {
 	require.Equal(t, []chunk.Cut{{Through: "100000", Rows: 1}}, cuts.Cuts)
 }
 
-func count(t *testing.T, make func(*testing.T, Table) Made) {
-	m := make(t, table("text", 30))
+func count(t *testing.T, create func(*testing.T, Table) Made) {
+	m := create(t, table("text", 30))
 	n, err := m.Source("status = 1").Count(t.Context(), chunk.Range{}, 100)
 	require.NoError(t, err)
 	require.Equal(t, 10, n)

@@ -263,6 +263,6 @@ func TestNamedLeasesReadNoTable(t *testing.T) {
 	before := h.number(t, `SELECT count(*) FROM SCHEMA.lease`)
 	_, err = h.Maintain(t.Context(), week)
 	require.NoError(t, err)
-	require.EqualValues(t, before-1000, h.number(t, `SELECT count(*) FROM SCHEMA.lease`))
+	require.Equal(t, before-1000, h.number(t, `SELECT count(*) FROM SCHEMA.lease`))
 	require.Zero(t, h.number(t, `SELECT count(*) FROM SCHEMA.lease WHERE fence IS NULL`))
 }
