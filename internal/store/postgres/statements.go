@@ -32,6 +32,7 @@ type statements struct {
 	CountDay *sqltext.Query
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
 	ForgetBatches *sqltext.Query
+	DueSchedules, ApplyFirings                                                        *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query

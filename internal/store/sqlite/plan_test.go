@@ -98,6 +98,12 @@ func TestPlans(t *testing.T) {
 		h.sql.ExpiredTasks:      {"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"},
 		h.sql.DeleteAttempts:    {"SEARCH attempt USING"},
 		h.sql.DeleteTasks:       {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.NextSchedule:      {"USING COVERING INDEX schedule_next (next_at>?)"},
+		h.sql.DueSchedules:      {"USING INDEX schedule_next (next_at<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.FiringsSeen:       {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.InsertFirings:     {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.MoveSchedules:     {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.MarkInvalid:       {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {
@@ -114,7 +120,7 @@ func TestPlans(t *testing.T) {
 				require.Contains(t, plan, need, "%s\n%s", q.Name, plan)
 			}
 			for line := range strings.Lines(plan) {
-				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy"} {
+				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy", "schedule"} {
 					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", q.Name, plan)
 				}
 				if !sorts[q] {

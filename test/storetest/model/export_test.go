@@ -36,3 +36,10 @@ func (s *Store) TamperBatches(f func(batches map[task.BatchID]*Batch, operations
 
 // Unwatched forgets the transactions that have inserted into the batch.
 func (b *Batch) Unwatched() { b.open = 0 }
+
+// TamperSchedules gives f the schedules, to break them.
+func (s *Store) TamperSchedules(f func(map[string]*Schedule)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.schedules)
+}

@@ -17,7 +17,7 @@ import (
 )
 
 // Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Operator, ops.Batches,
-// batch.Store and work.Store. Make it with New.
+// batch.Store, work.Store and schedule.Store. Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
@@ -43,6 +43,7 @@ type Store struct {
 	batches     map[task.BatchID]*Batch
 	operations  []*Operation // oldest first; those that are over stay
 	audit       []Audit
+	schedules   map[string]*Schedule
 }
 
 // Row is a task as it is stored.
@@ -127,6 +128,7 @@ func New(clock func() time.Time) *Store {
 		kept:      map[task.ID]int{},
 		listeners: map[*func(store.News)]struct{}{},
 		batches:   map[task.BatchID]*Batch{},
+		schedules: map[string]*Schedule{},
 	}
 }
 
