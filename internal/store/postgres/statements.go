@@ -31,7 +31,7 @@ type statements struct {
 	MissingDays, EnsurePartition, DayTables, LockRemoval, Detach, Finalize, Drop, DetachAsOwner, DropAsOwner,
 	CountDay *sqltext.Query
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
-	ForgetBatches, ForgetLeases *sqltext.Query
+	ForgetBatches, ForgetLeases, DueSchedules, ApplyFirings                          *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query

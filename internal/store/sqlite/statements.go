@@ -35,6 +35,8 @@ type statements struct {
 	FinishedOfBatch, TaskToRollBack, OperationSeen, KeepOperation, RequestCancels          *sqltext.Query
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
 	ReopenBatchOf                                                                          *sqltext.Query
+	// schedule.sql
+	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query
