@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
 
@@ -51,6 +52,7 @@ func sharedText() sqltext.Shared {
 	if err != nil {
 		panic("what statements share is embedded: " + err.Error())
 	}
+	shared["zones"] = store.ZoneRows()
 	return shared
 }
 
