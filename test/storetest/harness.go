@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/work"
@@ -28,6 +29,8 @@ type Harness interface {
 	ops.Batches
 	batch.Work
 	work.Store
+	schedule.Store
+	Scheduler
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
 	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.
@@ -133,6 +136,8 @@ func Checks() []Check {
 		{"batch", batchChecks()},
 		{"batch_ops", batchOpsChecks()},
 		{"batch_races", batchRaceChecks()},
+		{"schedule", scheduleChecks()},
+		{"schedule_declared", scheduleDeclaredChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

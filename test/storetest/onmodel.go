@@ -158,3 +158,22 @@ func inSQL[A any](a A, err error) (A, error) {
 	}
 	return a, err
 }
+
+// AddSchedule inserts a schedule.
+func (h *OnModel) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	return h.Store.AddSchedule(t.Context(), spec)
+}
+
+// HaltSchedule pauses or parks a schedule.
+func (h *OnModel) HaltSchedule(_ testing.TB, name, how string) {
+	h.Store.HaltSchedule(name, how == "parked")
+}
+
+// ShownSchedule reads a schedule.
+func (h *OnModel) ShownSchedule(_ testing.TB, name string) ShownSchedule {
+	c := h.Store.ShownSchedule(name)
+	return ShownSchedule{
+		Missed: c.Missed, NextAt: c.NextAt, LastSlot: c.LastSlot, LastTask: c.LastTask, LastBy: c.LastBy, Queued: c.Queued,
+		Invalid: c.Invalid,
+	}
+}

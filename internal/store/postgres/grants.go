@@ -48,7 +48,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
 REVOKE INSERT, UPDATE, DELETE ON {schema}.schema_version, {schema}.secret FROM {role};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
 -- A trigger on a table of the role's own would run these with the owner's rights.
-REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops() FROM {role};
+REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops(), {schema}.schedule_declared() FROM {role};
 `
 	return strings.NewReplacer("{schema}", schema(schemaName).quoted(), "{role}", quoteIdentifier(role)).Replace(agents)
 }

@@ -5,11 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
+
+// scheduleGrants is what migrate grants is to print for applications once agents fire schedules.
+func scheduleGrants(schema, role string) string {
+	return strings.NewReplacer("SCHEMA", schema, "ROLE", pgx.Identifier{role}.Sanitize()).Replace(`
+GRANT INSERT (name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap)
+    ON SCHEMA.schedule TO ROLE;
+GRANT SELECT ON SCHEMA.schedules TO ROLE;`)
+}
 
 // TestAnApplicationsRights tries what an application may do, and what it may not.
 func TestAnApplicationsRights(t *testing.T) {
@@ -41,6 +50,10 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.hold_lease('reindex', 1)`,
 		`SELECT name, holder, fence, acquired_at, expires_at FROM SCHEMA.leases`,
 		`SELECT SCHEMA.release_lease('reindex', 1)`,
+		`INSERT INTO SCHEMA.schedule (name, task, cron, timezone, payload) VALUES ('acme', 'report', '0 3 * * *', 'Asia/Singapore', '{}')`,
+		`INSERT INTO SCHEMA.schedule (name, task, every, after, jitter, from_at, until_at, missed, catch_up, overlap)
+			VALUES ('other', 'report', '1h', NULL, '1m', '2026-12-01T00:00:00Z', '2027-12-01T00:00:00Z', 'all', '1d', 'queue')`,
+		`SELECT name, next_at, last_slot, last_task, missed_slots, invalid FROM SCHEMA.schedules WHERE name = 'acme'`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -112,6 +125,20 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.apply_fold('{1}', '{0}', '{1}', '{end}')`,
 		`SELECT SCHEMA.sum_deltas(1, 1)`,
 		`SELECT SCHEMA.limit_tries(1, 10)`,
+		`INSERT INTO SCHEMA.schedule (name, task, every, next_at) VALUES ('b', 'report', '1h', now())`,
+		`INSERT INTO SCHEMA.schedule (name, task, every, source) VALUES ('b', 'report', '1h', 'hcl')`,
+		`INSERT INTO SCHEMA.schedule (name, task, every, last_task) VALUES ('b', 'report', '1h', 1)`,
+		`UPDATE SCHEMA.schedule SET paused_at = now()`,
+		`DELETE FROM SCHEMA.schedule`,
+		`SELECT name FROM SCHEMA.schedule`,
+		`SELECT name FROM SCHEMA.zone`,
+		`SELECT SCHEMA.schedule_duration('every', '1h', 0)`,
+		`SELECT SCHEMA.schedule_moment('from_at', '2026-12-01T00:00:00Z')`,
+		`SELECT SCHEMA.cron_value('1', 0, 59, '')`,
+		`SELECT SCHEMA.cron_values('minute', '*', 0, 59, 60)`,
+		`SELECT SCHEMA.check_cron('0 3 * * *')`,
+		`CREATE TRIGGER mine BEFORE INSERT ON SCHEMA.schedule FOR EACH ROW EXECUTE FUNCTION SCHEMA.schedule_declared()`,
+		`INSERT INTO SCHEMA.zone (name) VALUES ('Mars/Phobos')`,
 		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT * FROM SCHEMA.lease`,
 		`INSERT INTO SCHEMA.lease (name, holder, ttl, acquired_at, expires_at) VALUES ('a', 'b', '1s', now(), now())`,

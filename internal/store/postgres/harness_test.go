@@ -54,7 +54,9 @@ func newHarness(t testing.TB) *harness {
 	h.open()
 	_, err := h.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	h.asApp = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, false) })
+	h.asApp = pgtest.Role(t, func(role string) string {
+		return postgres.Grants(h.schema, role, false) + scheduleGrants(h.schema, role)
+	})
 	h.asOperator = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, true) })
 	return h
 }
@@ -250,6 +252,9 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"operation": {"requested_at", "ended_at", "after_at"},
 			"audit":     {"at"},
 			"lease":     {"acquired_at", "expires_at", "expiry_seen_at"},
+			"schedule": {
+				"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at",
+			},
 		} {
 			sets := make([]string, len(columns))
 			for i, c := range columns {

@@ -97,7 +97,9 @@ func takePlace(t testing.TB) *place {
 		p.roles = append(p.roles, name)
 		return url
 	}
-	p.asApp = role(func(name string) string { return postgres.Grants(p.schema, name, false) })
+	p.asApp = role(func(name string) string {
+		return postgres.Grants(p.schema, name, false) + scheduleGrants(p.schema, name)
+	})
 	p.asOperator = role(func(name string) string { return postgres.Grants(p.schema, name, true) })
 	p.asAgent = role(func(name string) string {
 		p.agents = postgres.AgentGrants(p.schema, name)
@@ -152,7 +154,7 @@ DECLARE
 BEGIN
     FOR name IN SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relnamespace = 'SCHEMA'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-          AND c.relname NOT IN ('secret', 'schema_version', 'setting')
+          AND c.relname NOT IN ('secret', 'schema_version', 'setting', 'zone')
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;

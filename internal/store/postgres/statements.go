@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -13,7 +14,13 @@ import (
 var queryFiles embed.FS
 
 // sharedText returns what several queries and functions have in common.
-func sharedText() (sqltext.Shared, error) { return sqltext.LoadShared(queryFiles, "shared/*.sql") }
+func sharedText() (sqltext.Shared, error) {
+	shared, err := sqltext.LoadShared(queryFiles, "shared/*.sql")
+	if err == nil {
+		shared["zones"] = store.ZoneRows()
+	}
+	return shared, err
+}
 
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection. Each field has the statement of its name: ClaimRegion is claim_region.
@@ -31,7 +38,7 @@ type statements struct {
 	MissingDays, EnsurePartition, DayTables, LockRemoval, Detach, Finalize, Drop, DetachAsOwner, DropAsOwner,
 	CountDay *sqltext.Query
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
-	ForgetBatches, ForgetLeases *sqltext.Query
+	ForgetBatches, ForgetLeases, DueSchedules, ApplyFirings *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query

@@ -9,3 +9,8 @@ CREATE TRIGGER task_inserted AFTER INSERT ON {schema}.task
 -- Deferred: it runs just before the commit.
 CREATE CONSTRAINT TRIGGER batch_stops AFTER UPDATE OF stopping ON {schema}.batch DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.stopping AND NOT OLD.stopping) EXECUTE FUNCTION {schema}.batch_stops();
+
+-- An agent has checked what HCL declares, by rules that may be newer than these.
+CREATE TRIGGER schedule_declared BEFORE INSERT OR UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at,
+    until_at, missed, catch_up, overlap, source ON {schema}.schedule
+    FOR EACH ROW WHEN (NEW.source = 'sql') EXECUTE FUNCTION {schema}.schedule_declared();

@@ -171,6 +171,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"operation":    {"requested_at", "after_at", "ended_at"},
 		"audit":        {"at"},
 		"lease":        {"acquired_at", "expires_at", "expiry_seen_at"},
+		"schedule":     {"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

@@ -61,7 +61,7 @@ func readSchema(from fs.FS) *schemaFiles {
 	if err != nil {
 		panic("the functions are embedded: " + err.Error())
 	}
-	f := &schemaFiles{schema: read("schema.sql"), steps: []step{{version: 1, name: "schema", oldest: 1, down: read("drop.sql")}}}
+	f := &schemaFiles{schema: shared.Expand(read("schema.sql")), steps: []step{{version: 1, name: "schema", oldest: 1, down: read("drop.sql")}}}
 	for _, file := range functions {
 		f.functions += "\n" + shared.Expand(read(file))
 	}

@@ -101,6 +101,12 @@ func TestPlans(t *testing.T) {
 		h.sql.DeleteLeases: {
 			"SEARCH lease USING INTEGER PRIMARY KEY", "SEARCH old USING INDEX lease_acquired (acquired_at<?)",
 		},
+		h.sql.NextSchedule:  {"USING INDEX schedule_next (next_at>?)"},
+		h.sql.DueSchedules:  {"USING INDEX schedule_next (next_at>? AND next_at<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
+		h.sql.FiringsSeen:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.InsertFirings: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.MoveSchedules: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.MarkInvalid:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {
@@ -117,7 +123,7 @@ func TestPlans(t *testing.T) {
 				require.Contains(t, plan, need, "%s\n%s", q.Name, plan)
 			}
 			for line := range strings.Lines(plan) {
-				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy", "lease", "old"} {
+				for _, table := range []string{"task", "t", "task_archive", "attempt", "batch", "operation", "policy", "lease", "old", "schedule"} {
 					require.NotEqual(t, "SCAN "+table, strings.TrimSpace(line), "%s\n%s", q.Name, plan)
 				}
 				if !sorts[q] {

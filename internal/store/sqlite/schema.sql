@@ -376,6 +376,70 @@ CREATE INDEX policy_rollback ON policy (type) WHERE json_type(body, '$.rollback'
 CREATE VIEW rollback_policy AS
     SELECT hash, type FROM policy WHERE json_type(body, '$.rollback') = 'object';
 
+-- Names of time zones that a schedule may have: those that Go embeds, so that agents know each of them.
+CREATE TABLE zone (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
+INSERT INTO zone (name) VALUES
+    {zones};
+
+-- What inserts tasks again and again, and where each of them stands. NULL and '' are the default of a declared column.
+-- Applications are to insert name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up and
+-- overlap, which the triggers below check. No agent fires schedules yet, so the documentation does not mention the table.
+CREATE TABLE schedule (
+    name         TEXT NOT NULL PRIMARY KEY
+                 CONSTRAINT "name must not be empty" CHECK (name <> '')
+                 CONSTRAINT "name must be 255 bytes at most" CHECK (length(CAST(name AS BLOB)) <= 255),
+    task         TEXT NOT NULL                   -- type of the rows
+                 CONSTRAINT "task must not be empty" CHECK (task <> '')
+                 CONSTRAINT "task must be 255 bytes at most" CHECK (length(CAST(task AS BLOB)) <= 255),
+    cron         TEXT,
+    every        TEXT,
+    after        TEXT,
+    timezone     TEXT,
+    payload      TEXT NOT NULL DEFAULT '{}'
+                 CONSTRAINT "payload must be a JSON object" CHECK (
+                     CASE WHEN json_valid(payload) THEN json_type(payload) = 'object' ELSE 0 END),
+    jitter       TEXT,
+    from_at      TEXT,
+    until_at     TEXT,
+    missed       TEXT,
+    catch_up     TEXT,
+    overlap      TEXT,
+    source       TEXT NOT NULL DEFAULT 'sql' CHECK (source IN ('sql', 'hcl')), -- an agent checks what HCL declares
+    created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    cursor_at    TEXT,                           -- all slots through this one are decided
+    last_slot    TEXT,                           -- of last_task
+    last_task    INTEGER,
+    last_by      TEXT,                           -- name of the agent that inserted it
+    queued_slot  TEXT,                           -- it is to fire, and waits for the end of last_task
+    missed_slots INTEGER NOT NULL DEFAULT 0,
+    next_at      TEXT DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), -- when an agent is to look again; NULL: never
+    version      INTEGER NOT NULL DEFAULT 1,     -- rises with each change: a firing that saw an older one is not applied
+    paused_at    TEXT,                           -- by an operator
+    paused_by    TEXT,
+    parked_at    TEXT,                           -- no present agent declares it
+    invalid      TEXT                            -- why agents cannot use the row
+) STRICT;
+CREATE INDEX schedule_next ON schedule (next_at, name)
+    WHERE {may_fire};
+
+-- An agent has checked what HCL declares, by rules that may be newer than these.
+CREATE TRIGGER schedule_inserted BEFORE INSERT ON schedule WHEN NEW.source = 'sql'
+BEGIN
+    {check_schedule}
+END;
+
+CREATE TRIGGER schedule_changed BEFORE UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at, until_at,
+    missed, catch_up, overlap, source ON schedule WHEN NEW.source = 'sql'
+BEGIN
+    {check_schedule}
+END;
+
+-- Schedules for people and applications. The end of last_task is in tasks.
+CREATE VIEW schedules AS
+    SELECT name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap, source,
+           created_at, next_at, last_slot, last_task, last_by, queued_slot, missed_slots, paused_at, paused_by, parked_at, invalid
+    FROM schedule;
+
 -- All tasks, live and finished.
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqltext"
 )
 
@@ -35,6 +36,8 @@ type statements struct {
 	FinishedOfBatch, TaskToRollBack, OperationSeen, KeepOperation, RequestCancels          *sqltext.Query
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
 	ReopenBatchOf                                                                          *sqltext.Query
+	// schedule.sql
+	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query
@@ -49,6 +52,7 @@ func sharedText() sqltext.Shared {
 	if err != nil {
 		panic("what statements share is embedded: " + err.Error())
 	}
+	shared["zones"] = store.ZoneRows()
 	return shared
 }
 

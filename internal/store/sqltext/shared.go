@@ -40,8 +40,8 @@ var (
 	parameter   = regexp.MustCompile(`(\w+)=(\S+)`)
 )
 
-// Expand returns the text with all pieces that it includes. Names in braces that are no pieces stay. Pieces include no
-// others.
+// Expand returns the text with all pieces that it includes, and that those include, but none itself. Names in braces that are no
+// pieces stay.
 func (s Shared) Expand(text string) string {
 	return inclusion.ReplaceAllStringFunc(text, func(found string) string {
 		parts := inclusion.FindStringSubmatch(found)
@@ -52,6 +52,6 @@ func (s Shared) Expand(text string) string {
 		for _, p := range parameter.FindAllStringSubmatch(parts[2], -1) {
 			piece = strings.ReplaceAll(piece, "{"+p[1]+"}", p[2])
 		}
-		return piece
+		return s.Expand(piece)
 	})
 }

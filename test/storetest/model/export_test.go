@@ -50,3 +50,10 @@ func (s *Store) ForgetFences() {
 	defer s.mu.Unlock()
 	s.lastLease = 0
 }
+
+// TamperSchedules gives f the schedules, to break them.
+func (s *Store) TamperSchedules(f func(map[string]*Schedule)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.schedules)
+}

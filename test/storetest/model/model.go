@@ -17,7 +17,7 @@ import (
 )
 
 // Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Operator, ops.Batches,
-// batch.Store and work.Store. Make it with New.
+// batch.Store, work.Store and schedule.Store. Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
@@ -45,6 +45,7 @@ type Store struct {
 	operations  []*Operation // oldest first; those that are over stay
 	audit       []Audit
 	named       map[string]*NamedLease
+	schedules   map[string]*Schedule
 }
 
 // Row is a task as it is stored.
@@ -131,6 +132,7 @@ func New(clock func() time.Time) *Store {
 		listeners: map[*func(store.News)]struct{}{},
 		batches:   map[task.BatchID]*Batch{},
 		named:     map[string]*NamedLease{},
+		schedules: map[string]*Schedule{},
 	}
 }
 

@@ -22,7 +22,8 @@ type sabotage struct {
 // Each part of the suite is shown to fail for what it is there to find.
 func TestSuiteFindsSabotage(t *testing.T) {
 	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(),
-		otherSabotages(), hostileSabotages(), liveSabotages(), operateSabotages(), batchSabotages(), revivalSabotages(), namedSabotages()) {
+		otherSabotages(), hostileSabotages(), liveSabotages(), operateSabotages(), batchSabotages(), revivalSabotages(),
+		namedSabotages(), scheduleSabotages()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			sound := storetest.NewOnModel()

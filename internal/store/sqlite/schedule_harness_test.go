@@ -1,0 +1,31 @@
+package sqlite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest"
+)
+
+func (h *harness) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	t.Helper()
+	text, values := storetest.InsertSchedule(spec, func(int) string { return "?" })
+	return h.exec(t, text, values...)
+}
+
+func (h *harness) HaltSchedule(t testing.TB, name, how string) {
+	t.Helper()
+	require.NoError(t, h.exec(t, `UPDATE schedule SET `+how+`_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1
+		WHERE name = ?`, name))
+}
+
+func (h *harness) ShownSchedule(t testing.TB, name string) (s storetest.ShownSchedule) {
+	t.Helper()
+	require.NoError(t, h.app.QueryRowContext(t.Context(), `SELECT missed_slots, next_at, last_slot, last_task, last_by, queued_slot,
+		invalid FROM schedules WHERE name = ?`, name).Scan(&s.Missed, timeOf{&s.NextAt}, timeOf{&s.LastSlot},
+		numberOf[task.ID]{&s.LastTask}, textOf[string]{&s.LastBy}, timeOf{&s.Queued}, textOf[string]{&s.Invalid}))
+	return s
+}

@@ -1,0 +1,90 @@
+package model_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/test/storetest"
+	"github.com/leasehold/leasehold/test/storetest/model"
+)
+
+// wrongSchedules changes what a look finds, and firings before they are applied.
+type wrongSchedules struct {
+	*storetest.OnModel
+	look func(*store.DueSchedules)
+	fire func(m *storetest.OnModel, f *store.Firing)
+}
+
+func (w wrongSchedules) DueSchedules(ctx context.Context, limit int) (store.DueSchedules, error) {
+	due, err := w.OnModel.DueSchedules(ctx, limit)
+	if w.look != nil {
+		w.look(&due)
+	}
+	return due, err
+}
+
+func (w wrongSchedules) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, error) {
+	changed := append([]store.Firing(nil), list...)
+	for i := range changed {
+		if w.fire != nil {
+			w.fire(w.OnModel, &changed[i])
+		}
+	}
+	return w.OnModel.ApplyFirings(ctx, changed)
+}
+
+func wrongLook(each func(*store.Schedule)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness {
+		return wrongSchedules{OnModel: m, look: func(due *store.DueSchedules) {
+			for i := range due.List {
+				each(&due.List[i])
+			}
+		}}
+	}
+}
+
+func wrongFiring(change func(m *storetest.OnModel, f *store.Firing)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongSchedules{OnModel: m, fire: change} }
+}
+
+// anyVersion has a firing apply whatever the schedule has become.
+func anyVersion(m *storetest.OnModel, f *store.Firing) {
+	m.TamperSchedules(func(all map[string]*model.Schedule) {
+		if c := all[f.Name]; c != nil {
+			f.Version = c.Version
+		}
+	})
+}
+
+func scheduleSabotages() []sabotage {
+	return []sabotage{
+		{"a firing applies twice", wrongFiring(anyVersion), "schedule/a version applies once"},
+		{"many agents fire a slot", wrongFiring(anyVersion), "schedule/many agents fire a slot once"},
+		{"a repeat fires again", wrongFiring(anyVersion), "schedule/a crash fires once or not at all"},
+		{"missed slots are not counted", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Missed = 0 }), "schedule/missed slots add up"},
+		{"a queued slot is forgotten", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Queued = time.Time{} }),
+			"schedule/one that waits, and one that never fires again"},
+		{"an invalid one fires", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Invalid = "" }), "schedule/an invalid one is left alone"},
+		{"rows are due at their slot", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) {
+			rows := append([]store.FiringRow(nil), f.Rows...)
+			for i := range rows {
+				rows[i].RunAt = rows[i].Slot
+			}
+			f.Rows = rows
+		}), "schedule/a firing inserts its rows"},
+		{"an ended task is live", wrongLook(func(s *store.Schedule) { s.LastLive = s.LastTask != 0 }), "schedule/the last task is live"},
+		{"what may still run has ended", wrongLook(func(s *store.Schedule) { s.LastLive = false }), "schedule/the last task may still run"},
+		{"the slot is lost", wrongLook(func(s *store.Schedule) { s.LastSlot = time.Time{} }), "schedule/the last task is past its retention"},
+		{"the shortest due first", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSchedules{OnModel: m, look: func(due *store.DueSchedules) {
+				if n := len(due.List); n > 1 {
+					due.List[0], due.List[n-1] = due.List[n-1], due.List[0]
+				}
+			}}
+		}, "schedule/a few at a time, the longest due first"},
+		{"the next time is not said", func(m *storetest.OnModel) storetest.Harness {
+			return wrongSchedules{OnModel: m, look: func(due *store.DueSchedules) { due.NextAt = time.Time{} }}
+		}, "schedule/due at its time, and when the next one is"},
+	}
+}
