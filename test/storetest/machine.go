@@ -92,6 +92,7 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, most int) {
 		}
 		maps.Copy(actions, m.liveActions())
 		maps.Copy(actions, m.operateActions())
+		maps.Copy(actions, m.namedActions())
 		rt.Repeat(actions)
 	})
 }
@@ -140,6 +141,9 @@ type machine struct {
 	everStarted map[int]bool
 	open        []*openHold
 	locks       *bool // whether the store has locks on rows; nil: not known yet
+	granted     []granted
+	heldLeases  []*heldLease
+	changed     bool // an action has been about named leases
 }
 
 // pair is a thing's number in the two stores.
@@ -178,7 +182,7 @@ func (m *machine) sessionPairs() []pair[task.Session] {
 }
 
 // compare asserts that the two stores look the same: every task in the list, the history of those that the last
-// action was about, and the counts.
+// action was about, the counts, and the named leases.
 func (m *machine) compare(*rapid.T) {
 	ctx := m.t.Context()
 	all := store.TaskFilter{Limit: 1000}
@@ -202,6 +206,7 @@ func (m *machine) compare(*rapid.T) {
 	wantStats, err := m.ideal.Stats(ctx)
 	require.NoError(m.t, err)
 	require.Equal(m.t, counts(wantStats), counts(gotStats), "the counts")
+	m.compareLeases()
 }
 
 // begin lets a tick pass.

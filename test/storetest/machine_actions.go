@@ -299,9 +299,10 @@ func (m *machine) join(name string) {
 func (m *machine) present(t *rapid.T) {
 	ctx := m.begin()
 	_, s := m.pick(t)
-	want, err := m.ideal.Present(ctx, store.Heartbeat{Session: s.ideal, Agent: m.agent(s.name)})
+	view := sees(t)
+	want, err := m.ideal.Present(ctx, store.Heartbeat{Session: s.ideal, Agent: m.agent(s.name), View: view(m.ideal)})
 	require.NoError(m.t, err)
-	got, err := m.real.Present(ctx, store.Heartbeat{Session: s.real, Agent: m.agent(s.name)})
+	got, err := m.real.Present(ctx, store.Heartbeat{Session: s.real, Agent: m.agent(s.name), View: view(m.real)})
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.heldViews(want.Held, onIdeal), m.heldViews(got.Held, onReal), "what it holds")
 }

@@ -5,18 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Application is a transaction of an application's. What is not the rows that it keeps and completes takes effect at
-// once: nothing here is about a ping or a cancellation that is taken back.
+// once: of that only what it does to named leases is rolled back.
 type Application struct {
 	s      *Store
 	kept   []task.ID
 	leases []*NamedLease // those that it holds
 	ends   []func() store.Answer
+	undo   []func() // what it did to named leases
 }
 
 // Begin begins a transaction of an application's.
@@ -112,6 +114,9 @@ func (a *Application) Commit(context.Context) error {
 func (a *Application) Rollback(context.Context) error {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
+	for _, undo := range slices.Backward(a.undo) {
+		undo()
+	}
 	a.free()
 	a.ends = nil
 	return nil
@@ -124,5 +129,5 @@ func (a *Application) free() {
 	for _, l := range a.leases {
 		l.Kept--
 	}
-	a.kept, a.leases = nil, nil
+	a.kept, a.leases, a.undo = nil, nil, nil
 }

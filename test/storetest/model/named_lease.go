@@ -62,6 +62,7 @@ func (a *Application) Acquire(ctx context.Context, name, holder string, ttl time
 	}
 	defer a.s.mu.Unlock()
 	l := a.s.named[name]
+	a.remember(name, l)
 	switch {
 	case l == nil:
 	case l.Holder == holder && !a.s.lapsed(l, now):
@@ -102,16 +103,34 @@ func (a *Application) withLease(ctx context.Context, name string, f task.Fence, 
 	return nil
 }
 
+// remember has Rollback restore a lease of that name as it is now; nil: there is none. The store is the caller's.
+func (a *Application) remember(name string, l *NamedLease) {
+	if l == nil {
+		a.undo = append(a.undo, func() { delete(a.s.named, name) })
+		return
+	}
+	was := *l
+	a.undo = append(a.undo, func() {
+		was.Kept = l.Kept // by this transaction, too, which frees it
+		*l = was
+		a.s.named[name] = l
+	})
+}
+
 // RenewLease renews a lease for the time for which it was acquired.
 func (a *Application) RenewLease(ctx context.Context, name string, f task.Fence) error {
 	return a.withLease(ctx, name, f, func(l *NamedLease, now time.Time) {
+		a.remember(name, l)
 		l.ExpiresAt, l.ExpirySeen = now.Add(l.TTL), time.Time{}
 	})
 }
 
 // ReleaseLease gives a lease up.
 func (a *Application) ReleaseLease(ctx context.Context, name string, f task.Fence) error {
-	return a.withLease(ctx, name, f, func(*NamedLease, time.Time) { delete(a.s.named, name) })
+	return a.withLease(ctx, name, f, func(l *NamedLease, _ time.Time) {
+		a.remember(name, l)
+		delete(a.s.named, name)
+	})
 }
 
 // HoldLease keeps a lease until the transaction ends.

@@ -85,6 +85,11 @@ type unheld struct{ storetest.Application }
 
 func (unheld) HoldLease(context.Context, string, task.Fence) error { return nil }
 
+// final is a transaction that cannot be rolled back.
+type final struct{ storetest.Application }
+
+func (w final) Rollback(ctx context.Context) error { return w.Commit(ctx) }
+
 func namedSabotages() []sabotage {
 	tampering := func(f func(*model.NamedLease)) acquireFunc {
 		return func(
@@ -125,6 +130,9 @@ func namedSabotages() []sabotage {
 		{"holds nothing", transaction(func(_ *storetest.OnModel, a storetest.Application) storetest.Application {
 			return unheld{a}
 		}), "named_lease/a hold outlasts the expiry"},
+		{"rolls nothing back", transaction(func(_ *storetest.OnModel, a storetest.Application) storetest.Application {
+			return final{a}
+		}), "named_lease/what is rolled back changes nothing"},
 		{"takes what a transaction holds", acquiring(tampering(func(l *model.NamedLease) { l.Kept = 0 })),
 			"named_lease/a hold outlasts the expiry"},
 		{"counts fences by name", acquiring(func(
