@@ -6,7 +6,7 @@ import (
 )
 
 //go:embed zones.txt
-var zones string //nolint:gochecknoglobals // an embedded file; only Zones reads it
+var zones string
 
 // Zones returns the names of the time zones that a schedule may have, sorted: those that Go embeds (time/tzdata).
 func Zones() []string { return strings.Fields(zones) }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -102,9 +103,7 @@ func (f *firing) insert(places []int) error {
 		return err
 	}, f.sql.InsertFirings, arg("rows", list(rows, func(row *[]any) []any { return *row })), arg("now", stamp(f.now)))
 	if err == nil {
-		for name, id := range last {
-			f.last[name] = id
-		}
+		maps.Copy(f.last, last)
 		return nil
 	}
 	input := refused(err)
