@@ -7,6 +7,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func spec(change func(*Spec)) Spec {
@@ -15,7 +16,7 @@ func spec(change func(*Spec)) Spec {
 	return s
 }
 
-func cronPlan(t testing.TB, expr, zone string) *Plan {
+func cronPlan(t require.TestingT, expr, zone string) *Plan {
 	p, err := New(Spec{Name: "x", Task: "y", Cron: expr, Timezone: zone})
 	require.NoError(t, err, "%s %s", expr, zone)
 	return p
@@ -32,7 +33,7 @@ func TestNewAccepts(t *testing.T) {
 		spec(func(s *Spec) { s.From, s.Until = "2026-12-01T00:00:00.123Z", "2026-12-01T08:00:00.124+08:00" }),
 		spec(func(s *Spec) { s.Payload = []byte(` {"a": 1}`) }),
 		spec(func(s *Spec) { s.Name, s.Task = strings.Repeat("n", MaxName), strings.Repeat("t", MaxName) }),
-		spec(func(s *Spec) { s.Every, s.Cron, s.Timezone, s.Jitter = "", "0 3 * * 1", "Etc/GMT+12", "6d23h59m" }),
+		spec(func(s *Spec) { s.Every, s.Cron, s.Timezone, s.Jitter = "", "0 3 * * 1", "Etc/GMT+12", "23h59m59s999ms" }),
 	} {
 		_, err := New(s)
 		require.NoError(t, err, "%+v", s)
@@ -66,9 +67,10 @@ func TestNewRefuses(t *testing.T) {
 		{"timezone", "no time zone", spec(func(s *Spec) { s.Every, s.Cron, s.Timezone = "", "@daily", "Mars/Phobos" })},
 		{"timezone", "not the name", spec(func(s *Spec) { s.Every, s.Cron, s.Timezone = "", "@daily", "right/Europe/Berlin" })},
 		{"timezone", "not the name", spec(func(s *Spec) { s.Every, s.Cron, s.Timezone = "", "@daily", "../Europe/Berlin" })},
-		{"jitter", "not shorter", spec(func(s *Spec) { s.Jitter = "1m" })},
-		{"jitter", "not shorter", spec(func(s *Spec) { s.Every, s.After, s.Jitter = "", "1m", "1m" })},
-		{"jitter", "not shorter than the shortest time between two slots, 1h", spec(func(s *Spec) { s.Every, s.Cron, s.Jitter = "", "59 23,0 * * *", "24h" })},
+		{"jitter", "not shorter than the time between two slots, 1m", spec(func(s *Spec) { s.Jitter = "1m" })},
+		{"jitter", "not shorter than the time between two slots, 1m", spec(func(s *Spec) { s.Every, s.After, s.Jitter = "", "1m", "1m" })},
+		{"jitter", "not shorter than the shortest time between two of its times of day, 1h", spec(func(s *Spec) { s.Every, s.Cron, s.Jitter = "", "59 23,0 * * *", "24h" })},
+		{"jitter", "two of its times of day, 1d", spec(func(s *Spec) { s.Every, s.Cron, s.Jitter = "", "@monthly", "24h" })},
 		{"from", "RFC 3339", spec(func(s *Spec) { s.From = "2026-12-01" })},
 		{"from", "RFC 3339", spec(func(s *Spec) { s.From = "2026-02-30T00:00:00Z" })},
 		{"from", "RFC 3339", spec(func(s *Spec) { s.From = "2016-12-31T23:59:60Z" })},
@@ -146,15 +148,37 @@ func TestGrammarRefuses(t *testing.T) {
 }
 
 func TestShortestGap(t *testing.T) {
+	const day = 24 * time.Hour
 	for expr, want := range map[string]time.Duration{
-		"* * * * *": time.Minute, "*/15 * * * *": 15 * time.Minute, "*/7 * * * *": 4 * time.Minute, "0 3 * * *": 24 * time.Hour,
-		"0 3 * * 1": 7 * 24 * time.Hour, "0 3 * * 1,2": 24 * time.Hour, "0 3 * * 1,3,6": 48 * time.Hour, "@monthly": 28 * 24 * time.Hour,
-		"0 0 31 * *": 31 * 24 * time.Hour, "0 0 1,31 * *": 24 * time.Hour, "@yearly": 365 * 24 * time.Hour, "0 0 29 2 *": 366 * 24 * time.Hour,
-		"0 0 28 2 *": 365 * 24 * time.Hour, "59 23,0 * * *": time.Hour, "0,59 0,23 * * *": time.Minute, "0,59 0,23 1 * *": 59 * time.Minute,
-		"0 0 13 * fri": 24 * time.Hour, "0 0 1,29 2 *": 28 * 24 * time.Hour, "0 0 1 3 *": 365 * 24 * time.Hour,
-		"0 0 29 2,3 *": 29 * 24 * time.Hour, "0 0 29 2 */7": 366 * 24 * time.Hour, "59 23 31 12 *": 365 * 24 * time.Hour,
-		"0,1 12 * * *": time.Minute, "30 12,13 5 5 *": time.Hour, "0 0 28 2 1": 24 * time.Hour,
+		"* * * * *": time.Minute, "*/15 * * * *": 15 * time.Minute, "*/7 * * * *": 4 * time.Minute, "*/35 * * * *": 25 * time.Minute,
+		"0 3 * * *": day, "0 3 * * 1": day, "@yearly": day, "59 23 31 12 *": day, "0 0 29 2 */7": day, "0 1,2,23 * * *": time.Hour,
+		"59 23,0 * * *": time.Hour, "0,59 0,23 * * *": time.Minute, "0,59 0,23 1 * *": time.Minute, "30 0,12 * * *": 12 * time.Hour,
+		"0,1 12 * * *": time.Minute, "30 12,13 5 5 *": time.Hour, "0 0,23 * * *": time.Hour, "10 1,22 * * *": 3 * time.Hour,
 	} {
-		require.Equal(t, want, cronPlan(t, expr, "Europe/Berlin").shortestGap(), expr)
+		require.Equal(t, want, cronPlan(t, expr, "Europe/Berlin").cron.shortestGap(), expr)
 	}
+}
+
+// TestShortestGapIsBetweenSlots compares the gap with that of slots which fire on every day, and with slots as they are.
+func TestShortestGapIsBetweenSlots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := cronText(t)
+		fields := strings.Fields(text)
+		gap := cronPlan(t, text, "").cron.shortestGap()
+		require.Equal(t, closest(t, cronPlan(t, fields[0]+" "+fields[1]+" * * *", "")), gap, text)
+		require.GreaterOrEqual(t, closest(t, cronPlan(t, text, "")), gap, text)
+	})
+}
+
+// closest returns the shortest time between two slots of three days, or between two slots that follow each other later.
+func closest(t *rapid.T, p *Plan) time.Duration {
+	at, ok := p.Next(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
+	require.True(t, ok)
+	shortest, end := time.Duration(MaxInterval), at.AddDate(0, 0, 3)
+	for again := true; again; again = at.Before(end) {
+		next, ok := p.Next(at)
+		require.True(t, ok)
+		shortest, at = min(shortest, next.Sub(at)), next
+	}
+	return shortest
 }

@@ -64,39 +64,13 @@ func (c *cron) count(first, before int64) (n int) {
 	return min(n, maxCount)
 }
 
-// shortestGap returns the shortest time between two slots, changes of clocks aside; MaxInterval where it is longer.
-func (p *Plan) shortestGap() time.Duration {
-	switch {
-	case p.every != 0:
-		return p.every
-	case p.after != 0:
-		return p.after
-	}
-	gap := 24 * 60 // in minutes; no day has a longer one
-	first, _ := p.cron.minuteFrom(0)
-	last := first
-	for m, ok := p.cron.minuteFrom(first + 1); ok; m, ok = p.cron.minuteFrom(m + 1) {
+// shortestGap returns the shortest time between two times of day at which an expression fires, as if it fired on every day: 24
+// hours where it has one time only. Days, zones and changes of clocks do not count, so that SQL can have the same rule.
+func (c *cron) shortestGap() time.Duration {
+	first, _ := c.minuteFrom(0)
+	gap, last := 24*60, first // in minutes
+	for m, ok := c.minuteFrom(first + 1); ok; m, ok = c.minuteFrom(m + 1) {
 		gap, last = min(gap, m-last), m
 	}
-	days := p.cron.shortestDays()
-	if overnight := days*24*60 - last + first; last == first || overnight < gap {
-		gap = overnight
-	}
-	return min(time.Duration(gap)*time.Minute, MaxInterval)
-}
-
-// shortestDays returns the fewest days from one matching day to the next, 367 at most. In 28 years any two years that follow each
-// other have all lengths and days of the week that they can have.
-func (c *cron) shortestDays() int {
-	const start, end = 11323, 11323 + 30*366 // from 2001 on
-	fewest := int64(367)
-	day, ok := c.nextDay(start)
-	for ok && day < end && fewest > 1 {
-		var next int64
-		if next, ok = c.nextDay(day + 1); ok {
-			fewest = min(fewest, next-day)
-		}
-		day = next
-	}
-	return int(fewest)
+	return time.Duration(min(gap, 24*60-last+first)) * time.Minute
 }

@@ -81,10 +81,8 @@ func New(s Spec) (*Plan, error) {
 	p.catchUp = c.duration("catch_up", s.CatchUp, defaultCatchUp, 0)
 	p.missed = c.oneOf("missed", s.Missed, MissedOne, MissedAll, MissedNone)
 	p.overlap = c.oneOf("overlap", s.Overlap, OverlapSkip, OverlapQueue)
-	if len(c.e.Problems) == 0 && p.jitter > 0 {
-		if gap := p.shortestGap(); p.jitter >= gap {
-			c.wrong("jitter", "%s is not shorter than the shortest time between two slots, %s", s.Jitter, task.FormatDuration(gap))
-		}
+	if len(c.e.Problems) == 0 {
+		c.spread(&s, p)
 	}
 	if len(c.e.Problems) > 0 {
 		return nil, c.e
@@ -165,6 +163,17 @@ func (c *checker) window(s *Spec, p *Plan) {
 	p.from, p.until = c.moment("from", s.From), c.moment("until", s.Until)
 	if !p.from.IsZero() && !p.until.IsZero() && !p.from.Before(p.until) {
 		c.wrong("until", "%s is not after from: no slot is between them", s.Until)
+	}
+}
+
+// spread checks that tasks with jitter stay in the order of their slots.
+func (c *checker) spread(s *Spec, p *Plan) {
+	gap, what := p.every+p.after, "time between two slots" // one of the two is 0
+	if p.cron != nil {
+		gap, what = p.cron.shortestGap(), "shortest time between two of its times of day"
+	}
+	if p.jitter > 0 && p.jitter >= gap {
+		c.wrong("jitter", "%s is not shorter than the %s, %s", s.Jitter, what, task.FormatDuration(gap))
 	}
 }
 
