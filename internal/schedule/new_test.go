@@ -174,7 +174,7 @@ func TestShortestGapIsBetweenSlots(t *testing.T) {
 func closest(t *rapid.T, p *Plan) time.Duration {
 	at, ok := p.Next(time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC))
 	require.True(t, ok)
-	shortest, end := time.Duration(MaxInterval), at.AddDate(0, 0, 3)
+	shortest, end := MaxInterval, at.AddDate(0, 0, 3)
 	for again := true; again; again = at.Before(end) {
 		next, ok := p.Next(at)
 		require.True(t, ok)
