@@ -2,7 +2,7 @@
 -- whatever else was put into the schema.
 DROP TRIGGER task_inserted ON {schema}.task;
 DROP TRIGGER batch_stops ON {schema}.batch;
-DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
+DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_chunks, {schema}.apply_fold, {schema}.apply_step,
     {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.detach_partition,
@@ -10,7 +10,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.lease_lapsed,
     {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_holders, {schema}.merge_marks, {schema}.ping,
     {schema}.policy_interval, {schema}.raise_conflict, {schema}.raise_lease_lost, {schema}.raise_named_lease_lost,
-    {schema}.release_lease, {schema}.renew_lease, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester,
+    {schema}.note_chunks, {schema}.release_lease, {schema}.renew_lease, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester,
     {schema}.reserve_start, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.seal_batch, {schema}.set_max_payload,
     {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches, {schema}.sum_deltas, {schema}.take_complete,
@@ -19,4 +19,5 @@ DROP VIEW {schema}.tasks, {schema}.batches, {schema}.leases;
 DROP TABLE {schema}.task, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,
     {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.audit,
-    {schema}.agent, {schema}.lease, {schema}.policy, {schema}.setting, {schema}.secret, {schema}.removal;
+    {schema}.agent, {schema}.lease, {schema}.policy, {schema}.setting, {schema}.secret, {schema}.removal, {schema}.chunk_plan,
+    {schema}.chunk_pass, {schema}.chunk;

@@ -34,5 +34,8 @@ DROP TABLE batch;
 DROP TABLE operation;
 DROP TABLE audit;
 DROP TABLE agent;
+DROP TABLE chunk_plan;
+DROP TABLE chunk_pass;
+DROP TABLE chunk;
 DROP TABLE lease;
 DROP TABLE policy;

@@ -376,6 +376,78 @@ CREATE INDEX policy_rollback ON policy (type) WHERE json_type(body, '$.rollback'
 CREATE VIEW rollback_policy AS
     SELECT hash, type FROM policy WHERE json_type(body, '$.rollback') = 'object';
 
+-- Plans that cut a big table into ranges of its key (chunks), each of which becomes a task. source has no secrets. No agent carries
+-- out plans yet, so the documentation does not mention the table. An agent checks what is declared.
+CREATE TABLE chunk_plan (
+    name       TEXT NOT NULL PRIMARY KEY
+               CONSTRAINT "name must not be empty" CHECK (name <> '')
+               CONSTRAINT "name must be 200 bytes at most" CHECK (length(CAST(name AS BLOB)) <= 200),
+    task       TEXT NOT NULL,               -- type of the rows
+    source     TEXT NOT NULL,               -- JSON
+    size_start INTEGER NOT NULL,
+    size_min   INTEGER NOT NULL DEFAULT 0,
+    size_max   INTEGER NOT NULL DEFAULT 0,
+    target_us  INTEGER NOT NULL DEFAULT 0,  -- microseconds that a chunk should take; 0: chunks keep their size
+    ahead      INTEGER NOT NULL,
+    follow_us  INTEGER NOT NULL DEFAULT 0,  -- how often to look for new rows; 0: one pass
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    paused_at  TEXT,                        -- by an operator
+    paused_by  TEXT,
+    parked_at  TEXT,                        -- no present agent declares it
+    version    INTEGER NOT NULL DEFAULT 1,  -- rises with each step and each change by an operator: a step that saw an older one is not applied
+    pass       INTEGER NOT NULL DEFAULT 0,  -- the newest; 0: none
+    high       TEXT,                        -- the end of all that was ever planned
+    over       INTEGER NOT NULL DEFAULT 0,  -- no pass follows
+    grow_at    TEXT,                        -- when to look for rows behind high
+    repeat_at  TEXT,                        -- when to begin with the table again
+    size       INTEGER NOT NULL DEFAULT 0,  -- rows of the next chunk
+    per_row    REAL NOT NULL DEFAULT 0,     -- seconds, smoothed
+    sampled    TEXT NOT NULL DEFAULT '',
+    done_rows  INTEGER NOT NULL DEFAULT 0,  -- of chunks that succeeded, as far as noted, and their microseconds
+    done_us    INTEGER NOT NULL DEFAULT 0,
+    holder     TEXT,                        -- the agent that plans now
+    held_until TEXT
+) STRICT;
+
+-- The ledger: the passes of plans. A pass has cut the table behind from_key and up to through_key without a gap, since a step is
+-- applied only where its ranges continue those before. Passes with chunks stay for ever.
+CREATE TABLE chunk_pass (
+    plan        TEXT NOT NULL,
+    pass        INTEGER NOT NULL,
+    whole       INTEGER NOT NULL,           -- it began with the table
+    from_key    TEXT,
+    through_key TEXT,
+    ranges      INTEGER NOT NULL DEFAULT 0, -- chunks, those left to earlier passes, and those without rows
+    chunks      INTEGER NOT NULL DEFAULT 0,
+    rows        INTEGER NOT NULL DEFAULT 0, -- of its chunks
+    cost_us     INTEGER NOT NULL DEFAULT 0, -- for which the source was read
+    batch_id    INTEGER,                    -- NULL: it has no chunks, or the next ones get another
+    began_at    TEXT NOT NULL,
+    sealed_at   TEXT,                       -- NULL: it is being planned
+    done        INTEGER NOT NULL DEFAULT 0, -- chunks that succeeded, as far as noted
+    done_rows   INTEGER NOT NULL DEFAULT 0,
+    done_us     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (plan, pass)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX chunk_pass_empty ON chunk_pass (sealed_at) WHERE chunks = 0;
+
+-- Chunks. What became of one that is open its task shows. A step or the maintenance notes that it has finished, and revive opens it
+-- again; so what failed is known when its task is past its retention.
+CREATE TABLE chunk (
+    task_id     INTEGER PRIMARY KEY,
+    plan        TEXT NOT NULL,
+    state       TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'failed', 'over')),
+    pass        INTEGER NOT NULL,           -- the newest that came by it
+    step        INTEGER NOT NULL,           -- version of the plan; step and item give the order of the key within the pass
+    item        INTEGER NOT NULL,
+    planned     INTEGER NOT NULL,           -- the pass that inserted it
+    after_key   TEXT,
+    through_key TEXT NOT NULL,
+    rows        INTEGER NOT NULL,           -- when it was cut
+    failures    INTEGER NOT NULL            -- earlier passes in a row in which the range failed
+) STRICT;
+CREATE INDEX chunk_state ON chunk (plan, state, pass, step, item) WHERE state <> 'over';
+
 -- All tasks, live and finished.
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
