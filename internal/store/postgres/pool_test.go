@@ -154,7 +154,7 @@ DECLARE
 BEGIN
     FOR name IN SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relnamespace = 'SCHEMA'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-          AND c.relname NOT IN ('secret', 'schema_version', 'setting', 'zone')
+          AND c.relname NOT IN ('secret', 'schema_version', 'setting', 'schedule_zone')
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;

@@ -359,8 +359,8 @@ CREATE VIEW {schema}.batches AS
     ) AS o ON true;
 
 -- Names of time zones that a schedule may have: those that Go embeds, so that agents know each of them.
-CREATE TABLE {schema}.zone (name text PRIMARY KEY);
-INSERT INTO {schema}.zone (name) VALUES
+CREATE TABLE {schema}.schedule_zone (name text PRIMARY KEY);
+INSERT INTO {schema}.schedule_zone (name) VALUES
     {zones};
 
 -- What inserts tasks again and again, and where each of them stands. Slots (cursor_at, last_slot, queued_slot) are whole

@@ -38,4 +38,4 @@ DROP TABLE agent;
 DROP TABLE lease;
 DROP TABLE policy;
 DROP TABLE schedule;
-DROP TABLE zone;
+DROP TABLE schedule_zone;

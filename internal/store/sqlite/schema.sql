@@ -377,8 +377,9 @@ CREATE VIEW rollback_policy AS
     SELECT hash, type FROM policy WHERE json_type(body, '$.rollback') = 'object';
 
 -- Names of time zones that a schedule may have: those that Go embeds, so that agents know each of them.
-CREATE TABLE zone (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
-INSERT INTO zone (name) VALUES
+-- An application that shares the file may well have a table `zone` of its own.
+CREATE TABLE schedule_zone (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
+INSERT INTO schedule_zone (name) VALUES
     {zones};
 
 -- What inserts tasks again and again, and where each of them stands. NULL and '' are the default of a declared column.

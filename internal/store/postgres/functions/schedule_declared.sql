@@ -161,7 +161,7 @@ $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.check_cron(text) FROM PUBLIC;
 
 -- Refuses a schedule that agents could not use. It runs with its owner's rights, since applications may not call the functions
--- above or read zone.
+-- above or read schedule_zone.
 CREATE OR REPLACE FUNCTION {schema}.schedule_declared() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
 $leasehold$
@@ -176,7 +176,7 @@ BEGIN
         WHEN kinds = 0 THEN 'cron: none of cron, every and after is set: set one of them'
         WHEN kinds > 1 THEN 'cron: more than one of cron, every and after is set: a schedule has one of them'
         WHEN NEW.timezone <> '' AND coalesce(NEW.cron, '') = '' THEN 'timezone: it has an effect only with cron: leave it out'
-        WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT FROM {schema}.zone AS z WHERE z.name = NEW.timezone)
+        WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT FROM {schema}.schedule_zone AS z WHERE z.name = NEW.timezone)
             THEN 'timezone: there is no such time zone: use an IANA name, as in Asia/Singapore or UTC'
         WHEN NEW.missed NOT IN ('', 'one', 'all', 'none') THEN 'missed: use one, all or none'
         WHEN NEW.overlap NOT IN ('', 'skip', 'queue') THEN 'overlap: use skip or queue'

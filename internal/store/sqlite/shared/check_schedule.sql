@@ -8,7 +8,7 @@ SELECT CASE
     WHEN kinds = 0 THEN RAISE(ABORT, 'cron: none of cron, every and after is set: set one of them')
     WHEN kinds > 1 THEN RAISE(ABORT, 'cron: more than one of cron, every and after is set: a schedule has one of them')
     WHEN NEW.timezone <> '' AND ifnull(NEW.cron, '') = '' THEN RAISE(ABORT, 'timezone: it has an effect only with cron: leave it out')
-    WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT 1 FROM zone WHERE name = NEW.timezone)
+    WHEN NEW.timezone <> '' AND NOT EXISTS (SELECT 1 FROM schedule_zone WHERE name = NEW.timezone)
     THEN RAISE(ABORT, 'timezone: there is no such time zone: use an IANA name, as in Asia/Singapore or UTC')
     WHEN NEW.missed NOT IN ('', 'one', 'all', 'none') THEN RAISE(ABORT, 'missed: use one, all or none')
     WHEN NEW.overlap NOT IN ('', 'skip', 'queue') THEN RAISE(ABORT, 'overlap: use skip or queue')
