@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,6 +46,8 @@ type harness struct {
 	*Store
 	app  *sql.DB
 	fail *atomic.Pointer[func(string) error]
+
+	declaring sync.Map // *sql.Stmt by their texts: what inserts schedules, which takes long to compile
 }
 
 // newHarness makes a migrated store in a directory of its own.

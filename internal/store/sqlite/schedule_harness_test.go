@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +14,15 @@ import (
 func (h *harness) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
 	t.Helper()
 	text, values := storetest.InsertSchedule(spec, func(int) string { return "?" })
-	return h.exec(t, text, values...)
+	known, ok := h.declaring.Load(text)
+	if !ok {
+		s, err := h.app.PrepareContext(t.Context(), text)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		known, _ = h.declaring.LoadOrStore(text, s)
+	}
+	_, err := known.(*sql.Stmt).ExecContext(t.Context(), values...)
+	return err
 }
 
 func (h *harness) HaltSchedule(t testing.TB, name, how string) {
