@@ -8,6 +8,9 @@ var ErrNoBatch = errors.New("no such batch")
 // ErrNoTask says that there is no such task, live or finished. It may have been past its retention.
 var ErrNoTask = errors.New("no such task")
 
+// ErrNoSchedule says that there is no schedule of this name.
+var ErrNoSchedule = errors.New("no such schedule")
+
 // InputError is a mistake in a request: the store refuses the values. Its text names the value and the remedy.
 type InputError struct{ Text string }
 

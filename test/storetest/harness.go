@@ -27,6 +27,7 @@ type Harness interface {
 	ops.Store
 	ops.Operator
 	ops.Batches
+	ops.Schedules
 	batch.Work
 	work.Store
 	schedule.Store
@@ -138,6 +139,8 @@ func Checks() []Check {
 		{"batch_races", batchRaceChecks()},
 		{"schedule", scheduleChecks()},
 		{"schedule_declared", scheduleDeclaredChecks()},
+		{"schedule_changed", scheduleChangedChecks()},
+		{"schedule_ops", scheduleOpsChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

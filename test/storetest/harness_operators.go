@@ -42,10 +42,12 @@ func (c Constant) Unwrap() error { return c.Err }
 
 // Audited is one row of the table audit.
 type Audited struct {
-	Who    string       // "": not said
-	Role   string       // the database role that the session logged in with; "": the store has none
-	Verb   string       // cancel, retry or rollback; for a batch the same
-	Task   task.ID      // 0: it was about a batch
-	Batch  task.BatchID // 0: it was about a task
-	Answer string
+	Who   string       // "": not said
+	Role  string       // the database role that the session logged in with; "": the store has none
+	Verb  string       // cancel, retry or rollback; for a batch the same; for a schedule pause, resume or remove
+	Task  task.ID      // 0: it was about something else
+	Batch task.BatchID // 0: it was about something else
+	// Schedule is its name where the row is about one.
+	Schedule string
+	Answer   string
 }

@@ -101,7 +101,7 @@ func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
 	for _, a := range h.Noted() {
-		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Answer: a.Answer})
+		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Answer: a.Answer})
 	}
 	return out
 }
@@ -162,6 +162,26 @@ func inSQL[A any](a A, err error) (A, error) {
 // AddSchedule inserts a schedule.
 func (h *OnModel) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
 	return h.Store.AddSchedule(t.Context(), spec)
+}
+
+// UpsertSchedule inserts a schedule, or changes it.
+func (h *OnModel) UpsertSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	return h.Store.UpsertSchedule(t.Context(), spec)
+}
+
+// ChangeSchedule changes a schedule.
+func (h *OnModel) ChangeSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	return h.Store.ChangeSchedule(t.Context(), spec)
+}
+
+// DeleteSchedule deletes a schedule.
+func (h *OnModel) DeleteSchedule(t testing.TB, name string) error {
+	return h.Store.DeleteSchedule(t.Context(), name)
+}
+
+// DeclareSchedule declares a schedule as HCL does.
+func (h *OnModel) DeclareSchedule(t testing.TB, spec store.ScheduleSpec, number int64) error {
+	return h.Store.DeclareSchedule(t.Context(), spec, number)
 }
 
 // HaltSchedule pauses or parks a schedule.

@@ -3,21 +3,24 @@
 DROP TRIGGER task_inserted ON {schema}.task;
 DROP TRIGGER batch_stops ON {schema}.batch;
 DROP TRIGGER schedule_declared ON {schema}.schedule;
+DROP TRIGGER schedule_changed ON {schema}.schedule;
+DROP TRIGGER schedule_deleted ON {schema}.schedule;
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
     {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
     {schema}.cancel_batch, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue,
     {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease,
-    {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_holders, {schema}.merge_marks,
-    {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict, {schema}.raise_lease_lost,
-    {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.renew_lease, {schema}.reopen_batch,
-    {schema}.request_cancels, {schema}.requester, {schema}.reserve_start, {schema}.retry, {schema}.retry_batch,
-    {schema}.revive, {schema}.revive_one, {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live,
-    {schema}.schedule_declared, {schema}.schedule_duration, {schema}.schedule_moment, {schema}.seal_batch,
-    {schema}.set_max_payload, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches, {schema}.sum_deltas,
-    {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit, {schema}.weight,
-    {schema}.with_rollback;
+    {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_holders, {schema}.lock_schedule,
+    {schema}.merge_marks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,
+    {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
+    {schema}.renew_lease, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
+    {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_one,
+    {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
+    {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
+    {schema}.seal_batch, {schema}.set_max_payload, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
+    {schema}.sum_deltas, {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
+    {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,

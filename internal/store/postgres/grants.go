@@ -5,7 +5,8 @@ import (
 )
 
 // Grants returns the script that grants an application's role what it needs and nothing more: to insert tasks and batches, to
-// enqueue, to read, to cancel, what tasks do by SQL, and named leases. With operator it grants also what operators do by SQL.
+// enqueue, to read, to cancel, what tasks do by SQL, schedules and named leases. With operator it grants also what operators do by
+// SQL.
 func Grants(schemaName, role string, operator bool) string {
 	const producer = `-- to insert tasks and batches, RETURNING id, to look at them, and to cancel tasks
 GRANT USAGE ON SCHEMA {schema} TO {role};
@@ -21,6 +22,13 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     {schema}.ping(bigint, bigint, text, jsonb, text, double precision),
     {schema}.hold(bigint, bigint), {schema}.complete(bigint, bigint, jsonb) TO {role};
+-- for schedules: to insert and change them, with ON CONFLICT (name) DO UPDATE too, and to remove them
+GRANT INSERT (name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap),
+    UPDATE (task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap),
+    SELECT (name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap)
+    ON {schema}.schedule TO {role};
+GRANT SELECT ON {schema}.schedules TO {role};
+GRANT EXECUTE ON FUNCTION {schema}.remove_schedule(text, text) TO {role};
 -- for named leases
 GRANT EXECUTE ON FUNCTION
     {schema}.acquire(text, text, interval), {schema}.renew_lease(text, bigint),
@@ -29,7 +37,8 @@ GRANT EXECUTE ON FUNCTION
 	const operators = `-- for operators
 GRANT EXECUTE ON FUNCTION
     {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
-    {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean) TO {role};
+    {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
+    {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text) TO {role};
 `
 	text := producer
 	if operator {
@@ -48,7 +57,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
 REVOKE INSERT, UPDATE, DELETE ON {schema}.schema_version, {schema}.secret FROM {role};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role};
 -- A trigger on a table of the role's own would run these with the owner's rights.
-REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops(), {schema}.schedule_declared() FROM {role};
+REVOKE EXECUTE ON FUNCTION {schema}.task_inserted(), {schema}.batch_stops(), {schema}.schedule_declared(),
+    {schema}.schedule_changed(), {schema}.schedule_deleted() FROM {role};
 `
 	return strings.NewReplacer("{schema}", schema(schemaName).quoted(), "{role}", quoteIdentifier(role)).Replace(agents)
 }

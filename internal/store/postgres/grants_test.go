@@ -5,20 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/postgres/pgtest"
 )
-
-// scheduleGrants is what migrate grants is to print for applications once agents fire schedules.
-func scheduleGrants(schema, role string) string {
-	return strings.NewReplacer("SCHEMA", schema, "ROLE", pgx.Identifier{role}.Sanitize()).Replace(`
-GRANT INSERT (name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap)
-    ON SCHEMA.schedule TO ROLE;
-GRANT SELECT ON SCHEMA.schedules TO ROLE;`)
-}
 
 // TestAnApplicationsRights tries what an application may do, and what it may not.
 func TestAnApplicationsRights(t *testing.T) {
@@ -54,6 +45,12 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.schedule (name, task, every, after, jitter, from_at, until_at, missed, catch_up, overlap)
 			VALUES ('other', 'report', '1h', NULL, '1m', '2026-12-01T00:00:00Z', '2027-12-01T00:00:00Z', 'all', '1d', 'queue')`,
 		`SELECT name, next_at, last_slot, last_task, missed_slots, invalid FROM SCHEMA.schedules WHERE name = 'acme'`,
+		`SELECT name, task, cron FROM SCHEMA.schedule WHERE name = 'acme'`,
+		`UPDATE SCHEMA.schedule SET task = 'a', cron = NULL, every = '2h', after = NULL, timezone = NULL, payload = '{"n": 1}', jitter = '1m',
+			from_at = NULL, until_at = NULL, missed = 'none', catch_up = '1d', overlap = 'queue' WHERE name = 'acme'`,
+		`INSERT INTO SCHEMA.schedule (name, task, cron) VALUES ('acme', 'report', '0 4 * * *')
+			ON CONFLICT (name) DO UPDATE SET task = excluded.task, cron = excluded.cron, every = excluded.every, jitter = excluded.jitter`,
+		`SELECT SCHEMA.remove_schedule('other')`,
 	} {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
@@ -128,9 +125,22 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.schedule (name, task, every, next_at) VALUES ('b', 'report', '1h', now())`,
 		`INSERT INTO SCHEMA.schedule (name, task, every, source) VALUES ('b', 'report', '1h', 'hcl')`,
 		`INSERT INTO SCHEMA.schedule (name, task, every, last_task) VALUES ('b', 'report', '1h', 1)`,
-		`UPDATE SCHEMA.schedule SET paused_at = now()`,
 		`DELETE FROM SCHEMA.schedule`,
-		`SELECT name FROM SCHEMA.schedule`,
+		`SELECT SCHEMA.pause_schedule('acme')`,
+		`SELECT SCHEMA.resume_schedule('acme')`,
+		`SELECT SCHEMA.lock_schedule('acme')`,
+		`UPDATE SCHEMA.schedule SET paused_at = now()`,
+		`UPDATE SCHEMA.schedule SET parked_at = now()`,
+		`UPDATE SCHEMA.schedule SET name = 'b'`,
+		`UPDATE SCHEMA.schedule SET declared = 1`,
+		`UPDATE SCHEMA.schedule SET source = 'hcl'`,
+		`UPDATE SCHEMA.schedule SET version = 1`,
+		`UPDATE SCHEMA.schedule SET next_at = now()`,
+		`UPDATE SCHEMA.schedule SET cursor_at = NULL`,
+		`SELECT last_task FROM SCHEMA.schedule`,
+		`TRUNCATE SCHEMA.schedule`,
+		`INSERT INTO SCHEMA.schedule (name, task, every, declared) VALUES ('b', 'report', '1h', 1)`,
+		`DELETE FROM SCHEMA.schedules`,
 		`SELECT name FROM SCHEMA.schedule_zone`,
 		`SELECT SCHEMA.schedule_duration('every', '1h', 0)`,
 		`SELECT SCHEMA.schedule_moment('from_at', '2026-12-01T00:00:00Z')`,
@@ -138,6 +148,8 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.cron_values('minute', '*', 0, 59, 60)`,
 		`SELECT SCHEMA.check_cron('0 3 * * *')`,
 		`CREATE TRIGGER mine BEFORE INSERT ON SCHEMA.schedule FOR EACH ROW EXECUTE FUNCTION SCHEMA.schedule_declared()`,
+		`CREATE TRIGGER mine BEFORE UPDATE ON SCHEMA.schedule FOR EACH ROW EXECUTE FUNCTION SCHEMA.schedule_changed()`,
+		`CREATE TRIGGER mine BEFORE DELETE ON SCHEMA.schedule FOR EACH ROW EXECUTE FUNCTION SCHEMA.schedule_deleted()`,
 		`INSERT INTO SCHEMA.schedule_zone (name) VALUES ('Mars/Phobos')`,
 		`SELECT SCHEMA.end_batch(NULL)`,
 		`SELECT * FROM SCHEMA.lease`,

@@ -54,9 +54,7 @@ func newHarness(t testing.TB) *harness {
 	h.open()
 	_, err := h.Migrator().Up(t.Context())
 	require.NoError(t, err)
-	h.asApp = pgtest.Role(t, func(role string) string {
-		return postgres.Grants(h.schema, role, false) + scheduleGrants(h.schema, role)
-	})
+	h.asApp = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, false) })
 	h.asOperator = pgtest.Role(t, func(role string) string { return postgres.Grants(h.schema, role, true) })
 	return h
 }

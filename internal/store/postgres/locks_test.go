@@ -71,6 +71,9 @@ func TestRolesCannotLockOurTables(t *testing.T) {
 				`LOCK TABLE %s IN SHARE MODE NOWAIT`, `LOCK TABLE %s IN EXCLUSIVE MODE NOWAIT`, `LOCK TABLE %s NOWAIT`,
 				`SELECT FROM %s FOR UPDATE NOWAIT`, `SELECT FROM %s FOR KEY SHARE NOWAIT`,
 			} {
+				if table == h.schema+".schedule" && strings.HasPrefix(text, "SELECT") {
+					continue // it may change schedules: agents pass over those that are locked
+				}
 				_, err := conn.Exec(t.Context(), `BEGIN; `+fmt.Sprintf(text, table))
 				require.ErrorContains(t, err, "42501", "%s of %s", text, table)
 				_, err = conn.Exec(t.Context(), `ROLLBACK`)

@@ -97,9 +97,7 @@ func takePlace(t testing.TB) *place {
 		p.roles = append(p.roles, name)
 		return url
 	}
-	p.asApp = role(func(name string) string {
-		return postgres.Grants(p.schema, name, false) + scheduleGrants(p.schema, name)
-	})
+	p.asApp = role(func(name string) string { return postgres.Grants(p.schema, name, false) })
 	p.asOperator = role(func(name string) string { return postgres.Grants(p.schema, name, true) })
 	p.asAgent = role(func(name string) string {
 		p.agents = postgres.AgentGrants(p.schema, name)
@@ -152,6 +150,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
+    UPDATE SCHEMA.schedule SET parked_at = now(); -- else those of HCL cannot be deleted
     FOR name IN SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relnamespace = 'SCHEMA'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
           AND c.relname NOT IN ('secret', 'schema_version', 'setting', 'schedule_zone')

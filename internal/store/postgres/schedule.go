@@ -17,26 +17,40 @@ import (
 func (s *Store) DueSchedules(ctx context.Context, limit int) (due store.DueSchedules, err error) {
 	err = s.do(ctx, "look for due schedules", func(ctx context.Context, conn *pgx.Conn) error {
 		due = store.DueSchedules{}
-		var one store.Schedule
-		var next, created, cursor, queued, slot, inserted, ended *time.Time
-		into := []any{
-			&due.Now, &next, &one.Name, &one.Task, &one.Cron, &one.Every, &one.After, &one.Timezone, (*[]byte)(&one.Payload),
-			&one.Jitter, &one.From, &one.Until, &one.Missed, &one.CatchUp, &one.Overlap, &one.Version, &created, &cursor, &queued,
-			&slot, (*int64)(&one.LastTask), &inserted, &one.LastLive, &ended,
-		}
-		err := forEach(ctx, conn, into, func() error {
-			if one.Name == "" {
-				return nil
+		var row scheduleRow
+		var next *time.Time
+		err := forEach(ctx, conn, append([]any{&due.Now, &next}, row.cells()...), func() error {
+			if row.Name != "" {
+				due.List = append(due.List, row.seen())
 			}
-			one.Created, one.Cursor, one.Queued = utc(created), utc(cursor), utc(queued)
-			one.LastSlot, one.LastAt, one.LastEnd = utc(slot), utc(inserted), utc(ended)
-			due.List = append(due.List, one)
 			return nil
 		}, s.sql.DueSchedules, arg("limit", int64(limit)))
 		due.Now, due.NextAt = due.Now.UTC(), utc(next)
 		return err
 	})
 	return due, err
+}
+
+// scheduleRow is where a row with a schedule and its last task is read into.
+type scheduleRow struct {
+	store.Schedule
+
+	created, cursor, queued, slot, inserted, ended *time.Time
+}
+
+func (r *scheduleRow) cells() []any {
+	return []any{
+		&r.Name, &r.Task, &r.Cron, &r.Every, &r.After, &r.Timezone, (*[]byte)(&r.Payload), &r.Jitter, &r.From, &r.Until, &r.Missed,
+		&r.CatchUp, &r.Overlap, &r.Version, &r.created, &r.cursor, &r.queued, &r.slot, (*int64)(&r.LastTask), &r.inserted,
+		&r.LastLive, &r.ended,
+	}
+}
+
+func (r *scheduleRow) seen() store.Schedule {
+	one := r.Schedule
+	one.Created, one.Cursor, one.Queued = utc(r.created), utc(r.cursor), utc(r.queued)
+	one.LastSlot, one.LastAt, one.LastEnd = utc(r.slot), utc(r.inserted), utc(r.ended)
+	return one
 }
 
 // utc returns a time that may be NULL; zero: it is.
@@ -87,6 +101,8 @@ func (s *Store) fireHalves(ctx context.Context, tx pgx.Tx, list []store.Firing, 
 	switch {
 	case err == nil || !refusesRow(err):
 		return err
+	case len(at) == 1 && list[at[0]].Aside:
+		return &store.InputError{Text: refusal(err)}
 	case len(at) == 1:
 		f := &list[at[0]]
 		refused := []store.Firing{{Name: f.Name, Version: f.Version, Invalid: refusal(err)}}
@@ -140,6 +156,7 @@ type firingColumns struct {
 	invalid               []*string
 	versions, missed      []int64
 	cursors, queued, next []*time.Time
+	aside                 []bool
 	first, last           []int32 // of its rows, counted from 1; first is last + 1 where it has none
 	slots, runAt          []time.Time
 	slotTexts             []string
@@ -160,7 +177,7 @@ func (c *firingColumns) add(f *store.Firing) {
 	c.names, c.by, c.invalid = append(c.names, f.Name), append(c.by, f.By), append(c.invalid, invalid)
 	c.versions, c.missed = append(c.versions, f.Version), append(c.missed, int64(f.Missed))
 	c.cursors, c.queued = append(c.cursors, timeOrNull(f.Cursor)), append(c.queued, timeOrNull(f.Queued))
-	c.next = append(c.next, timeOrNull(f.NextAt))
+	c.next, c.aside = append(c.next, timeOrNull(f.NextAt)), append(c.aside, f.Aside)
 }
 
 // timeOrNull is the time, or NULL for zero.
@@ -175,6 +192,6 @@ func (c *firingColumns) args() []sqltext.Arg {
 	return []sqltext.Arg{
 		arg("names", c.names), arg("versions", c.versions), arg("cursors", c.cursors), arg("queued", c.queued),
 		arg("missed", c.missed), arg("next", c.next), arg("by", c.by), arg("invalid", c.invalid), arg("first", c.first),
-		arg("last", c.last), arg("slot_texts", c.slotTexts), arg("run_at", c.runAt), arg("slots", c.slots),
+		arg("last", c.last), arg("slot_texts", c.slotTexts), arg("run_at", c.runAt), arg("slots", c.slots), arg("aside", c.aside),
 	}
 }

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +18,47 @@ func (h *harness) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
 	t.Helper()
 	conn, end := h.connections.connection(t, h.asApp)
 	defer end()
-	text, values := storetest.InsertSchedule(spec, func(n int) string { return "$" + strconv.Itoa(n) })
+	text, values := storetest.InsertSchedule(spec, numbered)
 	_, err := conn.Exec(t.Context(), h.q(strings.Replace(text, "INTO ", "INTO SCHEMA.", 1)), values...)
+	return err
+}
+
+// numbered is the place of an argument.
+func numbered(n int) string { return "$" + strconv.Itoa(n) }
+
+func (h *harness) UpsertSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	t.Helper()
+	conn, end := h.connections.connection(t, h.asApp)
+	defer end()
+	text, values := storetest.UpsertSchedule(spec, numbered)
+	_, err := conn.Exec(t.Context(), h.q(strings.Replace(text, "INTO ", "INTO SCHEMA.", 1)), values...)
+	return err
+}
+
+func (h *harness) ChangeSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	t.Helper()
+	conn, end := h.connections.connection(t, h.asApp)
+	defer end()
+	text, values := storetest.UpdateSchedule(spec, numbered)
+	_, err := conn.Exec(t.Context(), h.q(strings.Replace(text, "UPDATE ", "UPDATE SCHEMA.", 1)), values...)
+	return err
+}
+
+func (h *harness) DeleteSchedule(t testing.TB, name string) error {
+	t.Helper()
+	conn, end := h.connections.connection(t, h.asApp)
+	defer end()
+	_, err := conn.Exec(t.Context(), h.q(`SELECT SCHEMA.remove_schedule($1)`), name)
+	return err
+}
+
+func (h *harness) DeclareSchedule(t testing.TB, spec store.ScheduleSpec, number int64) error {
+	t.Helper()
+	conn, end := h.connections.connection(t, cmp.Or(h.asAgent, pgtest.URL(t)))
+	defer end()
+	_, err := conn.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.schedule (name, task, every, source, declared) VALUES ($1, $2, $3, 'hcl', $4)
+		ON CONFLICT (name) DO UPDATE SET task = excluded.task, every = excluded.every, declared = excluded.declared`),
+		spec.Name, spec.Task, spec.Every, number)
 	return err
 }
 

@@ -311,6 +311,7 @@ CREATE TABLE {schema}.audit (
     verb     text NOT NULL,
     task_id  bigint,
     batch_id bigint,
+    schedule text,               -- its name: such a row stays
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -364,10 +365,10 @@ INSERT INTO {schema}.schedule_zone (name) VALUES
     {zones};
 
 -- What inserts tasks again and again, and where each of them stands. Slots (cursor_at, last_slot, queued_slot) are whole
--- milliseconds. NULL and '' are the default of a declared column. Applications are to insert name, task, cron, every, after,
--- timezone, payload, jitter, from_at, until_at, missed, catch_up and overlap, which the trigger schedule_declared checks. No
--- agent fires schedules yet: so migrate grants gives no right to the table or to the view, and the documentation does not
--- mention them.
+-- milliseconds. NULL and '' are the default of a declared column. Applications insert name, task, cron, every, after, timezone,
+-- payload, jitter, from_at, until_at, missed, catch_up and overlap, and change all of these but name. The trigger
+-- schedule_declared checks them, and schedule_changed has the schedule go on from a change. Both are for rows of source 'sql'
+-- and 'hcl' alike, except that an agent checks what HCL declares.
 CREATE TABLE {schema}.schedule (
     created_at   timestamptz NOT NULL DEFAULT date_trunc('milliseconds', now()),
     cursor_at    timestamptz,                    -- all slots through this one are decided
@@ -378,7 +379,10 @@ CREATE TABLE {schema}.schedule (
     parked_at    timestamptz,                    -- no present agent declares it
     last_task    bigint,
     missed_slots bigint NOT NULL DEFAULT 0,
-    version      bigint NOT NULL DEFAULT 1,      -- rises with each change: a firing that saw an older one is not applied
+    -- Rises with each change: a firing that saw an older one is not applied. It begins anywhere, so that this is true also of a
+    -- schedule that was deleted and inserted again.
+    version      bigint NOT NULL DEFAULT floor(random() * 281474976710656)::bigint,
+    declared     bigint,                         -- of source 'hcl': number of the declaration in force; NULL: of source 'sql'
     name         text PRIMARY KEY
                  CONSTRAINT "name must not be empty" CHECK (name <> '')
                  CONSTRAINT "name must be 255 bytes at most" CHECK (octet_length(name) <= 255),

@@ -38,7 +38,7 @@ type statements struct {
 	MissingDays, EnsurePartition, DayTables, LockRemoval, Detach, Finalize, Drop, DetachAsOwner, DropAsOwner,
 	CountDay *sqltext.Query
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
-	ForgetBatches, ForgetLeases, DueSchedules, ApplyFirings *sqltext.Query
+	ForgetBatches, ForgetLeases, DueSchedules, ListSchedules, PauseSchedule, ResumeSchedule, RemoveSchedule, ApplyFirings *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query

@@ -14,3 +14,11 @@ CREATE CONSTRAINT TRIGGER batch_stops AFTER UPDATE OF stopping ON {schema}.batch
 CREATE TRIGGER schedule_declared BEFORE INSERT OR UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at,
     until_at, missed, catch_up, overlap, source ON {schema}.schedule
     FOR EACH ROW WHEN (NEW.source = 'sql') EXECUTE FUNCTION {schema}.schedule_declared();
+
+-- It runs before schedule_declared: triggers of one kind run in the order of their names.
+CREATE TRIGGER schedule_changed BEFORE UPDATE OF task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed,
+    catch_up, overlap, source ON {schema}.schedule
+    FOR EACH ROW EXECUTE FUNCTION {schema}.schedule_changed();
+
+CREATE TRIGGER schedule_deleted BEFORE DELETE ON {schema}.schedule
+    FOR EACH ROW WHEN (OLD.source = 'hcl' AND OLD.parked_at IS NULL) EXECUTE FUNCTION {schema}.schedule_deleted();

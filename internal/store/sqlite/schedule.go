@@ -29,12 +29,16 @@ func (s *Store) DueSchedules(ctx context.Context, limit int) (due store.DueSched
 }
 
 func scanSchedule(r *sql.Rows) (s store.Schedule, err error) {
-	err = r.Scan(textOf[string]{&s.Name}, textOf[string]{&s.Task}, textOf[string]{&s.Cron}, textOf[string]{&s.Every},
+	err = r.Scan(scheduleCells(&s)...)
+	return s, err
+}
+
+func scheduleCells(s *store.Schedule) []any {
+	return []any{textOf[string]{&s.Name}, textOf[string]{&s.Task}, textOf[string]{&s.Cron}, textOf[string]{&s.Every},
 		textOf[string]{&s.After}, textOf[string]{&s.Timezone}, jsonOf{&s.Payload}, textOf[string]{&s.Jitter}, textOf[string]{&s.From},
 		textOf[string]{&s.Until}, textOf[string]{&s.Missed}, textOf[string]{&s.CatchUp}, textOf[string]{&s.Overlap}, &s.Version,
 		timeOf{&s.Created}, timeOf{&s.Cursor}, timeOf{&s.Queued}, timeOf{&s.LastSlot}, numberOf[task.ID]{&s.LastTask},
-		timeOf{&s.LastAt}, truthOf{&s.LastLive}, timeOf{&s.LastEnd})
-	return s, err
+		timeOf{&s.LastAt}, truthOf{&s.LastLive}, timeOf{&s.LastEnd}}
 }
 
 // ApplyFirings applies firings, all in one transaction.
@@ -110,6 +114,8 @@ func (f *firing) insert(places []int) error {
 	switch {
 	case input == nil:
 		return err
+	case len(places) == 1 && f.list[places[0]].Aside:
+		return input
 	case len(places) == 1:
 		f.invalid[places[0]] = input.Text
 		return nil
@@ -131,6 +137,9 @@ func (f *firing) move(places []int, applied []bool) error {
 			continue
 		}
 		applied[i] = true
+		if one.Aside {
+			continue
+		}
 		if one.Invalid != "" {
 			marks = append(marks, []any{one.Name, one.Invalid})
 			continue

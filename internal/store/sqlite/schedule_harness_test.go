@@ -13,7 +13,16 @@ import (
 
 func (h *harness) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
 	t.Helper()
-	text, values := storetest.InsertSchedule(spec, func(int) string { return "?" })
+	text, values := storetest.InsertSchedule(spec, unnumbered)
+	return h.declare(t, text, values)
+}
+
+// unnumbered is the place of an argument.
+func unnumbered(int) string { return "?" }
+
+// declare executes a statement that takes long to compile.
+func (h *harness) declare(t testing.TB, text string, values []any) error {
+	t.Helper()
 	known, ok := h.declaring.Load(text)
 	if !ok {
 		s, err := h.app.PrepareContext(t.Context(), text)
@@ -23,6 +32,30 @@ func (h *harness) AddSchedule(t testing.TB, spec store.ScheduleSpec) error {
 	}
 	_, err := known.(*sql.Stmt).ExecContext(t.Context(), values...)
 	return err
+}
+
+func (h *harness) UpsertSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	t.Helper()
+	text, values := storetest.UpsertSchedule(spec, unnumbered)
+	return h.declare(t, text, values)
+}
+
+func (h *harness) ChangeSchedule(t testing.TB, spec store.ScheduleSpec) error {
+	t.Helper()
+	text, values := storetest.UpdateSchedule(spec, unnumbered)
+	return h.declare(t, text, values)
+}
+
+func (h *harness) DeleteSchedule(t testing.TB, name string) error {
+	t.Helper()
+	return h.exec(t, `INSERT INTO remove_schedule (name) VALUES (?)`, name)
+}
+
+func (h *harness) DeclareSchedule(t testing.TB, spec store.ScheduleSpec, number int64) error {
+	t.Helper()
+	return h.exec(t, `INSERT INTO schedule (name, task, every, source, declared) VALUES (?, ?, ?, 'hcl', ?)
+		ON CONFLICT (name) DO UPDATE SET task = excluded.task, every = excluded.every, declared = excluded.declared`,
+		spec.Name, spec.Task, spec.Every, number)
 }
 
 func (h *harness) HaltSchedule(t testing.TB, name, how string) {

@@ -321,6 +321,7 @@ CREATE TABLE audit (
     verb     TEXT NOT NULL,
     task_id  INTEGER,
     batch_id INTEGER,
+    schedule TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
 
@@ -383,8 +384,8 @@ INSERT INTO schedule_zone (name) VALUES
     {zones};
 
 -- What inserts tasks again and again, and where each of them stands. NULL and '' are the default of a declared column.
--- Applications are to insert name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up and
--- overlap, which the triggers below check. No agent fires schedules yet, so the documentation does not mention the table.
+-- Applications insert name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up and
+-- overlap, and change all of these but name. The triggers below check them, and have the schedule go on from a change.
 CREATE TABLE schedule (
     name         TEXT NOT NULL PRIMARY KEY
                  CONSTRAINT "name must not be empty" CHECK (name <> '')
@@ -414,7 +415,10 @@ CREATE TABLE schedule (
     queued_slot  TEXT,                           -- it is to fire, and waits for the end of last_task
     missed_slots INTEGER NOT NULL DEFAULT 0,
     next_at      TEXT DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), -- when an agent is to look again; NULL: never
-    version      INTEGER NOT NULL DEFAULT 1,     -- rises with each change: a firing that saw an older one is not applied
+    -- Rises with each change: a firing that saw an older one is not applied. It begins anywhere, so that this is true also of a
+    -- schedule that was deleted and inserted again.
+    version      INTEGER NOT NULL DEFAULT (random() & 281474976710655),
+    declared     INTEGER,                        -- of source 'hcl': number of the declaration in force; NULL: of source 'sql'
     paused_at    TEXT,                           -- by an operator
     paused_by    TEXT,
     parked_at    TEXT,                           -- no present agent declares it
@@ -429,10 +433,35 @@ BEGIN
     {check_schedule}
 END;
 
-CREATE TRIGGER schedule_changed BEFORE UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at, until_at,
+CREATE TRIGGER schedule_updated BEFORE UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at, until_at,
     missed, catch_up, overlap, source ON schedule WHEN NEW.source = 'sql'
 BEGIN
     {check_schedule}
+END;
+
+-- Only agents change what HCL declares. They write another number of a declaration with it.
+CREATE TRIGGER schedule_kept BEFORE UPDATE OF name, task, cron, every, after, timezone, payload, jitter, from_at, until_at,
+    missed, catch_up, overlap, source ON schedule WHEN OLD.source = 'hcl' AND NEW.declared IS OLD.declared
+BEGIN
+    SELECT RAISE(ABORT, 'the schedule is declared in HCL: change it there');
+END;
+
+-- It would be inserted again at once.
+CREATE TRIGGER schedule_deleted BEFORE DELETE ON schedule WHEN OLD.source = 'hcl' AND OLD.parked_at IS NULL
+BEGIN
+    SELECT RAISE(ABORT, 'an agent that is present declares the schedule: take it out of its configuration first');
+END;
+
+-- A firing that was decided before the change is not applied, an agent looks at the schedule at once, and where its slots
+-- changed, those of the new declaration count from now on.
+CREATE TRIGGER schedule_changed AFTER UPDATE OF task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed,
+    catch_up, overlap, source ON schedule
+BEGIN
+    UPDATE schedule SET version = OLD.version + 1, invalid = NULL, next_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+        cursor_at = iif((NEW.cron, NEW.every, NEW.after, NEW.timezone, NEW.from_at, NEW.until_at)
+            IS (OLD.cron, OLD.every, OLD.after, OLD.timezone, OLD.from_at, OLD.until_at), OLD.cursor_at,
+            max(ifnull(OLD.cursor_at, ''), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')))
+    WHERE name = NEW.name;
 END;
 
 -- Schedules for people and applications. The end of last_task is in tasks.

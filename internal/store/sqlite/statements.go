@@ -38,6 +38,7 @@ type statements struct {
 	ReopenBatchOf                                                                          *sqltext.Query
 	// schedule.sql
 	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
+	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule     *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query

@@ -23,6 +23,7 @@ type Audit struct {
 	Who, Verb string
 	Task      task.ID
 	Batch     task.BatchID
+	Schedule  string
 	Answer    string
 }
 

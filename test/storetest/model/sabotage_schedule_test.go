@@ -86,5 +86,8 @@ func scheduleSabotages() []sabotage {
 		{"the next time is not said", func(m *storetest.OnModel) storetest.Harness {
 			return wrongSchedules{OnModel: m, look: func(due *store.DueSchedules) { due.NextAt = time.Time{} }}
 		}, "schedule/due at its time, and when the next one is"},
+		{"what fires aside moves the schedule", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Aside = false }),
+			"schedule_ops/rows beside its course"},
+		{"a firing that was decided before a change applies", wrongFiring(anyVersion), "schedule_changed/deleted, and inserted again"},
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Schedule struct {
 	store.ScheduleSpec
 
+	Declared int64 // 0: it was inserted by SQL
 	Version  int64
 	Created  time.Time
 	Cursor   time.Time
@@ -27,14 +28,15 @@ type Schedule struct {
 	LastBy   string
 	Missed   int64
 	NextAt   time.Time // zero: never
-	Paused   bool
-	Parked   bool
+	PausedAt time.Time
+	PausedBy string
+	ParkedAt time.Time
 	Invalid  string
 }
 
 // mayFire reports whether agents may fire it, at its time.
 func (c *Schedule) mayFire() bool {
-	return !c.NextAt.IsZero() && !c.Paused && !c.Parked && c.Invalid == ""
+	return !c.NextAt.IsZero() && c.PausedAt.IsZero() && c.ParkedAt.IsZero() && c.Invalid == ""
 }
 
 // AddSchedule is the plain INSERT of an application.
@@ -50,7 +52,100 @@ func (s *Store) AddSchedule(ctx context.Context, spec store.ScheduleSpec) error 
 	if spec.Payload == nil {
 		spec.Payload = json.RawMessage(`{}`)
 	}
-	s.schedules[spec.Name] = &Schedule{ScheduleSpec: spec, Version: 1, Created: now.Truncate(time.Millisecond), NextAt: now}
+	if s.schedules[spec.Name] != nil {
+		return &store.InputError{Text: "a schedule has this name"}
+	}
+	s.schedules[spec.Name] = newSchedule(spec, now)
+	return nil
+}
+
+// newSchedule is due at once. Its version is one that no schedule of that name has had.
+func newSchedule(spec store.ScheduleSpec, now time.Time) *Schedule {
+	return &Schedule{ScheduleSpec: spec, Version: now.UnixMicro() << 10, Created: now.Truncate(time.Millisecond), NextAt: now}
+}
+
+// UpsertSchedule is AddSchedule, or changes the schedule of that name.
+func (s *Store) UpsertSchedule(ctx context.Context, spec store.ScheduleSpec) error {
+	s.mu.Lock()
+	there := s.schedules[spec.Name] != nil
+	s.mu.Unlock()
+	if there {
+		return s.ChangeSchedule(ctx, spec)
+	}
+	return s.AddSchedule(ctx, spec)
+}
+
+// ChangeSchedule is an application's UPDATE of all that a schedule declares.
+func (s *Store) ChangeSchedule(ctx context.Context, spec store.ScheduleSpec) error {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c := s.schedules[spec.Name]
+	if c == nil {
+		return nil
+	}
+	if c.Declared != 0 {
+		return &store.RefusedError{Text: "the schedule is declared in HCL: change it there"}
+	}
+	if _, err := schedule.New(spec); err != nil {
+		return err
+	}
+	c.change(spec, now)
+	return nil
+}
+
+// change has a schedule go on with another declaration: slots that it has in place of others count from now on.
+func (c *Schedule) change(spec store.ScheduleSpec, now time.Time) {
+	if spec.Payload == nil {
+		spec.Payload = json.RawMessage(`{}`)
+	}
+	slots := func(s store.ScheduleSpec) [6]string {
+		return [...]string{s.Cron, s.Every, s.After, s.Timezone, s.From, s.Until}
+	}
+	now = now.Truncate(time.Millisecond)
+	if slots(spec) != slots(c.ScheduleSpec) && now.After(c.Cursor) {
+		c.Cursor = now
+	}
+	c.ScheduleSpec, c.NextAt, c.Invalid = spec, now, ""
+	c.Version++
+}
+
+// DeclareSchedule is what an agent does that declares a schedule in HCL.
+func (s *Store) DeclareSchedule(ctx context.Context, spec store.ScheduleSpec, number int64) error {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c := s.schedules[spec.Name]
+	switch {
+	case c == nil:
+		if spec.Payload == nil {
+			spec.Payload = json.RawMessage(`{}`)
+		}
+		c = newSchedule(spec, now)
+		s.schedules[spec.Name] = c
+	case c.Declared == number:
+		return &store.RefusedError{Text: "the schedule is declared in HCL: change it there"}
+	default:
+		c.change(spec, now)
+	}
+	c.Declared = number
+	return nil
+}
+
+// DeleteSchedule removes a schedule as applications do.
+func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if c := s.schedules[name]; c != nil && c.Declared != 0 && c.ParkedAt.IsZero() {
+		return &store.RefusedError{Text: "an agent that is present declares the schedule: take it out of its configuration first"}
+	}
+	delete(s.schedules, name)
 	return nil
 }
 
@@ -110,14 +205,41 @@ func (s *Store) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, 
 	if err := s.fail(beforeSettle); err != nil {
 		return nil, err
 	}
+	if err := s.addAside(list, now); err != nil {
+		return nil, err
+	}
 	applied := make([]bool, len(list))
 	for i := range list {
-		if c := s.schedules[list[i].Name]; c != nil && c.Version == list[i].Version {
-			c.Version++
-			applied[i] = s.fire(c, &list[i], now)
+		c := s.schedules[list[i].Name]
+		if c == nil || c.Version != list[i].Version {
+			continue
 		}
+		if list[i].Aside {
+			applied[i] = true
+			continue
+		}
+		c.Version++
+		applied[i] = s.fire(c, &list[i], now)
 	}
 	return applied, s.fail(afterSettle)
+}
+
+// addAside inserts the rows that stand beside their schedules' courses, all or none.
+func (s *Store) addAside(list []store.Firing, now time.Time) error {
+	var all []*Row
+	for i := range list {
+		if c := s.schedules[list[i].Name]; list[i].Aside && c != nil && c.Version == list[i].Version {
+			rows, err := c.rows(&list[i], now)
+			if err != nil {
+				return &store.InputError{Text: err.Error()}
+			}
+			all = append(all, rows...)
+		}
+	}
+	for _, row := range all {
+		s.add(row)
+	}
+	return nil
 }
 
 // fire applies a firing, and reports whether its rows were taken.
@@ -126,16 +248,10 @@ func (s *Store) fire(c *Schedule, f *store.Firing, now time.Time) bool {
 		c.Invalid, c.NextAt = f.Invalid, time.Time{}
 		return true
 	}
-	rows := make([]*Row, len(f.Rows))
-	for i, r := range f.Rows {
-		row, err := makeRow(store.EnqueueRequest{
-			Type: c.Task, Payload: withSlot(c.Payload, r.Slot), RunAt: r.RunAt, CreatedBy: "schedule:" + c.Name,
-		}, now)
-		if err != nil {
-			c.Invalid, c.NextAt = err.Error(), time.Time{}
-			return false
-		}
-		rows[i] = row
+	rows, err := c.rows(f, now)
+	if err != nil {
+		c.Invalid, c.NextAt = err.Error(), time.Time{}
+		return false
 	}
 	for i, row := range rows {
 		s.add(row)
@@ -144,6 +260,21 @@ func (s *Store) fire(c *Schedule, f *store.Firing, now time.Time) bool {
 	c.Cursor, c.Queued, c.NextAt = f.Cursor, f.Queued, f.NextAt
 	c.Missed += int64(f.Missed)
 	return true
+}
+
+// rows returns the rows that a firing inserts, or why they are refused.
+func (c *Schedule) rows(f *store.Firing, now time.Time) ([]*Row, error) {
+	rows := make([]*Row, len(f.Rows))
+	for i, r := range f.Rows {
+		row, err := makeRow(store.EnqueueRequest{
+			Type: c.Task, Payload: withSlot(c.Payload, r.Slot), RunAt: r.RunAt, CreatedBy: "schedule:" + c.Name,
+		}, now)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = row
+	}
+	return rows, nil
 }
 
 // withSlot returns a payload with the slot that its task stands for.
@@ -164,9 +295,9 @@ func (s *Store) HaltSchedule(name string, parked bool) {
 	c := s.schedules[name]
 	c.Version++
 	if parked {
-		c.Parked = true
+		c.ParkedAt = s.clock()
 	} else {
-		c.Paused = true
+		c.PausedAt = s.clock()
 	}
 }
 

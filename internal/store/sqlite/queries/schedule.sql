@@ -41,3 +41,32 @@ FROM json_each(@list) AS f WHERE schedule.name = json_extract(f.value, '$[0]');
 -- name: mark_invalid
 UPDATE schedule SET version = schedule.version + 1, next_at = NULL, invalid = json_extract(f.value, '$[1]')
 FROM json_each(@list) AS f WHERE schedule.name = json_extract(f.value, '$[0]');
+
+-- name: list_schedules
+-- Schedules by name, from one on, each with what became of its last task, as in due_schedules.
+SELECT s.name, s.task, s.cron, s.every, s.after, s.timezone, s.payload, s.jitter, s.from_at, s.until_at, s.missed, s.catch_up,
+    s.overlap, s.version, s.created_at, s.cursor_at, s.queued_slot, s.last_slot, s.last_task,
+    ifnull(t.created_at, a.created_at), t.id IS NOT NULL OR ifnull(a.lease_until > @now, 0),
+    CASE WHEN t.id IS NULL AND NOT ifnull(a.lease_until > @now, 0)
+        THEN max(a.finished_at, ifnull(a.lease_until, a.finished_at)) END,
+    s.source, s.next_at, s.last_by, ifnull(t.state, a.state), iif(t.id IS NULL, a.outcome, t.outcome), iif(t.id IS NULL, a.error, t.error),
+    s.missed_slots, s.paused_at, s.paused_by, s.parked_at, s.invalid
+FROM (
+    SELECT name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap, version, created_at,
+        cursor_at, queued_slot, last_slot, last_task, source, next_at, last_by, missed_slots, paused_at, paused_by, parked_at, invalid
+    FROM schedule WHERE name >= @from ORDER BY name LIMIT @limit
+) AS s
+LEFT JOIN task AS t ON t.id = s.last_task
+LEFT JOIN task_archive AS a ON a.id = s.last_task;
+
+-- name: schedule_standing
+SELECT paused_at IS NOT NULL, source = 'hcl' AND parked_at IS NULL FROM schedule WHERE name = @name;
+
+-- name: pause_schedule
+INSERT INTO pause_schedule (name, by) VALUES (@name, @by);
+
+-- name: resume_schedule
+INSERT INTO resume_schedule (name, by) VALUES (@name, @by);
+
+-- name: remove_schedule
+INSERT INTO remove_schedule (name, by) VALUES (@name, @by);
