@@ -21,8 +21,7 @@ func calledInTask() map[string]string {
 		"attempts max_attempts tries":                                           "use retry { limit = 2 }, which counts the attempts after the first",
 		"backoff delay retry_delay retry_backoff":                               `set the delay with backoff, min and max in a retry block`,
 		"concurrency max_concurrency parallelism max_workers threads processes": "limit the concurrent attempts on this agent with workers = 8",
-		"schedule cron every interval crontab": `recurring tasks use a separate block beside the task, schedule "name" { … }, ` +
-			"which is not in this version; until then, run `leasehold enqueue` from cron",
+		"schedule cron every interval crontab":                                  `recurring tasks are declared beside the task: schedule "name" { … }`,
 		"queue queues tube topic channel": "there are no queues: rows name a type, the label of the task block; workers limits each type, " +
 			"and a row's priority decides which row runs first",
 		"priority": "use the column of the row: INSERT INTO leasehold.task (type, priority) …, or `leasehold enqueue --priority`",
@@ -89,10 +88,29 @@ func calledInStore() map[string]string {
 	})
 }
 
+func calledInSchedule() map[string]string {
+	return synonyms(map[string]string{
+		"type job job_name worker handler":                                     `the type of its tasks is task = "report.build"`,
+		"schedule expression crontab cron_expression spec":                     `it is cron = "0 3 * * *"`,
+		"interval rate period repeat_every fixed_rate":                         `it is every = "15m"`,
+		"delay fixed_delay":                                                    `from the end of one task to the next is after = "15m"`,
+		"tz time_zone zone location":                                           `it is timezone = "Asia/Singapore"`,
+		"data args arguments params parameters body input":                     `it is payload = { kind = "daily" }`,
+		"start start_at starts_at start_date start_time not_before":            "it is from",
+		"end end_at ends_at end_date end_time expires not_after":               "it is until",
+		"spread splay random_delay":                                            "it is jitter",
+		"catchup backfill misfire misfire_policy":                              `use missed = "one", "all" or "none", and catch_up`,
+		"starting_deadline startingdeadlineseconds max_age":                    "it is catch_up",
+		"concurrency concurrency_policy concurrencypolicy coalesce no_overlap": `use overlap = "skip" or "queue"`,
+		"command webhook retry timeout heartbeat workers":                      "it belongs in the task block of the type that task names",
+		"name": `write the name before the brace: schedule "name" { … }`,
+	})
+}
+
 func calledInFile() map[string]string {
 	return synonyms(map[string]string{
 		"job worker queue":         `declare each type of task: task "name" { … }`,
-		"cron crontab":             `recurring tasks are schedule "name" { … }, which is not in this version`,
+		"cron crontab":             `recurring tasks are schedule "name" { … }`,
 		"command webhook retry":    `it belongs in a task block: task "name" { … }`,
 		"database postgres sqlite": "it is store { url = … }",
 		"server settings config":   "it is agent { … }",

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -22,7 +23,10 @@ type Config struct {
 	Agent Agent
 	Store Store
 	Tasks []*task.Type // in the order of files and lines
-	Files []string     // what was read, in that order, as named by the caller or found in a directory named by it
+
+	Schedules []schedule.Spec // in that order, too
+
+	Files []string // what was read, in that order, as named by the caller or found in a directory named by it
 
 	// Hash distinguishes configurations: twelve hex digits over the effective configuration. Neither the agent's name nor
 	// any secret or value of the environment goes into it, so agents that share their files share their hash.

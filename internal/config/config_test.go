@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -172,6 +173,29 @@ task "video.resize" {
     }
   }
 }
+
+schedule "nightly" {
+  task     = "video.resize"
+  cron     = "0 3 * * mon-fri"
+  timezone = env("ZONE", "Asia/Singapore")
+  payload  = {
+    kind    = "daily"
+    n       = 9007199254740993
+    parts   = [{ a = null, "odd name" = true }, 1.50, -7]
+    api_key = env("TOKEN")
+  }
+  jitter   = "90s"
+  from     = "2026-12-01T00:00:00Z"
+  until    = "2027-12-01T08:00:00+08:00"
+  missed   = "all"
+  catch_up = "36h"
+  overlap  = "queue"
+}
+
+schedule "often" {
+  task  = "send-invoice"
+  every = "15m"
+}
 `
 
 func everythingEnv() map[string]string {
@@ -254,6 +278,17 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, syscall.SIGINT, c.StopSignal)
 	require.Equal(t, 7*time.Second, video.Policy.Stop, "as long as its check may take to stop")
 	require.Equal(t, 8, cfg.Type("video.resize").Workers)
+
+	for _, w := range cfg.Warnings {
+		require.NotContains(t, w.Text, "schedule", "names and aliases are declared")
+	}
+	require.Equal(t, []schedule.Spec{{
+		Name: "nightly", Task: "video.resize", Cron: "0 3 * * mon-fri", Timezone: "Asia/Singapore", Jitter: "90s",
+		Payload: []byte(`{"api_key":"tok","kind":"daily","n":9007199254740993,"parts":[{"a":null,"odd name":true},1.5,-7]}`),
+		From:    "2026-12-01T00:00:00Z", Until: "2027-12-01T08:00:00+08:00", Missed: "all", CatchUp: "36h", Overlap: "queue",
+	}, {
+		Name: "often", Task: "send-invoice", Every: "15m", Jitter: "0s", Payload: []byte(`{}`), Missed: "one", CatchUp: "1d", Overlap: "skip",
+	}}, cfg.Schedules)
 }
 
 func eval(t testing.TB, f task.Template, r *task.Task) string {

@@ -155,7 +155,7 @@ func (s *scope) source(expr hclsyntax.Expression, c checked, redact func(string)
 			edits = append(edits, edit{m.Start.Byte, m.End.Byte, Redacted})
 		}
 	}
-	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(edits, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	text, last := s.l.text[s.src.name], r.Start.Byte
 	var b strings.Builder
 	for _, e := range edits {

@@ -38,6 +38,9 @@ func again(t testing.TB, cfg *Config, env map[string]string) {
 // plain is a configuration with everything that templates give for some rows in place of the templates.
 func plain(cfg *Config) map[string]any {
 	out := map[string]any{"agent": cfg.Agent, "store": cfg.Store}
+	for _, s := range cfg.Schedules {
+		out["schedule "+s.Name] = s
+	}
 	for _, t := range cfg.Tasks {
 		out[t.Name] = fmt.Sprintf("%q %d %d", t.Aliases, t.Workers, t.Policy.Hash(t.Name))
 		for what, target := range map[string]task.Target{"": t.Target, " check": t.Check, " rollback": t.Rollback} {
@@ -138,11 +141,38 @@ task "c" {
     secret = env("SECRET", "Z2VoZWltZ2VoZWltZ2VoZWltZ2VoZWlt")
   }
 }
+
+schedule "d" {
+  task    = "a"
+  every   = "1d"
+  payload = {
+    token   = "geheim"
+    url     = "postgres://app:geheim@127.0.0.1/app"
+    nested  = [{ password = ["geheim", 7, null], "api-key" = { a = upper("geheim"), b = "x-${env("NONE", "geheim")}" } }]
+    merged  = merge({ secret = "geheim", other = "seen" }, { a = env("NONE", "postgres://app:geheim@127.0.0.1/app") })
+    derived = "Bearer ${"geheim"}"
+    auth    = env("NONE", "geheim")
+    pin_key = 4711
+    text    = <<-A
+      password=geheim
+      seen
+    A
+  }
+}
+
+schedule "e" {
+  task    = "a"
+  every   = "1d"
+  payload = merge(jsondecode("{\"token\": \"geheim\"}"), { token = "geheim", key = env("NONE", "geheim"), mode = "seen" })
+}
 `, nil)
 	text := effective(t, cfg)
 	require.NotContains(t, text, "geheim")
 	require.NotContains(t, text, "Z2Vo")
-	require.Equal(t, 2, strings.Count(text, "seen"))
+	require.NotContains(t, text, "GEHEIM")
+	require.NotContains(t, text, "4711")
+	require.Equal(t, 5, strings.Count(text, "seen"))
+	require.Contains(t, string(cfg.Schedules[0].Payload), `"auth":"geheim"`)
 	require.Contains(t, text, `secret          = env("SECRET", "(redacted)")`)
 	again(t, cfg, nil)
 
@@ -160,6 +190,11 @@ func TestHashIgnoresNameAndSecrets(t *testing.T) {
 	require.Equal(t, base, hash(text, map[string]string{"URL": "postgres://b@h/db"}))
 	require.Equal(t, base, hash("# a comment\n"+text+"agent {\n  name = \"other\"\n}\n",
 		map[string]string{"URL": "postgres://b@h/db"}))
+	const daily = "schedule \"a\" {\n  task = \"b\"\n  every = \"1d\"\n"
+	scheduled := hash(text+daily+"}\n", map[string]string{"URL": "postgres://b@h/db"})
+	require.NotEqual(t, base, scheduled)
+	require.Equal(t, scheduled, hash(text+daily+"  overlap = \"skip\" # the default\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
+	require.NotEqual(t, scheduled, hash(text+daily+"  payload = { a = 1 }\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
 	require.NotEqual(t, base, hash(text+"agent {\n  poll = \"2s\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
 }
 
@@ -167,7 +202,7 @@ func TestHashIgnoresNameAndSecrets(t *testing.T) {
 func TestEffectiveProperty(t *testing.T) {
 	env := map[string]string{
 		"ONE": "1", "SHORT": "2s", "TEXT": "some text", "EMPTY": "", "SECRET": secret, "REL": "sub", "ABS": "/abs/dir", "YES": "true",
-		"BASE": "http://127.0.0.1:1",
+		"BASE": "http://127.0.0.1:1", "CRON": "*/5 * * * *", "CRON_TASK": "T1",
 	}
 	dir := write(t, map[string]string{"note.txt": "a note", "one.txt": "1"})
 	path := filepath.Join(dir, "leasehold.hcl")
@@ -235,7 +270,39 @@ func randomConfig(t *rapid.T) string {
 		}
 		b.WriteString("}\n")
 	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "schedules") {
+		randomSchedule(t, &b, attr, i)
+	}
 	return b.String()
+}
+
+func randomSchedule(t *rapid.T, b *bytes.Buffer, attr writer, i int) {
+	fmt.Fprintf(b, "schedule \"s%d\" {\n  task = %s\n", i, rapid.SampledFrom([]string{`"t0"`, `"else"`, `lower(env("CRON_TASK"))`}).Draw(t, "task"))
+	switch rapid.IntRange(0, 2).Draw(t, "kind") {
+	case 0:
+		fmt.Fprintf(b, "  cron = %s\n", rapid.SampledFrom([]string{`"0 3 * * *"`, `env("CRON")`, `"${env("ONE")} * * * *"`, `"@daily"`}).Draw(t, "cron"))
+		attr("  ", "timezone", `"Asia/Singapore"`, `"UTC"`, `null`, `env("EMPTY")`)
+	case 1:
+		b.WriteString("  every = \"90m\"\n")
+	default:
+		b.WriteString("  after = env(\"SHORT\")\n")
+	}
+	value := rapid.SampledFrom([]string{
+		`"plain"`, `env("TEXT")`, `7`, `1.50`, `-1e3`, `1 + 2`, `true`, `null`, `[]`, `{}`, `[1, "a", { b = env("ONE") }]`, `{ a = { "b c" = [env("TEXT")] } }`,
+		`"${env("TEXT")}-é"`, "<<A\nn\n${env(\"ONE\")}\nA", "<<-A\n   n\n  A", `jsondecode("{\"a\": [1, null]}")`, `file("note.txt")`, `("x")`, `({ a = 1 })`,
+		"merge( # why\n {a = 1},\n {b = env(\"ONE\")})", `"$${x} %%{y} \" \\ \n\t é"`, `{ (env("TEXT")) = 1 }`, `{ "${env("ONE")}" = file("one.txt") }`,
+		`{ (upper("a")) = 2, "null" = 3, true = 4 }`, "{\n a = 1 # why\n b = 2,\n}", `[<<A` + "\nx\nA\n, 2]", `format("%05d", 7)`, `9007199254740993`,
+	})
+	one, two := value.Draw(t, "value"), value.Draw(t, "value")
+	attr("  ", "payload", "{ a = "+one+"\n \"b c\" = "+two+"\n}", "({ a = "+one+"\n})", `merge({ a = 1 }, { b = env("TEXT") })`, `{}`, `null`,
+		`jsondecode("{\"a\": ${file("one.txt")}}")`)
+	attr("  ", "jitter", `"500ms"`, `"0s"`, `env("EMPTY")`)
+	attr("  ", "from", `"2026-12-01T00:00:00Z"`, `null`)
+	attr("  ", "until", `"2027-12-01T00:00:00.5+08:00"`)
+	attr("  ", "missed", `"all"`, `"none"`)
+	attr("  ", "catch_up", `"1d12h"`, `"36h"`)
+	attr("  ", "overlap", `"queue"`, `lower("SKIP")`)
+	b.WriteString("}\n")
 }
 
 // writer writes an attribute, or leaves it out.

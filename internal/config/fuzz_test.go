@@ -51,7 +51,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzTemplate evaluates any expression as an argument and as part of a URL for any row.
+// FuzzTemplate evaluates any expression as an argument and as part of a URL for any row, and as the payload of a schedule.
 func FuzzTemplate(f *testing.F) {
 	for _, expr := range []string{
 		`"${task.data.a}"`, `task.data.a[0].b`, `"x-${upper(task.data.a)}"`, `"%{if task.data.a}b%{else}c%{endif}"`, `jsonencode(task.data)`,
@@ -68,6 +68,12 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(expr, `{"a": [1, {"b": 1e400}, "1e999999999"]}`)
 		f.Add(expr, `{"a": 9007199254740993}`)
 	}
+	for _, expr := range []string{
+		`{ b = env("TOKEN"), (env("BASE")) = [1, null, true] }`, `merge({ key = env("TOKEN") }, jsondecode("{\"b\": 1e3}"))`, "<<A\n${env(\"TOKEN\")}\nA", `-1.50`,
+		`"Bearer ${"x"}"`, `{ slot = 1, "c d" = { b = null } }`,
+	} {
+		f.Add(expr, `{}`)
+	}
 	env := everythingEnv()
 	f.Fuzz(func(t *testing.T, expr, payload string) {
 		if len(expr) > 1<<10 || len(payload) > 16<<10 {
@@ -77,6 +83,7 @@ func FuzzTemplate(f *testing.F) {
 		for _, text := range []string{
 			"task \"a\" {\n  command {\n    argv = [\"echo\", " + expr + "\n]\n  }\n}\n",
 			"task \"a\" {\n  webhook {\n    url = \"http://h/x${" + expr + "}?y=${" + expr + "}\"\n    headers = { X-A = " + expr + "\n}\n  }\n}\n",
+			"schedule \"a\" {\n  task = \"a\"\n  every = \"1d\"\n  payload = { a = " + expr + "\n token = [" + expr + "\n] }\n}\n",
 		} {
 			cfg, ok := fuzzLoad(t, text, env, false)
 			if !ok {
@@ -86,6 +93,9 @@ func FuzzTemplate(f *testing.F) {
 			second, ok := fuzzLoad(t, printed, env, true)
 			require.True(t, ok, printed)
 			require.Equal(t, printed, effective(t, second))
+			if !strings.Contains(printed, Redacted) {
+				require.Equal(t, cfg.Schedules, second.Schedules, printed)
+			}
 			r := &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload)}
 			for _, typ := range cfg.Tasks {
 				fuzzRow(t, typ.Target, r)

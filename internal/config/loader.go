@@ -41,7 +41,7 @@ type found struct {
 
 // decode turns the files' blocks into one configuration. base is the directory that defaults resolve from.
 func (l *loader) decode(sources []*source, base string) *Config {
-	var agents, stores, tasks []found
+	var agents, stores, tasks, schedules []found
 	for _, src := range sources {
 		scope := l.scope(src)
 		top := &block{scope: scope, shape: fileShape(), body: src.body, rng: src.body.SrcRange}
@@ -55,6 +55,8 @@ func (l *loader) decode(sources []*source, base string) *Config {
 				stores = append(stores, f)
 			case "task":
 				tasks = append(tasks, f)
+			case "schedule":
+				schedules = append(schedules, f)
 			}
 		}
 	}
@@ -78,8 +80,9 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		cfg.samples[t.Name] = sampleOf(f.block.Body)
 		cfg.printed = append(cfg.printed, b.out)
 	}
+	l.schedules(schedules, cfg)
 	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
-	cfg.Warnings = l.warnings
+	cfg.Warnings = l.inOrder()
 	l.outside.sealed = true
 	return cfg
 }

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,10 +19,20 @@ import (
 type Warning struct {
 	Place string `json:"place"` // file:line
 	Text  string `json:"text"`  // one or more sentences, with the remedy
+
+	at hcl.Range
 }
 
 func (l *loader) warn(at hcl.Range, format string, args ...any) {
-	l.warnings = append(l.warnings, Warning{Place: place(at), Text: fmt.Sprintf(format, args...)})
+	l.warnings = append(l.warnings, Warning{Place: place(at), Text: fmt.Sprintf(format, args...), at: at})
+}
+
+// inOrder lists the warnings in the order of files and lines.
+func (l *loader) inOrder() []Warning {
+	slices.SortStableFunc(l.warnings, func(a, b Warning) int {
+		return cmp.Or(cmp.Compare(l.order[a.at.Filename], l.order[b.at.Filename]), cmp.Compare(a.at.Start.Byte, b.at.Start.Byte))
+	})
+	return l.warnings
 }
 
 // fallbackPath is where a command's program is looked for when the agent itself has no PATH.

@@ -46,7 +46,7 @@ func TestNamesOfOtherTools(t *testing.T) {
 
 // TestCalledIsNotAllowed: what has a remedy is no name of its own in that block.
 func TestCalledIsNotAllowed(t *testing.T) {
-	for _, s := range []*shape{taskShape(), retryShape(), commandShape(), webhookShape(), agentShape(), storeShape(), fileShape()} {
+	for _, s := range []*shape{taskShape(), retryShape(), commandShape(), webhookShape(), agentShape(), storeShape(), scheduleShape(), fileShape()} {
 		for name := range s.called {
 			require.NotContains(t, s.names(), name, s.name)
 		}

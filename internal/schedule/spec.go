@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -92,6 +94,21 @@ func New(s Spec) (*Plan, error) {
 
 // Spec returns what the plan was compiled from.
 func (p *Plan) Spec() Spec { return p.spec }
+
+// Filled returns the Spec with the default of each field that is not set and has one. What is set stays as it is written.
+func (p *Plan) Filled() Spec {
+	s := p.spec
+	if p.cron != nil {
+		s.Timezone = cmp.Or(s.Timezone, defaultTimezone)
+	}
+	if s.Payload == nil {
+		s.Payload = json.RawMessage("{}")
+	}
+	s.Jitter = cmp.Or(s.Jitter, task.FormatDuration(p.jitter))
+	s.CatchUp = cmp.Or(s.CatchUp, task.FormatDuration(p.catchUp))
+	s.Missed, s.Overlap = p.missed, p.overlap
+	return s
+}
 
 // checker collects problems.
 type checker struct{ e *SpecError }

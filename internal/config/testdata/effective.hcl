@@ -141,3 +141,33 @@ task "video.resize" {
     }
   }
 }
+
+schedule "nightly" {
+  task     = "video.resize"
+  cron     = "0 3 * * mon-fri"
+  every    = null
+  after    = null
+  timezone = env("ZONE", "Asia/Singapore")
+  payload  = { kind = "daily", n = 9007199254740993, parts = [{ a = null, "odd name" = true }, 1.50, -7], api_key = env("TOKEN") }
+  jitter   = "90s"
+  from     = "2026-12-01T00:00:00Z"
+  until    = "2027-12-01T08:00:00+08:00"
+  missed   = "all"
+  catch_up = "36h"
+  overlap  = "queue"
+}
+
+schedule "often" {
+  task     = "send-invoice"
+  cron     = null
+  every    = "15m"
+  after    = null
+  timezone = null
+  payload  = {}
+  jitter   = "0s"
+  from     = null
+  until    = null
+  missed   = "one"
+  catch_up = "1d"
+  overlap  = "skip"
+}

@@ -31,10 +31,6 @@ task "thumbnail" {
   }
 }
 
-schedule "nightly" {
-  task = "report.build"
-}
-
 chunks "events" {
   task = "event.process"
 }
