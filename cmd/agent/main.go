@@ -4,6 +4,7 @@ package main
 import (
 	"os"
 	"syscall"
+	_ "time/tzdata" // schedules name time zones, and an image from scratch has no files of them
 
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
 	"github.com/leasehold/leasehold/internal/exec/command/hide"
