@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/schedule"
 )
 
 type validateCmd struct {
@@ -17,7 +19,8 @@ type validateCmd struct {
 
 // Help gives examples.
 func (validateCmd) Help() string {
-	return `Reports all mistakes at once, each with file, line and what is allowed there. Exit 2 if there are any.
+	return `Reports all mistakes at once, each with file, line and what is allowed there. Exit 2 if there are any. Prints what each schedule
+means, and its next slot by the clock of this host.
 
 Examples:
 
@@ -36,23 +39,81 @@ func (c validateCmd) Run(a *app) error {
 	for _, t := range cfg.Tasks {
 		names = append(names, t.Name)
 	}
+	schedules, err := explain(cfg.Schedules, time.Now())
+	if err != nil {
+		return err
+	}
 	report := struct {
 		Files []string `json:"files"`
 		Types []string `json:"types"`
 		Hash  string   `json:"hash"`
 
-		Warnings []config.Warning `json:"warnings,omitempty"`
-	}{cfg.Files, names, cfg.Hash, cfg.Warnings}
+		Schedules []explained      `json:"schedules,omitempty"`
+		Warnings  []config.Warning `json:"warnings,omitempty"`
+	}{cfg.Files, names, cfg.Hash, schedules, cfg.Warnings}
 	for _, w := range cfg.Warnings {
 		if _, err := fmt.Fprintf(a.err, "leasehold: warning: %s: %s\n", w.Place, ops.Printable(w.Text)); err != nil {
 			return fmt.Errorf("write the warnings: %w", err)
 		}
 	}
 	return a.print(report, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "OK: %s, %s (%s)\n",
-			count(len(cfg.Files), "file"), count(len(names), "task type"), cfg.Hash)
-		return err
+		found := count(len(cfg.Files), "file") + ", " + count(len(names), "task type")
+		if len(schedules) > 0 {
+			found += ", " + count(len(schedules), "schedule")
+		}
+		if _, err := fmt.Fprintf(w, "OK: %s (%s)\n", found, cfg.Hash); err != nil {
+			return err
+		}
+		for _, s := range schedules {
+			if _, err := fmt.Fprintln(w, ops.Printable(s.line())); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
+}
+
+// explained is a schedule in words.
+type explained struct {
+	Name  string     `json:"name"`
+	Task  string     `json:"task"`
+	Words string     `json:"words"`
+	Next  *time.Time `json:"next,omitempty"` // the first slot from now on, UTC; nil: there is none
+
+	zone  *time.Location // in which line shows Next
+	slots bool           // it has slots of its own: it fires at times that are known beforehand
+}
+
+// explain says what schedules mean: when they fire, and when the next time is.
+func explain(specs []schedule.Spec, now time.Time) ([]explained, error) {
+	var all []explained
+	for _, s := range specs {
+		p, err := schedule.New(s)
+		if err != nil {
+			return nil, err
+		}
+		e := explained{Name: s.Name, Task: s.Task, Words: p.Words(), slots: s.After == ""}
+		if e.zone, err = time.LoadLocation(s.Timezone); err != nil {
+			return nil, err
+		}
+		if next, ok := p.Next(now); ok {
+			e.Next = &next
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// line is one line for people.
+func (e *explained) line() string {
+	text := fmt.Sprintf("schedule %s: %s", e.Name, e.Words)
+	switch {
+	case e.Next != nil:
+		text += "; next " + e.Next.In(e.zone).Format(time.RFC3339Nano)
+	case e.slots:
+		text += "; it never fires again"
+	}
+	return text
 }
 
 // loadConfig loads what the arguments and --config name, else what LEASEHOLD_CONFIG names, else ./leasehold.hcl.
