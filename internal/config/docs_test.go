@@ -103,3 +103,19 @@ func pages(t *testing.T, suffix string, paths ...string) []string {
 	}
 	return out
 }
+
+// TestAttributesAreDocumented wants every attribute and block that a file may have in the section of its block in docs/configuration.md.
+func TestAttributesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/configuration.md"))
+	require.NoError(t, err)
+	for _, s := range []*shape{
+		agentShape(), storeShape(), taskShape(), retryShape(), checkShape(), rollbackShape(), webhookShape(), commandShape(), scheduleShape(),
+	} {
+		_, section, found := strings.Cut(string(text), "# "+s.name+"\n")
+		require.True(t, found, "%s has no section", s.name)
+		section, _, _ = strings.Cut(section, "\n#")
+		for _, name := range s.attrs {
+			require.Regexp(t, "(?m)^\\| [^|]*`"+name+"`[^|]* \\|", section, "%s in %s is missing", name, s.name)
+		}
+	}
+}
