@@ -163,7 +163,7 @@ schedule "d" {
 schedule "e" {
   task    = "a"
   every   = "1d"
-  payload = merge(jsondecode("{\"token\": \"geheim\"}"), { token = "geheim", key = env("NONE", "geheim"), mode = "seen" })
+  payload = merge(jsondecode("{\"token\": \"geheim\"}"), { token = "ghp_0123456789abcdefghij geheim", key = env("NONE", "geheim"), mode = "seen" })
 }
 `, nil)
 	text := effective(t, cfg)

@@ -97,3 +97,12 @@ func TestRedactedPayloadIsNotRun(t *testing.T) {
 	require.Contains(t, report(err), "Redacted secret")
 	require.Contains(t, report(err), fmt.Sprintf("line %d", 1+strings.Count(printed[:strings.Index(printed, "payload")], "\n")))
 }
+
+// TestPayloadKeepsCalls: what the environment and files hold is not printed, wherever in a payload it is used.
+func TestPayloadKeepsCalls(t *testing.T) {
+	cfg := mustLoad(t, "schedule \"a\" {\n  task = \"b\"\n  every = \"1d\"\n  payload = { (env(\"NAME\")) = 1, list = [env(\"NAME\"), "+
+		"{ b = \"x-${env(\"NAME\")}\" }] }\n}\n", map[string]string{"NAME": "hidden"})
+	require.JSONEq(t, `{"hidden": 1, "list": ["hidden", {"b": "x-hidden"}]}`, string(cfg.Schedules[0].Payload))
+	require.NotContains(t, effective(t, cfg), "hidden")
+	require.Contains(t, effective(t, cfg), `{ (env("NAME")) = 1, list = [env("NAME"), { b = "x-${env("NAME")}" }] }`)
+}

@@ -182,3 +182,32 @@ func closest(t *rapid.T, p *Plan) time.Duration {
 	}
 	return shortest
 }
+
+// TestFilled: filling in defaults changes nothing but what is not set.
+func TestFilled(t *testing.T) {
+	full := Spec{
+		Name: "x", Task: "y", Cron: "@daily", Timezone: "Asia/Singapore", Payload: []byte(`{"a":1}`), Jitter: "90s", Missed: "all",
+		CatchUp: "36h", Overlap: "queue", From: "2026-12-01T00:00:00Z", Until: "2027-12-01T00:00:00Z",
+	}
+	for _, c := range []struct{ in, want Spec }{
+		{Spec{Name: "x", Task: "y", Cron: "@daily"}, Spec{
+			Name: "x", Task: "y", Cron: "@daily", Timezone: "UTC", Payload: []byte(`{}`), Jitter: "0s", Missed: "one", CatchUp: "1d", Overlap: "skip",
+		}},
+		{Spec{Name: "x", Task: "y", After: "1m", CatchUp: "0s"}, Spec{
+			Name: "x", Task: "y", After: "1m", Payload: []byte(`{}`), Jitter: "0s", Missed: "one", CatchUp: "0s", Overlap: "skip",
+		}},
+		{full, full},
+	} {
+		p, err := New(c.in)
+		require.NoError(t, err)
+		require.Equal(t, c.want, p.Filled())
+		again, err := New(p.Filled())
+		require.NoError(t, err)
+		require.Equal(t, p.Words(), again.Words())
+		again.spec, p.spec = Spec{}, Spec{}
+		if p.cron != nil {
+			again.cron.zone, p.cron.zone = nil, nil
+		}
+		require.Equal(t, p, again)
+	}
+}
