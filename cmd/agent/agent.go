@@ -16,6 +16,7 @@ import (
 	"github.com/leasehold/leasehold/internal/batch"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -32,6 +33,8 @@ type engine interface {
 	Health() error
 	supervised
 	ping.Pings
+	// MayFire reports whether the session may fire schedules while the store's clock shows now.
+	MayFire(now time.Time) bool
 }
 
 // Bounds of the parts once they are interrupted.
@@ -51,6 +54,7 @@ type agent struct {
 	metrics  *telemetry.Metrics
 	pings    *pings
 	batches  *batch.Loop
+	fires    *schedule.Loop
 	engine   engine
 	release  func()                                                         // of what the engine holds
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
@@ -76,6 +80,8 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
 	a.engine, a.release = a.makeEngine(guardian)
+	schedules := schedule.NewEngine(s, cfg.Agent.Name, func(now time.Time) bool { return !a.engine.MayFire(now) })
+	a.fires = schedule.NewLoop(schedule.Options{Fire: schedules.Fire, Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
 	return a, nil
 }
 
@@ -96,7 +102,8 @@ func (a *agent) run() error {
 	group.add(untilCancelled("maintenance", work.Maintenance{
 		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
 	}.Run))
-	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
+	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
+	if a.cfg.Agent.Workers > 0 {                        // an observer changes nothing
 		group.add(untilCancelled("batches", a.batches.Run))
 	}
 	if m := newManager(a.engine, a.log); m != nil {

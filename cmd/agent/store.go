@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
+	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/store/sqlite"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -35,6 +36,7 @@ type dataStore interface {
 	ops.Operator
 	ops.Batches
 	batch.Store
+	schedule.Store
 	work.Store
 	Migrator() store.Migrator
 	Close() error

@@ -3,6 +3,8 @@ package poll
 import (
 	"fmt"
 	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
 )
 
 // Joined reports whether the session is open: the store was reached and is the binary's.
@@ -23,6 +25,13 @@ func (e *Engine) Held() int { return e.keeper.Held() }
 
 // Fit reports whether the session is present in the store and may claim.
 func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
+
+// MayFire reports whether the session may act on what the store's clock shows, which is now: it may claim, knows that clock to
+// within store.JumpTolerance, and has seen no jump of it within one TTL. A new session may not for its first lease.SettleIn.
+func (e *Engine) MayFire(now time.Time) bool {
+	v := e.keeper.View()
+	return e.Fit() && !v.Now.IsZero() && now.Sub(v.Now).Abs() <= store.JumpTolerance
+}
 
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
 // ten times Declarations.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:
