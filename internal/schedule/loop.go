@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 // Options are the parts and the settings of a Loop.
 type Options struct {
+	Settle  func(ctx context.Context) error                     // Turn of a Declarer, before each Fire
 	Fire    func(ctx context.Context, limit int) (Fired, error) // of an Engine
 	Poll    time.Duration                                       // how often to look, at least; longestPoll if that is shorter
 	Log     *slog.Logger
@@ -70,7 +72,9 @@ func (l *Loop) turn(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	start := time.Now()
-	did, err := l.o.Fire(call, fireLimit)
+	settled := l.o.Settle(call)
+	did, err := l.o.Fire(call, fireLimit) // also where nothing could be settled
+	err = cmp.Or(err, settled)
 	took := time.Since(start)
 	l.o.Metrics.StoreDuration.WithLabelValues("schedule").Observe(took.Seconds())
 	for name, reason := range did.Invalid {

@@ -31,6 +31,7 @@ type Harness interface {
 	batch.Work
 	work.Store
 	schedule.Store
+	schedule.Declarations
 	Scheduler
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -141,6 +142,7 @@ func Checks() []Check {
 		{"schedule_declared", scheduleDeclaredChecks()},
 		{"schedule_changed", scheduleChangedChecks()},
 		{"schedule_ops", scheduleOpsChecks()},
+		{"schedule_hcl", scheduleHCLChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

@@ -411,6 +411,24 @@ CREATE TABLE {schema}.schedule (
 );
 CREATE INDEX schedule_next ON {schema}.schedule (next_at, name) WHERE {may_fire of=schedule.};
 
+-- What configurations declare: one row for each schedule and each of its declarations that was ever loaded. The highest number
+-- is the newest one.
+CREATE TABLE {schema}.schedule_declaration (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    name     text NOT NULL,
+    hash     text NOT NULL,                      -- of spec
+    spec     jsonb NOT NULL,
+    UNIQUE (name, hash)
+);
+
+-- Which sessions declare what. It counts while the session is present.
+CREATE TABLE {schema}.schedule_declarer (
+    session bigint NOT NULL,
+    number  bigint NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
 -- Schedules for people and applications. The end of last_task is in tasks.
 CREATE VIEW {schema}.schedules AS
     SELECT s.name, s.task, s.cron, s.every, s.after, s.timezone, s.payload, s.jitter, s.from_at, s.until_at, s.missed,

@@ -41,4 +41,6 @@ DROP TABLE agent;
 DROP TABLE lease;
 DROP TABLE policy;
 DROP TABLE schedule;
+DROP TABLE schedule_declaration;
+DROP TABLE schedule_declarer;
 DROP TABLE schedule_zone;

@@ -464,6 +464,24 @@ BEGIN
     WHERE name = NEW.name;
 END;
 
+-- What configurations declare: one row for each schedule and each of its declarations that was ever loaded. The highest number
+-- is the newest one.
+CREATE TABLE schedule_declaration (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    name     TEXT NOT NULL,
+    hash     TEXT NOT NULL,                      -- of spec
+    spec     TEXT NOT NULL,
+    first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    UNIQUE (name, hash)
+) STRICT;
+
+-- Which sessions declare what. It counts while the session is present.
+CREATE TABLE schedule_declarer (
+    session INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT, WITHOUT ROWID;
+
 -- Schedules for people and applications. The end of last_task is in tasks.
 CREATE VIEW schedules AS
     SELECT name, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap, source,

@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// Declarations is what a Declarer needs of the store. Each call is one short transaction and may be repeated.
+type Declarations interface {
+	// DeclareSchedules notes that a session declares these schedules, and no others: each with the number of its first load,
+	// which is now if it was never loaded. It reports false where the session is not known, and notes nothing then.
+	DeclareSchedules(ctx context.Context, s task.Session, list []store.ScheduleSpec) (bool, error)
+	// UnsettledSchedules returns at most limit names behind after ("": from the first one on) whose schedules are not what
+	// the configurations of present agents declare, some that are left as they are among them. It locks nothing.
+	UnsettledSchedules(ctx context.Context, after string, limit int) (store.UnsettledSchedules, error)
+	// SettleSchedules applies each change whose schedule has the version that was seen, and reports how many. Nothing waits
+	// for an application that has locked a schedule: that change is not applied.
+	SettleSchedules(ctx context.Context, list []store.ScheduleChange) (applied int, err error)
+}
+
+// Bounds of a Declarer.
+const (
+	settleEvery  = 10 * time.Second // how often schedules are compared with what is declared
+	declareEvery = time.Minute      // how often an agent says again what it declares
+	settleLimit  = 500              // names of one look
+)
+
+// Declarer has the schedules of one agent's configuration put in force, and parks what no present agent declares.
+type Declarer struct {
+	store   Declarations
+	list    []Spec
+	session func() (s task.Session, joined bool)
+	held    func(now time.Time) bool
+	log     *slog.Logger
+
+	of               task.Session // that has declared
+	declared, looked time.Time    // when, last
+	said             map[Refused]bool
+}
+
+// NewDeclarer returns a Declarer for the schedules of a configuration. session returns the agent's session, once it has joined.
+// Nothing changes while held reports true, as in NewEngine: after a jump of the clock agents look absent that are not.
+func NewDeclarer(
+	s Declarations, list []Spec, session func() (s task.Session, joined bool), held func(now time.Time) bool, log *slog.Logger,
+) *Declarer {
+	return &Declarer{store: s, list: list, session: session, held: held, log: log, said: make(map[Refused]bool)}
+}
+
+// Turn declares and settles what is due for that; else it does nothing.
+func (d *Declarer) Turn(ctx context.Context) error {
+	s, joined := d.session()
+	if !joined {
+		return nil
+	}
+	if s != d.of || time.Since(d.declared) > declareEvery {
+		known, err := d.store.DeclareSchedules(ctx, s, d.list)
+		if err != nil || !known {
+			return err
+		}
+		if s != d.of {
+			d.looked = time.Time{}
+		}
+		d.of, d.declared = s, time.Now()
+	}
+	if time.Since(d.looked) < settleEvery {
+		return nil
+	}
+	wait, err := d.settle(ctx)
+	if err == nil && !wait {
+		d.looked = time.Now()
+	}
+	return err
+}
+
+// settle compares all schedules with what is declared. wait: some are to be looked at again soon.
+func (d *Declarer) settle(ctx context.Context) (wait bool, err error) {
+	for after := ""; ; {
+		page, err := d.store.UnsettledSchedules(ctx, after, settleLimit)
+		if err != nil || len(page.List) == 0 {
+			return wait, err
+		}
+		if d.held(page.Now) {
+			return true, nil
+		}
+		var list []store.ScheduleChange
+		for i := range page.List {
+			change, refused := Reconcile(&page.List[i])
+			d.say(refused)
+			if change != nil {
+				list = append(list, *change)
+			}
+			wait = wait || page.List[i].Due && change == nil && len(refused) == 0
+		}
+		if len(list) > 0 {
+			n, err := d.store.SettleSchedules(ctx, list)
+			if err != nil {
+				return wait, err
+			}
+			wait = wait || n < len(list)
+		}
+		if len(page.List) < settleLimit {
+			return wait, nil
+		}
+		after = page.List[len(page.List)-1].Name
+	}
+}
+
+// say logs, once, which of this agent's declarations are refused.
+func (d *Declarer) say(list []Refused) {
+	for _, r := range list {
+		if d.said[r] {
+			continue
+		}
+		d.said[r] = true
+		for i := range d.list {
+			if d.list[i].Name == r.Name && d.list[i].Task == r.Task {
+				d.log.Error("a schedule of the configuration is not put in force", "schedule", r.Name, "task", r.Task, "error", r.Reason)
+			}
+		}
+	}
+}
