@@ -35,6 +35,7 @@ type engine interface {
 	ping.Pings
 	// MayFire reports whether the session may fire schedules while the store's clock shows now.
 	MayFire(now time.Time) bool
+	Session() (s task.Session, joined bool)
 }
 
 // Bounds of the parts once they are interrupted.
@@ -80,9 +81,18 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
 	a.engine, a.release = a.makeEngine(guardian)
-	schedules := schedule.NewEngine(s, cfg.Agent.Name, func(now time.Time) bool { return !a.engine.MayFire(now) })
-	a.fires = schedule.NewLoop(schedule.Options{Fire: schedules.Fire, Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
+	a.fires = a.makeSchedules()
 	return a, nil
+}
+
+// makeSchedules builds what declares and fires schedules. The engine is there already.
+func (a *agent) makeSchedules() *schedule.Loop {
+	held := func(now time.Time) bool { return !a.engine.MayFire(now) }
+	return schedule.NewLoop(schedule.Options{
+		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, a.log).Turn,
+		Fire:   schedule.NewEngine(a.store, a.cfg.Agent.Name, held).Fire,
+		Poll:   a.cfg.Agent.Poll, Log: a.log, Metrics: a.metrics,
+	})
 }
 
 // run runs the agent until a signal ends it, or a part of it fails. What went wrong has been logged.

@@ -37,6 +37,8 @@ type dataStore interface {
 	ops.Batches
 	batch.Store
 	schedule.Store
+	schedule.Declarations
+	ops.Schedules
 	work.Store
 	Migrator() store.Migrator
 	Close() error

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
 
 // Joined reports whether the session is open: the store was reached and is the binary's.
@@ -25,6 +26,9 @@ func (e *Engine) Held() int { return e.keeper.Held() }
 
 // Fit reports whether the session is present in the store and may claim.
 func (e *Engine) Fit() bool { return e.Joined() && e.keeper.Fit() }
+
+// Session returns the session's number, and whether it is open.
+func (e *Engine) Session() (s task.Session, joined bool) { return e.keeper.Session(), e.Joined() }
 
 // MayFire reports whether the session may act on what the store's clock shows, which is now: it may claim, knows that clock to
 // within store.JumpTolerance, and has seen no jump of it within one TTL. A new session may not for its first lease.SettleIn.

@@ -136,7 +136,9 @@ func TestLoop(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+500*time.Millisecond)
 		defer cancel()
 		metrics, log := telemetry.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler)
-		l := NewLoop(Options{Fire: e.Fire, Poll: time.Minute, Log: log, Metrics: metrics})
+		l := NewLoop(Options{
+			Settle: func(context.Context) error { return nil }, Fire: e.Fire, Poll: time.Minute, Log: log, Metrics: metrics,
+		})
 		require.NoError(t, l.Run(ctx))
 		require.Len(t, m.fired["s"], 60)
 		require.Less(t, m.calls, 130, "it looks when something is due, and once a second")

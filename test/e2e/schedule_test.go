@@ -47,3 +47,52 @@ func TestSlotsFireOnce(t *testing.T) {
 	require.Zero(t, h.number(`SELECT sum(missed_slots)::bigint FROM leasehold.schedule`), "missed")
 	t.Logf("%d tasks, %d agents killed", h.number(`SELECT count(*) FROM leasehold.tasks`), kills)
 }
+
+// TestSchedulesOfTwoServices has two services declare schedules in HCL on one store. After an outage of both, one of them starts
+// first: it parks what the other declares and takes nothing from it, and the other goes on where it was.
+func TestSchedulesOfTwoServices(t *testing.T) {
+	h := newHouse(t, 1000)
+	service := func(name, every string) *harness.Agent {
+		return harness.StartAgent(t, harness.AgentOptions{
+			Name: name, Store: h.url, Agent: "  workers = 4\n  presence = \"2s\"\n",
+			Config: fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\nschedule %q {\n  task = \"work\"\n  every = %q\n}\n",
+				h.endpoint.url, name, every),
+		})
+	}
+	tasks := func(name string) int64 {
+		return h.number(`SELECT count(*) FROM leasehold.tasks WHERE created_by = 'schedule:' || $1`, name)
+	}
+	fires := func(name string) {
+		t.Helper()
+		before := tasks(name)
+		harness.Until(t, workWithin, name+" fires", func() bool { return tasks(name) > before })
+	}
+	billing, mails := service("billing", "1s"), service("mails", "1s")
+	fires("billing")
+	fires("mails")
+	billing.Kill(t)
+	mails.Kill(t)
+	mails = service("mails", "1s")
+	fires("mails")
+	harness.Until(t, workWithin, "billing is parked", func() bool {
+		return h.number(`SELECT count(*) FROM leasehold.schedules WHERE name = 'billing' AND parked_at IS NOT NULL`) == 1
+	})
+	slot := h.number(`SELECT extract(epoch FROM last_slot)::bigint FROM leasehold.schedules WHERE name = 'billing'`)
+	parked := tasks("billing")
+	fires("mails")
+	require.Equal(t, parked, tasks("billing"), "what is parked fires nothing")
+	service("billing", "1s")
+	fires("billing")
+	require.Zero(t, h.number(`SELECT count(*) FROM leasehold.schedules WHERE parked_at IS NOT NULL`))
+	require.Zero(t, h.number(`SELECT count(*) FROM leasehold.tasks WHERE created_by = 'schedule:billing'
+		AND (payload->>'slot')::timestamptz <= to_timestamp($1) AND id > (
+			SELECT max(id) FROM leasehold.tasks WHERE created_by = 'schedule:billing' AND (payload->>'slot')::timestamptz = to_timestamp($1))`, slot),
+		"nothing fires again")
+	// A newer declaration of a known schedule wins, also beside the older one.
+	service("mails", "1h")
+	harness.Until(t, workWithin, "the newest declaration is in force", func() bool {
+		return h.number(`SELECT count(*) FROM leasehold.schedules WHERE name = 'mails' AND every = '1h'`) == 1
+	})
+	mails.Kill(t)
+	require.EqualValues(t, 2, h.number(`SELECT count(*) FROM leasehold.schedules`))
+}
