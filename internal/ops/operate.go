@@ -25,6 +25,11 @@ func (v Verb) check(by string) error {
 	default:
 		return &store.InputError{Text: fmt.Sprintf("change %q: use cancel, retry or rollback", v)}
 	}
+	return checkBy(by)
+}
+
+// checkBy finds a name of a requester that no store would take.
+func checkBy(by string) error {
 	if !store.Storable(by) || len(by) > store.MaxBy {
 		return &store.InputError{Text: fmt.Sprintf("the requester must be UTF-8 without NUL, %d bytes at most", store.MaxBy)}
 	}

@@ -56,7 +56,7 @@ func (d *Declarer) Turn(ctx context.Context) error {
 	if !joined {
 		return nil
 	}
-	if s != d.of || time.Since(d.declared) > declareEvery {
+	if len(d.list) > 0 && (s != d.of || time.Since(d.declared) > declareEvery) {
 		known, err := d.store.DeclareSchedules(ctx, s, d.list)
 		if err != nil || !known {
 			return err

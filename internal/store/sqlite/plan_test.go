@@ -107,6 +107,14 @@ func TestPlans(t *testing.T) {
 		h.sql.InsertFirings: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 		h.sql.MoveSchedules: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 		h.sql.MarkInvalid:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.PutDeclarers: {
+			"SEARCH schedule_declaration USING COVERING INDEX sqlite_autoindex_schedule_declaration_1 (name=? AND hash=?)",
+		},
+		h.sql.ChangeDeclared: {
+			"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)", "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)",
+		},
+		h.sql.ParkSchedule:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.UnparkSchedule: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {

@@ -57,6 +57,62 @@ func anyVersion(m *storetest.OnModel, f *store.Firing) {
 	})
 }
 
+// wrongDeclared changes what is settled, before it is applied.
+type wrongDeclared struct {
+	*storetest.OnModel
+	look   func(*store.UnsettledSchedule)
+	settle func(m *storetest.OnModel, c *store.ScheduleChange)
+}
+
+func (w wrongDeclared) UnsettledSchedules(ctx context.Context, after string, limit int) (store.UnsettledSchedules, error) {
+	page, err := w.OnModel.UnsettledSchedules(ctx, after, limit)
+	for i := range page.List {
+		if w.look != nil {
+			w.look(&page.List[i])
+		}
+	}
+	return page, err
+}
+
+func (w wrongDeclared) SettleSchedules(ctx context.Context, list []store.ScheduleChange) (int, error) {
+	changed := append([]store.ScheduleChange(nil), list...)
+	for i := range changed {
+		if w.settle != nil {
+			w.settle(w.OnModel, &changed[i])
+		}
+	}
+	return w.OnModel.SettleSchedules(ctx, changed)
+}
+
+func wrongLooks(look func(*store.UnsettledSchedule)) wrong {
+	return func(m *storetest.OnModel) storetest.Harness { return wrongDeclared{OnModel: m, look: look} }
+}
+
+func declaredSabotages() []sabotage {
+	return []sabotage{
+		{"the oldest declaration wins", wrongLooks(func(u *store.UnsettledSchedule) { u.Present = u.Present[:min(len(u.Present), 1)] }),
+			"schedule_hcl/the newest declaration wins"},
+		{"what SQL inserted is changed", wrongLooks(func(u *store.UnsettledSchedule) { u.Source = store.SourceHCL }),
+			"schedule_hcl/a name that an application has taken"},
+		{"the task type is changed", wrongLooks(func(u *store.UnsettledSchedule) {
+			if n := len(u.Present); n > 0 {
+				u.Task = u.Present[n-1].Spec.Task
+			}
+		}), "schedule_hcl/one name with two task types"},
+		{"one that is due is changed", wrongLooks(func(u *store.UnsettledSchedule) { u.Due = false }),
+			"schedule_hcl/one that is due is changed after it has fired"},
+		{"a change applies to another version", func(m *storetest.OnModel) storetest.Harness {
+			return wrongDeclared{OnModel: m, settle: func(m *storetest.OnModel, c *store.ScheduleChange) {
+				m.TamperSchedules(func(all map[string]*model.Schedule) {
+					if s := all[c.Name]; s != nil {
+						c.Version = s.Version
+					}
+				})
+			}}
+		}, "schedule_hcl/a change that was decided before another does not apply"},
+	}
+}
+
 func scheduleSabotages() []sabotage {
 	return []sabotage{
 		{"a firing applies twice", wrongFiring(anyVersion), "schedule/a version applies once"},

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/ops"
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// scheduleChanged is what came of a verb, as JSON.
+type scheduleChanged struct {
+	Schedule string      `json:"schedule"`
+	Became   string      `json:"became,omitempty"`
+	Slots    []time.Time `json:"slots,omitempty"`
+	Inserted int         `json:"inserted,omitempty"` // tasks
+	DryRun   bool        `json:"dry_run,omitempty"`  // nothing was changed
+}
+
+// changeSchedule makes one change, and prints what became of the schedule.
+func (a *app) changeSchedule(name string, change func(ctx context.Context, s dataStore) (became string, err error)) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		became, err := change(call, s)
+		if refused, ok := errors.AsType[*store.RefusedError](err); ok {
+			return refused // which says all
+		}
+		if err != nil {
+			return err
+		}
+		return a.print(scheduleChanged{Schedule: name, Became: became}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "schedule %s: %s\n", name, became)
+			return err
+		})
+	})
+}
+
+// scheduleOne is what verbs share that change a schedule.
+type scheduleOne struct {
+	Name string `arg:"" help:"Name of the schedule."`
+	By   string `help:"Who requests it; recorded." placeholder:"WHO"`
+}
+
+type schedulePauseCmd struct{ scheduleOne }
+
+// Help gives examples.
+func (schedulePauseCmd) Help() string {
+	return "Tasks that exist are run as ever: cancel them with `leasehold task cancel`.\n\nExamples:\n\n    leasehold schedule pause nightly --by alice"
+}
+
+// Run pauses.
+func (c schedulePauseCmd) Run(a *app) error {
+	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
+		_, err := ops.PauseSchedule(ctx, s, c.Name, true, c.By)
+		return "paused", err
+	})
+}
+
+type scheduleResumeCmd struct{ scheduleOne }
+
+// Help gives examples.
+func (scheduleResumeCmd) Help() string {
+	return "Slots that passed while it was paused were missed: what becomes of them its attribute missed says.\n\n" +
+		"Examples:\n\n    leasehold schedule resume nightly"
+}
+
+// Run resumes.
+func (c scheduleResumeCmd) Run(a *app) error {
+	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
+		changed, err := ops.PauseSchedule(ctx, s, c.Name, false, c.By)
+		if !changed {
+			return "was not paused", err
+		}
+		return "resumed", err
+	})
+}
+
+type scheduleRmCmd struct{ scheduleOne }
+
+// Help gives examples.
+func (scheduleRmCmd) Help() string {
+	return `A schedule of a configuration can be removed once no present agent declares it: it is parked then.
+
+Examples:
+
+    leasehold schedule rm nightly --by alice`
+}
+
+// Run removes.
+func (c scheduleRmCmd) Run(a *app) error {
+	return a.changeSchedule(c.Name, func(ctx context.Context, s dataStore) (string, error) {
+		return "removed", ops.RemoveSchedule(ctx, s, c.Name, c.By)
+	})
+}
+
+type scheduleFireCmd struct {
+	Name string `arg:"" help:"Name of the schedule."`
+}
+
+// Help gives examples.
+func (scheduleFireCmd) Help() string {
+	return `The task's slot is the time of now. Nothing of the schedule changes: it fires its own slots as ever, whether the task is still
+live or not. A schedule that is paused or parked can be fired, too.
+
+Examples:
+
+    leasehold schedule fire nightly`
+}
+
+// Run inserts one task.
+func (c scheduleFireCmd) Run(a *app) error {
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		i, now, err := ops.ReadSchedule(call, s, c.Name)
+		if err != nil {
+			return err
+		}
+		slots := []time.Time{now.UTC().Truncate(time.Millisecond)}
+		n, err := ops.InsertSlots(call, s, c.Name, slots)
+		if err != nil {
+			return err
+		}
+		return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, Inserted: n}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "schedule %s: inserted a task for %s; see `leasehold task list --type %s`\n", c.Name, shortTime(slots[0]), i.Task)
+			return err
+		})
+	})
+}
+
+type scheduleBackfillCmd struct {
+	Name   string    `arg:"" help:"Name of the schedule."`
+	From   time.Time `arg:"" help:"First moment, RFC 3339."`
+	To     time.Time `arg:"" help:"Moment before which the last slot is, RFC 3339."`
+	Limit  int       `help:"Maximum number of slots, 1 to 100000." default:"1000" placeholder:"N"`
+	Yes    bool      `help:"Insert the tasks. Without it the slots are only printed."`
+	DryRun bool      `help:"Change nothing; print the slots."`
+}
+
+// Help gives examples.
+func (scheduleBackfillCmd) Help() string {
+	return `Inserts a task for each slot from FROM on and before TO, whether the slot has fired or not. The tasks are due at once, and
+nothing of the schedule changes. Without --yes the slots are printed, and nothing is inserted.
+
+Examples:
+
+    leasehold schedule backfill nightly 2026-11-01T00:00:00Z 2026-11-08T00:00:00Z
+    leasehold schedule backfill nightly 2026-11-01T00:00:00Z 2026-11-08T00:00:00Z --yes`
+}
+
+// Run inserts the tasks.
+func (c scheduleBackfillCmd) Run(a *app) error {
+	if c.Limit < 1 || c.Limit > ops.MostBackfill {
+		return usagef("--limit %d: use 1 to %d", c.Limit, ops.MostBackfill)
+	}
+	return a.withTables(func(ctx context.Context, s dataStore) error {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		i, _, err := ops.ReadSchedule(call, s, c.Name)
+		if err != nil {
+			return err
+		}
+		slots, err := ops.BackfillSlots(i, c.From, c.To, c.Limit)
+		if err != nil {
+			return err
+		}
+		if c.DryRun || !c.Yes {
+			return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, DryRun: true}, func(w io.Writer) error { return c.preview(w, slots) })
+		}
+		done, err := ops.InsertSlots(ctx, s, c.Name, slots)
+		if err != nil {
+			return fmt.Errorf("inserted the first %d of %s; those of the next step may have been inserted, too, if the store could not be reached: "+
+				"look for payload.slot before you go on: %w", done, count(len(slots), "task"), err)
+		}
+		return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, Inserted: done}, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "schedule %s: inserted %s\n", c.Name, count(done, "task"))
+			return err
+		})
+	})
+}
+
+func (c scheduleBackfillCmd) preview(w io.Writer, slots []time.Time) error {
+	for _, at := range slots {
+		if _, err := fmt.Fprintln(w, shortTime(at)); err != nil {
+			return err
+		}
+	}
+	text := "nothing was inserted: confirm with --yes"
+	if c.DryRun || len(slots) == 0 {
+		text = "nothing was inserted"
+	}
+	_, err := fmt.Fprintf(w, "schedule %s: %s; %s\n", c.Name, count(len(slots), "slot"), text)
+	return err
+}

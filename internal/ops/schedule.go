@@ -1,0 +1,149 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/schedule"
+	"github.com/leasehold/leasehold/internal/store"
+)
+
+// Bounds of what is read and inserted for schedules.
+const (
+	nextSlots    = 10  // that are shown
+	stepSlots    = 200 // inserted in one transaction
+	insertTries  = 5   // while agents move the schedule on
+	MostBackfill = 100_000
+)
+
+// ScheduleDetail is a schedule with what its declaration means.
+type ScheduleDetail struct {
+	*store.ScheduleInfo
+
+	Words string         `json:"words,omitempty"`      // "": no agent can use it
+	Next  []ScheduleSlot `json:"next_slots,omitempty"` // those that follow, as if it were neither paused nor parked
+}
+
+// ScheduleSlot is the time of a slot in UTC, and in the schedule's zone.
+type ScheduleSlot struct {
+	UTC   time.Time `json:"utc"`
+	Local time.Time `json:"local"`
+}
+
+// scheduleError names a schedule that does not exist.
+func scheduleError(name string, err error) error {
+	if errors.Is(err, store.ErrNoSchedule) {
+		return fmt.Errorf("schedule %q: %w: `leasehold schedule list` shows those that exist", name, store.ErrNoSchedule)
+	}
+	return err
+}
+
+// DescribeSchedule returns a schedule with what it means, and at most ten slots after now.
+func DescribeSchedule(i *store.ScheduleInfo, now time.Time) ScheduleDetail {
+	d := ScheduleDetail{ScheduleInfo: i}
+	p, err := schedule.New(i.ScheduleSpec)
+	if err != nil {
+		if i.Invalid == "" {
+			i.Invalid = err.Error()
+		}
+		return d
+	}
+	d.Words = p.Words()
+	zone, err := time.LoadLocation(p.Filled().Timezone)
+	if err != nil {
+		zone = time.UTC
+	}
+	for at, ok := p.Next(now); ok && len(d.Next) < nextSlots; at, ok = p.Next(at) {
+		d.Next = append(d.Next, ScheduleSlot{UTC: at, Local: at.In(zone)})
+	}
+	return d
+}
+
+// ReadSchedule reads one schedule. It names one that does not exist.
+func ReadSchedule(ctx context.Context, s Schedules, name string) (*store.ScheduleInfo, time.Time, error) {
+	all, err := s.ListSchedules(ctx, store.ScheduleFilter{Name: name, Limit: 1})
+	if err == nil && len(all.List) == 0 {
+		err = store.ErrNoSchedule
+	}
+	if err != nil {
+		return nil, time.Time{}, scheduleError(name, err)
+	}
+	return &all.List[0], all.Now, nil
+}
+
+// PauseSchedule has agents leave a schedule alone, or go on with it. It reports whether that changed anything.
+func PauseSchedule(ctx context.Context, s Schedules, name string, pause bool, by string) (changed bool, err error) {
+	if err := checkBy(by); err != nil {
+		return false, err
+	}
+	if pause {
+		changed, err = s.PauseSchedule(ctx, name, by)
+	} else {
+		changed, err = s.ResumeSchedule(ctx, name, by)
+	}
+	return changed, scheduleError(name, err)
+}
+
+// RemoveSchedule deletes a schedule.
+func RemoveSchedule(ctx context.Context, s Schedules, name, by string) error {
+	if err := checkBy(by); err != nil {
+		return err
+	}
+	return scheduleError(name, s.RemoveSchedule(ctx, name, by))
+}
+
+// BackfillSlots returns the slots of a schedule that are not before from, and before to. It refuses more than limit.
+func BackfillSlots(i *store.ScheduleInfo, from, to time.Time, limit int) ([]time.Time, error) {
+	p, err := schedule.New(i.ScheduleSpec)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.After != "":
+		return nil, &store.InputError{Text: fmt.Sprintf("schedule %q has no slots: it fires %s. Use `leasehold schedule fire`", i.Name, p.Words())}
+	case !from.Before(to):
+		return nil, &store.InputError{Text: fmt.Sprintf("FROM %s is not before TO %s", Time(from), Time(to))}
+	}
+	var slots []time.Time
+	for at, ok := p.Next(from.Add(-1)); ok && at.Before(to); at, ok = p.Next(at) {
+		if len(slots) == limit {
+			return nil, &store.InputError{Text: fmt.Sprintf("more than %d slots from %s to %s: the first that is left out is %s: use a shorter "+
+				"time, or a higher --limit", limit, Time(from), Time(to), Time(at))}
+		}
+		slots = append(slots, at)
+	}
+	return slots, nil
+}
+
+// InsertSlots inserts a task for each slot, due at once, beside the schedule's own course, in steps. It returns how many were
+// inserted; with an error, those of the step that failed may have been inserted, too, if it failed because the store could not be
+// reached.
+func InsertSlots(ctx context.Context, s Schedules, name string, slots []time.Time) (done int, err error) {
+	for done < len(slots) {
+		step := slots[done:min(done+stepSlots, len(slots))]
+		if err := insertStep(ctx, s, name, step); err != nil {
+			return done, err
+		}
+		done += len(step)
+	}
+	return done, nil
+}
+
+func insertStep(ctx context.Context, s Schedules, name string, slots []time.Time) error {
+	for range insertTries {
+		i, now, err := ReadSchedule(ctx, s, name)
+		if err != nil {
+			return err
+		}
+		f := store.Firing{Name: i.Name, Version: i.Version, Aside: true}
+		for _, at := range slots {
+			f.Rows = append(f.Rows, store.FiringRow{Slot: at, RunAt: now})
+		}
+		applied, err := s.ApplyFirings(ctx, []store.Firing{f})
+		if err != nil || len(applied) == 1 && applied[0] {
+			return err
+		}
+	}
+	return fmt.Errorf("schedule %q changes all the time, or is locked: nothing was inserted; try again", name)
+}
