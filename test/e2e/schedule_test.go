@@ -96,3 +96,37 @@ func TestSchedulesOfTwoServices(t *testing.T) {
 	mails.Kill(t)
 	require.EqualValues(t, 2, h.number(`SELECT count(*) FROM leasehold.schedules`))
 }
+
+// TestSchedulesAfterAnOutage has twenty schedules behind by ten slots: missed and catch_up say how many of them fire.
+func TestSchedulesAfterAnOutage(t *testing.T) {
+	const behind = 10
+	h := newHouse(t, 1000)
+	h.agent("migrates", 0, "", "").Drain(t)
+	last := h.number(`SELECT extract(epoch FROM date_trunc('second', now()))::bigint`) - 30*60 // slot; the next is in half an hour
+	want := make(map[string]int64)
+	for n := range 20 {
+		missed, catchUp, fires := []string{"one", "all", "none", "all", "one"}[n%5], "2d", []int64{1, behind, 0, 4, 0}[n%5]
+		switch n % 5 {
+		case 3:
+			catchUp = "4h"
+		case 4:
+			catchUp = "0s"
+		}
+		name := fmt.Sprintf("behind %d", n)
+		h.exec(`INSERT INTO leasehold.schedule (name, task, every, missed, catch_up, overlap, created_at, from_at, cursor_at)
+			VALUES ($1, 'work', '1h', $2, $3, 'queue', now() - interval '2 days', $4, to_timestamp($5) - $6 * interval '1 hour')`,
+			name, missed, catchUp, time.Unix(last, 0).Add(-24*time.Hour).UTC().Format(time.RFC3339), last, behind)
+		want[name] = fires
+	}
+	h.agent("agent", 16, "", "")
+	harness.Until(t, workWithin, "no schedule is behind", func() bool {
+		return h.number(`SELECT count(*) FROM leasehold.schedule WHERE next_at < now() OR cursor_at < to_timestamp($1) OR queued_slot IS NOT NULL`, last) == 0
+	})
+	h.emptied()
+	for name, fires := range want {
+		const of = `FROM leasehold.tasks WHERE created_by = 'schedule:' || $1`
+		require.Equal(t, fires, h.number(`SELECT count(*) `+of, name), name)
+		require.Equal(t, fires, h.number(`SELECT count(DISTINCT payload->>'slot') `+of, name), name)
+		require.EqualValues(t, behind, fires+h.number(`SELECT missed_slots FROM leasehold.schedule WHERE name = $1`, name), name)
+	}
+}

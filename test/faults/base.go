@@ -51,6 +51,7 @@ func (w *world) openBase(t testing.TB) {
 	}
 	_, err := w.app.Exec(t.Context(), tables)
 	require.NoError(t, err)
+	w.addSchedules(t)
 }
 
 func openPool(t testing.TB, store string) *pgxpool.Pool {

@@ -62,6 +62,7 @@ func (w *world) collect(t testing.TB) *history.History {
 		return err
 	})
 	w.collectMoves(t, h)
+	w.collectSchedules(t, h)
 	w.collectBatches(t, &h.Of)
 	return h
 }

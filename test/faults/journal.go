@@ -3,7 +3,8 @@
 package faults
 
 // journalSQL has each step of rows and batches written down in the transaction that makes it. Serials rise along with
-// what has to wait for one another: of one row, and of a batch and its rows.
+// what has to wait for one another: of one row, and of a batch and its rows. What schedules insert is noted in fired, and
+// deleted, both in the transaction that inserts it: no agent runs it.
 const journalSQL = `
 CREATE SEQUENCE step;
 CREATE TABLE journal (
@@ -27,7 +28,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER journal_new AFTER INSERT ON leasehold.task FOR EACH ROW EXECUTE FUNCTION journal('false');
+CREATE TRIGGER journal_new AFTER INSERT ON leasehold.task FOR EACH ROW
+    WHEN (NEW.type <> '` + kindTick + `') EXECUTE FUNCTION journal('false');
 CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.task FOR EACH ROW
     WHEN (OLD.state <> NEW.state OR OLD.fence <> NEW.fence) EXECUTE FUNCTION journal('false');
 CREATE TRIGGER journal_ended AFTER INSERT ON leasehold.task_archive FOR EACH ROW EXECUTE FUNCTION journal('true');
@@ -35,4 +37,13 @@ CREATE TRIGGER journal_new AFTER INSERT ON leasehold.batch FOR EACH ROW EXECUTE 
 CREATE TRIGGER journal_moved AFTER UPDATE ON leasehold.batch FOR EACH ROW
     WHEN ((OLD.round, OLD.sealed, OLD.stopping, OLD.ended_at, OLD.requested) IS DISTINCT FROM
           (NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at, NEW.requested)) EXECUTE FUNCTION journal_batch();
+
+CREATE TABLE fired (schedule text, slot timestamptz);
+CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO public.fired SELECT substr(NEW.created_by, 10), (NEW.payload->>'slot')::timestamptz;
+    DELETE FROM leasehold.task WHERE id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER fired AFTER INSERT ON leasehold.task FOR EACH ROW WHEN (NEW.type = '` + kindTick + `') EXECUTE FUNCTION fired();
 `

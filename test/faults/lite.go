@@ -203,6 +203,11 @@ func liteTargets(to []any) []any {
 
 // liteTables are the tables of effect.Table and journalSQL.
 const liteTables = `
+CREATE TABLE fired (schedule TEXT, slot TEXT) STRICT;
+CREATE TRIGGER fired AFTER INSERT ON task WHEN NEW.type = '` + kindTick + `' BEGIN
+    INSERT INTO fired SELECT substr(NEW.created_by, 10), json_extract(NEW.payload, '$.slot');
+    DELETE FROM task WHERE id = NEW.id;
+END;
 CREATE TABLE effect (
     serial INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER NOT NULL, fence INTEGER NOT NULL, phase TEXT NOT NULL,
     rolls_back INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
@@ -216,7 +221,7 @@ CREATE TABLE journal_batch (
     serial INTEGER PRIMARY KEY, id INTEGER, round INTEGER, sealed INTEGER, stopping INTEGER, ended INTEGER,
     requested TEXT, by_failure INTEGER) STRICT;
 
-CREATE TRIGGER journal_new AFTER INSERT ON task BEGIN
+CREATE TRIGGER journal_new AFTER INSERT ON task WHEN NEW.type <> '` + kindTick + `' BEGIN
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
         NEW.cause, 0 FROM step;

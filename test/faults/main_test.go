@@ -47,8 +47,17 @@ func summary(h *history.History) string {
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
-		summaryOfBatches(h),
+		summaryOfBatches(h), summaryOfSchedules(h),
 	}, "\n")
+}
+
+// summaryOfSchedules returns how many slots have fired.
+func summaryOfSchedules(h *history.History) string {
+	var all []string
+	for _, s := range h.Schedules {
+		all = append(all, fmt.Sprintf("%s: %d fired, %d missed", s.Name, len(s.Fired), s.Missed))
+	}
+	return "slots: " + strings.Join(all, "; ")
 }
 
 // summaryOfBatches returns how much has happened to batches, and what operators got as answers.

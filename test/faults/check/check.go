@@ -75,6 +75,7 @@ func invariants() []invariant {
 		{[]Name{CancelHolds}, cancelHolds},
 		{[]Name{CountersEqualRows}, countersEqualRows},
 		{[]Name{BatchRollbackComplete}, batchRollbackComplete},
+		{[]Name{SlotsOnce, SlotsAccounted}, slotsOnce},
 	}
 }
 

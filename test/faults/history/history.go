@@ -210,6 +210,8 @@ type History struct {
 	// Deaf are the agents, by name, to which no notifications come: a pooler is in between.
 	Deaf []string
 
+	Schedules []Schedule
+
 	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op
 	Of    Batches
