@@ -83,7 +83,7 @@ type scheduleRmCmd struct{ scheduleOne }
 
 // Help gives examples.
 func (scheduleRmCmd) Help() string {
-	return `A schedule of a configuration can be removed once no present agent declares it: it is parked then.
+	return `A schedule of a configuration can be removed while no present agent declares it.
 
 Examples:
 

@@ -222,6 +222,7 @@ func changedDeleted(t testing.TB, h Harness) {
 
 func changedHCL(t testing.TB, h Harness) {
 	r := newRig(t, h)
+	r.says(every("a", "1h"))
 	require.NoError(t, r.DeclareSchedule(t, every("a", "1h"), 1))
 	before := r.due()["a"]
 	require.ErrorContains(t, r.ChangeSchedule(t, every("a", "2h")), "declared in HCL")
@@ -238,6 +239,8 @@ func changedHCL(t testing.TB, h Harness) {
 	r.HaltSchedule(t, "a", "paused")
 	require.Error(t, r.DeleteSchedule(t, "a"))
 	r.HaltSchedule(t, "a", "parked")
+	require.Error(t, r.DeleteSchedule(t, "a"))
+	r.says()
 	require.Error(t, r.ChangeSchedule(t, every("a", "3h")))
 	require.NoError(t, r.DeleteSchedule(t, "a"))
 	r.declared("a")

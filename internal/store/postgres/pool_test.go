@@ -150,7 +150,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    UPDATE SCHEMA.schedule SET parked_at = now(); -- else those of HCL cannot be deleted
+    DELETE FROM SCHEMA.schedule_declarer; -- else what HCL declares cannot be deleted
     FOR name IN SELECT c.oid::regclass::text FROM pg_class AS c
         WHERE c.relnamespace = 'SCHEMA'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
           AND c.relname NOT IN ('secret', 'schema_version', 'setting', 'schedule_zone')

@@ -21,4 +21,4 @@ CREATE TRIGGER schedule_changed BEFORE UPDATE OF task, cron, every, after, timez
     FOR EACH ROW EXECUTE FUNCTION {schema}.schedule_changed();
 
 CREATE TRIGGER schedule_deleted BEFORE DELETE ON {schema}.schedule
-    FOR EACH ROW WHEN (OLD.source = 'hcl' AND OLD.parked_at IS NULL) EXECUTE FUNCTION {schema}.schedule_deleted();
+    FOR EACH ROW WHEN (OLD.source = 'hcl') EXECUTE FUNCTION {schema}.schedule_deleted();

@@ -62,7 +62,7 @@ func (s *Store) changeSchedule(
 ) (changed bool, err error) {
 	err = s.change(ctx, verb+" schedule", func(t *tx) error {
 		var paused, declared bool
-		err := t.row([]any{&paused, &declared}, t.sql.ScheduleStanding, arg("name", name))
+		err := t.row([]any{&paused, &declared}, t.sql.ScheduleStanding, arg("name", name), arg("now", stamp(t.now)))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%q: %w", name, store.ErrNoSchedule)
 		}

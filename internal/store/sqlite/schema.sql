@@ -447,7 +447,12 @@ BEGIN
 END;
 
 -- It would be inserted again at once.
-CREATE TRIGGER schedule_deleted BEFORE DELETE ON schedule WHEN OLD.source = 'hcl' AND OLD.parked_at IS NULL
+CREATE TRIGGER schedule_deleted BEFORE DELETE ON schedule WHEN OLD.source = 'hcl' AND EXISTS (
+    SELECT 1 FROM schedule_declaration
+    JOIN schedule_declarer ON schedule_declarer.number = schedule_declaration.number
+    JOIN agent ON agent.session = schedule_declarer.session
+    WHERE schedule_declaration.name = OLD.name AND json_extract(schedule_declaration.spec, '$.task') = OLD.task
+      AND agent.present_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 BEGIN
     SELECT RAISE(ABORT, 'an agent that is present declares the schedule: take it out of its configuration first');
 END;

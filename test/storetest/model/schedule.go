@@ -138,11 +138,12 @@ func (s *Store) DeclareSchedule(ctx context.Context, spec store.ScheduleSpec, nu
 
 // DeleteSchedule removes a schedule as applications do.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
-	if _, err := s.begin(ctx); err != nil {
+	now, err := s.begin(ctx)
+	if err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	if c := s.schedules[name]; c != nil && c.Declared != 0 && c.ParkedAt.IsZero() {
+	if c := s.schedules[name]; c != nil && s.declaredNow(c, now) {
 		return &store.RefusedError{Text: "an agent that is present declares the schedule: take it out of its configuration first"}
 	}
 	delete(s.schedules, name)

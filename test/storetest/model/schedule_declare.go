@@ -56,9 +56,7 @@ func (s *Store) UnsettledSchedules(ctx context.Context, after string, limit int)
 	defer s.mu.Unlock()
 	all := make(map[string]*store.UnsettledSchedule)
 	for _, d := range s.declarations {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.by)), func(by task.Session) bool {
-			return s.agents[by] != nil && s.agents[by].PresentUntil.After(now)
-		}) {
+		if !s.inForce(d, now) {
 			continue
 		}
 		u := all[d.Spec.Name]
@@ -87,6 +85,23 @@ func (s *Store) UnsettledSchedules(ctx context.Context, after string, limit int)
 		}
 	}
 	return page, nil
+}
+
+// inForce reports whether a present agent has a declaration.
+func (s *Store) inForce(d *declared, now time.Time) bool {
+	for by := range d.by {
+		if s.agents[by] != nil && s.agents[by].PresentUntil.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// declaredNow reports whether a present agent declares a schedule.
+func (s *Store) declaredNow(c *Schedule, now time.Time) bool {
+	return c.Declared != 0 && slices.ContainsFunc(s.declarations, func(d *declared) bool {
+		return d.Spec.Name == c.Name && d.Spec.Task == c.Task && s.inForce(d, now)
+	})
 }
 
 func unsettled(u *store.UnsettledSchedule) bool {

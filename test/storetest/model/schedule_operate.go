@@ -68,8 +68,8 @@ func (s *Store) ResumeSchedule(ctx context.Context, name, by string) (bool, erro
 
 // RemoveSchedule deletes a schedule.
 func (s *Store) RemoveSchedule(ctx context.Context, name, by string) error {
-	_, err := s.changeSchedule(ctx, "remove", "removed", name, by, func(c *Schedule, _ time.Time) (bool, error) {
-		if c.Declared != 0 && c.ParkedAt.IsZero() {
+	_, err := s.changeSchedule(ctx, "remove", "removed", name, by, func(c *Schedule, now time.Time) (bool, error) {
+		if s.declaredNow(c, now) {
 			return false, refused("schedule %q: an agent that is present declares it: take it out of its configuration first", name)
 		}
 		delete(s.schedules, name)

@@ -25,8 +25,16 @@ CREATE OR REPLACE FUNCTION {schema}.schedule_deleted() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS
 $leasehold$
 BEGIN
-    RAISE EXCEPTION 'schedule "%": an agent that is present declares it: take it out of its configuration first', OLD.name
-        USING ERRCODE = 'LH409';
+    IF EXISTS (
+        SELECT FROM {schema}.schedule_declaration AS d
+        JOIN {schema}.schedule_declarer AS r ON r.number = d.number
+        JOIN {schema}.agent AS a ON a.session = r.session
+        WHERE d.name = OLD.name AND d.spec->>'task' = OLD.task AND a.present_until > now()
+    ) THEN
+        RAISE EXCEPTION 'schedule "%": an agent that is present declares it: take it out of its configuration first', OLD.name
+            USING ERRCODE = 'LH409';
+    END IF;
+    RETURN OLD;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.schedule_deleted() FROM PUBLIC;

@@ -60,7 +60,13 @@ LEFT JOIN task AS t ON t.id = s.last_task
 LEFT JOIN task_archive AS a ON a.id = s.last_task;
 
 -- name: schedule_standing
-SELECT paused_at IS NOT NULL, source = 'hcl' AND parked_at IS NULL FROM schedule WHERE name = @name;
+SELECT s.paused_at IS NOT NULL, s.source = 'hcl' AND EXISTS (
+    SELECT 1 FROM schedule_declaration
+    JOIN schedule_declarer ON schedule_declarer.number = schedule_declaration.number
+    JOIN agent ON agent.session = schedule_declarer.session
+    WHERE schedule_declaration.name = s.name AND json_extract(schedule_declaration.spec, '$.task') = s.task
+      AND agent.present_until > @now)
+FROM schedule AS s WHERE s.name = @name;
 
 -- name: pause_schedule
 INSERT INTO pause_schedule (name, by) VALUES (@name, @by);
