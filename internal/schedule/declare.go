@@ -17,6 +17,9 @@ type Declarations interface {
 	// UnsettledSchedules returns at most limit names behind after ("": from the first one on) whose schedules are not what
 	// the configurations of present agents declare, some that are left as they are among them. It locks nothing.
 	UnsettledSchedules(ctx context.Context, after string, limit int) (store.UnsettledSchedules, error)
+	// WakeSchedules has those schedules be looked at now that are decided further than one store.JumpTolerance ahead of the
+	// store's clock, which was ahead and is back, and that have not fired there; it reports how many.
+	WakeSchedules(ctx context.Context) (woken int, err error)
 	// SettleSchedules applies each change whose schedule has the version that was seen, and reports how many. Nothing waits
 	// for an application that has locked a schedule: that change is not applied.
 	SettleSchedules(ctx context.Context, list []store.ScheduleChange) (applied int, err error)
@@ -70,6 +73,9 @@ func (d *Declarer) Turn(ctx context.Context) error {
 		return nil
 	}
 	wait, err := d.settle(ctx)
+	if err == nil && !wait {
+		_, err = d.store.WakeSchedules(ctx)
+	}
 	if err == nil && !wait {
 		d.looked = time.Now()
 	}

@@ -30,6 +30,7 @@ func scheduleHCLChecks() []Check {
 		{"a change that was decided before another does not apply", hclStale},
 		{"many agents settle", hclMany},
 		{"a page at a time", hclPages},
+		{"one that is ahead of the clock is looked at again", hclAhead},
 		{"declaring and settling, and a crash", hclCrash},
 	}
 }
@@ -344,4 +345,36 @@ func hclCrash(t testing.TB, h Harness) {
 		require.Equal(t, "1h", r.shown(spec.Name).Every)
 	}
 	require.Positive(t, hits)
+}
+
+// hclAhead: the clock was a day ahead, and is back.
+func hclAhead(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.declared("not fired there", "fired there", "on time", "paused")
+	for name, s := range r.due() {
+		at := r.slot(24 * time.Hour)
+		f := r.firing(s)
+		if name == "fired there" {
+			f = r.firing(s, at)
+		}
+		f.Cursor, f.NextAt = at, at.Add(time.Hour)
+		if name == "on time" {
+			f.Cursor = r.slot(-time.Second)
+		}
+		r.apply(f)
+	}
+	r.HaltSchedule(t, "paused", "paused")
+	before := r.shown("not fired there").Version
+	woken, err := r.WakeSchedules(r.ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, woken)
+	require.Len(t, r.due(), 1)
+	require.Greater(t, r.due()["not fired there"].Version, before)
+	// It is decided anew, and not again.
+	f := r.firing(r.due()["not fired there"])
+	f.Cursor, f.NextAt = r.slot(0), r.slot(time.Hour)
+	r.apply(f)
+	woken, err = r.WakeSchedules(r.ctx)
+	require.NoError(t, err)
+	require.Zero(t, woken)
 }

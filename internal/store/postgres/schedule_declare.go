@@ -103,3 +103,13 @@ func numberOf(d *store.Declaration) int64 {
 	}
 	return d.Number
 }
+
+// WakeSchedules has schedules be looked at that are decided ahead of the clock.
+func (s *Store) WakeSchedules(ctx context.Context) (woken int, err error) {
+	err = s.do(ctx, "wake schedules", func(ctx context.Context, conn *pgx.Conn) error {
+		return s.change(ctx, conn, func(on querier) error {
+			return scanOne(ctx, on, []any{&woken}, s.sql.WakeSchedules, arg("tolerance", store.JumpTolerance.Microseconds()))
+		})
+	})
+	return woken, err
+}

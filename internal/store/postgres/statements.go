@@ -39,10 +39,10 @@ type statements struct {
 	CountDay *sqltext.Query
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
 	ForgetBatches, ForgetLeases, DueSchedules, ListSchedules, PauseSchedule, ResumeSchedule, RemoveSchedule, ApplyFirings *sqltext.Query
-	PutDeclarations, DeclareSchedules, UnsettledSchedules, InsertDeclared, SettleSchedules *sqltext.Query
-	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                   *sqltext.Query
-	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep      *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                             *sqltext.Query
+	PutDeclarations, DeclareSchedules, UnsettledSchedules, WakeSchedules, InsertDeclared, SettleSchedules *sqltext.Query
+	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                                  *sqltext.Query
+	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep                     *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                                            *sqltext.Query
 }
 
 // loadQueries compiles the queries for a schema.

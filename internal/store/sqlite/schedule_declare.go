@@ -101,3 +101,20 @@ func (t *tx) settleSchedule(c *store.ScheduleChange) (changed int64, err error) 
 	}
 	return t.exec(t.sql.UnparkSchedule, name, version, number, now)
 }
+
+// WakeSchedules has schedules be looked at that are decided ahead of the clock. It writes only where there are some.
+func (s *Store) WakeSchedules(ctx context.Context) (woken int, err error) {
+	err = s.view(ctx, "look for schedules ahead of the clock", func(t *snapshot) error {
+		now := s.now()
+		return t.row([]any{&woken}, s.sql.AnyAhead, arg("now", stamp(now)), arg("ahead", stamp(now.Add(store.JumpTolerance))))
+	})
+	if err != nil || woken == 0 {
+		return 0, err
+	}
+	err = s.change(ctx, "wake schedules", func(t *tx) error {
+		n, err := t.exec(t.sql.WakeSchedules, arg("now", stamp(t.now)), arg("ahead", stamp(t.now.Add(store.JumpTolerance))))
+		woken = int(n)
+		return err
+	})
+	return woken, err
+}

@@ -40,8 +40,8 @@ type statements struct {
 	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
 	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule     *sqltext.Query
 	// schedule_declare.sql
-	PutDeclarations, IsSession, ForgetDeclarers, PutDeclarers, UnsettledSchedules *sqltext.Query
-	InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule                  *sqltext.Query
+	PutDeclarations, IsSession, ForgetDeclarers, PutDeclarers, UnsettledSchedules         *sqltext.Query
+	AnyAhead, WakeSchedules, InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query

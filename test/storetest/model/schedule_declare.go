@@ -163,3 +163,23 @@ func filled(spec store.ScheduleSpec) store.ScheduleSpec {
 	}
 	return spec
 }
+
+// WakeSchedules has schedules be looked at that are decided ahead of the clock.
+func (s *Store) WakeSchedules(ctx context.Context) (woken int, err error) {
+	now, err := s.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	if err := s.fail(beforeSettle); err != nil {
+		return 0, err
+	}
+	for _, c := range s.schedules {
+		if c.mayFire() && c.NextAt.After(now) && c.Cursor.After(now.Add(store.JumpTolerance)) && !c.LastSlot.After(now) {
+			c.NextAt = now.Truncate(time.Millisecond)
+			c.Version++
+			woken++
+		}
+	}
+	return woken, s.fail(afterSettle)
+}

@@ -55,6 +55,21 @@ LEFT JOIN LATERAL (
 ) AS u ON true
 ORDER BY u.name
 
+-- name: wake_schedules
+-- Has schedules be looked at that are decided ahead of the clock by more than the tolerance, and have not fired there: the clock
+-- was ahead, and is back. Decide moves them to now. Returns how many. One that another transaction has locked is left.
+WITH hit AS MATERIALIZED (
+    SELECT s.name FROM {schema}.schedule AS s
+    WHERE {may_fire of=s.} AND s.next_at > now() AND s.cursor_at > now() + @tolerance::bigint * interval '1 microsecond'
+      AND (s.last_slot IS NULL OR s.last_slot <= now())
+    FOR UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE {schema}.schedule AS s SET next_at = date_trunc('milliseconds', now()), version = s.version + 1
+    FROM hit AS h WHERE s.name = h.name
+    RETURNING s.name
+)
+SELECT count(*) FROM woken
+
 -- name: insert_declared
 -- Inserts schedules as they are declared, and returns how many.
 WITH inserted AS (

@@ -46,6 +46,16 @@ FROM schedule AS s
 WHERE s.name > @after AND s.source = 'hcl' AND s.parked_at IS NULL AND s.name NOT IN (SELECT declared.name FROM declared)
 ORDER BY name LIMIT @limit;
 
+-- name: any_ahead
+-- Whether a schedule is decided ahead of the clock by more than the tolerance, and has not fired there.
+SELECT count(*) FROM schedule AS s
+WHERE {may_fire of=s.} AND s.next_at > @now AND s.cursor_at > @ahead AND ifnull(s.last_slot, '') <= @now;
+
+-- name: wake_schedules
+-- Has such schedules be looked at: the clock was ahead, and is back. Decide moves them to now.
+UPDATE schedule SET next_at = @now, version = version + 1
+WHERE {may_fire} AND next_at > @now AND cursor_at > @ahead AND ifnull(last_slot, '') <= @now;
+
 -- name: insert_declared
 INSERT INTO schedule (name, source, declared, task, cron, every, after, timezone, payload, jitter, from_at, until_at, missed, catch_up, overlap)
 SELECT name, 'hcl', number, json_extract(spec, '$.task'), json_extract(spec, '$.cron'), json_extract(spec, '$.every'),
