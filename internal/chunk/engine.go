@@ -10,14 +10,15 @@ import (
 
 // Bounds of one Turn.
 const (
-	obstacles = 100              // that one look returns
-	batched   = 64               // chunks of one step
-	holdFor   = 10 * time.Second // longer than a Turn takes
-	turnFor   = 3 * time.Second  // the source is read for about so long
-	fullShare = 19               // rest after a pass over the whole table, in multiples of the time for which it read the source: 5%
-	soon      = time.Second      // rest while there is no room for more chunks
-	throttled = 5 * time.Second  // and while planning has to wait
-	failures  = 3                // passes in a row in which a range fails before it is held
+	obstacles  = 100              // that one look returns
+	batched    = 64               // chunks of one step
+	holdFor    = 10 * time.Second // longer than a Turn takes
+	turnFor    = 3 * time.Second  // the source is read for about so long
+	fullShare  = 19               // rest after a pass over the whole table, in multiples of the time for which it read the source: 5%
+	soon       = time.Second      // rest while there is no room for more chunks
+	throttled  = 5 * time.Second  // and while planning has to wait
+	clockSlack = time.Second      // by which the store's clock may differ from one look to the next
+	failures   = 3                // passes in a row in which a range fails before it is held
 )
 
 // Engine plans: it decides what the next ranges of a plan are, and has a store insert them. Between calls it keeps nothing but how far
@@ -61,8 +62,8 @@ func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, e
 	switch {
 	case p.Paused || p.Over:
 		return did, nil
-	case p.Holder != e.id && p.HeldUntil.After(look.Now):
-		return Turn{Again: p.HeldUntil.Sub(look.Now)}, nil
+	case p.Holder != e.id && held(look) > 0:
+		return Turn{Again: held(look)}, nil
 	case !p.Planning && due(look) > 0:
 		return Turn{Again: due(look)}, nil
 	case look.Live >= look.Spec.Ahead:
@@ -76,7 +77,18 @@ func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, e
 	return e.plan(ctx, look, src)
 }
 
-// due returns how long it is until the next pass begins; 0: it may begin now.
+// held returns for how long the plan is still held. One that would be held for longer than anybody holds one was held before the
+// store's clock was set back.
+func held(look *store.ChunkLook) time.Duration {
+	left := look.Plan.HeldUntil.Sub(look.Now)
+	if left > holdFor+clockSlack {
+		return 0
+	}
+	return max(left, 0)
+}
+
+// due returns how long it is until the next pass begins; 0: it may begin now. It is never longer than the plan declares, also where
+// the store's clock was set back.
 func due(look *store.ChunkLook) time.Duration {
 	p := &look.Plan
 	if p.Pass == 0 {
@@ -86,7 +98,11 @@ func due(look *store.ChunkLook) time.Duration {
 	if p.RepeatAt.Before(next) {
 		next = p.RepeatAt
 	}
-	return max(next.Sub(look.Now), 0)
+	left := next.Sub(look.Now)
+	if left > look.Spec.Follow+clockSlack {
+		return 0
+	}
+	return max(left, 0)
 }
 
 // begin takes the plan for this agent and, where no pass is being planned, begins the next one.

@@ -4,7 +4,15 @@ import (
 	"context"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
 )
+
+// Declarations is what a Loop needs of the store beside.
+type Declarations interface {
+	// DeclareChunks notes that a session declares these plans, and no others, and puts the newest declarations of all present
+	// sessions in force: one that was never loaded before is newer than all others. A plan that does not exist is inserted.
+	DeclareChunks(ctx context.Context, s task.Session, list []store.ChunkDeclaration) (store.DeclaredChunks, error)
+}
 
 // Store is what an Engine needs of the store.
 type Store interface {

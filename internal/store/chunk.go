@@ -37,7 +37,7 @@ type ChunkSpec struct {
 // ChunkPlan is the state of a plan that only agents change. What is planned of a pass lies between From and Cursor, without a gap.
 type ChunkPlan struct {
 	Version int64 // rises with each step that is applied
-	Paused  bool  // or parked, or its pass's batch accepts no more rows: nothing is planned; only operators and declarations change this
+	Paused  bool  // or its pass's batch accepts no more rows: nothing is planned; only operators change this
 
 	Pass     int       // the newest, from 1; 0: there was none
 	Planning bool      // it is not planned to its end

@@ -24,7 +24,7 @@ func chunkChecks() []Check {
 		{"a version applies once", chunkOnce},
 		{"many agents apply a step once", chunkRace},
 		{"a crash plans once or not at all", chunkCrash},
-		{"a paused or parked plan is left alone", chunkHalted},
+		{"a paused plan is left alone", chunkPaused},
 		{"a pass whose batch is stopped is left alone", chunkStopped},
 		{"obstacles of earlier passes", chunkObstacles},
 		{"a range that is skipped is one of this pass", chunkSkipped},

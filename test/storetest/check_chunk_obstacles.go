@@ -10,25 +10,24 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-func chunkHalted(t testing.TB, h Harness) {
-	for _, how := range []string{"paused", "parked"} {
-		r := newRig(t, h)
-		r.plan(how)
-		r.begins(how)
-		before := chunkStep(r.lookPlan(how))
-		cuts(before, 10)
-		r.HaltChunkPlan(t, how, how)
-		look := r.lookPlan(how)
-		require.True(t, look.Plan.Paused, how)
-		after := chunkStep(look)
-		cuts(after, 10)
-		for _, s := range []*store.ChunkStep{before, after} {
-			applied, err := r.ApplyChunks(r.ctx, s)
-			require.NoError(t, err)
-			require.False(t, applied, how)
-		}
-		require.Equal(t, look, func() *store.ChunkLook { l := r.lookPlan(how); l.Now = look.Now; return l }())
+func chunkPaused(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.plan("p")
+	r.begins("p")
+	before := chunkStep(r.lookPlan("p"))
+	cuts(before, 10)
+	r.PauseChunkPlan(t, "p")
+	look := r.lookPlan("p")
+	require.True(t, look.Plan.Paused)
+	after := chunkStep(look)
+	cuts(after, 10)
+	for _, s := range []*store.ChunkStep{before, after} {
+		applied, err := r.ApplyChunks(r.ctx, s)
+		require.NoError(t, err)
+		require.False(t, applied)
 	}
+	require.Equal(t, look.Plan, r.lookPlan("p").Plan)
+	require.Empty(t, r.rows())
 }
 
 func chunkStopped(t testing.TB, h Harness) {

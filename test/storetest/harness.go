@@ -35,6 +35,7 @@ type Harness interface {
 	schedule.Declarations
 	Scheduler
 	chunk.Store
+	chunk.Declarations
 	Chunker
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -147,6 +148,7 @@ func Checks() []Check {
 		{"schedule_ops", scheduleOpsChecks()},
 		{"schedule_hcl", scheduleHCLChecks()},
 		{"chunks", chunkChecks()},
+		{"chunks_declared", chunkDeclaredChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

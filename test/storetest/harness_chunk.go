@@ -12,8 +12,8 @@ import (
 type Chunker interface {
 	// AddChunkPlan declares a plan as an agent does.
 	AddChunkPlan(t testing.TB, spec store.ChunkSpec)
-	// HaltChunkPlan makes a plan one of which nothing is planned: "paused" or "parked".
-	HaltChunkPlan(t testing.TB, name, how string)
+	// PauseChunkPlan makes a plan one of which nothing is planned.
+	PauseChunkPlan(t testing.TB, name string)
 	// ChunkPasses reads the ledger of a plan, by pass.
 	ChunkPasses(t testing.TB, name string) []ChunkPass
 }

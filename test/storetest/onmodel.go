@@ -201,10 +201,8 @@ func (h *OnModel) ShownSchedule(_ testing.TB, name string) ShownSchedule {
 // AddChunkPlan declares a plan.
 func (h *OnModel) AddChunkPlan(_ testing.TB, spec store.ChunkSpec) { h.Store.AddChunkPlan(spec) }
 
-// HaltChunkPlan pauses or parks a plan.
-func (h *OnModel) HaltChunkPlan(_ testing.TB, name, how string) {
-	h.Store.HaltChunkPlan(name, how == "parked")
-}
+// PauseChunkPlan pauses a plan.
+func (h *OnModel) PauseChunkPlan(_ testing.TB, name string) { h.Store.PauseChunkPlan(name) }
 
 // ChunkPasses reads the ledger.
 func (h *OnModel) ChunkPasses(_ testing.TB, name string) (list []ChunkPass) {

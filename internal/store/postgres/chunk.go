@@ -76,20 +76,10 @@ var errStale = errors.New("something has changed since the look")
 // ApplyChunks applies a step, all in one transaction.
 func (s *Store) ApplyChunks(ctx context.Context, step *store.ChunkStep) (applied bool, err error) {
 	err = s.do(ctx, "plan chunks", func(ctx context.Context, conn *pgx.Conn) error {
-		if err := s.failAt(failBefore); err != nil {
-			return err
-		}
-		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		return s.changeAll(ctx, conn, func(tx pgx.Tx) error {
 			c := &chunking{Store: s, ctx: ctx, tx: tx, step: step, name: arg("name", storable(step.Name))}
-			if err := c.apply(); err != nil {
-				return err
-			}
-			return s.failAt(failCommit)
+			return c.apply()
 		})
-		if err != nil {
-			return err
-		}
-		return s.failAt(failAfter)
 	})
 	if errors.Is(err, errStale) || code(err) == codeRefused { // the batch has been stopped since
 		return false, nil

@@ -17,17 +17,17 @@ func (h *harness) AddChunkPlan(t testing.TB, p store.ChunkSpec) {
 	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
 	_, err := conn.Exec(t.Context(), h.q(`INSERT INTO SCHEMA.chunk_plan
-		(name, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`), p.Name, p.Task, p.Table, p.Key, p.Size.Start, p.Size.Min, p.Size.Max,
+		(name, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us, declared)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)`), p.Name, p.Task, p.Table, p.Key, p.Size.Start, p.Size.Min, p.Size.Max,
 		p.Size.Target.Microseconds(), p.Ahead, p.Follow.Microseconds())
 	require.NoError(t, err)
 }
 
-func (h *harness) HaltChunkPlan(t testing.TB, name, how string) {
+func (h *harness) PauseChunkPlan(t testing.TB, name string) {
 	t.Helper()
 	conn, end := h.connections.connection(t, pgtest.URL(t))
 	defer end()
-	_, err := conn.Exec(t.Context(), h.q(`UPDATE SCHEMA.chunk_plan SET `+how+`_at = now(), version = version + 1 WHERE name = $1`), name)
+	_, err := conn.Exec(t.Context(), h.q(`UPDATE SCHEMA.chunk_plan SET paused_at = now(), version = version + 1 WHERE name = $1`), name)
 	require.NoError(t, err)
 }
 

@@ -437,15 +437,15 @@ CREATE VIEW {schema}.schedules AS
     FROM {schema}.schedule AS s;
 
 -- Plans that cut a big table into ranges of its key (chunks), each of which becomes a task. The
--- names of its columns are those of store.ChunkPlan. No agent carries out plans yet.
+-- names of its columns are those of store.ChunkPlan. Agents declare them, and an agent checks what is declared.
 CREATE TABLE {schema}.chunk_plan (
     created_at timestamptz NOT NULL DEFAULT now(),
     paused_at  timestamptz,                 -- by an operator
-    parked_at  timestamptz,                 -- no present agent declares it
     grow_at    timestamptz,                 -- when to look for rows behind high
     repeat_at  timestamptz,                 -- when to begin with the table again
     held_until timestamptz,
     version    bigint NOT NULL DEFAULT floor(random() * 281474976710656)::bigint, -- as of schedule
+    declared   bigint NOT NULL,             -- number of the declaration in force
     target_us  bigint NOT NULL DEFAULT 0,   -- microseconds that a chunk should take; 0: chunks keep their size
     follow_us  bigint NOT NULL DEFAULT 0,   -- how often to look for new rows; 0: one pass
     done_rows  bigint NOT NULL DEFAULT 0,   -- of chunks that succeeded, as far as noted, and their microseconds
@@ -464,11 +464,27 @@ CREATE TABLE {schema}.chunk_plan (
     task       text NOT NULL,               -- type of the rows
     table_name text NOT NULL,
     key_name   text NOT NULL,
+    source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, for people
     high       text,                        -- the end of all that was ever planned
     sampled    text NOT NULL DEFAULT '',
     holder     text,                        -- the agent that plans now
     paused_by  text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- Declarations of chunk plans, and the sessions that declare them, as those of schedules.
+CREATE TABLE {schema}.chunk_declaration (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    name     text NOT NULL,
+    hash     text NOT NULL,                      -- of spec
+    spec     jsonb NOT NULL,
+    UNIQUE (name, hash)
+);
+CREATE TABLE {schema}.chunk_declarer (
+    session bigint NOT NULL,
+    number  bigint NOT NULL,
+    PRIMARY KEY (session, number)
+);
 
 -- The ledger: the passes of plans. A pass has cut the table behind from_key and up to through_key without a gap, since a step is
 -- applied only where its ranges continue those before. A pass without chunks goes when it ends, the others stay for ever.

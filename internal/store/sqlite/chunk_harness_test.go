@@ -13,14 +13,14 @@ import (
 func (h *harness) AddChunkPlan(t testing.TB, p store.ChunkSpec) {
 	t.Helper()
 	require.NoError(t, h.exec(t, `INSERT INTO chunk_plan
-		(name, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.Name, p.Task, p.Table, p.Key, p.Size.Start, p.Size.Min, p.Size.Max,
+		(name, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us, declared)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`, p.Name, p.Task, p.Table, p.Key, p.Size.Start, p.Size.Min, p.Size.Max,
 		p.Size.Target.Microseconds(), p.Ahead, p.Follow.Microseconds()))
 }
 
-func (h *harness) HaltChunkPlan(t testing.TB, name, how string) {
+func (h *harness) PauseChunkPlan(t testing.TB, name string) {
 	t.Helper()
-	require.NoError(t, h.exec(t, `UPDATE chunk_plan SET `+how+`_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1
+	require.NoError(t, h.exec(t, `UPDATE chunk_plan SET paused_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), version = version + 1
 		WHERE name = ?`, name))
 }
 

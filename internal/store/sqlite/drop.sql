@@ -41,6 +41,8 @@ DROP TABLE agent;
 DROP TABLE chunk_plan;
 DROP TABLE chunk_pass;
 DROP TABLE chunk_range;
+DROP TABLE chunk_declaration;
+DROP TABLE chunk_declarer;
 DROP TABLE lease;
 DROP TABLE policy;
 DROP TABLE schedule;

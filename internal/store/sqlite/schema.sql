@@ -494,7 +494,7 @@ CREATE VIEW schedules AS
     FROM schedule;
 
 -- Plans that cut a big table into ranges of its key (chunks), each of which becomes a task. The
--- names of its columns are those of store.ChunkPlan. No agent carries out plans yet.
+-- names of its columns are those of store.ChunkPlan. Agents declare them, and an agent checks what is declared.
 CREATE TABLE chunk_plan (
     name       TEXT NOT NULL PRIMARY KEY
                CONSTRAINT "name must not be empty" CHECK (name <> '')
@@ -502,6 +502,8 @@ CREATE TABLE chunk_plan (
     task       TEXT NOT NULL,               -- type of the rows
     table_name TEXT NOT NULL,
     key_name   TEXT NOT NULL,
+    declared   INTEGER NOT NULL,            -- number of the declaration in force
+    source     TEXT NOT NULL DEFAULT '{}',  -- store.ChunkSource, for people
     size_start INTEGER NOT NULL,
     size_min   INTEGER NOT NULL DEFAULT 0,
     size_max   INTEGER NOT NULL DEFAULT 0,
@@ -511,7 +513,6 @@ CREATE TABLE chunk_plan (
     created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     paused_at  TEXT,                        -- by an operator
     paused_by  TEXT,
-    parked_at  TEXT,                        -- no present agent declares it
     version    INTEGER NOT NULL DEFAULT (abs(random()) >> 15), -- as of schedule
     pass       INTEGER NOT NULL DEFAULT 0,  -- the newest; 0: none
     high       TEXT,                        -- the end of all that was ever planned
@@ -526,6 +527,21 @@ CREATE TABLE chunk_plan (
     holder     TEXT,                        -- the agent that plans now
     held_until TEXT
 ) STRICT;
+
+-- Declarations of chunk plans, and the sessions that declare them, as those of schedules.
+CREATE TABLE chunk_declaration (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    name     TEXT NOT NULL,
+    hash     TEXT NOT NULL,                 -- of spec
+    spec     TEXT NOT NULL,                 -- JSON
+    UNIQUE (name, hash)
+) STRICT;
+CREATE TABLE chunk_declarer (
+    session INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT, WITHOUT ROWID;
 
 -- The ledger: the passes of plans. A pass has cut the table behind from_key and up to through_key without a gap, since a step is
 -- applied only where its ranges continue those before. A pass without chunks goes when it ends, the others stay for ever.

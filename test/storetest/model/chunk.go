@@ -15,10 +15,11 @@ import (
 type ChunkPlan struct {
 	store.ChunkSpec
 
-	State            store.ChunkPlan // Planning and what follows: of the newest pass
-	PausedAt, Parked time.Time
-	Passes           map[int]*ChunkPass
-	Done             store.ChunkSums
+	Declared int             // number of the declaration in force
+	State    store.ChunkPlan // Planning and what follows: of the newest pass
+	PausedAt time.Time
+	Passes   map[int]*ChunkPass
+	Done     store.ChunkSums
 }
 
 // ChunkPass is a row of the ledger.
@@ -51,22 +52,20 @@ const openChunk = "open"
 func (s *Store) AddChunkPlan(spec store.ChunkSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.plans[spec.Name] = &ChunkPlan{
-		ChunkSpec: spec, State: store.ChunkPlan{Version: s.clock().UnixMicro() << 10}, Passes: map[int]*ChunkPass{},
-	}
+	s.plans[spec.Name] = newChunkPlan(spec, s.clock().UnixMicro()<<10, 0)
 }
 
-// HaltChunkPlan makes a plan one of which nothing is planned.
-func (s *Store) HaltChunkPlan(name string, parked bool) {
+func newChunkPlan(spec store.ChunkSpec, version int64, declared int) *ChunkPlan {
+	return &ChunkPlan{ChunkSpec: spec, Declared: declared, State: store.ChunkPlan{Version: version}, Passes: map[int]*ChunkPass{}}
+}
+
+// PauseChunkPlan makes a plan one of which nothing is planned.
+func (s *Store) PauseChunkPlan(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.plans[name]
 	p.State.Version++
-	if parked {
-		p.Parked = s.clock()
-	} else {
-		p.PausedAt = s.clock()
-	}
+	p.PausedAt = s.clock()
 }
 
 // ChunkPasses returns the ledger of a plan, by pass.
@@ -90,7 +89,7 @@ func (p *ChunkPlan) planning() *ChunkPass {
 // halted reports whether nothing is planned of a plan.
 func (s *Store) halted(p *ChunkPlan) bool {
 	pass := p.planning()
-	return !p.PausedAt.IsZero() || !p.Parked.IsZero() || pass != nil && pass.Batch != 0 && s.admits(pass.Batch) != nil
+	return !p.PausedAt.IsZero() || pass != nil && pass.Batch != 0 && s.admits(pass.Batch) != nil
 }
 
 // LookPlan returns a plan and its obstacles.

@@ -29,26 +29,27 @@ type Store struct {
 
 	clock func() time.Time
 
-	mu           sync.Mutex
-	lastTask     task.ID
-	lastSession  task.Session
-	lastBatch    task.BatchID
-	lastLease    task.Fence
-	live         map[task.ID]*Row // the hot table
-	archive      map[task.ID]*Row
-	attempts     map[task.ID][]Attempt // the history, oldest first
-	agents       map[task.Session]*Agent
-	policies     map[task.PolicyHash]store.NamedPolicy
-	kept         map[task.ID]int // rows that transactions of applications keep where they are, and how many do
-	listeners    map[*func(store.News)]struct{}
-	batches      map[task.BatchID]*Batch
-	operations   []*Operation // oldest first; those that are over stay
-	audit        []Audit
-	named        map[string]*NamedLease
-	schedules    map[string]*Schedule
-	declarations []*declared // by number, from 1
-	plans        map[string]*ChunkPlan
-	chunks       map[task.ID]*Chunk
+	mu                sync.Mutex
+	lastTask          task.ID
+	lastSession       task.Session
+	lastBatch         task.BatchID
+	lastLease         task.Fence
+	live              map[task.ID]*Row // the hot table
+	archive           map[task.ID]*Row
+	attempts          map[task.ID][]Attempt // the history, oldest first
+	agents            map[task.Session]*Agent
+	policies          map[task.PolicyHash]store.NamedPolicy
+	kept              map[task.ID]int // rows that transactions of applications keep where they are, and how many do
+	listeners         map[*func(store.News)]struct{}
+	batches           map[task.BatchID]*Batch
+	operations        []*Operation // oldest first; those that are over stay
+	audit             []Audit
+	named             map[string]*NamedLease
+	schedules         map[string]*Schedule
+	declarations      []*declared // by number, from 1
+	plans             map[string]*ChunkPlan
+	chunkDeclarations []*declaredChunk // by number, from 1
+	chunks            map[task.ID]*Chunk
 }
 
 // Row is a task as it is stored.

@@ -73,8 +73,42 @@ func anyPlanVersion(m *storetest.OnModel, s *store.ChunkStep) {
 	})
 }
 
+// wrongDeclarations changes what is declared, or what became of it.
+type wrongDeclarations struct {
+	*storetest.OnModel
+
+	before func(*store.ChunkDeclaration)
+	after  func(*storetest.OnModel, *store.DeclaredChunks)
+}
+
+func (w wrongDeclarations) DeclareChunks(ctx context.Context, s task.Session, list []store.ChunkDeclaration) (store.DeclaredChunks, error) {
+	list = append([]store.ChunkDeclaration(nil), list...)
+	for i := range list {
+		if w.before != nil {
+			w.before(&list[i])
+		}
+	}
+	did, err := w.OnModel.DeclareChunks(ctx, s, list)
+	if w.after != nil {
+		w.after(w.OnModel, &did)
+	}
+	return did, err
+}
+
 func chunkSabotages() []sabotage {
 	return []sabotage{
+		{"a declaration changes the table", func(m *storetest.OnModel) storetest.Harness {
+			return wrongDeclarations{OnModel: m, before: func(d *store.ChunkDeclaration) { d.Spec.Task, d.Spec.Table, d.Spec.Key = "a", "b", "c" }}
+		}, "chunks_declared/another table, key or task is refused"},
+		{"a change is not a new version", func(m *storetest.OnModel) storetest.Harness {
+			return wrongDeclarations{OnModel: m, after: func(m *storetest.OnModel, _ *store.DeclaredChunks) {
+				m.TamperChunks(func(plans map[string]*model.ChunkPlan, _ map[task.ID]*model.Chunk) {
+					for _, p := range plans {
+						p.State.Version = 1
+					}
+				})
+			}}
+		}, "chunks_declared/the newest declaration wins"},
 		{"a step applies twice", wrongStep(func(m *storetest.OnModel, s *store.ChunkStep) {
 			anyPlanVersion(m, s)
 			s.Items = s.Items[:min(len(s.Items), 1)]
@@ -86,10 +120,10 @@ func chunkSabotages() []sabotage {
 		{"a paused plan is planned", wrongStep(func(m *storetest.OnModel, _ *store.ChunkStep) {
 			m.TamperChunks(func(plans map[string]*model.ChunkPlan, _ map[task.ID]*model.Chunk) {
 				for _, p := range plans {
-					p.PausedAt, p.Parked = time.Time{}, time.Time{}
+					p.PausedAt = time.Time{}
 				}
 			})
-		}), "chunks/a paused or parked plan is left alone"},
+		}), "chunks/a paused plan is left alone"},
 		{"a pass is not sealed", wrongStep(func(_ *storetest.OnModel, s *store.ChunkStep) { s.Sealed = false }), "chunks/a pass is a batch, sealed at its end"},
 		{"an obstacle is forgotten", wrongChunkLook(func(l *store.ChunkLook) { l.Obstacles = l.Obstacles[:min(len(l.Obstacles), 1)] }),
 			"chunks/obstacles of earlier passes"},

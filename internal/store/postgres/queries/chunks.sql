@@ -104,3 +104,74 @@ WHERE c.task_id = ANY (ARRAY(
       AND NOT EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = s.batch_id)
       AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.id = o.task_id)
     LIMIT 5000))
+
+-- name: put_chunk_declarations
+-- Stores declarations that were never loaded before.
+INSERT INTO {schema}.chunk_declaration (name, hash, spec)
+SELECT w.name, w.hash, w.spec::jsonb FROM unnest(@names::text[], @hashes::text[], @specs::text[]) AS w (name, hash, spec)
+WHERE NOT EXISTS (SELECT FROM {schema}.chunk_declaration AS d WHERE d.name = w.name AND d.hash = w.hash)
+ORDER BY w.name
+ON CONFLICT (name, hash) DO NOTHING
+
+-- name: declare_chunks
+-- Notes what a session declares, and forgets what it declared before and what sessions declared that are not known. Returns
+-- whether the session is known.
+WITH known AS MATERIALIZED (
+    SELECT a.session FROM {schema}.agent AS a WHERE a.session = @session
+), wanted AS MATERIALIZED (
+    SELECT k.session, d.number
+    FROM known AS k CROSS JOIN unnest(@names::text[], @hashes::text[]) AS w (name, hash)
+    JOIN {schema}.chunk_declaration AS d ON d.name = w.name AND d.hash = w.hash
+), gone AS (
+    DELETE FROM {schema}.chunk_declarer AS r
+    WHERE r.session = @session AND NOT EXISTS (SELECT FROM wanted AS w WHERE w.number = r.number)
+       OR NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session)
+), declared AS (
+    INSERT INTO {schema}.chunk_declarer (session, number) SELECT w.session, w.number FROM wanted AS w
+    ON CONFLICT (session, number) DO NOTHING
+)
+SELECT EXISTS (SELECT FROM known)
+
+-- name: insert_declared_chunks
+-- Inserts plans that present sessions declare and that do not exist, each as the one who came first declares it.
+INSERT INTO {schema}.chunk_plan (name, declared, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us, source)
+SELECT DISTINCT ON (d.name) d.name, d.number, d.spec->>'task', d.spec->>'table', d.spec->>'key', (d.spec->>'size_start')::integer,
+    (d.spec->>'size_min')::integer, (d.spec->>'size_max')::integer, (d.spec->>'target_us')::bigint, (d.spec->>'ahead')::integer,
+    (d.spec->>'follow_us')::bigint, d.spec->'source'
+FROM {schema}.agent AS a
+JOIN {schema}.chunk_declarer AS r ON r.session = a.session
+JOIN {schema}.chunk_declaration AS d ON d.number = r.number
+WHERE a.present_until > now() AND NOT EXISTS (SELECT FROM {schema}.chunk_plan AS p WHERE p.name = d.name)
+ORDER BY d.name, d.number
+ON CONFLICT (name) DO NOTHING
+
+-- name: settle_chunks
+-- Puts the newest declaration of present sessions in force that has the plan's task, table and key. A plan that follows from now
+-- on is not over.
+UPDATE {schema}.chunk_plan AS p SET
+    version = p.version + 1, declared = d.number, size_start = (d.spec->>'size_start')::integer,
+    size_min = (d.spec->>'size_min')::integer, size_max = (d.spec->>'size_max')::integer,
+    target_us = (d.spec->>'target_us')::bigint, ahead = (d.spec->>'ahead')::integer, follow_us = (d.spec->>'follow_us')::bigint,
+    source = d.spec->'source', size = 0, over = p.over AND (d.spec->>'follow_us')::bigint = 0
+FROM (
+    SELECT e.name, max(e.number) AS number
+    FROM {schema}.agent AS a
+    JOIN {schema}.chunk_declarer AS r ON r.session = a.session
+    JOIN {schema}.chunk_declaration AS e ON e.number = r.number
+    JOIN {schema}.chunk_plan AS q ON q.name = e.name AND q.task = e.spec->>'task' AND q.table_name = e.spec->>'table'
+        AND q.key_name = e.spec->>'key'
+    WHERE a.present_until > now()
+    GROUP BY e.name
+) AS newest
+JOIN {schema}.chunk_declaration AS d ON d.number = newest.number
+WHERE p.name = newest.name AND p.declared <> newest.number
+
+-- name: declared_chunks
+-- What became of what a session declares: the plan's name, whether that is in force, and whether it is refused.
+SELECT d.name, p.declared = d.number,
+    p.task <> d.spec->>'task' OR p.table_name <> d.spec->>'table' OR p.key_name <> d.spec->>'key'
+FROM {schema}.chunk_declarer AS r
+JOIN {schema}.chunk_declaration AS d ON d.number = r.number
+JOIN {schema}.chunk_plan AS p ON p.name = d.name
+WHERE r.session = @session
+ORDER BY d.name

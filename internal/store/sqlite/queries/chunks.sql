@@ -78,3 +78,64 @@ DELETE FROM chunk_range WHERE task_id IN (
     WHERE s.sealed_at < @before AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.id = s.batch_id)
       AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = o.task_id)
     LIMIT @limit);
+
+-- name: put_chunk_declarations
+-- Stores declarations that were never loaded before.
+INSERT INTO chunk_declaration (name, hash, spec)
+SELECT json_extract(json_each.value, '$[0]'), json_extract(json_each.value, '$[1]'), json_extract(json_each.value, '$[2]')
+FROM json_each(@list) WHERE true
+ON CONFLICT (name, hash) DO NOTHING;
+
+-- name: forget_chunk_declarers
+-- Forgets what a session no longer declares, and what sessions declared that are not known.
+DELETE FROM chunk_declarer WHERE session = @session AND number NOT IN (
+        SELECT chunk_declaration.number FROM json_each(@list) CROSS JOIN chunk_declaration
+        WHERE chunk_declaration.name = json_extract(json_each.value, '$[0]')
+          AND chunk_declaration.hash = json_extract(json_each.value, '$[1]'))
+    OR session NOT IN (SELECT agent.session FROM agent);
+
+-- name: put_chunk_declarers
+INSERT INTO chunk_declarer (session, number)
+SELECT @session, chunk_declaration.number FROM json_each(@list) CROSS JOIN chunk_declaration
+WHERE chunk_declaration.name = json_extract(json_each.value, '$[0]')
+  AND chunk_declaration.hash = json_extract(json_each.value, '$[1]')
+ON CONFLICT (session, number) DO NOTHING;
+
+-- name: insert_declared_chunks
+-- Inserts plans that present sessions declare and that do not exist, each as the one who came first declares it.
+INSERT INTO chunk_plan (name, declared, task, table_name, key_name, size_start, size_min, size_max, target_us, ahead, follow_us, source)
+SELECT d.name, d.number, json_extract(d.spec, '$.task'), json_extract(d.spec, '$.table'), json_extract(d.spec, '$.key'),
+    json_extract(d.spec, '$.size_start'), json_extract(d.spec, '$.size_min'), json_extract(d.spec, '$.size_max'),
+    json_extract(d.spec, '$.target_us'), json_extract(d.spec, '$.ahead'), json_extract(d.spec, '$.follow_us'),
+    json_extract(d.spec, '$.source')
+FROM (
+    SELECT min(e.number) AS number FROM agent JOIN chunk_declarer AS r ON r.session = agent.session
+    JOIN chunk_declaration AS e ON e.number = r.number WHERE agent.present_until > @now GROUP BY e.name
+) AS first JOIN chunk_declaration AS d ON d.number = first.number
+WHERE true
+ON CONFLICT (name) DO NOTHING;
+
+-- name: settle_chunks
+-- Puts the newest declaration of present sessions in force that has the plan's task, table and key. A plan that follows from now
+-- on is not over.
+UPDATE chunk_plan SET
+    version = chunk_plan.version + 1, declared = d.number, size_start = json_extract(d.spec, '$.size_start'),
+    size_min = json_extract(d.spec, '$.size_min'), size_max = json_extract(d.spec, '$.size_max'),
+    target_us = json_extract(d.spec, '$.target_us'), ahead = json_extract(d.spec, '$.ahead'),
+    follow_us = json_extract(d.spec, '$.follow_us'), source = json_extract(d.spec, '$.source'), size = 0,
+    over = chunk_plan.over AND json_extract(d.spec, '$.follow_us') = 0
+FROM (
+    SELECT e.name AS name, max(e.number) AS number FROM agent JOIN chunk_declarer AS r ON r.session = agent.session
+    JOIN chunk_declaration AS e ON e.number = r.number
+    JOIN chunk_plan AS q ON q.name = e.name AND q.task = json_extract(e.spec, '$.task')
+        AND q.table_name = json_extract(e.spec, '$.table') AND q.key_name = json_extract(e.spec, '$.key')
+    WHERE agent.present_until > @now GROUP BY e.name
+) AS newest JOIN chunk_declaration AS d ON d.number = newest.number
+WHERE chunk_plan.name = newest.name AND chunk_plan.declared <> newest.number;
+
+-- name: declared_chunks
+-- What became of what a session declares: the plan's name, whether that is in force, and whether it is refused.
+SELECT d.name, p.declared = d.number, p.task <> json_extract(d.spec, '$.task') OR p.table_name <> json_extract(d.spec, '$.table')
+    OR p.key_name <> json_extract(d.spec, '$.key')
+FROM chunk_declarer AS r JOIN chunk_declaration AS d ON d.number = r.number JOIN chunk_plan AS p ON p.name = d.name
+WHERE r.session = @session ORDER BY d.name;
