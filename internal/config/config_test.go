@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -196,6 +197,34 @@ schedule "often" {
   task  = "send-invoice"
   every = "15m"
 }
+
+chunks "invoices" {
+  task   = "old/invoice"
+  size   = { target = env("TARGET", "5s"), max = 500 }
+  ahead  = 8
+  follow = "30s"
+  source {
+    url   = env("DATABASE_URL")
+    table = "public.invoice"
+    key   = "id"
+    where = <<-SQL
+      sent = false
+        AND region = '${env("REGION", "sg")}'
+    SQL
+  }
+  throttle {
+    oldest_transaction = "10m"
+    when               = "SELECT count(*) > 100 FROM other_work"
+  }
+}
+
+chunks "videos" {
+  task = "video.resize"
+  source {
+    table = "video"
+    key   = "uuid"
+  }
+}
 `
 
 func everythingEnv() map[string]string {
@@ -280,7 +309,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, 8, cfg.Type("video.resize").Workers)
 
 	for _, w := range cfg.Warnings {
-		require.NotContains(t, w.Text, "schedule", "names and aliases are declared")
+		require.NotContains(t, w.Text, "which no task block", "names and aliases are declared")
 	}
 	require.Equal(t, []schedule.Spec{{
 		Name: "nightly", Task: "video.resize", Cron: "0 3 * * mon-fri", Timezone: "Asia/Singapore", Jitter: "90s",
@@ -289,6 +318,19 @@ func TestEverything(t *testing.T) {
 	}, {
 		Name: "often", Task: "send-invoice", Every: "15m", Jitter: "0s", Payload: []byte(`{}`), Missed: "one", CatchUp: "1d", Overlap: "skip",
 	}}, cfg.Schedules)
+	require.Equal(t, []Chunks{{
+		Spec: chunk.Spec{
+			Name: "invoices", Task: "old/invoice", Size: chunk.Size{Start: 500, Min: 100, Max: 500, Target: 5 * time.Second}, Ahead: 8,
+			Follow: 30 * time.Second,
+		},
+		Source: ChunkSource{
+			URL: "postgres://app:pw@db/app", Table: "public.invoice", Key: "id", Where: "sent = false\n  AND region = 'sg'",
+			OldestTransaction: 10 * time.Minute, When: "SELECT count(*) > 100 FROM other_work",
+		},
+	}, {
+		Spec:   chunk.Spec{Name: "videos", Task: "video.resize", Size: chunk.Size{Start: 1000}, Ahead: 64},
+		Source: ChunkSource{Table: "video", Key: "uuid"},
+	}}, cfg.Chunks)
 }
 
 func eval(t testing.TB, f task.Template, r *task.Task) string {
