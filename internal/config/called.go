@@ -111,7 +111,7 @@ func calledInChunks() map[string]string {
 	return synonyms(map[string]string{
 		"type job job_name worker handler": `the type of its tasks is task = "event.process"`,
 		"table key where url":              "it belongs in the source block",
-		"database query from":              `the table is source { table = "event", key = "id" }, one attribute a line`,
+		"database query from":              "the table that is cut is in the source block: table and key",
 		"chunk_size batch_size rows limit": "it is size = 1000",
 		"target min max start":             "it is a member of size, as in " + sizeExample,
 		"concurrency parallelism parallel max_in_flight max_pending gridsize": "the chunks that wait or run at once are ahead = 64",

@@ -117,7 +117,7 @@ func (b *block) chunkSource(s *ChunkSource) (conditional bool) {
 		return true // that has been said
 	}
 	if hb == nil {
-		b.l.fail(b.rng, "Missing source", `Chunks need a source, the table that is cut: source { table = "event", key = "id" }, one attribute a line.`)
+		b.l.fail(b.rng, "Missing source", `Chunks need a source block, the table that is cut, with its table and its key, as in table = "event" and key = "id".`)
 		return true
 	}
 	sub := b.block(hb, sourceShape())

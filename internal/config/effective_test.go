@@ -321,7 +321,7 @@ func randomChunks(t *rapid.T, b *bytes.Buffer, attr writer, i int) {
 	fmt.Fprintf(b, "chunks \"c%d\" {\n  task = %s\n", i, rapid.SampledFrom([]string{`"t0"`, `lower(env("CRON_TASK"))`}).Draw(t, "task"))
 	attr("  ", "size", `7`, `"7"`, `env("ONE")`, `null`, `{ target = "5s" }`, `{ target = env("SHORT"), max = 7, min = null }`, `({ "min" = 200000 + 1, target = "1h" })`,
 		"{\n start = env(\"ONE\") # why\n (\"target\") = trimspace(<<A\n7s\nA\n)\n}", `merge({ target = env("SHORT") }, { max = 70 })`,
-		`jsondecode("{\"target\": \"2s\", \"start\": ${file("one.txt")}}")`, `{ (lower("MIN")) = 5, target = "100ms" }`, `tomap({ target = "1s" })`,
+		`jsondecode("{\"target\": \"2s\", \"start\": ${file("one.txt")}}")`, `{ (lower("MIN")) = 5, target = "100ms" }`,
 		`{ (trimspace("${lower("TARGET")}${env("EMPTY")}")) = env("SHORT") }`)
 	attr("  ", "ahead", `1`, `env("ONE")`)
 	where := rapid.Bool().Draw(t, "where")
