@@ -49,6 +49,22 @@ func TestChunkSizes(t *testing.T) {
 	}
 }
 
+// TestSizeKeepsCalls: what the environment and files hold is not printed, wherever in a size it is used.
+func TestSizeKeepsCalls(t *testing.T) {
+	env := map[string]string{"NAME": "target", "TARGET": "2s", "N": "7"}
+	for text, want := range map[string]string{
+		`env("N")`:                                 `env("N")`,
+		`{ max = env("N"), "target" = "120s" }`:    `{ target = "2m", start = 7, min = 7, max = env("N") }`,
+		`{ (env("NAME")) = "2s" }`:                 `{ (env("NAME")) = "2s" }`,
+		`merge({ target = env("TARGET") }, {})`:    `merge({ target = env("TARGET") }, {})`,
+		`merge({ target = "120s" }, { max = 50 })`: `{ target = "2m", start = 50, min = 50, max = 50 }`,
+	} {
+		cfg := mustLoad(t, cut("size = "+text, ""), env)
+		require.Contains(t, effective(t, cfg), "  size   = "+want+"\n")
+		again(t, cfg, env)
+	}
+}
+
 // TestChunkBounds: each bound, on both sides of it.
 func TestChunkBounds(t *testing.T) {
 	name := func(s string) string { return strings.Replace(cut("", ""), `chunks "a"`, `chunks "`+s+`"`, 1) }

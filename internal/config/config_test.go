@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -380,25 +379,6 @@ store {
 	require.True(t, strings.HasPrefix(cfg.Store.URL, "sqlite:/"))
 }
 
-func TestStoreURLs(t *testing.T) {
-	for in, want := range map[string]string{
-		"sqlite:a.db": "sqlite:/conf/a.db", "sqlite:./x/../a.db": "sqlite:/conf/a.db", "sqlite:/var/a.db": "sqlite:/var/a.db",
-		"sqlite:///var/a.db": "sqlite:/var/a.db", "postgres://h/db": "postgres://h/db",
-		"postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable": "postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable",
-		"postgres:///db?host=/run/postgresql":                 "postgres:///db?host=/run/postgresql",
-		"sqlite:":                                             "", "sqlite::memory:": "", "sqlite:a.db?mode=ro": "", "sqlite://a.db": "", "sqlite:file:a.db": "",
-		"": "", "a.db": "", "postgres:h": "", "mysql://h": "",
-	} {
-		got, err := storeURL("/conf", in)
-		if want == "" {
-			require.Error(t, err, in)
-			continue
-		}
-		require.NoError(t, err, in)
-		require.Equal(t, want, got)
-	}
-}
-
 func TestFunctionTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, f := range Functions() {
@@ -408,24 +388,4 @@ func TestFunctionTable(t *testing.T) {
 		require.NotEmpty(t, f.Does)
 	}
 	require.False(t, seen[operandName])
-}
-
-func TestLongestWindow(t *testing.T) {
-	for _, c := range []struct {
-		attrs string
-		want  time.Duration
-	}{
-		{``, 0},
-		{`heartbeat = "5s"`, 20 * time.Second}, // the default timeout
-		{"heartbeat = \"5s\"\ntimeout = \"1h\"", 10 * time.Minute},
-		{"heartbeat = \"15m\"\ntimeout = \"1h\"", 15 * time.Minute},
-		{"heartbeat = \"5s\"\ntimeout = \"1h\"\nmax_heartbeat = \"30m\"", 30 * time.Minute},
-	} {
-		path := filepath.Join(t.TempDir(), "a.hcl")
-		text := "task \"a\" {\n" + c.attrs + "\ncommand {\nargv = [\"true\"]\n}\n}\n"
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		cfg, err := Load([]string{path}, options(nil))
-		require.NoError(t, err, text)
-		require.Equal(t, c.want, cfg.Tasks[0].Policy.MaxHeartbeat, c.attrs)
-	}
 }
