@@ -27,6 +27,8 @@ type ChunkSize struct {
 type ChunkSpec struct {
 	Name   string
 	Task   string // the type of its rows
+	Table  string // as the payloads of its rows have it; and so has Key
+	Key    string
 	Size   ChunkSize
 	Ahead  int           // chunks that wait or run at once, >= 1
 	Follow time.Duration // how often to look for new rows; 0: the plan is over after one pass
@@ -35,7 +37,7 @@ type ChunkSpec struct {
 // ChunkPlan is the state of a plan that only agents change. What is planned of a pass lies between From and Cursor, without a gap.
 type ChunkPlan struct {
 	Version int64 // rises with each step that is applied
-	Paused  bool  // or cancelled: nothing is planned; only operators change this
+	Paused  bool  // or parked, or its pass's batch accepts no more rows: nothing is planned; only operators and declarations change this
 
 	Pass     int       // the newest, from 1; 0: there was none
 	Planning bool      // it is not planned to its end
@@ -66,6 +68,9 @@ const (
 	ChunkLive   ChunkState = "live"   // its task has not finished, or is being rolled back
 	ChunkFailed ChunkState = "failed" // it failed for good
 )
+
+// ChunkOver is the state of all others, as stores keep it.
+const ChunkOver ChunkState = "over"
 
 // ChunkObstacle is a range of an earlier pass that is not planned like the rest of the table.
 type ChunkObstacle struct {
@@ -112,8 +117,8 @@ type ChunkItem struct {
 }
 
 // ChunkStep changes a plan, in one transaction: the new state, and a row for each item to insert, in the pass's batch, which the
-// first of them creates. A store applies it where the plan has the version of Before, is not paused, and each obstacle of an item is
-// in its State still. Where Sealed, the batch is sealed and the pass gets its row in the ledger.
+// first of them creates. A store applies it where the plan has the version of Before, is not paused, and each failed obstacle of an
+// item has failed still. Where Sealed, the batch is sealed and the ledger says so.
 type ChunkStep struct {
 	Name   string
 	Before int64

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
 	"github.com/leasehold/leasehold/internal/poll"
@@ -33,6 +34,8 @@ type Harness interface {
 	schedule.Store
 	schedule.Declarations
 	Scheduler
+	chunk.Store
+	Chunker
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
 	// returns their ids. As with EnqueueSQL and Enqueue they have their batch and their rollback payload. It is fatal to t where the store refuses a row.
@@ -143,6 +146,7 @@ func Checks() []Check {
 		{"schedule_changed", scheduleChangedChecks()},
 		{"schedule_ops", scheduleOpsChecks()},
 		{"schedule_hcl", scheduleHCLChecks()},
+		{"chunks", chunkChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

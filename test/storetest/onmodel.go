@@ -197,3 +197,22 @@ func (h *OnModel) ShownSchedule(_ testing.TB, name string) ShownSchedule {
 		Invalid: c.Invalid,
 	}
 }
+
+// AddChunkPlan declares a plan.
+func (h *OnModel) AddChunkPlan(_ testing.TB, spec store.ChunkSpec) { h.Store.AddChunkPlan(spec) }
+
+// HaltChunkPlan pauses or parks a plan.
+func (h *OnModel) HaltChunkPlan(_ testing.TB, name, how string) {
+	h.Store.HaltChunkPlan(name, how == "parked")
+}
+
+// ChunkPasses reads the ledger.
+func (h *OnModel) ChunkPasses(_ testing.TB, name string) (list []ChunkPass) {
+	for _, p := range h.Store.ChunkPasses(name) {
+		list = append(list, ChunkPass{
+			Pass: p.Pass, Full: p.Full, From: p.From, Through: p.Through, Ranges: p.Ranges, Chunks: p.Chunks, Rows: p.Rows,
+			Batch: p.Batch, Sealed: p.Sealed,
+		})
+	}
+	return list
+}

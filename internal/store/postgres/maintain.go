@@ -49,6 +49,9 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := exec(ctx, conn, s.sql.ForgetLeases, arg("age", retention.Microseconds())); err != nil {
 			return err
 		}
+		if err := exec(ctx, conn, s.sql.ForgetChunks, arg("age", retention.Microseconds())); err != nil {
+			return err
+		}
 		old, err = s.oldDays(ctx, conn, retention)
 		return err
 	})

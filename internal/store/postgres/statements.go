@@ -40,9 +40,11 @@ type statements struct {
 	DayBatches, LockEnded, CountBatches, MarkExpired, ForgetHistory, ExpireRows, ForgetAgents,
 	ForgetBatches, ForgetLeases, DueSchedules, ListSchedules, PauseSchedule, ResumeSchedule, RemoveSchedule, ApplyFirings *sqltext.Query
 	PutDeclarations, DeclareSchedules, UnsettledSchedules, WakeSchedules, InsertDeclared, SettleSchedules *sqltext.Query
-	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                                  *sqltext.Query
-	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep                     *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                                            *sqltext.Query
+	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, ChunkTasksLeft, NoteChunks, SkipChunks, ChunkBatch, InsertChunkTasks,
+	InsertChunks, PutPass, ForgetEmptyPass, MovePlan, ForgetChunks *sqltext.Query
+	Blockers, Rights, MaxPayload, AnyFences, AnySessions                              *sqltext.Query
+	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                        *sqltext.Query
 }
 
 // loadQueries compiles the queries for a schema.

@@ -45,7 +45,7 @@ func (s *Store) explain(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &schema), errors.As(err, &input), errors.As(err, &refused), errors.Is(err, store.ErrNoTask),
-		errors.Is(err, store.ErrNoBatch), errors.Is(err, store.ErrNoSchedule),
+		errors.Is(err, store.ErrNoBatch), errors.Is(err, store.ErrNoSchedule), errors.Is(err, store.ErrNoChunkPlan),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s: %w", op, err)
 	case strings.Contains(err.Error(), "no such table"):

@@ -175,6 +175,8 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"audit":        {"at"},
 		"lease":        {"acquired_at", "expires_at", "expiry_seen_at"},
 		"schedule":     {"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at"},
+		"chunk_plan":   {"created_at", "paused_at", "parked_at", "grow_at", "repeat_at", "held_until"},
+		"chunk_pass":   {"began_at", "sealed_at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

@@ -47,7 +47,10 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := t.removeBatches(before); err != nil {
 			return err
 		}
-		_, err := t.exec(t.sql.DeleteLeases, arg("before", before), arg("limit", removeStep))
+		if _, err := t.exec(t.sql.DeleteLeases, arg("before", before), arg("limit", removeStep)); err != nil {
+			return err
+		}
+		_, err := t.exec(t.sql.DeleteChunks, arg("before", before), arg("limit", removeStep))
 		return err
 	})
 }

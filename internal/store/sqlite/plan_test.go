@@ -115,6 +115,11 @@ func TestPlans(t *testing.T) {
 		},
 		h.sql.ParkSchedule:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 		h.sql.UnparkSchedule: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.LookPlan:       {"SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH t USING INTEGER PRIMARY KEY"},
+		h.sql.ChunkObstacles: {
+			"SEARCH c USING INDEX chunk_range_place (plan=? AND pass<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY",
+		},
+		h.sql.FinishedChunks: {"SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH a USING INTEGER PRIMARY KEY"},
 	}
 	for name, q := range loadQueries() {
 		if strings.Contains(q.Text, "INDEXED") {

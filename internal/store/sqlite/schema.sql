@@ -493,6 +493,76 @@ CREATE VIEW schedules AS
            created_at, next_at, last_slot, last_task, last_by, queued_slot, missed_slots, paused_at, paused_by, parked_at, invalid
     FROM schedule;
 
+-- Plans that cut a big table into ranges of its key (chunks), each of which becomes a task. The
+-- names of its columns are those of store.ChunkPlan. No agent carries out plans yet.
+CREATE TABLE chunk_plan (
+    name       TEXT NOT NULL PRIMARY KEY
+               CONSTRAINT "name must not be empty" CHECK (name <> '')
+               CONSTRAINT "name must be 200 bytes at most" CHECK (length(CAST(name AS BLOB)) <= 200),
+    task       TEXT NOT NULL,               -- type of the rows
+    table_name TEXT NOT NULL,
+    key_name   TEXT NOT NULL,
+    size_start INTEGER NOT NULL,
+    size_min   INTEGER NOT NULL DEFAULT 0,
+    size_max   INTEGER NOT NULL DEFAULT 0,
+    target_us  INTEGER NOT NULL DEFAULT 0,  -- microseconds that a chunk should take; 0: chunks keep their size
+    ahead      INTEGER NOT NULL,
+    follow_us  INTEGER NOT NULL DEFAULT 0,  -- how often to look for new rows; 0: one pass
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    paused_at  TEXT,                        -- by an operator
+    paused_by  TEXT,
+    parked_at  TEXT,                        -- no present agent declares it
+    version    INTEGER NOT NULL DEFAULT (abs(random()) >> 15), -- as of schedule
+    pass       INTEGER NOT NULL DEFAULT 0,  -- the newest; 0: none
+    high       TEXT,                        -- the end of all that was ever planned
+    over       INTEGER NOT NULL DEFAULT 0,  -- no pass follows
+    grow_at    TEXT,                        -- when to look for rows behind high
+    repeat_at  TEXT,                        -- when to begin with the table again
+    size       INTEGER NOT NULL DEFAULT 0,  -- rows of the next chunk
+    per_row    REAL NOT NULL DEFAULT 0,     -- seconds, smoothed
+    sampled    TEXT NOT NULL DEFAULT '',
+    done_rows  INTEGER NOT NULL DEFAULT 0,  -- of chunks that succeeded, as far as noted, and their microseconds
+    done_us    INTEGER NOT NULL DEFAULT 0,
+    holder     TEXT,                        -- the agent that plans now
+    held_until TEXT
+) STRICT;
+
+-- The ledger: the passes of plans. A pass has cut the table behind from_key and up to through_key without a gap, since a step is
+-- applied only where its ranges continue those before. A pass without chunks goes when it ends, the others stay for ever.
+CREATE TABLE chunk_pass (
+    plan        TEXT NOT NULL,
+    pass        INTEGER NOT NULL,
+    whole       INTEGER NOT NULL,           -- it began with the table
+    from_key    TEXT,
+    through_key TEXT,
+    ranges      INTEGER NOT NULL DEFAULT 0, -- chunks, those left to earlier passes, and those without rows
+    chunks      INTEGER NOT NULL DEFAULT 0,
+    rows        INTEGER NOT NULL DEFAULT 0, -- of its chunks
+    cost_us     INTEGER NOT NULL DEFAULT 0, -- for which the source was read
+    batch_id    INTEGER,                    -- NULL: the next chunk gets a new one
+    began_at    TEXT NOT NULL,
+    sealed_at   TEXT,                       -- NULL: it is being planned
+    PRIMARY KEY (plan, pass)
+) STRICT, WITHOUT ROWID;
+
+-- Chunks. What became of one that is open its task shows. A step notes that it has finished, and revive opens it again; so what
+-- failed is known when its task is past its retention. One goes with its batch, unless it has failed.
+CREATE TABLE chunk_range (
+    task_id     INTEGER PRIMARY KEY,
+    plan        TEXT NOT NULL,
+    state       TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'failed', 'over')),
+    pass        INTEGER NOT NULL,           -- the newest that came by it
+    step        INTEGER NOT NULL,           -- version of the plan; step, item and part give the order of the key within the pass
+    item        INTEGER NOT NULL,
+    part        TEXT NOT NULL DEFAULT '',   -- of a chunk that was split
+    planned     INTEGER NOT NULL,           -- the pass that inserted it
+    after_key   TEXT,
+    through_key TEXT NOT NULL,
+    rows        INTEGER NOT NULL,           -- when it was cut
+    failures    INTEGER NOT NULL            -- earlier passes in a row in which the range failed
+) STRICT;
+CREATE INDEX chunk_range_place ON chunk_range (plan, pass, step, item, part) WHERE state <> 'over';
+
 -- All tasks, live and finished.
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,

@@ -42,6 +42,9 @@ type statements struct {
 	// schedule_declare.sql
 	PutDeclarations, IsSession, ForgetDeclarers, PutDeclarers, UnsettledSchedules         *sqltext.Query
 	AnyAhead, WakeSchedules, InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule *sqltext.Query
+	// chunks.sql
+	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, NoteChunk, ChunkStanding, SkipChunk, InsertChunkTask, InsertChunk,
+	PutPass, ForgetEmptyPass, MovePlan, DeleteChunks *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query
 	DeleteTaskOperations, DeleteBatchOperations, DeleteBatches, DeleteLeases                *sqltext.Query

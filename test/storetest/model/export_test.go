@@ -51,6 +51,13 @@ func (s *Store) ForgetFences() {
 	s.lastLease = 0
 }
 
+// TamperChunks gives f the chunk plans and their chunks, to break them.
+func (s *Store) TamperChunks(f func(plans map[string]*ChunkPlan, chunks map[task.ID]*Chunk)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.plans, s.chunks)
+}
+
 // TamperSchedules gives f the schedules, to break them.
 func (s *Store) TamperSchedules(f func(map[string]*Schedule)) {
 	s.mu.Lock()

@@ -188,5 +188,6 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		}
 	}
 	s.forgetLeases(retention, now)
+	s.forgetChunks(retention, now)
 	return removed, nil
 }

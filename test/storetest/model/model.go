@@ -17,7 +17,7 @@ import (
 )
 
 // Store implements lease.Store, lease.Remote, poll.Store, poll.Adopter, ops.Store, ops.Operator, ops.Batches,
-// batch.Store, work.Store and schedule.Store. Make it with New.
+// batch.Store, work.Store, schedule.Store and chunk.Store. Make it with New.
 type Store struct {
 	// Fail, where it is set, is called at each of Failpoints; its error ends the call there, as a crash would. It is
 	// not to be changed while calls are under way.
@@ -47,6 +47,8 @@ type Store struct {
 	named        map[string]*NamedLease
 	schedules    map[string]*Schedule
 	declarations []*declared // by number, from 1
+	plans        map[string]*ChunkPlan
+	chunks       map[task.ID]*Chunk
 }
 
 // Row is a task as it is stored.
@@ -134,6 +136,8 @@ func New(clock func() time.Time) *Store {
 		batches:   map[task.BatchID]*Batch{},
 		named:     map[string]*NamedLease{},
 		schedules: map[string]*Schedule{},
+		plans:     map[string]*ChunkPlan{},
+		chunks:    map[task.ID]*Chunk{},
 	}
 }
 

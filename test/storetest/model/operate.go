@@ -112,6 +112,9 @@ func (s *Store) bringBack(r *Row) {
 	}
 	delete(s.archive, r.ID)
 	s.live[r.ID] = r
+	if c := s.chunks[r.ID]; c != nil {
+		c.State = openChunk
+	}
 	r.Fence++
 	r.Attempt, r.Deferrals = 0, 0
 	r.ClaimedAt, r.StartedAt, r.FinishedAt = time.Time{}, time.Time{}, time.Time{}

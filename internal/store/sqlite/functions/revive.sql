@@ -43,6 +43,7 @@ BEGIN
                rolling_back + (NEW.verb = 'rollback')
         FROM task_archive AS done WHERE done.id = NEW.id)
     WHERE id = (SELECT batch_id FROM task_archive WHERE id = NEW.id) AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
+    UPDATE chunk_range SET state = 'open' WHERE task_id = NEW.id AND state <> 'open' AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     DELETE FROM task_archive WHERE id = NEW.id AND EXISTS (SELECT 1 FROM task WHERE id = NEW.id);
     UPDATE wakeup SET due = due + 1 WHERE changes() > 0;
 END;

@@ -1,0 +1,106 @@
+-- name: look_plan
+-- Returns a chunk plan with its newest pass, how many of its chunks have not finished, and the store's clock. It locks nothing.
+SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
+    p.version, {chunk_halted} AS halted, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false),
+    s.from_key, s.through_key, p.high, coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size,
+    p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us,
+    (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
+        WHERE c.plan = p.name AND c.state <> 'over') AS live
+FROM {schema}.chunk_plan AS p
+LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
+WHERE p.name = @name
+
+-- name: chunk_obstacles
+-- Returns ranges of the passes before one whose tasks have not finished, or may have failed, in their order.
+SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL AS live, c.state,
+    coalesce(a.state, ''), coalesce(a.cause, '')
+FROM {schema}.chunk_range AS c
+LEFT JOIN {schema}.task AS t ON t.id = c.task_id
+LEFT JOIN LATERAL (
+    SELECT r.state, r.cause FROM {schema}.task_archive AS r WHERE r.id = c.task_id AND t.id IS NULL LIMIT 1) AS a ON true
+WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
+  AND (t.id IS NOT NULL OR c.state = 'failed' OR a.state IN ('failed', 'rolled_back', 'rollback_failed'))
+ORDER BY c.pass, c.step, c.item, c.part LIMIT @limit
+
+-- name: lock_plan
+-- Locks a plan that has the version that was seen and may be planned, and returns what a step continues.
+SELECT p.task, p.table_name, p.key_name, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, s.through_key, coalesce(s.batch_id, 0)
+FROM {schema}.chunk_plan AS p
+LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
+WHERE p.name = @name AND p.version = @version AND NOT {chunk_halted}
+FOR UPDATE OF p
+
+-- name: finished_chunks
+-- Returns chunks whose tasks have finished and stay so until the transaction ends: of those that are open some, the ranges of
+-- @ids (of the same plan) first.
+SELECT c.task_id, c.rows, a.state, coalesce(a.cause, ''),
+    coalesce(extract(epoch FROM a.finished_at - coalesce(a.started_at, a.finished_at)) * 1000000, 0)::bigint, c.state
+FROM {schema}.chunk_range AS c
+CROSS JOIN LATERAL (
+    SELECT r.state, r.cause, r.finished_at, r.started_at FROM {schema}.task_archive AS r WHERE r.id = c.task_id
+    FOR KEY SHARE SKIP LOCKED
+) AS a
+WHERE c.plan = @name AND (c.state = 'open' OR c.state = 'failed' AND c.task_id = ANY (@ids::bigint[]))
+ORDER BY c.task_id = ANY (@ids::bigint[]) DESC, c.pass, c.step, c.item, c.part LIMIT @limit
+
+-- name: chunk_tasks_left
+-- Of how many tasks there is a row.
+SELECT count(*) FROM unnest(@ids::bigint[]) AS g (id)
+WHERE EXISTS (SELECT FROM {schema}.task AS t WHERE t.id = g.id)
+   OR EXISTS (SELECT FROM {schema}.task_archive AS a WHERE a.id = g.id)
+   OR NOT EXISTS (SELECT FROM {schema}.chunk_range AS c WHERE c.task_id = g.id AND c.state = 'failed')
+
+-- name: note_chunks
+UPDATE {schema}.chunk_range AS c SET state = n.state
+FROM unnest(@ids::bigint[], @states::text[]) AS n (id, state) WHERE c.task_id = n.id AND c.state <> n.state
+
+-- name: skip_chunks
+-- Has ranges stay obstacles, from now on of this pass.
+UPDATE {schema}.chunk_range AS c SET pass = @pass, step = @step, item = n.item, part = ''
+FROM unnest(@ids::bigint[], @items::integer[]) AS n (id, item) WHERE c.task_id = n.id AND c.plan = @name
+
+-- name: chunk_batch
+INSERT INTO {schema}.batch (name, sealed, created_by) VALUES (@name, false, @by) RETURNING id
+
+-- name: insert_chunk_tasks
+-- Rows get their ids in the order in which they are inserted.
+INSERT INTO {schema}.task (type, payload, batch_id, created_by)
+SELECT @type, w.payload::jsonb, @batch::bigint, @by FROM unnest(@payloads::text[]) WITH ORDINALITY AS w (payload, n) ORDER BY w.n
+RETURNING id
+
+-- name: insert_chunks
+INSERT INTO {schema}.chunk_range (task_id, plan, pass, planned, step, item, after_key, through_key, rows, failures)
+SELECT w.id, @name, @pass::integer, @pass::integer, @step, w.item, w.after_key, w.through_key, w.rows, w.failures
+FROM unnest(@ids::bigint[], @items::integer[], @after::text[], @through::text[], @rows::integer[], @failures::integer[])
+    AS w (id, item, after_key, through_key, rows, failures)
+
+-- name: put_pass
+INSERT INTO {schema}.chunk_pass AS s (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, batch_id, began_at, sealed_at)
+VALUES (@name, @pass, @whole, @from::text, @through::text, @ranges, @chunks, @rows, @cost, nullif(@batch::bigint, 0), now(),
+    CASE WHEN @sealed THEN now() END)
+ON CONFLICT (plan, pass) DO UPDATE SET
+    through_key = excluded.through_key, ranges = s.ranges + excluded.ranges, chunks = s.chunks + excluded.chunks,
+    rows = s.rows + excluded.rows, cost_us = excluded.cost_us, batch_id = excluded.batch_id, sealed_at = excluded.sealed_at
+
+-- name: forget_empty_pass
+DELETE FROM {schema}.chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass AND s.sealed_at IS NOT NULL AND s.chunks = 0
+
+-- name: move_plan
+UPDATE {schema}.chunk_plan AS p SET
+    version = @version, pass = @pass, high = @high::text, over = @over, grow_at = @grow_at::timestamptz,
+    repeat_at = @repeat_at::timestamptz, size = @size, per_row = @per_row, sampled = @sampled, holder = nullif(@holder::text, ''),
+    held_until = @held_until::timestamptz, done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
+WHERE p.name = @name
+
+-- name: forget_chunks
+-- Removes the chunks whose batch is gone, but those that have failed: a later pass must know them.
+DELETE FROM {schema}.chunk_range AS c
+WHERE c.task_id = ANY (ARRAY(
+    SELECT o.task_id FROM {schema}.chunk_pass AS s
+    JOIN {schema}.chunk_range AS o ON o.plan = s.plan AND o.planned = s.pass AND o.state <> 'failed'
+    WHERE s.sealed_at < now() - @age::bigint * interval '1 microsecond'
+      AND NOT EXISTS (SELECT FROM {schema}.batch AS b WHERE b.id = s.batch_id)
+      AND NOT EXISTS (SELECT FROM {schema}.task AS t WHERE t.id = o.task_id)
+    LIMIT 5000))

@@ -1,0 +1,80 @@
+-- name: look_plan
+-- A chunk plan with its newest pass, and how many of its chunks have not finished.
+SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us, p.version,
+    {chunk_halted}, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.whole, 0), s.from_key, s.through_key, p.high,
+    ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, p.holder,
+    p.held_until, p.done_rows, p.done_us,
+    (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
+        WHERE c.plan = p.name AND c.state <> 'over')
+FROM chunk_plan AS p
+LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN batch AS b ON b.id = s.batch_id
+WHERE p.name = @name;
+
+-- name: chunk_obstacles
+-- Ranges of the passes before one whose tasks have not finished, or may have failed, in their order.
+SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL, c.state, a.state, a.cause
+FROM chunk_range AS c INDEXED BY chunk_range_place
+LEFT JOIN task AS t ON t.id = c.task_id
+LEFT JOIN task_archive AS a ON a.id = c.task_id AND t.id IS NULL
+WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
+  AND (t.id IS NOT NULL OR c.state = 'failed' OR a.state IN ('failed', 'rolled_back', 'rollback_failed'))
+ORDER BY c.plan, c.pass, c.step, c.item, c.part LIMIT @limit;
+
+-- name: lock_plan
+-- A plan that has the version that was seen and may be planned: what a step continues.
+SELECT p.task, p.table_name, p.key_name, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, s.through_key, s.batch_id
+FROM chunk_plan AS p
+LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN batch AS b ON b.id = s.batch_id
+WHERE p.name = @name AND p.version = @version AND NOT {chunk_halted};
+
+-- name: finished_chunks
+-- Open chunks whose tasks have finished.
+SELECT c.task_id, c.rows, a.state, a.cause, a.started_at, a.finished_at
+FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task_archive AS a ON a.id = c.task_id
+WHERE c.plan = @name AND c.state <> 'over' AND c.state = 'open' LIMIT @limit;
+
+-- name: note_chunk
+UPDATE chunk_range SET state = @state WHERE task_id = @id;
+
+-- name: chunk_standing
+-- What a range is: noted, whether its task is live, and how that has finished.
+SELECT c.state, EXISTS (SELECT 1 FROM task AS t WHERE t.id = c.task_id), a.state, a.cause
+FROM chunk_range AS c LEFT JOIN task_archive AS a ON a.id = c.task_id WHERE c.task_id = @id AND c.plan = @name;
+
+-- name: skip_chunk
+-- Has a range stay an obstacle, from now on of this pass.
+UPDATE chunk_range SET pass = @pass, step = @step, item = @item, part = '' WHERE task_id = @id AND plan = @name;
+
+-- name: insert_chunk_task
+INSERT INTO task (type, payload, batch_id, created_by, run_at, created_at) VALUES (@type, @payload, @batch, @by, @now, @now) RETURNING id;
+
+-- name: insert_chunk
+INSERT INTO chunk_range (task_id, plan, pass, planned, step, item, after_key, through_key, rows, failures)
+VALUES (@id, @name, @pass, @pass, @step, @item, @after, @through, @rows, @failures);
+
+-- name: put_pass
+INSERT INTO chunk_pass (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, batch_id, began_at, sealed_at)
+VALUES (@name, @pass, @whole, @from, @through, @ranges, @chunks, @rows, @cost, @batch, @now, iif(@sealed, @now, NULL))
+ON CONFLICT (plan, pass) DO UPDATE SET
+    through_key = excluded.through_key, ranges = ranges + excluded.ranges, chunks = chunks + excluded.chunks,
+    rows = rows + excluded.rows, cost_us = excluded.cost_us, batch_id = excluded.batch_id, sealed_at = excluded.sealed_at;
+
+-- name: forget_empty_pass
+DELETE FROM chunk_pass WHERE plan = @name AND pass = @pass AND sealed_at IS NOT NULL AND chunks = 0;
+
+-- name: move_plan
+UPDATE chunk_plan SET
+    version = @version, pass = @pass, high = @high, over = @over, grow_at = @grow_at, repeat_at = @repeat_at, size = @size,
+    per_row = @per_row, sampled = @sampled, holder = @holder, held_until = @held_until, done_rows = done_rows + @done_rows,
+    done_us = done_us + @done_us
+WHERE name = @name;
+
+-- name: delete_chunks
+-- Chunks whose batch is gone, but those that have failed: a later pass must know them.
+DELETE FROM chunk_range WHERE task_id IN (
+    SELECT o.task_id FROM chunk_pass AS s JOIN chunk_range AS o ON o.plan = s.plan AND o.planned = s.pass AND o.state <> 'failed'
+    WHERE s.sealed_at < @before AND NOT EXISTS (SELECT 1 FROM batch WHERE batch.id = s.batch_id)
+      AND NOT EXISTS (SELECT 1 FROM task WHERE task.id = o.task_id)
+    LIMIT @limit);
