@@ -25,17 +25,15 @@ const (
 	storeIsAnother = "unless --store or LEASEHOLD_STORE names a PostgreSQL database"
 )
 
-// Chunks is a chunks block: a plan, and the table that it cuts.
+// Chunks is a chunks block: a plan, and the source of its ranges.
 type Chunks struct {
 	Spec   chunk.Spec
 	Source ChunkSource
 }
 
-// ChunkSource is a table, what of it is cut, and what planning waits for.
+// ChunkSource is where the plan's table is, what of it is cut, and what planning waits for.
 type ChunkSource struct {
 	URL   string // as Store.URL; "": the table is in the store's database. May hold a password
-	Table string // as in SQL
-	Key   string // the column, as the table spells it
 	Where string // a condition in SQL; "": all rows
 
 	OldestTransaction time.Duration // planning waits while a transaction is older; 0: it does not. Never set with a URL of SQLite
@@ -96,12 +94,13 @@ func (b *block) chunks(store string) (c Chunks, ok bool) {
 	} else if s.Name == "" {
 		b.invalid("name", b.rng, errors.New("it is empty"))
 	}
-	s.Task = b.required("task", checkType, `Chunks need a task, the type of the tasks that are inserted, one for each chunk, as in task = "event.process".`)
+	s.Task = b.required("task", checkType,
+		`Chunks need a task, the type of the tasks that are inserted, one for each chunk, as in task = "event.process".`)
 	s.Size = b.chunkSize()
 	s.Ahead = b.num("ahead", defaultAhead, 1, maxAhead)
 	follow, _ := b.maybeLength("follow", -1, minFollow, task.MaxDuration)
 	s.Follow = max(follow, 0)
-	conditional := b.chunkSource(&c.Source)
+	conditional := b.chunkSource(&c)
 	if s.Follow > 0 && !conditional {
 		b.invalid("follow", b.at("follow"), errors.New(`it requires a condition in source that finds the rows that are left to do, `+
 			`as in where = "status = 0": without one, every row would be processed again and again`))
@@ -110,25 +109,28 @@ func (b *block) chunks(store string) (c Chunks, ok bool) {
 	return c, true
 }
 
-// chunkSource decodes the source block. It reports whether the block has a condition, or may have one, as far as can be read.
-func (b *block) chunkSource(s *ChunkSource) (conditional bool) {
+// chunkSource decodes the source block, and with it the plan's table and key. It reports whether the block has a condition, or may have
+// one, as far as can be read.
+func (b *block) chunkSource(c *Chunks) (conditional bool) {
 	hb := b.child("source")
 	if hb == nil && b.attr("source") != nil {
 		return true // that has been said
 	}
 	if hb == nil {
-		b.l.fail(b.rng, "Missing source", `Chunks need a source block, the table that is cut, with its table and its key, as in table = "event" and key = "id".`)
+		b.l.fail(b.rng, "Missing source",
+			`Chunks need a source block, the table that is cut, with its table and its key, as in table = "event" and key = "id".`)
 		return true
 	}
 	sub := b.block(hb, sourceShape())
 	b.out.blocks = append(b.out.blocks, sub.out)
+	s := &c.Source
 	var written bool
 	if s.URL, written = sub.databaseURL("it is empty; leave it out for a table in the store's database"); !written {
 		sub.out.add("url", "null")
 	}
 	check := func(s string) error { return checkText(s, maxTableName) }
-	s.Table = sub.required("table", check, `A source needs a table, with its schema if need be, as in table = "public.event".`)
-	s.Key = sub.required("key", check, `A source needs a key, the column whose values cut the table, as in key = "id".`)
+	c.Spec.Table = sub.required("table", check, `A source needs a table, with its schema if need be, as in table = "public.event".`)
+	c.Spec.Key = sub.required("key", check, `A source needs a key, the column whose values cut the table, as in key = "id".`)
 	s.Where, conditional = sub.sql("where")
 	if words := strings.Fields(s.Where); len(words) > 0 && strings.EqualFold(words[0], "where") {
 		sub.invalid("where", sub.at("where"), errors.New(`leave out the word WHERE, as in where = "status = 0"`))
@@ -211,11 +213,11 @@ func (b *block) sql(name string) (text string, written bool) {
 func (c *Chunks) Words() string {
 	var b strings.Builder
 	src, size := &c.Source, &c.Spec.Size
-	fmt.Fprintf(&b, "cuts table %s", src.Table)
+	fmt.Fprintf(&b, "cuts table %s", c.Spec.Table)
 	if src.URL == "" {
 		b.WriteString(" of the store's database")
 	}
-	fmt.Fprintf(&b, " by %s", src.Key)
+	fmt.Fprintf(&b, " by %s", c.Spec.Key)
 	if src.Where != "" {
 		b.WriteString(", its rows for which the condition is true,")
 	}

@@ -319,16 +319,16 @@ func TestEverything(t *testing.T) {
 	}}, cfg.Schedules)
 	require.Equal(t, []Chunks{{
 		Spec: chunk.Spec{
-			Name: "invoices", Task: "old/invoice", Size: chunk.Size{Start: 500, Min: 100, Max: 500, Target: 5 * time.Second}, Ahead: 8,
+			Name: "invoices", Task: "old/invoice", Table: "public.invoice", Key: "id",
+			Size: chunk.Size{Start: 500, Min: 100, Max: 500, Target: 5 * time.Second}, Ahead: 8,
 			Follow: 30 * time.Second,
 		},
 		Source: ChunkSource{
-			URL: "postgres://app:pw@db/app", Table: "public.invoice", Key: "id", Where: "sent = false\n  AND region = 'sg'",
+			URL: "postgres://app:pw@db/app", Where: "sent = false\n  AND region = 'sg'",
 			OldestTransaction: 10 * time.Minute, When: "SELECT count(*) > 100 FROM other_work",
 		},
 	}, {
-		Spec:   chunk.Spec{Name: "videos", Task: "video.resize", Size: chunk.Size{Start: 1000}, Ahead: 64},
-		Source: ChunkSource{Table: "video", Key: "uuid"},
+		Spec: chunk.Spec{Name: "videos", Task: "video.resize", Table: "video", Key: "uuid", Size: chunk.Size{Start: 1000}, Ahead: 64},
 	}}, cfg.Chunks)
 }
 
