@@ -41,6 +41,9 @@ func (c runCmd) Run(a *app) error {
 
 // runAgent runs an agent to its end; ready is called when it listens and before it claims.
 func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, place) error) (err error) {
+	if len(cfg.Chunks) > 0 {
+		return usagef("chunks %q: this version checks chunks, but does not carry them out yet: leave the block out", cfg.Chunks[0].Spec.Name)
+	}
 	p, err := a.placeFor(cfg)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type validateCmd struct {
 // Help gives examples.
 func (validateCmd) Help() string {
 	return `Reports all mistakes at once, each with file, line and what is allowed there. Exit 2 if there are any. Prints what each schedule
-means, and its next slot by the clock of this host.
+means, and its next slot by the clock of this host, and what each chunk plan does.
 
 Examples:
 
@@ -43,14 +43,16 @@ func (c validateCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	chunks := explainChunks(cfg.Chunks)
 	report := struct {
 		Files []string `json:"files"`
 		Types []string `json:"types"`
 		Hash  string   `json:"hash"`
 
-		Schedules []explained      `json:"schedules,omitempty"`
-		Warnings  []config.Warning `json:"warnings,omitempty"`
-	}{cfg.Files, names, cfg.Hash, schedules, cfg.Warnings}
+		Schedules []explained       `json:"schedules,omitempty"`
+		Chunks    []explainedChunks `json:"chunks,omitempty"`
+		Warnings  []config.Warning  `json:"warnings,omitempty"`
+	}{cfg.Files, names, cfg.Hash, schedules, chunks, cfg.Warnings}
 	for _, w := range cfg.Warnings {
 		if _, err := fmt.Fprintf(a.err, "leasehold: warning: %s: %s\n", w.Place, ops.Printable(w.Text)); err != nil {
 			return fmt.Errorf("write the warnings: %w", err)
@@ -61,11 +63,19 @@ func (c validateCmd) Run(a *app) error {
 		if len(schedules) > 0 {
 			found += ", " + count(len(schedules), "schedule")
 		}
+		if len(chunks) > 0 {
+			found += ", " + count(len(chunks), "chunk plan")
+		}
 		if _, err := fmt.Fprintf(w, "OK: %s (%s)\n", found, cfg.Hash); err != nil {
 			return err
 		}
 		for _, s := range schedules {
 			if _, err := fmt.Fprintln(w, ops.Printable(s.line())); err != nil {
+				return err
+			}
+		}
+		for _, c := range chunks {
+			if _, err := fmt.Fprintln(w, ops.Printable("chunks "+c.Name+": "+c.Words)); err != nil {
 				return err
 			}
 		}
@@ -114,6 +124,22 @@ func (e *explained) line() string {
 		text += "; it never fires again"
 	}
 	return text
+}
+
+// explainedChunks is a chunk plan in words.
+type explainedChunks struct {
+	Name  string `json:"name"`
+	Task  string `json:"task"`
+	Words string `json:"words"`
+}
+
+// explainChunks says what chunk plans do.
+func explainChunks(plans []config.Chunks) []explainedChunks {
+	var all []explainedChunks
+	for i := range plans {
+		all = append(all, explainedChunks{Name: plans[i].Spec.Name, Task: plans[i].Spec.Task, Words: plans[i].Words()})
+	}
+	return all
 }
 
 // loadConfig loads what the arguments and --config name, else what LEASEHOLD_CONFIG names, else ./leasehold.hcl.

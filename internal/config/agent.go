@@ -86,9 +86,12 @@ func (b *block) agentName() string {
 }
 
 // checkName checks the name of an agent or a region.
-func checkName(s string) error {
-	if len(s) > maxName {
-		return fmt.Errorf("longer than %d bytes", maxName)
+func checkName(s string) error { return checkText(s, maxName) }
+
+// checkText checks a short text, of at most that many bytes.
+func checkText(s string, most int) error {
+	if len(s) > most {
+		return fmt.Errorf("longer than %d bytes", most)
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return errors.New("it contains control characters")

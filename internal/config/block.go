@@ -76,6 +76,10 @@ func inside(name string) string {
 	switch name {
 	case "command":
 		return `argv = ["program", "argument"]`
+	case "source":
+		return `table = "event"`
+	case "throttle":
+		return `oldest_transaction = "10m"`
 	case "webhook":
 		return `url = "http://127.0.0.1:8080/tasks"`
 	}
@@ -277,8 +281,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	a := b.attr(name)
 	if a != nil {
 		if v, _, ok := b.constant(a.Expr); ok && !v.IsNull() && v.Type() == cty.Number {
-			b.invalid(name, a.Expr.Range(), fmt.Errorf("a duration is a string with a unit: write %q (ms, s, m, h, d)",
-				v.AsBigFloat().Text('f', -1)+"s"))
+			b.invalid(name, a.Expr.Range(), noUnit(v))
 			return def, true
 		} else if !ok {
 			return def, true
@@ -287,10 +290,7 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	g := b.get(name, cty.String)
 	out := def
 	if g.ok {
-		d, err := task.ParseDuration(g.v.AsString())
-		if err == nil && (d < lo || d > hi) {
-			err = fmt.Errorf("it must be a duration from %s to %s", task.FormatDuration(lo), task.FormatDuration(hi))
-		}
+		d, err := parseLength(g.v.AsString(), lo, hi)
 		if err != nil {
 			b.invalid(name, g.expr.Range(), err)
 		}
@@ -302,6 +302,20 @@ func (b *block) maybeLength(name string, def, lo, hi time.Duration) (time.Durati
 	}
 	b.print(name, g, literal)
 	return out, g.ok
+}
+
+// noUnit is the error for a number in place of a duration.
+func noUnit(v cty.Value) error {
+	return fmt.Errorf("a duration is a string with a unit: write %q (ms, s, m, h, d)", v.AsBigFloat().Text('f', -1)+"s")
+}
+
+// parseLength reads a duration from lo to hi.
+func parseLength(s string, lo, hi time.Duration) (time.Duration, error) {
+	d, err := task.ParseDuration(s)
+	if err == nil && (d < lo || d > hi) {
+		err = fmt.Errorf("it must be a duration from %s to %s", task.FormatDuration(lo), task.FormatDuration(hi))
+	}
+	return d, err
 }
 
 // strs reads a list of strings; check may be nil.
@@ -334,4 +348,13 @@ func (b *block) print(name string, g given, literal string) {
 		literal = b.source(g.expr, g.checked, nil)
 	}
 	b.out.add(name, literal)
+}
+
+// printRedacted is print for a text in which secrets may stand.
+func (b *block) printRedacted(name string, g given, text string) {
+	if len(g.calls) > 0 {
+		b.out.add(name, b.source(g.expr, g.checked, RedactText))
+		return
+	}
+	b.out.add(name, quote(RedactText(text)))
 }

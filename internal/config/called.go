@@ -107,9 +107,42 @@ func calledInSchedule() map[string]string {
 	})
 }
 
+func calledInChunks() map[string]string {
+	return synonyms(map[string]string{
+		"type job job_name worker handler": `the type of its tasks is task = "event.process"`,
+		"table key where url":              "it belongs in the source block",
+		"database query from":              "the table that is cut is in the source block: table and key",
+		"chunk_size batch_size rows limit": "it is size = 1000",
+		"target min max start":             "it is a member of size, as in " + sizeExample,
+		"concurrency parallelism parallel max_in_flight max_pending gridsize": "the chunks that wait or run at once are ahead = 64",
+		"interval every poll watch repeat cron":                               `it is follow = "30s"`,
+		"oldest_transaction when":                                             "it belongs in the throttle block",
+		"command webhook retry timeout heartbeat workers":                     "it belongs in the task block of the type that task names",
+		"name": `write the name before the brace: chunks "name" { … }`,
+	})
+}
+
+func calledInSource() map[string]string {
+	return synonyms(map[string]string{
+		"dsn database database_url uri connection path file": `it is url = "postgres://user@host/database" or "sqlite:path"`,
+		"name from table_name":                               `it is table = "event"`,
+		"schema":                                             `it stands before the table's name, as in table = "public.event"`,
+		"column id primary_key pk order_by by cursor":        `it is key = "id"`,
+		"condition filter predicate":                         `it is where = "status = 0"`,
+	})
+}
+
+func calledInThrottle() map[string]string {
+	return synonyms(map[string]string{
+		"query sql condition where while":                          `it is when = "SELECT count(*) > 100 FROM other_work"`,
+		"max_transaction_age transaction_age max_age longest_xact": `it is oldest_transaction = "10m"`,
+	})
+}
+
 func calledInFile() map[string]string {
 	return synonyms(map[string]string{
 		"job worker queue":         `declare each type of task: task "name" { … }`,
+		"chunk partition":          `a big table is cut by chunks "name" { … }`,
 		"cron crontab":             `recurring tasks are schedule "name" { … }`,
 		"command webhook retry":    `it belongs in a task block: task "name" { … }`,
 		"database postgres sqlite": "it is store { url = … }",

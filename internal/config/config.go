@@ -25,6 +25,7 @@ type Config struct {
 	Tasks []*task.Type // in the order of files and lines
 
 	Schedules []schedule.Spec // in that order, too
+	Chunks    []Chunks        // and so are these
 
 	Files []string // what was read, in that order, as named by the caller or found in a directory named by it
 

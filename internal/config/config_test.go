@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/schedule"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -196,6 +196,34 @@ schedule "often" {
   task  = "send-invoice"
   every = "15m"
 }
+
+chunks "invoices" {
+  task   = "old/invoice"
+  size   = { target = env("TARGET", "5s"), max = 500 }
+  ahead  = 8
+  follow = "30s"
+  source {
+    url   = env("DATABASE_URL")
+    table = "public.invoice"
+    key   = "id"
+    where = <<-SQL
+      sent = false
+        AND region = '${env("REGION", "sg")}'
+    SQL
+  }
+  throttle {
+    oldest_transaction = "10m"
+    when               = "SELECT count(*) > 100 FROM other_work"
+  }
+}
+
+chunks "videos" {
+  task = "video.resize"
+  source {
+    table = "video"
+    key   = "uuid"
+  }
+}
 `
 
 func everythingEnv() map[string]string {
@@ -280,7 +308,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, 8, cfg.Type("video.resize").Workers)
 
 	for _, w := range cfg.Warnings {
-		require.NotContains(t, w.Text, "schedule", "names and aliases are declared")
+		require.NotContains(t, w.Text, "which no task block", "names and aliases are declared")
 	}
 	require.Equal(t, []schedule.Spec{{
 		Name: "nightly", Task: "video.resize", Cron: "0 3 * * mon-fri", Timezone: "Asia/Singapore", Jitter: "90s",
@@ -289,6 +317,19 @@ func TestEverything(t *testing.T) {
 	}, {
 		Name: "often", Task: "send-invoice", Every: "15m", Jitter: "0s", Payload: []byte(`{}`), Missed: "one", CatchUp: "1d", Overlap: "skip",
 	}}, cfg.Schedules)
+	require.Equal(t, []Chunks{{
+		Spec: chunk.Spec{
+			Name: "invoices", Task: "old/invoice", Table: "public.invoice", Key: "id",
+			Size: chunk.Size{Start: 500, Min: 100, Max: 500, Target: 5 * time.Second}, Ahead: 8,
+			Follow: 30 * time.Second,
+		},
+		Source: ChunkSource{
+			URL: "postgres://app:pw@db/app", Where: "sent = false\n  AND region = 'sg'",
+			OldestTransaction: 10 * time.Minute, When: "SELECT count(*) > 100 FROM other_work",
+		},
+	}, {
+		Spec: chunk.Spec{Name: "videos", Task: "video.resize", Table: "video", Key: "uuid", Size: chunk.Size{Start: 1000}, Ahead: 64},
+	}}, cfg.Chunks)
 }
 
 func eval(t testing.TB, f task.Template, r *task.Task) string {
@@ -338,25 +379,6 @@ store {
 	require.True(t, strings.HasPrefix(cfg.Store.URL, "sqlite:/"))
 }
 
-func TestStoreURLs(t *testing.T) {
-	for in, want := range map[string]string{
-		"sqlite:a.db": "sqlite:/conf/a.db", "sqlite:./x/../a.db": "sqlite:/conf/a.db", "sqlite:/var/a.db": "sqlite:/var/a.db",
-		"sqlite:///var/a.db": "sqlite:/var/a.db", "postgres://h/db": "postgres://h/db",
-		"postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable": "postgresql://u:p@h1:5432,h2:5433/db?sslmode=disable",
-		"postgres:///db?host=/run/postgresql":                 "postgres:///db?host=/run/postgresql",
-		"sqlite:":                                             "", "sqlite::memory:": "", "sqlite:a.db?mode=ro": "", "sqlite://a.db": "", "sqlite:file:a.db": "",
-		"": "", "a.db": "", "postgres:h": "", "mysql://h": "",
-	} {
-		got, err := storeURL("/conf", in)
-		if want == "" {
-			require.Error(t, err, in)
-			continue
-		}
-		require.NoError(t, err, in)
-		require.Equal(t, want, got)
-	}
-}
-
 func TestFunctionTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, f := range Functions() {
@@ -366,24 +388,4 @@ func TestFunctionTable(t *testing.T) {
 		require.NotEmpty(t, f.Does)
 	}
 	require.False(t, seen[operandName])
-}
-
-func TestLongestWindow(t *testing.T) {
-	for _, c := range []struct {
-		attrs string
-		want  time.Duration
-	}{
-		{``, 0},
-		{`heartbeat = "5s"`, 20 * time.Second}, // the default timeout
-		{"heartbeat = \"5s\"\ntimeout = \"1h\"", 10 * time.Minute},
-		{"heartbeat = \"15m\"\ntimeout = \"1h\"", 15 * time.Minute},
-		{"heartbeat = \"5s\"\ntimeout = \"1h\"\nmax_heartbeat = \"30m\"", 30 * time.Minute},
-	} {
-		path := filepath.Join(t.TempDir(), "a.hcl")
-		text := "task \"a\" {\n" + c.attrs + "\ncommand {\nargv = [\"true\"]\n}\n}\n"
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		cfg, err := Load([]string{path}, options(nil))
-		require.NoError(t, err, text)
-		require.Equal(t, c.want, cfg.Tasks[0].Policy.MaxHeartbeat, c.attrs)
-	}
 }

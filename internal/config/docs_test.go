@@ -110,6 +110,7 @@ func TestAttributesAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range []*shape{
 		agentShape(), storeShape(), taskShape(), retryShape(), checkShape(), rollbackShape(), webhookShape(), commandShape(), scheduleShape(),
+		chunksShape(), sourceShape(), throttleShape(),
 	} {
 		_, section, found := strings.Cut(string(text), "# "+s.name+"\n")
 		require.True(t, found, "%s has no section", s.name)

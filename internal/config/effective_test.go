@@ -41,6 +41,9 @@ func plain(cfg *Config) map[string]any {
 	for _, s := range cfg.Schedules {
 		out["schedule "+s.Name] = s
 	}
+	for _, c := range cfg.Chunks {
+		out["chunks "+c.Spec.Name] = c
+	}
 	for _, t := range cfg.Tasks {
 		out[t.Name] = fmt.Sprintf("%q %d %d", t.Aliases, t.Workers, t.Policy.Hash(t.Name))
 		for what, target := range map[string]task.Target{"": t.Target, " check": t.Check, " rollback": t.Rollback} {
@@ -195,6 +198,12 @@ func TestHashIgnoresNameAndSecrets(t *testing.T) {
 	require.NotEqual(t, base, scheduled)
 	require.Equal(t, scheduled, hash(text+daily+"  overlap = \"skip\" # the default\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
 	require.NotEqual(t, scheduled, hash(text+daily+"  payload = { a = 1 }\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
+	const chunks = "chunks \"a\" {\n  task = \"b\"\n"
+	const source = "  source {\n    table = \"t\"\n    key = \"id\"\n  }\n}\n"
+	cut := hash(text+chunks+source, map[string]string{"URL": "postgres://b@h/db"})
+	require.NotEqual(t, base, cut)
+	require.Equal(t, cut, hash(text+chunks+"  ahead = 64\n  size = 1000\n"+source, map[string]string{"URL": "postgres://b@h/db"}), "the defaults")
+	require.NotEqual(t, cut, hash(text+chunks+"  size = { target = \"5s\" }\n"+source, map[string]string{"URL": "postgres://b@h/db"}))
 	require.NotEqual(t, base, hash(text+"agent {\n  poll = \"2s\"\n}\n", map[string]string{"URL": "postgres://b@h/db"}))
 }
 
@@ -273,6 +282,9 @@ func randomConfig(t *rapid.T) string {
 	for i := range rapid.IntRange(0, 2).Draw(t, "schedules") {
 		randomSchedule(t, &b, attr, i)
 	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "chunks") {
+		randomChunks(t, &b, attr, i)
+	}
 	return b.String()
 }
 
@@ -302,6 +314,32 @@ func randomSchedule(t *rapid.T, b *bytes.Buffer, attr writer, i int) {
 	attr("  ", "missed", `"all"`, `"none"`)
 	attr("  ", "catch_up", `"1d12h"`, `"36h"`)
 	attr("  ", "overlap", `"queue"`, `lower("SKIP")`)
+	b.WriteString("}\n")
+}
+
+func randomChunks(t *rapid.T, b *bytes.Buffer, attr writer, i int) {
+	fmt.Fprintf(b, "chunks \"c%d\" {\n  task = %s\n", i, rapid.SampledFrom([]string{`"t0"`, `lower(env("CRON_TASK"))`}).Draw(t, "task"))
+	attr("  ", "size", `7`, `"7"`, `env("ONE")`, `null`, `{ target = "5s" }`, `{ target = env("SHORT"), max = 7, min = null }`, `({ "min" = 200000 + 1, target = "1h" })`,
+		"{\n start = env(\"ONE\") # why\n (\"target\") = trimspace(<<A\n7s\nA\n)\n}", `merge({ target = env("SHORT") }, { max = 70 })`,
+		`jsondecode("{\"target\": \"2s\", \"start\": ${file("one.txt")}}")`, `{ (lower("MIN")) = 5, target = "100ms" }`,
+		`{ (trimspace("${lower("TARGET")}${env("EMPTY")}")) = env("SHORT") }`)
+	attr("  ", "ahead", `1`, `env("ONE")`)
+	where := rapid.Bool().Draw(t, "where")
+	if where {
+		attr("  ", "follow", `"30s"`, `env("SHORT")`, `null`)
+	}
+	b.WriteString("  source {\n    table = \"\\\"Odd Name\\\".t\"\n")
+	attr("    ", "url", `"sqlite:x.db"`, `"postgres://h/db"`, `"sqlite:${env("ABS")}/x"`, `null`)
+	fmt.Fprintf(b, "    key = %s\n", rapid.SampledFrom([]string{`"id"`, `env("TEXT")`, `lower("ID")`}).Draw(t, "key"))
+	if where {
+		fmt.Fprintf(b, "    where = %s\n", rapid.SampledFrom([]string{
+			`"status = 0"`, `env("TEXT")`, "<<-A\n   a > '$${x}'\n     AND b < ${env(\"ONE\")}\n  A", "<<A\n  a\nA", `"a = '${file("note.txt")}'"`,
+		}).Draw(t, "condition"))
+	}
+	b.WriteString("  }\n")
+	if rapid.Bool().Draw(t, "throttle") {
+		b.WriteString("  throttle {\n    when = \"SELECT true\"\n  }\n")
+	}
 	b.WriteString("}\n")
 }
 

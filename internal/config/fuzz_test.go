@@ -51,7 +51,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzTemplate evaluates any expression as an argument and as part of a URL for any row, and as the payload of a schedule.
+// FuzzTemplate evaluates any expression as an argument and as part of a URL for any row, as the payload of a schedule, and in chunks.
 func FuzzTemplate(f *testing.F) {
 	for _, expr := range []string{
 		`"${task.data.a}"`, `task.data.a[0].b`, `"x-${upper(task.data.a)}"`, `"%{if task.data.a}b%{else}c%{endif}"`, `jsonencode(task.data)`,
@@ -70,7 +70,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	for _, expr := range []string{
 		`{ b = env("TOKEN"), (env("BASE")) = [1, null, true] }`, `merge({ key = env("TOKEN") }, jsondecode("{\"b\": 1e3}"))`, "<<A\n${env(\"TOKEN\")}\nA", `-1.50`,
-		`"Bearer ${"x"}"`, `{ slot = 1, "c d" = { b = null } }`,
+		`{ target = "5s", (env("NONE", "max")) = 7, min = null }`, `7`, `"status = 0 AND password='x'"`, `"Bearer ${"x"}"`, `{ slot = 1, "c d" = { b = null } }`,
 	} {
 		f.Add(expr, `{}`)
 	}
@@ -84,6 +84,9 @@ func FuzzTemplate(f *testing.F) {
 			"task \"a\" {\n  command {\n    argv = [\"echo\", " + expr + "\n]\n  }\n}\n",
 			"task \"a\" {\n  webhook {\n    url = \"http://h/x${" + expr + "}?y=${" + expr + "}\"\n    headers = { X-A = " + expr + "\n}\n  }\n}\n",
 			"schedule \"a\" {\n  task = \"a\"\n  every = \"1d\"\n  payload = { a = " + expr + "\n token = [" + expr + "\n] }\n}\n",
+			"chunks \"a\" {\n  task = \"a\"\n  size = " + expr + "\n  source {\n    table = \"t\"\n    key = \"id\"\n  }\n}\n",
+			"chunks \"a\" {\n  task = \"a\"\n  size = { target = \"5s\", start = " + expr + "\n }\n  follow = \"1s\"\n  source {\n    table = " + expr +
+				"\n    key = \"id\"\n    where = " + expr + "\n  }\n}\n",
 		} {
 			cfg, ok := fuzzLoad(t, text, env, false)
 			if !ok {
@@ -95,6 +98,7 @@ func FuzzTemplate(f *testing.F) {
 			require.Equal(t, printed, effective(t, second))
 			if !strings.Contains(printed, Redacted) {
 				require.Equal(t, cfg.Schedules, second.Schedules, printed)
+				require.Equal(t, cfg.Chunks, second.Chunks, printed)
 			}
 			r := &task.Task{ID: 1, Type: "a/b", Payload: []byte(payload)}
 			for _, typ := range cfg.Tasks {

@@ -41,7 +41,7 @@ type found struct {
 
 // decode turns the files' blocks into one configuration. base is the directory that defaults resolve from.
 func (l *loader) decode(sources []*source, base string) *Config {
-	var agents, stores, tasks, schedules []found
+	var agents, stores, tasks, schedules, chunks []found
 	for _, src := range sources {
 		scope := l.scope(src)
 		top := &block{scope: scope, shape: fileShape(), body: src.body, rng: src.body.SrcRange}
@@ -57,6 +57,8 @@ func (l *loader) decode(sources []*source, base string) *Config {
 				tasks = append(tasks, f)
 			case "schedule":
 				schedules = append(schedules, f)
+			case "chunks":
+				chunks = append(chunks, f)
 			}
 		}
 	}
@@ -81,6 +83,7 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		cfg.printed = append(cfg.printed, b.out)
 	}
 	l.schedules(schedules, cfg)
+	l.chunks(chunks, cfg)
 	l.checkReach(cfg.Agent, agent.at("listen"), cfg.Tasks)
 	cfg.Warnings = l.inOrder()
 	l.outside.sealed = true

@@ -41,7 +41,7 @@ func (l *loader) schedules(all []found, cfg *Config) {
 			names[s.Name] = at
 		}
 		if cfg.Type(s.Task) == nil {
-			b.warnOfUndeclared(s, cfg)
+			b.warnOfUndeclared("The schedule", s.Name, s.Task, cfg)
 		}
 		cfg.Schedules = append(cfg.Schedules, s)
 		cfg.printed = append(cfg.printed, b.out)
@@ -49,14 +49,14 @@ func (l *loader) schedules(all []found, cfg *Config) {
 }
 
 // warnOfUndeclared: agents with another configuration may run the type, so it is a warning.
-func (b *block) warnOfUndeclared(s schedule.Spec, cfg *Config) {
+func (b *block) warnOfUndeclared(what, name, typ string, cfg *Config) {
 	var names []string
 	for _, t := range cfg.Tasks {
 		names = append(names, t.Names()...)
 	}
-	b.l.warn(b.at("task"), "The schedule %q inserts tasks of the type %q, which no task block of this configuration declares, so its agents "+
+	b.l.warn(b.at("task"), "%s %q inserts tasks of the type %q, which no task block of this configuration declares, so its agents "+
 		"will not run them.%s Declare task %q { … }, unless agents with another configuration do.",
-		s.Name, s.Task, didYouMean(s.Task, names), s.Task)
+		what, name, typ, didYouMean(typ, names), typ)
 }
 
 // scheduleText is an attribute of a schedule that is a string.

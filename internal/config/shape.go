@@ -20,7 +20,7 @@ type shape struct {
 }
 
 func fileShape() *shape {
-	return &shape{blocks: []string{"agent", "store", "task", "schedule"}, later: []string{"chunks"}, called: calledInFile()}
+	return &shape{blocks: []string{"agent", "store", "task", "schedule", "chunks"}, called: calledInFile()}
 }
 
 // allowed says what may stand in the block.

@@ -52,31 +52,39 @@ func checkGroup(name string) error {
 }
 
 func (b *block) storeURL(dir string) string {
+	out, written := b.databaseURL("it is empty; leave the store block out for a SQLite file beside the configuration")
+	if !written {
+		out = "sqlite:" + filepath.Join(dir, defaultStoreFile)
+		b.out.add("url", quote(out))
+	}
+	return out
+}
+
+// databaseURL reads a database's URL; "" where that has a mistake. An empty one is refused with that text.
+func (b *block) databaseURL(empty string) (out string, written bool) {
 	if a := b.attr("url"); a != nil {
 		b.hide(a.Expr, false)
 	}
 	g := b.get("url", cty.String)
 	if !g.ok {
-		out := "sqlite:" + filepath.Join(dir, defaultStoreFile)
-		b.out.add("url", quote(out))
-		return out
+		return "", false
 	}
-	out, err := storeURL(b.src.dir, strings.TrimSpace(g.v.AsString()))
+	out = strings.TrimSpace(g.v.AsString())
+	err := errors.New(empty)
+	if out != "" {
+		out, err = storeURL(b.src.dir, out)
+	}
 	if err != nil {
 		b.invalid("url", g.expr.Range(), err)
-		return ""
+		return "", true
 	}
 	b.notRedacted(g.expr.Range(), out)
-	if len(g.calls) > 0 {
-		b.out.add("url", b.source(g.expr, g.checked, RedactText))
-	} else {
-		b.out.add("url", quote(RedactText(out)))
-	}
-	return out
+	b.printRedacted("url", g, out)
+	return out, true
 }
 
-// storeURL checks a store's URL; an SQLite file is made absolute, seen from dir. Its errors show nothing of the URL,
-// which may hold a password.
+// storeURL checks the URL of a store or a database; an SQLite file is made absolute, seen from dir. Its errors show nothing of the
+// URL, which may hold a password.
 func storeURL(dir, s string) (string, error) {
 	switch {
 	case strings.HasPrefix(s, "postgres://"), strings.HasPrefix(s, "postgresql://"):
@@ -97,8 +105,6 @@ func storeURL(dir, s string) (string, error) {
 			return "", errors.New("sqlite: needs the path of a file, without parameters, as in sqlite:leasehold.db")
 		}
 		return "sqlite:" + resolve(dir, path), nil
-	case s == "":
-		return "", errors.New("it is empty; leave the store block out for a SQLite file beside the configuration")
 	}
 	return "", errors.New("it must be postgres://user@host/database or sqlite:path")
 }

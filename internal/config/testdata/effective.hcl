@@ -171,3 +171,36 @@ schedule "often" {
   catch_up = "1d"
   overlap  = "skip"
 }
+
+chunks "invoices" {
+  task   = "old/invoice"
+  size   = { target = env("TARGET", "5s"), start = 500, min = 100, max = 500 }
+  ahead  = 8
+  follow = "30s"
+  source {
+    url   = env("DATABASE_URL")
+    table = "public.invoice"
+    key   = "id"
+    where = <<-SQL
+      sent = false
+        AND region = '${env("REGION", "sg")}'
+    SQL
+  }
+  throttle {
+    oldest_transaction = "10m"
+    when               = "SELECT count(*) > 100 FROM other_work"
+  }
+}
+
+chunks "videos" {
+  task   = "video.resize"
+  size   = 1000
+  ahead  = 64
+  follow = null
+  source {
+    url   = null
+    table = "video"
+    key   = "uuid"
+    where = null
+  }
+}

@@ -30,7 +30,3 @@ task "thumbnail" {
     }
   }
 }
-
-chunks "events" {
-  task = "event.process"
-}
