@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/api"
 	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec/ping"
 	"github.com/leasehold/leasehold/internal/schedule"
@@ -35,6 +36,7 @@ type engine interface {
 	ping.Pings
 	// MayFire reports whether the session may fire schedules while the store's clock shows now.
 	MayFire(now time.Time) bool
+	Steady() bool
 	Session() (s task.Session, joined bool)
 }
 
@@ -56,6 +58,7 @@ type agent struct {
 	pings    *pings
 	batches  *batch.Loop
 	fires    *schedule.Loop
+	chunks   *chunk.Loop // set before run; nil: none
 	engine   engine
 	release  func()                                                         // of what the engine holds
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
@@ -113,7 +116,10 @@ func (a *agent) run() error {
 		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
 	}.Run))
 	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
-	if a.cfg.Agent.Workers > 0 {                        // an observer changes nothing
+	if a.chunks != nil {
+		group.add(untilCancelled("chunks", a.chunks.Run))
+	}
+	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
 		group.add(untilCancelled("batches", a.batches.Run))
 	}
 	if m := newManager(a.engine, a.log); m != nil {

@@ -41,9 +41,6 @@ func (c runCmd) Run(a *app) error {
 
 // runAgent runs an agent to its end; ready is called when it listens and before it claims.
 func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, place) error) (err error) {
-	if len(cfg.Chunks) > 0 {
-		return usagef("chunks %q: this version checks chunks, but does not carry them out yet: leave the block out", cfg.Chunks[0].Spec.Name)
-	}
 	p, err := a.placeFor(cfg)
 	if err != nil {
 		return err
@@ -72,6 +69,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		return err
 	}
 	running.metrics.Outage = p.outage // which may have begun before the agent
+	running.chunks = running.makeChunks(p)
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())

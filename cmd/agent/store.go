@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/batch"
+	"github.com/leasehold/leasehold/internal/chunk"
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/ops"
@@ -38,6 +39,8 @@ type dataStore interface {
 	batch.Store
 	schedule.Store
 	schedule.Declarations
+	chunk.Store
+	chunk.Declarations
 	ops.Schedules
 	work.Store
 	Migrator() store.Migrator

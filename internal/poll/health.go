@@ -33,9 +33,11 @@ func (e *Engine) Session() (s task.Session, joined bool) { return e.keeper.Sessi
 // MayFire reports whether the session may act on what the store's clock shows, which is now: it may claim, knows that clock to
 // within store.JumpTolerance, and has seen no jump of it within one TTL. A new session may not for its first lease.SettleIn.
 func (e *Engine) MayFire(now time.Time) bool {
-	v := e.keeper.View()
-	return e.Fit() && !v.Now.IsZero() && now.Sub(v.Now).Abs() <= store.JumpTolerance
+	return e.Steady() && now.Sub(e.keeper.View().Now).Abs() <= store.JumpTolerance
 }
+
+// Steady is MayFire without what the store's clock shows: who is present may be believed.
+func (e *Engine) Steady() bool { return e.Fit() && !e.keeper.View().Now.IsZero() }
 
 // Health is nil while the loop turns, and while rows that are due can be claimed; else it says what is wrong. Both get
 // ten times Declarations.Poll. While the loop waits for the store, which bounds that wait, it is the store that is unwell:

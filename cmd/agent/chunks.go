@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/leasehold/leasehold/internal/chunk"
+	"github.com/leasehold/leasehold/internal/chunk/litesource"
+	"github.com/leasehold/leasehold/internal/chunk/pgsource"
+	"github.com/leasehold/leasehold/internal/config"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqlite"
+)
+
+// makeChunks builds what declares chunk plans and plans them. p is where the store is: a source without a URL is there, too.
+func (a *agent) makeChunks(p place) *chunk.Loop {
+	o := chunk.Options{
+		Declare: a.store, Work: chunk.NewEngine(a.store, a.cfg.Agent.Name), Session: a.engine.Session,
+		Steady: a.engine.Steady, Log: a.log, Metrics: a.metrics,
+	}
+	for i := range a.cfg.Chunks {
+		c := &a.cfg.Chunks[i]
+		at := c.Source
+		if at.URL == "" {
+			at.URL = p.URL
+		}
+		if at.OldestTransaction > 0 && strings.HasPrefix(at.URL, "sqlite:") {
+			a.log.Warn("oldest_transaction has no effect on a SQLite file: use when", "chunks", c.Spec.Name)
+		}
+		o.Plans = append(o.Plans, chunk.Plan{
+			Declaration: store.ChunkDeclaration{Spec: c.Spec, Source: store.ChunkSource{
+				URL: config.RedactText(c.Source.URL), Where: c.Source.Where, OldestTransaction: c.Source.OldestTransaction, When: c.Source.When,
+			}},
+			Open: func() (chunk.Source, error) { return openSource(&c.Spec, at) },
+		})
+	}
+	return chunk.NewLoop(o)
+}
+
+// openSource opens the table of a plan, by its URL.
+func openSource(spec *chunk.Spec, s config.ChunkSource) (chunk.Source, error) {
+	if strings.HasPrefix(s.URL, "sqlite:") {
+		path, err := sqlite.ParseURL(s.URL)
+		if err != nil {
+			return nil, err
+		}
+		return litesource.New(litesource.Options{Path: path, Table: spec.Table, Key: spec.Key, Where: s.Where, When: s.When})
+	}
+	return pgsource.New(pgsource.Options{
+		URL: s.URL, Table: spec.Table, Key: spec.Key, Where: s.Where, OldestTransaction: s.OldestTransaction, When: s.When,
+	})
+}

@@ -1,0 +1,237 @@
+package chunk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// Plan is a plan of an agent's configuration.
+type Plan struct {
+	Declaration store.ChunkDeclaration
+	Open        func() (Source, error) // of its table; the Loop closes it
+}
+
+// Options are the parts of a Loop.
+type Options struct {
+	Declare Declarations
+	Work    *Engine
+	Plans   []Plan
+	Session func() (s task.Session, joined bool)
+	Steady  func() bool // nothing is declared while it reports false: after a jump of the clock agents look absent that are not
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
+}
+
+// Bounds of a Loop.
+const (
+	declareEvery = 10 * time.Second // also how soon another agent's declaration takes over
+	waitEvery    = time.Second      // how often to look whether a plan is in force
+	turnTimeout  = 30 * time.Second // one Turn: a look, a few statements of the source, a step
+	invalidRest  = time.Minute      // a table that cannot be cut may have been changed
+	longestRest  = 10 * time.Second // plans are resumed, and change
+	shortestRest = 20 * time.Millisecond
+	firstRetry   = 100 * time.Millisecond
+	lastRetry    = 10 * time.Second
+	doubled      = 10 // how often a rest is doubled at most
+)
+
+// Loop declares the plans of one agent, and plans those that are in force as it declares them.
+type Loop struct {
+	o Options
+
+	mu      sync.Mutex
+	inForce map[string]bool
+}
+
+// NewLoop returns a loop; Run runs it.
+func NewLoop(o Options) *Loop { return &Loop{o: o, inForce: map[string]bool{}} }
+
+// Run works until ctx ends, and returns nil then. Errors are logged, counted, and tried again.
+func (l *Loop) Run(ctx context.Context) error {
+	if len(l.o.Plans) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	var all sync.WaitGroup
+	for i := range l.o.Plans {
+		all.Go(func() { l.follow(ctx, &l.o.Plans[i]) })
+	}
+	said := map[string]bool{}
+	for misses := 0; ctx.Err() == nil; {
+		rest, err := l.declare(ctx, said)
+		if misses++; err == nil {
+			misses = 0
+		}
+		if err != nil && ctx.Err() == nil {
+			rest = l.failed(err, misses)
+		}
+		pause(ctx, rest)
+	}
+	all.Wait()
+	return nil
+}
+
+// declare declares all plans, and notes which are in force.
+func (l *Loop) declare(ctx context.Context, said map[string]bool) (rest time.Duration, err error) {
+	session, joined := l.o.Session()
+	if !joined || !l.o.Steady() {
+		return waitEvery, nil
+	}
+	call, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	list := make([]store.ChunkDeclaration, len(l.o.Plans))
+	for i := range l.o.Plans {
+		list[i] = l.o.Plans[i].Declaration
+	}
+	did, err := l.o.Declare.DeclareChunks(call, session, list)
+	if err != nil || !did.Known {
+		return waitEvery, err
+	}
+	l.mu.Lock()
+	clear(l.inForce)
+	for _, name := range did.InForce {
+		l.inForce[name] = true
+	}
+	l.mu.Unlock()
+	for _, name := range did.Refused {
+		if !said[name] {
+			said[name] = true
+			l.o.Log.Error("chunks of the configuration are not planned: a plan of this name cuts another table or key, or has another "+
+				"task type, and keeps them: use another name", "chunks", name)
+		}
+	}
+	l.o.Metrics.Outage.Worked(l.o.Log, "chunks")
+	return declareEvery, nil
+}
+
+func (l *Loop) plans(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inForce[name]
+}
+
+// follow plans one plan until ctx ends.
+func (l *Loop) follow(ctx context.Context, p *Plan) {
+	f := &follower{Loop: l, plan: p, name: p.Declaration.Spec.Name, rest: shortestRest}
+	defer f.close()
+	for ctx.Err() == nil {
+		if !l.plans(f.name) {
+			pause(ctx, waitEvery)
+			continue
+		}
+		pause(ctx, f.turn(ctx))
+	}
+}
+
+// follower plans one plan.
+type follower struct {
+	*Loop
+	plan *Plan
+	name string
+
+	src     Source
+	invalid string        // why the table cannot be cut, as it was logged
+	waits   string        // why planning waits, as it was logged
+	misses  int           // turns in a row that failed
+	rest    time.Duration // while there is no room for chunks
+}
+
+func (f *follower) close() {
+	if f.src != nil {
+		f.src.Close()
+		f.src = nil
+	}
+}
+
+// turn plans once, and returns how long to rest.
+func (f *follower) turn(ctx context.Context) time.Duration {
+	call, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	began := time.Now()
+	did, err := f.work(call)
+	f.o.Metrics.StoreDuration.WithLabelValues("chunks").Observe(time.Since(began).Seconds())
+	var invalid *InvalidError
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case errors.As(err, &invalid):
+		if text := invalid.Error(); text != f.invalid {
+			f.invalid = text
+			f.o.Log.Error("a table cannot be cut into chunks", "chunks", f.name, "error", text)
+		}
+		f.close() // it is checked again
+		return invalidRest
+	case err != nil:
+		f.misses++
+		return f.failed(err, f.misses)
+	}
+	f.misses, f.invalid = 0, ""
+	f.o.Metrics.Outage.Worked(f.o.Log, "chunks")
+	if did.Waits != f.waits {
+		if f.waits = did.Waits; did.Waits != "" {
+			f.o.Log.Info("planning of chunks waits", "chunks", f.name, "for", did.Waits)
+		}
+	}
+	if did.Chunks > 0 {
+		f.o.Log.Debug("planned chunks", "chunks", f.name, "n", did.Chunks)
+	}
+	return f.next(did)
+}
+
+// work opens the source, if need be, and takes one turn.
+func (f *follower) work(ctx context.Context) (did Turn, err error) {
+	if f.src == nil {
+		src, err := f.plan.Open()
+		if err != nil {
+			return did, err
+		}
+		if err := src.Check(ctx); err != nil {
+			src.Close()
+			return did, err
+		}
+		f.src = src
+	}
+	return f.o.Work.Turn(ctx, f.name, f.src)
+}
+
+// next returns how long to rest. While chunks are worked off faster than they are planned, it is shorter each time.
+func (f *follower) next(did Turn) time.Duration {
+	switch {
+	case did.Chunks >= max(f.plan.Declaration.Spec.Ahead/4, 1):
+		f.rest = max(f.rest/4, shortestRest)
+	case did.Again == soon:
+		f.rest = min(f.rest*2, soon)
+	}
+	switch {
+	case did.Busy:
+		return 0
+	case did.Again == soon:
+		return f.rest
+	}
+	return min(cmp.Or(did.Again, longestRest), longestRest)
+}
+
+// failed handles a call that failed: the store or the source may be out of reach.
+func (l *Loop) failed(err error, misses int) time.Duration {
+	l.o.Metrics.StoreErrors.WithLabelValues("chunks").Inc()
+	l.o.Metrics.Outage.Failed(l.o.Log, "chunks", err)
+	return min(firstRetry<<min(misses, doubled), lastRetry)
+}
+
+// pause rests until then or the end of ctx.
+func pause(ctx context.Context, rest time.Duration) {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
