@@ -1,0 +1,177 @@
+package chunk_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/chunk"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/internal/telemetry"
+)
+
+// looped is a loop of one plan, with all that it needs.
+type looped struct {
+	mu     sync.Mutex // of all of it: the loop calls from goroutines of its own
+	w      *world
+	did    store.DeclaredChunks
+	log    bytes.Buffer
+	opened int
+	check  error // of the source
+	joined bool
+	end    func()
+}
+
+func (l *looped) DeclareChunks(context.Context, task.Session, []store.ChunkDeclaration) (store.DeclaredChunks, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.did, nil
+}
+
+func (l *looped) LookPlan(ctx context.Context, name string, limit int) (*store.ChunkLook, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.m.LookPlan(ctx, name, limit)
+}
+
+func (l *looped) ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.m.ApplyChunks(ctx, s)
+}
+
+func (l *looped) session() (task.Session, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return 1, l.joined
+}
+
+func (l *looped) open() (chunk.Source, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opened++
+	return opened{l.w.src, l}, nil
+}
+
+// opened is a source that may refuse its table.
+type opened struct {
+	*ints
+
+	l *looped
+}
+
+func (o opened) Check(context.Context) error {
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	return o.l.check
+}
+
+func (o opened) Cut(ctx context.Context, after, limit *chunk.Key, n, most int) (chunk.Cuts, error) {
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	return o.ints.Cut(ctx, after, limit, n, most)
+}
+
+// loops runs a loop of the plan "p" in a bubble until end is called. before is called before it starts.
+func loops(t *testing.T, before func(*looped)) *looped {
+	t.Helper()
+	spec := store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 10}, Ahead: 8}
+	l := &looped{w: newWorld(t, spec), did: store.DeclaredChunks{Known: true, InForce: []string{"p"}}, joined: true}
+	before(l)
+	loop := chunk.NewLoop(chunk.Options{
+		Declare: l, Work: chunk.NewEngine(l, "a"), Session: l.session, Steady: func() bool { return true },
+		Plans: []chunk.Plan{{Declaration: store.ChunkDeclaration{Spec: spec}, Open: l.open}},
+		Log:   slog.New(slog.NewTextHandler(&l.log, nil)), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- loop.Run(ctx) }()
+	l.end = func() {
+		cancel()
+		require.NoError(t, <-done)
+	}
+	return l
+}
+
+// passes lets time go by, of the store, too, and then has f change something.
+func (l *looped) passes(d time.Duration, f func()) {
+	<-time.After(d)
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.w.m.now = l.w.m.now.Add(d)
+	f()
+}
+
+func TestALoopPlansWhatIsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loops(t, func(l *looped) {
+			for k := range 95 {
+				l.w.src.todo[k] = true
+			}
+		})
+		for range 10 {
+			l.passes(2*time.Second, func() {
+				for _, r := range l.w.m.live() {
+					l.w.succeed(r)
+				}
+			})
+		}
+		l.end()
+		require.Len(t, l.w.m.rows, 10)
+		require.True(t, l.w.m.plan.Over)
+		require.Equal(t, 1, l.opened)
+	})
+}
+
+func TestALoopLeavesAlone(t *testing.T) {
+	for name, change := range map[string]func(*looped){
+		"what is not in force":        func(l *looped) { l.did.InForce = nil },
+		"what is refused":             func(l *looped) { l.did = store.DeclaredChunks{Known: true, Refused: []string{"p"}} },
+		"all while it has no session": func(l *looped) { l.joined = false },
+		"a table that cannot be cut": func(l *looped) {
+			l.check = &chunk.InvalidError{Table: "event", Key: "id", Problem: "no index", Remedy: "add one"}
+		},
+		"all of an agent that is gone": func(l *looped) { l.did = store.DeclaredChunks{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := loops(t, func(l *looped) {
+					change(l)
+					l.w.src.todo[1] = true
+				})
+				l.passes(5*time.Minute, func() {})
+				l.end()
+				require.Empty(t, l.w.m.rows)
+				require.LessOrEqual(t, l.opened, 6, "at most once a minute")
+				require.LessOrEqual(t, strings.Count(l.log.String(), "\n"), 1, "it is said once: %s", &l.log)
+			})
+		})
+	}
+}
+
+func TestALoopGoesOnOnceTheTableCanBeCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := loops(t, func(l *looped) {
+			l.check = &chunk.InvalidError{Table: "event", Key: "id", Problem: "no index", Remedy: "add one"}
+			l.w.src.todo[1] = true
+		})
+		l.passes(90*time.Second, func() {
+			require.Empty(t, l.w.m.rows)
+			l.check = nil
+		})
+		l.passes(2*time.Minute, func() {})
+		l.end()
+		require.Contains(t, l.log.String(), "add one")
+		require.Len(t, l.w.m.rows, 1)
+	})
+}
