@@ -215,7 +215,7 @@ func (s *Store) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, 
 		if c == nil || c.Version != list[i].Version {
 			continue
 		}
-		if list[i].Aside {
+		if list[i].Aside != "" {
 			applied[i] = true
 			continue
 		}
@@ -228,18 +228,25 @@ func (s *Store) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, 
 // addAside inserts the rows that stand beside their schedules' courses, all or none.
 func (s *Store) addAside(list []store.Firing, now time.Time) error {
 	var all []*Row
+	var notes []Audit
 	for i := range list {
-		if c := s.schedules[list[i].Name]; list[i].Aside && c != nil && c.Version == list[i].Version {
+		if c := s.schedules[list[i].Name]; list[i].Aside != "" && c != nil && c.Version == list[i].Version {
 			rows, err := c.rows(&list[i], now)
 			if err != nil {
 				return &store.InputError{Text: err.Error()}
 			}
 			all = append(all, rows...)
+			if len(rows) > 0 {
+				notes = append(notes, Audit{
+					Who: list[i].By, Verb: string(list[i].Aside), Schedule: c.Name, Answer: store.Inserted(len(rows)),
+				})
+			}
 		}
 	}
 	for _, row := range all {
 		s.add(row)
 	}
+	s.audit = append(s.audit, notes...)
 	return nil
 }
 
