@@ -37,7 +37,7 @@ func (s *Store) DeclareChunks(
 		return did, nil
 	}
 	for _, d := range s.chunkDeclarations {
-		delete(d.by, session)
+		maps.DeleteFunc(d.by, func(by task.Session, _ bool) bool { return by == session || s.agents[by] == nil })
 	}
 	for _, one := range list {
 		_, hash := one.Text()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -136,18 +137,13 @@ func (s *Store) DeclareSchedule(ctx context.Context, spec store.ScheduleSpec, nu
 	return nil
 }
 
-// DeleteSchedule removes a schedule as applications do.
+// DeleteSchedule removes a schedule as applications do, who need not say who they are. One that does not exist is none.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return err
+	err := s.RemoveSchedule(ctx, name, "")
+	if errors.Is(err, store.ErrNoSchedule) {
+		return nil
 	}
-	defer s.mu.Unlock()
-	if c := s.schedules[name]; c != nil && s.declaredNow(c, now) {
-		return &store.RefusedError{Text: "an agent that is present declares the schedule: take it out of its configuration first"}
-	}
-	delete(s.schedules, name)
-	return nil
+	return err
 }
 
 // DueSchedules lists the schedules that are due, and says when the next one is.
