@@ -91,6 +91,7 @@ func runMachine(t testing.TB, about Theme, open func(t testing.TB) Harness, most
 		s := &scope{TB: t, rt: rt}
 		m := &machine{t: s, about: about, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}}
 		m.schedules = scheduled{versions: map[string]pair[version]{}, slots: map[int][2]string{}}
+		m.chunks.versions = map[string]pair[version]{}
 		m.ideal.NumbersOnly = !m.real.ComparesJSON()
 		m.join("first")
 		rt.Repeat(m.actions())

@@ -69,9 +69,12 @@ func (s *Store) DeclareChunks(
 		}
 	}
 	for i, d := range s.chunkDeclarations {
-		if p := s.plans[d.Spec.Name]; d.by[session] && p.Declared == i+1 {
+		p := s.plans[d.Spec.Name]
+		switch {
+		case !d.by[session] || p == nil: // nobody present declares it: the session has been silent for long
+		case p.Declared == i+1:
 			did.InForce = append(did.InForce, d.Spec.Name)
-		} else if d.by[session] && !d.fits(p) {
+		case !d.fits(p):
 			did.Refused = append(did.Refused, d.Spec.Name)
 		}
 	}

@@ -63,3 +63,16 @@ func TestMachineFindsSabotageOfSchedules(t *testing.T) {
 		})
 	}
 }
+
+// What is wrong with chunk plans shows in histories of these.
+func TestMachineFindsSabotageOfChunks(t *testing.T) {
+	for _, s := range chunkSabotages() {
+		t.Run(s.name, func(t *testing.T) {
+			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutChunks, func(testing.TB) storetest.Harness {
+				m := storetest.NewOnModel()
+				m.Self = s.wrong(m)
+				return m.Self
+			}), "no history shows it")
+		})
+	}
+}
