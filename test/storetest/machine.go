@@ -43,10 +43,9 @@ const (
 
 // histories is how many of each theme RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no
 // fewer.
-var histories = []struct {
-	about Theme
-	n     int
-}{{AboutTasks, 40}, {AboutSchedules, 20}, {AboutChunks, 20}}
+func histories() map[Theme]int {
+	return map[Theme]int{AboutTasks: 40, AboutSchedules: 20, AboutChunks: 20}
+}
 
 // fullLength is set where tests are to take the time that they can use: then rapid's own number of histories, 100, is tried.
 const fullLength = "LEASEHOLD_TEST_FULL"
@@ -58,12 +57,12 @@ func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	all := checks.Value.String() != checks.DefValue || os.Getenv(fullLength) != ""
-	for _, h := range histories {
-		t.Run(string(h.about), func(t *testing.T) {
+	for about, n := range histories() {
+		t.Run(string(about), func(t *testing.T) {
 			if all {
-				h.n = 0
+				n = 0
 			}
-			runMachine(t, h.about, open, h.n)
+			runMachine(t, about, open, n)
 		})
 	}
 }

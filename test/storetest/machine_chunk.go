@@ -25,23 +25,24 @@ type planned struct{ ideal, real store.ChunkStep }
 
 func (m *machine) chunkActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"declare":        m.declareChunks,
-		"plan":           m.planChunks,
-		"plan 2":         m.planChunks,
-		"plan 3":         m.planChunks,
-		"repeat a step":  m.repeatStep,
-		"pause a plan":   m.pausePlan,
-		"cancel":         func(t *rapid.T) { m.operate(t, "cancelling", m.ideal.Cancel, m.real.Cancel) },
-		"retry":          func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
-		"rollback":       func(t *rapid.T) { m.operate(t, "rolling back", m.ideal.Rollback, m.real.Rollback) },
-		"batch":          m.operateBatch,
-		"batches go on":  m.batchesGoOn,
-		"much later":     m.muchLater,
-		"nothing is due": m.advance,
+		"declare":       m.declareChunks,
+		"plan":          m.planChunks,
+		"plan 2":        m.planChunks,
+		"plan 3":        m.planChunks,
+		"repeat a step": m.repeatStep,
+		"pause a plan":  m.pausePlan,
+		"cancel":        func(t *rapid.T) { m.operate(t, "cancelling", m.ideal.Cancel, m.real.Cancel) },
+		"retry":         func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
+		"rollback":      func(t *rapid.T) { m.operate(t, "rolling back", m.ideal.Rollback, m.real.Rollback) },
+		"batch":         m.operateBatch,
+		"batches go on": m.batchesGoOn,
+		"much later":    m.muchLater,
 	}
 }
 
-func planNames(t *rapid.T) string { return rapid.SampledFrom([]string{"p", "p", "p", "q"}).Draw(t, "plan") }
+func planNames(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"p", "p", "p", "q"}).Draw(t, "plan")
+}
 
 // chunkDeclaration draws a plan. Most of one name can take each other's place.
 func chunkDeclaration(t *rapid.T) store.ChunkDeclaration {
@@ -79,38 +80,38 @@ func (m *machine) declareChunks(t *rapid.T) {
 }
 
 // lookPlan looks at a plan on both stores; nil where there is none.
-func (m *machine) lookPlan(name string, limit int) (ideal, real *store.ChunkLook) {
+func (m *machine) lookPlan(name string, limit int) (ideal, actual *store.ChunkLook) {
 	ctx := m.t.Context()
 	ideal, reasonWant := m.ideal.LookPlan(ctx, name, limit)
-	real, reason := m.real.LookPlan(ctx, name, limit)
+	actual, reason := m.real.LookPlan(ctx, name, limit)
 	require.Equal(m.t, errors.Is(reasonWant, store.ErrNoChunkPlan), errors.Is(reason, store.ErrNoChunkPlan), "%v, and %v", reasonWant, reason)
 	if reasonWant != nil {
 		return nil, nil
 	}
 	require.NoError(m.t, reason)
-	require.Equal(m.t, m.lookView(ideal, onIdeal), m.lookView(real, onReal), "plan %s", name)
-	return ideal, real
+	require.Equal(m.t, m.lookView(ideal, onIdeal), m.lookView(actual, onReal), "plan %s", name)
+	return ideal, actual
 }
 
 // planChunks has an agent look and plan, most times.
 func (m *machine) planChunks(t *rapid.T) {
 	m.begin()
-	ideal, real := m.lookPlan(planNames(t), rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "limit"))
+	ideal, actual := m.lookPlan(planNames(t), rapid.SampledFrom([]int{1, 2, 100}).Draw(t, "limit"))
 	if ideal == nil {
 		t.Skip("there is no such plan")
 	}
 	s := planned{ideal: m.chunkStep(t, ideal)}
 	s.real = s.ideal
-	s.real.Before, s.real.After.Version = real.Plan.Version, real.Plan.Version+1
-	s.real.After.Sampled = real.Plan.Sampled
+	s.real.Before, s.real.After.Version = actual.Plan.Version, actual.Plan.Version+1
+	s.real.After.Sampled = actual.Plan.Sampled
 	if s.ideal.After.Sampled != ideal.Plan.Sampled {
-		s.real.After.Sampled = real.Sampled
+		s.real.After.Sampled = actual.Sampled
 	}
 	s.real.Items = nil
 	for _, i := range s.ideal.Items {
 		if i.Obstacle != nil {
 			at := slices.IndexFunc(ideal.Obstacles, func(o store.ChunkObstacle) bool { return o.ID == i.Obstacle.ID })
-			i.Obstacle = &real.Obstacles[at]
+			i.Obstacle = &actual.Obstacles[at]
 		}
 		s.real.Items = append(s.real.Items, i)
 	}

@@ -64,12 +64,12 @@ func (m *machine) batchViews(h Harness, batches batchSide, ids taskSide) (list [
 // compareChunks asserts that all plans, their ledgers and their batches are the same, and that the same plans have changed.
 func (m *machine) compareChunks() {
 	for _, name := range []string{"p", "q"} {
-		ideal, real := m.lookPlan(name, 100)
+		ideal, actual := m.lookPlan(name, 100)
 		if ideal == nil {
 			continue
 		}
 		old := m.chunks.versions[name]
-		now := pair[version]{ideal: version(ideal.Plan.Version), real: version(real.Plan.Version)}
+		now := pair[version]{ideal: version(ideal.Plan.Version), real: version(actual.Plan.Version)}
 		require.Equal(m.t, now.ideal > old.ideal, now.real > old.real, "whether the version of %s rises", name)
 		require.GreaterOrEqual(m.t, now.real, old.real, "versions of %s never fall", name)
 		m.chunks.versions[name] = now
@@ -85,7 +85,7 @@ func (m *machine) compareChunks() {
 			}
 			return list
 		}
-		require.Equal(m.t, ledger(m.ideal, ideal.Now, onIdeal), ledger(m.real, real.Now, onReal), "the ledger of %s", name)
+		require.Equal(m.t, ledger(m.ideal, ideal.Now, onIdeal), ledger(m.real, actual.Now, onReal), "the ledger of %s", name)
 	}
 	want, wantRows := m.batchViews(m.ideal, onIdeal, onIdeal)
 	got, rows := m.batchViews(m.real, onReal, onReal)

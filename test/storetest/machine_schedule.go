@@ -113,14 +113,14 @@ func (m *machine) settleSchedules(t *rapid.T) {
 	ctx := m.begin()
 	ideal, err := m.ideal.UnsettledSchedules(ctx, "", 100)
 	require.NoError(m.t, err)
-	real, err := m.real.UnsettledSchedules(ctx, "", 100)
+	actual, err := m.real.UnsettledSchedules(ctx, "", 100)
 	require.NoError(m.t, err)
-	m.noteDeclarations(ideal.List, real.List)
-	require.Equal(m.t, m.unsettledViews(ideal, onIdeal), m.unsettledViews(real, onReal), "what is unsettled")
+	m.noteDeclarations(ideal.List, actual.List)
+	require.Equal(m.t, m.unsettledViews(ideal, onIdeal), m.unsettledViews(actual, onReal), "what is unsettled")
 	var wanted [2]scheduleWants
 	for i := range ideal.List {
 		want, _ := schedule.Reconcile(&ideal.List[i])
-		got, _ := schedule.Reconcile(&real.List[i])
+		got, _ := schedule.Reconcile(&actual.List[i])
 		if want != nil {
 			wanted[0], wanted[1] = append(wanted[0], *want), append(wanted[1], *got)
 		}
@@ -158,14 +158,14 @@ func (m *machine) fire(t *rapid.T) {
 	ctx := m.begin()
 	ideal, err := m.ideal.DueSchedules(ctx, 100)
 	require.NoError(m.t, err)
-	real, err := m.real.DueSchedules(ctx, 100)
+	actual, err := m.real.DueSchedules(ctx, 100)
 	require.NoError(m.t, err)
-	require.Equal(m.t, m.dueView(ideal, onIdeal), m.dueView(real, onReal), "what is due")
+	require.Equal(m.t, m.dueView(ideal, onIdeal), m.dueView(actual, onReal), "what is due")
 	var list []decided
 	for i := range ideal.List {
 		s := &ideal.List[i]
-		on := slices.IndexFunc(real.List, func(o store.Schedule) bool { return o.Name == s.Name })
-		list = append(list, decided{m.decide(t, s, ideal.Now), version(real.List[on].Version)})
+		on := slices.IndexFunc(actual.List, func(o store.Schedule) bool { return o.Name == s.Name })
+		list = append(list, decided{m.decide(t, s, ideal.Now), version(actual.List[on].Version)})
 	}
 	slices.SortFunc(list, func(a, b decided) int { return cmp.Compare(a.Name, b.Name) })
 	m.schedules.decided = append(m.schedules.decided, list...)
@@ -289,10 +289,10 @@ func (m *machine) addNew() {
 		slices.Sort(ids)
 		return ids
 	}
-	ideal, real := fresh(m.ideal, onIdeal), fresh(m.real, onReal)
-	require.Len(m.t, real, len(ideal), "how many rows come")
+	ideal, actual := fresh(m.ideal, onIdeal), fresh(m.real, onReal)
+	require.Len(m.t, actual, len(ideal), "how many rows come")
 	for i := range ideal {
-		m.added(pair[task.ID]{real: real[i], ideal: ideal[i]})
+		m.added(pair[task.ID]{real: actual[i], ideal: ideal[i]})
 	}
 }
 

@@ -105,10 +105,10 @@ func (m *machine) compareAudit() {
 }
 
 // noteDeclarations relates the numbers of declarations that were not seen before.
-func (m *machine) noteDeclarations(ideal, real []store.UnsettledSchedule) {
-	for i := range min(len(ideal), len(real)) {
-		for n := range min(len(ideal[i].Present), len(real[i].Present)) {
-			p := pair[version]{ideal: version(ideal[i].Present[n].Number), real: version(real[i].Present[n].Number)}
+func (m *machine) noteDeclarations(ideal, actual []store.UnsettledSchedule) {
+	for i := range min(len(ideal), len(actual)) {
+		for n := range min(len(ideal[i].Present), len(actual[i].Present)) {
+			p := pair[version]{ideal: version(ideal[i].Present[n].Number), real: version(actual[i].Present[n].Number)}
 			if !slices.Contains(m.schedules.declarations, p) {
 				require.Negative(m.t, place(m.schedules.declarations, onIdeal, p.ideal), "a number of two declarations")
 				require.Negative(m.t, place(m.schedules.declarations, onReal, p.real), "a number of two declarations")
