@@ -92,8 +92,9 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, l
 // makeSchedules builds what declares and fires schedules. The engine is there already.
 func (a *agent) makeSchedules() *schedule.Loop {
 	held := func(now time.Time) bool { return !a.engine.MayFire(now) }
+	declaredAt := func(name string) string { return a.cfg.Place("schedule", name) }
 	return schedule.NewLoop(schedule.Options{
-		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, a.log).Turn,
+		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, declaredAt, a.log).Turn,
 		Fire:   schedule.NewEngine(a.store, a.cfg.Agent.Name, held).Fire,
 		Poll:   a.cfg.Agent.Poll, Log: a.log, Metrics: a.metrics,
 	})

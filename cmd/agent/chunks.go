@@ -35,7 +35,8 @@ func (a *agent) chunkPlans(stored string) (plans []chunk.Plan) {
 			Declaration: store.ChunkDeclaration{Spec: c.Spec, Source: store.ChunkSource{
 				URL: config.RedactText(c.Source.URL), Where: c.Source.Where, OldestTransaction: c.Source.OldestTransaction, When: c.Source.When,
 			}},
-			Open: func() (chunk.Source, error) { return openSource(&c.Spec, at) },
+			Place: a.cfg.Place("chunks", c.Spec.Name),
+			Open:  func() (chunk.Source, error) { return openSource(&c.Spec, at) },
 		})
 	}
 	return plans

@@ -37,8 +37,8 @@ type statements struct {
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
 	ReopenBatchOf                                                                          *sqltext.Query
 	// schedule.sql
-	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
-	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule     *sqltext.Query
+	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid, NoteAside *sqltext.Query
+	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule                *sqltext.Query
 	// schedule_declare.sql
 	PutDeclarations, IsSession, ForgetDeclarers, PutDeclarers, UnsettledSchedules         *sqltext.Query
 	AnyAhead, WakeSchedules, InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule *sqltext.Query
