@@ -140,6 +140,13 @@ func (p *scenario) three(ctx context.Context) error {
 
 // kill kills one agent. The others wait for its session to expire, and then process its chunks.
 func (p *scenario) kill(ctx context.Context) error {
+	err := stage.Until(ctx, "agent-2 processed chunks", func() bool {
+		n, err := number(ctx, p.store, `SELECT count(*) FROM task JOIN agent USING (session) WHERE agent.name = 'agent-2' AND task.state = 'running'`)
+		return err == nil && n > 0
+	})
+	if err != nil {
+		return err
+	}
 	if err := p.agents[1].Kill(ctx); err != nil {
 		return err
 	}
