@@ -164,12 +164,12 @@ func TestChunksCoverATableInSQLite(t *testing.T) {
 			if !table.together {
 				app = filepath.Join(t.TempDir(), "events.db")
 			}
-			c := newCabin(t, &cabin{store: store, app: app, kind: table.kind, leave: 150})
+			c := newCabin(t, &cabin{store: store, app: app, kind: table.kind, leave: 80})
 			c.fill(table.key, rows/10, rows)
 			start := func(n int) *harness.Agent { return c.agent(fmt.Sprintf("agent-%d", n), max(rows/200, 10), 16, "") }
 			agents := []*harness.Agent{start(0), start(1)}
 			seen := func() int64 { return c.number(`SELECT count(*) FROM seen`) }
-			for step := range 3 {
+			for step := range 2 {
 				least := seen() + int64(rows/10)
 				harness.Until(t, workWithin, "rows are marked", func() bool { return seen() >= least || c.left() == 0 })
 				n := rand.IntN(len(agents))
