@@ -21,12 +21,13 @@ type scenario struct {
 	address string // of the processor
 	rows    int    // of the table at first
 
-	app    *database
-	store  *sql.DB // for reading
-	adds   *adding
-	agents []*stage.Process
-	alone  float64 // events a second that one agent processes
-	wrong  int     // checks that failed
+	app     *database
+	store   *sql.DB // for reading
+	adds    *adding
+	program *stage.Process // the processor
+	agents  []*stage.Process
+	alone   float64 // events a second that one agent processes
+	wrong   int     // checks that failed
 }
 
 // all plays all of it.
@@ -73,11 +74,11 @@ func (p *scenario) table(ctx context.Context) error {
 func (p *scenario) processor(ctx context.Context) error {
 	p.Say("A processor in Python: it gets ranges of ids, works 0.3 ms on each event, and marks the range.")
 	p.Line("$ python3 events.py")
-	program, err := p.Start(ctx, "processor", p.python, "events.py")
-	if err != nil {
+	var err error
+	if p.program, err = p.Start(ctx, "processor", p.python, "events.py"); err != nil {
 		return err
 	}
-	return program.Listens(ctx, p.address)
+	return p.program.Listens(ctx, p.address)
 }
 
 // start starts one agent more.

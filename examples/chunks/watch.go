@@ -46,6 +46,9 @@ func (p *scenario) watch(ctx context.Context, until func(moment) bool) (rate flo
 	var first moment
 	for {
 		m, err := p.moment(ctx)
+		if err == nil && p.program.Ended() {
+			err = errors.New("the processor has ended")
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -87,7 +90,7 @@ func perSecond(from, to moment) float64 {
 // draw draws the bar, over the one before or on a line of its own.
 func (p *scenario) draw(m moment, rate float64) {
 	const width = 24
-	full := int(width * m.done / max(m.total, 1))
+	full := int(min(width*m.done/max(m.total, 1), width))
 	bar := p.Paint(text.FgGreen, strings.Repeat("█", full)) + p.Paint(text.Faint, strings.Repeat("░", width-full))
 	agents := fmt.Sprintf("%d agents", p.running())
 	line := fmt.Sprintf("%s %3d %%  %6s/s  %8s  chunks of %s", bar, 100*m.done/max(m.total, 1), thousands(int64(rate)),
