@@ -115,8 +115,8 @@ func (a *adding) stop() error {
 }
 
 // number asks a database for a number.
-func number(ctx context.Context, db *sql.DB, query string, args ...any) (n int64, err error) {
-	if err = db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
+func number(ctx context.Context, db *sql.DB, query string) (n int64, err error) {
+	if err = db.QueryRowContext(ctx, query).Scan(&n); err != nil {
 		err = errors.Join(fmt.Errorf("%s", query), err)
 	}
 	return n, err

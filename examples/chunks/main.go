@@ -43,8 +43,7 @@ func main() {
 	if err := run(ctx, *leasehold, *rows); err != nil {
 		fmt.Fprintln(os.Stderr, "chunks:", err)
 		stop()
-		var usage errUsage
-		if errors.As(err, &usage) {
+		if _, usage := errors.AsType[errUsage](err); usage {
 			os.Exit(exitUsage) //nolint:gocritic // stop has been called
 		}
 		os.Exit(1)
