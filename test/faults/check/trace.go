@@ -133,7 +133,7 @@ func notified(e *history.Event) string {
 	return what
 }
 
-// leases adds what was asked of the named lease around the violation, and the steps of its life before that.
+// leases adds the calls about the named lease around the violation, except those that were denied.
 func (t *tracer) leases() {
 	if t.v.Lease == "" {
 		return
@@ -142,11 +142,11 @@ func (t *tracer) leases() {
 	t.around = span{t.v.At - around, t.v.At + around}
 	for i := range t.x.h.Leases.Calls {
 		c := &t.x.h.Leases.Calls[i]
-		if c.Name != t.v.Lease || c.At < t.around.from || c.At > t.around.to {
+		if c.Name != t.v.Lease || c.At < t.around.from || c.At > t.around.to || c.Answer == history.Denied {
 			continue
 		}
-		what := fmt.Sprintf("%s: %s, asked %s before", c.Verb, c.Answer, (c.At - c.Asked).Round(time.Millisecond))
-		t.add(c.At, c.Holder, fmt.Sprintf("%s/%d", c.Name, c.Fence), "%s", what)
+		t.add(c.At, c.Holder, fmt.Sprintf("%s/%d", c.Name, c.Fence), "%s: %s, asked %s before", c.Verb, c.Answer,
+			(c.At - c.Asked).Round(time.Millisecond))
 	}
 }
 

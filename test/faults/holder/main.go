@@ -86,7 +86,7 @@ func (h *holder) run() {
 // lead holds the lease for a random time, and leaves it in one of the ways in which holders do.
 func (h *holder) lead() {
 	held := true
-	for range 3 + h.r.IntN(20) {
+	for range 2 + h.r.IntN(12) {
 		h.pause(h.ttl/20, h.ttl/6)
 		if h.r.IntN(2) == 0 {
 			held = h.write()
@@ -103,7 +103,7 @@ func (h *holder) lead() {
 	} else if held {
 		h.pause(h.ttl/2, 2*h.ttl)
 	}
-	if h.r.IntN(3) == 0 { // a write that comes too late
+	if h.r.IntN(2) == 0 { // a write that comes too late
 		h.pause(0, h.ttl)
 		h.write()
 	}
