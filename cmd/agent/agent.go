@@ -83,7 +83,7 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, l
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
-	plans := a.chunkPlans(at)
+	plans := a.chunkPlans(at) //nolint:contextcheck // nothing is opened yet
 	a.engine, a.release = a.makeEngine(chunk.NewSplitter(s, plans, log), guardian)
 	a.fires, a.chunks = a.makeSchedules(), a.makeChunks(plans)
 	return a, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// makeEngine builds the loop of the agent. chunks splits chunks that are stuck. guardian starts its guardian process; nil: it has none. release is to be
-// called once the loop has ended.
+// makeEngine builds the loop of the agent. chunks splits chunks that are stuck. guardian starts its guardian process; nil: it
+// has none. release is to be called once the loop has ended.
 func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, release func()) {
 	cfg, version := a.cfg, readBuild().Version
 	runner := exec.New(exec.Options{

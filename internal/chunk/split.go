@@ -2,9 +2,11 @@ package chunk
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -65,7 +67,7 @@ func (s *Splitter) Split(ctx context.Context, t *task.Task) *task.Split {
 	ctx, cancel := context.WithTimeout(ctx, splitFor)
 	defer cancel()
 	split, err := s.split(ctx, t.ID)
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrNoChunk) {
 		s.log.Warn("a chunk cannot be split now: it is retried as it is", "task", t.ID, "type", t.Type, "error", err)
 	}
 	return split
@@ -73,12 +75,13 @@ func (s *Splitter) Split(ctx context.Context, t *task.Task) *task.Split {
 
 func (s *Splitter) split(ctx context.Context, id task.ID) (*task.Split, error) {
 	c, err := s.tasks.ChunkTask(ctx, id)
-	if err != nil || c == nil || !ShouldSplit(c.Stuck+1) {
+	if err != nil {
 		return nil, err
 	}
 	p := s.plans[c.Plan]
-	if p == nil || p.Declaration.Spec.Table != c.Table || p.Declaration.Spec.Key != c.Key {
-		return nil, nil
+	ours := p != nil && p.Declaration.Spec.Table == c.Table && p.Declaration.Spec.Key == c.Key
+	if !ours || !ShouldSplit(c.Stuck+1) {
+		return nil, store.ErrNoChunk
 	}
 	src, err := p.Open()
 	if err != nil {

@@ -50,7 +50,7 @@ func TestASplitterSplitsWhatItsPlansCut(t *testing.T) {
 	require.Equal(t, &task.Split{At: "24", Rows: [2]int{25, 26}}, split(oneChunk{c: about(func(*store.ChunkTask) {})}))
 	require.Equal(t, 1, opened)
 	for name, o := range map[string]oneChunk{
-		"no chunk":         {},
+		"no chunk":         {err: store.ErrNoChunk},
 		"the first time":   {c: about(func(c *store.ChunkTask) { c.Stuck = 0 })},
 		"of another agent": {c: about(func(c *store.ChunkTask) { c.Plan = "q" })},
 		"of another table": {c: about(func(c *store.ChunkTask) { c.Table = "other" })},

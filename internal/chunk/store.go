@@ -25,6 +25,6 @@ type Store interface {
 
 // Tasks is what a Splitter needs of the store.
 type Tasks interface {
-	// ChunkTask returns the live chunk of a task, and locks nothing; nil where the task is none, or its batch stops.
+	// ChunkTask returns the live chunk of a task, and locks nothing; store.ErrNoChunk where the task is none, or its batch stops.
 	ChunkTask(ctx context.Context, id task.ID) (*store.ChunkTask, error)
 }

@@ -2,9 +2,13 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
+
+// ErrNoChunk says that a task is no live chunk of a batch that goes on.
+var ErrNoChunk = errors.New("the task is no chunk that can be split")
 
 // ChunkTask is a live chunk, as an agent sees it that may split it.
 type ChunkTask struct {

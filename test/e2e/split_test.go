@@ -67,7 +67,7 @@ func TestAChunkThatStallsIsSplit(t *testing.T) {
 		return h.number(`SELECT count(*) FROM leasehold.batches WHERE state = 'succeeded'`) == 1
 	})
 	require.EqualValues(t, rows, h.number(`SELECT count(*) FROM event WHERE times = 1`), "each row is marked once")
-	require.EqualValues(t, 2+2*h.number(`SELECT count(*) FROM leasehold.tasks WHERE state = 'split'`),
+	require.Equal(t, 2+2*h.number(`SELECT count(*) FROM leasehold.tasks WHERE state = 'split'`),
 		h.number(`SELECT count(*) FROM leasehold.tasks WHERE type = 'work'`))
 	require.Zero(t, h.number(`SELECT count(*) FROM leasehold.tasks WHERE state = 'failed'`))
 	require.Equal(t, h.number(`SELECT total FROM leasehold.batches`), h.number(`SELECT count(*) FROM leasehold.tasks WHERE state = 'succeeded'`))

@@ -192,9 +192,8 @@ func splitOthers(t testing.TB, h Harness) {
 	require.Equal(t, []store.Answer{store.CannotSplit}, r.settle(stuck(row, 50)))
 	require.Equal(t, task.StateRunning, r.state(row.ID))
 	require.Len(t, r.rows(), 1)
-	c, err := r.ChunkTask(r.ctx, row.ID)
-	require.NoError(t, err)
-	require.Nil(t, c)
+	_, err := r.ChunkTask(r.ctx, row.ID)
+	require.ErrorIs(t, err, store.ErrNoChunk)
 	r.settled(finish(row))
 	r.pass("p", 100)
 	chunk := r.claim(want(kind, 1))[0]
@@ -211,9 +210,8 @@ func splitStopped(t testing.TB, h Harness) {
 	row := r.claim(want(kind, 1))[0]
 	_, err := r.CancelBatch(r.ctx, r.get(chunks[0]).Batch, "alice")
 	require.NoError(t, err)
-	c, err := r.ChunkTask(r.ctx, row.ID)
-	require.NoError(t, err)
-	require.Nil(t, c, "it is not worth looking for its middle")
+	_, err = r.ChunkTask(r.ctx, row.ID)
+	require.ErrorIs(t, err, store.ErrNoChunk, "it is not worth looking for its middle")
 	require.Equal(t, []store.Answer{store.CannotSplit}, r.settle(stuck(row, 50)))
 	require.Len(t, r.rows(), 1)
 	r.settled(retry(row, 0))
@@ -328,5 +326,6 @@ func splitStuck(t testing.TB, h Harness) {
 		require.Equal(t, []int{1, 1, 2, 2}[i], look().Stuck)
 	}
 	r.settled(finish(r.claim(want(kind, 1))[0]))
-	require.Nil(t, look())
+	_, err := r.ChunkTask(r.ctx, tasks[0])
+	require.ErrorIs(t, err, store.ErrNoChunk)
 }

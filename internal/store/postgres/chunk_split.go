@@ -11,15 +11,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// ChunkTask returns the live chunk of a task; nil where it is none, or its batch stops.
+// ChunkTask returns the live chunk of a task; store.ErrNoChunk where it is none, or its batch stops.
 func (s *Store) ChunkTask(ctx context.Context, id task.ID) (c *store.ChunkTask, err error) {
 	err = s.do(ctx, "look at a chunk", func(ctx context.Context, conn *pgx.Conn) error {
 		c = new(store.ChunkTask)
 		err := queryRow(ctx, conn, s.sql.ChunkTask, arg("id", int64(id))).
 			Scan(&c.Plan, &c.Table, &c.Key, &c.Range.After, &c.Range.Through, &c.Rows, &c.Stuck)
 		if errors.Is(err, pgx.ErrNoRows) {
-			c = nil
-			return nil
+			return store.ErrNoChunk
 		}
 		return err
 	})
@@ -55,7 +54,7 @@ func (r *settling) split(ctx context.Context, places []int) error {
 			if _, err := r.explain(ctx, []int{p}); err != nil {
 				return err
 			}
-		case errors.Is(err, errNoChunk), badValue(err): // without the split, what is refused is kept in another form
+		case errors.Is(err, store.ErrNoChunk), badValue(err): // without the split, what is refused is kept in another form
 			r.answers[p] = store.CannotSplit
 		default:
 			return err
@@ -63,9 +62,6 @@ func (r *settling) split(ctx context.Context, places []int) error {
 	}
 	return nil
 }
-
-// errNoChunk ends the transaction of a split that cannot be.
-var errNoChunk = errors.New("the row is no chunk that can be split")
 
 // splitOne settles a chunk and inserts its halves. It is errStale where the settlement does not apply.
 func (r *settling) splitOne(ctx context.Context, e *store.Settlement) error {
@@ -82,11 +78,11 @@ func (r *settling) splitOne(ctx context.Context, e *store.Settlement) error {
 			return err
 		}
 		if !chunk || e.Outcome.Split == nil {
-			return errNoChunk
+			return store.ErrNoChunk
 		}
 		err = queryRow(ctx, tx, s.sql.SplitChunk, id).Scan(&place.Planned, &place.Part, &place.Range.After, &place.Range.Through)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return errNoChunk
+			return store.ErrNoChunk
 		}
 		if err != nil {
 			return err

@@ -9,32 +9,32 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// ChunkTask returns the live chunk of a task; nil where it is none, or its batch stops.
+// ChunkTask returns the live chunk of a task; store.ErrNoChunk where it is none, or its batch stops.
 func (s *Store) ChunkTask(ctx context.Context, id task.ID) (c *store.ChunkTask, err error) {
 	err = s.view(ctx, "look at a chunk", func(t *snapshot) error {
 		c = new(store.ChunkTask)
 		err := t.row([]any{&c.Plan, &c.Table, &c.Key, keyOf{&c.Range.After}, keyOf{&c.Range.Through}, &c.Rows, &c.Stuck},
 			t.sql.ChunkTask, arg("id", int64(id)))
 		if errors.Is(err, sql.ErrNoRows) {
-			c = nil
-			return nil
+			return store.ErrNoChunk
 		}
 		return err
 	})
 	return c, err
 }
 
-// split inserts the halves of a chunk, and returns the settlement with them as its result; nil where the row is not split.
+// split inserts the halves of a chunk, and returns the settlement with them as its result; store.ErrNoChunk where the row
+// is not split.
 func (b *settling) split(e *store.Settlement) (*store.Settlement, error) {
 	if e.Outcome.Split == nil {
-		return nil, nil
+		return nil, store.ErrNoChunk
 	}
 	id := arg("id", int64(e.ID))
 	var place store.ChunkPlace
 	err := b.row([]any{&place.Spec.Name, &place.Planned, &place.Part, keyOf{&place.Range.After}, keyOf{&place.Range.Through}},
 		b.sql.SplitChunk, id, arg("fence", int64(e.Fence)), arg("session", int64(b.session)), arg("cancel_seen", !e.CancelUnseen()))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return nil, store.ErrNoChunk
 	}
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,11 +100,11 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 	told := e
 	if e.Next.State == task.StateSplit {
 		split, err := b.split(e)
+		if errors.Is(err, store.ErrNoChunk) {
+			return b.unapplied(i, e)
+		}
 		if err != nil {
 			return err
-		}
-		if split == nil {
-			return b.unapplied(i, e)
 		}
 		e = split
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// ChunkTask returns the live chunk of a task.
+// ChunkTask returns the live chunk of a task, or store.ErrNoChunk.
 func (s *Store) ChunkTask(ctx context.Context, id task.ID) (*store.ChunkTask, error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (s *Store) ChunkTask(ctx context.Context, id task.ID) (*store.ChunkTask, er
 	defer s.mu.Unlock()
 	c, r := s.chunks[id], s.live[id]
 	if c == nil || r == nil || c.State != openChunk || s.batches[r.Batch].Stopping {
-		return nil, nil
+		return nil, store.ErrNoChunk
 	}
 	p := s.plans[c.Plan]
 	of := &store.ChunkTask{Plan: c.Plan, Table: p.Table, Key: p.Key, Range: c.Range, Rows: c.Rows}
