@@ -93,6 +93,12 @@ func runMachine(t testing.TB, about Theme, open func(t testing.TB) Harness, most
 		m.chunks.versions = map[string]pair[version]{}
 		m.ideal.NumbersOnly = !m.real.ComparesJSON()
 		m.join("first")
+		switch about {
+		case AboutSchedules:
+			m.writeSchedule(rt)
+		case AboutChunks:
+			m.firstPass(rt)
+		}
 		rt.Repeat(m.actions())
 	})
 }
@@ -277,17 +283,15 @@ func (m *machine) advance(t *rapid.T) {
 	m.pass(time.Duration(rapid.IntRange(1, 6).Draw(t, "steps")) * step)
 }
 
-// muchLater lets so much time pass that all that has finished is past its retention, and has it removed.
+// muchLater lets so much time pass that all that has finished is past its retention, and has it removed. How much that is a store may
+// only estimate.
 func (m *machine) muchLater(*rapid.T) {
 	ctx := m.begin()
 	m.pass(muchLater)
-	want, err := m.ideal.Maintain(ctx, retained)
-	require.NoError(m.t, err)
-	removed := int64(0)
-	for range 3 { // it takes bounded steps
-		n, err := m.real.Maintain(ctx, retained)
-		require.NoError(m.t, err)
-		removed += n
+	for _, h := range []Harness{m.ideal, m.real} {
+		for range 3 { // it takes bounded steps
+			_, err := h.Maintain(ctx, retained)
+			require.NoError(m.t, err)
+		}
 	}
-	require.Equal(m.t, want, removed, "how many tasks are removed")
 }
