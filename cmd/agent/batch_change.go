@@ -67,7 +67,7 @@ Examples:
 
 // Run cancels.
 func (c batchCancelCmd) Run(a *app) error {
-	return a.changeMany(c.batchMany, "cancels", c.change(ops.VerbCancel))
+	return a.changeMany(c.batchMany, "cancels", c.change(ops.VerbCancel), nil)
 }
 
 type batchRetryCmd struct{ batchMany }
@@ -85,7 +85,7 @@ Examples:
 
 // Run retries.
 func (c batchRetryCmd) Run(a *app) error {
-	return a.changeMany(c.batchMany, "retries", c.change(ops.VerbRetry))
+	return a.changeMany(c.batchMany, "retries", c.change(ops.VerbRetry), nil)
 }
 
 type batchRollbackCmd struct {
@@ -111,11 +111,12 @@ Examples:
 func (c batchRollbackCmd) Run(a *app) error {
 	change := c.change(ops.VerbRollback)
 	change.Force = c.Force
-	return a.changeMany(c.batchMany, "cancels or rolls back", change)
+	return a.changeMany(c.batchMany, "cancels or rolls back", change, nil)
 }
 
-// changeMany changes a batch as a whole. More than one task is changed only with --yes. does is the change as a verb.
-func (a *app) changeMany(c batchMany, does string, change ops.BatchChange) error {
+// changeMany changes a batch as a whole. More than one task is changed only with --yes. does is the change as a verb. before is
+// called first where something is changed; nil: no call.
+func (a *app) changeMany(c batchMany, does string, change ops.BatchChange, before func(context.Context, dataStore) error) error {
 	if err := change.Check(); err != nil {
 		return err
 	}
@@ -135,6 +136,11 @@ func (a *app) changeMany(c batchMany, does string, change ops.BatchChange) error
 			}
 			if n > 1 {
 				return usagef("batch %d: this %s at most %s: confirm with --yes, or use --dry-run to change nothing", b.ID, does, ops.Tasks(n))
+			}
+		}
+		if before != nil {
+			if err := before(ctx, s); err != nil {
+				return err
 			}
 		}
 		return a.changeBatch(ctx, c.ID, func(ctx context.Context) (string, error) {

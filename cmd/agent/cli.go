@@ -30,6 +30,7 @@ type cli struct {
 	Task       taskCmd       `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
 	Batch      batchCmd      `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd   `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
+	Chunks     chunksCmd     `cmd:"" help:"List, show, pause, resume, cancel, retry and roll back plans of chunks."`
 	Ping       pingCmd       `cmd:"" help:"Report the progress of a task, from inside its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
@@ -42,7 +43,6 @@ type cli struct {
 // later are the commands of rooms that are not built yet.
 type later struct {
 	Plan    laterCmd `cmd:"" hidden:"" passthrough:""`
-	Chunks  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Agents  laterCmd `cmd:"" hidden:"" passthrough:""`
 	Pause   laterCmd `cmd:"" hidden:"" passthrough:""`
 	Resume  laterCmd `cmd:"" hidden:"" passthrough:""`

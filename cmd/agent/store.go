@@ -43,6 +43,7 @@ type dataStore interface {
 	chunk.Declarations
 	chunk.Tasks
 	ops.Schedules
+	ops.ChunkPlans
 	work.Store
 	Migrator() store.Migrator
 	Close() error

@@ -37,6 +37,7 @@ type Harness interface {
 	chunk.Store
 	chunk.Declarations
 	chunk.Tasks
+	ops.ChunkPlans
 	Chunker
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -151,6 +152,7 @@ func Checks() []Check {
 		{"chunks", chunkChecks()},
 		{"chunks_declared", chunkDeclaredChecks()},
 		{"chunks_split", chunkSplitChecks()},
+		{"chunks_operated", chunkOpsChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

@@ -49,5 +49,6 @@ type Audited struct {
 	Batch task.BatchID // 0: it was about something else
 	// Schedule is its name where the row is about one.
 	Schedule string
+	Chunks   string // likewise, of a chunk plan
 	Answer   string
 }

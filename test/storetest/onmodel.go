@@ -101,7 +101,7 @@ func (h *OnModel) ComparesJSON() bool { return !h.NumbersOnly }
 func (h *OnModel) Audit(testing.TB) []Audited {
 	var out []Audited
 	for _, a := range h.Noted() {
-		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Answer: a.Answer})
+		out = append(out, Audited{Who: a.Who, Verb: a.Verb, Task: a.Task, Batch: a.Batch, Schedule: a.Schedule, Chunks: a.Chunks, Answer: a.Answer})
 	}
 	return out
 }

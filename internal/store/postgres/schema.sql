@@ -312,6 +312,7 @@ CREATE TABLE {schema}.audit (
     task_id  bigint,
     batch_id bigint,
     schedule text,               -- its name: such a row stays
+    chunks   text,               -- the name of a plan: likewise
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -591,3 +592,23 @@ INSERT INTO {schema}.secret (key)
 -- A removal of old days locks this table, so that one agent at a time does it. Locks are those of private tables, never
 -- advisory ones: any role that may connect could hold an advisory lock, but to lock a table takes a privilege on it.
 CREATE TABLE {schema}.removal ();
+
+-- Plans and their passes for people.
+CREATE VIEW {schema}.chunk_plans AS
+    SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
+        CASE WHEN p.size > 0 THEN p.size ELSE p.size_start END AS size, p.per_row, p.pass, p.done_rows, p.high, p.over,
+        p.created_at, p.paused_at, p.paused_by,
+        EXISTS (SELECT FROM {schema}.chunk_declaration AS d JOIN {schema}.chunk_declarer AS r ON r.number = d.number
+            JOIN {schema}.agent AS a ON a.session = r.session WHERE d.name = p.name AND a.present_until > now()) AS declared,
+        {chunk_stopped} AS halted, s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning,
+        (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
+            WHERE c.plan = p.name AND c.state <> 'over') AS live,
+        (SELECT count(*) FROM {schema}.chunk_range AS c
+            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures >= 2) AS held
+    FROM {schema}.chunk_plan AS p
+    LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+    LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id;
+CREATE VIEW {schema}.chunk_passes AS
+    SELECT s.plan, s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
+        b.state AS batch_state, b.total, b.live, b.succeeded, b.failed
+    FROM {schema}.chunk_pass AS s LEFT JOIN {schema}.batches AS b ON b.id = s.batch_id;

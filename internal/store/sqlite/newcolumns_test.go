@@ -39,7 +39,7 @@ func additive(t *testing.T, h *harness) *schemaFiles {
 func (h *harness) texts(t *testing.T) map[string]string {
 	t.Helper()
 	rows, err := h.app.QueryContext(t.Context(), `SELECT name, sql FROM sqlite_schema
-		WHERE name NOT LIKE 'sqlite_%' AND (type = 'table' OR name IN ('tasks', 'batches', 'leases', 'schedules'))`)
+		WHERE name NOT LIKE 'sqlite_%' AND (type = 'table' OR name IN ('tasks', 'batches', 'leases', 'schedules', 'chunk_plans', 'chunk_passes'))`)
 	require.NoError(t, err)
 	all := map[string]string{}
 	require.NoError(t, eachRow(rows, func(r *sql.Rows) error {

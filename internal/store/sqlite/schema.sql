@@ -322,6 +322,7 @@ CREATE TABLE audit (
     task_id  INTEGER,
     batch_id INTEGER,
     schedule TEXT,
+    chunks   TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
 
@@ -625,3 +626,24 @@ CREATE VIEW batches AS
                  by_failure, total - succeeded - failed - cancelled - rolled_back - rollback_failed AS live,
                  (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running
           FROM batch) AS counted;
+
+-- Plans of chunks and their passes, for people.
+CREATE VIEW chunk_plans AS
+    SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
+           iif(p.size > 0, p.size, p.size_start) AS size, p.per_row, p.pass, p.done_rows, p.high, p.over, p.created_at, p.paused_at,
+           p.paused_by,
+           EXISTS (SELECT 1 FROM chunk_declaration AS d JOIN chunk_declarer AS r ON r.number = d.number
+               JOIN agent AS a ON a.session = r.session
+               WHERE d.name = p.name AND a.present_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS declared,
+           {chunk_stopped} AS halted, s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning,
+           (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
+               WHERE c.plan = p.name AND c.state <> 'over') AS live,
+           (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place
+               WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures >= 2) AS held
+    FROM chunk_plan AS p
+    LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+    LEFT JOIN batch AS b ON b.id = s.batch_id;
+CREATE VIEW chunk_passes AS
+    SELECT s.plan, s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
+           b.state AS batch_state, b.total, b.live, b.succeeded, b.failed
+    FROM chunk_pass AS s LEFT JOIN batches AS b ON b.id = s.batch_id;

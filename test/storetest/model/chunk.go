@@ -18,8 +18,11 @@ type ChunkPlan struct {
 	Declared int             // number of the declaration in force
 	State    store.ChunkPlan // Planning and what follows: of the newest pass
 	PausedAt time.Time
-	Passes   map[int]*ChunkPass
-	Done     store.ChunkSums
+	PausedBy string
+
+	CreatedAt time.Time
+	Passes    map[int]*ChunkPass
+	Done      store.ChunkSums
 }
 
 // ChunkPass is a row of the ledger.
@@ -31,7 +34,8 @@ type ChunkPass struct {
 	Rows           int64
 	Cost           time.Duration
 	Batch          task.BatchID // 0: the next chunk gets a new one
-	Sealed         time.Time    // zero: it is being planned
+	Began          time.Time
+	Sealed         time.Time // zero: it is being planned
 }
 
 // Chunk is a row of the table chunk_range.
@@ -52,11 +56,13 @@ const openChunk = "open"
 func (s *Store) AddChunkPlan(spec store.ChunkSpec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.plans[spec.Name] = newChunkPlan(spec, s.clock().UnixMicro()<<10, 0)
+	s.plans[spec.Name] = newChunkPlan(spec, s.clock(), 0)
 }
 
-func newChunkPlan(spec store.ChunkSpec, version int64, declared int) *ChunkPlan {
-	return &ChunkPlan{ChunkSpec: spec, Declared: declared, State: store.ChunkPlan{Version: version}, Passes: map[int]*ChunkPass{}}
+func newChunkPlan(spec store.ChunkSpec, now time.Time, declared int) *ChunkPlan {
+	return &ChunkPlan{
+		ChunkSpec: spec, Declared: declared, State: store.ChunkPlan{Version: now.UnixMicro() << 10}, CreatedAt: now, Passes: map[int]*ChunkPass{},
+	}
 }
 
 // PauseChunkPlan makes a plan one of which nothing is planned.
@@ -175,7 +181,7 @@ func (s *Store) ApplyChunks(ctx context.Context, step *store.ChunkStep) (bool, e
 	if begins, err := step.Begins(p.State.Pass, pass != nil, cursor); err != nil {
 		return false, err
 	} else if begins {
-		pass = &ChunkPass{Pass: step.After.Pass, Full: step.After.Full, From: step.After.From}
+		pass = &ChunkPass{Began: now, Pass: step.After.Pass, Full: step.After.Full, From: step.After.From}
 	}
 	for _, id := range step.Again() {
 		if o, ok := s.obstacle(task.ID(id)); !ok || o.State != store.ChunkFailed {

@@ -55,7 +55,7 @@ func (s *Store) DeclareChunks(
 			continue
 		}
 		if s.plans[d.Spec.Name] == nil {
-			s.plans[d.Spec.Name] = newChunkPlan(d.Spec, now.UnixMicro()<<10, i+1)
+			s.plans[d.Spec.Name] = newChunkPlan(d.Spec, now, i+1)
 		}
 		if d.fits(s.plans[d.Spec.Name]) {
 			newest[d.Spec.Name] = i + 1

@@ -24,6 +24,7 @@ type Audit struct {
 	Task      task.ID
 	Batch     task.BatchID
 	Schedule  string
+	Chunks    string
 	Answer    string
 }
 

@@ -1,0 +1,80 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// ChunkPlans is what commands need of a store for plans of chunks.
+type ChunkPlans interface {
+	// ListChunks returns plans that match, by name.
+	ListChunks(ctx context.Context, f store.ChunkPlanFilter) ([]store.ChunkPlanInfo, error)
+	// ListPasses returns at most limit passes of a plan, the newest first; none where there is no such plan.
+	ListPasses(ctx context.Context, name string, limit int) ([]store.ChunkPassInfo, error)
+	// PauseChunks has agents plan nothing more of a plan, and reports whether they did. Its tasks are run as ever.
+	PauseChunks(ctx context.Context, name, by string) (changed bool, err error)
+	// ResumeChunks has agents go on with a plan, and reports whether something kept them from it: a pause, or that the batch of the
+	// pass was cancelled or rolled back. The next chunk of that pass then gets a new batch.
+	ResumeChunks(ctx context.Context, name, by string) (changed bool, err error)
+}
+
+// maxPasses is how many passes are looked at.
+const maxPasses = 1000
+
+// chunksError names a plan that does not exist.
+func chunksError(name string, err error) error {
+	if errors.Is(err, store.ErrNoChunkPlan) {
+		return fmt.Errorf("chunks %q: %w: `leasehold chunks list` shows those that exist", name, store.ErrNoChunkPlan)
+	}
+	return err
+}
+
+// ReadChunks reads one plan. It names one that does not exist.
+func ReadChunks(ctx context.Context, s ChunkPlans, name string) (*store.ChunkPlanInfo, error) {
+	list, err := s.ListChunks(ctx, store.ChunkPlanFilter{Name: name, Limit: 1})
+	if err == nil && len(list) == 0 {
+		err = store.ErrNoChunkPlan
+	}
+	if err != nil {
+		return nil, chunksError(name, err)
+	}
+	return &list[0], nil
+}
+
+// PauseChunks has agents plan nothing more of a plan, or go on. It reports whether that changed anything.
+func PauseChunks(ctx context.Context, s ChunkPlans, name string, pause bool, by string) (changed bool, err error) {
+	if err := checkBy(by); err != nil {
+		return false, err
+	}
+	if pause {
+		changed, err = s.PauseChunks(ctx, name, by)
+	} else {
+		changed, err = s.ResumeChunks(ctx, name, by)
+	}
+	return changed, chunksError(name, err)
+}
+
+// ChunkBatch returns the batch of a pass of a plan; pass 0: of the newest that has one.
+func ChunkBatch(ctx context.Context, s ChunkPlans, name string, pass int) (task.BatchID, error) {
+	if _, err := ReadChunks(ctx, s, name); err != nil {
+		return 0, err
+	}
+	list, err := s.ListPasses(ctx, name, maxPasses)
+	if err != nil {
+		return 0, err
+	}
+	for i := range list {
+		if p := &list[i]; (pass == 0 || p.Pass == pass) && p.State != "" {
+			return p.Batch, nil
+		}
+	}
+	if pass == 0 {
+		return 0, &store.InputError{Text: fmt.Sprintf("chunks %q: no pass has a batch: none has begun, or all are past their retention", name)}
+	}
+	return 0, &store.InputError{Text: fmt.Sprintf("chunks %q: pass %d has no batch: it does not exist, or is past its retention: see `leasehold "+
+		"chunks show`", name, pass)}
+}

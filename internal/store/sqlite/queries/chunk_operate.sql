@@ -1,0 +1,21 @@
+-- name: list_chunk_plans
+-- Plans by name, from one on.
+SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us, p.size, p.per_row, p.pass,
+    p.done_rows, p.high, p.over, p.created_at, p.paused_at, p.paused_by, p.declared, p.halted, p.planning, p.live, p.held
+FROM chunk_plans AS p WHERE p.name >= @from ORDER BY p.name LIMIT @limit;
+
+-- name: list_chunk_passes
+-- The newest passes of a plan.
+SELECT s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
+    s.batch_state, s.total, s.live, s.succeeded, s.failed
+FROM chunk_passes AS s WHERE s.plan = @name ORDER BY s.pass DESC LIMIT @limit;
+
+-- name: chunks_halted
+-- Whether something keeps agents from planning.
+SELECT p.paused_at IS NOT NULL, p.halted FROM chunk_plans AS p WHERE p.name = @name;
+
+-- name: pause_chunks
+INSERT INTO pause_chunks (name, by) VALUES (@name, @by);
+
+-- name: resume_chunks
+INSERT INTO resume_chunks (name, by) VALUES (@name, @by);
