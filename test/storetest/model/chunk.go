@@ -150,6 +150,9 @@ func (s *Store) chunksOf(plan string) (ids []task.ID) {
 // obstacle is a chunk as later passes see it.
 func (s *Store) obstacle(id task.ID) (o store.ChunkObstacle, ok bool) {
 	c := s.chunks[id]
+	if c == nil {
+		return o, false
+	}
 	o = store.ChunkObstacle{ID: int64(id), Range: c.Range, Rows: c.Rows, Failures: c.Failures}
 	var state task.State
 	var cause task.Verdict
@@ -236,6 +239,9 @@ func (s *Store) planRange(p *ChunkPlan, pass *ChunkPass, step *store.ChunkStep, 
 	if i.Obstacle != nil {
 		old := s.chunks[task.ID(i.Obstacle.ID)]
 		if i.Kind == store.ChunkSkip {
+			if old == nil {
+				return // it is past its retention
+			}
 			old.Pass, old.Step, old.Item, old.Part = pass.Pass, step.After.Version, n, ""
 			return
 		}

@@ -156,5 +156,5 @@ func (s *step) due(b *Batch, r *Row) time.Time {
 		return s.RequestedAt
 	}
 	return s.RequestedAt.Add(-time.Duration(float64(time.Second) *
-		float64(r.StartedAt.Sub(b.CreatedAt)) / float64(s.RequestedAt.Sub(b.CreatedAt))))
+		float64(r.StartedAt.Sub(b.CreatedAt)) / float64(s.now.Sub(b.CreatedAt))))
 }

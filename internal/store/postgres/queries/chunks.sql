@@ -12,7 +12,7 @@ LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
 WHERE p.name = @name
 
 -- name: chunk_obstacles
--- Returns ranges of the passes before one whose tasks have not finished, or may have failed, in their order.
+-- Returns ranges of the passes before one whose tasks have not finished, or have failed, in their order.
 SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL AS live, c.state,
     coalesce(a.state, ''), coalesce(a.cause, '')
 FROM {schema}.chunk_range AS c
@@ -20,7 +20,8 @@ LEFT JOIN {schema}.task AS t ON t.id = c.task_id
 LEFT JOIN LATERAL (
     SELECT r.state, r.cause FROM {schema}.task_archive AS r WHERE r.id = c.task_id AND t.id IS NULL LIMIT 1) AS a ON true
 WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
-  AND (t.id IS NOT NULL OR c.state = 'failed' OR a.state IN ('failed', 'rolled_back', 'rollback_failed'))
+  AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
+    OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
 ORDER BY c.pass, c.step, c.item, c.part LIMIT @limit
 
 -- name: lock_plan

@@ -12,13 +12,14 @@ LEFT JOIN batch AS b ON b.id = s.batch_id
 WHERE p.name = @name;
 
 -- name: chunk_obstacles
--- Ranges of the passes before one whose tasks have not finished, or may have failed, in their order.
+-- Ranges of the passes before one whose tasks have not finished, or have failed, in their order.
 SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL, c.state, a.state, a.cause
 FROM chunk_range AS c INDEXED BY chunk_range_place
 LEFT JOIN task AS t ON t.id = c.task_id
 LEFT JOIN task_archive AS a ON a.id = c.task_id AND t.id IS NULL
 WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
-  AND (t.id IS NOT NULL OR c.state = 'failed' OR a.state IN ('failed', 'rolled_back', 'rollback_failed'))
+  AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
+    OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
 ORDER BY c.plan, c.pass, c.step, c.item, c.part LIMIT @limit;
 
 -- name: lock_plan
