@@ -21,6 +21,8 @@ type chunksCmd struct {
 	Cancel   chunksCancelCmd   `cmd:"" help:"Pause a plan, and cancel the chunks of a pass."`
 	Retry    chunksRetryCmd    `cmd:"" help:"Retry the failed chunks of a pass."`
 	Rollback chunksRollbackCmd `cmd:"" help:"Pause a plan, and roll back the chunks of a pass."`
+
+	Verify laterCmd `cmd:"" hidden:"" passthrough:""`
 }
 
 type chunksListCmd struct {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -52,11 +53,11 @@ func plansListed(t testing.TB, h Harness) {
 	} {
 		list, err := r.ListChunks(r.ctx, f)
 		require.NoError(t, err)
-		got := ""
+		var got strings.Builder
 		for _, p := range list {
-			got += p.Name
+			got.WriteString(p.Name)
 		}
-		require.Equal(t, want, got, "%+v", f)
+		require.Equal(t, want, got.String(), "%+v", f)
 	}
 	got := r.planOf("a")
 	near(t, r.now(), got.CreatedAt)

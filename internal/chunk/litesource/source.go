@@ -177,14 +177,14 @@ func (s *Source) explain(ctx, bounded context.Context, err error) error {
 		return fmt.Errorf("read table %s: %w", s.o.Table, chunk.ErrSlow)
 	}
 	if e, ok := errors.AsType[*driver.Error](err); ok {
-		switch e.Code() & 0xff {
-		case lib.SQLITE_ERROR:
+		switch code := e.Code(); {
+		case code == lib.SQLITE_ERROR:
 			return s.invalid(e.Error(), "correct table, key, where and when; a condition is what may follow WHERE")
-		case lib.SQLITE_NOTADB:
+		case code&0xff == lib.SQLITE_NOTADB:
 			return s.invalid("the file "+s.o.Path+" is not a SQLite database", "name another one")
-		case lib.SQLITE_READONLY:
+		case code == lib.SQLITE_READONLY: // its extended codes pass: a writer has left a journal, or is about to
 			return s.invalid("the query of throttle, or the condition, would write", "a source is only read")
-		case lib.SQLITE_CANTOPEN:
+		case code&0xff == lib.SQLITE_CANTOPEN:
 			return fmt.Errorf("read table %s: the file %s cannot be opened: this user must be able to read it, and to write its "+
 				"directory if it uses write-ahead logging: %w", s.o.Table, s.o.Path, err)
 		}
