@@ -55,7 +55,8 @@ type holder struct {
 	log     *history.Log
 	store   store
 	process string
-	renamed int // how often it has taken another name
+	renamed int  // how often it has taken another name
+	rename  bool // when it asks for the lease next
 	name    string
 	ttl     time.Duration
 	r       *rand.Rand
@@ -114,6 +115,9 @@ func (h *holder) holder() string { return h.process + "/" + strconv.Itoa(h.renam
 
 // acquire reports whether it has the lease. Where the end of a call is not known it will ask again.
 func (h *holder) acquire() bool {
+	if h.rename {
+		h.rename, h.renamed = false, h.renamed+1
+	}
 	fence := int64(0)
 	answer := h.call(history.LeaseCall{Verb: history.Acquire, TTL: h.ttl}, func(ctx context.Context, c *history.LeaseCall) (err error) {
 		if fence, err = h.store.acquire(ctx, h.name, h.holder(), h.ttl); err == nil && fence == 0 {
@@ -147,7 +151,8 @@ func (h *holder) write() bool {
 }
 
 // release gives the lease up. A release of which it is not known whether it happened may happen later, also after the same holder
-// has asked for the lease again and got the same fence. So the process takes another name.
+// has asked for the lease again and got the same fence. So the process asks by another name from
+// then on. Until it asks, the lease may still be its own.
 func (h *holder) release() {
 	now := history.Now()
 	h.log.AddLeaseCall(history.LeaseCall{
@@ -156,7 +161,7 @@ func (h *holder) release() {
 	if h.call(history.LeaseCall{Verb: history.Release, Fence: h.fence}, func(ctx context.Context, _ *history.LeaseCall) error {
 		return h.store.release(ctx, h.name, h.fence)
 	}) == history.NoAnswer {
-		h.renamed++
+		h.rename = true
 	}
 }
 
