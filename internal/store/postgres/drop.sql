@@ -7,7 +7,8 @@ DROP TRIGGER schedule_changed ON {schema}.schedule;
 DROP TRIGGER schedule_deleted ON {schema}.schedule;
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
     {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
-    {schema}.cancel_batch, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.claim_rows,
+    {schema}.cancel_batch, {schema}.cancel_chunks, {schema}.lock_chunk_plan, {schema}.pause_chunks,
+    {schema}.resume_chunks, {schema}.retry_chunks, {schema}.rollback_chunks, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
     {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue,
     {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease,

@@ -38,7 +38,9 @@ GRANT EXECUTE ON FUNCTION
 GRANT EXECUTE ON FUNCTION
     {schema}.retry(bigint, text), {schema}.rollback(bigint, text), {schema}.cancel_batch(bigint, text),
     {schema}.retry_batch(bigint, text), {schema}.rollback_batch(bigint, text, boolean),
-    {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text) TO {role};
+    {schema}.pause_schedule(text, text), {schema}.resume_schedule(text, text),
+    {schema}.pause_chunks(text, text), {schema}.resume_chunks(text, text), {schema}.cancel_chunks(text, text),
+    {schema}.retry_chunks(text, text), {schema}.rollback_chunks(text, integer, text, boolean) TO {role};
 `
 	text := producer
 	if operator {

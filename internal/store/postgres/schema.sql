@@ -312,6 +312,7 @@ CREATE TABLE {schema}.audit (
     task_id  bigint,
     batch_id bigint,
     schedule text,               -- its name: such a row stays
+    chunks   text,               -- name of a chunk plan, likewise
     answer   text NOT NULL
 );
 CREATE INDEX audit_task ON {schema}.audit (task_id) WHERE task_id IS NOT NULL;
@@ -501,6 +502,7 @@ CREATE TABLE {schema}.chunk_pass (
     plan        text NOT NULL,
     from_key    text,
     through_key text,
+    earlier     bigint[] NOT NULL DEFAULT '{}', -- batches of it that accepted no more rows when the plan was resumed
     PRIMARY KEY (plan, pass)
 ) WITH (fillfactor = 70);
 

@@ -42,6 +42,7 @@ type statements struct {
 	PutDeclarations, DeclareSchedules, UnsettledSchedules, WakeSchedules, InsertDeclared, SettleSchedules *sqltext.Query
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, ChunkTasksLeft, NoteChunks, SkipChunks, ChunkBatch, InsertChunkTasks,
 	InsertChunks, PutPass, ForgetEmptyPass, MovePlan, ForgetChunks *sqltext.Query
+	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks, CancelChunks, RetryChunks, RollbackChunks *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                    *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep       *sqltext.Query

@@ -29,35 +29,39 @@ func (s *Store) CancelBatch(ctx context.Context, id task.BatchID, by string) (st
 
 // RetryBatch has the failed tasks of a batch retried by Step.
 func (s *Store) RetryBatch(ctx context.Context, id task.BatchID, by string) (string, error) {
-	return s.operateBatch(ctx, "retry", s.sql.RetryBatchAnswer, id, func(t *tx) error {
-		request, err := t.request(id)
-		if err != nil {
-			return err
-		}
-		if request != "" {
-			return refusal("a %s of batch %d is under way: wait until the batch has ended", request, id)
-		}
-		_, err = t.exec(t.sql.RetryBatch, arg("id", int64(id)), arg("by", null(by)))
+	return s.operateBatch(ctx, "retry", s.sql.RetryBatchAnswer, id, func(t *tx) error { return t.retryBatch(id, by) })
+}
+
+func (t *tx) retryBatch(id task.BatchID, by string) error {
+	request, err := t.request(id)
+	if err != nil {
 		return err
-	})
+	}
+	if request != "" {
+		return refusal("a %s of batch %d is under way: wait until the batch has ended", request, id)
+	}
+	_, err = t.exec(t.sql.RetryBatch, arg("id", int64(id)), arg("by", null(by)))
+	return err
 }
 
 // RollbackBatch rolls a batch back: none of its tasks is claimed to run from now on, and Step does the rest.
 func (s *Store) RollbackBatch(ctx context.Context, id task.BatchID, by string, force bool) (string, error) {
-	return s.operateBatch(ctx, "rollback", s.sql.RollbackBatchAnswer, id, func(t *tx) error {
-		var total, removed int64
-		var under bool
-		err := t.row([]any{&total, &removed, &under}, t.sql.BatchRemains, arg("id", int64(id)))
-		if err != nil {
-			return err
-		}
-		if removed > 0 && !force && !under {
-			return refusal("%d of the %d tasks of batch %d are past their retention and cannot be rolled back: "+
-				"use force to roll back the %d that are left", removed, total, id, total-removed)
-		}
-		_, err = t.exec(t.sql.RollbackBatch, arg("id", int64(id)), arg("by", null(by)), arg("force", force))
+	return s.operateBatch(ctx, "rollback", s.sql.RollbackBatchAnswer, id, func(t *tx) error { return t.rollbackBatch(id, by, force) })
+}
+
+func (t *tx) rollbackBatch(id task.BatchID, by string, force bool) error {
+	var total, removed int64
+	var under bool
+	err := t.row([]any{&total, &removed, &under}, t.sql.BatchRemains, arg("id", int64(id)))
+	if err != nil {
 		return err
-	})
+	}
+	if removed > 0 && !force && !under {
+		return refusal("%d of the %d tasks of batch %d are past their retention and cannot be rolled back: "+
+			"use force to roll back the %d that are left", removed, total, id, total-removed)
+	}
+	_, err = t.exec(t.sql.RollbackBatch, arg("id", int64(id)), arg("by", null(by)), arg("force", force))
+	return err
 }
 
 // operateBatch changes a batch, and returns what the statement says became of that.

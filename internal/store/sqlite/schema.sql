@@ -322,6 +322,7 @@ CREATE TABLE audit (
     task_id  INTEGER,
     batch_id INTEGER,
     schedule TEXT,
+    chunks   TEXT,
     answer   TEXT NOT NULL
 ) STRICT;
 
@@ -558,6 +559,7 @@ CREATE TABLE chunk_pass (
     batch_id    INTEGER,                    -- NULL: the next chunk gets a new one
     began_at    TEXT NOT NULL,
     sealed_at   TEXT,                       -- NULL: it is being planned
+    earlier     TEXT NOT NULL DEFAULT '[]', -- batches of it that accepted no more rows when the plan was resumed
     PRIMARY KEY (plan, pass)
 ) STRICT, WITHOUT ROWID;
 

@@ -45,6 +45,8 @@ type statements struct {
 	// chunks.sql
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, NoteChunk, ChunkStanding, SkipChunk, InsertChunkTask, InsertChunk,
 	PutPass, ForgetEmptyPass, MovePlan, DeleteChunks *sqltext.Query
+	ListChunkPlans, ListChunkPasses, PlanStanding, PausePlan, ResumePlan, RenewPassBatch, PlanBatches, PassBatches, ForgiveChunks,
+	RaisePlan, NotePlan, AnyPass, LiveOfPass *sqltext.Query
 	PutChunkDeclarations, ForgetChunkDeclarers, PutChunkDeclarers, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query

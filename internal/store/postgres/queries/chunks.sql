@@ -175,3 +175,55 @@ JOIN {schema}.chunk_declaration AS d ON d.number = r.number
 JOIN {schema}.chunk_plan AS p ON p.name = d.name
 WHERE r.session = @session
 ORDER BY d.name
+
+-- name: list_chunk_plans
+-- Returns chunk plans by name, with what is known of their chunks. It locks nothing.
+SELECT now() AS at, p.name, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
+    p.source, p.created_at, p.paused_at, coalesce(p.paused_by, ''), p.over, p.pass, p.size, coalesce(p.holder, ''),
+    s.pass IS NOT NULL AND s.sealed_at IS NULL, coalesce(s.chunks, 0), coalesce(s.rows, 0),
+    p.paused_at IS NULL AND {chunk_halted}, d.names, r.live, r.of_pass, r.failed, r.held
+FROM {schema}.chunk_plan AS p
+LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(DISTINCT a.name ORDER BY a.name), '{}') AS names
+    FROM {schema}.chunk_declaration AS e
+    JOIN {schema}.chunk_declarer AS w ON w.number = e.number
+    JOIN {schema}.agent AS a ON a.session = w.session
+    WHERE e.name = p.name AND a.present_until > now()
+) AS d
+CROSS JOIN LATERAL (
+    SELECT count(f.id) AS live, count(f.id) FILTER (WHERE f.planned = p.pass) AS of_pass, count(*) FILTER (WHERE f.failed) AS failed,
+        count(*) FILTER (WHERE f.failed AND f.failures >= 2) AS held
+    FROM (
+        SELECT t.id, c.planned, c.failures, t.id IS NULL AND (a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
+            OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled')) AS failed
+        FROM {schema}.chunk_range AS c
+        LEFT JOIN {schema}.task AS t ON t.id = c.task_id
+        LEFT JOIN LATERAL (
+            SELECT h.state, h.cause FROM {schema}.task_archive AS h WHERE h.id = c.task_id AND t.id IS NULL LIMIT 1) AS a ON true
+        WHERE c.plan = p.name AND c.state <> 'over'
+    ) AS f
+) AS r
+WHERE p.name >= @from AND (@name = '' OR p.name = @name) ORDER BY p.name LIMIT @limit
+
+-- name: list_chunk_passes
+-- Returns passes of the ledger, the newest first.
+SELECT s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.cost_us, coalesce(s.batch_id, 0), s.earlier,
+    s.began_at, s.sealed_at
+FROM {schema}.chunk_pass AS s WHERE s.plan = @name ORDER BY s.pass DESC LIMIT @limit
+
+-- name: pause_chunks
+SELECT {schema}.pause_chunks(@name, @by)
+
+-- name: resume_chunks
+SELECT {schema}.resume_chunks(@name, @by)
+
+-- name: cancel_chunks
+SELECT {schema}.cancel_chunks(@name, @by)
+
+-- name: retry_chunks
+SELECT {schema}.retry_chunks(@name, @by)
+
+-- name: rollback_chunks
+SELECT {schema}.rollback_chunks(@name, @pass, @by, @force)

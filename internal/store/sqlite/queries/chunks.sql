@@ -139,3 +139,67 @@ SELECT d.name, p.declared = d.number, p.task <> json_extract(d.spec, '$.task') O
     OR p.key_name <> json_extract(d.spec, '$.key')
 FROM chunk_declarer AS r JOIN chunk_declaration AS d ON d.number = r.number JOIN chunk_plan AS p ON p.name = d.name
 WHERE r.session = @session ORDER BY d.name;
+
+-- name: list_chunk_plans
+-- Chunk plans by name, with what is known of their chunks.
+SELECT p.name, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
+    p.source, p.created_at, p.paused_at, p.paused_by, p.over, p.pass, p.size, p.holder,
+    s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.chunks, 0), ifnull(s.rows, 0), p.paused_at IS NULL AND {chunk_halted},
+    (SELECT json_group_array(n.name) FROM (
+        SELECT DISTINCT agent.name AS name FROM chunk_declaration AS e JOIN chunk_declarer AS w ON w.number = e.number
+        JOIN agent ON agent.session = w.session WHERE e.name = p.name AND agent.present_until > @now ORDER BY 1) AS n)
+FROM chunk_plan AS p
+LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
+LEFT JOIN batch AS b ON b.id = s.batch_id
+WHERE p.name >= @from AND (@name = '' OR p.name = @name) ORDER BY p.name LIMIT @limit;
+
+-- name: list_chunk_passes
+-- Passes of the ledger, the newest first.
+SELECT s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.cost_us, s.batch_id, s.earlier, s.began_at, s.sealed_at
+FROM chunk_pass AS s WHERE s.plan = @name ORDER BY s.pass DESC LIMIT @limit;
+
+-- name: plan_standing
+SELECT p.paused_at IS NOT NULL, p.pass FROM chunk_plan AS p WHERE p.name = @name;
+
+-- name: pause_plan
+UPDATE chunk_plan SET paused_at = @now, paused_by = @by, version = version + 1 WHERE name = @name;
+
+-- name: resume_plan
+UPDATE chunk_plan SET paused_at = NULL, paused_by = NULL, version = version + 1 WHERE name = @name;
+
+-- name: raise_plan
+UPDATE chunk_plan SET version = version + 1 WHERE name = @name;
+
+-- name: renew_pass_batch
+-- Has a pass go on in a new batch where its own accepts no more rows.
+UPDATE chunk_pass SET earlier = json_insert(earlier, '$[#]', batch_id), batch_id = NULL
+WHERE plan = @name AND pass = @pass AND sealed_at IS NULL AND batch_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM batch AS b WHERE b.id = chunk_pass.batch_id AND NOT b.sealed AND NOT b.stopping AND b.ended_at IS NULL);
+
+-- name: plan_batches
+-- Batches of a plan's newest pass and of its live chunks.
+SELECT b.id FROM batch AS b WHERE b.id IN (
+    SELECT t.batch_id FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
+    WHERE c.plan = @name AND c.state <> 'over'
+    UNION SELECT s.batch_id FROM chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass)
+ORDER BY b.id;
+
+-- name: pass_batches
+-- Batches of a pass; one row without a batch where it has none any more.
+SELECT b.id FROM chunk_pass AS s
+LEFT JOIN batch AS b ON b.id = s.batch_id OR b.id IN (SELECT json_each.value FROM json_each(s.earlier))
+WHERE s.plan = @name AND s.pass = @pass ORDER BY b.id;
+
+-- name: forgive_chunks
+-- Forgets how often ranges have failed before.
+UPDATE chunk_range SET failures = 0 WHERE plan = @name AND state <> 'over' AND failures > 0;
+
+-- name: note_plan
+INSERT INTO audit (requested_by, verb, chunks, answer) VALUES (@by, @verb, @name, @answer);
+
+-- name: any_pass
+SELECT EXISTS (SELECT 1 FROM chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass);
+
+-- name: live_of_pass
+SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
+WHERE c.plan = @name AND c.state <> 'over' AND c.planned = @pass;
