@@ -13,7 +13,7 @@ SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgboun
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build bench bench-smoke demo demo-batch fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
+.PHONY: help build bench bench-smoke demo demo-batch demo-chunks fuzz model test test-all test-pgbouncer soak test-sabotage lint lint-scripts fmt check install-tools clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ demo: build ## see it work: an agent, an application, tasks that succeed and tas
 
 demo-batch: build ## see a batch take back what it did: 200 services move to another zone, and one cannot
 	@go run ./examples/move -leasehold $(BIN)
+
+demo-chunks: build ## see a table of a million rows processed in chunks, as agents come and go; needs python3, too
+	@command -v python3 >/dev/null || test/apt-install python3 || true
+	@go run ./examples/chunks -leasehold $(BIN)
 
 test: ## run every test, on a throwaway PostgreSQL, with the race detector
 	@test/all

@@ -58,7 +58,7 @@ type agent struct {
 	pings    *pings
 	batches  *batch.Loop
 	fires    *schedule.Loop
-	chunks   *chunk.Loop // set before run; nil: none
+	chunks   *chunk.Loop
 	engine   engine
 	release  func()                                                         // of what the engine holds
 	ended    func(*task.Task, task.Outcome, task.Transition, time.Duration) // called at each attempt's end; set before run; nil: none
@@ -69,8 +69,8 @@ type agent struct {
 // newAgent builds an agent on an open store whose schema admits the binary. It listens from now on, but claims nothing
 // before run.
 //
-// guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
-func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Logger, guardian []string) (*agent, error) {
+// at is the store's URL. guardian starts its guardian process; nil: it has none, and what it starts may outlive it.
+func newAgent(ctx context.Context, cfg *config.Config, s dataStore, at string, log *slog.Logger, guardian []string) (*agent, error) {
 	a := &agent{
 		cfg: cfg, store: s, log: log, registry: prometheus.NewRegistry(),
 		joined: make(chan struct{}), draining: make(chan struct{}),
@@ -83,16 +83,18 @@ func newAgent(ctx context.Context, cfg *config.Config, s dataStore, log *slog.Lo
 	}
 	a.pings = newPings(a.listener, cfg.Agent.Advertise)
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(s), Poll: cfg.Agent.Poll, Log: log, Metrics: a.metrics})
-	a.engine, a.release = a.makeEngine(guardian)
-	a.fires = a.makeSchedules()
+	plans := a.chunkPlans(at) //nolint:contextcheck // nothing is opened yet
+	a.engine, a.release = a.makeEngine(chunk.NewSplitter(s, plans, log), guardian)
+	a.fires, a.chunks = a.makeSchedules(), a.makeChunks(plans)
 	return a, nil
 }
 
 // makeSchedules builds what declares and fires schedules. The engine is there already.
 func (a *agent) makeSchedules() *schedule.Loop {
 	held := func(now time.Time) bool { return !a.engine.MayFire(now) }
+	declaredAt := func(name string) string { return a.cfg.Place("schedule", name) }
 	return schedule.NewLoop(schedule.Options{
-		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, a.log).Turn,
+		Settle: schedule.NewDeclarer(a.store, a.cfg.Schedules, a.engine.Session, held, declaredAt, a.log).Turn,
 		Fire:   schedule.NewEngine(a.store, a.cfg.Agent.Name, held).Fire,
 		Poll:   a.cfg.Agent.Poll, Log: a.log, Metrics: a.metrics,
 	})
@@ -116,9 +118,7 @@ func (a *agent) run() error {
 		Store: a.store, Retention: a.cfg.Store.Retention, Log: a.log, Metrics: a.metrics,
 	}.Run))
 	group.add(untilCancelled("schedules", a.fires.Run)) // of an observer, too: it takes no worker
-	if a.chunks != nil {
-		group.add(untilCancelled("chunks", a.chunks.Run))
-	}
+	group.add(untilCancelled("chunks", a.chunks.Run))
 	if a.cfg.Agent.Workers > 0 { // an observer changes nothing
 		group.add(untilCancelled("batches", a.batches.Run))
 	}

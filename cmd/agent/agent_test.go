@@ -50,7 +50,7 @@ func startWith(t *testing.T, hcl string, log *slog.Logger, before func(*rig)) *r
 	s, err := openReady(t.Context(), p, false, log)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, closeStore(s)) })
-	a, err := newAgent(t.Context(), cfg, s, log, nil)
+	a, err := newAgent(t.Context(), cfg, s, "", log, nil)
 	require.NoError(t, err)
 	a.metrics.Outage = p.outage
 	r := &rig{agent: a, url: api.Address(a.listener), file: p.path, ended: make(chan error, 1)}

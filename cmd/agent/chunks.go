@@ -11,29 +11,35 @@ import (
 	"github.com/leasehold/leasehold/internal/store/sqlite"
 )
 
-// makeChunks builds what declares chunk plans and plans them. p is where the store is: a source without a URL is there, too.
-func (a *agent) makeChunks(p place) *chunk.Loop {
-	o := chunk.Options{
-		Declare: a.store, Work: chunk.NewEngine(a.store, a.cfg.Agent.Name), Session: a.engine.Session,
+// makeChunks builds what declares chunk plans and plans them.
+func (a *agent) makeChunks(plans []chunk.Plan) *chunk.Loop {
+	return chunk.NewLoop(chunk.Options{
+		Declare: a.store, Work: chunk.NewEngine(a.store, a.cfg.Agent.Name), Plans: plans, Session: a.engine.Session,
 		Steady: a.engine.Steady, Log: a.log, Metrics: a.metrics,
-	}
+	})
+}
+
+// chunkPlans lists the chunk plans of the configuration. A source without a URL is in the
+// store, which is at that URL.
+func (a *agent) chunkPlans(stored string) (plans []chunk.Plan) {
 	for i := range a.cfg.Chunks {
 		c := &a.cfg.Chunks[i]
 		at := c.Source
 		if at.URL == "" {
-			at.URL = p.URL
+			at.URL = stored
 		}
 		if at.OldestTransaction > 0 && strings.HasPrefix(at.URL, "sqlite:") {
 			a.log.Warn("oldest_transaction has no effect on a SQLite file: use when", "chunks", c.Spec.Name)
 		}
-		o.Plans = append(o.Plans, chunk.Plan{
+		plans = append(plans, chunk.Plan{
 			Declaration: store.ChunkDeclaration{Spec: c.Spec, Source: store.ChunkSource{
 				URL: config.RedactText(c.Source.URL), Where: c.Source.Where, OldestTransaction: c.Source.OldestTransaction, When: c.Source.When,
 			}},
-			Open: func() (chunk.Source, error) { return openSource(&c.Spec, at) },
+			Place: a.cfg.Place("chunks", c.Spec.Name),
+			Open:  func() (chunk.Source, error) { return openSource(&c.Spec, at) },
 		})
 	}
-	return chunk.NewLoop(o)
+	return plans
 }
 
 // openSource opens the table of a plan, by its URL.

@@ -11,9 +11,9 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// makeEngine builds the loop of the agent. guardian starts its guardian process; nil: it has none. release is to be
-// called once the loop has ended.
-func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
+// makeEngine builds the loop of the agent. chunks splits chunks that are stuck. guardian starts its guardian process; nil: it
+// has none. release is to be called once the loop has ended.
+func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, release func()) {
 	cfg, version := a.cfg, readBuild().Version
 	runner := exec.New(exec.Options{
 		Log: a.log, Metrics: a.metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
@@ -25,6 +25,7 @@ func (a *agent) makeEngine(guardian []string) (e engine, release func()) {
 		Leases:  a.store,
 		Remote:  a.store,
 		Adopter: a.store,
+		Chunks:  chunks,
 		Agent:   store.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
 
 		Executor: runner,

@@ -64,12 +64,11 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore(s)) }()
-	running, err := newAgent(ctx, cfg, s, log, a.guardianFor(cfg.Tasks...))
+	running, err := newAgent(ctx, cfg, s, p.URL, log, a.guardianFor(cfg.Tasks...))
 	if err != nil {
 		return err
 	}
 	running.metrics.Outage = p.outage // which may have begun before the agent
-	running.chunks = running.makeChunks(p)
 	running.started(p)
 	if err := ready(running, p); err != nil {
 		return errors.Join(err, running.listener.Close())

@@ -97,9 +97,7 @@ func (c scheduleRmCmd) Run(a *app) error {
 	})
 }
 
-type scheduleFireCmd struct {
-	Name string `arg:"" help:"Name of the schedule."`
-}
+type scheduleFireCmd struct{ scheduleOne }
 
 // Help gives examples.
 func (scheduleFireCmd) Help() string {
@@ -108,7 +106,7 @@ live or not. A schedule that is paused or parked can be fired, too.
 
 Examples:
 
-    leasehold schedule fire nightly`
+    leasehold schedule fire nightly --by alice`
 }
 
 // Run inserts one task.
@@ -121,7 +119,7 @@ func (c scheduleFireCmd) Run(a *app) error {
 			return err
 		}
 		slots := []time.Time{now.UTC().Truncate(time.Millisecond)}
-		n, err := ops.InsertSlots(call, s, c.Name, slots)
+		n, err := ops.InsertSlots(call, s, c.Name, slots, store.AsideFire, c.By)
 		if err != nil {
 			return err
 		}
@@ -136,6 +134,7 @@ type scheduleBackfillCmd struct {
 	Name   string    `arg:"" help:"Name of the schedule."`
 	From   time.Time `arg:"" help:"First moment, RFC 3339."`
 	To     time.Time `arg:"" help:"Moment before which the last slot is, RFC 3339."`
+	By     string    `help:"Who requests it; recorded." placeholder:"WHO"`
 	Limit  int       `help:"Maximum number of slots, 1 to 100000." default:"1000" placeholder:"N"`
 	Yes    bool      `help:"Insert the tasks. Without it the slots are only printed."`
 	DryRun bool      `help:"Change nothing; print the slots."`
@@ -171,7 +170,7 @@ func (c scheduleBackfillCmd) Run(a *app) error {
 		if c.DryRun || !c.Yes {
 			return a.print(scheduleChanged{Schedule: c.Name, Slots: slots, DryRun: true}, func(w io.Writer) error { return c.preview(w, slots) })
 		}
-		done, err := ops.InsertSlots(ctx, s, c.Name, slots)
+		done, err := ops.InsertSlots(ctx, s, c.Name, slots, store.AsideBackfill, c.By)
 		if err != nil {
 			return fmt.Errorf("inserted the first %d of %s; those of the next step may have been inserted, too, if the store could not be reached: "+
 				"look for payload.slot before you go on: %w", done, count(len(slots), "task"), err)

@@ -41,6 +41,7 @@ type dataStore interface {
 	schedule.Declarations
 	chunk.Store
 	chunk.Declarations
+	chunk.Tasks
 	ops.Schedules
 	work.Store
 	Migrator() store.Migrator

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // Plan is a plan of an agent's configuration.
 type Plan struct {
 	Declaration store.ChunkDeclaration
+	Place       string                 // where the configuration declares it, as "file:line", for the log
 	Open        func() (Source, error) // of its table; the Loop closes it
 }
 
@@ -101,11 +103,12 @@ func (l *Loop) declare(ctx context.Context, said map[string]bool) (rest time.Dur
 		l.inForce[name] = true
 	}
 	l.mu.Unlock()
-	for _, name := range did.Refused {
-		if !said[name] {
+	for i := range l.o.Plans {
+		name := list[i].Spec.Name
+		if !said[name] && slices.Contains(did.Refused, name) {
 			said[name] = true
 			l.o.Log.Error("chunks of the configuration are not planned: a plan of this name cuts another table or key, or has another "+
-				"task type, and keeps them: use another name", "chunks", name)
+				"task type, and keeps them: use another name", "chunks", name, "at", l.o.Plans[i].Place)
 		}
 	}
 	l.o.Metrics.Outage.Worked(l.o.Log, "chunks")

@@ -89,7 +89,7 @@ func loops(t *testing.T, before func(*looped)) *looped {
 	before(l)
 	loop := chunk.NewLoop(chunk.Options{
 		Declare: l, Work: chunk.NewEngine(l, "a"), Session: l.session, Steady: func() bool { return true },
-		Plans: []chunk.Plan{{Declaration: store.ChunkDeclaration{Spec: spec}, Open: l.open}},
+		Plans: []chunk.Plan{{Declaration: store.ChunkDeclaration{Spec: spec}, Place: "app.hcl:7", Open: l.open}},
 		Log:   slog.New(slog.NewTextHandler(&l.log, nil)), Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -153,6 +153,7 @@ func TestALoopLeavesAlone(t *testing.T) {
 				l.end()
 				require.Empty(t, l.w.m.rows)
 				require.LessOrEqual(t, l.opened, 6, "at most once a minute")
+				require.Equal(t, name == "what is refused", strings.Contains(l.log.String(), " chunks=p at=app.hcl:7"), "where it is declared")
 				require.LessOrEqual(t, strings.Count(l.log.String(), "\n"), 1, "it is said once: %s", &l.log)
 			})
 		})

@@ -1,9 +1,20 @@
 package chunk
 
-import "context"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
 
 // splitAfter is how often a chunk stalls or times out before it is split.
 const splitAfter = 2
+
+// splitFor bounds how long the middle of a chunk is looked for: meanwhile the lease of its last attempt runs out.
+const splitFor = 3 * time.Second
 
 // ShouldSplit reports whether a chunk is split in place of one more attempt: it stalled or timed out that often.
 func ShouldSplit(stalledOrTimedOut int) bool { return stalledOrTimedOut >= splitAfter }
@@ -26,4 +37,60 @@ func Halves(ctx context.Context, src Source, r Range, rows int) (halves [2]Half,
 		{Range: Range{After: r.After, Through: &k}, Rows: low},
 		{Range: Range{After: &k, Through: r.Through}, Rows: max(rows-low, 1)},
 	}, true, nil
+}
+
+// Splitter finds where chunks of one agent's plans are split.
+type Splitter struct {
+	tasks Tasks
+	plans map[string]*Plan // by name
+	types map[string]bool  // that have plans
+	log   *slog.Logger
+}
+
+// NewSplitter returns a splitter of chunks of these plans.
+func NewSplitter(tasks Tasks, plans []Plan, log *slog.Logger) *Splitter {
+	s := &Splitter{tasks: tasks, plans: map[string]*Plan{}, types: map[string]bool{}, log: log}
+	for i := range plans {
+		spec := &plans[i].Declaration.Spec
+		s.plans[spec.Name], s.types[spec.Task] = &plans[i], true
+	}
+	return s
+}
+
+// MaySplit reports whether tasks of the type can be chunks of this agent's plans.
+func (s *Splitter) MaySplit(typ string) bool { return s.types[typ] }
+
+// Split returns how a task is split that has stalled or timed out once more than its history says. nil: it is retried as it is. It is
+// no chunk of a plan of this agent, or it did not stall or time out before, or it has one key only, or the store or the source is out
+// of reach. It takes 3 s at most.
+func (s *Splitter) Split(ctx context.Context, t *task.Task) *task.Split {
+	ctx, cancel := context.WithTimeout(ctx, splitFor)
+	defer cancel()
+	split, err := s.split(ctx, t.ID)
+	if err != nil && !errors.Is(err, store.ErrNoChunk) {
+		s.log.Warn("a chunk cannot be split now: it is retried as it is", "task", t.ID, "type", t.Type, "error", err)
+	}
+	return split
+}
+
+func (s *Splitter) split(ctx context.Context, id task.ID) (*task.Split, error) {
+	c, err := s.tasks.ChunkTask(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p := s.plans[c.Plan]
+	ours := p != nil && p.Declaration.Spec.Table == c.Table && p.Declaration.Spec.Key == c.Key
+	if !ours || !ShouldSplit(c.Stuck+1) {
+		return nil, store.ErrNoChunk
+	}
+	src, err := p.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	halves, ok, err := Halves(ctx, src, c.Range, c.Rows)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &task.Split{At: string(*halves[0].Range.Through), Rows: [2]int{halves[0].Rows, halves[1].Rows}}, nil
 }

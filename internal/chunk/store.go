@@ -22,3 +22,9 @@ type Store interface {
 	// lost is not applied again.
 	ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, error)
 }
+
+// Tasks is what a Splitter needs of the store.
+type Tasks interface {
+	// ChunkTask returns the live chunk of a task, and locks nothing; store.ErrNoChunk where the task is none, or its batch stops.
+	ChunkTask(ctx context.Context, id task.ID) (*store.ChunkTask, error)
+}

@@ -77,6 +77,7 @@ func (l *loader) chunks(all []found, cfg *Config) {
 			b.warnOfUndeclared("The chunk plan", c.Spec.Name, c.Spec.Task, cfg)
 		}
 		cfg.Chunks = append(cfg.Chunks, c)
+		cfg.places[b.out.header] = place(at)
 		cfg.printed = append(cfg.printed, b.out)
 	}
 }
@@ -88,7 +89,7 @@ func (b *block) chunks(store string) (c Chunks, ok bool) {
 	}
 	s := &c.Spec
 	s.Name = b.label[0]
-	b.out.header = "chunks " + quote(s.Name)
+	b.out.header = header("chunks", s.Name)
 	if err := checkText(s.Name, maxPlanName); err != nil {
 		b.invalid("name", b.rng, err)
 	} else if s.Name == "" {

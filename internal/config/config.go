@@ -36,6 +36,7 @@ type Config struct {
 	// Warnings are about what loads all the same, in the order of files and lines.
 	Warnings []Warning
 
+	places  map[string]string // of schedule and chunks blocks, by their headers
 	printed []*printed
 	samples map[string]json.RawMessage // by type
 }
@@ -104,6 +105,12 @@ func (c *Config) Type(name string) *task.Type {
 	}
 	return nil
 }
+
+// Place returns where a schedule or chunks block stands, as "file:line"; "" where there is no such block.
+func (c *Config) Place(kind, name string) string { return c.places[header(kind, name)] }
+
+// header is how a block with a label begins.
+func header(kind, label string) string { return kind + " " + quote(label) }
 
 // hash is what Hash holds.
 func (c *Config) hash() string {

@@ -63,7 +63,7 @@ func (l *loader) decode(sources []*source, base string) *Config {
 		}
 	}
 	defaults := l.scope(&source{dir: base})
-	cfg := &Config{samples: make(map[string]json.RawMessage)}
+	cfg := &Config{samples: make(map[string]json.RawMessage), places: make(map[string]string)}
 	agent := l.only(agents, defaults, agentShape())
 	cfg.Agent = agent.agent()
 	store := l.only(stores, defaults, storeShape())

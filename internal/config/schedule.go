@@ -44,6 +44,7 @@ func (l *loader) schedules(all []found, cfg *Config) {
 			b.warnOfUndeclared("The schedule", s.Name, s.Task, cfg)
 		}
 		cfg.Schedules = append(cfg.Schedules, s)
+		cfg.places[b.out.header] = place(at)
 		cfg.printed = append(cfg.printed, b.out)
 	}
 }
@@ -79,7 +80,7 @@ func (b *block) schedule() (s schedule.Spec, ok bool) {
 		return s, false
 	}
 	s.Name = b.label[0]
-	b.out.header = "schedule " + quote(s.Name)
+	b.out.header = header("schedule", s.Name)
 	texts, read := scheduleTexts(&s), make(map[string]given)
 	for _, name := range b.shape.attrs {
 		f, isText := texts[name]

@@ -35,6 +35,9 @@ schedule "c" {
 }
 `, nil)
 	require.Len(t, cfg.Schedules, 3)
+	require.Equal(t, []string{cfg.Files[0] + ":2", cfg.Files[0] + ":19", "", ""}, []string{
+		cfg.Place("schedule", "a"), cfg.Place("schedule", "c"), cfg.Place("schedule", "d"), cfg.Place("chunks", "a"),
+	})
 	require.Len(t, cfg.Warnings, 3)
 	for i, want := range []string{
 		`leasehold.hcl:3 The schedule "a" inserts tasks of the type "report.bild", which no task block of this configuration declares, ` +

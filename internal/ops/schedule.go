@@ -118,11 +118,16 @@ func BackfillSlots(i *store.ScheduleInfo, from, to time.Time, limit int) ([]time
 
 // InsertSlots inserts a task for each slot, due at once, beside the schedule's own course, in steps. It returns how many were
 // inserted; with an error, those of the step that failed may have been inserted, too, if it failed because the store could not be
-// reached.
-func InsertSlots(ctx context.Context, s Schedules, name string, slots []time.Time) (done int, err error) {
+// reached. The audit notes each step, under the verb.
+func InsertSlots(
+	ctx context.Context, s Schedules, name string, slots []time.Time, verb store.AsideVerb, by string,
+) (done int, err error) {
+	if err := checkBy(by); err != nil {
+		return 0, err
+	}
 	for done < len(slots) {
 		step := slots[done:min(done+stepSlots, len(slots))]
-		if err := insertStep(ctx, s, name, step); err != nil {
+		if err := insertStep(ctx, s, store.Firing{Name: name, Aside: verb, By: by}, step); err != nil {
 			return done, err
 		}
 		done += len(step)
@@ -130,13 +135,14 @@ func InsertSlots(ctx context.Context, s Schedules, name string, slots []time.Tim
 	return done, nil
 }
 
-func insertStep(ctx context.Context, s Schedules, name string, slots []time.Time) error {
+// insertStep inserts rows as the firing of a schedule says.
+func insertStep(ctx context.Context, s Schedules, f store.Firing, slots []time.Time) error {
 	for range insertTries {
-		i, now, err := ReadSchedule(ctx, s, name)
+		i, now, err := ReadSchedule(ctx, s, f.Name)
 		if err != nil {
 			return err
 		}
-		f := store.Firing{Name: i.Name, Version: i.Version, Aside: true}
+		f.Version, f.Rows = i.Version, nil
 		for _, at := range slots {
 			f.Rows = append(f.Rows, store.FiringRow{Slot: at, RunAt: now})
 		}
@@ -145,5 +151,5 @@ func insertStep(ctx context.Context, s Schedules, name string, slots []time.Time
 			return err
 		}
 	}
-	return fmt.Errorf("schedule %q changes all the time, or is locked: nothing was inserted; try again", name)
+	return fmt.Errorf("schedule %q changes all the time, or is locked: nothing was inserted; try again", f.Name)
 }

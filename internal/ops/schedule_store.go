@@ -19,6 +19,6 @@ type Schedules interface {
 	// RemoveSchedule deletes a schedule. Its tasks stay. *RefusedError where a present agent declares it.
 	RemoveSchedule(ctx context.Context, name, by string) error
 	// ApplyFirings applies those firings whose schedules have the version that was seen, and reports which. Operators insert
-	// rows beside the schedule's course (Firing.Aside): a repeat inserts them again.
+	// rows beside the schedule's course (Firing.Aside), which the audit notes: a repeat inserts them again.
 	ApplyFirings(ctx context.Context, list []store.Firing) (applied []bool, err error)
 }

@@ -45,9 +45,11 @@ const (
 	Bad           // any other end
 )
 
-// ToneOf returns the tone of a task's state.
+// ToneOf returns the tone of a task's state. What was split goes on as its halves.
 func ToneOf(s task.State) Tone {
 	switch {
+	case s == task.StateSplit:
+		return UnderWay
 	case s == task.StateSucceeded || s == task.StateRolledBack:
 		return Good
 	case s.Finished():

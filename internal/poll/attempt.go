@@ -127,6 +127,9 @@ func (e *Engine) run(l *lease.Lease, t *task.Type) (out task.Outcome) {
 
 // finish decides what the outcome of an attempt means for its row and queues the settlement.
 func (e *Engine) finish(l *lease.Lease, out task.Outcome) {
+	if e.maySplit(l.Task(), &out) && !l.CancelRequested() {
+		out.Split = e.o.Chunks.Split(context.WithoutCancel(l.Context()), l.Task()) // the attempt is over, and its context
+	}
 	s := e.decide(l, out)
 	e.report(l.Task(), s)
 	e.settle.add(&unsettled{Settlement: s, lease: l})

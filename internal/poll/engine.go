@@ -41,6 +41,8 @@ type Options struct {
 	// Remote and Adopter take in what tasks report by another way than their attempt; nil: nothing is.
 	Remote  lease.Remote
 	Adopter Adopter
+	// Chunks splits chunks of big tables that stall or time out; nil: they are retried as they are.
+	Chunks Splitter
 	// PingURL returns the ping URL of an attempt; nil: there is none. It is called only after Secret got the store's key for
 	// ping URLs.
 	PingURL func(task.ID, task.Fence) string
@@ -104,6 +106,8 @@ type Engine struct {
 
 	workers   sync.WaitGroup // attempts
 	aside     sync.WaitGroup // releases of unleased rows
+	splits    sync.WaitGroup // of reaped rows
+	splitting sync.Mutex     // held while they are split
 	turned    atomic.Int64   // local time of the loop's last turn
 	pulse     atomic.Int64   // turned, when Pulse was called last
 	asking    atomic.Bool    // the loop waits for the store, or to ask it again

@@ -226,14 +226,17 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 }
 
 // answered acts on the store's answer for one row. It returns false if the row must be settled again: Busy, because another
-// transaction had locked it, and CancelPending, because a cancellation was requested after the decision. A Lost outcome is dropped:
+// transaction had locked it; CancelPending, because a cancellation was requested after the decision; and CannotSplit. A Lost outcome is dropped:
 // the attempt that holds the row now has the last word.
 func (s *settler) answered(u *unsettled, a store.Answer) bool {
 	switch a {
 	case store.Busy:
 		return false
 	case store.CancelPending:
-		s.decideAgain(u)
+		s.decideAgain(u, true)
+		return false
+	case store.CannotSplit:
+		s.decideAgain(u, false)
 		return false
 	case store.Lost:
 		if u.Silent || u.lease != nil && u.lease.Completed() {
@@ -276,16 +279,19 @@ func (u *unsettled) row() *task.Task {
 	return &u.reaped.Task
 }
 
-// decideAgain repeats the decision for a row whose cancellation was requested in the meantime.
-func (s *settler) decideAgain(u *unsettled) {
+// decideAgain repeats the decision for a row whose cancellation was requested in the meantime, or that cannot be split.
+func (s *settler) decideAgain(u *unsettled, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= u.bytes()
+	u.Outcome.Split = nil
 	if u.lease != nil {
-		u.lease.NoteCancel()
+		if cancelled {
+			u.lease.NoteCancel()
+		}
 		u.Settlement = s.e.decide(u.lease, u.Outcome)
 	} else {
-		u.reaped.CancelRequested = true
+		u.reaped.CancelRequested = u.reaped.CancelRequested || cancelled
 		u.Settlement = reapSettlement(u.reaped, u.policy, u.Outcome, u.Silent)
 	}
 	s.bytes += u.bytes()

@@ -19,6 +19,7 @@ func sweepEvery(presence time.Duration) time.Duration {
 // sweepLoop reaps expired rows until stopped ends. An observer runs no sweep, and neither does a session whose own
 // settlements fail: it could not settle what it reaps.
 func (e *Engine) sweepLoop(stopped, calls context.Context) {
+	defer e.splits.Wait()
 	for pause(stopped, nil, spread(sweepEvery(e.o.Agent.Presence))) {
 		expired := e.declarations().Workers > 0 && e.watch(calls)
 		for expired && e.keeper.MaySweep() && stopped.Err() == nil {
@@ -26,7 +27,7 @@ func (e *Engine) sweepLoop(stopped, calls context.Context) {
 			if limit == 0 {
 				break
 			}
-			n, err := e.sweep(calls, limit)
+			n, err := e.sweep(stopped, calls, limit)
 			if err != nil || n < limit {
 				break
 			}
@@ -49,7 +50,7 @@ func (e *Engine) watch(calls context.Context) (expired bool) {
 }
 
 // sweep claims expired rows and queues an outcome for each: the same Decide and settlement as for any other end of an attempt.
-func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
+func (e *Engine) sweep(stopped, calls context.Context, limit int) (int, error) {
 	var rows []store.Reaped
 	err := e.call(calls, "sweep", func(ctx context.Context) (err error) {
 		rows, err = e.o.Store.Sweep(ctx, e.keeper.Session(), limit, reapFor, e.keeper.View)
@@ -62,13 +63,20 @@ func (e *Engine) sweep(calls context.Context, limit int) (int, error) {
 	if err := e.learn(calls, rows); err != nil {
 		return len(rows), err // another sweep takes them when reapFor is over
 	}
+	var chunks []*store.Reaped
+	var outs []task.Outcome
 	for i := range rows {
 		r := &rows[i]
 		p := e.policy(&r.Task)
 		out := verdict(r, p)
 		e.log.Warn("reaped", "task", r.ID, "type", r.Type, "fence", r.RanFence, "attempt", r.Attempt, "why", out.Error)
+		if e.maySplit(&r.Task, &out) {
+			chunks, outs = append(chunks, r), append(outs, out)
+			continue
+		}
 		e.reap(r, p, out, nil) //nolint:contextcheck // it is settled by the settler
 	}
+	e.reapSplit(stopped, calls, chunks, outs)
 	return len(rows), nil
 }
 

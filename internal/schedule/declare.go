@@ -38,6 +38,7 @@ type Declarer struct {
 	list    []Spec
 	session func() (s task.Session, joined bool)
 	held    func(now time.Time) bool
+	place   func(name string) string
 	log     *slog.Logger
 
 	of               task.Session // that has declared
@@ -46,11 +47,13 @@ type Declarer struct {
 }
 
 // NewDeclarer returns a Declarer for the schedules of a configuration. session returns the agent's session, once it has joined.
-// Nothing changes while held reports true, as in NewEngine: after a jump of the clock agents look absent that are not.
+// Nothing changes while held reports true, as in NewEngine: after a jump of the clock agents look absent that are not. place returns
+// where the configuration declares a schedule, for the log.
 func NewDeclarer(
-	s Declarations, list []Spec, session func() (s task.Session, joined bool), held func(now time.Time) bool, log *slog.Logger,
+	s Declarations, list []Spec, session func() (s task.Session, joined bool), held func(now time.Time) bool,
+	place func(name string) string, log *slog.Logger,
 ) *Declarer {
-	return &Declarer{store: s, list: list, session: session, held: held, log: log, said: make(map[Refused]bool)}
+	return &Declarer{store: s, list: list, session: session, held: held, place: place, log: log, said: make(map[Refused]bool)}
 }
 
 // Turn declares and settles what is due for that; else it does nothing.
@@ -124,7 +127,8 @@ func (d *Declarer) say(list []Refused) {
 		d.said[r] = true
 		for i := range d.list {
 			if d.list[i].Name == r.Name && d.list[i].Task == r.Task {
-				d.log.Error("a schedule of the configuration is not put in force", "schedule", r.Name, "task", r.Task, "error", r.Reason)
+				d.log.Error("a schedule of the configuration is not put in force", "schedule", r.Name, "task", r.Task, "at", d.place(r.Name),
+					"error", r.Reason)
 			}
 		}
 	}

@@ -10,8 +10,9 @@ const (
 	Ended                       // a repeat of what is already so
 	Busy                        // another transaction has locked the row: try again
 	CancelPending               // a cancellation was requested that the decision did not know of: decide again
+	CannotSplit                 // the row is to be split, and is no chunk any more, or of a batch that stops: decide again
 )
 
 func (a Answer) String() string {
-	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy", CancelPending: "cancel pending"}[a]
+	return [...]string{Lost: "lost", Applied: "applied", Ended: "ended", Busy: "busy", CancelPending: "cancel pending", CannotSplit: "cannot split"}[a]
 }

@@ -91,6 +91,15 @@ type DueSchedules struct {
 	NextAt time.Time  // the earliest next_at after Now of those that agents may fire; zero: there is none
 }
 
+// AsideVerb says why rows are inserted beside a schedule's course. "": they are not.
+type AsideVerb string
+
+// What operators do beside a schedule's course.
+const (
+	AsideFire     AsideVerb = "fire"     // one row, for the time of now
+	AsideBackfill AsideVerb = "backfill" // rows for slots that have passed or come
+)
+
 // FiringRow is a task that a schedule inserts.
 type FiringRow struct {
 	Slot  time.Time // the time that it stands for: "slot" in its payload, RFC 3339 UTC
@@ -101,12 +110,12 @@ type FiringRow struct {
 type Firing struct {
 	Name    string
 	Version int64
-	By      string // name of the agent (column last_by, where it inserts a row)
+	By      string // name of the agent (column last_by, where it inserts a row); where Aside, who requests it ("": not given)
 
 	// Aside: rows are inserted beside the schedule's course, of paused, parked and invalid ones, too. Nothing of the schedule
-	// changes, its version included: so a repeat inserts the rows again. Where the store refuses a row, ApplyFirings returns an
-	// *InputError and applies nothing.
-	Aside bool
+	// changes, its version included: so a repeat inserts the rows again. Where it inserts any, the audit notes By and how many, under
+	// this verb. Where the store refuses a row, ApplyFirings returns an *InputError and applies nothing.
+	Aside AsideVerb
 
 	// Rows are inserted in this order, with the row type and the payload of the schedule's row, and with created_by
 	// 'schedule:NAME'. The last of them becomes last_slot and last_task; without any those stay.

@@ -70,8 +70,9 @@ func (s *Settlement) Cause() task.Verdict {
 // Next.AfterLease is set.
 func (s *Settlement) KeepsDue() bool { return s.Silent && s.Next.Delay <= 0 }
 
-// CancelUnseen reports whether the row is to wait for another run by a decision that did not take a requested cancellation
-// into account. If there is one, the store leaves the row as it is and answers CancelPending.
+// CancelUnseen reports whether the row is to wait for another run, or its halves are, by a decision that did not take a requested
+// cancellation into account. If there is one, the store leaves the row as it is and answers CancelPending.
 func (s *Settlement) CancelUnseen() bool {
-	return !s.CancelKnown && s.Next.State.Waiting() && s.Next.State.Phase() == task.Run
+	goesOn := s.Next.State.Waiting() && s.Next.State.Phase() == task.Run || s.Next.State == task.StateSplit
+	return !s.CancelKnown && goesOn
 }

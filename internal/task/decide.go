@@ -82,6 +82,10 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 		return d.giveUp(StateCancelled, d.explain())
 	case d.task.CancelRequested:
 		return d.giveUp(StateCancelled, "cancellation requested; "+d.explain())
+	case d.splits(left):
+		next := d.end(StateSplit, "split in two: "+d.explain())
+		next.AfterLease = true // so the halves wait until nothing of this attempt can be at work
+		return next
 	case v == Rejected, d.spent():
 		return d.giveUp(StateFailed, d.explain())
 	case !v.Releases() && !d.retry.Retries(v):
@@ -102,6 +106,13 @@ func (d *decision) run(left time.Duration, jitter float64) Transition {
 		return d.giveUp(StateFailed, "the next attempt would come after its deadline; "+d.explain())
 	}
 	return next
+}
+
+// splits reports whether the task is split in place of one more attempt, also where it has none left. The halves have its deadline.
+func (d *decision) splits(left time.Duration) bool {
+	stuck := d.outcome.Verdict == Stalled || d.outcome.Verdict == TimedOut
+	inTime := d.task.Deadline.IsZero() || left > 0 && d.task.LeaseEnd.Before(d.task.Deadline)
+	return stuck && d.outcome.Split != nil && inTime
 }
 
 // rollback decides about an attempt of the rollback phase. No cancellation and no deadline stops it, and it is retried

@@ -62,6 +62,10 @@ func unknownEnd(v task.Verdict) task.Outcome {
 	return task.Outcome{Verdict: v, Error: "because", EndUnknown: true}
 }
 
+func splittable(v task.Verdict) task.Outcome {
+	return task.Outcome{Verdict: v, Error: "because", Split: &task.Split{At: "5", Rows: [2]int{1, 1}}}
+}
+
 func later(after time.Duration) task.Outcome {
 	return task.Outcome{Verdict: task.Deferred, Error: "because", RetryAfter: after}
 }
@@ -361,6 +365,28 @@ func TestDecideRollback(t *testing.T) {
 		{"rejected", attempt(1, rollingBack), nil, ended(task.Rejected), task.Transition{
 			State: task.StateRollbackFailed, Attempt: 1, EverStarted: true,
 			Reason: "rollback attempt 1 of 2 was rejected: because"}},
+	})
+}
+
+func TestDecideSplits(t *testing.T) {
+	split := task.Transition{State: task.StateSplit, Attempt: 3, EverStarted: true, AfterLease: true,
+		Reason: "split in two: attempt 3 of 3 stalled: because"}
+	timedOut := split
+	timedOut.Attempt, timedOut.Reason = 1, "split in two: attempt 1 of 3 timed out: because"
+	check(t, []ruling{
+		{"in place of the end", attempt(3), nil, splittable(task.Stalled), split},
+		{"in place of another attempt", attempt(1), nil, splittable(task.TimedOut), timedOut},
+		{"in time", attempt(1, due(time.Minute)), nil, splittable(task.TimedOut), timedOut},
+		{"only what is stuck", attempt(1), oneWay(), splittable(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 failed: because"}},
+		{"no sooner than the lease ends", attempt(1, due(28*time.Second)), oneWay(), splittable(task.Stalled), task.Transition{
+			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true, Reason: "attempt 1 of 3 stalled: because"}},
+		{"past its deadline", attempt(1, due(-1)), oneWay(), splittable(task.Stalled), task.Transition{
+			State: task.StateFailed, Attempt: 1, EverStarted: true, Reason: "its deadline has passed; attempt 1 of 3 stalled: because"}},
+		{"a cancellation counts more", attempt(1, cancelRequested), oneWay(), splittable(task.Stalled), task.Transition{
+			State: task.StateCancelled, Attempt: 1, EverStarted: true, Reason: "cancellation requested; attempt 1 of 3 stalled: because"}},
+		{"a rollback is not split", attempt(1, rollingBack), nil, splittable(task.Stalled),
+			task.Decide(attempt(1, rollingBack), policy(), ended(task.Stalled), 0, 0)},
 	})
 }
 

@@ -171,7 +171,7 @@ func decisions(s task.State) []task.State {
 func outcomes() []task.Outcome {
 	var all []task.Outcome
 	for _, v := range task.Verdicts() {
-		all = append(all, ended(v), neverStarted(v), unknownEnd(v))
+		all = append(all, ended(v), neverStarted(v), unknownEnd(v), splittable(v))
 	}
 	return all
 }

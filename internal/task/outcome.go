@@ -54,6 +54,12 @@ const (
 	MaxOutputPart = 16 << 10 // bytes of a subprocess's output kept from each end
 )
 
+// Split is how a chunk of a big table is split in two.
+type Split struct {
+	At   string // the key that the first half ends with, strictly inside the chunk's range: text as the table's database makes it
+	Rows [2]int // of each half, about; >= 1
+}
+
 // Outcome is what an executor reports about an attempt that is over.
 type Outcome struct {
 	Verdict Verdict
@@ -76,6 +82,9 @@ type Outcome struct {
 	NeverStarted bool
 	// InCheck: the attempt ended in its check. Its target was not called, so it is NeverStarted, too.
 	InCheck bool
+
+	// Split is how the task is to be split, of a chunk that Stalled or TimedOut, not for the first time; nil: it is not.
+	Split *Split
 
 	// Accepted: the target has accepted the task and continues without a connection (202). The attempt has not ended, and
 	// the rest of the outcome has no meaning.

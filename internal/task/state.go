@@ -13,6 +13,7 @@ const (
 	StateSucceeded       State = "succeeded"        // done
 	StateFailed          State = "failed"           // failed for good
 	StateCancelled       State = "cancelled"        // cancelled
+	StateSplit           State = "split"            // a chunk of a big table: two others took its place
 	StateRollbackPending State = "rollback_pending" // waits to be rolled back
 	StateRollbackRunning State = "rollback_running" // an attempt is rolling it back
 	StateRolledBack      State = "rolled_back"      // rolled back
@@ -22,7 +23,7 @@ const (
 // States lists every state, in the order of a task's life.
 func States() []State {
 	return []State{
-		StatePending, StateRunning, StateRetryPending, StateSucceeded, StateFailed, StateCancelled,
+		StatePending, StateRunning, StateRetryPending, StateSucceeded, StateFailed, StateCancelled, StateSplit,
 		StateRollbackPending, StateRollbackRunning, StateRolledBack, StateRollbackFailed,
 	}
 }

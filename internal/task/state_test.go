@@ -21,6 +21,7 @@ func TestStates(t *testing.T) {
 		task.StateSucceeded:       {false, false, false, true, task.Run, task.StateSucceeded},
 		task.StateFailed:          {false, false, false, true, task.Run, task.StateFailed},
 		task.StateCancelled:       {false, false, false, true, task.Run, task.StateCancelled},
+		task.StateSplit:           {false, false, false, true, task.Run, task.StateSplit},
 		task.StateRollbackPending: {true, false, true, false, task.Rollback, task.StateRollbackRunning},
 		task.StateRollbackRunning: {false, true, true, false, task.Rollback, task.StateRollbackRunning},
 		task.StateRolledBack:      {false, false, false, true, task.Run, task.StateRolledBack},

@@ -4,7 +4,8 @@ package faults
 
 // journalSQL has each step of rows and batches written down in the transaction that makes it. Serials rise along with
 // what has to wait for one another: of one row, and of a batch and its rows. What schedules insert is noted in fired, and
-// deleted, both in the transaction that inserts it: no agent runs it.
+// deleted, both in the transaction that inserts it: no agent runs it. lease_step has who takes named leases, written while the
+// row is locked, and the effects of the holders, written under hold_lease.
 const journalSQL = `
 CREATE SEQUENCE step;
 CREATE TABLE journal (
@@ -46,4 +47,17 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER fired AFTER INSERT ON leasehold.task FOR EACH ROW WHEN (NEW.type = '` + kindTick + `') EXECUTE FUNCTION fired();
+
+CREATE TABLE lease_step (
+    serial bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text, fence bigint, holder text, what text);
+CREATE FUNCTION lease_step() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO public.lease_step (name, fence, holder, what) VALUES (OLD.name, OLD.fence, OLD.holder, 'free');
+    ELSIF NEW.fence > 0 AND (TG_OP = 'INSERT' OR (OLD.fence, OLD.holder) IS DISTINCT FROM (NEW.fence, NEW.holder)) THEN
+        INSERT INTO public.lease_step (name, fence, holder, what) VALUES (NEW.name, NEW.fence, NEW.holder, 'taken');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER lease_step AFTER INSERT OR UPDATE OR DELETE ON leasehold.lease FOR EACH ROW EXECUTE FUNCTION lease_step();
 `

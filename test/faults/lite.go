@@ -236,6 +236,16 @@ CREATE TRIGGER journal_ended AFTER INSERT ON task_archive BEGIN
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
         NEW.cause, 1 FROM step;
 END;
+CREATE TABLE lease_step (serial INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, fence INTEGER, holder TEXT, what TEXT) STRICT;
+CREATE TRIGGER lease_step_taken AFTER INSERT ON lease BEGIN
+    INSERT INTO lease_step (name, fence, holder, what) VALUES (NEW.name, NEW.fence, NEW.holder, 'taken');
+END;
+CREATE TRIGGER lease_step_moved AFTER UPDATE ON lease WHEN (OLD.fence, OLD.holder) IS NOT (NEW.fence, NEW.holder) BEGIN
+    INSERT INTO lease_step (name, fence, holder, what) VALUES (NEW.name, NEW.fence, NEW.holder, 'taken');
+END;
+CREATE TRIGGER lease_step_free AFTER DELETE ON lease BEGIN
+    INSERT INTO lease_step (name, fence, holder, what) VALUES (OLD.name, OLD.fence, OLD.holder, 'free');
+END;
 CREATE TRIGGER journal_batch_new AFTER INSERT ON batch BEGIN
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal_batch SELECT serial, NEW.id, NEW.round, NEW.sealed, NEW.stopping, NEW.ended_at IS NOT NULL, NEW.requested,

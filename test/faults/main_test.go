@@ -47,7 +47,7 @@ func summary(h *history.History) string {
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
-		summaryOfBatches(h), summaryOfSchedules(h),
+		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h),
 	}, "\n")
 }
 
@@ -58,6 +58,20 @@ func summaryOfSchedules(h *history.History) string {
 		all = append(all, fmt.Sprintf("%s: %d fired, %d missed", s.Name, len(s.Fired), s.Missed))
 	}
 	return "slots: " + strings.Join(all, "; ")
+}
+
+// summaryOfLeases returns what holders of named leases got, and what the store did.
+func summaryOfLeases(h *history.History) string {
+	answers, steps := map[string]int{}, map[string]int{}
+	for _, c := range h.Leases.Calls {
+		if c.Answer != "" {
+			answers[string(c.Verb)+" "+string(c.Answer)]++
+		}
+	}
+	for _, s := range h.Leases.Steps {
+		steps[s.What]++
+	}
+	return fmt.Sprintf("named leases: %v; %v", answers, steps)
 }
 
 // summaryOfBatches returns how much has happened to batches, and what operators got as answers.

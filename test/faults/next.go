@@ -17,7 +17,9 @@ import (
 // BuildNext builds what an upgrade is made of into a directory: children, and the agent of the next version, which is this
 // tree with one migration more in each store, out of testdata/upgrade. The agent of the present version is harness.Binary's.
 func BuildNext(dir, present string) (Programs, error) {
-	p := Programs{Agent: present, Next: filepath.Join(dir, "leasehold-next"), Child: filepath.Join(dir, "child")}
+	p := Programs{
+		Agent: present, Next: filepath.Join(dir, "leasehold-next"), Child: filepath.Join(dir, "child"), Holder: filepath.Join(dir, "holder"),
+	}
 	replace := map[string]string{}
 	for _, store := range []string{"postgres", "sqlite"} {
 		if err := nextStep(dir, store, replace); err != nil {
@@ -35,6 +37,7 @@ func BuildNext(dir, present string) (Programs, error) {
 	for _, args := range [][]string{ // the first with harness.Main's flags: all packages but a few are in the cache
 		{"go", "build", "-trimpath", "-buildvcs=false", "-overlay", overlay, "-o", p.Next, "./cmd/agent"},
 		{"go", "build", "-trimpath", "-buildvcs=false", "-o", p.Child, "./test/faults/child"},
+		{"go", "build", "-trimpath", "-buildvcs=false", "-o", p.Holder, "./test/faults/holder"},
 	} {
 		if err := run(harness.Root(), args...); err != nil {
 			return p, err

@@ -24,6 +24,7 @@ type sabotage struct {
 	off    fault.Safeguard
 	run    faults.Options
 	breaks []check.Name // one of these has to be broken
+	sql    string       // that takes the safeguard away, where it is no switch of the agent; then off only names it
 }
 
 const (
@@ -40,25 +41,38 @@ func sabotages() []sabotage {
 		{fault.Fence, faults.Options{ // who settles claims the row again before it settles once more
 			Agents: 1, Rate: 3, Kinds: []string{"steady"}, Script: []script.Deed{script.Fail, script.Fail, script.Work}, Workers: 24,
 			Schedule: again("network forgets settlements", 800*time.Millisecond, 1),
-		}, append(twice, check.NoStaleSettlement)},
+		}, append(twice, check.NoStaleSettlement), ""},
 		{fault.Session, faults.Options{ // all claim with the same numbers, and rows run for long
 			Rate: 8, Kinds: []string{"steady", "steady", "child"}, Workers: 16, Schedule: again("network cuts replies", 400*time.Millisecond, agents),
 			Env: []string{"LEASEHOLD_FAULT_TICK=100ms"},
-		}, twice},
+		}, twice, ""},
 		{fault.PingAge, faults.Options{ // no outage lasts as long as presence
 			Rate: 3, Kinds: []string{"steady"}, Schedule: outages(5*time.Second, 2500*time.Millisecond), Slack: 500 * time.Millisecond,
-		}, []check.Name{check.LeaseFollowsPing}},
+		}, []check.Name{check.LeaseFollowsPing}, ""},
 		{fault.SelfStop, faults.Options{ // requests are open for longer than presence
 			Rate: 1, Kinds: []string{"patient"}, Schedule: outages(10*time.Second, 8*time.Second),
-		}, []check.Name{check.OneRequestAtATime}},
-		{fault.Guardian, random([]string{"child"}, "agent killed", "agent frozen"), []check.Name{check.OneChildAtATime}},
-		{fault.ReadToEnd, random(both, "server refuses commits"), twice},
-		{fault.Repeat, random([]string{"plain"}, "network cuts replies"), []check.Name{check.LossIsTrue}},
+		}, []check.Name{check.OneRequestAtATime}, ""},
+		{fault.Guardian, random([]string{"child"}, "agent killed", "agent frozen"), []check.Name{check.OneChildAtATime}, ""},
+		{fault.ReadToEnd, random(both, "server refuses commits"), twice, ""},
+		{fault.Repeat, random([]string{"plain"}, "network cuts replies"), []check.Name{check.LossIsTrue}, ""},
 		{fault.Hear, faults.Options{ // nothing is broken, and the cancelled rows wait behind slow ones
 			Agents: 2, Caught: true, Workers: 2, Lasts: 15 * time.Second,
-		}, []check.Name{check.CancelHolds}},
+		}, []check.Name{check.CancelHolds}, ""},
+		{"lapsed", faults.Options{ // once the server's clock jumps ahead, all leases look expired
+			Holders: 3, Lasts: 12 * time.Second, Schedule: []faults.Planned{{Fault: "clock of the server", At: 6 * time.Second, Lasts: lasts, Seed: ahead}},
+		}, []check.Name{check.OneHolderAtATime}, `
+CREATE OR REPLACE FUNCTION leasehold.lease_lapsed(expires_at timestamptz, expiry_seen_at timestamptz) RETURNS boolean
+    LANGUAGE sql AS 'SELECT expires_at <= clock_timestamp()'`},
+		{"hold-lease", faults.Options{ // holders write too late, now and then
+			Holders: 3, Lasts: 12 * time.Second,
+		}, []check.Name{check.LeaseEffectsGuarded}, `
+CREATE OR REPLACE FUNCTION leasehold.hold_lease(name text, fence bigint) RETURNS void
+    LANGUAGE sql AS 'SELECT FROM leasehold.lease AS l WHERE l.name = hold_lease.name FOR KEY SHARE'`},
 	}
 }
+
+// ahead is the seed of a fault that sets the server's clock some seconds ahead.
+const ahead = 7
 
 // outages cuts the first agent off from the store, again and again.
 func outages(every, long time.Duration) (all []faults.Planned) {
@@ -87,14 +101,18 @@ func TestSabotage(t *testing.T) {
 		require.NoError(t, err)
 	}
 	all := sabotages()
-	require.Len(t, all, len(fault.Safeguards()))
+	for _, off := range fault.Safeguards() {
+		require.True(t, slices.ContainsFunc(all, func(s sabotage) bool { return s.off == off }), off)
+	}
 	for _, s := range all {
 		t.Run(string(s.off), func(t *testing.T) {
 			o := s.run
 			o.Seed, o.Lasts, o.Agents = seed, cmp.Or(o.Lasts, lasts), cmp.Or(o.Agents, agents)
 			t.Run("on", func(t *testing.T) { inspect(t, faults.Run(t, built, cluster, o)) })
 			t.Run("off", func(t *testing.T) {
-				o.Env = append(slices.Clone(o.Env), "LEASEHOLD_FAULT_OFF="+string(s.off))
+				if o.SQL = s.sql; s.sql == "" {
+					o.Env = append(slices.Clone(o.Env), "LEASEHOLD_FAULT_OFF="+string(s.off))
+				}
 				h := faults.Run(t, built, cluster, o)
 				t.Log(summary(h))
 				found := check.Check(h)

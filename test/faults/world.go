@@ -39,8 +39,10 @@ type Options struct {
 
 	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
 	Operators int           // how many people ask for this and that
+	Holders   int           // processes that take named leases
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 
+	SQL      string        // changes Leasehold's functions
 	SQLite   bool          // the store is a SQLite file
 	Open     time.Duration // how long the transaction of a batch stays open at most; 0: openMost
 	Presence time.Duration // of the agents; 0: Presence
@@ -68,6 +70,7 @@ type world struct {
 	app      base
 	endpoint *endpoint
 	agents   []*agent
+	holders  []*holder
 	env      []string
 
 	all  sync.WaitGroup // processes
@@ -124,6 +127,7 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.sampleLeases(ctx) })
 	w.load.Go(func() { w.sampleBatches(ctx) })
 	w.load.Go(func() { w.watchMachine(ctx) })
+	w.load.Go(func() { w.disturb(ctx) })
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}
@@ -169,6 +173,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses)
 	require.NoError(t, err)
 	w.startAgents(t)
+	w.startHolders(t)
 	return w
 }
 
@@ -251,6 +256,7 @@ func (w *world) settleDown(t testing.TB) {
 	for _, a := range w.agents {
 		require.NoError(t, a.start())
 	}
+	w.awaitHolders(t)
 	start := time.Now()
 	deadline := start.Add(calmWithin)
 	for tick := time.NewTicker(200 * time.Millisecond); ; <-tick.C {

@@ -87,7 +87,7 @@ func countRequests(t testing.TB, h Harness) {
 		t.Helper()
 		r.reckoned(r.look(id))
 	}
-	for _, s := range task.States() {
+	for _, s := range plainStates() {
 		for name, do := range map[string]operation{
 			"cancel": r.h.Cancel, "cancel by SQL": r.sql.Cancel, "retry": r.h.Retry, "retry by SQL": r.sql.Retry,
 			"rollback": r.h.Rollback, "rollback by SQL": r.sql.Rollback,
@@ -339,7 +339,7 @@ func batchStats(t testing.TB, h Harness) {
 	r.fold()
 	r.inState(done, store.BatchSucceeded)
 	one, _ := r.batch(store.BatchRequest{Open: true})
-	for _, s := range task.States() {
+	for _, s := range plainStates() {
 		r.rowIn(store.EnqueueRequest{Type: kind, Batch: one}, s, true)
 	}
 	r.batchOf(3, store.BatchRequest{})

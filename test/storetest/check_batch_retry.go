@@ -31,7 +31,7 @@ func (r *opsRig) everyEnd(q store.BatchRequest) (id task.BatchID, rows map[strin
 	id, _ = r.batch(q)
 	row := store.EnqueueRequest{Type: kind, Batch: id}
 	rows = map[string]task.ID{}
-	for _, s := range task.States() {
+	for _, s := range plainStates() {
 		if s.Finished() {
 			rows[string(s)] = r.rowIn(row, s, true)
 		}

@@ -215,7 +215,7 @@ func cancelRollingBack(t testing.TB, h Harness) {
 func cancelFinished(t testing.TB, h Harness) {
 	r := newLiveRig(t, h)
 	for way, cancel := range r.cancellations() {
-		for _, state := range task.States() {
+		for _, state := range plainStates() {
 			if !state.Finished() {
 				continue
 			}

@@ -55,7 +55,7 @@ func rollbackStates(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, rollBack := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
-			for _, s := range task.States() {
+			for _, s := range plainStates() {
 				id := r.rowIn(store.EnqueueRequest{Type: kind}, s, everStarted)
 				before := r.get(id)
 				reason := way + ", " + string(s)
@@ -101,7 +101,7 @@ func rollbackOneWay(t testing.TB, h Harness) {
 	r := newOpsRig(t, h)
 	for way, rollBack := range r.rollbacks() {
 		for _, everStarted := range []bool{false, true} {
-			for _, s := range task.States() {
+			for _, s := range plainStates() {
 				id := r.rowIn(store.EnqueueRequest{Type: oneWayKind}, s, everStarted)
 				r.idle(id, func() {
 					got, err := rollBack(r.ctx, id, "alice")

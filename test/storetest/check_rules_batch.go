@@ -70,7 +70,7 @@ func ruleBatchFinds(t testing.TB, h Harness) {
 // ends are the ways in which a task can end, as far as a retry or a rollback of its batch depends on that.
 func (r *opsRig) ends() map[string]func(store.EnqueueRequest) task.ID {
 	all := map[string]func(store.EnqueueRequest) task.ID{}
-	for _, s := range task.States() {
+	for _, s := range plainStates() {
 		for _, everStarted := range []bool{false, true} {
 			if s.Finished() {
 				all[fmt.Sprintf("%s, ever started: %v", s, everStarted)] = func(q store.EnqueueRequest) task.ID { return r.rowIn(q, s, everStarted) }

@@ -192,9 +192,17 @@ func hclSaidLast(t testing.TB, h Harness) {
 
 func hclUnknown(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	known, err := r.DeclareSchedules(r.ctx, r.session+1000, []store.ScheduleSpec{every("a", "1h")})
-	require.NoError(t, err)
-	require.False(t, known)
+	unknown := func(list ...store.ScheduleSpec) {
+		known, err := r.DeclareSchedules(r.ctx, r.session+1000, list)
+		require.NoError(t, err)
+		require.False(t, known)
+	}
+	unknown(every("a", "1h"))
+	r.nothingUnsettled()
+	r.putInForce(every("a", "2h"))
+	r.putInForce(every("a", "1h")) // which nobody has loaded before
+	require.Equal(t, "1h", r.shown("a").Every)
+	r.other("second").says(every("a", "2h"))
 	r.nothingUnsettled()
 }
 

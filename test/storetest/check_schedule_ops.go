@@ -302,11 +302,12 @@ func opsAside(t testing.TB, h Harness) {
 	before := r.shown("a")
 	aside := func(slots ...time.Time) store.Firing {
 		f := r.other("operator").firing(before.Schedule, slots...)
-		f.Aside, f.Queued, f.Missed = true, r.slot(0), 7
+		f.Aside, f.By, f.Queued, f.Missed = store.AsideBackfill, "alice", r.slot(0), 7
 		return f
 	}
 	at := r.slot(-time.Hour)
-	r.apply(aside(at, at.Add(time.Second)))
+	r.noted(func() { r.apply(aside(at, at.Add(time.Second))) },
+		Audited{Who: "alice", Verb: "backfill", Schedule: "a", Answer: "inserted 2"})
 	require.Equal(t, before, r.shown("a"), "nothing of the schedule changes")
 	rows := r.rows()
 	require.Len(t, rows, 3)
@@ -317,14 +318,19 @@ func opsAside(t testing.TB, h Harness) {
 	require.Len(t, r.rows(), 4, "a repeat inserts again")
 	stale := aside(at)
 	stale.Version--
-	applied, err := r.ApplyFirings(r.ctx, []store.Firing{stale})
-	require.NoError(t, err)
-	require.Equal(t, []bool{false}, applied)
+	r.noted(func() {
+		applied, err := r.ApplyFirings(r.ctx, []store.Firing{stale})
+		require.NoError(t, err)
+		require.Equal(t, []bool{false}, applied)
+		r.apply(aside()) // which inserts nothing
+	})
 	require.Len(t, r.rows(), 4)
 	for _, how := range []string{"paused", "parked"} {
 		r.HaltSchedule(t, "a", how)
 		before = r.shown("a")
-		r.apply(aside(at))
+		f := aside(at)
+		f.Aside, f.By = store.AsideFire, ""
+		r.noted(func() { r.apply(f) }, Audited{Verb: "fire", Schedule: "a", Answer: "inserted 1"})
 		require.Equal(t, before, r.shown("a"), how)
 	}
 	require.Len(t, r.rows(), 6)
@@ -342,11 +348,13 @@ func opsAsideRefused(t testing.TB, h Harness) {
 	r.declared("b")
 	before := r.shown("a")
 	f := r.firing(before.Schedule, r.slot(0))
-	f.Aside = true
+	f.Aside = store.AsideFire
+	notes := r.Audit(t)
 	_, err := r.ApplyFirings(r.ctx, []store.Firing{r.firing(r.due()["b"], r.slot(0)), f})
 	var input *store.InputError
 	require.ErrorAs(t, err, &input)
 	require.Contains(t, input.Text, "payload")
 	require.Equal(t, before, r.shown("a"), "it is not marked")
 	require.Empty(t, r.rows(), "nothing is applied")
+	require.Equal(t, notes, r.Audit(t), "nor noted")
 }

@@ -83,7 +83,7 @@ func sameDeclared(t testing.TB, want, got *store.TaskInfo) {
 
 func settleStates(t testing.TB, h Harness) {
 	r := newRig(t, h)
-	for _, state := range task.States() {
+	for _, state := range plainStates() {
 		if state.Running() {
 			continue
 		}

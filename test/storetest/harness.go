@@ -36,6 +36,7 @@ type Harness interface {
 	Scheduler
 	chunk.Store
 	chunk.Declarations
+	chunk.Tasks
 	Chunker
 
 	// Insert adds rows as an application would, by plain INSERT with an application's rights and nothing more, and
@@ -149,6 +150,7 @@ func Checks() []Check {
 		{"schedule_hcl", scheduleHCLChecks()},
 		{"chunks", chunkChecks()},
 		{"chunks_declared", chunkDeclaredChecks()},
+		{"chunks_split", chunkSplitChecks()},
 	} {
 		all = append(all, p.named()...)
 	}

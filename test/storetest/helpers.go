@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -257,4 +258,9 @@ func exact(t testing.TB, raw []byte) any {
 	var v any
 	require.NoError(t, d.Decode(&v))
 	return v
+}
+
+// plainStates lists the states that any row can come to: only a chunk is split.
+func plainStates() []task.State {
+	return slices.DeleteFunc(task.States(), func(s task.State) bool { return s == task.StateSplit })
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -25,40 +26,60 @@ const (
 	// tick passes before each action, so that what happens later has a later time on a store that counts in
 	// milliseconds too: rows that become due one after the other are claimed in that order.
 	tick = 3 * time.Millisecond
+
+	retained  = 7 * day
+	muchLater = 30 * day // a store may remove whole days only
 )
 
-// histories is how many RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no fewer.
-const histories = 40
+// A Theme is what histories are about.
+type Theme string
+
+// The themes. Tasks are in all of them.
+const (
+	AboutTasks     Theme = "tasks" // and named leases
+	AboutSchedules Theme = "schedules"
+	AboutChunks    Theme = "chunks"
+)
+
+// histories is how many of each theme RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no
+// fewer.
+func histories() map[Theme]int {
+	return map[Theme]int{AboutTasks: 40, AboutSchedules: 20, AboutChunks: 20}
+}
 
 // fullLength is set where tests are to take the time that they can use: then rapid's own number of histories, 100, is tried.
 const fullLength = "LEASEHOLD_TEST_FULL"
 
 // RunMachine makes random histories of calls on a store and on the model, and compares what they answer and all that
 // is to be seen of them after every step. Each history has a store of its own from open, which cleans up with the
-// t.Cleanup it is given. It tries as many as histories says; where -rapid.checks is given, just so many.
+// t.Cleanup it is given. It tries as many as histories says; where -rapid.checks is given, just so many of each theme.
 func RunMachine(t *testing.T, open func(t testing.TB) Harness) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
-	if checks.Value.String() != checks.DefValue || os.Getenv(fullLength) != "" {
-		runMachine(t, open, 0)
-		return
+	all := checks.Value.String() != checks.DefValue || os.Getenv(fullLength) != ""
+	for about, n := range histories() {
+		t.Run(string(about), func(t *testing.T) {
+			if all {
+				n = 0
+			}
+			runMachine(t, about, open, n)
+		})
 	}
-	runMachine(t, open, histories)
 }
 
-// MachineFails is RunMachine on a store that it must find to be wrong: it returns how it did, "" where it did not. It
+// MachineFails is RunMachine, of one theme, on a store that it must find to be wrong: it returns how it did, "" where it did not. It
 // is not for parallel tests, as it sets flags while it runs. The limit is far above what the rarest mistake needs (1,000
 // histories on average), since it costs time only where nothing is found.
-func MachineFails(t *testing.T, open func(t testing.TB) Harness) string {
+func MachineFails(t *testing.T, about Theme, open func(t testing.TB) Harness) string {
 	t.Helper()
 	setFlag(t, "rapid.checks", "20000")
 	setFlag(t, "rapid.shrinktime", "0s")
 	setFlag(t, "rapid.nofailfile", "true")
-	return expect(t, func(t testing.TB) { runMachine(t, open, 0) })
+	return expect(t, func(t testing.TB) { runMachine(t, about, open, 0) })
 }
 
 // runMachine tries so many histories at most; 0: as many as rapid does.
-func runMachine(t testing.TB, open func(t testing.TB) Harness, most int) {
+func runMachine(t testing.TB, about Theme, open func(t testing.TB) Harness, most int) {
 	t.Helper()
 	tried, failing := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
@@ -67,34 +88,57 @@ func runMachine(t testing.TB, open func(t testing.TB) Harness, most int) {
 		}
 		defer func() { failing = failing || rt.Failed() }() // from then on rapid looks for a shorter history that fails
 		s := &scope{TB: t, rt: rt}
-		m := &machine{t: s, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}}
+		m := &machine{t: s, about: about, real: open(s), ideal: NewOnModel(), everStarted: map[int]bool{}}
+		m.schedules = scheduled{versions: map[string]pair[version]{}, slots: map[int][2]string{}}
+		m.chunks.versions = map[string]pair[version]{}
 		m.ideal.NumbersOnly = !m.real.ComparesJSON()
 		m.join("first")
-		actions := map[string]func(*rapid.T){
-			"":         m.compare,
-			"insert":   m.insert,
-			"enqueue":  m.enqueue,
-			"claim":    m.claim,
-			"claim 2":  m.claim, // it is what most else needs
-			"claimed":  m.claimed,
-			"next due": m.nextDue,
-			"renew":    m.renew,
-			"settle":   m.settle,
-			"settle 2": m.settle,
-			"repeat":   m.repeat,
-			"sweep":    m.sweep,
-			"present":  m.present,
-			"leave":    m.leave,
-			"join": func(t *rapid.T) {
-				m.join(rapid.SampledFrom([]string{"further", observer}).Draw(t, "name"))
-			},
-			"advance": m.advance,
+		switch about {
+		case AboutSchedules:
+			m.writeSchedule(rt)
+		case AboutChunks:
+			m.firstPass(rt)
 		}
-		maps.Copy(actions, m.liveActions())
-		maps.Copy(actions, m.operateActions())
-		maps.Copy(actions, m.namedActions())
-		rt.Repeat(actions)
+		rt.Repeat(m.actions())
 	})
+}
+
+// actions are those of the history's theme.
+func (m *machine) actions() map[string]func(*rapid.T) {
+	all := map[string]func(*rapid.T){
+		"":         m.compare,
+		"claim":    m.claim,
+		"claim 2":  m.claim, // it is what most else needs
+		"settle":   m.settle,
+		"settle 2": m.settle,
+		"sweep":    m.sweep,
+		"present":  m.present,
+		"leave":    m.leave,
+		"join": func(t *rapid.T) {
+			m.join(rapid.SampledFrom([]string{"further", observer}).Draw(t, "name"))
+		},
+		"advance": m.advance,
+	}
+	switch m.about {
+	case AboutSchedules:
+		maps.Copy(all, m.scheduleActions())
+		return all
+	case AboutChunks:
+		maps.Copy(all, m.chunkActions())
+		return all
+	}
+	maps.Copy(all, map[string]func(*rapid.T){
+		"insert":   m.insert,
+		"enqueue":  m.enqueue,
+		"claimed":  m.claimed,
+		"next due": m.nextDue,
+		"renew":    m.renew,
+		"repeat":   m.repeat,
+	})
+	maps.Copy(all, m.liveActions())
+	maps.Copy(all, m.operateActions())
+	maps.Copy(all, m.namedActions())
+	return all
 }
 
 // setFlag sets a flag until the test is over, unless it was set by hand.
@@ -131,6 +175,7 @@ func (s *scope) Fatalf(f string, a ...any) { s.rt.Fatalf(f, a...) }
 // relates them.
 type machine struct {
 	t     *scope
+	about Theme
 	real  Harness
 	ideal *OnModel
 
@@ -144,6 +189,9 @@ type machine struct {
 	granted     []granted
 	heldLeases  []*heldLease
 	changed     bool // an action has been about named leases
+
+	schedules scheduled
+	chunks    chunked
 }
 
 // pair is a thing's number in the two stores.
@@ -193,10 +241,14 @@ func (m *machine) compare(*rapid.T) {
 	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
 
 	for row := range m.everStarted {
-		got, err := m.real.Get(ctx, m.tasks[row].real)
-		require.NoError(m.t, err)
-		want, err := m.ideal.Get(ctx, m.tasks[row].ideal)
-		require.NoError(m.t, err)
+		got, reason := m.real.Get(ctx, m.tasks[row].real)
+		want, reasonWant := m.ideal.Get(ctx, m.tasks[row].ideal)
+		if errors.Is(reasonWant, store.ErrNoTask) {
+			require.ErrorIs(m.t, reason, store.ErrNoTask, "task %d is past its retention", row)
+			continue
+		}
+		require.NoError(m.t, reasonWant)
+		require.NoError(m.t, reason)
 		require.Equal(m.t, m.whole(want, onIdeal, onIdeal), m.whole(got, onReal, onReal), "task %d", row)
 	}
 	m.everStarted = map[int]bool{}
@@ -206,7 +258,14 @@ func (m *machine) compare(*rapid.T) {
 	wantStats, err := m.ideal.Stats(ctx)
 	require.NoError(m.t, err)
 	require.Equal(m.t, counts(wantStats), counts(gotStats), "the counts")
-	m.compareLeases()
+	switch m.about {
+	case AboutTasks:
+		m.compareLeases()
+	case AboutSchedules:
+		m.compareSchedules()
+	case AboutChunks:
+		m.compareChunks()
+	}
 }
 
 // begin lets a tick pass.
@@ -222,4 +281,17 @@ func (m *machine) pass(d time.Duration) {
 
 func (m *machine) advance(t *rapid.T) {
 	m.pass(time.Duration(rapid.IntRange(1, 6).Draw(t, "steps")) * step)
+}
+
+// muchLater lets so much time pass that all that has finished is past its retention, and has it removed. How much that is a store may
+// only estimate.
+func (m *machine) muchLater(*rapid.T) {
+	ctx := m.begin()
+	m.pass(muchLater)
+	for _, h := range []Harness{m.ideal, m.real} {
+		for range 3 { // it takes bounded steps
+			_, err := h.Maintain(ctx, retained)
+			require.NoError(m.t, err)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -100,9 +101,15 @@ func (m *machine) wants(t *rapid.T) []store.Want {
 
 func (m *machine) claim(t *rapid.T) {
 	ctx := m.begin()
-	i, s := m.pick(t)
+	i, _ := m.pick(t)
+	m.claimAs(ctx, i, store.Claim{Region: regions(t), Wants: m.wants(t)})
+}
+
+// claimAs has a session claim.
+func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
+	s := m.sessions[i]
 	s.claims++
-	c := store.Claim{Session: s.ideal, Number: s.claims, Region: regions(t), Wants: m.wants(t)}
+	c.Session, c.Number = s.ideal, s.claims
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
 	c.Session = s.real
@@ -201,6 +208,34 @@ func (m *machine) settle(t *rapid.T) {
 	for _, h := range call.holds {
 		e := settlement(t, h)
 		m.settleMore(t, &e)
+		e.ID = m.tasks[h.row].ideal
+		call.onModel = append(call.onModel, e)
+		e.ID = m.tasks[h.row].real
+		call.onReal = append(call.onReal, e)
+	}
+	m.send(call)
+	m.sent = append(m.sent, call)
+}
+
+// finish is settle, by which all rows finish.
+func (m *machine) finish(t *rapid.T) {
+	m.begin()
+	s, holds := m.someone(t)
+	m.finishAll(t, s, holds)
+}
+
+func (m *machine) finishAll(t *rapid.T, s *session, holds []hold) {
+	if len(holds) == 0 {
+		return
+	}
+	call := sent{session: s, holds: holds}
+	for _, h := range call.holds {
+		e := settlement(t, h)
+		e.Silent = false
+		e.Next.State = rapid.SampledFrom([]task.State{task.StateSucceeded, task.StateFailed, task.StateFailed}).Draw(t, "as")
+		if h.phase == task.Rollback {
+			e.Next.State = task.StateRolledBack
+		}
 		e.ID = m.tasks[h.row].ideal
 		call.onModel = append(call.onModel, e)
 		e.ID = m.tasks[h.row].real

@@ -88,7 +88,7 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 	v := view{
 		Row:  place(m.tasks, ids, i.ID),
 		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
-		State: i.State, Payload: oneWay(i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
+		State: i.State, Payload: m.payload(place(m.tasks, ids, i.ID), i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
 		Deferrals: i.Deferrals, Session: place(m.sessionPairs(), sessions, i.Session),
 		EverStarted: i.EverStarted, Fence: i.Fence,
@@ -151,7 +151,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Row:  place(m.tasks, ids, t.ID),
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
-		Payload: oneWay(t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
+		Payload: m.payload(place(m.tasks, ids, t.ID), t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
 		Policy: t.Policy, CancelRequested: t.CancelRequested, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,

@@ -17,15 +17,15 @@ func (s *Store) DeclareChunks(ctx context.Context, session task.Session, list []
 		names[i] = list[i].Spec.Name
 		specs[i], hashes[i] = list[i].Text()
 	}
-	declared := []sqltext.Arg{arg("names", names), arg("hashes", hashes)}
+	by := arg("session", int64(session))
+	declared := []sqltext.Arg{by, arg("names", names), arg("hashes", hashes)}
 	err = s.do(ctx, "declare chunk plans", func(ctx context.Context, conn *pgx.Conn) error {
 		did = store.DeclaredChunks{}
 		return s.changeAll(ctx, conn, func(tx pgx.Tx) error {
 			if err := exec(ctx, tx, s.sql.PutChunkDeclarations, append(declared, arg("specs", specs))...); err != nil {
 				return err
 			}
-			by := arg("session", int64(session))
-			err := scanOne(ctx, tx, []any{&did.Known}, s.sql.DeclareChunks, append(declared, by)...)
+			err := scanOne(ctx, tx, []any{&did.Known}, s.sql.DeclareChunks, declared...)
 			if err != nil || !did.Known {
 				return err
 			}

@@ -101,7 +101,7 @@ func (s *Store) fireHalves(ctx context.Context, tx pgx.Tx, list []store.Firing, 
 	switch {
 	case err == nil || !refusesRow(err):
 		return err
-	case len(at) == 1 && list[at[0]].Aside:
+	case len(at) == 1 && list[at[0]].Aside != "":
 		return &store.InputError{Text: refusal(err)}
 	case len(at) == 1:
 		f := &list[at[0]]
@@ -153,17 +153,16 @@ func (s *Store) fire(ctx context.Context, on querier, list []store.Firing, at []
 // firingColumns are firings, and the rows of all of them, column by column.
 type firingColumns struct {
 	names, by             []string
-	invalid               []*string
+	invalid, aside        []*string
 	versions, missed      []int64
 	cursors, queued, next []*time.Time
-	aside                 []bool
 	first, last           []int32 // of its rows, counted from 1; first is last + 1 where it has none
 	slots, runAt          []time.Time
 	slotTexts             []string
 }
 
 func (c *firingColumns) add(f *store.Firing) {
-	var invalid *string
+	var invalid, aside *string
 	c.first = append(c.first, int32(len(c.slots)+1))
 	if f.Invalid != "" {
 		invalid = &f.Invalid
@@ -173,11 +172,14 @@ func (c *firingColumns) add(f *store.Firing) {
 			c.slotTexts = append(c.slotTexts, store.SlotText(r.Slot))
 		}
 	}
+	if f.Aside != "" {
+		aside = (*string)(&f.Aside)
+	}
 	c.last = append(c.last, int32(len(c.slots)))
 	c.names, c.by, c.invalid = append(c.names, f.Name), append(c.by, f.By), append(c.invalid, invalid)
 	c.versions, c.missed = append(c.versions, f.Version), append(c.missed, int64(f.Missed))
 	c.cursors, c.queued = append(c.cursors, timeOrNull(f.Cursor)), append(c.queued, timeOrNull(f.Queued))
-	c.next, c.aside = append(c.next, timeOrNull(f.NextAt)), append(c.aside, f.Aside)
+	c.next, c.aside = append(c.next, timeOrNull(f.NextAt)), append(c.aside, aside)
 }
 
 // timeOrNull is the time, or NULL for zero.

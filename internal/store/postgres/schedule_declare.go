@@ -24,7 +24,8 @@ func (s *Store) DeclareSchedules(ctx context.Context, session task.Session, list
 	err = s.do(ctx, "declare schedules", func(ctx context.Context, conn *pgx.Conn) error {
 		return s.change(ctx, conn, func(on querier) error {
 			if len(list) > 0 {
-				if err := exec(ctx, on, s.sql.PutDeclarations, arg("names", names), arg("hashes", hashes), arg("specs", specs)); err != nil {
+				if err := exec(ctx, on, s.sql.PutDeclarations, arg("session", int64(session)),
+					arg("names", names), arg("hashes", hashes), arg("specs", specs)); err != nil {
 					return err
 				}
 			}

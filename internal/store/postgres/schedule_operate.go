@@ -60,5 +60,5 @@ func (s *Store) RemoveSchedule(ctx context.Context, name, by string) error {
 func (s *Store) changeSchedule(ctx context.Context, verb string, change *sqltext.Query, name, by string) (changed bool, err error) {
 	what := fmt.Sprintf("%s schedule %q", verb, name)
 	answer, err := s.operate(ctx, what, store.ErrNoSchedule, change, arg("name", storable(name)), arg("by", storable(by)))
-	return answer != "unchanged", err
+	return err == nil && answer != "unchanged", err
 }

@@ -39,7 +39,10 @@ func (s *Store) Settle(ctx context.Context, session task.Session, rows []store.S
 	err := s.do(ctx, "settle tasks", func(ctx context.Context, conn *pgx.Conn) error {
 		for _, places := range rounds(len(rows), func(i int) task.ID { return rows[i].ID }) {
 			r := settling{s: s, conn: conn, session: session, rows: rows, answers: answers}
-			if err := r.run(ctx, places); err != nil {
+			if err := r.run(ctx, r.withoutSplits(places)); err != nil {
+				return err
+			}
+			if err := r.split(ctx, places); err != nil {
 				return err
 			}
 		}
@@ -97,6 +100,9 @@ const (
 
 // run settles the rows at places, which are sorted by id, and fills in their answers.
 func (r *settling) run(ctx context.Context, places []int) error {
+	if len(places) == 0 {
+		return nil
+	}
 	before := map[task.ID]bool{} // kept by an application when last looked at
 	for wait := lockFirst; ; wait *= 2 {
 		missed, err := r.apply(ctx, places)
@@ -149,7 +155,7 @@ func (r *settling) apply(ctx context.Context, places []int) (missed []int, err e
 func (r *settling) settle(ctx context.Context, some []*store.Settlement) (applied []int64, err error) {
 	var done, others []*store.Settlement
 	if !r.s.kept.lately(time.Now()) {
-		done, others = split(some)
+		done, others = part(some)
 	}
 	if len(done) == 0 {
 		return r.s.settleSome(ctx, r.conn, r.session, some)
@@ -184,8 +190,8 @@ func (*settling) missed(rows []*store.Settlement, applied []int64) []*store.Sett
 	})
 }
 
-// split parts rows that are done from the others.
-func split(some []*store.Settlement) (done, others []*store.Settlement) {
+// part parts rows that are done from the others.
+func part(some []*store.Settlement) (done, others []*store.Settlement) {
 	done = make([]*store.Settlement, 0, len(some))
 	for _, row := range some {
 		if isDone(row) {

@@ -43,10 +43,11 @@ type statements struct {
 	LookPlan, ChunkObstacles, LockPlan, FinishedChunks, ChunkTasksLeft, NoteChunks, SkipChunks, ChunkBatch, InsertChunkTasks,
 	InsertChunks, PutPass, ForgetEmptyPass, MovePlan, ForgetChunks *sqltext.Query
 	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks, CancelChunks, RetryChunks, RollbackChunks *sqltext.Query
-	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
-	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                    *sqltext.Query
-	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep       *sqltext.Query
-	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                              *sqltext.Query
+	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit                            *sqltext.Query
+	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks               *sqltext.Query
+	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                                  *sqltext.Query
+	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep                     *sqltext.Query
+	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                                            *sqltext.Query
 }
 
 // loadQueries compiles the queries for a schema.

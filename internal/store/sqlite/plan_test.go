@@ -115,6 +115,8 @@ func TestPlans(t *testing.T) {
 		},
 		h.sql.ParkSchedule:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
 		h.sql.UnparkSchedule: {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},
+		h.sql.PlanBatches:    {"SEARCH b USING INTEGER PRIMARY KEY", "SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH t USING INTEGER PRIMARY KEY"},
+		h.sql.LiveOfPass:     {"SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH t USING INTEGER PRIMARY KEY"},
 		h.sql.LookPlan:       {"SEARCH c USING INDEX chunk_range_place (plan=?)", "SEARCH t USING INTEGER PRIMARY KEY"},
 		h.sql.ChunkObstacles: {
 			"SEARCH c USING INDEX chunk_range_place (plan=? AND pass<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -114,7 +115,7 @@ func (f *firing) insert(places []int) error {
 	switch {
 	case input == nil:
 		return err
-	case len(places) == 1 && f.list[places[0]].Aside:
+	case len(places) == 1 && f.list[places[0]].Aside != "":
 		return input
 	case len(places) == 1:
 		f.invalid[places[0]] = input.Text
@@ -127,9 +128,9 @@ func (f *firing) insert(places []int) error {
 	return f.insert(places[middle:])
 }
 
-// move moves the schedules on, or marks them invalid.
+// move moves the schedules on, or marks them invalid, and notes what was inserted beside their course.
 func (f *firing) move(places []int, applied []bool) error {
-	var moves, marks [][]any
+	var moves, marks, notes [][]any
 	for _, i := range places {
 		one := &f.list[i]
 		if reason, ok := f.invalid[i]; ok {
@@ -137,7 +138,10 @@ func (f *firing) move(places []int, applied []bool) error {
 			continue
 		}
 		applied[i] = true
-		if one.Aside {
+		if one.Aside != "" {
+			if n := len(one.Rows); n > 0 {
+				notes = append(notes, []any{one.By, one.Aside, one.Name, store.Inserted(n)})
+			}
 			continue
 		}
 		if one.Invalid != "" {
@@ -150,17 +154,18 @@ func (f *firing) move(places []int, applied []bool) error {
 		}
 		moves = append(moves, move)
 	}
-	same := func(row *[]any) []any { return *row }
-	if len(moves) > 0 {
-		if _, err := f.exec(f.sql.MoveSchedules, arg("list", list(moves, same))); err != nil {
+	for _, w := range []struct {
+		query *sqltext.Query
+		rows  [][]any
+	}{{f.sql.MoveSchedules, moves}, {f.sql.MarkInvalid, marks}, {f.sql.NoteAside, notes}} {
+		if len(w.rows) == 0 {
+			continue
+		}
+		if _, err := f.exec(w.query, arg("list", list(w.rows, func(row *[]any) []any { return *row }))); err != nil {
 			return err
 		}
 	}
-	if len(marks) == 0 {
-		return nil
-	}
-	_, err := f.exec(f.sql.MarkInvalid, arg("list", list(marks, same)))
-	return err
+	return nil
 }
 
 // stampOrNull writes a time as it stands in the file; NULL for zero.

@@ -158,7 +158,7 @@ CREATE TABLE task_archive (
     type             TEXT NOT NULL,
     state            TEXT NOT NULL
                      CONSTRAINT "state must be that of a finished task" CHECK (state IN
-                         ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed')),
+                         ('succeeded', 'failed', 'cancelled', 'split', 'rolled_back', 'rollback_failed')),
     priority         INTEGER NOT NULL,
     region           TEXT,
     key              TEXT,

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -96,6 +97,17 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 	} else if !e.Next.State.Waiting() {
 		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
 	}
+	told := e
+	if e.Next.State == task.StateSplit {
+		split, err := b.split(e)
+		if errors.Is(err, store.ErrNoChunk) {
+			return b.unapplied(i, e)
+		}
+		if err != nil {
+			return err
+		}
+		e = split
+	}
 	if err := b.note(e); err != nil {
 		return err
 	}
@@ -107,12 +119,19 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 		b.w.settledOne(e.ID)
 		b.answers[i] = store.Applied
 		b.applied = append(b.applied, e)
-		return b.remember(e)
+		return b.remember(told)
 	}
-	var ended, ours bool
-	err = b.row([]any{&ended, &ours}, b.sql.Unapplied, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
+	return b.unapplied(i, e)
+}
+
+// unapplied answers for a settlement that changed nothing.
+func (b *settling) unapplied(i int, e *store.Settlement) error {
+	var ended, ours, asked bool
+	err := b.row([]any{&ended, &ours, &asked}, b.sql.Unapplied, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
 	switch {
-	case ours: // nothing but a cancellation keeps a row that is held from being settled
+	case ours && e.Next.State == task.StateSplit && !(asked && e.CancelUnseen()):
+		b.answers[i] = store.CannotSplit
+	case ours: // nothing but a cancellation keeps other rows that are held from being settled
 		b.answers[i] = store.CancelPending
 	case ended:
 		b.answers[i] = store.Ended

@@ -37,8 +37,8 @@ type statements struct {
 	WakeForCancel, CountWaiting, CancelWaiting, AnyUnstopped, CountFinished, Revive        *sqltext.Query
 	ReopenBatchOf                                                                          *sqltext.Query
 	// schedule.sql
-	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid *sqltext.Query
-	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule     *sqltext.Query
+	NextSchedule, DueSchedules, FiringsSeen, InsertFirings, MoveSchedules, MarkInvalid, NoteAside *sqltext.Query
+	ListSchedules, ScheduleStanding, PauseSchedule, ResumeSchedule, RemoveSchedule                *sqltext.Query
 	// schedule_declare.sql
 	PutDeclarations, IsSession, ForgetDeclarers, PutDeclarers, UnsettledSchedules         *sqltext.Query
 	AnyAhead, WakeSchedules, InsertDeclared, ChangeDeclared, UnparkSchedule, ParkSchedule *sqltext.Query
@@ -47,6 +47,7 @@ type statements struct {
 	PutPass, ForgetEmptyPass, MovePlan, DeleteChunks *sqltext.Query
 	ListChunkPlans, ListChunkPasses, PlanStanding, PausePlan, ResumePlan, RenewPassBatch, PlanBatches, PassBatches, ForgiveChunks,
 	RaisePlan, NotePlan, AnyPass, LiveOfPass *sqltext.Query
+	ChunkTask, SplitChunk, SplitPlan, InsertHalfTask, InsertHalf, CountSplit                                          *sqltext.Query
 	PutChunkDeclarations, ForgetChunkDeclarers, PutChunkDeclarers, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql
 	DeleteSessions, ExpiredTasks, CountRemoved, DeleteAttempts, DeleteTasks, ExpiredBatches *sqltext.Query

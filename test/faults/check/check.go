@@ -21,12 +21,16 @@ type Violation struct {
 	Invariant Name
 	IDs       []int64       // the tasks concerned; none where the row never had an id that is known
 	What      string        // what is wrong, for people
+	Lease     string        // the named lease concerned; "": none
 	At        time.Duration // when, as events have it; of what only the store's end shows, the last that is known of the task
 }
 
 func (v Violation) String() string {
 	switch len(v.IDs) {
 	case 0:
+		if v.Lease != "" {
+			return fmt.Sprintf("%s: lease %q: %s", v.Invariant, v.Lease, v.What)
+		}
 		return fmt.Sprintf("%s: %s", v.Invariant, v.What)
 	case 1:
 		return fmt.Sprintf("%s: task %d: %s", v.Invariant, v.IDs[0], v.What)
@@ -76,6 +80,8 @@ func invariants() []invariant {
 		{[]Name{CountersEqualRows}, countersEqualRows},
 		{[]Name{BatchRollbackComplete}, batchRollbackComplete},
 		{[]Name{SlotsOnce, SlotsAccounted}, slotsOnce},
+		{[]Name{LeaseFencesRise, LeaseEffectsGuarded}, leaseSteps},
+		{[]Name{OneHolderAtATime, LeaseOutlivesJump, HolderAsksAgain}, leaseBeliefs},
 	}
 }
 

@@ -35,6 +35,7 @@ func Trace(h *history.History, v Violation) string {
 		}
 	}
 	t.attempts()
+	t.leases()
 	t.samples()
 	t.said()
 	t.agents()
@@ -130,6 +131,23 @@ func notified(e *history.Event) string {
 		what += ": " + short(e.Note)
 	}
 	return what
+}
+
+// leases adds the calls about the named lease around the violation, except those that were denied.
+func (t *tracer) leases() {
+	if t.v.Lease == "" {
+		return
+	}
+	const around = 10 * time.Second
+	t.around = span{t.v.At - around, t.v.At + around}
+	for i := range t.x.h.Leases.Calls {
+		c := &t.x.h.Leases.Calls[i]
+		if c.Name != t.v.Lease || c.At < t.around.from || c.At > t.around.to || c.Answer == history.Denied {
+			continue
+		}
+		t.add(c.At, c.Holder, fmt.Sprintf("%s/%d", c.Name, c.Fence), "%s: %s, asked %s before", c.Verb, c.Answer,
+			(c.At - c.Asked).Round(time.Millisecond))
+	}
 }
 
 // samples adds how the tasks stood in the store, around the violation.

@@ -68,7 +68,7 @@ func Make(ctx context.Context, conn Conn, e Effect) Made {
 		_, err = tx.Exec(ctx, `SELECT leasehold.complete($1, $2, $3)`, e.ID, e.Fence, e.Result)
 	}
 	if err != nil {
-		return Made{Refused: raised(err), Err: err}
+		return Made{Refused: Raised(err), Err: err}
 	}
 	sql := makeSQL
 	if e.Rollback {
@@ -108,14 +108,14 @@ func Answered(err error) bool {
 	return errors.As(err, &e) && e.Code[:2] != "57"
 }
 
-// codeGone is what hold and complete raise where the row is not held with that fence any more.
+// codeGone is what hold, complete and hold_lease raise where the row or lease is not held with that fence any more.
 const codeGone = "LH410"
 
 // textGone is what the views hold and complete of a SQLite store say then.
 const textGone = "is not held with this fence any more"
 
-// raised reports whether one of Leasehold's functions has refused, rather than the server failed.
-func raised(err error) bool {
+// Raised reports whether one of Leasehold's functions has refused, rather than the server failed.
+func Raised(err error) bool {
 	if l, ok := errors.AsType[Local](err); ok {
 		return strings.Contains(l.Error(), textGone)
 	}

@@ -211,6 +211,7 @@ type History struct {
 	Deaf []string
 
 	Schedules []Schedule
+	Leases    Leases
 
 	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op

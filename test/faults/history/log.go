@@ -46,7 +46,11 @@ func (l *Log) Add(e Event) { l.AddAt(Now(), e) }
 // AddAt appends an event of a moment that has passed. What cannot be written down makes the run worthless: it panics.
 func (l *Log) AddAt(at time.Duration, e Event) {
 	e.At = at
-	line, err := json.Marshal(e)
+	l.write(e)
+}
+
+func (l *Log) write(entry any) {
+	line, err := json.Marshal(entry)
 	if err != nil {
 		panic(err)
 	}
@@ -73,28 +77,34 @@ type Tail struct {
 	at   int64 // bytes that were read
 }
 
-// Next reads the events that were added since the last call, in the order in which they were written. A last line without
-// an end is not finished yet, or its writer's death cut it off.
+// Next reads the events that were added since the last call, in the order in which they were written.
 func (t *Tail) Next() (all []Event, err error) {
-	f, err := os.Open(t.Path)
+	t.at, err = readLines(t.Path, t.at, func(e Event) { all = append(all, e) })
+	return all, err
+}
+
+// readLines reads the lines of a file from a position on and returns where they end. A last line without an end is not finished
+// yet, or its writer's death cut it off.
+func readLines[T any](path string, at int64, each func(T)) (int64, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the log: %w", err)
+		return at, fmt.Errorf("read the log: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	lines := bufio.NewReader(io.NewSectionReader(f, t.at, math.MaxInt64-t.at))
+	lines := bufio.NewReader(io.NewSectionReader(f, at, math.MaxInt64-at))
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return all, nil
+			return at, nil
 		}
 		if err != nil {
-			return all, fmt.Errorf("read the log: %w", err)
+			return at, fmt.Errorf("read the log: %w", err)
 		}
-		t.at += int64(len(line))
-		var e Event
-		if err := json.Unmarshal(line, &e); err != nil {
-			return all, fmt.Errorf("read the log: %q: %w", line, err)
+		at += int64(len(line))
+		var entry T
+		if err := json.Unmarshal(line, &entry); err != nil {
+			return at, fmt.Errorf("read the log: %q: %w", line, err)
 		}
-		all = append(all, e)
+		each(entry)
 	}
 }

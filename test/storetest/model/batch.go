@@ -87,8 +87,10 @@ func (s *Store) survey(b *Batch) store.BatchInfo {
 		EndedAt: known(b.EndedAt), RequestedBy: b.RequestedBy, Failures: b.Failures,
 	}
 	i.Live = i.Waiting + i.Running + i.RollingBack
-	for _, n := range in {
-		i.Total += n
+	for state, n := range in {
+		if state != task.StateSplit { // two others took its place
+			i.Total += n
+		}
 	}
 	if i.Total > 0 {
 		done := float64(i.Total-i.Live) / float64(i.Total)

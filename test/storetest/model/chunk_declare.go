@@ -37,7 +37,7 @@ func (s *Store) DeclareChunks(
 		return did, nil
 	}
 	for _, d := range s.chunkDeclarations {
-		delete(d.by, session)
+		maps.DeleteFunc(d.by, func(by task.Session, _ bool) bool { return by == session || s.agents[by] == nil })
 	}
 	for _, one := range list {
 		_, hash := one.Text()
@@ -69,9 +69,12 @@ func (s *Store) DeclareChunks(
 		}
 	}
 	for i, d := range s.chunkDeclarations {
-		if p := s.plans[d.Spec.Name]; d.by[session] && p.Declared == i+1 {
+		p := s.plans[d.Spec.Name]
+		switch {
+		case !d.by[session] || p == nil: // nobody present declares it: the session has been silent for long
+		case p.Declared == i+1:
 			did.InForce = append(did.InForce, d.Spec.Name)
-		} else if d.by[session] && !d.fits(p) {
+		case !d.fits(p):
 			did.Refused = append(did.Refused, d.Spec.Name)
 		}
 	}

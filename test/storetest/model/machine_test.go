@@ -38,7 +38,37 @@ func TestMachineFindsSabotage(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			require.NotEmpty(t, storetest.MachineFails(t, func(testing.TB) storetest.Harness {
+			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutTasks, func(testing.TB) storetest.Harness {
+				m := storetest.NewOnModel()
+				m.Self = s.wrong(m)
+				return m.Self
+			}), "no history shows it")
+		})
+	}
+}
+
+// What is wrong with schedules shows in histories of schedules. They compare looks by name: the order among those that are due at
+// one moment is the stores' own.
+func TestMachineFindsSabotageOfSchedules(t *testing.T) {
+	for _, s := range slices.Concat(scheduleSabotages(), declaredSabotages()) {
+		if s.name == "the shortest due first" {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutSchedules, func(testing.TB) storetest.Harness {
+				m := storetest.NewOnModel()
+				m.Self = s.wrong(m)
+				return m.Self
+			}), "no history shows it")
+		})
+	}
+}
+
+// What is wrong with chunk plans shows in histories of these.
+func TestMachineFindsSabotageOfChunks(t *testing.T) {
+	for _, s := range chunkSabotages() {
+		t.Run(s.name, func(t *testing.T) {
+			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutChunks, func(testing.TB) storetest.Harness {
 				m := storetest.NewOnModel()
 				m.Self = s.wrong(m)
 				return m.Self

@@ -133,7 +133,7 @@ func (r *Row) over(due time.Time) time.Time {
 func (s *Store) Rollback(ctx context.Context, id task.ID, by string) (store.Became, error) {
 	return s.operate(ctx, verbRollback, id, by, func(r *Row, now time.Time) (store.Became, bool, error) {
 		switch {
-		case r.State.Phase() == task.Rollback || r.State == task.StateRolledBack:
+		case r.State.Phase() == task.Rollback || r.State == task.StateRolledBack || r.State == task.StateSplit:
 			return store.Became(r.State), false, nil
 		case !s.canBeRolledBack(r):
 			return "", false, refused("the type %q has no rollback", r.Type)

@@ -142,8 +142,13 @@ func scheduleSabotages() []sabotage {
 		{"the next time is not said", func(m *storetest.OnModel) storetest.Harness {
 			return wrongSchedules{OnModel: m, look: func(due *store.DueSchedules) { due.NextAt = time.Time{} }}
 		}, "schedule/due at its time, and when the next one is"},
-		{"what fires aside moves the schedule", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Aside = false }),
+		{"what fires aside moves the schedule", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) { f.Aside = "" }),
 			"schedule_ops/rows beside its course"},
+		{"nobody inserts rows aside", wrongFiring(func(_ *storetest.OnModel, f *store.Firing) {
+			if f.Aside != "" {
+				f.By = ""
+			}
+		}), "schedule_ops/rows beside its course"},
 		{"a firing that was decided before a change applies", wrongFiring(anyVersion), "schedule_changed/deleted, and inserted again"},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -136,18 +137,13 @@ func (s *Store) DeclareSchedule(ctx context.Context, spec store.ScheduleSpec, nu
 	return nil
 }
 
-// DeleteSchedule removes a schedule as applications do.
+// DeleteSchedule removes a schedule as applications do, who need not say who they are. One that does not exist is none.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
-	now, err := s.begin(ctx)
-	if err != nil {
-		return err
+	err := s.RemoveSchedule(ctx, name, "")
+	if errors.Is(err, store.ErrNoSchedule) {
+		return nil
 	}
-	defer s.mu.Unlock()
-	if c := s.schedules[name]; c != nil && s.declaredNow(c, now) {
-		return &store.RefusedError{Text: "an agent that is present declares the schedule: take it out of its configuration first"}
-	}
-	delete(s.schedules, name)
-	return nil
+	return err
 }
 
 // DueSchedules lists the schedules that are due, and says when the next one is.
@@ -215,7 +211,7 @@ func (s *Store) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, 
 		if c == nil || c.Version != list[i].Version {
 			continue
 		}
-		if list[i].Aside {
+		if list[i].Aside != "" {
 			applied[i] = true
 			continue
 		}
@@ -228,18 +224,25 @@ func (s *Store) ApplyFirings(ctx context.Context, list []store.Firing) ([]bool, 
 // addAside inserts the rows that stand beside their schedules' courses, all or none.
 func (s *Store) addAside(list []store.Firing, now time.Time) error {
 	var all []*Row
+	var notes []Audit
 	for i := range list {
-		if c := s.schedules[list[i].Name]; list[i].Aside && c != nil && c.Version == list[i].Version {
+		if c := s.schedules[list[i].Name]; list[i].Aside != "" && c != nil && c.Version == list[i].Version {
 			rows, err := c.rows(&list[i], now)
 			if err != nil {
 				return &store.InputError{Text: err.Error()}
 			}
 			all = append(all, rows...)
+			if len(rows) > 0 {
+				notes = append(notes, Audit{
+					Who: list[i].By, Verb: string(list[i].Aside), Schedule: c.Name, Answer: store.Inserted(len(rows)),
+				})
+			}
 		}
 	}
 	for _, row := range all {
 		s.add(row)
 	}
+	s.audit = append(s.audit, notes...)
 	return nil
 }
 

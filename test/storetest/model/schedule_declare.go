@@ -31,7 +31,7 @@ func (s *Store) DeclareSchedules(ctx context.Context, session task.Session, list
 		return false, nil
 	}
 	for _, d := range s.declarations {
-		delete(d.by, session)
+		maps.DeleteFunc(d.by, func(by task.Session, _ bool) bool { return by == session || s.agents[by] == nil })
 	}
 	for _, spec := range list {
 		hash := store.DeclarationHash(spec)

@@ -49,10 +49,12 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 			return store.Ended
 		}
 		return store.Lost
-	case r.cancelRequested() && !e.CancelKnown && e.Next.State.Waiting() && e.Next.State.Phase() == task.Run:
+	case r.cancelRequested() && !e.CancelKnown && (e.Next.State == task.StateSplit || e.Next.State.Waiting() && e.Next.State.Phase() == task.Run):
 		return store.CancelPending
 	case s.kept[e.ID] > 0:
 		return store.Busy
+	case e.Next.State == task.StateSplit && !s.splits(r, e):
+		return store.CannotSplit
 	}
 	s.remember(r, session, e, now)
 	s.tally(r, e)
@@ -61,6 +63,9 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 		r.finish(e, now)
 		delete(s.live, r.ID)
 		s.archive[r.ID] = r
+		if e.Next.State == task.StateSplit {
+			s.split(r, e, now)
+		}
 	} else {
 		r.release(e, now)
 	}

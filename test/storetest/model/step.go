@@ -57,7 +57,8 @@ func (s *step) carryOn() (over bool) {
 	b := s.batches[s.Batch]
 	switch s.Verb {
 	case verbRetry:
-		return s.bring(s.toRetry(b), func(r *Row) { s.revive(r, s.now) })
+		failed := slices.DeleteFunc(s.toRetry(b), func(r *Row) bool { return r.FinishedAt.After(s.RequestedAt) })
+		return s.bring(failed, func(r *Row) { s.revive(r, s.now) })
 	case verbCancel:
 		return s.callOffAll(b)
 	}

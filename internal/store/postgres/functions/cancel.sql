@@ -76,7 +76,7 @@ BEGIN
         SELECT r.state INTO answer FROM {schema}.tasks AS r WHERE r.id = cancel.id;
         IF answer IS NULL THEN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
-        ELSIF answer IN ('succeeded', 'failed', 'cancelled', 'rolled_back', 'rollback_failed') THEN
+        ELSIF answer IN ('succeeded', 'failed', 'cancelled', 'split', 'rolled_back', 'rollback_failed') THEN
             RETURN answer;
         END IF; -- it has just been revived
     END LOOP;

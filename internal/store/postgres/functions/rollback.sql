@@ -56,7 +56,7 @@ BEGIN
         EXIT WHEN a.id IS NOT NULL; -- else it has just moved between the tables, or is being removed
         PERFORM {schema}.limit_tries(rollback.id, try);
     END LOOP;
-    IF a.state = 'rolled_back' THEN
+    IF a.state IN ('rolled_back', 'split') THEN -- what was split is rolled back as its halves
         RETURN a.state;
     ELSIF NOT {schema}.can_roll_back(a.type, a.policy) THEN
         PERFORM {schema}.raise_conflict(format('the type %s has no rollback', to_json(a.type)));

@@ -94,6 +94,57 @@ UPDATE {schema}.chunk_plan AS p SET
     held_until = @held_until::timestamptz, done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
 WHERE p.name = @name
 
+-- name: chunk_task
+-- Returns a live chunk whose batch does not stop, and how often it stalled or timed out.
+SELECT p.name, p.table_name, p.key_name, c.after_key, c.through_key, c.rows,
+    (SELECT count(*) FROM {schema}.attempt AS a
+        WHERE a.task_id = c.task_id AND a.phase = 'run' AND a.outcome IN ('stalled', 'timed_out'))
+FROM {schema}.chunk_range AS c
+JOIN {schema}.task AS t ON t.id = c.task_id
+JOIN {schema}.chunk_plan AS p ON p.name = c.plan
+LEFT JOIN {schema}.batch AS b ON b.id = t.batch_id
+WHERE c.task_id = @id AND c.state = 'open' AND NOT coalesce(b.stopping, false)
+
+-- name: split_plan
+-- Locks the plan of a chunk that is split. Steps that saw the chunk as it was do not apply any more.
+UPDATE {schema}.chunk_plan AS p SET version = p.version + 1
+WHERE p.name = (SELECT c.plan FROM {schema}.chunk_range AS c WHERE c.task_id = @id AND c.state = 'open')
+RETURNING p.name, p.table_name, p.key_name
+
+-- name: split_chunk
+-- Ends a chunk that is split, unless its batch stops, and returns what its halves need to know of it. The lock on the batch is that
+-- of admit_to_batch, which would not admit rows to a batch that is sealed.
+WITH open AS MATERIALIZED (
+    SELECT b.id FROM {schema}.task_archive AS a JOIN {schema}.batch AS b ON b.id = a.batch_id
+    WHERE a.id = @id AND NOT b.stopping FOR KEY SHARE OF b
+), counted AS ( -- two tasks more, and one less
+    INSERT INTO {schema}.batch_delta (batch_id, total) SELECT o.id, 1 FROM open AS o
+)
+UPDATE {schema}.chunk_range AS c SET state = 'over' FROM open AS o WHERE c.task_id = @id AND c.state = 'open'
+RETURNING c.planned, c.part, c.after_key, c.through_key
+
+-- name: insert_half_tasks
+-- Inserts the tasks of the halves of a chunk. They go on where it ended, so they have a fence: without one the trigger would refuse
+-- rows of a sealed batch. Rows get their ids in the order in which they are inserted.
+INSERT INTO {schema}.task (
+    type, run_at, payload, fence, ever_started, policy, lease_until, deadline, priority, region, batch_id, round, rollback_payload,
+    labels, traceparent, created_by, max_attempts)
+SELECT a.type, greatest(now(), a.lease_until), w.payload::jsonb, 1, a.ever_started, a.policy, a.lease_until, a.deadline, a.priority,
+    a.region, a.batch_id, a.round, a.rollback_payload, a.labels, a.traceparent, a.created_by, a.max_attempts
+FROM {schema}.task_archive AS a, unnest(@payloads::text[]) WITH ORDINALITY AS w (payload, n)
+WHERE a.id = @id ORDER BY w.n
+RETURNING id
+
+-- name: insert_halves
+INSERT INTO {schema}.chunk_range (task_id, plan, pass, planned, step, item, part, after_key, through_key, rows, failures)
+SELECT w.id, c.plan, c.pass, c.planned, c.step, c.item, w.part, w.after_key, w.through_key, w.rows, c.failures
+FROM {schema}.chunk_range AS c,
+    unnest(@ids::bigint[], @parts::text[], @after::text[], @through::text[], @rows::integer[]) AS w (id, part, after_key, through_key, rows)
+WHERE c.task_id = @id
+
+-- name: note_split
+UPDATE {schema}.task_archive AS a SET result = @result::text::jsonb WHERE a.id = @id
+
 -- name: forget_chunks
 -- Removes the chunks whose batch is gone, but those that have failed: a later pass must know them.
 DELETE FROM {schema}.chunk_range AS c
@@ -106,10 +157,11 @@ WHERE c.task_id = ANY (ARRAY(
     LIMIT 5000))
 
 -- name: put_chunk_declarations
--- Stores declarations that were never loaded before.
+-- Stores declarations that were never loaded before, of a session that is known.
 INSERT INTO {schema}.chunk_declaration (name, hash, spec)
 SELECT w.name, w.hash, w.spec::jsonb FROM unnest(@names::text[], @hashes::text[], @specs::text[]) AS w (name, hash, spec)
-WHERE NOT EXISTS (SELECT FROM {schema}.chunk_declaration AS d WHERE d.name = w.name AND d.hash = w.hash)
+WHERE EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = @session)
+  AND NOT EXISTS (SELECT FROM {schema}.chunk_declaration AS d WHERE d.name = w.name AND d.hash = w.hash)
 ORDER BY w.name
 ON CONFLICT (name, hash) DO NOTHING
 
@@ -124,8 +176,8 @@ WITH known AS MATERIALIZED (
     JOIN {schema}.chunk_declaration AS d ON d.name = w.name AND d.hash = w.hash
 ), gone AS (
     DELETE FROM {schema}.chunk_declarer AS r
-    WHERE r.session = @session AND NOT EXISTS (SELECT FROM wanted AS w WHERE w.number = r.number)
-       OR NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session)
+    WHERE EXISTS (SELECT FROM known) AND (r.session = @session AND NOT EXISTS (SELECT FROM wanted AS w WHERE w.number = r.number)
+       OR NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session))
 ), declared AS (
     INSERT INTO {schema}.chunk_declarer (session, number) SELECT w.session, w.number FROM wanted AS w
     ON CONFLICT (session, number) DO NOTHING

@@ -1,8 +1,9 @@
 -- name: put_declarations
--- Stores declarations that were never loaded before.
+-- Stores declarations that were never loaded before, of a session that is known.
 INSERT INTO {schema}.schedule_declaration (name, hash, spec)
 SELECT w.name, w.hash, w.spec::jsonb FROM unnest(@names::text[], @hashes::text[], @specs::text[]) AS w (name, hash, spec)
-WHERE NOT EXISTS (SELECT FROM {schema}.schedule_declaration AS d WHERE d.name = w.name AND d.hash = w.hash)
+WHERE EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = @session)
+  AND NOT EXISTS (SELECT FROM {schema}.schedule_declaration AS d WHERE d.name = w.name AND d.hash = w.hash)
 ORDER BY w.name
 ON CONFLICT (name, hash) DO NOTHING
 
@@ -17,8 +18,8 @@ WITH known AS MATERIALIZED (
     JOIN {schema}.schedule_declaration AS d ON d.name = w.name AND d.hash = w.hash
 ), gone AS (
     DELETE FROM {schema}.schedule_declarer AS r
-    WHERE r.session = @session AND NOT EXISTS (SELECT FROM wanted AS w WHERE w.number = r.number)
-       OR NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session)
+    WHERE EXISTS (SELECT FROM known) AND (r.session = @session AND NOT EXISTS (SELECT FROM wanted AS w WHERE w.number = r.number)
+       OR NOT EXISTS (SELECT FROM {schema}.agent AS a WHERE a.session = r.session))
 ), declared AS (
     INSERT INTO {schema}.schedule_declarer (session, number) SELECT w.session, w.number FROM wanted AS w
     ON CONFLICT (session, number) DO NOTHING

@@ -50,11 +50,12 @@ SELECT {schema}.remove_schedule(@name, @by)
 -- Applies firings whose schedules have the version that was seen, and returns their names. The rows of all firings are in one
 -- list, in order; a firing has those from its first to its last. One that another transaction has locked is not applied: it
 -- is applying the same firing, or changes the schedule. Rows get their ids in the order in which they are inserted, and
--- created_by leads from an id back to its schedule. Of a firing that is aside nothing but the rows is written.
+-- created_by leads from an id back to its schedule. Of a firing that is aside nothing but the rows and who requested
+-- them is written.
 WITH hit AS MATERIALIZED (
     SELECT s.name, s.task, s.payload, f.cursor_at, f.queued_slot, f.missed, f.next_at, f.by, f.invalid, f.first, f.last, f.aside
     FROM unnest(@names::text[], @versions::bigint[], @cursors::timestamptz[], @queued::timestamptz[], @missed::bigint[],
-        @next::timestamptz[], @by::text[], @invalid::text[], @first::integer[], @last::integer[], @aside::boolean[])
+        @next::timestamptz[], @by::text[], @invalid::text[], @first::integer[], @last::integer[], @aside::text[])
         AS f (name, version, cursor_at, queued_slot, missed, next_at, by, invalid, first, last, aside)
     JOIN {schema}.schedule AS s ON s.name = f.name AND s.version = f.version
     FOR UPDATE OF s SKIP LOCKED
@@ -79,7 +80,11 @@ WITH hit AS MATERIALIZED (
         last_task = coalesce(n.id, s.last_task),
         last_by = CASE WHEN n.id IS NULL THEN s.last_by ELSE h.by END
     FROM hit AS h LEFT JOIN newest AS n ON n.created_by = 'schedule:' || h.name
-    WHERE s.name = h.name AND NOT h.aside
+    WHERE s.name = h.name AND h.aside IS NULL
     RETURNING s.name
+), audited AS (
+    INSERT INTO {schema}.audit (requested_by, verb, schedule, answer)
+    SELECT nullif(h.by, ''), h.aside, h.name, 'inserted ' || (h.last - h.first + 1)
+    FROM hit AS h WHERE h.aside IS NOT NULL AND h.last >= h.first
 )
-SELECT m.name FROM moved AS m UNION ALL SELECT h.name FROM hit AS h WHERE h.aside
+SELECT m.name FROM moved AS m UNION ALL SELECT h.name FROM hit AS h WHERE h.aside IS NOT NULL

@@ -10,7 +10,7 @@ BEGIN
     SELECT RAISE(ABORT, 'there is no task with this id') WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE id = NEW.id);
     SELECT RAISE(ABORT, 'by must be 512 bytes at most') WHERE length(CAST(NEW.by AS BLOB)) > 512;
     SELECT RAISE(ABORT, 'the type of the task has no rollback')
-    FROM tasks WHERE id = NEW.id AND state NOT IN ('rollback_pending', 'rollback_running', 'rolled_back')
+    FROM tasks WHERE id = NEW.id AND state NOT IN ('rollback_pending', 'rollback_running', 'rolled_back', 'split')
       AND NOT ({own_rollback of=tasks} OR {type_rollback of=tasks});
     SELECT RAISE(ABORT, 'another task is live with the key of this one: wait for it or cancel it')
     FROM task_archive AS done

@@ -71,6 +71,46 @@ UPDATE chunk_plan SET
     done_us = done_us + @done_us
 WHERE name = @name;
 
+-- name: chunk_task
+-- A live chunk whose batch does not stop, and how often it stalled or timed out.
+SELECT p.name, p.table_name, p.key_name, c.after_key, c.through_key, c.rows,
+    (SELECT count(*) FROM attempt AS a WHERE a.task_id = c.task_id AND a.phase = 'run' AND a.outcome IN ('stalled', 'timed_out'))
+FROM chunk_range AS c JOIN task AS t ON t.id = c.task_id JOIN chunk_plan AS p ON p.name = c.plan
+LEFT JOIN batch AS b ON b.id = t.batch_id
+WHERE c.task_id = @id AND c.state = 'open' AND NOT ifnull(b.stopping, 0);
+
+-- name: split_chunk
+-- Ends the chunk of a row that is held, unless its batch stops, and returns what its halves need to know of it.
+UPDATE chunk_range SET state = 'over'
+WHERE task_id = @id AND state = 'open' AND EXISTS (
+    SELECT 1 FROM task AS t JOIN batch AS b ON b.id = t.batch_id AND NOT b.stopping
+    WHERE t.id = chunk_range.task_id AND t.fence = @fence AND t.session = @session AND t.state = 'running'
+      AND (t.cancel_requested_at IS NULL OR @cancel_seen))
+RETURNING plan, planned, part, after_key, through_key;
+
+-- name: split_plan
+-- Steps that saw the chunk as it was do not apply any more.
+UPDATE chunk_plan SET version = version + 1 WHERE name = @name RETURNING table_name, key_name;
+
+-- name: insert_half_task
+-- The task of a half of a chunk. It goes on where that ended, so it has a fence: without one the trigger would refuse a row of a
+-- sealed batch.
+INSERT INTO task (
+    type, run_at, payload, fence, ever_started, policy, lease_until, deadline, priority, region, batch_id, round, rollback_payload,
+    labels, traceparent, created_by, max_attempts, created_at)
+SELECT type, max(@now, ifnull(lease_until, '')), @payload, 1, @ever_started, policy, lease_until, deadline, priority, region, batch_id,
+    round, rollback_payload, labels, traceparent, created_by, max_attempts, @now
+FROM task WHERE id = @id
+RETURNING id;
+
+-- name: insert_half
+INSERT INTO chunk_range (task_id, plan, pass, planned, step, item, part, after_key, through_key, rows, failures)
+SELECT @half, plan, pass, planned, step, item, @part, @after, @through, @rows, failures FROM chunk_range WHERE task_id = @id;
+
+-- name: count_split
+-- Two tasks more, and one less.
+UPDATE batch SET total = total + 1 WHERE id = (SELECT batch_id FROM task WHERE task.id = @id);
+
 -- name: delete_chunks
 -- Chunks whose batch is gone, but those that have failed: a later pass must know them.
 DELETE FROM chunk_range WHERE task_id IN (

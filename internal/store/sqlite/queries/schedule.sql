@@ -42,6 +42,11 @@ FROM json_each(@list) AS f WHERE schedule.name = json_extract(f.value, '$[0]');
 UPDATE schedule SET version = schedule.version + 1, next_at = NULL, invalid = json_extract(f.value, '$[1]')
 FROM json_each(@list) AS f WHERE schedule.name = json_extract(f.value, '$[0]');
 
+-- name: note_aside
+INSERT INTO audit (requested_by, verb, schedule, answer)
+SELECT nullif(json_extract(f.value, '$[0]'), ''), json_extract(f.value, '$[1]'), json_extract(f.value, '$[2]'), json_extract(f.value, '$[3]')
+FROM json_each(@list) AS f;
+
 -- name: list_schedules
 -- Schedules by name, from one on, each with what became of its last task, as in due_schedules.
 SELECT s.name, s.task, s.cron, s.every, s.after, s.timezone, s.payload, s.jitter, s.from_at, s.until_at, s.missed, s.catch_up,

@@ -41,7 +41,7 @@ FROM declared AS d LEFT JOIN schedule AS s ON s.name = d.name
 WHERE d.name > @after
   AND (s.name IS NULL OR s.source = 'sql' OR s.parked_at IS NOT NULL OR s.declared <> d.newest OR d.tasks > 1)
 UNION ALL
-SELECT s.name, '[]', 1, s.source, s.task, s.declared, s.version, 0, 0
+SELECT s.name, '[]', 1, s.source, s.task, s.declared, s.version, 0, {may_fire of=s.} AND s.next_at <= @now
 FROM schedule AS s
 WHERE s.name > @after AND s.source = 'hcl' AND s.parked_at IS NULL AND s.name NOT IN (SELECT declared.name FROM declared)
 ORDER BY name LIMIT @limit;

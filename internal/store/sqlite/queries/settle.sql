@@ -38,13 +38,15 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
     AND (cancel_requested_at IS NULL OR @cancel_seen);
 
 -- name: unapplied
--- Of a settlement that changed nothing: whether it repeats one that was applied, and whether the session still holds the row.
+-- Of a settlement that changed nothing: whether it repeats one that was applied, whether the session still holds the row, and
+-- whether the row's cancellation was requested.
 SELECT EXISTS (SELECT 1 FROM task_archive WHERE id = @id AND fence = @fence + 1 AND session = @session)
         OR EXISTS (SELECT 1 FROM task WHERE id = @id AND fence = @fence + 1 AND session = @session
             AND NOT state IN ('running', 'rollback_running'))
         OR EXISTS (SELECT 1 FROM attempt WHERE task_id = @id AND fence = @fence AND session = @session),
     EXISTS (SELECT 1 FROM task WHERE id = @id AND fence = @fence AND session = @session
-        AND state IN ('running', 'rollback_running'));
+        AND state IN ('running', 'rollback_running')),
+    EXISTS (SELECT 1 FROM task WHERE id = @id AND cancel_requested_at IS NOT NULL);
 
 -- name: add_attempt
 INSERT INTO attempt (task_id, fence, ran_fence, session, phase, attempt, outcome, error, output, result, state, started_at, ended_at)
