@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
-		h.sql.SumBatches: true,
+		h.sql.SumBatches: true, h.sql.PlanBatches: true,
 	}
 	reported, err := sqltext.Compile("reply of the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
