@@ -23,6 +23,7 @@ const (
 	exitWell      = 0
 	exitFailed    = 1
 	exitUsage     = 2
+	exitDiffers   = 3 // what was to be verified is not so
 	exitTask      = 4 // the awaited task or batch failed
 	exitCancelled = 5 // it was cancelled, or the wait timed out
 )

@@ -30,7 +30,7 @@ type cli struct {
 	Task       taskCmd       `cmd:"" help:"List, show, await, cancel, retry and roll back tasks."`
 	Batch      batchCmd      `cmd:"" help:"Create, follow, cancel, retry and roll back batches of tasks."`
 	Schedule   scheduleCmd   `cmd:"" help:"List, show, fire, pause, remove and backfill schedules."`
-	Chunks     chunksCmd     `cmd:"" help:"List, show, pause, resume, cancel, retry and roll back plans of chunks."`
+	Chunks     chunksCmd     `cmd:"" help:"List, show, verify, pause, resume, cancel, retry and roll back plans of chunks."`
 	Ping       pingCmd       `cmd:"" help:"Report the progress of a task, from inside its command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
@@ -91,8 +91,8 @@ func (*laterFlag) Decode(*kong.DecodeContext) error {
 const description = `Runs due rows of a table as HTTP callbacks and subprocesses. Stops hung tasks, retries failed ones, and
 requeues the tasks of dead agents.
 
-Exit codes: 0 success; 1 failure; 2 invalid usage or configuration; 4 the awaited task or batch failed; 5 it was
-cancelled, or the wait timed out.`
+Exit codes: 0 success; 1 failure; 2 invalid usage or configuration; 3 what was verified is not so; 4 the awaited
+task or batch failed; 5 it was cancelled, or the wait timed out.`
 
 // execute runs one command line and gives the exit code. guardian starts this program as a guardian process.
 func execute(args, guardian []string) int {

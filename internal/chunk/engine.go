@@ -18,7 +18,6 @@ const (
 	soon       = time.Second      // rest while there is no room for more chunks
 	throttled  = 5 * time.Second  // and while planning has to wait
 	clockSlack = time.Second      // by which the store's clock may differ from one look to the next
-	failures   = 3                // passes in a row in which a range fails before it is held
 )
 
 // Engine plans: it decides what the next ranges of a plan are, and has a store insert them. Between calls it keeps nothing but how far

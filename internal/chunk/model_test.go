@@ -35,7 +35,7 @@ type memory struct {
 	plan  store.ChunkPlan
 	now   time.Time
 	rows  []*row
-	cover chunk.Cover // of the pass
+	cover Cover // of the pass
 	seq   int
 	ends  int // passes that were sealed
 }
@@ -90,7 +90,7 @@ func (m *memory) ApplyChunks(ctx context.Context, s *store.ChunkStep) (bool, err
 	if s.After.Pass != m.plan.Pass {
 		require.False(m.t, m.plan.Planning)
 		require.Equal(m.t, m.plan.Pass+1, s.After.Pass)
-		m.cover = chunk.Cover{From: s.After.From, Compare: (&ints{}).Compare}
+		m.cover = Cover{From: s.After.From, Compare: (&ints{}).Compare}
 		require.True(m.t, s.After.Full && s.After.From == nil || !s.After.Full && num(s.After.From) == num(m.plan.High))
 	}
 	for _, i := range s.Items {
@@ -301,17 +301,17 @@ func (w *world) succeed(r *row) {
 }
 
 func (w *world) split(t require.TestingT, r *row) {
-	halves, ok, err := chunk.Halves(context.Background(), w.src, r.r, r.rows)
-	require.NoError(t, err)
-	if !ok {
+	at, err := chunk.SplitAt(context.Background(), w.src, r.r, r.rows)
+	if errors.Is(err, store.ErrNoChunk) {
 		return
 	}
-	cover := chunk.Cover{From: r.r.After, Compare: w.src.Compare}
+	require.NoError(t, err)
+	cover := Cover{From: r.r.After, Compare: w.src.Compare}
 	r.state = "split"
-	for i, h := range halves {
+	for _, h := range (&store.ChunkPlace{Part: r.part, Range: r.r}).Halves(at) {
 		require.NoError(t, cover.Add(context.Background(), h.Range))
 		w.m.rows = append(w.m.rows, &row{
-			id: int64(len(w.m.rows)), pass: r.pass, seq: r.seq, part: r.part + strconv.Itoa(i), r: h.Range, rows: h.Rows,
+			id: int64(len(w.m.rows)), pass: r.pass, seq: r.seq, part: h.Part, r: h.Range, rows: h.Rows,
 			state: "live", failures: r.failures,
 		})
 	}

@@ -27,7 +27,7 @@ func TestTheCoverOfAPassIsExact(t *testing.T) {
 		{"backwards", []chunk.Range{{Through: k("10")}, {After: k("10"), Through: k("9")}}, "before it begins"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cover := chunk.Cover{Compare: (&ints{}).Compare}
+			cover := Cover{Compare: (&ints{}).Compare}
 			var err error
 			for _, r := range c.list {
 				if err = cover.Add(t.Context(), r); err != nil {
@@ -40,7 +40,7 @@ func TestTheCoverOfAPassIsExact(t *testing.T) {
 				require.Equal(t, 2, cover.Ranges())
 				return
 			}
-			var bad *chunk.CoverError
+			var bad *CoverError
 			require.ErrorAs(t, err, &bad)
 			require.ErrorContains(t, err, c.error)
 		})
@@ -79,7 +79,14 @@ func TestSizesFollowTheTimeThatChunksTake(t *testing.T) {
 	require.Equal(t, 300, fixed)
 }
 
-func TestAChunkThatStallsTwiceIsSplit(t *testing.T) {
-	require.False(t, chunk.ShouldSplit(1))
-	require.True(t, chunk.ShouldSplit(2))
+func TestRowsThatAreLeftAreCounted(t *testing.T) {
+	s := &ints{todo: map[int]bool{}}
+	for k := range 200_000 {
+		s.todo[k+1] = k >= 70_000
+	}
+	for _, s.slice = range []int{0, 30_000} {
+		left, err := chunk.CountLeft(t.Context(), s, new(chunk.Key("199990")), 1_000_000)
+		require.NoError(t, err)
+		require.Equal(t, chunk.Left{Rows: 129_990, First: new(chunk.Key("70001"))}, left)
+	}
 }

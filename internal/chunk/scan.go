@@ -45,7 +45,7 @@ type Found struct {
 
 // Scan cuts by a Reader. Where the condition has an index, one look finds the next ranges. Where it has none and finds few rows, a
 // look could read the whole table. Then the scan goes on in slices of so many rows of the table as can be read in time: a range
-// never spans more than a slice, so whoever processes it need not read more either.
+// never spans more than a slice, so the task that processes it need not read more either.
 type Scan struct {
 	name string // of the table, for errors
 	key  string

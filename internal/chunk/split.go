@@ -16,27 +16,17 @@ const splitAfter = 2
 // splitFor bounds how long the middle of a chunk is looked for: meanwhile the lease of its last attempt runs out.
 const splitFor = 3 * time.Second
 
-// ShouldSplit reports whether a chunk is split in place of one more attempt: it stalled or timed out that often.
-func ShouldSplit(stalledOrTimedOut int) bool { return stalledOrTimedOut >= splitAfter }
-
-// Half is a part of a chunk that was split.
-type Half struct {
-	Range Range
-	Rows  int // about
-}
-
-// Halves splits a range of about that many rows at its middle key: the two cover exactly what it did. It returns false where there
-// is no key strictly inside. An error, such as a source out of reach, means an ordinary retry.
-func Halves(ctx context.Context, src Source, r Range, rows int) (halves [2]Half, ok bool, err error) {
-	k, ok, err := src.Middle(ctx, r, rows)
-	if err != nil || !ok {
-		return halves, false, err
+// SplitAt finds where a range of about that many rows is split. store.ErrNoChunk: it has no key strictly inside.
+func SplitAt(ctx context.Context, src Source, r Range, rows int) (*task.Split, error) {
+	k, found, err := src.Middle(ctx, r, rows)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, store.ErrNoChunk
 	}
 	low := max(rows/2, 1)
-	return [2]Half{
-		{Range: Range{After: r.After, Through: &k}, Rows: low},
-		{Range: Range{After: &k, Through: r.Through}, Rows: max(rows-low, 1)},
-	}, true, nil
+	return &task.Split{At: string(k), Rows: [2]int{low, max(rows-low, 1)}}, nil
 }
 
 // Splitter finds where chunks of one agent's plans are split.
@@ -80,7 +70,7 @@ func (s *Splitter) split(ctx context.Context, id task.ID) (*task.Split, error) {
 	}
 	p := s.plans[c.Plan]
 	ours := p != nil && p.Declaration.Spec.Table == c.Table && p.Declaration.Spec.Key == c.Key
-	if !ours || !ShouldSplit(c.Stuck+1) {
+	if !ours || c.Stuck+1 < splitAfter {
 		return nil, store.ErrNoChunk
 	}
 	src, err := p.Open()
@@ -88,9 +78,5 @@ func (s *Splitter) split(ctx context.Context, id task.ID) (*task.Split, error) {
 		return nil, err
 	}
 	defer src.Close()
-	halves, ok, err := Halves(ctx, src, c.Range, c.Rows)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &task.Split{At: string(*halves[0].Range.Through), Rows: [2]int{halves[0].Rows, halves[1].Rows}}, nil
+	return SplitAt(ctx, src, c.Range, c.Rows)
 }

@@ -79,7 +79,7 @@ func (w *walk) pass(ctx context.Context, o *store.ChunkObstacle) (past bool, err
 			}
 		}
 	}
-	if o.State == store.ChunkLive || o.Failures >= failures {
+	if o.State == store.ChunkLive || o.Failures >= store.ChunkHeldAfter {
 		w.add(store.ChunkItem{Kind: store.ChunkSkip, Range: r, Rows: o.Rows, Obstacle: o})
 		return true, nil
 	}
@@ -180,4 +180,12 @@ func (w *walk) add(i store.ChunkItem) {
 		w.chunks++
 		w.room--
 	}
+}
+
+// same reports whether two bounds are one: keys round-trip exactly, so their texts decide.
+func same(a, b *Key) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -13,8 +14,10 @@ import (
 type ChunkPlans interface {
 	// ListChunks returns plans that match, by name.
 	ListChunks(ctx context.Context, f store.ChunkPlanFilter) ([]store.ChunkPlanInfo, error)
-	// ListPasses returns at most limit passes of a plan, the newest first; none where there is no such plan.
-	ListPasses(ctx context.Context, name string, limit int) ([]store.ChunkPassInfo, error)
+	// ListPasses returns passes of a plan, the newest first; none where there is no such plan.
+	ListPasses(ctx context.Context, f store.ChunkPassFilter) ([]store.ChunkPassInfo, error)
+	// LookPlan returns a plan with at most limit of its obstacles, and locks nothing.
+	LookPlan(ctx context.Context, name string, limit int) (*store.ChunkLook, error)
 	// PauseChunks has agents plan nothing more of a plan, and reports whether they did. Its tasks are run as ever.
 	PauseChunks(ctx context.Context, name, by string) (changed bool, err error)
 	// ResumeChunks has agents go on with a plan, and reports whether something kept them from it: a pause, or that the batch of the
@@ -22,7 +25,7 @@ type ChunkPlans interface {
 	ResumeChunks(ctx context.Context, name, by string) (changed bool, err error)
 }
 
-// maxPasses is how many passes are looked at.
+// maxPasses is how many passes are read at once.
 const maxPasses = 1000
 
 // chunksError names a plan that does not exist.
@@ -63,7 +66,11 @@ func ChunkBatch(ctx context.Context, s ChunkPlans, name string, pass int) (task.
 	if _, err := ReadChunks(ctx, s, name); err != nil {
 		return 0, err
 	}
-	list, err := s.ListPasses(ctx, name, maxPasses)
+	f := store.ChunkPassFilter{Plan: name, Limit: maxPasses}
+	if pass != 0 {
+		f.Below, f.Limit = min(pass, math.MaxInt32-1)+1, 1
+	}
+	list, err := s.ListPasses(ctx, f)
 	if err != nil {
 		return 0, err
 	}

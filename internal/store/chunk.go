@@ -72,6 +72,9 @@ const (
 // ChunkOver is the state of all others, as stores keep it.
 const ChunkOver ChunkState = "over"
 
+// ChunkHeldAfter is in how many passes in a row a range fails before it is held: it is not planned any more.
+const ChunkHeldAfter = 3
+
 // ChunkObstacle is a range of an earlier pass that is not planned like the rest of the table.
 type ChunkObstacle struct {
 	ID       int64 // names it to the store, with State

@@ -7,9 +7,6 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// chunkHeldAfter is in how many passes in a row before its last one a range failed that is not planned any more.
-const chunkHeldAfter = 2
-
 // ChunkPlanState is what a plan does.
 type ChunkPlanState string
 
@@ -68,11 +65,6 @@ func (s ChunkStanding) State() ChunkPlanState {
 	return ChunksFollowing
 }
 
-// ChunkHeld reports whether a range that was noted as failed is not planned any more. failures are those of the passes before.
-func ChunkHeld(noted string, failures int) bool {
-	return noted == string(ChunkFailed) && failures >= chunkHeldAfter
-}
-
 // ChunkPassInfo is a row of the ledger, with the batch of the pass.
 type ChunkPassInfo struct {
 	Pass      int          `json:"pass"`
@@ -90,6 +82,13 @@ type ChunkPassInfo struct {
 	Live      int64        `json:"live,omitempty"`
 	Succeeded int64        `json:"succeeded,omitempty"`
 	Failed    int64        `json:"failed,omitempty"`
+}
+
+// ChunkPassFilter narrows a ListPasses.
+type ChunkPassFilter struct {
+	Plan  string
+	Below int // only passes with a lower number; 0: all
+	Limit int // PageSize
 }
 
 // ChunkPlanFilter narrows a ListChunks. Zero values match everything.

@@ -38,7 +38,7 @@ func (r *rig) planOf(name string) store.ChunkPlanInfo {
 
 func (r *rig) passesOf(name string) []store.ChunkPassInfo {
 	r.t.Helper()
-	list, err := r.ListPasses(r.ctx, name, 10)
+	list, err := r.ListPasses(r.ctx, store.ChunkPassFilter{Plan: name, Limit: 10})
 	require.NoError(r.t, err)
 	return list
 }
@@ -90,6 +90,16 @@ func passesListed(t testing.TB, h Harness) {
 		Pass: 1, Whole: true, Through: chunkKey(20), Ranges: 2, Chunks: 2, Rows: 20, State: first.State, Total: 2, Succeeded: 1, Failed: 1,
 	}, first)
 	require.Equal(t, 2, r.planOf("p").Pass)
+	for below, want := range map[int]int{3: 2, 2: 1, 1: 0} {
+		list, err := r.ListPasses(r.ctx, store.ChunkPassFilter{Plan: "p", Below: below, Limit: 1})
+		require.NoError(t, err)
+		if want == 0 {
+			require.Empty(t, list)
+			continue
+		}
+		require.Len(t, list, 1)
+		require.Equal(t, want, list[0].Pass)
+	}
 }
 
 func plansState(t testing.TB, h Harness) {

@@ -265,4 +265,13 @@ func count(t *testing.T, create func(*testing.T, Table) Made) {
 	n, err = m.Source("").Count(t.Context(), chunk.Range{}, 7)
 	require.NoError(t, err)
 	require.Equal(t, 7, n, "bounded")
+	left, err := chunk.CountLeft(t.Context(), m.Source("status = 1"), new(chunk.Key(key("text", 21))), 100)
+	require.NoError(t, err)
+	require.Equal(t, chunk.Left{Rows: 7, First: new(chunk.Key(key("text", 1)))}, left)
+	left, err = chunk.CountLeft(t.Context(), m.Source("status = 1"), nil, 4)
+	require.NoError(t, err)
+	require.Equal(t, 4, left.Rows, "bounded")
+	left, err = chunk.CountLeft(t.Context(), m.Source("status = 7"), nil, 4)
+	require.NoError(t, err)
+	require.Zero(t, left)
 }

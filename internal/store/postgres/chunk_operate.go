@@ -50,10 +50,11 @@ func (s *Store) ListChunks(ctx context.Context, f store.ChunkPlanFilter) (list [
 }
 
 // ListPasses returns the newest passes of a plan.
-func (s *Store) ListPasses(ctx context.Context, name string, limit int) (list []store.ChunkPassInfo, err error) {
+func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list []store.ChunkPassInfo, err error) {
 	err = s.do(ctx, "list passes", func(ctx context.Context, conn *pgx.Conn) error {
 		list = nil
-		rows, err := query(ctx, conn, s.sql.ListChunkPasses, arg("name", storable(name)), arg("limit", int64(store.PageSize(limit))))
+		rows, err := query(ctx, conn, s.sql.ListChunkPasses, arg("name", storable(f.Plan)), arg("below", int32(f.Below)),
+			arg("limit", int64(store.PageSize(f.Limit))))
 		if err != nil {
 			return err
 		}

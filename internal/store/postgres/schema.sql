@@ -604,7 +604,7 @@ CREATE VIEW {schema}.chunk_plans AS
         (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
             WHERE c.plan = p.name AND c.state <> 'over') AS live,
         (SELECT count(*) FROM {schema}.chunk_range AS c
-            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures >= 2) AS held
+            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures + 1 >= 3) AS held
     FROM {schema}.chunk_plan AS p
     LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
     LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id;

@@ -41,7 +41,7 @@ func (s *Store) ListChunks(ctx context.Context, f store.ChunkPlanFilter) (list [
 }
 
 // ListPasses returns the newest passes of a plan. It does not wait for writers.
-func (s *Store) ListPasses(ctx context.Context, name string, limit int) (list []store.ChunkPassInfo, err error) {
+func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list []store.ChunkPassInfo, err error) {
 	err = s.view(ctx, "list passes", func(t *snapshot) error {
 		list = nil
 		return t.query(func(r *sql.Rows) error {
@@ -51,7 +51,7 @@ func (s *Store) ListPasses(ctx context.Context, name string, limit int) (list []
 				numberOf[int64]{&p.Live}, numberOf[int64]{&p.Succeeded}, numberOf[int64]{&p.Failed})
 			list = append(list, p)
 			return err
-		}, t.sql.ListChunkPasses, arg("name", name), arg("limit", store.PageSize(limit)))
+		}, t.sql.ListChunkPasses, arg("name", f.Plan), arg("below", f.Below), arg("limit", store.PageSize(f.Limit)))
 	})
 	return list, err
 }

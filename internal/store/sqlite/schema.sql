@@ -627,7 +627,7 @@ CREATE VIEW batches AS
                  (SELECT count(*) FROM task INDEXED BY task_batch WHERE batch_id = batch.id AND state = 'running') AS running
           FROM batch) AS counted;
 
--- Plans of chunks and their passes, for people.
+-- Plans of chunks and their passes, for operators.
 CREATE VIEW chunk_plans AS
     SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
            iif(p.size > 0, p.size, p.size_start) AS size, p.per_row, p.pass, p.done_rows, p.high, p.over, p.created_at, p.paused_at,
@@ -639,7 +639,7 @@ CREATE VIEW chunk_plans AS
            (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
                WHERE c.plan = p.name AND c.state <> 'over') AS live,
            (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place
-               WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures >= 2) AS held
+               WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures + 1 >= 3) AS held
     FROM chunk_plan AS p
     LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
     LEFT JOIN batch AS b ON b.id = s.batch_id;

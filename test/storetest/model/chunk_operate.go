@@ -47,7 +47,7 @@ func (s *Store) chunkPlanInfo(p *ChunkPlan, now time.Time) store.ChunkPlanInfo {
 		if s.live[id] != nil && c.State != string(store.ChunkOver) {
 			i.Live++
 		}
-		if store.ChunkHeld(c.State, c.Failures) {
+		if c.State == string(store.ChunkFailed) && c.Failures+1 >= store.ChunkHeldAfter {
 			i.Held++
 		}
 	}
@@ -73,16 +73,19 @@ func (s *Store) stopped(p *ChunkPlan) bool {
 }
 
 // ListPasses returns the newest passes of a plan.
-func (s *Store) ListPasses(ctx context.Context, name string, limit int) (list []store.ChunkPassInfo, err error) {
+func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list []store.ChunkPassInfo, err error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	p := s.plans[name]
+	p := s.plans[f.Plan]
 	if p == nil {
 		return nil, nil
 	}
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(p.Passes))) {
+		if f.Below != 0 && n >= f.Below {
+			continue
+		}
 		c := p.Passes[n]
 		i := store.ChunkPassInfo{
 			Pass: n, Whole: c.Full, From: c.From, Through: c.Through, Ranges: c.Ranges, Chunks: c.Chunks, Rows: c.Rows, BeganAt: c.Began,
@@ -92,7 +95,7 @@ func (s *Store) ListPasses(ctx context.Context, name string, limit int) (list []
 			at := s.survey(b)
 			i.State, i.Total, i.Live, i.Succeeded, i.Failed = at.State, at.Total, at.Live, at.Succeeded, at.Failed
 		}
-		if len(list) < store.PageSize(limit) {
+		if len(list) < store.PageSize(f.Limit) {
 			list = append(list, i)
 		}
 	}

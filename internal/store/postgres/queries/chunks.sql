@@ -1,9 +1,9 @@
 -- name: look_plan
 -- Returns a chunk plan with its newest pass, how many of its chunks have not finished, and the store's clock. It locks nothing.
 SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
-    p.version, {chunk_halted} AS halted, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false),
-    s.from_key, s.through_key, p.high, coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size,
-    p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us,
+    p.version, (p.paused_at IS NOT NULL OR {chunk_stopped}) AS halted, p.pass,
+    s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false), s.from_key, s.through_key, p.high,
+    coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us,
     (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over') AS live
 FROM {schema}.chunk_plan AS p
@@ -30,7 +30,7 @@ SELECT p.task, p.table_name, p.key_name, p.pass, s.pass IS NOT NULL AND s.sealed
 FROM {schema}.chunk_plan AS p
 LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
-WHERE p.name = @name AND p.version = @version AND NOT {chunk_halted}
+WHERE p.name = @name AND p.version = @version AND NOT (p.paused_at IS NOT NULL OR {chunk_stopped})
 FOR UPDATE OF p
 
 -- name: finished_chunks

@@ -1,8 +1,8 @@
 -- name: look_plan
 -- A chunk plan with its newest pass, and how many of its chunks have not finished.
 SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us, p.version,
-    {chunk_halted}, p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.whole, 0), s.from_key, s.through_key, p.high,
-    ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, p.holder,
+    (p.paused_at IS NOT NULL OR {chunk_stopped}), p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.whole, 0),
+    s.from_key, s.through_key, p.high, ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, p.holder,
     p.held_until, p.done_rows, p.done_us,
     (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over')
@@ -28,7 +28,7 @@ SELECT p.task, p.table_name, p.key_name, p.pass, s.pass IS NOT NULL AND s.sealed
 FROM chunk_plan AS p
 LEFT JOIN chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN batch AS b ON b.id = s.batch_id
-WHERE p.name = @name AND p.version = @version AND NOT {chunk_halted};
+WHERE p.name = @name AND p.version = @version AND NOT (p.paused_at IS NOT NULL OR {chunk_stopped});
 
 -- name: finished_chunks
 -- Open chunks whose tasks have finished.

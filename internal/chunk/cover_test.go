@@ -1,24 +1,26 @@
-package chunk
+package chunk_test
 
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasehold/leasehold/internal/chunk"
 )
 
 // Cover checks that the ranges of a pass, in their order, lie one behind another: none overlaps, and none is missing. The zero value
 // checks a pass that begins with the table.
 type Cover struct {
-	From *Key // where the pass began
+	From *chunk.Key // where the pass began
 	// Compare compares keys, to prove that each range ends behind its begin; nil: the order is not checked.
-	Compare func(ctx context.Context, a, b Key) (int, error)
+	Compare func(ctx context.Context, a, b chunk.Key) (int, error)
 
-	at     *Key
+	at     *chunk.Key
 	ranges int
 }
 
 // CoverError is a range that does not continue the one before.
 type CoverError struct {
-	Range   Range
+	Range   chunk.Range
 	Problem string
 }
 
@@ -27,14 +29,14 @@ func (e *CoverError) Error() string {
 }
 
 // Add checks the next range. A *CoverError says what is wrong with it.
-func (c *Cover) Add(ctx context.Context, r Range) error {
+func (c *Cover) Add(ctx context.Context, r chunk.Range) error {
 	at := c.End()
 	switch {
 	case r.Through == nil:
 		return &CoverError{Range: r, Problem: "it has no end"}
-	case !same(r.After, at):
+	case bound(r.After) != bound(at):
 		return &CoverError{Range: r, Problem: "the one before ends with " + bound(at) + ": there is a gap or an overlap"}
-	case same(r.After, r.Through):
+	case r.After != nil && *r.After == *r.Through:
 		return &CoverError{Range: r, Problem: "it is empty"}
 	}
 	if c.Compare != nil && r.After != nil {
@@ -52,7 +54,7 @@ func (c *Cover) Add(ctx context.Context, r Range) error {
 }
 
 // End is how far the ranges reach.
-func (c *Cover) End() *Key {
+func (c *Cover) End() *chunk.Key {
 	if c.ranges == 0 {
 		return c.From
 	}
@@ -62,16 +64,8 @@ func (c *Cover) End() *Key {
 // Ranges is how many there were.
 func (c *Cover) Ranges() int { return c.ranges }
 
-// same reports whether two bounds are one: keys round-trip exactly, so their texts decide.
-func same(a, b *Key) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// bound is a bound for people.
-func bound(k *Key) string {
+// bound is a bound in an error.
+func bound(k *chunk.Key) string {
 	if k == nil {
 		return "none"
 	}
