@@ -25,8 +25,8 @@ func (chunksShowCmd) Help() string {
 type shownChunks struct {
 	*store.ChunkPlanInfo
 
-	Failed []ops.FailedRange     `json:"failed"`
-	Passes []store.ChunkPassInfo `json:"passes"`
+	Failed []ops.FailedRange `json:"failed"`
+	Passes []ops.ChunkPass   `json:"passes"`
 }
 
 // Run shows the plan.
@@ -45,11 +45,14 @@ func (c chunksShowCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		failed, err := ops.FailedRanges(call, s, c.Name)
+		failed, now, err := ops.FailedRanges(call, s, c.Name)
 		if err != nil {
 			return err
 		}
-		shown := shownChunks{i, failed, passes}
+		shown := shownChunks{ChunkPlanInfo: i, Failed: failed, Passes: make([]ops.ChunkPass, 0, len(passes))}
+		for n := range passes {
+			shown.Passes = append(shown.Passes, ops.PaceOf(passes[n], now))
+		}
 		return a.print(shown, shown.write)
 	})
 }
@@ -112,8 +115,9 @@ func planTable(i *store.ChunkPlanInfo) table.Writer {
 }
 
 // passTable lists passes.
-func passTable(passes []store.ChunkPassInfo) table.Writer {
-	list := newTable(table.Row{"PASS", "OF", "FROM", "THROUGH", "CHUNKS", "ROWS", "BATCH", "STATE", "DONE", "FAILED", "BEGAN", "PLANNED"})
+func passTable(passes []ops.ChunkPass) table.Writer {
+	list := newTable(table.Row{"PASS", "OF", "FROM", "THROUGH", "CHUNKS", "ROWS", "BATCH", "STATE", "DONE", "FAILED",
+		"ROWS/S", "TIME LEFT", "SIZES", "BEGAN", "PLANNED"})
 	for n := range passes {
 		p := &passes[n]
 		of := "what is new"
@@ -122,10 +126,35 @@ func passTable(passes []store.ChunkPassInfo) table.Writer {
 		}
 		list.AppendRow(table.Row{
 			p.Pass, of, keyOr(p.From, "its begin"), keyOr(p.Through, ""), p.Chunks, p.Rows, numberOrNothing(int64(p.Batch)), p.State,
-			fmt.Sprintf("%d/%d", p.Total-p.Live, p.Total), numberOrNothing(p.Failed), ops.Time(p.BeganAt), ops.Time(p.SealedAt),
+			fmt.Sprintf("%d/%d", p.Total-p.Live, p.Total), numberOrNothing(p.Failed), rateOrNothing(p.Rate), durationOrNothing(p.Left),
+			sizesOf(p.Sizes), ops.Time(p.BeganAt), ops.Time(p.SealedAt),
 		})
 	}
 	return list
+}
+
+// rateOrNothing writes a rate; "" for 0.
+func rateOrNothing(perSecond float64) string {
+	if perSecond == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", perSecond)
+}
+
+// sizesOf writes how the size of chunks went, in their order, the newest at the end.
+func sizesOf(sizes []int) string {
+	const most = 4
+	text, more := "", ""
+	if n := len(sizes); n > most {
+		sizes, more = sizes[n-most:], "… "
+	}
+	for n, size := range sizes {
+		if n > 0 {
+			text += " → "
+		}
+		text += fmt.Sprint(size)
+	}
+	return more + text
 }
 
 // failedTable lists ranges that failed, with the task of each.

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -68,7 +69,7 @@ func (e *Engine) Turn(ctx context.Context, name string, src Source) (did Turn, e
 	case look.Live >= look.Spec.Ahead:
 		return Turn{Again: soon}, nil
 	case !p.Planning || p.Holder != e.id:
-		return e.begin(ctx, look)
+		return e.begin(ctx, look, src)
 	}
 	if reason, err := src.Throttled(ctx); err != nil || reason != "" {
 		return Turn{Waits: reason, Again: throttled}, err
@@ -105,8 +106,9 @@ func due(look *store.ChunkLook) time.Duration {
 }
 
 // begin takes the plan for this agent and, where no pass is being planned, begins the next one.
-func (e *Engine) begin(ctx context.Context, look *store.ChunkLook) (Turn, error) {
+func (e *Engine) begin(ctx context.Context, look *store.ChunkLook, src Source) (did Turn, err error) {
 	next := look.Plan
+	s := &store.ChunkStep{Name: look.Spec.Name}
 	if !next.Planning {
 		next.Pass++
 		next.Planning, next.Chunks, next.Cost = true, 0, 0
@@ -116,8 +118,13 @@ func (e *Engine) begin(ctx context.Context, look *store.ChunkLook) (Turn, error)
 			next.From = nil
 		}
 		next.Cursor = next.From
+		s.First, s.Last, err = src.Ends(ctx)
+		if err != nil && !errors.Is(err, ErrSlow) { // they are for show: many dead rows at an end keep no pass from its work
+			return did, err
+		}
 	}
-	applied, err := e.apply(ctx, look, &store.ChunkStep{Name: look.Spec.Name, After: next})
+	s.After = next
+	applied, err := e.apply(ctx, look, s)
 	return Turn{Busy: applied, Again: time.Second}, err
 }
 
@@ -142,7 +149,9 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	}
 	next.Cursor = w.at
 	next.Cost += spent
-	next.Chunks += w.chunks
+	if next.Chunks += w.chunks; w.chunks > 0 {
+		next.Sizes = noteSize(next.Sizes, size)
+	}
 	if ended {
 		if err := end(ctx, look, &next, src); err != nil {
 			return did, err

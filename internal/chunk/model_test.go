@@ -169,6 +169,13 @@ func (s *ints) Compare(_ context.Context, a, b chunk.Key) (int, error) {
 	return cmp.Compare(num(&a), num(&b)), nil
 }
 
+func (s *ints) Ends(context.Context) (first, last *chunk.Key, err error) {
+	if list := s.keys(); len(list) > 0 {
+		first, last = new(chunk.Key(strconv.Itoa(list[0]))), new(chunk.Key(strconv.Itoa(list[len(list)-1])))
+	}
+	return first, last, nil
+}
+
 func (s *ints) Count(_ context.Context, r chunk.Range, _ int) (n int, err error) {
 	for k, todo := range s.todo {
 		if todo && k > num(r.After) && (r.Through == nil || k <= num(r.Through)) {

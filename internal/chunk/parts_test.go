@@ -90,3 +90,16 @@ func TestRowsThatAreLeftAreCounted(t *testing.T) {
 		require.Equal(t, chunk.Left{Rows: 129_990, First: new(chunk.Key("70001"))}, left)
 	}
 }
+
+func TestSizesOfAPassAreNotedAsTheyChange(t *testing.T) {
+	sizes := chunk.NoteSize(nil, 1000)
+	sizes = chunk.NoteSize(sizes, 1100)
+	sizes = chunk.NoteSize(sizes, 1125)
+	sizes = chunk.NoteSize(sizes, 900)
+	require.Equal(t, []int{1000, 1125, 900}, sizes)
+	for n := range 100 {
+		sizes = chunk.NoteSize(sizes, 1000<<(n%2))
+	}
+	require.Len(t, sizes, store.ChunkSizes)
+	require.Equal(t, 2000, sizes[store.ChunkSizes-1])
+}

@@ -27,6 +27,8 @@ type Reader interface {
 	Look(ctx context.Context, q Query) (Found, error)
 	// Nth returns the key of the n-th row after `after` and up to limit, whatever the condition finds; nil: there are fewer.
 	Nth(ctx context.Context, after, limit *Key, n int) (*Key, error)
+	// Last returns the highest key, whatever the condition finds; nil: there is none.
+	Last(ctx context.Context) (*Key, error)
 }
 
 // Query asks for the ends of ranges.
@@ -151,6 +153,17 @@ func (s *Scan) add(out *Cuts, f Found, n, most int) (all bool, err error) {
 		}
 	}
 	return len(f.Through) < most, nil
+}
+
+// Ends is Source.Ends, of keys that can travel.
+func (s *Scan) Ends(ctx context.Context) (first, last *Key, err error) {
+	if first, err = s.r.Nth(ctx, nil, nil, 1); err != nil || first == nil {
+		return nil, nil, err
+	}
+	if last, err = s.r.Last(ctx); err != nil || last == nil || !Portable(*first) || !Portable(*last) {
+		return nil, nil, err
+	}
+	return first, last, nil
 }
 
 // Middle is Source.Middle. There is a row behind the key that it returns, so that key lies strictly inside.

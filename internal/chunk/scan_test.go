@@ -50,6 +50,10 @@ func (r *numbers) Look(_ context.Context, q chunk.Query) (f chunk.Found, err err
 	return f, nil
 }
 
+func (r *numbers) Last(context.Context) (*chunk.Key, error) {
+	return new(chunk.Key(strconv.Itoa(r.n))), nil
+}
+
 func (r *numbers) Nth(_ context.Context, after, limit *chunk.Key, n int) (*chunk.Key, error) {
 	low, high := r.from(after, limit)
 	if min(n, high-low) > 20*r.patience {

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -35,4 +36,13 @@ func nextSize(spec store.ChunkSize, now int, perRow float64, rows int64, took ti
 // clamp keeps a size within its bounds.
 func clamp(n int, spec store.ChunkSize) int {
 	return max(min(n, max(spec.Max, 1)), spec.Min, 1)
+}
+
+// noteSize adds a size to those of a pass, where it differs by an eighth from the last of them.
+func noteSize(sizes []int, size int) []int {
+	if n := len(sizes); n > 0 && 8*max(size-sizes[n-1], sizes[n-1]-size) < sizes[n-1] {
+		return sizes
+	}
+	sizes = append(slices.Clone(sizes), size)
+	return sizes[max(0, len(sizes)-store.ChunkSizes):]
 }

@@ -27,6 +27,8 @@ type Source interface {
 	Cut(ctx context.Context, after, limit *Key, n, most int) (Cuts, error)
 	// Middle returns a key strictly inside of a range of about that many rows, near its middle; false where it cannot be split.
 	Middle(ctx context.Context, r Range, rows int) (Key, bool, error)
+	// Ends returns the lowest key of the table and the highest, whatever the condition finds; nil: it has no rows.
+	Ends(ctx context.Context) (first, last *Key, err error)
 	// Count counts the rows that the condition finds in a range, up to most.
 	Count(ctx context.Context, r Range, most int) (int, error)
 	// Compare compares keys as the table's index does: negative, 0 or positive.

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
 )
@@ -43,7 +44,7 @@ func ProveChunks(ctx context.Context, s ChunkPlans, name string) (*ChunkProof, e
 		return nil, err
 	}
 	p := &ChunkProof{Name: plan.Name, State: plan.State, Table: plan.Table, Key: plan.Key, Through: plan.High, Live: plan.Live}
-	if p.Failed, err = FailedRanges(ctx, s, name); err != nil {
+	if p.Failed, _, err = FailedRanges(ctx, s, name); err != nil {
 		return nil, err
 	}
 	for need, below := plan.High, 0; ; {
@@ -122,11 +123,12 @@ func atMost(n, most int) string {
 	return fmt.Sprint(n)
 }
 
-// FailedRanges lists the ranges of a plan that failed and that no later pass has planned again, in the order of passes and keys.
-func FailedRanges(ctx context.Context, s ChunkPlans, name string) (list []FailedRange, err error) {
+// FailedRanges lists the ranges of a plan that failed and that no later pass has planned again, in the order of passes and keys, and
+// returns the store's time.
+func FailedRanges(ctx context.Context, s ChunkPlans, name string) (list []FailedRange, now time.Time, err error) {
 	look, err := s.LookPlan(ctx, name, maxObstacles)
 	if err != nil {
-		return nil, chunksError(name, err)
+		return nil, now, chunksError(name, err)
 	}
 	list = []FailedRange{}
 	for i := range look.Obstacles {
@@ -136,5 +138,5 @@ func FailedRanges(ctx context.Context, s ChunkPlans, name string) (list []Failed
 			})
 		}
 	}
-	return list, nil
+	return list, look.Now, nil
 }

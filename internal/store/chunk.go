@@ -53,6 +53,7 @@ type ChunkPlan struct {
 	RepeatAt time.Time // when to begin with the table again
 
 	Size    int     // rows of the next chunk
+	Sizes   []int   // what it was in this pass, each time it had changed by an eighth; the newest ChunkSizes
 	PerRow  float64 // seconds, smoothed; 0: nothing is known
 	Sampled string  // the newest chunk that it is made of; opaque
 
@@ -74,6 +75,9 @@ const ChunkOver ChunkState = "over"
 
 // ChunkHeldAfter is in how many passes in a row a range fails before it is held: it is not planned any more.
 const ChunkHeldAfter = 3
+
+// ChunkSizes is how many sizes of chunks a pass keeps.
+const ChunkSizes = 16
 
 // ChunkObstacle is a range of an earlier pass that is not planned like the rest of the table.
 type ChunkObstacle struct {
@@ -128,5 +132,7 @@ type ChunkStep struct {
 	After  ChunkPlan // with Before + 1 as Version
 	Items  []ChunkItem
 	Sealed bool
+	First  *ChunkKey // where the step begins a pass: the lowest key of the table, and the highest, for those who follow its progress
+	Last   *ChunkKey
 	Batch  task.BatchID // set by the store, for the log
 }

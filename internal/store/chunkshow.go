@@ -73,7 +73,10 @@ type ChunkPassInfo struct {
 	Through   *ChunkKey    `json:"through"` // up to where it is planned; nil: nothing is
 	Ranges    int          `json:"ranges"`  // chunks, those left to earlier passes, and those without rows
 	Chunks    int          `json:"chunks"`
-	Rows      int64        `json:"rows"` // of its chunks, when they were cut
+	Rows      int64        `json:"rows"`                // of its chunks, when they were cut
+	Sizes     []int        `json:"sizes,omitempty"`     // rows of a chunk as they changed, the newest ChunkSizes
+	First     *ChunkKey    `json:"first_key,omitempty"` // of the table, when the pass began
+	Last      *ChunkKey    `json:"last_key,omitempty"`
 	BeganAt   time.Time    `json:"began_at"`
 	SealedAt  time.Time    `json:"sealed_at,omitzero"` // zero: it is being planned
 	Batch     task.BatchID `json:"batch,omitempty"`
@@ -82,6 +85,7 @@ type ChunkPassInfo struct {
 	Live      int64        `json:"live,omitempty"`
 	Succeeded int64        `json:"succeeded,omitempty"`
 	Failed    int64        `json:"failed,omitempty"`
+	EndedAt   time.Time    `json:"ended_at,omitzero"` // of its batch
 }
 
 // ChunkPassFilter narrows a ListPasses.

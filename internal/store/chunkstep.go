@@ -164,6 +164,24 @@ func (o *ChunkObstacle) Standing(live bool, noted string, state task.State, caus
 	return true
 }
 
+// ChunkSizesText writes sizes as stores keep them: a JSON array.
+func ChunkSizesText(sizes []int) string {
+	if len(sizes) == 0 {
+		return "[]"
+	}
+	text, _ := json.Marshal(sizes) // of numbers
+	return string(text)
+}
+
+// ParseChunkSizes reads them; those that are none are left out.
+func ParseChunkSizes(text string) (sizes []int) {
+	_ = json.Unmarshal([]byte(text), &sizes) // only agents write them, and they are for show
+	if len(sizes) == 0 {
+		return nil
+	}
+	return sizes
+}
+
 // ChunkBatchName returns the name of a pass's batch.
 func ChunkBatchName(plan string, pass int) string {
 	return fmt.Sprintf("chunks %s pass %d", plan, pass)

@@ -17,6 +17,7 @@ func chunkOpsChecks() []Check {
 	return []Check{
 		{"plans are listed by name", plansListed},
 		{"passes are listed, the newest first", passesListed},
+		{"a pass says how far it is", passesPaced},
 		{"the state of a plan", plansState},
 		{"paused and resumed", plansPaused},
 		{"a stopped pass goes on in another batch", plansGoOn},
@@ -100,6 +101,29 @@ func passesListed(t testing.TB, h Harness) {
 		require.Len(t, list, 1)
 		require.Equal(t, want, list[0].Pass)
 	}
+}
+
+func passesPaced(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	r.plan("p")
+	r.planStep("p", func(s *store.ChunkStep) {
+		s.After.Pass++
+		s.After.Planning, s.After.Full, s.First, s.Last = true, true, chunkKey(7), chunkKey(77)
+	})
+	r.planStep("p", func(s *store.ChunkStep) {
+		cuts(s, 30)
+		s.After.Sizes = []int{10, 20}
+	})
+	require.Equal(t, []int{10, 20}, r.lookPlan("p").Plan.Sizes)
+	require.Zero(t, r.passesOf("p")[0].EndedAt)
+	r.planStep("p", seals)
+	require.Nil(t, r.lookPlan("p").Plan.Sizes)
+	r.settled(finish(r.claim(wantOf(kind, task.Run, 1))[0]))
+	require.Equal(t, 1, r.fold().Ended)
+	p := r.passesOf("p")[0]
+	near(t, r.now(), p.EndedAt)
+	require.Equal(t, []int{10, 20}, p.Sizes)
+	require.Equal(t, []*store.ChunkKey{chunkKey(7), chunkKey(77)}, []*store.ChunkKey{p.First, p.Last})
 }
 
 func plansState(t testing.TB, h Harness) {

@@ -198,7 +198,7 @@ func (m *machine) chunkStep(t *rapid.T, look *store.ChunkLook) store.ChunkStep {
 	s.After.Holder, s.After.HeldUntil = rapid.SampledFrom([]string{"first", "further"}).Draw(t, "holder"), look.Now.Add(length(t, "held", 1))
 	if !p.Planning {
 		s.After.Pass++
-		s.After.Planning, s.After.Chunks, s.After.Cost = true, 0, 0
+		s.After.Planning, s.After.Chunks, s.After.Cost, s.After.Sizes = true, 0, 0, nil
 		s.After.Full = p.Pass == 0 || p.High == nil || rapid.IntRange(0, 3).Draw(t, "grow") > 0
 		s.After.From = p.High
 		if s.After.Full {
@@ -215,6 +215,7 @@ func (m *machine) chunkStep(t *rapid.T, look *store.ChunkLook) store.ChunkStep {
 		s.After.Sampled = look.Sampled
 	}
 	s.After.Size, s.After.PerRow = rapid.IntRange(1, 9).Draw(t, "rows of the next"), 0.5
+	s.After.Sizes = append(slices.Clone(s.After.Sizes), s.After.Size)
 	s.After.Cost += time.Second
 	if ended && rapid.Bool().Draw(t, "sealed") {
 		s.Sealed, s.After.Planning, s.After.Holder, s.After.HeldUntil = true, false, "", time.Time{}

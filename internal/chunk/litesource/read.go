@@ -57,6 +57,19 @@ func (r reader) Nth(ctx context.Context, after, limit *chunk.Key, n int) (found 
 	return found, err
 }
 
+// Last is chunk.Reader's.
+func (r reader) Last(ctx context.Context) (found *chunk.Key, err error) {
+	err = r.s.read(ctx, quick, func(ctx context.Context, tx *sql.Tx, sh *shape) error {
+		last, err := sh.rows(nil, nil, "")
+		if err != nil {
+			return err
+		}
+		last.text = "SELECT " + sh.read() + " " + last.text + " ORDER BY " + sh.column + " DESC LIMIT 1"
+		return r.s.each(ctx, tx, sh, last, func(k chunk.Key) { found = &k })
+	})
+	return found, err
+}
+
 // each calls f with each key that a statement returns.
 func (s *Source) each(ctx context.Context, tx *sql.Tx, sh *shape, q fragment, f func(chunk.Key)) (err error) {
 	rows, err := tx.QueryContext(ctx, q.text, q.args...)

@@ -83,6 +83,11 @@ func (s *Source) Middle(ctx context.Context, r chunk.Range, rows int) (chunk.Key
 	return s.scan.Middle(ctx, r, rows)
 }
 
+// Ends is chunk.Source's.
+func (s *Source) Ends(ctx context.Context) (first, last *chunk.Key, err error) {
+	return s.scan.Ends(ctx)
+}
+
 // Count is chunk.Source's.
 func (s *Source) Count(ctx context.Context, r chunk.Range, most int) (n int, err error) {
 	err = s.read(ctx, lengthy, func(ctx context.Context, tx *sql.Tx, sh *shape) error {

@@ -51,6 +51,18 @@ func (r reader) Nth(ctx context.Context, after, limit *chunk.Key, n int) (k *chu
 	return k, err
 }
 
+// Last is chunk.Reader's.
+func (r reader) Last(ctx context.Context) (k *chunk.Key, err error) {
+	err = r.s.read(ctx, quick, func(tx pgx.Tx, sh *shape) error {
+		list, err := keys(tx.Query(ctx, "SELECT "+sh.text()+" "+sh.rows(nil, nil, "").text+" ORDER BY "+sh.column+" DESC LIMIT 1"))
+		if len(list) > 0 {
+			k = &list[0]
+		}
+		return err
+	})
+	return k, err
+}
+
 func keys(rows pgx.Rows, err error) ([]chunk.Key, error) {
 	if err != nil {
 		return nil, err

@@ -21,11 +21,12 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 		var target, follow, cost, doneUs int64
 		var done store.ChunkSums
 		var grow, repeat, held *time.Time
+		var sizes string
 		err := queryRow(ctx, conn, s.sql.LookPlan, arg("name", storable(name))).Scan(
 			&l.Now, &l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target,
 			&l.Spec.Ahead, &follow, &l.Plan.Version, &l.Plan.Paused, &l.Plan.Pass, &l.Plan.Planning, &l.Plan.Full,
 			&l.Plan.From, &l.Plan.Cursor, &l.Plan.High, &l.Plan.Chunks, &cost, &l.Plan.Over, &grow, &repeat, &l.Plan.Size,
-			&l.Plan.PerRow, &l.Plan.Sampled, &l.Plan.Holder, &held, &done.Rows, &doneUs, &l.Live)
+			&l.Plan.PerRow, &l.Plan.Sampled, &l.Plan.Holder, &held, &done.Rows, &doneUs, &sizes, &l.Live)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return store.ErrNoChunkPlan
 		}
@@ -35,9 +36,9 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 		l.Spec.Name, l.Now = name, l.Now.UTC()
 		l.Spec.Size.Target, l.Spec.Follow, l.Plan.Cost = microseconds(target), microseconds(follow), microseconds(cost)
 		l.Plan.GrowAt, l.Plan.RepeatAt, l.Plan.HeldUntil = utc(grow), utc(repeat), utc(held)
-		done.Took = microseconds(doneUs)
+		done.Took, l.Plan.Sizes = microseconds(doneUs), store.ParseChunkSizes(sizes)
 		if !l.Plan.Planning { // what an ended pass was is of no use to the next
-			l.Plan.Full, l.Plan.From, l.Plan.Cursor, l.Plan.Chunks, l.Plan.Cost = false, nil, nil, 0, 0
+			l.Plan.Full, l.Plan.From, l.Plan.Cursor, l.Plan.Chunks, l.Plan.Cost, l.Plan.Sizes = false, nil, nil, 0, 0, nil
 		}
 		l.Sample(done)
 		return s.lookObstacles(ctx, conn, look, limit)
@@ -266,6 +267,7 @@ func (c *chunking) move() error {
 	pass := arg("pass", int32(p.Pass))
 	err := exec(c.ctx, c.tx, c.sql.PutPass, c.name, pass, arg("whole", p.Full), arg("from", p.From), arg("through", p.Cursor),
 		arg("ranges", int32(len(c.step.Items))), arg("chunks", int32(chunks)), arg("rows", rows), arg("cost", p.Cost.Microseconds()),
+		arg("sizes", store.ChunkSizesText(p.Sizes)), arg("first", c.step.First), arg("last", c.step.Last),
 		arg("batch", c.batch), arg("sealed", c.step.Sealed))
 	if err != nil {
 		return err

@@ -59,12 +59,13 @@ func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list [
 			return err
 		}
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p store.ChunkPassInfo, err error) {
-			var sealed *time.Time
+			var sealed, ended *time.Time
 			var batch, total, live, succeeded, failed *int64
 			var state *string
+			var sizes string
 			err = row.Scan(&p.Pass, &p.Whole, &p.From, &p.Through, &p.Ranges, &p.Chunks, &p.Rows, &p.BeganAt, &sealed, &batch, &state,
-				&total, &live, &succeeded, &failed)
-			p.BeganAt, p.SealedAt = p.BeganAt.UTC(), utc(sealed)
+				&total, &live, &succeeded, &failed, &ended, &sizes, &p.First, &p.Last)
+			p.BeganAt, p.SealedAt, p.EndedAt, p.Sizes = p.BeganAt.UTC(), utc(sealed), utc(ended), store.ParseChunkSizes(sizes)
 			for into, from := range map[*int64]*int64{
 				(*int64)(&p.Batch): batch, &p.Total: total, &p.Live: live, &p.Succeeded: succeeded, &p.Failed: failed,
 			} {

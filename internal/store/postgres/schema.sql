@@ -492,6 +492,9 @@ CREATE TABLE {schema}.chunk_declarer (
 CREATE TABLE {schema}.chunk_pass (
     began_at    timestamptz NOT NULL,
     sealed_at   timestamptz,                -- NULL: it is being planned
+    sizes       text NOT NULL DEFAULT '[]', -- rows of a chunk as they changed, as JSON
+    first_key   text,                       -- of the table, when the pass began
+    last_key    text,
     batch_id    bigint,                     -- NULL: the next chunk gets a new one
     rows        bigint NOT NULL DEFAULT 0,  -- of its chunks
     cost_us     bigint NOT NULL DEFAULT 0,  -- for which the source was read
@@ -610,5 +613,5 @@ CREATE VIEW {schema}.chunk_plans AS
     LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id;
 CREATE VIEW {schema}.chunk_passes AS
     SELECT s.plan, s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
-        b.state AS batch_state, b.total, b.live, b.succeeded, b.failed
+        b.state AS batch_state, b.total, b.live, b.succeeded, b.failed, b.ended_at, s.sizes, s.first_key, s.last_key
     FROM {schema}.chunk_pass AS s LEFT JOIN {schema}.batches AS b ON b.id = s.batch_id;

@@ -17,12 +17,13 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 		l := &store.ChunkLook{Spec: store.ChunkSpec{Name: name}, Now: s.now()}
 		var target, follow, cost, doneUs int64
 		var done store.ChunkSums
+		var sizes string
 		p := &l.Plan
 		err := t.row([]any{
 			&l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target, &l.Spec.Ahead,
 			&follow, &p.Version, truthOf{&p.Paused}, &p.Pass, truthOf{&p.Planning}, truthOf{&p.Full}, keyOf{&p.From}, keyOf{&p.Cursor},
 			keyOf{&p.High}, &p.Chunks, &cost, truthOf{&p.Over}, timeOf{&p.GrowAt}, timeOf{&p.RepeatAt}, &p.Size, &p.PerRow,
-			&p.Sampled, textOf[string]{&p.Holder}, timeOf{&p.HeldUntil}, &done.Rows, &doneUs, &l.Live,
+			&p.Sampled, textOf[string]{&p.Holder}, timeOf{&p.HeldUntil}, &done.Rows, &doneUs, &sizes, &l.Live,
 		}, t.sql.LookPlan, arg("name", name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return store.ErrNoChunkPlan
@@ -31,8 +32,9 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 			return err
 		}
 		l.Spec.Size.Target, l.Spec.Follow, p.Cost = microseconds(target), microseconds(follow), microseconds(cost)
-		if done.Took = microseconds(doneUs); !p.Planning { // what an ended pass was is of no use to the next
-			p.Full, p.From, p.Cursor, p.Chunks, p.Cost = false, nil, nil, 0, 0
+		done.Took, p.Sizes = microseconds(doneUs), store.ParseChunkSizes(sizes)
+		if !p.Planning { // what an ended pass was is of no use to the next
+			p.Full, p.From, p.Cursor, p.Chunks, p.Cost, p.Sizes = false, nil, nil, 0, 0, nil
 		}
 		l.Sample(done)
 		look = l
@@ -248,7 +250,8 @@ func (c *chunking) move() error {
 	pass, now := arg("pass", p.Pass), arg("now", stamp(c.now))
 	if _, err := c.exec(c.sql.PutPass, c.name, pass, arg("whole", p.Full), arg("from", keyOrNull(p.From)),
 		arg("through", keyOrNull(p.Cursor)), arg("ranges", len(c.step.Items)), arg("chunks", chunks), arg("rows", rows),
-		arg("cost", p.Cost.Microseconds()), arg("batch", null(int64(c.batch))), arg("sealed", c.step.Sealed), now); err != nil {
+		arg("cost", p.Cost.Microseconds()), arg("sizes", store.ChunkSizesText(p.Sizes)), arg("first", keyOrNull(c.step.First)),
+		arg("last", keyOrNull(c.step.Last)), arg("batch", null(int64(c.batch))), arg("sealed", c.step.Sealed), now); err != nil {
 		return err
 	}
 	if c.step.Sealed {

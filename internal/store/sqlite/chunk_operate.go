@@ -46,9 +46,12 @@ func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list [
 		list = nil
 		return t.query(func(r *sql.Rows) error {
 			var p store.ChunkPassInfo
+			var sizes string
 			err := r.Scan(&p.Pass, truthOf{&p.Whole}, keyOf{&p.From}, keyOf{&p.Through}, &p.Ranges, &p.Chunks, &p.Rows, timeOf{&p.BeganAt},
 				timeOf{&p.SealedAt}, numberOf[task.BatchID]{&p.Batch}, textOf[store.BatchState]{&p.State}, numberOf[int64]{&p.Total},
-				numberOf[int64]{&p.Live}, numberOf[int64]{&p.Succeeded}, numberOf[int64]{&p.Failed})
+				numberOf[int64]{&p.Live}, numberOf[int64]{&p.Succeeded}, numberOf[int64]{&p.Failed}, timeOf{&p.EndedAt}, &sizes,
+				keyOf{&p.First}, keyOf{&p.Last})
+			p.Sizes = store.ParseChunkSizes(sizes)
 			list = append(list, p)
 			return err
 		}, t.sql.ListChunkPasses, arg("name", f.Plan), arg("below", f.Below), arg("limit", store.PageSize(f.Limit)))

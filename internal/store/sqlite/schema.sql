@@ -556,6 +556,9 @@ CREATE TABLE chunk_pass (
     chunks      INTEGER NOT NULL DEFAULT 0,
     rows        INTEGER NOT NULL DEFAULT 0, -- of its chunks
     cost_us     INTEGER NOT NULL DEFAULT 0, -- for which the source was read
+    sizes       TEXT NOT NULL DEFAULT '[]', -- rows of a chunk as they changed
+    first_key   TEXT,                       -- of the table, when the pass began
+    last_key    TEXT,
     batch_id    INTEGER,                    -- NULL: the next chunk gets a new one
     began_at    TEXT NOT NULL,
     sealed_at   TEXT,                       -- NULL: it is being planned
@@ -645,5 +648,5 @@ CREATE VIEW chunk_plans AS
     LEFT JOIN batch AS b ON b.id = s.batch_id;
 CREATE VIEW chunk_passes AS
     SELECT s.plan, s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
-           b.state AS batch_state, b.total, b.live, b.succeeded, b.failed
+           b.state AS batch_state, b.total, b.live, b.succeeded, b.failed, b.ended_at, s.sizes, s.first_key, s.last_key
     FROM chunk_pass AS s LEFT JOIN batches AS b ON b.id = s.batch_id;

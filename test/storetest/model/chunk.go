@@ -30,6 +30,8 @@ type ChunkPass struct {
 	Pass           int
 	Full           bool
 	From, Through  *store.ChunkKey
+	First, Last    *store.ChunkKey // of the table
+	Sizes          []int
 	Ranges, Chunks int
 	Rows           int64
 	Cost           time.Duration
@@ -114,7 +116,7 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (*store.Ch
 	below := p.State.Pass + 1
 	if pass := p.planning(); pass != nil {
 		look.Plan.Planning, look.Plan.Full, look.Plan.From, look.Plan.Cursor = true, pass.Full, pass.From, pass.Through
-		look.Plan.Chunks, look.Plan.Cost = pass.Chunks, pass.Cost
+		look.Plan.Chunks, look.Plan.Cost, look.Plan.Sizes = pass.Chunks, pass.Cost, pass.Sizes
 		below--
 	}
 	look.Sample(p.Done)
@@ -184,7 +186,9 @@ func (s *Store) ApplyChunks(ctx context.Context, step *store.ChunkStep) (bool, e
 	if begins, err := step.Begins(p.State.Pass, pass != nil, cursor); err != nil {
 		return false, err
 	} else if begins {
-		pass = &ChunkPass{Began: now, Pass: step.After.Pass, Full: step.After.Full, From: step.After.From}
+		pass = &ChunkPass{
+			Began: now, Pass: step.After.Pass, Full: step.After.Full, From: step.After.From, First: step.First, Last: step.Last,
+		}
 	}
 	for _, id := range step.Again() {
 		if o, ok := s.obstacle(task.ID(id)); !ok || o.State != store.ChunkFailed {
@@ -197,7 +201,7 @@ func (s *Store) ApplyChunks(ctx context.Context, step *store.ChunkStep) (bool, e
 		s.planRange(p, pass, step, n, now)
 	}
 	chunks, rows := step.Planned()
-	pass.Through, pass.Cost = step.After.Cursor, step.After.Cost
+	pass.Through, pass.Cost, pass.Sizes = step.After.Cursor, step.After.Cost, step.After.Sizes
 	pass.Ranges += len(step.Items)
 	pass.Chunks += chunks
 	pass.Rows += rows
@@ -214,6 +218,7 @@ func (s *Store) ApplyChunks(ctx context.Context, step *store.ChunkStep) (bool, e
 	}
 	if p.planning() == nil {
 		p.State.Planning, p.State.Full, p.State.From, p.State.Cursor, p.State.Chunks, p.State.Cost = false, false, nil, nil, 0, 0
+		p.State.Sizes = nil
 	}
 	return true, s.fail(afterSettle)
 }

@@ -89,11 +89,14 @@ func (s *Store) ListPasses(ctx context.Context, f store.ChunkPassFilter) (list [
 		c := p.Passes[n]
 		i := store.ChunkPassInfo{
 			Pass: n, Whole: c.Full, From: c.From, Through: c.Through, Ranges: c.Ranges, Chunks: c.Chunks, Rows: c.Rows, BeganAt: c.Began,
-			SealedAt: c.Sealed, Batch: c.Batch,
+			SealedAt: c.Sealed, Batch: c.Batch, Sizes: c.Sizes, First: c.First, Last: c.Last,
 		}
 		if b := s.batches[c.Batch]; b != nil {
 			at := s.survey(b)
 			i.State, i.Total, i.Live, i.Succeeded, i.Failed = at.State, at.Total, at.Live, at.Succeeded, at.Failed
+			if at.EndedAt != nil {
+				i.EndedAt = *at.EndedAt
+			}
 		}
 		if len(list) < store.PageSize(f.Limit) {
 			list = append(list, i)

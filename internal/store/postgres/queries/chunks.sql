@@ -3,7 +3,7 @@
 SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
     p.version, (p.paused_at IS NOT NULL OR {chunk_stopped}) AS halted, p.pass,
     s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false), s.from_key, s.through_key, p.high,
-    coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us,
+    coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
     (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over') AS live
 FROM {schema}.chunk_plan AS p
@@ -78,12 +78,15 @@ FROM unnest(@ids::bigint[], @items::integer[], @after::text[], @through::text[],
     AS w (id, item, after_key, through_key, rows, failures)
 
 -- name: put_pass
-INSERT INTO {schema}.chunk_pass AS s (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, batch_id, began_at, sealed_at)
-VALUES (@name, @pass, @whole, @from::text, @through::text, @ranges, @chunks, @rows, @cost, nullif(@batch::bigint, 0), now(),
+INSERT INTO {schema}.chunk_pass AS s (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, sizes, first_key,
+    last_key, batch_id, began_at, sealed_at)
+VALUES (@name, @pass, @whole, @from::text, @through::text, @ranges, @chunks, @rows, @cost, @sizes, @first::text, @last::text,
+    nullif(@batch::bigint, 0), now(),
     CASE WHEN @sealed THEN now() END)
 ON CONFLICT (plan, pass) DO UPDATE SET
     through_key = excluded.through_key, ranges = s.ranges + excluded.ranges, chunks = s.chunks + excluded.chunks,
-    rows = s.rows + excluded.rows, cost_us = excluded.cost_us, batch_id = excluded.batch_id, sealed_at = excluded.sealed_at
+    rows = s.rows + excluded.rows, cost_us = excluded.cost_us, sizes = excluded.sizes, batch_id = excluded.batch_id,
+    sealed_at = excluded.sealed_at
 
 -- name: forget_empty_pass
 DELETE FROM {schema}.chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass AND s.sealed_at IS NOT NULL AND s.chunks = 0

@@ -7,7 +7,7 @@ FROM chunk_plans AS p WHERE p.name >= @from ORDER BY p.name LIMIT @limit;
 -- name: list_chunk_passes
 -- The newest passes of a plan that are below one.
 SELECT s.pass, s.whole, s.from_key, s.through_key, s.ranges, s.chunks, s.rows, s.began_at, s.sealed_at, s.batch_id,
-    s.batch_state, s.total, s.live, s.succeeded, s.failed
+    s.batch_state, s.total, s.live, s.succeeded, s.failed, s.ended_at, s.sizes, s.first_key, s.last_key
 FROM chunk_passes AS s WHERE s.plan = @name AND (@below = 0 OR s.pass < @below) ORDER BY s.pass DESC LIMIT @limit;
 
 -- name: chunks_halted

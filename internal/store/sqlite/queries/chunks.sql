@@ -3,7 +3,7 @@
 SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us, p.version,
     (p.paused_at IS NOT NULL OR {chunk_stopped}), p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.whole, 0),
     s.from_key, s.through_key, p.high, ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, p.holder,
-    p.held_until, p.done_rows, p.done_us,
+    p.held_until, p.done_rows, p.done_us, ifnull(s.sizes, ''),
     (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over')
 FROM chunk_plan AS p
@@ -56,11 +56,14 @@ INSERT INTO chunk_range (task_id, plan, pass, planned, step, item, after_key, th
 VALUES (@id, @name, @pass, @pass, @step, @item, @after, @through, @rows, @failures);
 
 -- name: put_pass
-INSERT INTO chunk_pass (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, batch_id, began_at, sealed_at)
-VALUES (@name, @pass, @whole, @from, @through, @ranges, @chunks, @rows, @cost, @batch, @now, iif(@sealed, @now, NULL))
+INSERT INTO chunk_pass (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, sizes, first_key, last_key,
+    batch_id, began_at, sealed_at)
+VALUES (@name, @pass, @whole, @from, @through, @ranges, @chunks, @rows, @cost, @sizes, @first, @last, @batch, @now,
+    iif(@sealed, @now, NULL))
 ON CONFLICT (plan, pass) DO UPDATE SET
     through_key = excluded.through_key, ranges = ranges + excluded.ranges, chunks = chunks + excluded.chunks,
-    rows = rows + excluded.rows, cost_us = excluded.cost_us, batch_id = excluded.batch_id, sealed_at = excluded.sealed_at;
+    rows = rows + excluded.rows, cost_us = excluded.cost_us, sizes = excluded.sizes,
+    batch_id = excluded.batch_id, sealed_at = excluded.sealed_at;
 
 -- name: forget_empty_pass
 DELETE FROM chunk_pass WHERE plan = @name AND pass = @pass AND sealed_at IS NOT NULL AND chunks = 0;
