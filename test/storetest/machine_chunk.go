@@ -36,6 +36,12 @@ func (m *machine) chunkActions() map[string]func(*rapid.T) {
 		"claim 3":       m.claim,
 		"repeat a step": m.repeatStep,
 		"pause a plan":  m.pausePlan,
+		"split":         m.splitChunk,
+		"split 2":       m.splitChunk,
+		"repeat a split": func(t *rapid.T) {
+			m.repeat(t)
+			m.addNew()
+		},
 		"cancel":        func(t *rapid.T) { m.operate(t, "cancelling", m.ideal.Cancel, m.real.Cancel) },
 		"retry":         func(t *rapid.T) { m.operate(t, "retrying", m.ideal.Retry, m.real.Retry) },
 		"rollback":      func(t *rapid.T) { m.operate(t, "rolling back", m.ideal.Rollback, m.real.Rollback) },
@@ -289,69 +295,4 @@ func (w *chunkWalk) add(to int, o *store.ChunkObstacle) {
 		w.s.After.Chunks++
 	}
 	w.s.Items, w.s.After.Cursor, w.at = append(w.s.Items, i), i.Range.Through, to
-}
-
-func (m *machine) pausePlan(t *rapid.T) {
-	if ideal, _ := m.lookPlan("q", 1); ideal == nil {
-		t.Skip("there is no such plan")
-	}
-	m.begin()
-	m.ideal.PauseChunkPlan(m.t, "q")
-	m.real.PauseChunkPlan(m.t, "q")
-}
-
-// operateBatch is what an operator does to the batch of a pass.
-func (m *machine) operateBatch(t *rapid.T) {
-	if len(m.chunks.batches) == 0 {
-		t.Skip("there is no batch")
-	}
-	ctx := m.begin()
-	b := rapid.SampledFrom(m.chunks.batches[max(len(m.chunks.batches)-3, 0):]).Draw(t, "batch")
-	verb := rapid.SampledFrom([]string{"cancel", "retry", "retry", "retry", "retry", "roll back"}).Draw(t, "verb")
-	do := func(h Harness, id task.BatchID) (string, error) {
-		switch verb {
-		case "cancel":
-			return h.CancelBatch(ctx, id, "alice")
-		case "retry":
-			return h.RetryBatch(ctx, id, "alice")
-		}
-		return h.RollbackBatch(ctx, id, "alice", true)
-	}
-	want, reasonWant := do(m.ideal, b.ideal)
-	got, reason := do(m.real, b.real)
-	require.Equal(m.t, reasonWant == nil, reason == nil, "%s: %v, and %v", verb, reasonWant, reason)
-	require.Equal(m.t, want, got, "what becomes of the batch")
-}
-
-// batchesGoOn has an agent do all that is wanted of batches: which rows it takes first is the stores' own.
-func (m *machine) batchesGoOn(*rapid.T) {
-	ctx := m.begin()
-	for _, h := range []Harness{m.ideal, m.real} {
-		for range 10 {
-			folded, err := h.Fold(ctx, 100)
-			require.NoError(m.t, err)
-			did, err := h.Step(ctx, 1000)
-			require.NoError(m.t, err)
-			if !did.Found && folded.Acted+folded.Ended == 0 {
-				break
-			}
-		}
-	}
-}
-
-// batchesMuchLater has what is past its retention removed, where all batches or none have ended: while one goes on, a store may keep
-// all rows of batches that finished on the same day.
-func (m *machine) batchesMuchLater(t *rapid.T) {
-	all, err := m.ideal.ListBatches(m.t.Context(), store.BatchFilter{Limit: 1000})
-	require.NoError(m.t, err)
-	open := 0
-	for i := range all {
-		if all[i].EndedAt == nil {
-			open++
-		}
-	}
-	if open > 0 && open < len(all) {
-		t.Skip("some batches have ended")
-	}
-	m.muchLater(t)
 }

@@ -61,6 +61,40 @@ func (m *machine) batchViews(h Harness, batches batchSide, ids taskSide) (list [
 	return list, rows
 }
 
+// planView is a plan with its passes as operators see them.
+type planView struct {
+	Plan   store.ChunkPlanInfo
+	Passes []store.ChunkPassInfo
+}
+
+// planViews are those of all plans, with times and the numbers of batches taken out.
+func (m *machine) planViews(h Harness, batches batchSide) (list []planView) {
+	plans, err := h.ListChunks(m.t.Context(), store.ChunkPlanFilter{Limit: 10})
+	require.NoError(m.t, err)
+	for _, p := range plans {
+		passes, err := h.ListPasses(m.t.Context(), store.ChunkPassFilter{Plan: p.Name, Limit: 100})
+		require.NoError(m.t, err)
+		for n := range passes {
+			b := &passes[n]
+			if b.Batch > 0 {
+				b.Batch = task.BatchID(place(m.chunks.batches, batches, b.Batch) + 1)
+			}
+			b.BeganAt, b.SealedAt, b.EndedAt = time.Time{}, whether(b.SealedAt), whether(b.EndedAt)
+		}
+		p.Source, p.CreatedAt, p.PausedAt = nil, time.Time{}, whether(p.PausedAt)
+		list = append(list, planView{p, append([]store.ChunkPassInfo(nil), passes...)})
+	}
+	return list
+}
+
+// whether is a time that says only whether there is one.
+func whether(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return time.Unix(1, 0)
+}
+
 // compareChunks asserts that all plans, their ledgers and their batches are the same, and that the same plans have changed.
 func (m *machine) compareChunks() {
 	for _, name := range []string{"p", "q"} {
@@ -87,6 +121,7 @@ func (m *machine) compareChunks() {
 		}
 		require.Equal(m.t, ledger(m.ideal, ideal.Now, onIdeal), ledger(m.real, actual.Now, onReal), "the ledger of %s", name)
 	}
+	require.Equal(m.t, m.planViews(m.ideal, onIdeal), m.planViews(m.real, onReal), "plans and passes as operators see them")
 	want, wantRows := m.batchViews(m.ideal, onIdeal, onIdeal)
 	got, rows := m.batchViews(m.real, onReal, onReal)
 	require.Equal(m.t, want, got, "the list of batches")

@@ -88,7 +88,8 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 	v := view{
 		Row:  place(m.tasks, ids, i.ID),
 		Type: i.Type, Region: i.Region, Key: i.Key, Labels: oneWay(i.Labels), Agent: i.Agent,
-		State: i.State, Payload: m.payload(place(m.tasks, ids, i.ID), i.Payload), Result: oneWay(i.Result), Error: i.Error, Output: i.Output,
+		State: i.State, Payload: m.payload(place(m.tasks, ids, i.ID), i.Payload), Result: m.result(i.Result, ids),
+		Error: i.Error, Output: i.Output,
 		Outcome: i.Outcome, Priority: i.Priority, Attempt: i.Attempt, MaxAttempts: i.MaxAttempts,
 		Deferrals: i.Deferrals, Session: place(m.sessionPairs(), sessions, i.Session),
 		EverStarted: i.EverStarted, Fence: i.Fence,
@@ -111,7 +112,7 @@ func (m *machine) whole(i *store.TaskInfo, ids taskSide, sessions sessionSide) v
 	for _, a := range i.History {
 		v.History = append(v.History, attemptView{
 			Fence: a.Fence, Session: place(m.sessionPairs(), sessions, a.Session), Phase: a.Phase, Attempt: a.Attempt,
-			Outcome: a.Outcome, Error: a.Error, Output: a.Output, Result: oneWay(a.Result), State: a.State,
+			Outcome: a.Outcome, Error: a.Error, Output: a.Output, Result: m.result(a.Result, ids), State: a.State,
 			Started: halvesTo(i.CreatedAt, a.StartedAt), Ended: halves(i.CreatedAt, a.EndedAt),
 		})
 	}
@@ -151,7 +152,7 @@ func (m *machine) taskView(t *task.Task, ids taskSide) taskView {
 		Row:  place(m.tasks, ids, t.ID),
 		Type: t.Type, Region: t.Region, Key: t.Key, State: t.State, Fence: t.Fence,
 		Attempt: t.Attempt, MaxAttempts: t.MaxAttempts, Deferrals: t.Deferrals, EverStarted: t.EverStarted,
-		Payload: m.payload(place(m.tasks, ids, t.ID), t.Payload), Result: oneWay(t.Result), Labels: oneWay(t.Labels), Priority: t.Priority,
+		Payload: m.payload(place(m.tasks, ids, t.ID), t.Payload), Result: m.result(t.Result, ids), Labels: oneWay(t.Labels), Priority: t.Priority,
 		Policy: t.Policy, CancelRequested: t.CancelRequested, Checkpoint: oneWay(t.Checkpoint),
 		Due: halves(t.CreatedAt, t.RunAt), Claimed: halves(t.CreatedAt, t.ClaimedAt),
 		LeaseEnd: halves(t.CreatedAt, t.LeaseEnd), Deadline: never,

@@ -66,7 +66,10 @@ func TestMachineFindsSabotageOfSchedules(t *testing.T) {
 
 // What is wrong with chunk plans shows in histories of these.
 func TestMachineFindsSabotageOfChunks(t *testing.T) {
-	for _, s := range chunkSabotages() {
+	for _, s := range slices.Concat(chunkSabotages(), splitSabotages(), operatedSabotages()) {
+		if s.check == "chunks_operated/what is held is counted" {
+			continue // histories hardly ever have a range fail in three passes in a row
+		}
 		t.Run(s.name, func(t *testing.T) {
 			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutChunks, func(testing.TB) storetest.Harness {
 				m := storetest.NewOnModel()
