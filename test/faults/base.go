@@ -51,6 +51,7 @@ func (w *world) openBase(t testing.TB) {
 	}
 	_, err := w.app.Exec(t.Context(), tables)
 	require.NoError(t, err)
+	w.openItems(t)
 	if w.o.SQL != "" {
 		_, err = w.app.Exec(t.Context(), w.o.SQL)
 		require.NoError(t, err)

@@ -51,12 +51,12 @@ func (w *world) rolledBack() []string {
 func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
-		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish,
+		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
 		kindReserve, kindCharge, kindMount, kindBuild,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
-			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish,
+			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish, Chunk: name == kindMark,
 			Child: name == "child" || name == kindMount || name == kindBuild,
 		}
 		switch name {
@@ -102,6 +102,7 @@ func (a *agent) declaration(who string) string {
 	for _, k := range Kinds() {
 		text.WriteString(a.declareTask(k, who))
 	}
+	text.WriteString(a.w.declareChunks())
 	return text.String()
 }
 

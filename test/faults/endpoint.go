@@ -36,18 +36,19 @@ type endpoint struct {
 	kinds  map[string]history.Kind
 	agents func() []string // addresses of agents that are there
 
-	addr    string
-	mu      sync.Mutex
-	server  *http.Server
-	downs   int            // how often it was taken down, and not up again
-	handler sync.WaitGroup // handlers, and what goes on after a 202
-	ctx     context.Context
-	stop    context.CancelFunc
+	addr     string
+	mu       sync.Mutex
+	server   *http.Server
+	rejected map[string]int // how often a chunk was, by the end of its range
+	downs    int            // how often it was taken down, and not up again
+	handler  sync.WaitGroup // handlers, and what goes on after a 202
+	ctx      context.Context
+	stop     context.CancelFunc
 }
 
 // newEndpoint starts an endpoint.
 func newEndpoint(log *history.Log, app base, agents func() []string) (*endpoint, error) {
-	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, client: &http.Client{
+	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, rejected: map[string]int{}, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -138,7 +139,9 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	c.does = c.envelope.Does()
+	if c.does = c.envelope.Does(); c.envelope.Type == kindMark {
+		c.does = e.markDeed(c.envelope.Data.Through)
+	}
 	c.report(history.Start, "")
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -242,6 +245,8 @@ func (c *call) finish() {
 		later := *c
 		later.ctx = c.endpoint.ctx // the request is over, and that is no reason to stop
 		c.handler.Go(later.goOn)
+	case kindMark:
+		c.mark()
 	case "streamed":
 		c.stream()
 	default:

@@ -48,6 +48,7 @@ func summary(h *history.History) string {
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
 		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h),
+		fmt.Sprintf("chunks: %d in %d passes, rows by how often they were marked: %v", len(h.Chunks.Steps), len(h.Chunks.Passes), h.Chunks.Marks),
 	}, "\n")
 }
 

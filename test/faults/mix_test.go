@@ -18,7 +18,7 @@ import (
 func TestMix(t *testing.T) {
 	const seed = 1
 	o := faults.Options{
-		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3,
+		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 20,
 		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {

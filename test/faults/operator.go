@@ -67,6 +67,7 @@ const (
 			WHEN 'cancel' THEN ended_at IS NULL
 			WHEN 'retry' THEN state IN ('failed', 'partially_failed', 'cancelled', 'rolled_back')
 			ELSE state IN ('succeeded', 'partially_failed', 'running') END
+		AND name NOT LIKE 'chunks %' -- a plan stands still while the batch of its pass is cancelled
 		ORDER BY id DESC LIMIT 1 OFFSET $3`
 )
 

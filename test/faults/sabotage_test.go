@@ -58,6 +58,12 @@ func sabotages() []sabotage {
 		{fault.Hear, faults.Options{ // nothing is broken, and the cancelled rows wait behind slow ones
 			Agents: 2, Caught: true, Workers: 2, Lasts: 15 * time.Second,
 		}, []check.Name{check.CancelHolds}, ""},
+		{"plan moves on", faults.Options{ // chunks are inserted, and the ledger does not say so, now and then
+			Items: 40, Rate: 1, Lasts: 12 * time.Second,
+		}, []check.Name{check.ChunkRangesDisjoint}, `
+CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF random() < 0.2 AND NEW.sealed_at IS NULL THEN RETURN NULL; END IF; RETURN NEW; END $$;
+CREATE TRIGGER stay BEFORE UPDATE ON leasehold.chunk_pass FOR EACH ROW EXECUTE FUNCTION stay()`},
 		{"lapsed", faults.Options{ // once the server's clock jumps ahead, all leases look expired
 			Holders: 3, Lasts: 12 * time.Second, Schedule: []faults.Planned{{Fault: "clock of the server", At: 6 * time.Second, Lasts: lasts, Seed: ahead}},
 		}, []check.Name{check.OneHolderAtATime}, `

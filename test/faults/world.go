@@ -39,6 +39,7 @@ type Options struct {
 
 	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
 	Operators int           // how many people ask for this and that
+	Items     int           // rows of a table that is cut into chunks, inserted each half a second at most; 0: there is none; PostgreSQL only
 	Holders   int           // processes that take named leases
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 
@@ -128,6 +129,7 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.sampleBatches(ctx) })
 	w.load.Go(func() { w.watchMachine(ctx) })
 	w.load.Go(func() { w.disturb(ctx) })
+	w.load.Go(func() { w.insertItems(ctx) })
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}
@@ -265,6 +267,10 @@ func (w *world) settleDown(t testing.TB) {
 		err := w.app.QueryRow(ctx, `SELECT (SELECT count(*) FROM leasehold.task)
 			+ (SELECT count(*) FROM leasehold.batch WHERE sealed AND ended_at IS NULL)
 			+ (SELECT count(*) FROM leasehold.operation WHERE ended_at IS NULL)`).Scan(&left)
+		if planned := 0; err == nil && w.o.Items > 0 {
+			err = w.app.QueryRow(ctx, chunksLeft).Scan(&planned)
+			left += planned
+		}
 		cancel()
 		if err == nil && left == 0 {
 			t.Logf("all is done %s after the last fault", time.Since(start).Round(time.Millisecond))

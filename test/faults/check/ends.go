@@ -39,7 +39,7 @@ func committedEnds(x *index, f *found) {
 		if s.row == nil || s.enqueued != nil {
 			continue
 		}
-		if x.h.Kinds[s.row.Type].Finish {
+		if k := x.h.Kinds[s.row.Type]; k.Finish || k.Chunk {
 			if what := s.unfinished(nil); what != "" {
 				f.add(CommittedEnds, x.last(s), s.id, "it is a batch's finish task, and %s", what)
 			}

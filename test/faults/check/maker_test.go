@@ -178,7 +178,7 @@ func perform(t *testing.T, scenes []scene) {
 
 func TestNames(t *testing.T) {
 	names := check.Names()
-	require.Len(t, names, 30)
+	require.Len(t, names, 33)
 	slices.Sort(names)
-	require.Len(t, slices.Compact(names), 30)
+	require.Len(t, slices.Compact(names), 33)
 }

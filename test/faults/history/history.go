@@ -172,6 +172,7 @@ type Kind struct {
 	Stop      time.Duration // what may pass between the end of its window and its lease's end
 	Timeout   time.Duration
 	Ordered   bool   // one at a time on each agent, claimed in order
+	Chunk     bool   // its rows are chunks of a plan, which Leasehold inserts
 	Finish    bool   // its rows are finish tasks, which Leasehold inserts
 	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
 
@@ -212,6 +213,7 @@ type History struct {
 
 	Schedules []Schedule
 	Leases    Leases
+	Chunks    Chunks
 
 	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op

@@ -47,6 +47,9 @@ type Payload struct {
 	Script   []Deed `json:"script,omitempty"`
 	Check    []Deed `json:"check,omitempty"`    // what is asked before an attempt
 	Rollback []Deed `json:"rollback,omitempty"` // what attempts to roll it back do
+
+	After   *string `json:"after,omitempty"` // of a chunk
+	Through string  `json:"through,omitempty"`
 }
 
 // of is what the attempt of that number does; the last deed of a script is for all that follow.

@@ -1,0 +1,40 @@
+package history
+
+// Chunks is all that is known of a plan that cuts a table into chunks.
+type Chunks struct {
+	Ahead  int         // how many of them may wait or run at once
+	Steps  []ChunkStep // in the order in which they were inserted
+	Passes []ChunkPass // in their order
+	Tasks  []ChunkTask // the tasks of its type
+	Marks  map[int]int // how many rows of the table were marked how often
+}
+
+// ChunkRange is the rows with keys above After and up to Through; After is 0 in the first range of the table, whose keys are positive.
+type ChunkRange struct{ After, Through int64 }
+
+// ChunkStep is a chunk as the transaction that inserted it wrote it down.
+type ChunkStep struct {
+	ChunkRange
+
+	Task int64
+	Pass int
+	Live int // tasks of the plan that had not finished, this one included
+}
+
+// ChunkPass is a pass as the ledger has it in the end.
+type ChunkPass struct {
+	Pass, Chunks int
+	From, Upto   int64 // 0: the begin of the table
+	Rows         int64
+	Sealed       bool // the ledger says so
+	BatchSealed  bool // and so does its batch
+}
+
+// ChunkTask is a task with the range of its payload.
+type ChunkTask struct {
+	ChunkRange
+
+	ID   int64
+	Pass int
+	Rows int64
+}
