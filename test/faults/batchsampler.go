@@ -26,7 +26,7 @@ SELECT b.id, b.state, b.round, b.stopping,
     r.total, r.waiting + r.running + r.rolling_back, r.waiting, r.running, r.rolling_back, r.succeeded, r.failed, r.cancelled, r.rolled_back,
     r.rollback_failed, coalesce(r.ids, '{}'), coalesce(r.fences, '{}')
 FROM b CROSS JOIN LATERAL (
-    SELECT count(*) AS total,
+    SELECT count(*) FILTER (WHERE state <> 'split') AS total, -- its halves count in its place
         count(*) FILTER (WHERE state IN ('pending', 'retry_pending')) AS waiting,
         count(*) FILTER (WHERE state = 'running') AS running,
         count(*) FILTER (WHERE state IN ('rollback_pending', 'rollback_running')) AS rolling_back,

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -21,26 +22,14 @@ import (
 const kindMark = "mark"
 
 const (
-	chunksAhead  = 6
-	insertEvery  = 500 * time.Millisecond
-	firstItems   = 500
-	rejectedMost = 2 // how often a range is rejected: one that fails in three passes is not planned any more
+	chunksAhead  = 12
+	chunkSize    = 10
+	insertEvery  = 500 * time.Millisecond // at most
+	firstItems   = 300
+	rejectedMost = 2 // how often a key is in a range that is rejected: one that fails in three passes is not planned any more
+	stuckOf      = 8 // one of so many ends of ranges has attempts hang
+	stuckAbove   = 3 // rows: ranges of fewer are done
 )
-
-// chunksSQL makes the table that is cut, and has each chunk written down in the transaction that inserts it.
-const chunksSQL = `
-CREATE TABLE item (id bigint PRIMARY KEY, status int NOT NULL DEFAULT 0, marks int NOT NULL DEFAULT 0);
-CREATE TABLE chunk_step (
-    serial bigint GENERATED ALWAYS AS IDENTITY, task bigint, pass int, after_key bigint, through_key bigint, live bigint);
-CREATE FUNCTION chunk_step() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO public.chunk_step (task, pass, after_key, through_key, live)
-    SELECT NEW.task_id, NEW.planned, coalesce(NEW.after_key::bigint, 0), NEW.through_key::bigint,
-        (SELECT count(*) FROM leasehold.task AS t WHERE t.type = '` + kindMark + `');
-    RETURN NULL;
-END $$;
-CREATE TRIGGER chunk_step AFTER INSERT ON leasehold.chunk_range FOR EACH ROW EXECUTE FUNCTION chunk_step();
-`
 
 // declareChunks is the plan, in an agent's configuration.
 func (w *world) declareChunks() string {
@@ -49,7 +38,7 @@ func (w *world) declareChunks() string {
 	}
 	return fmt.Sprintf(`chunks "items" {
   task   = %q
-  size   = 20
+  size   = %d
   ahead  = %d
   follow = "1s"
   source {
@@ -58,7 +47,7 @@ func (w *world) declareChunks() string {
     where = "status = 0"
   }
 }
-`, kindMark, chunksAhead)
+`, kindMark, chunkSize, chunksAhead)
 }
 
 // openItems makes the table, before agents start.
@@ -67,10 +56,31 @@ func (w *world) openItems(t testing.TB) {
 	if w.o.Items == 0 {
 		return
 	}
-	_, err := w.app.Exec(t.Context(), chunksSQL)
+	tables := chunkTables
+	if w.o.SQLite {
+		tables = liteChunkTables
+	}
+	_, err := w.app.Exec(t.Context(), tables)
 	require.NoError(t, err)
-	_, err = w.app.Exec(t.Context(), `INSERT INTO item (id) SELECT 3 * n + (n / 40) * 1000 FROM generate_series(1, $1::int) AS n`, firstItems)
-	require.NoError(t, err)
+	first := make([]int64, firstItems)
+	for n := range first {
+		first[n] = int64(3*n + 1 + n/40*1000)
+	}
+	require.NoError(t, w.addItems(t.Context(), first, false))
+}
+
+// addItems inserts rows. late says that rows with higher keys may have been committed before.
+func (w *world) addItems(ctx context.Context, keys []int64, late bool) error {
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	sql := `INSERT INTO item (id, late) SELECT value::text::bigint, $2::boolean FROM jsonb_array_elements($1::jsonb)`
+	if w.o.SQLite {
+		sql = `INSERT INTO item (id, late) SELECT value, $2 FROM json_each($1)`
+	}
+	_, err = w.app.Exec(ctx, sql, string(list), late)
+	return err
 }
 
 // insertItems inserts rows with gaps between their keys until ctx ends. Some are committed late, after rows with higher keys.
@@ -86,19 +96,23 @@ func (w *world) insertItems(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		some := late
-		late = nil
-		for range r.IntN(w.o.Items) {
+		var some, kept []int64
+		for range 1 + r.IntN(w.o.Items) {
 			next += 1 + r.Int64N(9)
 			if r.IntN(5) == 0 {
-				late = append(late, next)
+				kept = append(kept, next)
 			} else {
 				some = append(some, next)
 			}
 		}
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
-		_, _ = w.app.Exec(call, `INSERT INTO item (id) SELECT unnest($1::bigint[])`, some) // the server may be away
+		_ = w.addItems(call, some, false) // the server may be away
+		if r.IntN(4) == 0 {
+			_ = w.addItems(call, late, true)
+			late = nil
+		}
 		cancel()
+		late = append(late, kept...)
 	}
 }
 
@@ -106,26 +120,26 @@ func (w *world) insertItems(ctx context.Context) {
 const chunksLeft = `SELECT (SELECT count(*) FROM item WHERE status = 0)
 	+ (SELECT count(*) FROM leasehold.batch WHERE NOT sealed AND name LIKE 'chunks %')`
 
-// mark marks the rows of a range, or fails in one of many ways.
+// mark marks the rows of a range.
 func (c *call) mark() {
-	d := c.envelope.Data
-	after, t := int64(0), c.envelope.Task
-	if d.After != nil {
-		_, _ = fmt.Sscan(*d.After, &after)
-	}
-	var through int64
-	_, _ = fmt.Sscan(d.Through, &through)
+	after, through := c.envelope.Data.Range()
 	ctx, cancel := context.WithTimeout(c.endpoint.ctx, handlerWithin)
 	defer cancel()
-	if _, err := c.app.Exec(ctx, `UPDATE item SET status = 1, marks = marks + 1 WHERE id > $1 AND id <= $2 AND status = 0`, after, through); err != nil {
+	const sql = `UPDATE item SET status = 1, marks = marks + 1 WHERE id > $1 AND id <= $2 AND status = 0`
+	if _, err := c.app.Exec(ctx, sql, after, through); err != nil {
 		c.answer("failed", http.StatusInternalServerError, err.Error())
 		return
 	}
-	c.answer("succeeded", http.StatusOK, fmt.Sprintf(`{"fence": %d}`, t.Fence))
+	c.answer("succeeded", http.StatusOK, c.envelope.Result())
 }
 
-// markDeed is what an attempt at a chunk does, by chance. A range is rejected for good a few times only.
-func (e *endpoint) markDeed(through string) script.Deed {
+// markDeed is what an attempt at a chunk does. Some ranges hang until they are small; all else is by chance. No key is in a range that
+// is rejected more than a few times.
+func (e *endpoint) markDeed(d script.Payload) script.Deed {
+	after, through := d.Range()
+	if through%stuckOf == 0 && d.Rows > stuckAbove {
+		return script.Hang
+	}
 	deed := []script.Deed{
 		script.OK, script.OK, script.OK, script.OK, script.OK, script.OK, script.Work, script.Fail, script.Later, script.Cut, script.Late,
 		script.Reject,
@@ -135,9 +149,16 @@ func (e *endpoint) markDeed(through string) script.Deed {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.rejected[through]++; e.rejected[through] > rejectedMost {
+	before := 0
+	for _, r := range e.rejected {
+		if r.After < through && after < r.Through {
+			before++
+		}
+	}
+	if before >= rejectedMost {
 		return script.OK
 	}
+	e.rejected = append(e.rejected, history.ChunkRange{After: after, Through: through})
 	return deed
 }
 
@@ -149,9 +170,10 @@ func (w *world) collectChunks(t testing.TB, h *history.History) {
 	}
 	c := &h.Chunks
 	c.Ahead, c.Marks = chunksAhead, map[int]int{}
-	query(t, w, `SELECT task, pass, after_key, through_key, live FROM chunk_step ORDER BY serial`, func(rows pgx.Rows) error {
+	const steps = `SELECT task, pass, step, item, part, after_key, through_key, live, beside FROM chunk_step ORDER BY serial`
+	query(t, w, steps, func(rows pgx.Rows) error {
 		var s history.ChunkStep
-		err := rows.Scan(&s.Task, &s.Pass, &s.After, &s.Through, &s.Live)
+		err := rows.Scan(&s.Task, &s.Pass, &s.Step, &s.Item, &s.Part, &s.After, &s.Through, &s.Live, &s.Beside)
 		c.Steps = append(c.Steps, s)
 		return err
 	})
@@ -171,10 +193,17 @@ func (w *world) collectChunks(t testing.TB, h *history.History) {
 		c.Tasks = append(c.Tasks, one)
 		return err
 	})
-	query(t, w, `SELECT marks, count(*) FROM item GROUP BY marks`, func(rows pgx.Rows) error {
-		var times, n int
-		err := rows.Scan(&times, &n)
+	query(t, w, `SELECT pass, chunks, left_out FROM chunk_sealed ORDER BY pass`, func(rows pgx.Rows) error {
+		var s history.ChunkSeal
+		err := rows.Scan(&s.Pass, &s.Chunks, &s.LeftOut)
+		c.Sealed = append(c.Sealed, s)
+		return err
+	})
+	query(t, w, `SELECT marks, count(*), count(*) FILTER (WHERE late) FROM item GROUP BY marks`, func(rows pgx.Rows) error {
+		var times, n, late int
+		err := rows.Scan(&times, &n, &late)
 		c.Marks[times] = n
+		c.Late += late
 		return err
 	})
 }

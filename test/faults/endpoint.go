@@ -39,16 +39,16 @@ type endpoint struct {
 	addr     string
 	mu       sync.Mutex
 	server   *http.Server
-	rejected map[string]int // how often a chunk was, by the end of its range
-	downs    int            // how often it was taken down, and not up again
-	handler  sync.WaitGroup // handlers, and what goes on after a 202
+	rejected []history.ChunkRange // chunks that were
+	downs    int                  // how often it was taken down, and not up again
+	handler  sync.WaitGroup       // handlers, and what goes on after a 202
 	ctx      context.Context
 	stop     context.CancelFunc
 }
 
 // newEndpoint starts an endpoint.
 func newEndpoint(log *history.Log, app base, agents func() []string) (*endpoint, error) {
-	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, rejected: map[string]int{}, client: &http.Client{
+	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -140,7 +140,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if c.does = c.envelope.Does(); c.envelope.Type == kindMark {
-		c.does = e.markDeed(c.envelope.Data.Through)
+		c.does = e.markDeed(c.envelope.Data)
 	}
 	c.report(history.Start, "")
 	var watching sync.WaitGroup

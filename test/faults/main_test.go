@@ -5,8 +5,12 @@ package faults_test
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/test/faults"
 	"github.com/leasehold/leasehold/test/faults/check"
@@ -47,8 +51,7 @@ func summary(h *history.History) string {
 		fmt.Sprintf("seed %d: %d rows %v", h.Seed, len(h.Rows), states),
 		fmt.Sprintf("events %v", events), fmt.Sprintf("outcomes of attempts that did not end their row at once %v", outcomes),
 		fmt.Sprintf("%d effects, %d leases looked at", len(h.Effects), len(h.Samples)),
-		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h),
-		fmt.Sprintf("chunks: %d in %d passes, rows by how often they were marked: %v", len(h.Chunks.Steps), len(h.Chunks.Passes), h.Chunks.Marks),
+		summaryOfBatches(h), summaryOfSchedules(h), summaryOfLeases(h), summaryOfChunks(h),
 	}, "\n")
 }
 
@@ -59,6 +62,18 @@ func summaryOfSchedules(h *history.History) string {
 		all = append(all, fmt.Sprintf("%s: %d fired, %d missed", s.Name, len(s.Fired), s.Missed))
 	}
 	return "slots: " + strings.Join(all, "; ")
+}
+
+// summaryOfChunks returns how a table was cut.
+func summaryOfChunks(h *history.History) string {
+	c, halves := &h.Chunks, 0
+	for _, s := range c.Steps {
+		if s.Part != "" {
+			halves++
+		}
+	}
+	return fmt.Sprintf("chunks: %d, %d halves, %d of %d passes planned any; rows by how often they were marked: %v, %d late ones",
+		len(c.Steps)-halves, halves, len(c.Passes), len(c.Sealed), c.Marks, c.Late)
 }
 
 // summaryOfLeases returns what holders of named leases got, and what the store did.
@@ -107,6 +122,27 @@ func summaryOfBatches(h *history.History) string {
 	}
 	return fmt.Sprintf("%d batches %v, opened again %d times, %d samples, %d finish tasks; operators: %v; "+
 		"%d effects rolled back, %d rows retried", len(h.Of.Ended), states, rounds, len(h.Of.Samples), len(h.Of.Finishes), answers, rolledBack, again)
+}
+
+// requireChunks requires that what the checks of chunks are about has happened.
+func requireChunks(t *testing.T, h *history.History) {
+	t.Helper()
+	c := &h.Chunks
+	require.NotEmpty(t, c.Steps)
+	require.NotEmpty(t, c.Sealed)
+	require.Positive(t, c.Late)
+	require.True(t, slices.ContainsFunc(c.Steps, func(s history.ChunkStep) bool { return s.Part != "" }), "no chunk was split")
+}
+
+// seedOr returns LEASEHOLD_SEED, or a seed where there is none.
+func seedOr(t *testing.T, seed uint64) uint64 {
+	t.Helper()
+	if text := os.Getenv("LEASEHOLD_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	return seed
 }
 
 // programs builds what a run is made of.

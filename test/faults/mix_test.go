@@ -16,15 +16,17 @@ import (
 
 // TestMix: a bit of everything, always the same.
 func TestMix(t *testing.T) {
-	const seed = 1
+	seed := seedOr(t, 1)
 	o := faults.Options{
-		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 20,
+		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 8,
 		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
 	}
-	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+	h := faults.Run(t, programs(t), harness.NewPooledCluster(t), o)
+	inspect(t, h)
+	requireChunks(t, h)
 }
 
 // TestBatchRollback: hardly anything but batches that are rolled back, cancelled and retried, while agents are killed and

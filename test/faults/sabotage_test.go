@@ -4,9 +4,7 @@ package faults_test
 
 import (
 	"cmp"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -58,12 +56,24 @@ func sabotages() []sabotage {
 		{fault.Hear, faults.Options{ // nothing is broken, and the cancelled rows wait behind slow ones
 			Agents: 2, Caught: true, Workers: 2, Lasts: 15 * time.Second,
 		}, []check.Name{check.CancelHolds}, ""},
-		{"plan moves on", faults.Options{ // chunks are inserted, and the ledger does not say so, now and then
-			Items: 40, Rate: 1, Lasts: 12 * time.Second,
+		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
+			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `
 CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN IF random() < 0.2 AND NEW.sealed_at IS NULL THEN RETURN NULL; END IF; RETURN NEW; END $$;
 CREATE TRIGGER stay BEFORE UPDATE ON leasehold.chunk_pass FOR EACH ROW EXECUTE FUNCTION stay()`},
+		{"plan leaves out nothing", faults.Options{ // the cursor moves over rows for which no chunk is inserted, now and then
+			Items: 10, Rate: 1, Lasts: 12 * time.Second,
+		}, []check.Name{check.ChunkPassComplete}, `
+CREATE FUNCTION leap() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF random() < 0.2 AND NEW.sealed_at IS NULL THEN NEW.through_key := (NEW.through_key::bigint + 50)::text; END IF; RETURN NEW; END $$;
+CREATE TRIGGER leap BEFORE UPDATE ON leasehold.chunk_pass FOR EACH ROW EXECUTE FUNCTION leap()`},
+		{"halves cover", faults.Options{ // a chunk that is split loses its last keys, now and then
+			Items: 10, Rate: 1, Lasts: 12 * time.Second,
+		}, []check.Name{check.ChunkHalvesCover}, `
+CREATE FUNCTION short() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF NEW.part LIKE '%1' THEN NEW.through_key := (NEW.through_key::bigint - 1)::text; END IF; RETURN NEW; END $$;
+CREATE TRIGGER short BEFORE INSERT ON leasehold.chunk_range FOR EACH ROW EXECUTE FUNCTION short()`},
 		{"lapsed", faults.Options{ // once the server's clock jumps ahead, all leases look expired
 			Holders: 3, Lasts: 12 * time.Second, Schedule: []faults.Planned{{Fault: "clock of the server", At: 6 * time.Second, Lasts: lasts, Seed: ahead}},
 		}, []check.Name{check.OneHolderAtATime}, `
@@ -100,12 +110,7 @@ func again(name string, every time.Duration, agents int) (all []faults.Planned) 
 // same run is clean. LEASEHOLD_SEED has the runs made from another seed.
 func TestSabotage(t *testing.T) {
 	built, cluster := programs(t), harness.NewPooledCluster(t)
-	seed := uint64(11)
-	if text := os.Getenv("LEASEHOLD_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
+	seed := seedOr(t, 11)
 	all := sabotages()
 	for _, off := range fault.Safeguards() {
 		require.True(t, slices.ContainsFunc(all, func(s sabotage) bool { return s.off == off }), off)

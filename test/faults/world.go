@@ -39,7 +39,7 @@ type Options struct {
 
 	Batches   time.Duration // a batch is begun each time it passes; 0: there are none
 	Operators int           // how many people ask for this and that
-	Items     int           // rows of a table that is cut into chunks, inserted each half a second at most; 0: there is none; PostgreSQL only
+	Items     int           // how many rows at most are inserted at a time into a table that is cut into chunks; 0: there is none
 	Holders   int           // processes that take named leases
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 

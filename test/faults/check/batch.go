@@ -80,8 +80,11 @@ func (g *group) ids() (some []int64) {
 	return some
 }
 
-// add counts a row in a state.
+// add counts a row in a state. The halves of a chunk count in the place of the one that was split.
 func add(c *history.Counts, state task.State) {
+	if state == task.StateSplit {
+		return
+	}
 	c.Total++
 	switch state {
 	case task.StateSucceeded:

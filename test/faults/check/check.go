@@ -80,7 +80,7 @@ func invariants() []invariant {
 		{[]Name{CountersEqualRows}, countersEqualRows},
 		{[]Name{BatchRollbackComplete}, batchRollbackComplete},
 		{[]Name{SlotsOnce, SlotsAccounted}, slotsOnce},
-		{[]Name{ChunkRangesDisjoint, ChunkRowsMarked, ChunksAhead}, chunksPlanned},
+		{[]Name{ChunkRangesDisjoint, ChunkPassComplete, ChunkHalvesCover, ChunkRowsMarked, ChunksAhead}, chunksPlanned},
 		{[]Name{LeaseFencesRise, LeaseEffectsGuarded}, leaseSteps},
 		{[]Name{OneHolderAtATime, LeaseOutlivesJump, HolderAsksAgain}, leaseBeliefs},
 	}

@@ -10,7 +10,7 @@ import (
 
 // CommittedEnds says: what was committed ends, and ends once. Every row whose transaction committed is finished at the
 // end of the run, is in the archive exactly once and not in the hot table, in a state that it was made for; and the
-// store has no row that was never enqueued, except for finish tasks of batches.
+// store has no row that was never enqueued, except for finish tasks of batches and tasks of chunks.
 //
 // It must hold because the row is in the application's own transaction, nothing is ever discarded (rule 9), and a
 // settlement moves a row to the archive in one statement.
@@ -41,7 +41,7 @@ func committedEnds(x *index, f *found) {
 		}
 		if k := x.h.Kinds[s.row.Type]; k.Finish || k.Chunk {
 			if what := s.unfinished(nil); what != "" {
-				f.add(CommittedEnds, x.last(s), s.id, "it is a batch's finish task, and %s", what)
+				f.add(CommittedEnds, x.last(s), s.id, "Leasehold inserted it, and it %s", what)
 			}
 			continue
 		}

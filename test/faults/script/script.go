@@ -4,6 +4,7 @@ package script
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -50,6 +51,16 @@ type Payload struct {
 
 	After   *string `json:"after,omitempty"` // of a chunk
 	Through string  `json:"through,omitempty"`
+	Rows    int     `json:"rows,omitempty"`
+}
+
+// Range is the range of a chunk, whose keys are positive numbers: above after and up to through.
+func (p *Payload) Range() (after, through int64) {
+	if p.After != nil {
+		after, _ = strconv.ParseInt(*p.After, 10, 64)
+	}
+	through, _ = strconv.ParseInt(p.Through, 10, 64)
+	return after, through
 }
 
 // of is what the attempt of that number does; the last deed of a script is for all that follow.
