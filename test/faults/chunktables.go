@@ -47,7 +47,8 @@ CREATE TRIGGER chunk_sealed AFTER UPDATE ON leasehold.chunk_pass FOR EACH ROW
 
 // liteChunkTables are the same.
 const liteChunkTables = `
-CREATE TABLE item (id INTEGER PRIMARY KEY, status INTEGER NOT NULL DEFAULT 0, marks INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL) STRICT;
+CREATE TABLE item (
+    id INTEGER PRIMARY KEY, status INTEGER NOT NULL DEFAULT 0, marks INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL) STRICT;
 CREATE TABLE chunk_step (
     serial INTEGER PRIMARY KEY AUTOINCREMENT, task INTEGER, pass INTEGER, step INTEGER, item INTEGER, part TEXT, after_key INTEGER,
     through_key INTEGER, live INTEGER, beside INTEGER) STRICT;
@@ -56,8 +57,8 @@ CREATE TABLE chunk_sealed (pass INTEGER, chunks INTEGER, left_out INTEGER) STRIC
 
 CREATE TRIGGER chunk_step AFTER INSERT ON chunk_range BEGIN
     INSERT INTO chunk_step (task, pass, step, item, part, after_key, through_key, live, beside)
-    SELECT NEW.task_id, NEW.planned, NEW.step, NEW.item, NEW.part, CAST(ifnull(NEW.after_key, '0') AS INTEGER), CAST(NEW.through_key AS INTEGER),
-        count(*), count(*) FILTER (WHERE t.id <> NEW.task_id
+    SELECT NEW.task_id, NEW.planned, NEW.step, NEW.item, NEW.part, CAST(ifnull(NEW.after_key, '0') AS INTEGER),
+        CAST(NEW.through_key AS INTEGER), count(*), count(*) FILTER (WHERE t.id <> NEW.task_id
             AND CAST(ifnull(json_extract(t.payload, '$.after'), '0') AS INTEGER) < CAST(NEW.through_key AS INTEGER)
             AND CAST(json_extract(t.payload, '$.through') AS INTEGER) > CAST(ifnull(NEW.after_key, '0') AS INTEGER))
     FROM task AS t WHERE t.type = '` + kindMark + `';

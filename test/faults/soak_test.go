@@ -41,5 +41,7 @@ func soak(t *testing.T, built faults.Programs, cluster *harness.Cluster, seed ui
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
 	}
-	inspect(t, faults.Run(t, built, cluster, o))
+	h := faults.Run(t, built, cluster, o)
+	inspect(t, h)
+	requireChunks(t, h)
 }

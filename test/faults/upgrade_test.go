@@ -22,7 +22,7 @@ func TestRollingUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	for seed := range uint64(harness.Sized(1, 4)) {
 		o := faults.Options{
-			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2, Holders: 3,
+			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2, Holders: 3, Items: 4,
 			Kinds: []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "child", "reserve", "charge"}, // none is slow
 			// The default. A migration locks the hot table, on a busy machine for a second or two, and agents that could not write
 			// their presence for most of its length would stop their work.
@@ -51,6 +51,7 @@ func upgrade(t *testing.T, programs faults.Programs, o faults.Options) {
 	t.Helper()
 	h := faults.Upgrade(t, programs, o)
 	inspect(t, h)
+	requireChunks(t, h)
 	for _, state := range []string{"succeeded", "rolled_back"} {
 		require.True(t, slices.ContainsFunc(h.Rows, func(r history.Row) bool { return r.State == state }), state)
 	}

@@ -69,7 +69,8 @@ func chunksPlanned(x *index, f *found) {
 	}
 	for _, s := range c.Sealed {
 		if s.LeftOut > 0 {
-			f.add(ChunkPassComplete, x.end, 0, "pass %d was sealed with %d chunks, and left out %d rows that were there when it began", s.Pass, s.Chunks, s.LeftOut)
+			f.add(ChunkPassComplete, x.end, 0, "pass %d was sealed with %d chunks, and left out %d rows that were there when it began",
+				s.Pass, s.Chunks, s.LeftOut)
 		}
 	}
 	inspectHalves(x, f)
@@ -89,7 +90,8 @@ func inspectPass(x *index, p *history.ChunkPass, all []history.ChunkStep, tasks 
 	for _, s := range all {
 		rows += tasks[s.Task].Rows
 		if s.After < at || s.Through <= s.After {
-			f.add(ChunkRangesDisjoint, x.end, s.Task, "is for (%d, %d] of pass %d, which was planned up to %d already", s.After, s.Through, p.Pass, at)
+			f.add(ChunkRangesDisjoint, x.end, s.Task, "is for (%d, %d] of pass %d, which was planned up to %d already",
+				s.After, s.Through, p.Pass, at)
 		}
 		at = max(at, s.Through)
 	}
@@ -97,7 +99,8 @@ func inspectPass(x *index, p *history.ChunkPass, all []history.ChunkStep, tasks 
 	case at > p.Upto:
 		f.add(ChunkRangesDisjoint, x.end, 0, "pass %d has a chunk up to %d, and the ledger says %d", p.Pass, at, p.Upto)
 	case len(all) != p.Chunks || rows != p.Rows:
-		f.add(ChunkRangesDisjoint, x.end, 0, "pass %d has %d chunks of %d rows, and the ledger says %d of %d", p.Pass, len(all), rows, p.Chunks, p.Rows)
+		f.add(ChunkRangesDisjoint, x.end, 0, "pass %d has %d chunks of %d rows, and the ledger says %d of %d",
+			p.Pass, len(all), rows, p.Chunks, p.Rows)
 	case p.Sealed && p.Chunks > 0 && !p.BatchSealed:
 		f.add(ChunkRangesDisjoint, x.end, 0, "pass %d is planned to its end, and its batch is not sealed", p.Pass)
 	}
@@ -133,7 +136,8 @@ func inspectHalves(x *index, f *found) {
 		case low == nil || high == nil:
 			f.add(ChunkHalvesCover, x.end, s.Task, "has one half only")
 		case low.After != s.After || low.Through != high.After || high.Through != s.Through || low.Pass != s.Pass || high.Pass != s.Pass:
-			f.add(ChunkHalvesCover, x.end, s.Task, "is for (%d, %d] of pass %d, and its halves are %+v and %+v", s.After, s.Through, s.Pass, *low, *high)
+			f.add(ChunkHalvesCover, x.end, s.Task, "is for (%d, %d] of pass %d, and its halves are %+v and %+v",
+				s.After, s.Through, s.Pass, *low, *high)
 		}
 	}
 }
