@@ -170,10 +170,10 @@ func (w *world) collectChunks(t testing.TB, h *history.History) {
 	}
 	c := &h.Chunks
 	c.Ahead, c.Marks = chunksAhead, map[int]int{}
-	const steps = `SELECT task, pass, step, item, part, after_key, through_key, live, beside FROM chunk_step ORDER BY serial`
+	const steps = `SELECT task, pass, half, after_key, through_key, live, beside FROM chunk_step ORDER BY serial`
 	query(t, w, steps, func(rows pgx.Rows) error {
 		var s history.ChunkStep
-		err := rows.Scan(&s.Task, &s.Pass, &s.Step, &s.Item, &s.Part, &s.After, &s.Through, &s.Live, &s.Beside)
+		err := rows.Scan(&s.Task, &s.Pass, &s.Half, &s.After, &s.Through, &s.Live, &s.Beside)
 		c.Steps = append(c.Steps, s)
 		return err
 	})

@@ -8,15 +8,15 @@ package faults
 const chunkTables = `
 CREATE TABLE item (id bigint PRIMARY KEY, status int NOT NULL DEFAULT 0, marks int NOT NULL DEFAULT 0, late boolean NOT NULL);
 CREATE TABLE chunk_step (
-    serial bigint GENERATED ALWAYS AS IDENTITY, task bigint, pass int, step bigint, item int, part text, after_key bigint,
+    serial bigint GENERATED ALWAYS AS IDENTITY, task bigint, pass int, half boolean, after_key bigint,
     through_key bigint, live bigint, beside bigint);
 CREATE TABLE chunk_seen (pass int, id bigint);
 CREATE TABLE chunk_sealed (pass int, chunks int, left_out bigint);
 
 CREATE FUNCTION chunk_step() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO public.chunk_step (task, pass, step, item, part, after_key, through_key, live, beside)
-    SELECT NEW.task_id, NEW.planned, NEW.step, NEW.item, NEW.part, coalesce(NEW.after_key, '0')::bigint, NEW.through_key::bigint,
+    INSERT INTO public.chunk_step (task, pass, half, after_key, through_key, live, beside)
+    SELECT NEW.task_id, NEW.planned, NEW.part <> '', coalesce(NEW.after_key, '0')::bigint, NEW.through_key::bigint,
         count(*), count(*) FILTER (WHERE t.id <> NEW.task_id AND coalesce(t.payload->>'after', '0')::bigint < NEW.through_key::bigint
             AND (t.payload->>'through')::bigint > coalesce(NEW.after_key, '0')::bigint)
     FROM leasehold.task AS t WHERE t.type = '` + kindMark + `';
@@ -50,15 +50,15 @@ const liteChunkTables = `
 CREATE TABLE item (
     id INTEGER PRIMARY KEY, status INTEGER NOT NULL DEFAULT 0, marks INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL) STRICT;
 CREATE TABLE chunk_step (
-    serial INTEGER PRIMARY KEY AUTOINCREMENT, task INTEGER, pass INTEGER, step INTEGER, item INTEGER, part TEXT, after_key INTEGER,
+    serial INTEGER PRIMARY KEY AUTOINCREMENT, task INTEGER, pass INTEGER, half INTEGER, after_key INTEGER,
     through_key INTEGER, live INTEGER, beside INTEGER) STRICT;
 CREATE TABLE chunk_seen (pass INTEGER, id INTEGER) STRICT;
 CREATE TABLE chunk_sealed (pass INTEGER, chunks INTEGER, left_out INTEGER) STRICT;
 
 CREATE TRIGGER chunk_step AFTER INSERT ON chunk_range BEGIN
-    INSERT INTO chunk_step (task, pass, step, item, part, after_key, through_key, live, beside)
-    SELECT NEW.task_id, NEW.planned, NEW.step, NEW.item, NEW.part, CAST(ifnull(NEW.after_key, '0') AS INTEGER),
-        CAST(NEW.through_key AS INTEGER), count(*), count(*) FILTER (WHERE t.id <> NEW.task_id
+    INSERT INTO chunk_step (task, pass, half, after_key, through_key, live, beside)
+    SELECT NEW.task_id, NEW.planned, NEW.part <> '', CAST(ifnull(NEW.after_key, '0') AS INTEGER), CAST(NEW.through_key AS INTEGER),
+        count(*), count(*) FILTER (WHERE t.id <> NEW.task_id
             AND CAST(ifnull(json_extract(t.payload, '$.after'), '0') AS INTEGER) < CAST(NEW.through_key AS INTEGER)
             AND CAST(json_extract(t.payload, '$.through') AS INTEGER) > CAST(ifnull(NEW.after_key, '0') AS INTEGER))
     FROM task AS t WHERE t.type = '` + kindMark + `';

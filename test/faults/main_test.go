@@ -68,7 +68,7 @@ func summaryOfSchedules(h *history.History) string {
 func summaryOfChunks(h *history.History) string {
 	c, halves := &h.Chunks, 0
 	for _, s := range c.Steps {
-		if s.Part != "" {
+		if s.Half {
 			halves++
 		}
 	}
@@ -131,7 +131,7 @@ func requireChunks(t *testing.T, h *history.History) {
 	require.NotEmpty(t, c.Steps)
 	require.NotEmpty(t, c.Sealed)
 	require.Positive(t, c.Late)
-	require.True(t, slices.ContainsFunc(c.Steps, func(s history.ChunkStep) bool { return s.Part != "" }), "no chunk was split")
+	require.True(t, slices.ContainsFunc(c.Steps, func(s history.ChunkStep) bool { return s.Half }), "no chunk was split")
 }
 
 // seedOr returns LEASEHOLD_SEED, or a seed where there is none.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/leasehold/leasehold/internal/task"
@@ -53,7 +54,7 @@ func chunksPlanned(x *index, f *found) {
 			f.add(ChunkRangesDisjoint, x.end, s.Task, "was inserted for (%d, %d] of pass %d beside %d chunks with keys of that range that had not "+
 				"finished", s.After, s.Through, s.Pass, s.Beside)
 		}
-		if s.Part != "" {
+		if s.Half {
 			continue
 		}
 		byPass[s.Pass] = append(byPass[s.Pass], s)
@@ -106,46 +107,43 @@ func inspectPass(x *index, p *history.ChunkPass, all []history.ChunkStep, tasks 
 	}
 }
 
-// chunkPlace is the place of a chunk in a plan.
-type chunkPlace struct {
-	step int64
-	item int
-	part string
-}
-
-// inspectHalves looks at what became of chunks that were split.
+// inspectHalves looks at what became of chunks that were split. The result of one names its halves.
 func inspectHalves(x *index, f *found) {
-	places := map[chunkPlace]*history.ChunkStep{}
+	steps, halfOf := map[int64]*history.ChunkStep{}, map[int64]int64{}
 	for i := range x.h.Chunks.Steps {
-		s := &x.h.Chunks.Steps[i]
-		at := chunkPlace{s.Step, s.Item, s.Part}
-		if places[at] != nil {
-			f.add(ChunkHalvesCover, x.end, s.Task, "has the place %+v of task %d", at, places[at].Task)
-		}
-		places[at] = s
+		steps[x.h.Chunks.Steps[i].Task] = &x.h.Chunks.Steps[i]
 	}
 	for i := range x.h.Chunks.Steps {
 		s := &x.h.Chunks.Steps[i]
-		low, high := places[chunkPlace{s.Step, s.Item, s.Part + "0"}], places[chunkPlace{s.Step, s.Item, s.Part + "1"}]
-		switch state := x.stateOf(s.Task); {
-		case s.Part != "" && places[chunkPlace{s.Step, s.Item, s.Part[:len(s.Part)-1]}] == nil:
-			f.add(ChunkHalvesCover, x.end, s.Task, "is part %q of nothing", s.Part)
-		case (low != nil || high != nil) != (state == task.StateSplit):
-			f.add(ChunkHalvesCover, x.end, s.Task, "is %s, halves: %v and %v", state, low, high)
-		case low == nil && high == nil:
-		case low == nil || high == nil:
-			f.add(ChunkHalvesCover, x.end, s.Task, "has one half only")
+		r := x.byID[s.Task]
+		if r == nil || r.row == nil || task.State(r.row.State) != task.StateSplit {
+			continue
+		}
+		ids := splitInto(r.row.Result)
+		low, high := steps[ids[0]], steps[ids[1]]
+		switch {
+		case low == nil || high == nil || !low.Half || !high.Half || halfOf[ids[0]] != 0 || halfOf[ids[1]] != 0:
+			f.add(ChunkHalvesCover, x.end, s.Task, "is split, and has no halves of its own: %s", r.row.Result)
 		case low.After != s.After || low.Through != high.After || high.Through != s.Through || low.Pass != s.Pass || high.Pass != s.Pass:
 			f.add(ChunkHalvesCover, x.end, s.Task, "is for (%d, %d] of pass %d, and its halves are %+v and %+v",
 				s.After, s.Through, s.Pass, *low, *high)
 		}
+		halfOf[ids[0]], halfOf[ids[1]] = s.Task, s.Task
+	}
+	for _, s := range x.h.Chunks.Steps {
+		if s.Half && halfOf[s.Task] == 0 {
+			f.add(ChunkHalvesCover, x.end, s.Task, "is half of nothing that was split")
+		}
 	}
 }
 
-// stateOf is a task's state in the end; "": it is not known.
-func (x *index) stateOf(id int64) task.State {
-	if s := x.byID[id]; s != nil && s.row != nil {
-		return task.State(s.row.State)
+// splitInto returns the ids in the result of a chunk that was split; zeros where it is no such result.
+func splitInto(result json.RawMessage) (ids [2]int64) {
+	var to struct {
+		SplitInto [2]int64 `json:"split_into"`
 	}
-	return ""
+	if err := json.Unmarshal(result, &to); err != nil {
+		return ids
+	}
+	return to.SplitInto
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,24 +23,30 @@ func newPlan() *plan {
 		Passes: []history.ChunkPass{{Pass: 1, Chunks: 3, Upto: 30, Rows: 30, Sealed: true, BatchSealed: true}},
 	}
 	for n := range 3 {
-		p.chunk(n, "", int64(10*n), int64(10*n+10), "succeeded")
+		p.chunk(int64(10*n), int64(10*n+10))
 	}
 	return p
 }
 
-// chunk adds a chunk of the pass, with a task that has ended in a state.
-func (p *plan) chunk(item int, part string, after, through int64, state string) *plan {
+// chunk adds a chunk of the pass that has succeeded.
+func (p *plan) chunk(after, through int64) *plan {
 	c := &p.h.Chunks
 	id, rows := int64(len(c.Steps)+1), history.ChunkRange{After: after, Through: through}
-	c.Steps = append(c.Steps, history.ChunkStep{ChunkRange: rows, Task: id, Pass: 1, Step: 5, Item: item, Part: part, Live: len(c.Steps) + 1})
+	c.Steps = append(c.Steps, history.ChunkStep{ChunkRange: rows, Task: id, Pass: 1, Live: len(c.Steps) + 1})
 	c.Tasks = append(c.Tasks, history.ChunkTask{ChunkRange: rows, ID: id, Pass: 1, Rows: through - after})
-	p.h.Rows = append(p.h.Rows, history.Row{ID: id, Key: strconv.FormatInt(id, 10), Type: mark, State: state, Archived: 1, Fence: 2})
+	p.h.Rows = append(p.h.Rows, history.Row{ID: id, Key: strconv.FormatInt(id, 10), Type: mark, State: "succeeded", Archived: 1, Fence: 2})
 	return p
 }
 
-// split ends the second chunk as split.
-func (p *plan) split() *plan {
-	p.h.Rows[1].State = "split"
+// half adds one of the halves of a chunk.
+func (p *plan) half(after, through int64) *plan {
+	p.chunk(after, through).h.Chunks.Steps[len(p.h.Chunks.Steps)-1].Half = true
+	return p
+}
+
+// split ends a chunk as split.
+func (p *plan) split(id, low, high int64) *plan {
+	p.h.Rows[id-1].State, p.h.Rows[id-1].Result = "split", fmt.Appendf(nil, `{"split_into": [%d, %d]}`, low, high)
 	return p
 }
 
@@ -51,7 +58,7 @@ func (p *plan) but(change func(c *history.Chunks)) *plan {
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	halved := func() *plan {
-		return newPlan().split().chunk(1, "0", 10, 15, "succeeded").chunk(1, "1", 15, 20, "succeeded")
+		return newPlan().split(2, 4, 5).half(10, 15).half(15, 20)
 	}
 	pass := func(change func(p *history.ChunkPass)) *plan {
 		return newPlan().but(func(c *history.Chunks) { change(&c.Passes[0]) })
@@ -94,21 +101,19 @@ func TestChunks(t *testing.T) {
 		"marked twice":         {newPlan().but(func(c *history.Chunks) { c.Marks = map[int]int{1: 29, 2: 1} }), []Name{ChunkRowsMarked}},
 		"not ended":            {newPlan().but(func(c *history.Chunks) { c.Passes[0].Sealed = false }), nil},
 		"halves":               {halved(), nil}, // two live ones more than may be planned ahead
-		"halves of a half":     {halvesOfAHalf(halved()), nil},
-		"no halves":            {newPlan().split(), []Name{ChunkHalvesCover}},
-		"one half":             {newPlan().split().chunk(1, "0", 10, 20, "succeeded"), []Name{ChunkHalvesCover}},
-		"halves of another": {
-			newPlan().split().chunk(2, "0", 10, 15, "failed").chunk(2, "1", 15, 20, "failed"), []Name{ChunkHalvesCover, ChunkHalvesCover},
-		},
-		"halves of nothing": {
-			newPlan().chunk(7, "0", 30, 31, "failed").chunk(7, "1", 31, 32, "failed"), []Name{ChunkHalvesCover, ChunkHalvesCover},
-		},
-		"a half without a key":   {newPlan().split().chunk(1, "0", 10, 15, "failed").chunk(1, "1", 16, 20, "failed"), []Name{ChunkHalvesCover}},
-		"a half too short":       {newPlan().split().chunk(1, "0", 10, 15, "failed").chunk(1, "1", 15, 19, "failed"), []Name{ChunkHalvesCover}},
-		"a half too long":        {newPlan().split().chunk(1, "0", 9, 15, "failed").chunk(1, "1", 15, 20, "failed"), []Name{ChunkHalvesCover}},
-		"halves, and it went on": {newPlan().chunk(1, "0", 10, 15, "failed").chunk(1, "1", 15, 20, "failed"), []Name{ChunkHalvesCover}},
-		"split twice": {
-			halved().chunk(1, "0", 10, 15, "succeeded").chunk(1, "1", 15, 20, "succeeded"), []Name{ChunkHalvesCover, ChunkHalvesCover},
+		"halves of a half":     {halved().split(5, 6, 7).half(15, 17).half(17, 20), nil},
+		"no halves":            {newPlan().split(2, 4, 5), []Name{ChunkHalvesCover}},
+		"one half":             {newPlan().split(2, 4, 5).half(10, 20), []Name{ChunkHalvesCover}},
+		"one half twice":       {newPlan().split(2, 4, 4).half(10, 20), []Name{ChunkHalvesCover}},
+		"others as halves":     {newPlan().split(2, 1, 3), []Name{ChunkHalvesCover}},
+		"halves of two":        {halved().split(3, 4, 5), []Name{ChunkHalvesCover}},
+		"halves of nothing":    {newPlan().half(30, 31).half(31, 32), []Name{ChunkHalvesCover, ChunkHalvesCover}},
+		"halves with a gap":    {newPlan().split(2, 4, 5).half(10, 15).half(16, 20), []Name{ChunkHalvesCover}},
+		"halves too short":     {newPlan().split(2, 4, 5).half(10, 15).half(15, 19), []Name{ChunkHalvesCover}},
+		"halves too long":      {newPlan().split(2, 4, 5).half(9, 15).half(15, 20), []Name{ChunkHalvesCover}},
+		"halves that overlap":  {newPlan().split(2, 4, 5).half(10, 16).half(15, 20), []Name{ChunkHalvesCover}},
+		"a live half": {
+			halved().but(func(c *history.Chunks) { c.Steps[4].Beside = 1 }), []Name{ChunkRangesDisjoint},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,10 +129,4 @@ func TestChunks(t *testing.T) {
 			require.Equal(t, c.breaks, broken)
 		})
 	}
-}
-
-// halvesOfAHalf has the second half of the second chunk split, too.
-func halvesOfAHalf(p *plan) *plan {
-	p.h.Rows[4].State = "split"
-	return p.chunk(1, "10", 15, 17, "failed").chunk(1, "11", 17, 20, "succeeded")
 }

@@ -20,11 +20,9 @@ type ChunkStep struct {
 
 	Task   int64
 	Pass   int
-	Step   int64
-	Item   int    // Step, Item and Part are its place
-	Part   string // "": it was cut as it is; else a digit for each time that it was split
-	Live   int    // tasks of the plan that had not finished, this one included
-	Beside int    // others of these with keys of its range
+	Half   bool // of a chunk that was split
+	Live   int  // tasks of the plan that had not finished, this one included
+	Beside int  // others of these with keys of its range
 }
 
 // ChunkSeal is the end of a pass as the transaction that sealed it wrote it down.
