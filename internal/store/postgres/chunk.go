@@ -201,14 +201,14 @@ func (c *chunking) gone(left map[int64]bool) error {
 // insert inserts the tasks of the step's chunks, and the chunks.
 func (c *chunking) insert() error {
 	var items, rows, failures []int32
-	var after, through []*store.ChunkKey
+	var after, through []*string // a connection without types has none for a slice of keys
 	var payloads []string
 	for n, i := range c.step.Items {
 		if i.Kind != store.ChunkInsert {
 			continue
 		}
 		items, rows = append(items, int32(n)), append(rows, int32(i.Rows))
-		after, through = append(after, i.Range.After), append(through, i.Range.Through)
+		after, through = append(after, (*string)(i.Range.After)), append(through, (*string)(i.Range.Through))
 		failures = append(failures, int32(i.Failures()))
 		payloads = append(payloads, string(c.spec.Payload(c.step.After.Pass, i.Range, i.Rows)))
 	}

@@ -108,12 +108,12 @@ func (r *settling) halve(ctx context.Context, tx pgx.Tx, e *store.Settlement, pl
 	id := arg("id", int64(e.ID))
 	halves := place.Halves(e.Outcome.Split)
 	var payloads, parts []string
-	var after, through []*store.ChunkKey
+	var after, through []*string
 	var rows []int32
 	for n := range halves {
 		h := &halves[n]
 		payloads, parts, rows = append(payloads, h.Payload), append(parts, h.Part), append(rows, int32(h.Rows))
-		after, through = append(after, h.Range.After), append(through, h.Range.Through)
+		after, through = append(after, (*string)(h.Range.After)), append(through, (*string)(h.Range.Through))
 	}
 	ids, err := collectIDs(query(ctx, tx, r.s.sql.InsertHalfTasks, id, arg("payloads", payloads)))
 	if err != nil {
