@@ -15,6 +15,9 @@ import (
 //
 // It must hold because the lease lasts for ttl from a moment within the call, by the server's clock, and is not taken before.
 //
+// A reply that comes after the ttl lets nobody rely on anything. If its fence is the lower one it proves nothing either: the lease was
+// taken before the other's.
+//
 // Tolerated says: how far a clock drifts in some seconds; and the length of a jump of the server's clock that agents may take for
 // a slow reply.
 //
@@ -138,6 +141,9 @@ func inspectOverlaps(name string, all []*belief, jumps []jump, f *found) {
 		for _, other := range all[i+1:] {
 			if other.from >= max(b.to, b.spared) {
 				break
+			}
+			if other.to <= other.from && other.call.Fence < b.call.Fence {
+				continue
 			}
 			pair := [2]int64{b.call.Fence, other.call.Fence}
 			if pair[0] == pair[1] && b.call.Holder == other.call.Holder || seen[pair] {

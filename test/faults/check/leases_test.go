@@ -25,6 +25,12 @@ func (l *leaseLog) took(asked int, holder string, fence int64) *leaseLog {
 	return l.step(holder, fence, history.LeaseTaken).call(asked, holder, history.Acquire, fence, history.Granted)
 }
 
+// slow has the last call be asked earlier.
+func (l *leaseLog) slow(by int) *leaseLog {
+	l.h.Leases.Calls[len(l.h.Leases.Calls)-1].Asked -= time.Duration(by) * time.Millisecond
+	return l
+}
+
 func (l *leaseLog) renewed(asked int, holder string, fence int64) *leaseLog {
 	return l.call(asked, holder, history.Renew, fence, history.Granted)
 }
@@ -55,9 +61,17 @@ func TestLeases(t *testing.T) {
 		log    *leaseLog
 		breaks []Name
 	}{
-		"one":                     {start().renewed(1000, "a", 7), nil},
-		"after its ttl":           {start().took(3000, "b", 8), nil},
-		"within its ttl":          {start().took(2500, "b", 8), []Name{OneHolderAtATime}},
+		"one":            {start().renewed(1000, "a", 7), nil},
+		"after its ttl":  {start().took(3000, "b", 8), nil},
+		"within its ttl": {start().took(2500, "b", 8), []Name{OneHolderAtATime}},
+		"told too late": {
+			(&leaseLog{}).step("b", 6, history.LeaseTaken).took(0, "a", 7).call(1000, "b", history.Acquire, 6, history.Granted).slow(4000), nil,
+		},
+		"taken, and told too late": {start().took(1000, "b", 8).slow(4000), []Name{OneHolderAtATime}},
+		"told just in time": {
+			(&leaseLog{}).step("b", 6, history.LeaseTaken).took(0, "a", 7).call(1000, "b", history.Acquire, 6, history.Granted).slow(2000),
+			[]Name{OneHolderAtATime},
+		},
 		"renewed":                 {start().renewed(2000, "a", 7).took(4500, "b", 8), []Name{OneHolderAtATime}},
 		"renewed too late":        {start().took(3000, "b", 8).renewed(3500, "a", 7), []Name{OneHolderAtATime}},
 		"released":                {start().call(1000, "a", history.Releasing, 7, "").step("a", 7, history.LeaseFree).took(1100, "b", 8), nil},
