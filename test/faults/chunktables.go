@@ -45,7 +45,7 @@ CREATE TRIGGER chunk_sealed AFTER UPDATE ON leasehold.chunk_pass FOR EACH ROW
     WHEN (OLD.sealed_at IS NULL AND NEW.sealed_at IS NOT NULL) EXECUTE FUNCTION chunk_sealed();
 `
 
-// liteChunkTables are the same.
+// liteChunkTables are the same. Here the task of a chunk that is split is archived last in its transaction: its halves are not beside it.
 const liteChunkTables = `
 CREATE TABLE item (
     id INTEGER PRIMARY KEY, status INTEGER NOT NULL DEFAULT 0, marks INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL) STRICT;
@@ -60,7 +60,8 @@ CREATE TRIGGER chunk_step AFTER INSERT ON chunk_range BEGIN
     SELECT NEW.task_id, NEW.planned, NEW.part <> '', CAST(ifnull(NEW.after_key, '0') AS INTEGER), CAST(NEW.through_key AS INTEGER),
         count(*), count(*) FILTER (WHERE t.id <> NEW.task_id
             AND CAST(ifnull(json_extract(t.payload, '$.after'), '0') AS INTEGER) < CAST(NEW.through_key AS INTEGER)
-            AND CAST(json_extract(t.payload, '$.through') AS INTEGER) > CAST(ifnull(NEW.after_key, '0') AS INTEGER))
+            AND CAST(json_extract(t.payload, '$.through') AS INTEGER) > CAST(ifnull(NEW.after_key, '0') AS INTEGER)
+            AND (NEW.part = '' OR EXISTS (SELECT 1 FROM chunk_range AS c WHERE c.task_id = t.id AND c.state <> 'over')))
     FROM task AS t WHERE t.type = '` + kindMark + `';
 END;
 CREATE TRIGGER chunk_begun AFTER INSERT ON chunk_pass BEGIN
