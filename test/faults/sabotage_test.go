@@ -60,7 +60,7 @@ func sabotages() []sabotage {
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `
 CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN IF random() < 0.2 AND NEW.sealed_at IS NULL THEN RETURN NULL; END IF; RETURN NEW; END $$;
+    $$ BEGIN IF random() < 0.2 AND NEW.sealed_at IS NULL THEN NEW.through_key := OLD.through_key; END IF; RETURN NEW; END $$;
 CREATE TRIGGER stay BEFORE UPDATE ON leasehold.chunk_pass FOR EACH ROW EXECUTE FUNCTION stay()`},
 		{"plan leaves out nothing", faults.Options{ // the cursor moves over rows for which no chunk is inserted
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
