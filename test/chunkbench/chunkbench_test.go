@@ -1,0 +1,265 @@
+//go:build linux && bench
+
+// Package chunkbench_test measures what it costs to plan chunks, with real agents on a real PostgreSQL: make bench-chunks.
+package chunkbench_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/test/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+const (
+	workers = 32
+	within  = 20 * time.Minute // of each measurement
+	often   = 20 * time.Millisecond
+)
+
+// rig is a database with a table, and an endpoint that an agent's tasks are sent to.
+type rig struct {
+	t     *testing.T
+	url   string
+	db    *pgxpool.Pool
+	hook  string
+	ended atomic.Int64 // tasks
+}
+
+// newRig fills a table with rows, of which those up to `open` have status 0. A task takes as long as pause.
+func newRig(t *testing.T, rows, open int, pause time.Duration) *rig {
+	t.Helper()
+	r := &rig{t: t, url: harness.Database(t)}
+	db, err := pgxpool.New(t.Context(), r.url)
+	require.NoError(t, err)
+	t.Cleanup(db.Close)
+	r.db = db
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			r.ended.Add(1)
+		case <-q.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	r.hook = server.URL
+	r.exec(`CREATE EXTENSION pg_stat_statements`)
+	r.exec(`CREATE UNLOGGED TABLE event (id bigint NOT NULL, status integer NOT NULL, body text NOT NULL)`)
+	r.exec(fmt.Sprintf(`INSERT INTO event (id, status, body) SELECT n, (n > %d)::integer, repeat('x', 40) FROM generate_series(1, %d) AS n`,
+		open, rows))
+	r.exec(`ALTER TABLE event ADD PRIMARY KEY (id)`)
+	r.exec(`VACUUM (ANALYZE) event`)
+	return r
+}
+
+// agent starts an agent that cuts the table.
+func (r *rig) agent(size, ahead int, more string) *harness.Agent {
+	r.t.Helper()
+	return harness.StartAgent(r.t, harness.AgentOptions{
+		Name: "agent", Store: r.url, Agent: fmt.Sprintf("  workers = %d", workers),
+		Config: fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\nchunks \"events\" {\n  task = \"work\"\n  source {\n"+
+			"    table = \"event\"\n    key = \"id\"\n    where = \"status = 0\"\n  }\n  size = %d\n  ahead = %d\n%s}\n",
+			r.hook, size, ahead, more),
+	})
+}
+
+func (r *rig) exec(sql string) {
+	r.t.Helper()
+	_, err := r.db.Exec(r.t.Context(), sql)
+	require.NoError(r.t, err, sql)
+}
+
+func (r *rig) row(sql string, into ...any) {
+	r.t.Helper()
+	require.NoError(r.t, r.db.QueryRow(r.t.Context(), sql).Scan(into...), sql)
+}
+
+// every calls f until it returns true.
+func (r *rig) every(f func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), within)
+	defer cancel()
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-ctx.Done():
+			require.Fail(r.t, "it does not end")
+		case <-tick.C:
+		}
+	}
+}
+
+// peak is the most memory that an agent ever had.
+func (r *rig) peak(a *harness.Agent) (mib float64) {
+	r.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.PID()))
+	require.NoError(r.t, err)
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
+	require.NotNil(r.t, found)
+	kib, err := strconv.ParseFloat(string(found[1]), 64)
+	require.NoError(r.t, err)
+	return kib / 1024
+}
+
+// at is a moment of a pass.
+type at struct {
+	when                  time.Time
+	chunks                int
+	ended                 int64
+	source, store         float64 // buffers that statements of planning have touched: of the table, and of the store
+	sourceTime, storeTime float64 // seconds that they took the server
+	statements            float64 // of the store
+	live                  int
+	sealed                bool
+}
+
+// touched adds up the statements of planning. Tasks are inserted by the only statement with payloads.
+const touched = `SELECT coalesce(sum(b.blocks) FILTER (WHERE b.source), 0)::float8, coalesce(sum(b.blocks) FILTER (WHERE NOT b.source), 0)::float8,
+	coalesce(sum(b.seconds) FILTER (WHERE b.source), 0)::float8, coalesce(sum(b.seconds) FILTER (WHERE NOT b.source), 0)::float8,
+	coalesce(sum(b.calls) FILTER (WHERE NOT b.source), 0)::float8
+FROM (
+	SELECT st.shared_blks_hit + st.shared_blks_read AS blocks, st.query LIKE '%public.event%' AS source, st.total_exec_time / 1000 AS seconds, st.calls
+	FROM pg_stat_statements AS st JOIN pg_database AS d ON d.oid = st.dbid AND d.datname = current_database()
+	WHERE st.query LIKE '%public.event%' OR st.query LIKE '%.chunk\_%' AND st.query NOT LIKE '%pg_stat_statements%'
+		OR st.query LIKE '%WITH ORDINALITY AS w (payload%'
+) AS b`
+
+const progress = `SELECT coalesce(s.chunks, 0), coalesce(s.sealed_at IS NOT NULL, false), (SELECT count(*) FROM leasehold.task AS t WHERE t.type = 'work')
+FROM leasehold.chunk_plan AS p LEFT JOIN leasehold.chunk_pass AS s ON s.plan = p.name AND s.pass = 1`
+
+func (r *rig) look() (a at) {
+	r.t.Helper()
+	a.when, a.ended = time.Now(), r.ended.Load()
+	var plans int
+	if r.row(`SELECT count(*) FROM leasehold.chunk_plan`, &plans); plans > 0 {
+		r.row(progress, &a.chunks, &a.sealed, &a.live)
+	}
+	return a
+}
+
+// measured is what a pass over a table showed.
+type measured struct {
+	first, ninth, tenth, end at // after a tenth, at the ninth, when it was planned, and when it was all done
+	began                    at
+	short                    time.Duration // for which fewer chunks than workers were live, from then on
+	peak                     float64
+}
+
+// pass plans and works off a table.
+func pass(t *testing.T, rows, size, ahead int, pause time.Duration) (m measured) {
+	t.Helper()
+	r := newRig(t, rows, rows, pause)
+	agent := r.agent(size, ahead, "")
+	all := rows / size
+	var last at
+	mark := func(into *at, now at) {
+		if into.when.IsZero() {
+			*into = now
+			r.row(touched, &into.source, &into.store, &into.sourceTime, &into.storeTime, &into.statements)
+		}
+	}
+	r.every(func() bool {
+		now := r.look()
+		if !m.began.when.IsZero() && m.tenth.when.IsZero() && last.live < workers && now.live < workers {
+			m.short += now.when.Sub(last.when)
+		}
+		last = now
+		if now.live >= workers || now.sealed {
+			mark(&m.began, now)
+		}
+		if now.chunks >= all/10 {
+			mark(&m.first, now)
+		}
+		if now.chunks >= all/10*9 {
+			mark(&m.ninth, now)
+		}
+		if now.sealed {
+			mark(&m.tenth, now)
+		}
+		return now.sealed && now.live == 0
+	})
+	m.end, m.peak = last, r.peak(agent)
+	require.Equal(t, all, m.end.chunks)
+	agent.Drain(t)
+	return m
+}
+
+// TestPlanningKeepsAhead: 32 workers with chunks of 50 ms never wait for planning.
+func TestPlanningKeepsAhead(t *testing.T) {
+	const pause = 50 * time.Millisecond
+	for _, ahead := range []int{64, 128} {
+		m := pass(t, 2_000_000, 100, ahead, pause)
+		took := m.tenth.when.Sub(m.began.when)
+		rate := float64(m.tenth.ended-m.began.ended) / took.Seconds()
+		busy := (m.tenth.sourceTime + m.tenth.storeTime - m.began.sourceTime - m.began.storeTime) / took.Seconds()
+		short := m.short.Seconds() / took.Seconds()
+		t.Logf("| %d ahead | %.0f chunks/s of %.0f | fewer than %d live for %.2f%% | server busy with planning %.1f%% |", ahead, rate,
+			workers/pause.Seconds(), workers, 100*short, 100*busy)
+		require.Less(t, short, 0.01)
+	}
+}
+
+// TestPlanningStaysFlat: what it takes to plan a chunk, and the agent's memory, do not grow with the table.
+func TestPlanningStaysFlat(t *testing.T) {
+	peaks := map[int]float64{}
+	for _, rows := range []int{100_000, 1_000_000, 10_000_000} {
+		m := pass(t, rows, 100, 128, 0)
+		peaks[rows] = m.peak
+		begins, ends := float64(m.first.chunks-0), float64(m.tenth.chunks-m.ninth.chunks)
+		source := []float64{m.first.source / begins, (m.tenth.source - m.ninth.source) / ends}
+		store := []float64{m.first.store / begins, (m.tenth.store - m.ninth.store) / ends}
+		t.Logf("| %d rows | %d chunks | %.0f chunks/s | %.1f MiB | source %.2f, %.2f: %.2f | store %.1f, %.1f: %.2f | statements %.2f, %.2f |", rows,
+			m.tenth.chunks, float64(m.tenth.chunks)/m.tenth.when.Sub(m.began.when).Seconds(), m.peak, source[0], source[1], source[1]/source[0],
+			store[0], store[1], store[1]/store[0], m.first.statements/begins, (m.tenth.statements-m.ninth.statements)/ends)
+	}
+	t.Logf("peak of 10^7 rows over that of 10^5: %.2f", peaks[10_000_000]/peaks[100_000])
+}
+
+// TestFullPassesRest: where `where` has no index, passes that find nothing take a twentieth of the time, however short follow is.
+func TestFullPassesRest(t *testing.T) {
+	for _, open := range []int{0, 1000} { // behind the highest key that was planned are nearly all rows, too
+		r := newRig(t, 10_000_000, open, 0)
+		agent := r.agent(1000, 64, "  follow = \"1s\"\n")
+		const look = `SELECT p.pass, coalesce(p.repeat_at::text, ''), (SELECT count(*) FROM pg_stat_activity AS act WHERE act.datname = current_database()
+			AND act.state = 'active' AND act.query LIKE '%FROM public.event%' AND act.pid <> pg_backend_pid()) FROM leasehold.chunk_plan AS p`
+		var reads, all, ends, passes int
+		var repeat, last string
+		began := time.Now()
+		r.every(func() bool {
+			var plans, pass, n int
+			if r.row(`SELECT count(*) FROM leasehold.chunk_plan`, &plans); plans == 0 {
+				return false
+			}
+			if r.row(look, &pass, &repeat, &n); repeat != last {
+				if last, ends = repeat, ends+1; ends == 1 {
+					reads, all, passes, began = 0, 0, pass, time.Now()
+					r.exec(`UPDATE event SET status = 1 WHERE status = 0`)
+				}
+			}
+			reads, all = reads+min(n, 1), all+1
+			if ends < 3 {
+				return false
+			}
+			passes = pass - passes
+			return true
+		})
+		t.Logf("| %d rows to do at first | %d passes, 2 of them full, in %.0f s | %.2f%% of the time the table is read |", open, passes,
+			time.Since(began).Seconds(), 100*float64(reads)/float64(all))
+		agent.Drain(t)
+	}
+}
