@@ -16,6 +16,7 @@ const (
 	holdFor    = 10 * time.Second // longer than a Turn takes
 	turnFor    = 3 * time.Second  // the source is read for about so long
 	fullShare  = 19               // rest after a pass over the whole table, in multiples of the time for which it read the source: 5%
+	vainShare  = 39               // and after a pass behind the highest key that found nothing: half of that, see end
 	soon       = time.Second      // rest while there is no room for more chunks
 	throttled  = 5 * time.Second  // and while planning has to wait
 	clockSlack = time.Second      // by which the store's clock may differ from one look to the next
@@ -87,8 +88,8 @@ func held(look *store.ChunkLook) time.Duration {
 	return max(left, 0)
 }
 
-// due returns how long it is until the next pass begins; 0: it may begin now. It is never longer than the plan declares, also where
-// the store's clock was set back.
+// due returns how long it is until the next pass begins; 0: it may begin now. It is never longer than the plan declares, or rests after
+// its last pass, also where the store's clock was set back.
 func due(look *store.ChunkLook) time.Duration {
 	p := &look.Plan
 	if p.Pass == 0 {
@@ -99,7 +100,7 @@ func due(look *store.ChunkLook) time.Duration {
 		next = p.RepeatAt
 	}
 	left := next.Sub(look.Now)
-	if left > look.Spec.Follow+clockSlack {
+	if left > max(look.Spec.Follow, p.Rest)+clockSlack {
 		return 0
 	}
 	return max(left, 0)
@@ -112,7 +113,7 @@ func (e *Engine) begin(ctx context.Context, look *store.ChunkLook, src Source) (
 	if !next.Planning {
 		next.Pass++
 		next.Planning, next.Chunks, next.Cost = true, 0, 0
-		next.Full = look.Plan.Pass == 0 || !look.Plan.RepeatAt.After(look.Now)
+		next.Full = look.Plan.High == nil || !look.Plan.RepeatAt.After(look.Now)
 		next.From = next.High
 		if next.Full {
 			next.From = nil
@@ -169,7 +170,9 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	return did, nil
 }
 
-// end ends a pass. For how long it read the source sets when the next one over the whole table may begin.
+// end ends a pass. For how long it read the source sets when the next ones may begin: passes over the whole table, and those that find
+// nothing behind the highest key, read it for 5% of the time together. Each of the latter puts off the next pass over the whole table by
+// half of its own rest, so that this is reached at last.
 func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src Source) error {
 	next.Planning, next.Holder, next.HeldUntil = false, "", time.Time{}
 	higher := next.Cursor != nil
@@ -187,10 +190,18 @@ func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src 
 		next.Over = true
 		return nil
 	}
-	next.GrowAt = look.Now.Add(look.Spec.Follow)
-	if next.Full {
-		next.RepeatAt = look.Now.Add(max(look.Spec.Follow, fullShare*next.Cost))
+	next.Rest = 0
+	switch cost := next.Cost.Truncate(time.Microsecond); {
+	case next.Full:
+		next.RepeatAt = look.Now.Add(max(look.Spec.Follow, fullShare*cost))
+		if next.High == nil { // the next pass is over the whole table, too
+			next.Rest = fullShare * cost
+		}
+	case next.Chunks == 0:
+		next.Rest = vainShare * cost
+		next.RepeatAt = next.RepeatAt.Add((fullShare + 1) * cost)
 	}
+	next.GrowAt = look.Now.Add(max(look.Spec.Follow, next.Rest))
 	return nil
 }
 

@@ -527,9 +527,53 @@ func TestRangesThatWereBroughtBack(t *testing.T) {
 	require.Equal(t, "49", string(*f.step.After.Cursor))
 }
 
+// TestPassesThatFindNothingTakeOnePartInTwenty of the time together with those over the whole table, whatever they cost, and these go on.
+func TestPassesThatFindNothingTakeOnePartInTwenty(t *testing.T) {
+	for name, c := range map[string]struct {
+		planned      bool // something was, so that there is a highest key
+		whole, grown time.Duration
+	}{
+		"nothing was ever planned":                   {whole: 10 * time.Second},
+		"most rows are behind the highest key":       {planned: true, whole: 10 * time.Second, grown: 9 * time.Second},
+		"some are":                                   {planned: true, whole: 10 * time.Second, grown: 100 * time.Millisecond},
+		"a look behind the highest key costs little": {planned: true, whole: 10 * time.Second, grown: time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 10}, Ahead: 8, Follow: time.Second})
+			w.src.todo[7] = c.planned
+			w.settle(t, 1)
+			var read time.Duration
+			var grows, wholes int
+			for began := w.m.now; w.m.now.Sub(began) < 2*time.Hour; {
+				if did := w.turn(t, 0); !did.Busy {
+					w.m.now = w.m.now.Add(did.Again)
+				}
+				if p := &w.m.plan; p.Planning && p.Cost == 0 {
+					if p.Cost, grows = c.grown, grows+1; p.Full {
+						p.Cost, grows, wholes = c.whole, grows-1, wholes+1
+					}
+					read += p.Cost
+					w.m.now = w.m.now.Add(p.Cost)
+				}
+			}
+			require.LessOrEqual(t, read, 2*time.Hour/20+c.whole+c.grown)
+			require.GreaterOrEqual(t, wholes+1, int(2*time.Hour/40/(c.whole+c.grown)), "they go on")
+			if c.grown == time.Millisecond {
+				require.Greater(t, grows, 5000, "a look that costs nothing is made every second")
+			}
+			for w.m.plan.Planning {
+				w.turn(t, 0)
+			}
+			w.m.now = w.m.now.Add(-24 * time.Hour)
+			require.True(t, w.turn(t, 0).Busy, "it does not wait until a clock that was set back has caught up")
+		})
+	}
+}
+
 // TestPassesOverTheTableTakeOnePartInTwenty of the time, by what they cost.
 func TestPassesOverTheTableTakeOnePartInTwenty(t *testing.T) {
 	w := newWorld(t, store.ChunkSpec{Name: "p", Size: store.ChunkSize{Start: 10}, Ahead: 8, Follow: time.Second})
+	w.src.todo[7] = true
 	w.turn(t, 0)
 	w.m.plan.Cost = time.Minute
 	for range 3 {

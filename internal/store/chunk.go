@@ -48,9 +48,10 @@ type ChunkPlan struct {
 	Chunks   int       // of it
 	Cost     time.Duration
 
-	Over     bool      // no pass follows
-	GrowAt   time.Time // when to look behind High
-	RepeatAt time.Time // when to begin with the table again
+	Over     bool          // no pass follows
+	GrowAt   time.Time     // when to look behind High
+	RepeatAt time.Time     // when to begin with the table again
+	Rest     time.Duration // GrowAt may be this far away, although Follow is shorter; whole microseconds
 
 	Size    int     // rows of the next chunk
 	Sizes   []int   // what it was in this pass, each time it had changed by an eighth; the newest ChunkSizes

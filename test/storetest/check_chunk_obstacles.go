@@ -246,6 +246,7 @@ func chunkKept(t testing.TB, h Harness) {
 		cuts(s, 10)
 		seals(s)
 		s.After.High, s.After.GrowAt, s.After.RepeatAt = chunkKey(10), at.Add(time.Second), at.Add(time.Hour)
+		s.After.Rest = 39 * time.Microsecond
 		s.After.Holder, s.After.HeldUntil, s.After.Cost = "", time.Time{}, 2*time.Millisecond
 	})
 	want := s.After

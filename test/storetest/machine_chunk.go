@@ -230,6 +230,7 @@ func (m *machine) chunkStep(t *rapid.T, look *store.ChunkLook) store.ChunkStep {
 		}
 		s.After.Over = look.Spec.Follow == 0
 		s.After.GrowAt, s.After.RepeatAt = look.Now.Add(length(t, "grow", 2)), look.Now.Add(length(t, "repeat", 4))
+		s.After.Rest = length(t, "rest", 2)
 	}
 	if n := len(s.Items); n > 0 && rapid.IntRange(0, 19).Draw(t, "wrong") == 0 {
 		s.Items[n-1].Range.After = chunkKey(1000)

@@ -18,14 +18,14 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 	err = s.do(ctx, "look at a chunk plan", func(ctx context.Context, conn *pgx.Conn) error {
 		look = new(store.ChunkLook)
 		l := look
-		var target, follow, cost, doneUs int64
+		var target, follow, cost, rest, doneUs int64
 		var done store.ChunkSums
 		var grow, repeat, held *time.Time
 		var sizes string
 		err := queryRow(ctx, conn, s.sql.LookPlan, arg("name", storable(name))).Scan(
 			&l.Now, &l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target,
 			&l.Spec.Ahead, &follow, &l.Plan.Version, &l.Plan.Paused, &l.Plan.Pass, &l.Plan.Planning, &l.Plan.Full,
-			&l.Plan.From, &l.Plan.Cursor, &l.Plan.High, &l.Plan.Chunks, &cost, &l.Plan.Over, &grow, &repeat, &l.Plan.Size,
+			&l.Plan.From, &l.Plan.Cursor, &l.Plan.High, &l.Plan.Chunks, &cost, &l.Plan.Over, &grow, &repeat, &rest, &l.Plan.Size,
 			&l.Plan.PerRow, &l.Plan.Sampled, &l.Plan.Holder, &held, &done.Rows, &doneUs, &sizes, &l.Live)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return store.ErrNoChunkPlan
@@ -36,7 +36,7 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 		l.Spec.Name, l.Now = name, l.Now.UTC()
 		l.Spec.Size.Target, l.Spec.Follow, l.Plan.Cost = microseconds(target), microseconds(follow), microseconds(cost)
 		l.Plan.GrowAt, l.Plan.RepeatAt, l.Plan.HeldUntil = utc(grow), utc(repeat), utc(held)
-		done.Took, l.Plan.Sizes = microseconds(doneUs), store.ParseChunkSizes(sizes)
+		l.Plan.Rest, done.Took, l.Plan.Sizes = microseconds(rest), microseconds(doneUs), store.ParseChunkSizes(sizes)
 		if !l.Plan.Planning { // what an ended pass was is of no use to the next
 			l.Plan.Full, l.Plan.From, l.Plan.Cursor, l.Plan.Chunks, l.Plan.Cost, l.Plan.Sizes = false, nil, nil, 0, 0, nil
 		}
@@ -283,7 +283,7 @@ func (c *chunking) move() error {
 		}
 	}
 	return exec(c.ctx, c.tx, c.sql.MovePlan, c.name, pass, arg("version", p.Version), arg("high", p.High), arg("over", p.Over),
-		arg("grow_at", timeOrNull(p.GrowAt)), arg("repeat_at", timeOrNull(p.RepeatAt)), arg("size", int32(p.Size)),
+		arg("grow_at", timeOrNull(p.GrowAt)), arg("repeat_at", timeOrNull(p.RepeatAt)), arg("rest", p.Rest.Microseconds()), arg("size", int32(p.Size)),
 		arg("per_row", p.PerRow), arg("sampled", p.Sampled), arg("holder", p.Holder), arg("held_until", timeOrNull(p.HeldUntil)),
 		arg("done_rows", c.sums.Rows), arg("done_us", c.sums.Took.Microseconds()))
 }

@@ -449,6 +449,7 @@ CREATE TABLE {schema}.chunk_plan (
     declared   bigint NOT NULL,             -- number of the declaration in force
     target_us  bigint NOT NULL DEFAULT 0,   -- microseconds that a chunk should take; 0: chunks keep their size
     follow_us  bigint NOT NULL DEFAULT 0,   -- how often to look for new rows; 0: one pass
+    rest_us    bigint NOT NULL DEFAULT 0,   -- how far away grow_at may be, although follow_us is less
     done_rows  bigint NOT NULL DEFAULT 0,   -- of chunks that succeeded, as far as noted, and their microseconds
     done_us    bigint NOT NULL DEFAULT 0,
     per_row    double precision NOT NULL DEFAULT 0, -- seconds, smoothed

@@ -15,14 +15,14 @@ import (
 func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *store.ChunkLook, err error) {
 	err = s.view(ctx, "look at a chunk plan", func(t *snapshot) error {
 		l := &store.ChunkLook{Spec: store.ChunkSpec{Name: name}, Now: s.now()}
-		var target, follow, cost, doneUs int64
+		var target, follow, cost, rest, doneUs int64
 		var done store.ChunkSums
 		var sizes string
 		p := &l.Plan
 		err := t.row([]any{
 			&l.Spec.Task, &l.Spec.Table, &l.Spec.Key, &l.Spec.Size.Start, &l.Spec.Size.Min, &l.Spec.Size.Max, &target, &l.Spec.Ahead,
 			&follow, &p.Version, truthOf{&p.Paused}, &p.Pass, truthOf{&p.Planning}, truthOf{&p.Full}, keyOf{&p.From}, keyOf{&p.Cursor},
-			keyOf{&p.High}, &p.Chunks, &cost, truthOf{&p.Over}, timeOf{&p.GrowAt}, timeOf{&p.RepeatAt}, &p.Size, &p.PerRow,
+			keyOf{&p.High}, &p.Chunks, &cost, truthOf{&p.Over}, timeOf{&p.GrowAt}, timeOf{&p.RepeatAt}, &rest, &p.Size, &p.PerRow,
 			&p.Sampled, textOf[string]{&p.Holder}, timeOf{&p.HeldUntil}, &done.Rows, &doneUs, &sizes, &l.Live,
 		}, t.sql.LookPlan, arg("name", name))
 		if errors.Is(err, sql.ErrNoRows) {
@@ -32,7 +32,7 @@ func (s *Store) LookPlan(ctx context.Context, name string, limit int) (look *sto
 			return err
 		}
 		l.Spec.Size.Target, l.Spec.Follow, p.Cost = microseconds(target), microseconds(follow), microseconds(cost)
-		done.Took, p.Sizes = microseconds(doneUs), store.ParseChunkSizes(sizes)
+		p.Rest, done.Took, p.Sizes = microseconds(rest), microseconds(doneUs), store.ParseChunkSizes(sizes)
 		if !p.Planning { // what an ended pass was is of no use to the next
 			p.Full, p.From, p.Cursor, p.Chunks, p.Cost, p.Sizes = false, nil, nil, 0, 0, nil
 		}
@@ -265,8 +265,8 @@ func (c *chunking) move() error {
 		}
 	}
 	_, err := c.exec(c.sql.MovePlan, c.name, pass, arg("version", p.Version), arg("high", keyOrNull(p.High)), arg("over", p.Over),
-		arg("grow_at", stampOrNull(p.GrowAt)), arg("repeat_at", stampOrNull(p.RepeatAt)), arg("size", p.Size), arg("per_row", p.PerRow),
-		arg("sampled", p.Sampled), arg("holder", null(p.Holder)), arg("held_until", stampOrNull(p.HeldUntil)),
-		arg("done_rows", c.sums.Rows), arg("done_us", c.sums.Took.Microseconds()))
+		arg("grow_at", stampOrNull(p.GrowAt)), arg("repeat_at", stampOrNull(p.RepeatAt)), arg("rest", p.Rest.Microseconds()),
+		arg("size", p.Size), arg("per_row", p.PerRow), arg("sampled", p.Sampled), arg("holder", null(p.Holder)),
+		arg("held_until", stampOrNull(p.HeldUntil)), arg("done_rows", c.sums.Rows), arg("done_us", c.sums.Took.Microseconds()))
 	return err
 }

@@ -520,6 +520,7 @@ CREATE TABLE chunk_plan (
     over       INTEGER NOT NULL DEFAULT 0,  -- no pass follows
     grow_at    TEXT,                        -- when to look for rows behind high
     repeat_at  TEXT,                        -- when to begin with the table again
+    rest_us    INTEGER NOT NULL DEFAULT 0,  -- how far away grow_at may be, although follow_us is less
     size       INTEGER NOT NULL DEFAULT 0,  -- rows of the next chunk
     per_row    REAL NOT NULL DEFAULT 0,     -- seconds, smoothed
     sampled    TEXT NOT NULL DEFAULT '',

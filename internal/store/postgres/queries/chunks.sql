@@ -3,7 +3,8 @@
 SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us,
     p.version, (p.paused_at IS NOT NULL OR {chunk_stopped}) AS halted, p.pass,
     s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false), s.from_key, s.through_key, p.high,
-    coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
+    coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us, p.size, p.per_row,
+    p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
     (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over') AS live
 FROM {schema}.chunk_plan AS p
@@ -94,8 +95,8 @@ DELETE FROM {schema}.chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass AND
 -- name: move_plan
 UPDATE {schema}.chunk_plan AS p SET
     version = @version, pass = @pass, high = @high::text, over = @over, grow_at = @grow_at::timestamptz,
-    repeat_at = @repeat_at::timestamptz, size = @size, per_row = @per_row, sampled = @sampled, holder = nullif(@holder::text, ''),
-    held_until = @held_until::timestamptz, done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
+    repeat_at = @repeat_at::timestamptz, rest_us = @rest, size = @size, per_row = @per_row, sampled = @sampled,
+    holder = nullif(@holder::text, ''), held_until = @held_until::timestamptz, done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
 WHERE p.name = @name
 
 -- name: chunk_task

@@ -2,8 +2,8 @@
 -- A chunk plan with its newest pass, and how many of its chunks have not finished.
 SELECT p.task, p.table_name, p.key_name, p.size_start, p.size_min, p.size_max, p.target_us, p.ahead, p.follow_us, p.version,
     (p.paused_at IS NOT NULL OR {chunk_stopped}), p.pass, s.pass IS NOT NULL AND s.sealed_at IS NULL, ifnull(s.whole, 0),
-    s.from_key, s.through_key, p.high, ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.size, p.per_row, p.sampled, p.holder,
-    p.held_until, p.done_rows, p.done_us, ifnull(s.sizes, ''),
+    s.from_key, s.through_key, p.high, ifnull(s.chunks, 0), ifnull(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us,
+    p.size, p.per_row, p.sampled, p.holder, p.held_until, p.done_rows, p.done_us, ifnull(s.sizes, ''),
     (SELECT count(*) FROM chunk_range AS c INDEXED BY chunk_range_place JOIN task AS t ON t.id = c.task_id
         WHERE c.plan = p.name AND c.state <> 'over')
 FROM chunk_plan AS p
@@ -70,8 +70,8 @@ DELETE FROM chunk_pass WHERE plan = @name AND pass = @pass AND sealed_at IS NOT 
 
 -- name: move_plan
 UPDATE chunk_plan SET
-    version = @version, pass = @pass, high = @high, over = @over, grow_at = @grow_at, repeat_at = @repeat_at, size = @size,
-    per_row = @per_row, sampled = @sampled, holder = @holder, held_until = @held_until, done_rows = done_rows + @done_rows,
+    version = @version, pass = @pass, high = @high, over = @over, grow_at = @grow_at, repeat_at = @repeat_at, rest_us = @rest,
+    size = @size, per_row = @per_row, sampled = @sampled, holder = @holder, held_until = @held_until, done_rows = done_rows + @done_rows,
     done_us = done_us + @done_us
 WHERE name = @name;
 
