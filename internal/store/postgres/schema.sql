@@ -524,7 +524,8 @@ CREATE TABLE {schema}.chunk_range (
     state       text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'failed', 'over')),
     after_key   text,
     through_key text NOT NULL
-) WITH (fillfactor = 70);
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_index_cleanup = on);
+-- A chunk that is over leaves a dead entry here, and each look reads past them until they are vacuumed, hence the options above.
 CREATE INDEX chunk_range_place ON {schema}.chunk_range (plan, pass, step, item, part) WHERE state <> 'over';
 
 -- Sessions: one row for each start of an agent. A number is never used again.
