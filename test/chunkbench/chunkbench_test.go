@@ -28,6 +28,7 @@ const (
 	workers = 32
 	within  = 20 * time.Minute // of each measurement
 	often   = 20 * time.Millisecond
+	pause   = 50 * time.Millisecond // for which a task lasts
 )
 
 // rig is a database with a table, and an endpoint that an agent's tasks are sent to.
@@ -39,8 +40,8 @@ type rig struct {
 	ended atomic.Int64 // tasks
 }
 
-// newRig fills a table with rows, of which those up to `open` have status 0. A task takes as long as pause.
-func newRig(t *testing.T, rows, open int, pause time.Duration) *rig {
+// newRig fills a table with rows, of which those up to `open` have status 0.
+func newRig(t *testing.T, rows, open int) *rig {
 	t.Helper()
 	r := &rig{t: t, url: harness.Database(t)}
 	db, err := pgxpool.New(t.Context(), r.url)
@@ -184,9 +185,14 @@ type measured struct {
 }
 
 // pass plans and works off a table.
-func pass(t *testing.T, rows, size, ahead int, pause time.Duration) (m measured) {
+func pass(t *testing.T, rows, size, ahead int) (m measured) {
 	t.Helper()
-	r := newRig(t, rows, rows, pause)
+	return newRig(t, rows, rows).pass(rows, size, ahead)
+}
+
+func (r *rig) pass(rows, size, ahead int) (m measured) {
+	t := r.t
+	t.Helper()
 	agent := r.agent(size, ahead, "")
 	all := rows / size
 	var last at
@@ -224,9 +230,8 @@ func pass(t *testing.T, rows, size, ahead int, pause time.Duration) (m measured)
 
 // TestPlanningKeepsAhead: 32 workers with chunks of 50 ms never wait for planning.
 func TestPlanningKeepsAhead(t *testing.T) {
-	const pause = 50 * time.Millisecond
 	for _, ahead := range []int{64, 128} {
-		m := pass(t, 2_000_000, 100, ahead, pause)
+		m := pass(t, 2_000_000, 100, ahead)
 		took := m.tenth.when.Sub(m.began.when)
 		rate := float64(m.tenth.ended-m.began.ended) / took.Seconds()
 		busy := (m.tenth.since(m.began, true).seconds + m.tenth.since(m.began, false).seconds) / took.Seconds()
@@ -241,60 +246,84 @@ func TestPlanningKeepsAhead(t *testing.T) {
 func TestPlanningStaysFlat(t *testing.T) {
 	peaks := map[int]float64{}
 	for _, rows := range []int{100_000, 1_000_000, 10_000_000} {
-		m := pass(t, rows, 100, 128, 0)
+		m := pass(t, rows, 100, 128)
 		peaks[rows] = m.peak
 		t.Logf("%d rows: %d chunks, %.0f chunks/s, agent's peak %.1f MiB", rows, m.tenth.chunks,
 			float64(m.tenth.chunks)/m.tenth.when.Sub(m.began.when).Seconds(), m.peak)
 		if rows == 100_000 {
 			continue // too few to compare tenths
 		}
-		begins, ends := float64(m.first.chunks), float64(m.tenth.chunks-m.ninth.chunks)
-		for place, source := range map[string]bool{"source": true, "store": false} {
-			first, last := m.first.since(at{}, source).blocks/begins, m.tenth.since(m.ninth, source).blocks/ends
-			t.Logf("  %s: %.1f buffers for a chunk in the first tenth, %.1f in the last: %.2f", place, first, last, last/first)
-		}
-		for name, s := range m.tenth.spent {
-			if first, last := m.first.spent[name].blocks/begins, (s.blocks-m.ninth.spent[name].blocks)/ends; max(first, last) > 0.5 {
-				t.Logf("    %5.1f %5.1f  %s", first, last, name)
-			}
-		}
+		m.compare(t)
 	}
 	t.Logf("the agent's peak, 10^7 rows over 10^5: %.2f", peaks[10_000_000]/peaks[100_000])
 	require.Less(t, peaks[10_000_000]/peaks[100_000], 1.25)
 }
 
+// reading is the newest pass, whether it is over the whole table and not at its end, and how many statements read the table now.
+const reading = `SELECT p.pass, EXISTS (SELECT FROM leasehold.chunk_pass AS s
+		WHERE s.plan = p.name AND s.pass = p.pass AND s.whole AND s.sealed_at IS NULL),
+	(SELECT count(*) FROM pg_stat_activity AS act WHERE act.datname = current_database() AND act.state = 'active'
+		AND act.query LIKE '%FROM public.event%' AND act.pid <> pg_backend_pid())
+FROM leasehold.chunk_plan AS p`
+
 // TestFullPassesRest: where `where` has no index, passes that find nothing take a twentieth of the time, however short follow is.
 func TestFullPassesRest(t *testing.T) {
 	for _, open := range []int{0, 1000} { // behind the highest key that was planned are nearly all rows, too
-		r := newRig(t, 10_000_000, open, 0)
+		r := newRig(t, 10_000_000, open)
 		agent := r.agent(1000, 64, "  follow = \"1s\"\n")
-		const look = `SELECT p.pass, coalesce(p.repeat_at::text, ''), (SELECT count(*) FROM pg_stat_activity AS act WHERE act.datname = current_database()
-			AND act.state = 'active' AND act.query LIKE '%FROM public.event%' AND act.pid <> pg_backend_pid()) FROM leasehold.chunk_plan AS p`
 		var reads, all, ends, passes int
-		var repeat, last string
-		began := time.Now()
+		var was, whole bool
+		var began time.Time
 		r.every(func() bool {
 			var plans, pass, n int
 			if r.row(`SELECT count(*) FROM leasehold.chunk_plan`, &plans); plans == 0 {
 				return false
 			}
-			if r.row(look, &pass, &repeat, &n); repeat != last {
-				if last, ends = repeat, ends+1; ends == 1 {
+			r.row(reading, &pass, &whole, &n)
+			if was && !whole { // a pass over the whole table ends
+				if ends++; ends == 1 {
 					reads, all, passes, began = 0, 0, pass, time.Now()
 					r.exec(`UPDATE event SET status = 1 WHERE status = 0`)
 				}
 			}
-			reads, all = reads+min(n, 1), all+1
-			if ends < 3 {
-				return false
+			was, reads, all = whole, reads+min(n, 1), all+1
+			if ends == 3 {
+				passes = pass - passes
 			}
-			passes = pass - passes
-			return true
+			return ends == 3
 		})
 		share := float64(reads) / float64(all)
 		t.Logf("%d rows to do at first: %d passes, 2 of them over the whole table, in %.0f s; the table is read for %.2f%% of the time", open,
 			passes, time.Since(began).Seconds(), 100*share)
 		require.Less(t, share, 0.055) // it is sampled
 		agent.Drain(t)
+	}
+}
+
+// TestPlanningUnderAHeldSnapshot: nothing is vacuumed while a transaction is open.
+func TestPlanningUnderAHeldSnapshot(t *testing.T) {
+	const rows = 3_000_000
+	r := newRig(t, rows, rows)
+	tx, err := r.db.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT txid_current()`)
+	require.NoError(t, err)
+	m := r.pass(rows, 100, 128)
+	require.NoError(t, tx.Rollback(t.Context()))
+	m.compare(t)
+}
+
+// compare logs what planning has cost in the last tenth of the chunks beside the first.
+func (m *measured) compare(t *testing.T) {
+	t.Helper()
+	begins, ends := float64(m.first.chunks), float64(m.tenth.chunks-m.ninth.chunks)
+	for place, source := range map[string]bool{"source": true, "store": false} {
+		first, last := m.first.since(at{}, source).blocks/begins, m.tenth.since(m.ninth, source).blocks/ends
+		t.Logf("  %s: %.1f buffers for a chunk in the first tenth, %.1f in the last: %.2f", place, first, last, last/first)
+	}
+	for name, s := range m.tenth.spent {
+		if first, last := m.first.spent[name].blocks/begins, (s.blocks-m.ninth.spent[name].blocks)/ends; max(first, last) > 0.5 {
+			t.Logf("    %5.1f %5.1f  %s", first, last, name)
+		}
 	}
 }
