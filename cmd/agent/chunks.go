@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"strings"
 
 	"github.com/leasehold/leasehold/internal/chunk"
@@ -11,10 +12,11 @@ import (
 	"github.com/leasehold/leasehold/internal/store/sqlite"
 )
 
-// makeChunks builds what declares chunk plans and plans them.
+// makeChunks builds what declares chunk plans and plans them. Agents may share a name, but not their holds on plans.
 func (a *agent) makeChunks(plans []chunk.Plan) *chunk.Loop {
+	id := a.cfg.Agent.Name + " " + rand.Text()[:8]
 	return chunk.NewLoop(chunk.Options{
-		Declare: a.store, Work: chunk.NewEngine(a.store, a.cfg.Agent.Name), Plans: plans, Session: a.engine.Session,
+		Declare: a.store, Work: chunk.NewEngine(a.store, id), Plans: plans, Session: a.engine.Session,
 		Steady: a.engine.Steady, Log: a.log, Metrics: a.metrics,
 	})
 }

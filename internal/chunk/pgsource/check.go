@@ -47,7 +47,7 @@ func (s *Source) Check(ctx context.Context) error {
 
 func (s *Source) check(ctx context.Context) (*shape, error) {
 	var sh *shape
-	err := s.transact(ctx, slack, func(tx pgx.Tx) (err error) {
+	err := s.transact(ctx, slack, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if sh, err = s.lookUp(ctx, tx); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 // Plans returns the plans of the statements that a call of Cut makes, as they run, by name, in JSON.
 func (s *Source) Plans(ctx context.Context, q chunk.Query, through []chunk.Key) (map[string][]byte, error) {
 	plans := map[string][]byte{}
-	err := s.read(ctx, lengthy, func(tx pgx.Tx, sh *shape) error {
+	err := s.read(ctx, lengthy, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		for name, f := range map[string]fragment{
 			"cut": sh.cut(q, s.o.Where), "rest": sh.rest(q, through, s.o.Where), "nth": sh.nth(q.After, q.Limit, q.Rows),
 		} {
@@ -25,4 +25,13 @@ func (s *Source) Plans(ctx context.Context, q chunk.Query, through []chunk.Key) 
 		return nil
 	})
 	return plans, err
+}
+
+// Silently reads after hush has been called in the middle of a transaction.
+func Silently(ctx context.Context, s *Source, hush func()) error {
+	return s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, _ *shape) error {
+		hush()
+		_, err := tx.Exec(ctx, "SELECT 1")
+		return err
+	})
 }

@@ -15,7 +15,7 @@ type reader struct{ s *Source }
 
 // Look is chunk.Reader's.
 func (r reader) Look(ctx context.Context, q chunk.Query) (f chunk.Found, err error) {
-	err = r.s.read(ctx, quick, func(tx pgx.Tx, sh *shape) error {
+	err = r.s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		f = chunk.Found{}
 		cut := sh.cut(q, r.s.o.Where)
 		if f.Through, err = keys(tx.Query(ctx, cut.text, cut.args...)); err != nil || len(f.Through) >= q.Most {
@@ -38,7 +38,7 @@ func (r reader) Look(ctx context.Context, q chunk.Query) (f chunk.Found, err err
 
 // Nth is chunk.Reader's.
 func (r reader) Nth(ctx context.Context, after, limit *chunk.Key, n int) (k *chunk.Key, err error) {
-	err = r.s.read(ctx, quick, func(tx pgx.Tx, sh *shape) error {
+	err = r.s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		var text string
 		nth := sh.nth(after, limit, n)
 		err := tx.QueryRow(ctx, nth.text, nth.args...).Scan(&text)
@@ -53,7 +53,7 @@ func (r reader) Nth(ctx context.Context, after, limit *chunk.Key, n int) (k *chu
 
 // Last is chunk.Reader's.
 func (r reader) Last(ctx context.Context) (k *chunk.Key, err error) {
-	err = r.s.read(ctx, quick, func(tx pgx.Tx, sh *shape) error {
+	err = r.s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		list, err := keys(tx.Query(ctx, "SELECT "+sh.text()+" "+sh.rows(nil, nil, "").text+" ORDER BY "+sh.column+" DESC LIMIT 1"))
 		if len(list) > 0 {
 			k = &list[0]

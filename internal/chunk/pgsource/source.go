@@ -91,7 +91,7 @@ func (s *Source) Ends(ctx context.Context) (first, last *chunk.Key, err error) {
 
 // Count is chunk.Source's.
 func (s *Source) Count(ctx context.Context, r chunk.Range, most int) (n int, err error) {
-	err = s.read(ctx, lengthy, func(tx pgx.Tx, sh *shape) error {
+	err = s.read(ctx, lengthy, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		q := sh.rows(r.After, r.Through, s.o.Where)
 		return tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 "+q.text+" LIMIT "+strconv.Itoa(most)+") leasehold_rows", q.args...).Scan(&n)
 	})
@@ -100,7 +100,7 @@ func (s *Source) Count(ctx context.Context, r chunk.Range, most int) (n int, err
 
 // Compare is chunk.Source's.
 func (s *Source) Compare(ctx context.Context, a, b chunk.Key) (n int, err error) {
-	err = s.read(ctx, quick, func(tx pgx.Tx, sh *shape) error {
+	err = s.read(ctx, quick, func(ctx context.Context, tx pgx.Tx, sh *shape) error {
 		text := "SELECT CASE WHEN " + sh.value(1) + " < " + sh.value(2) + " THEN -1 WHEN " + sh.value(1) + " > " + sh.value(2) + " THEN 1 ELSE 0 END"
 		return tx.QueryRow(ctx, text, string(a), string(b)).Scan(&n)
 	})
@@ -108,16 +108,16 @@ func (s *Source) Compare(ctx context.Context, a, b chunk.Key) (n int, err error)
 }
 
 // read runs f in a transaction that only reads and sees one state of the database, each statement for limit at most.
-func (s *Source) read(ctx context.Context, limit time.Duration, f func(pgx.Tx, *shape) error) error {
+func (s *Source) read(ctx context.Context, limit time.Duration, f func(context.Context, pgx.Tx, *shape) error) error {
 	sh, err := s.looked(ctx)
 	if err != nil {
 		return err
 	}
-	return s.transact(ctx, limit, func(tx pgx.Tx) error { return f(tx, sh) })
+	return s.transact(ctx, limit, func(ctx context.Context, tx pgx.Tx) error { return f(ctx, tx, sh) })
 }
 
-// transact is read, before anything is known of the table.
-func (s *Source) transact(ctx context.Context, limit time.Duration, f func(pgx.Tx) error) error {
+// transact is read, before anything is known of the table. It ends in time where the server does not answer, too.
+func (s *Source) transact(ctx context.Context, limit time.Duration, f func(context.Context, pgx.Tx) error) error {
 	bounded, cancel := context.WithTimeout(ctx, 2*limit+slack)
 	defer cancel()
 	tx, err := s.pool.BeginTx(bounded, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -132,7 +132,7 @@ func (s *Source) transact(ctx context.Context, limit time.Duration, f func(pgx.T
 	if _, err = tx.Exec(bounded, settings, strconv.FormatInt(limit.Milliseconds(), 10)); err != nil {
 		return s.explain(ctx, err)
 	}
-	return s.explain(ctx, f(tx))
+	return s.explain(ctx, f(bounded, tx))
 }
 
 // settings hold until the end of the transaction. Without sequential scans, sorts and bitmaps there is no plan left that reads more

@@ -19,7 +19,7 @@ func (s *Source) Throttled(ctx context.Context) (reason string, err error) {
 	if s.o.OldestTransaction <= 0 && s.o.When == "" {
 		return "", nil
 	}
-	err = s.read(ctx, slack, func(tx pgx.Tx, _ *shape) error {
+	err = s.read(ctx, slack, func(ctx context.Context, tx pgx.Tx, _ *shape) error {
 		if s.o.OldestTransaction > 0 {
 			var seconds float64
 			if err := tx.QueryRow(ctx, oldest).Scan(&seconds); err != nil {

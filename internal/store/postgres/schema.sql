@@ -469,7 +469,7 @@ CREATE TABLE {schema}.chunk_plan (
     source     jsonb NOT NULL DEFAULT '{}', -- store.ChunkSource, for people
     high       text,                        -- the end of all that was ever planned
     sampled    text NOT NULL DEFAULT '',
-    holder     text,                        -- the agent that plans now
+    holder     text,                        -- the agent that plans now, its name and something of its own
     paused_by  text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 

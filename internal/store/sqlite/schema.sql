@@ -526,7 +526,7 @@ CREATE TABLE chunk_plan (
     sampled    TEXT NOT NULL DEFAULT '',
     done_rows  INTEGER NOT NULL DEFAULT 0,  -- of chunks that succeeded, as far as noted, and their microseconds
     done_us    INTEGER NOT NULL DEFAULT 0,
-    holder     TEXT,                        -- the agent that plans now
+    holder     TEXT,                        -- the agent that plans now, its name and something of its own
     held_until TEXT
 ) STRICT;
 
