@@ -19,7 +19,7 @@ func (p *scenario) check(well bool, format string, args ...any) {
 // verify asks both databases what has happened.
 func (p *scenario) verify(ctx context.Context) error {
 	p.Say("The proof, in SQL:")
-	for _, check := range []func(context.Context) error{p.onceEach, p.noGap, p.allSucceeded} {
+	for _, check := range []func(context.Context) error{p.onceEach, p.noGap, p.allSucceeded, p.proven} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -94,6 +94,17 @@ func (p *scenario) allSucceeded(ctx context.Context) error {
 	p.check(others == 0, "all %s tasks have succeeded", thousands(tasks))
 	again, err := number(ctx, p.store, `SELECT count(*) FROM tasks WHERE attempt > 1`)
 	p.check(again > 0, "%s of them at their second attempt: agent-2 was killed during the first", thousands(again))
+	return err
+}
+
+// proven asks Leasehold the same.
+func (p *scenario) proven(ctx context.Context) error {
+	p.Say("And what Leasehold says. Each pass that is planned to its end has left a row in its ledger:")
+	p.Line("$ leasehold chunks verify events")
+	out, err := p.Leasehold(ctx, "chunks", "verify", "events")
+	for line := range strings.Lines(out) {
+		p.Line("%s", strings.TrimRight(line, " \n"))
+	}
 	return err
 }
 

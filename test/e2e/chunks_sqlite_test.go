@@ -130,16 +130,20 @@ func (c *cabin) left() int64 { return c.number(`SELECT EXISTS (SELECT 1 FROM eve
 // agent starts an agent. The source has no URL where the table is in the store's file.
 func (c *cabin) agent(name string, size, ahead int, more string) *harness.Agent {
 	c.t.Helper()
+	return harness.StartAgent(c.t, harness.AgentOptions{
+		Name: name, Store: "sqlite:" + c.store, Agent: "  workers = 8\n  presence = \"2s\"\n", Config: more + "\n" + c.config(size, ahead),
+	})
+}
+
+// config declares the plan.
+func (c *cabin) config(size, ahead int) string {
 	source := ""
 	if c.app != c.store {
 		source = fmt.Sprintf("    url = \"sqlite:%s\"\n", c.app)
 	}
-	return harness.StartAgent(c.t, harness.AgentOptions{
-		Name: name, Store: "sqlite:" + c.store, Agent: "  workers = 8\n  presence = \"2s\"\n",
-		Config: fmt.Sprintf("%s\ntask \"work\" {\n  webhook {\n    url = %q\n  }\n}\nchunks \"events\" {\n  task = \"work\"\n  source {\n%s"+
-			"    table = \"event\"\n    key = \"id\"\n    where = \"status = 0\"\n  }\n  size = %d\n  ahead = %d\n  follow = \"1s\"\n}\n",
-			more, c.url, source, size, ahead),
-	})
+	return fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\nchunks \"events\" {\n  task = \"work\"\n  source {\n%s"+
+		"    table = \"event\"\n    key = \"id\"\n    where = \"status = 0\"\n  }\n  size = %d\n  ahead = %d\n  follow = \"1s\"\n}\n",
+		c.url, source, size, ahead)
 }
 
 // TestChunksCoverATableInSQLite is TestChunksCoverATable with files: agents are killed and added while rows come in, some below the
@@ -183,6 +187,7 @@ func TestChunksCoverATableInSQLite(t *testing.T) {
 			all := c.number(`SELECT count(*) FROM event`)
 			require.Equal(t, all, seen())
 			require.Equal(t, all, c.number(`SELECT count(DISTINCT id) FROM seen`), "each row is marked once")
+			verified(t, "sqlite:"+store, c.config(10, 16), all)
 			require.Zero(t, c.planned(`SELECT count(*) FROM (
 				SELECT c.after_key, lag(c.through_key) OVER w AS before, row_number() OVER w AS n, s.from_key
 				FROM chunk_range AS c JOIN chunk_pass AS s ON s.plan = c.plan AND s.pass = c.planned

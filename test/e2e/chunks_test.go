@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -57,8 +58,32 @@ func (h *house) processor(kind string) (url string) {
 	return server.URL
 }
 
+// verified waits until `chunks verify` proves that all of a table of so many rows was cut, and finds nothing left.
+func verified(t *testing.T, store, config string, rows int64) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "verify.hcl")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	var out string
+	harness.Until(t, workWithin, "the plan is verified", func() bool {
+		text, exit := harness.Run(t, nil, "--config", file, "--store", store, "chunks", "verify", "events", "-o", "json")
+		require.Contains(t, []int{0, 3}, exit)
+		out = text
+		return exit == 0
+	})
+	var proof struct {
+		Covered, Counted bool
+		Left             int
+		Passes           []struct{ Rows int64 }
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &proof), out)
+	require.True(t, proof.Covered && proof.Counted, out)
+	require.Zero(t, proof.Left, out)
+	require.NotEmpty(t, proof.Passes, out)
+	require.LessOrEqual(t, proof.Passes[0].Rows, rows, out)
+}
+
 // TestChunksCoverATable cuts tables with keys of each kind while agents are killed, added, and rows come in, some of them late:
-// each row is marked once, and the ranges of each pass lie one behind another.
+// each row is marked once, the ranges of each pass lie one behind another, and `chunks verify` says so.
 func TestChunksCoverATable(t *testing.T) {
 	rows := harness.Sized(20_000, 300_000)
 	for kind, key := range map[string]string{
@@ -77,12 +102,12 @@ func TestChunksCoverATable(t *testing.T) {
 			}
 			h.exec(fill(rows/10, rows))
 			url := h.processor(kind)
+			config := fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\nchunks \"events\" {\n  task = \"work\"\n  source {\n"+
+				"    table = \"event\"\n    key = \"id\"\n    where = \"status = 0\"\n  }\n  size = %d\n  ahead = 16\n  follow = \"1s\"\n}\n",
+				url, max(rows/200, 10))
 			start := func(n int) *harness.Agent {
 				return harness.StartAgent(t, harness.AgentOptions{
-					Name: fmt.Sprintf("agent-%d", n), Store: h.url, Agent: "  workers = 8\n  presence = \"2s\"\n",
-					Config: fmt.Sprintf("task \"work\" {\n  webhook {\n    url = %q\n  }\n}\nchunks \"events\" {\n  task = \"work\"\n  source {\n"+
-						"    table = \"event\"\n    key = \"id\"\n    where = \"status = 0\"\n  }\n  size = %d\n  ahead = 16\n  follow = \"1s\"\n}\n",
-						url, max(rows/200, 10)),
+					Name: fmt.Sprintf("agent-%d", n), Store: h.url, Agent: "  workers = 8\n  presence = \"2s\"\n", Config: config,
 				})
 			}
 			late, err := h.admin.Begin(t.Context()) // it has low keys, and commits behind them
@@ -113,7 +138,7 @@ func TestChunksCoverATable(t *testing.T) {
 				FROM leasehold.chunk_range AS c JOIN leasehold.chunk_pass AS s ON s.plan = c.plan AND s.pass = c.planned
 				WHERE c.planned = 1 WINDOW w AS (ORDER BY c.task_id)
 			) AS r WHERE r.after_key IS DISTINCT FROM CASE WHEN r.n = 1 THEN r.from_key ELSE r.before END`), "the first pass has no gap")
-			require.Positive(t, h.number(`SELECT count(*) FROM leasehold.chunk_pass WHERE sealed_at IS NOT NULL`))
+			verified(t, h.url, config, all)
 			require.Zero(t, h.number(`SELECT count(*) FROM leasehold.tasks WHERE type = 'work' AND state = 'failed'`))
 			t.Logf("%d rows, %d tasks, %d passes", all, h.number(`SELECT count(*) FROM leasehold.tasks`),
 				h.number(`SELECT pass FROM leasehold.chunk_plan`))

@@ -51,6 +51,7 @@ func TestSlotsFireOnce(t *testing.T) {
 // TestSchedulesOfTwoServices has two services declare schedules in HCL on one store. After an outage of both, one of them starts
 // first: it parks what the other declares and takes nothing from it, and the other goes on where it was.
 func TestSchedulesOfTwoServices(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, 1000)
 	service := func(name, every string) *harness.Agent {
 		return harness.StartAgent(t, harness.AgentOptions{
