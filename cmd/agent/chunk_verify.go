@@ -19,7 +19,7 @@ import (
 type chunksVerifyCmd struct {
 	Name    string        `arg:"" help:"Name of the plan."`
 	NoCount bool          `help:"Do not read the table: the configuration need not have the plan."`
-	Timeout time.Duration `help:"How long to read the table at the longest." default:"10m" placeholder:"DURATION"`
+	Timeout time.Duration `help:"How long to read the ledger, and then the table, at the longest." default:"10m" placeholder:"DURATION"`
 }
 
 // Help gives examples.
@@ -54,7 +54,7 @@ func (c chunksVerifyCmd) Run(a *app) error {
 	}
 	v := verified{Problems: []string{}}
 	err := a.withTables(func(ctx context.Context, s dataStore) (err error) {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
+		call, cancel := context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 		v.ChunkProof, err = ops.ProveChunks(call, s, c.Name)
 		return err
@@ -141,15 +141,14 @@ func (v *verified) conclude() {
 
 // show writes it for a terminal.
 func (v *verified) show(w io.Writer) error {
-	switch {
-	case !v.Covered:
-	case v.Through == nil:
-		if _, err := fmt.Fprintf(w, "chunks %s: there was nothing to cut\n", v.Name); err != nil {
-			return err
+	if v.Covered {
+		const most = 80
+		what := "there was nothing to cut"
+		if v.Through != nil {
+			what = fmt.Sprintf("%s was cut from its begin to the %s %s, without a gap or an overlap",
+				ops.OneLine(v.Table, most), ops.OneLine(v.Key, most), keyOr(v.Through, ""))
 		}
-	default:
-		if _, err := fmt.Fprintf(w, "chunks %s: %s was cut from its begin to the %s %s, without a gap or an overlap\n",
-			v.Name, v.Table, v.Key, keyOr(v.Through, "")); err != nil {
+		if _, err := fmt.Fprintf(w, "chunks %s: %s\n", ops.OneLine(v.Name, most), what); err != nil {
 			return err
 		}
 	}
@@ -157,12 +156,11 @@ func (v *verified) show(w io.Writer) error {
 		return err
 	}
 	t := newTable(nil)
-	switch {
-	case v.Counted:
-		t.AppendRow(table.Row{"rows left", v.Left})
-	default:
-		t.AppendRow(table.Row{"rows left", "not counted"})
+	left := "not counted"
+	if v.Counted {
+		left = fmt.Sprint(v.Left)
 	}
+	t.AppendRow(table.Row{"rows left", left})
 	t.AppendRow(table.Row{"live chunks", v.Live})
 	t.AppendRow(table.Row{"failed ranges", len(v.Failed)})
 	if err := writeTable(w, t); err != nil || len(v.Problems) == 0 {
