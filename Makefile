@@ -55,7 +55,8 @@ soak: ## break agents, network and server from random seeds for DURATION=30m, or
 	LEASEHOLD_SOAK=$(or $(DURATION),30m) LEASEHOLD_SEED=$(SEED) \
 	  go test -race -count=1 -v -timeout 0 -tags soak -run '^TestSoak$$' ./test/faults
 
-test-sabotage: ## switch each safeguard off, one at a time, and see that the fault suite notices; Linux
+test-sabotage: ## switch each safeguard off, one at a time, and see that the fault suite and random histories notice; Linux
+	go test -count=1 -tags sabotage -run '^TestMachineFindsSabotage' ./test/storetest/model
 	go test -race -count=1 -v -timeout 1h -tags sabotage -run '^TestSabotage$$' ./test/faults
 
 # What the server is when it is measured: nothing is turned off that keeps data safe, and no checkpoint falls into a run.
