@@ -19,7 +19,7 @@ import (
 type chunksVerifyCmd struct {
 	Name    string        `arg:"" help:"Name of the plan."`
 	NoCount bool          `help:"Do not read the table: the configuration need not have the plan."`
-	Timeout time.Duration `help:"How long to read the ledger, and then the table, at the longest." default:"10m" placeholder:"DURATION"`
+	Timeout time.Duration `help:"How long to read the ledger, and then the table, at the longest; 10m by default." default:"10m" placeholder:"DURATION"`
 }
 
 // Help gives examples.

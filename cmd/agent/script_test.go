@@ -63,7 +63,7 @@ func onFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: sql file statement")
 	}
-	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	db, err := sql.Open("sqlite", "file:"+ts.MkAbs(args[0])+"?_pragma=busy_timeout(20000)")
 	ts.Check(err)
 	_, err = db.ExecContext(context.Background(), args[1])
 	ts.Check(errors.Join(err, db.Close()))

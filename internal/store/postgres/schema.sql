@@ -601,7 +601,10 @@ CREATE TABLE {schema}.removal ();
 -- Plans and their passes for people.
 CREATE VIEW {schema}.chunk_plans AS
     SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
-        CASE WHEN p.size > 0 THEN p.size ELSE p.size_start END AS size, p.per_row, p.pass, p.done_rows, p.high, p.over,
+        CASE WHEN p.size > 0 THEN p.size ELSE p.size_start END AS size, p.per_row, p.pass,
+        p.done_rows + (SELECT coalesce(sum(c.rows), 0) FROM {schema}.chunk_range AS c
+            JOIN {schema}.task_archive AS a ON a.id = c.task_id AND a.state = 'succeeded'
+            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'open')::bigint AS done_rows, p.high, p.over,
         p.created_at, p.paused_at, p.paused_by,
         EXISTS (SELECT FROM {schema}.chunk_declaration AS d JOIN {schema}.chunk_declarer AS r ON r.number = d.number
             JOIN {schema}.agent AS a ON a.session = r.session WHERE d.name = p.name AND a.present_until > now()) AS declared,

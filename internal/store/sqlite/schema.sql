@@ -634,8 +634,11 @@ CREATE VIEW batches AS
 -- Plans of chunks and their passes, for operators.
 CREATE VIEW chunk_plans AS
     SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
-           iif(p.size > 0, p.size, p.size_start) AS size, p.per_row, p.pass, p.done_rows, p.high, p.over, p.created_at, p.paused_at,
-           p.paused_by,
+           iif(p.size > 0, p.size, p.size_start) AS size, p.per_row, p.pass,
+           p.done_rows + (SELECT ifnull(sum(c.rows), 0) FROM chunk_range AS c INDEXED BY chunk_range_place
+               JOIN task_archive AS a ON a.id = c.task_id AND a.state = 'succeeded'
+               WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'open') AS done_rows, p.high, p.over, p.created_at,
+           p.paused_at, p.paused_by,
            EXISTS (SELECT 1 FROM chunk_declaration AS d JOIN chunk_declarer AS r ON r.number = d.number
                JOIN agent AS a ON a.session = r.session
                WHERE d.name = p.name AND a.present_until > strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) AS declared,

@@ -44,6 +44,9 @@ func (s *Store) chunkPlanInfo(p *ChunkPlan, now time.Time) store.ChunkPlanInfo {
 		if c.Plan != p.Name {
 			continue
 		}
+		if r := s.archive[id]; r != nil && c.State == openChunk && r.State == task.StateSucceeded {
+			i.Done += int64(c.Rows)
+		}
 		if s.live[id] != nil && c.State != string(store.ChunkOver) {
 			i.Live++
 		}
