@@ -27,6 +27,9 @@ type jump struct {
 // readClock takes a reading of the store's clock, made between the local times sent and received, and reports whether the clock
 // has jumped since the one before. k.mu is held.
 func (k *Keeper) readClock(now time.Time, sent, received time.Duration) (jumped bool) {
+	if k.unread(received) {
+		k.watched = received
+	}
 	if jumped = k.offset.jumped(now, sent, received); jumped {
 		k.recordJump(received)
 	}
@@ -34,6 +37,22 @@ func (k *Keeper) readClock(now time.Time, sent, received time.Duration) (jumped 
 		k.ask() // it may be about to return, and until the next reading leases are too short that were written meanwhile
 	}
 	return jumped
+}
+
+// unread reports whether the store's clock has not been read for so long at a local time that it may have jumped and returned since:
+// no reading shows that. k.mu is held.
+func (k *Keeper) unread(now time.Duration) bool {
+	return !k.offset.base.IsZero() && now-k.offset.read > Period(k.agent.Presence)*3/2
+}
+
+// vouching is what a session heartbeat sends along. For named leases it matters how the clock was at any time, for their holders
+// have no session that re-anchors them. So it is calm for no longer than it was read without a gap. k.mu is held.
+func (k *Keeper) vouching(now time.Duration) store.View {
+	v := k.clockView(now)
+	if v.Calm = min(v.Calm, now-k.watched); k.unread(now) {
+		v.Calm = 0
+	}
+	return v
 }
 
 // recordJump records a jump of the store's clock that was detected at the local time noticed. k.mu is held.

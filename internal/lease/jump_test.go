@@ -75,6 +75,26 @@ func TestASessionVouchesForACalmClock(t *testing.T) {
 	}
 }
 
+// A clock that is not read for longer than usual may jump and return meanwhile: a session does not vouch for it.
+func TestASessionVouchesForNoClockThatItDidNotWatch(t *testing.T) {
+	station(t, func(t *testing.T, p *post) {
+		pass(presence + 2*lease.Period(presence))
+		require.NotZero(t, p.store.VouchedAt(p.Session()))
+		p.cut.Store(true)
+		p.skew.Add(-int64(4 * time.Second))
+		pass(2 * lease.Period(presence))
+		p.skew.Add(int64(4 * time.Second))
+		p.cut.Store(false)
+		pass(lease.Period(presence))
+		require.True(t, p.MaySweep(), "no reading shows a jump")
+		require.Zero(t, p.store.VouchedAt(p.Session()))
+		pass(presence - 2*lease.Period(presence))
+		require.Zero(t, p.store.VouchedAt(p.Session()), "less than a TTL ago")
+		pass(3 * lease.Period(presence))
+		require.NotZero(t, p.store.VouchedAt(p.Session()))
+	})
+}
+
 // A detached lease has nothing but its window: after the clock was set back, that must not last for as long as it was set back.
 func TestADetachedLeaseIsCutWhenTheClockWasSetBack(t *testing.T) {
 	station(t, func(t *testing.T, p *post) {

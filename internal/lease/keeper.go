@@ -51,6 +51,7 @@ type Keeper struct {
 	noSweep   time.Duration            // local time before which the session runs no sweep
 	offset    offset                   // of the store's clock
 	calm      time.Duration            // local time since which that clock has not jumped, as far as the session knows
+	watched   time.Duration            // local time since which that clock was read often enough to vouch for it
 	jump      jump                     // the last jump of that clock
 	others    map[task.Session]watched // what is known of other sessions
 	draining  bool

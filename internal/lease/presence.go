@@ -123,7 +123,7 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	p.View = func() store.View {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return k.clockView(k.clock.Now())
+		return k.vouching(k.clock.Now())
 	}
 
 	sent := k.clock.Now()
