@@ -73,7 +73,7 @@ func (c workerCheckCmd) Run(a *app) error {
 	}}
 	well := check.Run()
 	if err == nil && a.cli.Output != "table" {
-		err = a.print(steps, func() error { return nil })
+		err = a.print(steps, nil)
 	}
 	if err == nil && !well {
 		err = &failure{code: exitDiffers}
