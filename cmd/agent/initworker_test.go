@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -22,7 +21,11 @@ func TestInitialWorkers(t *testing.T) {
 	for language, w := range initialWorkers() {
 		t.Run(language, func(t *testing.T) {
 			dir := t.TempDir()
-			require.NoError(t, initCmd{Worker: language, Dir: dir}.Run(&app{out: io.Discard}))
+			files, err := w.files()
+			require.NoError(t, err)
+			for _, f := range files {
+				require.NoError(t, writeNew(filepath.Join(dir, f.name), f.content, f.mode))
+			}
 			script, err := os.ReadFile(filepath.Join(dir, w.file))
 			require.NoError(t, err)
 			require.Less(t, bytes.Count(script, []byte("\n")), 40)
