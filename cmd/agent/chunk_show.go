@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
@@ -144,17 +145,14 @@ func rateOrNothing(perSecond float64) string {
 // sizesOf writes how the size of chunks went, in their order, the newest at the end.
 func sizesOf(sizes []int) string {
 	const most = 4
-	text, more := "", ""
+	var texts []string
 	if n := len(sizes); n > most {
-		sizes, more = sizes[n-most:], "… "
+		sizes, texts = sizes[n-most:], []string{"…"}
 	}
-	for n, size := range sizes {
-		if n > 0 {
-			text += " → "
-		}
-		text += fmt.Sprint(size)
+	for _, size := range sizes {
+		texts = append(texts, fmt.Sprint(size))
 	}
-	return more + text
+	return strings.Join(texts, " → ")
 }
 
 // failedTable lists ranges that failed, with the task of each.

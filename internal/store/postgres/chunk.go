@@ -283,7 +283,7 @@ func (c *chunking) move() error {
 		}
 	}
 	return exec(c.ctx, c.tx, c.sql.MovePlan, c.name, pass, arg("version", p.Version), arg("high", p.High), arg("over", p.Over),
-		arg("grow_at", timeOrNull(p.GrowAt)), arg("repeat_at", timeOrNull(p.RepeatAt)), arg("rest", p.Rest.Microseconds()), arg("size", int32(p.Size)),
-		arg("per_row", p.PerRow), arg("sampled", p.Sampled), arg("holder", p.Holder), arg("held_until", timeOrNull(p.HeldUntil)),
-		arg("done_rows", c.sums.Rows), arg("done_us", c.sums.Took.Microseconds()))
+		arg("grow_at", timeOrNull(p.GrowAt)), arg("repeat_at", timeOrNull(p.RepeatAt)), arg("rest", p.Rest.Microseconds()),
+		arg("size", int32(p.Size)), arg("per_row", p.PerRow), arg("sampled", p.Sampled), arg("holder", p.Holder),
+		arg("held_until", timeOrNull(p.HeldUntil)), arg("done_rows", c.sums.Rows), arg("done_us", c.sums.Took.Microseconds()))
 }

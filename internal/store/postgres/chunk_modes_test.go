@@ -16,7 +16,7 @@ import (
 func TestChunksThroughAPooler(t *testing.T) {
 	t.Parallel()
 	p := pooler(t)
-	for _, mode := range []string{"exec", "cache_describe", "simple_protocol", "describe_exec"} {
+	for _, mode := range poolerModes() {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)

@@ -33,11 +33,16 @@ func pooler(t *testing.T) *proxy {
 	}}).start(t)
 }
 
+// poolerModes are those of pgx that need no prepared statement to outlive a transaction.
+func poolerModes() []string {
+	return []string{"exec", "cache_describe", "simple_protocol", "describe_exec"}
+}
+
 // TestPoolerModes goes a row's whole way through what a pooler leaves of a connection.
 func TestPoolerModes(t *testing.T) {
 	t.Parallel()
 	p := pooler(t)
-	for _, mode := range []string{"exec", "cache_describe", "simple_protocol", "describe_exec"} {
+	for _, mode := range poolerModes() {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)

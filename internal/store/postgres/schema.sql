@@ -598,7 +598,7 @@ INSERT INTO {schema}.secret (key)
 -- advisory ones: any role that may connect could hold an advisory lock, but to lock a table takes a privilege on it.
 CREATE TABLE {schema}.removal ();
 
--- Plans and their passes for people.
+-- Plans of chunks and their passes, for operators.
 CREATE VIEW {schema}.chunk_plans AS
     SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
         CASE WHEN p.size > 0 THEN p.size ELSE p.size_start END AS size, p.per_row, p.pass,

@@ -15,8 +15,8 @@ import (
 //
 // It must hold because the lease lasts for ttl from a moment within the call, by the server's clock, and is not taken before.
 //
-// A reply that comes after the ttl lets nobody rely on anything. If its fence is the lower one it proves nothing either: the lease was
-// taken before the other's.
+// Nothing can be done under a grant whose reply comes after the ttl. If its fence is the lower one it proves nothing either: the
+// lease was taken before the other's.
 //
 // Tolerated says: how far a clock drifts in some seconds; and the length of a jump of the server's clock that agents may take for
 // a slow reply.

@@ -36,13 +36,7 @@ func TestMachineFindsSabotage(t *testing.T) {
 		if slices.Contains(unseen, s.name) {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
-			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutTasks, func(testing.TB) storetest.Harness {
-				m := storetest.NewOnModel()
-				m.Self = s.wrong(m)
-				return m.Self
-			}), "no history shows it")
-		})
+		historiesFind(t, storetest.AboutTasks, s)
 	}
 }
 
@@ -53,13 +47,7 @@ func TestMachineFindsSabotageOfSchedules(t *testing.T) {
 		if s.name == "the shortest due first" {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
-			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutSchedules, func(testing.TB) storetest.Harness {
-				m := storetest.NewOnModel()
-				m.Self = s.wrong(m)
-				return m.Self
-			}), "no history shows it")
-		})
+		historiesFind(t, storetest.AboutSchedules, s)
 	}
 }
 
@@ -69,12 +57,18 @@ func TestMachineFindsSabotageOfChunks(t *testing.T) {
 		if s.check == "chunks_operated/what is held is counted" {
 			continue // histories hardly ever have a range fail in three passes in a row
 		}
-		t.Run(s.name, func(t *testing.T) {
-			require.NotEmpty(t, storetest.MachineFails(t, storetest.AboutChunks, func(testing.TB) storetest.Harness {
-				m := storetest.NewOnModel()
-				m.Self = s.wrong(m)
-				return m.Self
-			}), "no history shows it")
-		})
+		historiesFind(t, storetest.AboutChunks, s)
 	}
+}
+
+// historiesFind wants a history about something to show what is wrong.
+func historiesFind(t *testing.T, about storetest.Theme, s sabotage) {
+	t.Helper()
+	t.Run(s.name, func(t *testing.T) {
+		require.NotEmpty(t, storetest.MachineFails(t, about, func(testing.TB) storetest.Harness {
+			m := storetest.NewOnModel()
+			m.Self = s.wrong(m)
+			return m.Self
+		}), "no history shows it")
+	})
 }

@@ -82,8 +82,7 @@ FROM unnest(@ids::bigint[], @items::integer[], @after::text[], @through::text[],
 INSERT INTO {schema}.chunk_pass AS s (plan, pass, whole, from_key, through_key, ranges, chunks, rows, cost_us, sizes, first_key,
     last_key, batch_id, began_at, sealed_at)
 VALUES (@name, @pass, @whole, @from::text, @through::text, @ranges, @chunks, @rows, @cost, @sizes, @first::text, @last::text,
-    nullif(@batch::bigint, 0), now(),
-    CASE WHEN @sealed THEN now() END)
+    nullif(@batch::bigint, 0), now(), CASE WHEN @sealed THEN now() END)
 ON CONFLICT (plan, pass) DO UPDATE SET
     through_key = excluded.through_key, ranges = s.ranges + excluded.ranges, chunks = s.chunks + excluded.chunks,
     rows = s.rows + excluded.rows, cost_us = excluded.cost_us, sizes = excluded.sizes, batch_id = excluded.batch_id,
@@ -96,7 +95,8 @@ DELETE FROM {schema}.chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass AND
 UPDATE {schema}.chunk_plan AS p SET
     version = @version, pass = @pass, high = @high::text, over = @over, grow_at = @grow_at::timestamptz,
     repeat_at = @repeat_at::timestamptz, rest_us = @rest, size = @size, per_row = @per_row, sampled = @sampled,
-    holder = nullif(@holder::text, ''), held_until = @held_until::timestamptz, done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
+    holder = nullif(@holder::text, ''), held_until = @held_until::timestamptz,
+    done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
 WHERE p.name = @name
 
 -- name: chunk_task
