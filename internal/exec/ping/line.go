@@ -41,22 +41,22 @@ func Stream(line []byte) (p store.Ping, end *End, ok bool, err error) {
 	if len(line) == 0 {
 		return p, nil, false, nil
 	}
-	members, err := object("the line", line)
+	members, err := Object("the line", line)
 	if err != nil {
 		return p, nil, false, err
 	}
-	if said(members["error"]) {
-		end, err = failure(members)
+	if Said(members["error"]) {
+		end, err = Failure(members)
 		return p, end, err == nil, err
 	}
 	if result, there := members["result"]; there {
 		end = &End{}
-		if said(result) {
+		if Said(result) {
 			end.Result = result
 		}
 		return p, end, true, nil
 	}
-	p, err = fromMembers(members)
+	p, err = FromMembers(members)
 	return p, nil, err == nil, err
 }
 
@@ -67,19 +67,19 @@ func ParseFailure(body []byte) (*End, error) {
 	if err != nil {
 		return nil, err
 	}
-	return failure(members)
+	return Failure(members)
 }
 
-// failure reads error and retryable. An error that is no string is kept as its JSON: to refuse it would keep the task
+// Failure reads error and retryable. An error that is no string is kept as its JSON: to refuse it would keep the task
 // running.
-func failure(members map[string]json.RawMessage) (*End, error) {
+func Failure(members map[string]json.RawMessage) (*End, error) {
 	end := &End{Failed: true}
 	retryable := true
-	if raw := members["retryable"]; said(raw) && json.Unmarshal(raw, &retryable) != nil {
+	if raw := members["retryable"]; Said(raw) && json.Unmarshal(raw, &retryable) != nil {
 		return nil, malformed("retryable must be true or false")
 	}
 	end.Final = !retryable
-	if raw := members["error"]; said(raw) {
+	if raw := members["error"]; Said(raw) {
 		var s string
 		if json.Unmarshal(raw, &s) != nil {
 			s = string(raw)
@@ -96,7 +96,7 @@ func ParseResult(body []byte) (json.RawMessage, error) {
 		return nil, err
 	}
 	raw := members["result"]
-	if !said(raw) {
+	if !Said(raw) {
 		return nil, nil
 	}
 	if len(raw) > task.MaxResult {
@@ -119,5 +119,5 @@ func endMembers(body []byte) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil //nolint:nilnil // nothing was said, which is not wrong
 	}
-	return object("the body", body)
+	return Object("the body", body)
 }

@@ -46,15 +46,15 @@ func Parse(body []byte) (store.Ping, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return store.Ping{}, nil
 	}
-	members, err := object("the ping", body)
+	members, err := Object("the ping", body)
 	if err != nil {
 		return store.Ping{}, err
 	}
-	return fromMembers(members)
+	return FromMembers(members)
 }
 
-// object reads a JSON object. Names are exact: encoding/json would take PROGRESS for progress in a struct.
-func object(what string, body []byte) (map[string]json.RawMessage, error) {
+// Object reads a JSON object. Names are exact: encoding/json would take PROGRESS for progress in a struct.
+func Object(what string, body []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
 		if json.Valid(body) {
@@ -65,7 +65,8 @@ func object(what string, body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-func fromMembers(members map[string]json.RawMessage) (p store.Ping, err error) {
+// FromMembers reads a ping from the members of an object. Its errors are *Error.
+func FromMembers(members map[string]json.RawMessage) (p store.Ping, err error) {
 	if p.Progress, err = progress(members["progress"]); err != nil {
 		return store.Ping{}, err
 	}
@@ -81,13 +82,13 @@ func fromMembers(members map[string]json.RawMessage) (p store.Ping, err error) {
 	return p, nil
 }
 
-// said reports whether a member is there and not null.
-func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// Said reports whether a member is there and not null.
+func Said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // text reads a member that is a string, and cuts it to most bytes.
 func text(members map[string]json.RawMessage, name string, most int) (string, error) {
 	raw := members[name]
-	if !said(raw) {
+	if !Said(raw) {
 		return "", nil
 	}
 	var s string
@@ -99,7 +100,7 @@ func text(members map[string]json.RawMessage, name string, most int) (string, er
 
 // checkpoint is any JSON, mended where a store could not keep it.
 func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
-	if !said(raw) {
+	if !Said(raw) {
 		return nil, nil
 	}
 	var compact bytes.Buffer
@@ -121,7 +122,7 @@ func checkpoint(raw json.RawMessage) (json.RawMessage, error) {
 
 // within reads a number of seconds.
 func within(raw json.RawMessage) (time.Duration, error) {
-	if !said(raw) {
+	if !Said(raw) {
 		return 0, nil
 	}
 	var s float64

@@ -14,7 +14,7 @@ import (
 // progress reads where a task stands: a number from 0 to 1, an object of done and total, or a string. What means the
 // same becomes the same bytes, so that 0.40 after 0.4 is no change. nil: nothing was said.
 func progress(raw json.RawMessage) (json.RawMessage, error) {
-	if !said(raw) {
+	if !Said(raw) {
 		return nil, nil
 	}
 	switch c := raw[0]; {
@@ -70,7 +70,7 @@ func fraction(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) > MaxBody {
 		return nil, tooLarge("progress", len(raw), MaxBody)
 	}
-	members, err := object("progress", raw)
+	members, err := Object("progress", raw)
 	if err != nil {
 		return nil, err
 	}
