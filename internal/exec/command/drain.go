@@ -107,11 +107,7 @@ func (d *drain) finish() string {
 	}
 	d.mu.Unlock()
 	if followed {
-		if raw, err := d.pipe.file.SyscallConn(); err == nil {
-			buffer := d.shared.buffer()
-			defer d.shared.buffers.Put(buffer)
-			_ = raw.Control(func(fd uintptr) { d.take(int(fd), *buffer) })
-		}
+		d.takeFollowed()
 	}
 	d.mu.Lock()
 	d.over = true
@@ -119,6 +115,39 @@ func (d *drain) finish() string {
 	d.mu.Unlock() // to close a file wakes its waiter, which needs the lock
 	d.pipe.close()
 	return text
+}
+
+// cut returns what was printed since the last cut, as far as it has arrived, and keeps what comes from now on. It comes
+// before finish.
+func (d *drain) cut() string {
+	d.mu.Lock()
+	followed := d.pipe.file != nil
+	if !followed {
+		d.takeReadable()
+	}
+	d.mu.Unlock()
+	if followed {
+		d.takeFollowed()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept.total == 0 {
+		return "" // mostly
+	}
+	text := d.kept.String()
+	d.kept = output{}
+	return text
+}
+
+// takeFollowed takes what stands in a pipe that is followed.
+func (d *drain) takeFollowed() {
+	raw, err := d.pipe.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	buffer := d.shared.buffer()
+	defer d.shared.buffers.Put(buffer)
+	_ = raw.Control(func(fd uintptr) { d.take(int(fd), *buffer) })
 }
 
 // takeReadable is take for a pipe that blocks: it looks before it reads. d.mu is held.

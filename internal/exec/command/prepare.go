@@ -92,6 +92,27 @@ func declaredEnv(row *task.Task, t *task.Type, c *task.Command) (map[string]stri
 // environment is the whole environment but for what each attempt has of its own (the result file, the notify socket):
 // what is inherited, what is declared over it, and the protocol's own, which nothing replaces.
 func environment(e *envelope.Envelope, declared map[string]string, home string) []string {
+	env := fixedEnvironment(declared, home)
+	row := e.Task
+	if e.PingURL != "" {
+		env = append(env, "LEASEHOLD_PING_URL="+e.PingURL)
+	}
+	if e.Heartbeat > 0 {
+		env = append(env, "WATCHDOG_USEC="+strconv.FormatInt(e.Heartbeat.Microseconds(), 10))
+	}
+	return append(env,
+		"LEASEHOLD_TASK_ID="+strconv.FormatInt(int64(row.ID), 10),
+		"LEASEHOLD_TYPE="+e.Type,
+		"LEASEHOLD_PHASE="+string(e.Phase),
+		"LEASEHOLD_ATTEMPT="+strconv.Itoa(row.Attempt),
+		"LEASEHOLD_FENCE="+strconv.FormatInt(int64(row.Fence), 10),
+		"LEASEHOLD_DEADLINE="+envelope.Time(e.Deadline),
+		"TRACEPARENT="+e.Traceparent(),
+	)
+}
+
+// fixedEnvironment is the part of the environment that no attempt changes: what is inherited, and what is declared over it.
+func fixedEnvironment(declared map[string]string, home string) []string {
 	env := make([]string, 0, len(declared)+20)
 	for _, name := range inherited() {
 		value, ok := os.LookupEnv(name)
@@ -110,22 +131,7 @@ func environment(e *envelope.Envelope, declared map[string]string, home string) 
 			env = append(env, name+"="+value)
 		}
 	}
-	row := e.Task
-	if e.PingURL != "" {
-		env = append(env, "LEASEHOLD_PING_URL="+e.PingURL)
-	}
-	if e.Heartbeat > 0 {
-		env = append(env, "WATCHDOG_USEC="+strconv.FormatInt(e.Heartbeat.Microseconds(), 10))
-	}
-	return append(env,
-		"LEASEHOLD_TASK_ID="+strconv.FormatInt(int64(row.ID), 10),
-		"LEASEHOLD_TYPE="+e.Type,
-		"LEASEHOLD_PHASE="+string(e.Phase),
-		"LEASEHOLD_ATTEMPT="+strconv.Itoa(row.Attempt),
-		"LEASEHOLD_FENCE="+strconv.FormatInt(int64(row.Fence), 10),
-		"LEASEHOLD_DEADLINE="+envelope.Time(e.Deadline),
-		"TRACEPARENT="+e.Traceparent(),
-	)
+	return env
 }
 
 // protocols reports whether a variable is the protocol's own. WATCHDOG_PID is left unset, so that what a wrapper starts

@@ -91,18 +91,9 @@ func (p *process) start() error {
 		return fmt.Errorf("make a pipe: %w", err)
 	}
 	p.out = drain{shared: &p.shared, pipe: source{fd: out}}
-	p.began = time.Now()
-	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
-	p.pid, err = p.hold.fork(k.path, k.argv, &syscall.ProcAttr{
-		Dir: k.dir, Env: k.env,
-		Files: []uintptr{uintptr(childIn), uintptr(childOut), uintptr(childOut), uintptr(p.channels.child)},
-		Sys:   apart(k.credential, p.shared.terminal),
-	})
-	_, _ = unix.Close(childIn), unix.Close(childOut)
-	if err != nil {
+	if err := p.fork(childIn, childOut, p.channels.child); err != nil {
 		_ = p.in.Close()
-		p.out.pipe.close()
-		return startError(k, err)
+		return err
 	}
 	p.out.start()
 	if p.in != nil {
@@ -111,6 +102,24 @@ func (p *process) start() error {
 	p.shared.running.Go(p.reap)
 	p.channels.started()
 	p.hold.watch(p.pid)
+	return nil
+}
+
+// fork starts the process with these descriptors, which it closes but for the last. After an error nothing of it runs.
+func (p *process) fork(in, out, three int) (err error) {
+	k := p.call
+	p.began = time.Now()
+	// os/exec would have all ends watched by Go's poller, those of the child too, and open a pidfd.
+	p.pid, err = p.hold.fork(k.path, k.argv, &syscall.ProcAttr{
+		Dir: k.dir, Env: k.env,
+		Files: []uintptr{uintptr(in), uintptr(out), uintptr(out), uintptr(three)},
+		Sys:   apart(k.credential, p.shared.terminal),
+	})
+	_, _ = unix.Close(in), unix.Close(out)
+	if err != nil {
+		p.out.pipe.close()
+		return startError(k, err)
+	}
 	return nil
 }
 

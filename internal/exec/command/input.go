@@ -1,0 +1,79 @@
+package command
+
+import (
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// writing is a line on its way to a worker.
+type writing struct {
+	done chan struct{} // closed once n and err are valid
+	n    int           // bytes that were written
+	err  error         // why not all were
+}
+
+// Write writes a line to standard input, and does not wait for the process to read it: what does not fit into the pipe is
+// written as it reads on. What became of it is to be had from EndWrite, which has to come before the next line.
+func (w *Worker) Write(line []byte) {
+	x := &writing{done: make(chan struct{})}
+	w.writing = x
+	if x.n, x.err = w.writeSome(line); x.err != nil || x.n == len(line) {
+		close(x.done)
+		return
+	}
+	_ = w.input.SetWriteDeadline(time.Time{})
+	w.process.shared.running.Go(func() { // ends with the process, or with EndWrite
+		defer close(x.done)
+		var n int
+		n, x.err = w.input.Write(line[x.n:])
+		x.n += n
+	})
+}
+
+// EndWrite writes no more of the last line. all reports whether the whole line was written, and none whether nothing of it
+// was read, as far as that can be told.
+func (w *Worker) EndWrite() (all, none bool) {
+	x := w.writing
+	if x == nil {
+		return true, true
+	}
+	_ = w.input.SetWriteDeadline(time.Unix(0, 0))
+	<-x.done
+	left, known := w.unread()
+	return x.err == nil, x.n == 0 || known && left >= x.n
+}
+
+// unread is how many bytes of standard input wait to be read.
+func (w *Worker) unread() (n int, known bool) {
+	raw, err := w.input.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	err = raw.Control(func(fd uintptr) { n, known = unread(int(fd)) })
+	return n, known && err == nil
+}
+
+// writeSome writes what fits into the pipe.
+func (w *Worker) writeSome(line []byte) (n int, err error) {
+	raw, err := w.input.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		for {
+			n, err = unix.Write(int(fd), line)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	if errors.Is(err, unix.EAGAIN) {
+		err = nil
+	}
+	return max(n, 0), errors.Join(err, failed)
+}
+
+// HangUp closes standard input, which asks the process to exit.
+func (w *Worker) HangUp() { _ = w.input.Close() }
