@@ -90,6 +90,16 @@ type Command struct {
 	ExitCodes  map[int]Verdict
 	StopSignal syscall.Signal
 	StopGrace  time.Duration
+
+	Worker *Worker // nil: a process for each attempt
+}
+
+// Worker says how one process of a Command runs many attempts, one after another. Argv and Env use nothing of a row then.
+type Worker struct {
+	Processes int           // at most, on one agent; >= 1
+	Idle      time.Duration // a process that ran nothing for so long is ended
+	MaxTasks  int           // a process is replaced after so many attempts; 0: never
+	Ready     time.Duration // how long a process may take from its start until it is ready
 }
 
 // Argument is one argument of a Command. One that row data turned into something starting with "-" is refused,

@@ -2,6 +2,7 @@ package command
 
 import (
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/command/reason"
@@ -27,6 +28,9 @@ func (w *Worker) Now() time.Duration { return w.runner.guard.now() }
 
 // Overdue reports whether the guardian process may have killed the worker.
 func (w *Worker) Overdue() bool { return w.process.hold.overdue() }
+
+// Killed reports whether SIGKILL ended the process.
+func (w *Worker) Killed() bool { return w.process.status().signal == syscall.SIGKILL }
 
 // Signal sends the stop signal to the whole group.
 func (w *Worker) Signal() { w.process.signal(w.command.StopSignal) }

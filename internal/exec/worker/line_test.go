@@ -54,7 +54,7 @@ func of(l Line) Line {
 	return l
 }
 
-func ended(o task.Outcome) Line { return of(Line{Kind: Last, Outcome: o}) }
+func over(o task.Outcome) Line { return of(Line{Kind: Last, Outcome: o}) }
 
 func TestParse(t *testing.T) {
 	long := strings.Repeat("a", task.MaxResult)
@@ -72,22 +72,22 @@ func TestParse(t *testing.T) {
 		`{"stale": false}`:              {Kind: Ping},
 		`{"id": 4211, "fence": 9, "checkpoint": {"page": 4}}`: of(Line{Kind: Ping, Ping: store.Ping{Checkpoint: json.RawMessage(`{"page":4}`)}}),
 
-		`{"id": 4211, "fence": 9, "result": {"file": "a.png"}}`:                       ended(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"file": "a.png"}`)}),
-		`{"id": 4211, "fence": 9, "result": null}`:                                    ended(task.Outcome{Verdict: task.Succeeded}),
-		`{"id": 4211, "fence": 9, "result": false}`:                                   ended(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("false")}),
-		`{"id": 4211, "fence": 9, "result": "` + long + `"}`:                          ended(task.Outcome{Verdict: task.Succeeded, Note: "result not kept: it has 65538 bytes, and the limit is 65536"}),
-		`{"id":4211,"fence":9,"result":1,"error":null,"stale":false,"deferred":null}`: ended(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}),
-		`{"id": 4211, "fence": 9, "error": "no such invoice"}`:                        ended(task.Outcome{Verdict: task.Failed, Error: "no such invoice"}),
-		`{"id": 4211, "fence": 9, "error": "no such invoice", "result": null, "retryable": false}`: ended(task.Outcome{
+		`{"id": 4211, "fence": 9, "result": {"file": "a.png"}}`:                       over(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`{"file": "a.png"}`)}),
+		`{"id": 4211, "fence": 9, "result": null}`:                                    over(task.Outcome{Verdict: task.Succeeded}),
+		`{"id": 4211, "fence": 9, "result": false}`:                                   over(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("false")}),
+		`{"id": 4211, "fence": 9, "result": "` + long + `"}`:                          over(task.Outcome{Verdict: task.Succeeded, Note: "result not kept: it has 65538 bytes, and the limit is 65536"}),
+		`{"id":4211,"fence":9,"result":1,"error":null,"stale":false,"deferred":null}`: over(task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}),
+		`{"id": 4211, "fence": 9, "error": "no such invoice"}`:                        over(task.Outcome{Verdict: task.Failed, Error: "no such invoice"}),
+		`{"id": 4211, "fence": 9, "error": "no such invoice", "result": null, "retryable": false}`: over(task.Outcome{
 			Verdict: task.Rejected, Error: "no such invoice",
 		}),
-		`{"id": 4211, "fence": 9, "error": ""}`:                         ended(task.Outcome{Verdict: task.Failed, Error: "the worker ended the attempt with an error that it did not name"}),
-		`{"id": 4211, "fence": 9, "error": {"code": 5}}`:                ended(task.Outcome{Verdict: task.Failed, Error: `{"code": 5}`}),
-		`{"id": 4211, "fence": 9, "deferred": {"retry_after_s": 30}}`:   ended(task.Outcome{Verdict: task.Deferred, RetryAfter: 30 * time.Second, Error: "the worker deferred it"}),
-		`{"id": 4211, "fence": 9, "deferred": {"retry_after_s": 1e99}}`: ended(task.Outcome{Verdict: task.Deferred, RetryAfter: answer.MaxRetryAfter, Error: "the worker deferred it"}),
-		`{"id": 4211, "fence": 9, "deferred": {}}`:                      ended(task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it"}),
-		`{"id": 4211, "fence": 9, "deferred": true}`:                    ended(task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it"}),
-		`{"id": 4211, "fence": 9, "stale": true}`:                       ended(task.Outcome{Verdict: task.Superseded, EndUnknown: true, Error: "the application knows a newer attempt"}),
+		`{"id": 4211, "fence": 9, "error": ""}`:                         over(task.Outcome{Verdict: task.Failed, Error: "the worker ended the attempt with an error that it did not name"}),
+		`{"id": 4211, "fence": 9, "error": {"code": 5}}`:                over(task.Outcome{Verdict: task.Failed, Error: `{"code": 5}`}),
+		`{"id": 4211, "fence": 9, "deferred": {"retry_after_s": 30}}`:   over(task.Outcome{Verdict: task.Deferred, RetryAfter: 30 * time.Second, Error: "the worker deferred it"}),
+		`{"id": 4211, "fence": 9, "deferred": {"retry_after_s": 1e99}}`: over(task.Outcome{Verdict: task.Deferred, RetryAfter: answer.MaxRetryAfter, Error: "the worker deferred it"}),
+		`{"id": 4211, "fence": 9, "deferred": {}}`:                      over(task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it"}),
+		`{"id": 4211, "fence": 9, "deferred": true}`:                    over(task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it"}),
+		`{"id": 4211, "fence": 9, "stale": true}`:                       over(task.Outcome{Verdict: task.Superseded, EndUnknown: true, Error: "the application knows a newer attempt"}),
 	} {
 		got, err := Parse([]byte(line))
 		require.NoError(t, err, "%.100s", line)

@@ -1,24 +1,234 @@
-// Package worker runs attempts in workers: commands that are started once and are given one attempt after another, over lines
-// of JSON (docs/protocol.md). An application boots once, and not for every task.
-//
-// The layers, from the outside in:
-//
-//	Pool          the workers of one target: one command block, one phase, one configuration. It starts them, lends a ready
-//	   │          one to an attempt, and ends those that are idle, old or broken
-//	worker        one process and the attempt that it runs now, if any. It writes the envelope, takes in what the process
-//	   │          reports, and turns that, the end of the process, or the end of the lease into one outcome
-//	command.Worker  the process: its group, its pipes, its output, its entry with the guardian process. It knows no rows
-//
-// line.go is the protocol, and pure: Request writes an envelope as a line, Parse reads what comes back.
-//
-// The states of a worker, each of which it enters at most once but for the two in the middle:
-//
-//	booting ──ready──▶ idle ◀──last line── busy ──▶ ended
-//	   │                │ └────attempt──────▶┘        ▲
-//	   └────────────────┴── it exits, strays, is replaced, is idle for too long ──┘
-//
-// A worker is trusted as long as it keeps to the protocol. A last line that is not the running attempt's, a line that is too
-// long, a last line that cannot be understood, a standard input that was not read to its end, or an end of descriptor 3:
-// after any of these nobody could say to which attempt a later line belongs, so the process is ended, group and all, before
-// the row is released. No line settles any attempt but the one whose id and fence it names.
 package worker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/exec/command"
+	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// worker is one process of a worker, and the attempt that it runs. line is called by the reader of its descriptor 3; all else by
+// one goroutine at a time, its owner: the pool, or the attempt that it was lent to.
+type worker struct {
+	log     *slog.Logger
+	command *task.Command
+	process *command.Worker
+	window  window
+
+	ready  chan struct{} // closed once it can be given attempts
+	broken chan struct{} // closed once it is not to be given any more; fault says why
+
+	mu      sync.Mutex
+	isReady bool
+	fault   error
+	current *attempt // nil: none runs
+	strays  int      // last lines that were of no running attempt
+	refused ping.Refused
+
+	runs  int           // attempts so far; its owner's
+	since time.Duration // local time at which it was idle last; the pool's
+}
+
+// attempt is what a worker knows of the attempt that it runs.
+type attempt struct {
+	lease   *lease.Lease
+	id      task.ID
+	fence   task.Fence
+	began   time.Time
+	over    chan struct{} // closed once last is set
+	last    *Line
+	refused ping.Refused
+}
+
+// start starts a process of that target.
+func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command) (*worker, error) {
+	w := &worker{log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{})}
+	w.mu.Lock() // a line may come before process is set
+	defer w.mu.Unlock()
+	p, err := r.StartWorker(t, c, MaxLine, w.line)
+	if err != nil {
+		return nil, err
+	}
+	w.process, w.window.process = p, p
+	w.log = w.log.With("worker", p.PID())
+	return w, nil
+}
+
+// line takes in a line of descriptor 3.
+func (w *worker) line(line []byte) (noise bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if line == nil {
+		w.distrust(fmt.Errorf("the worker wrote a line of more than %d bytes on descriptor 3; a result has at most %d: "+
+			"store what is larger elsewhere, and return where it is", MaxLine, task.MaxResult))
+		return false
+	}
+	l, err := Parse(line)
+	if err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && e.Last {
+			w.distrust(fmt.Errorf("the worker's last line cannot be read: %w", err))
+			return false
+		}
+		w.refuse(err)
+		return true
+	}
+	switch l.Kind {
+	case Ready:
+		w.setReady()
+	case Ping:
+		if a := w.current; a != nil && a.last == nil && l.Of(a.id, a.fence) {
+			a.lease.Ping(l.Ping)
+		}
+	case Last:
+		w.end(&l)
+		return false
+	case Blank:
+	}
+	return true
+}
+
+// setReady notes that the process is ready. w.mu is held.
+func (w *worker) setReady() {
+	if w.isReady {
+		w.refuse(errors.New("the worker said again that it is ready"))
+		return
+	}
+	w.isReady = true
+	close(w.ready)
+}
+
+// end takes in a last line. w.mu is held.
+func (w *worker) end(l *Line) {
+	a := w.current
+	if a != nil && a.last == nil && l.Of(a.id, a.fence) {
+		a.last = l
+		close(a.over)
+		return
+	}
+	w.strays++
+	switch {
+	case a == nil:
+		w.distrust(fmt.Errorf("the worker wrote a last line for task %d (fence %d) while it ran nothing", l.ID, l.Fence))
+	case a.last != nil && l.Of(a.id, a.fence):
+		w.distrust(fmt.Errorf("the worker wrote a second last line for task %d (fence %d)", l.ID, l.Fence))
+	default:
+		w.distrust(fmt.Errorf("the worker wrote a last line for task %d (fence %d) while it ran task %d (fence %d): "+
+			"repeat id and fence of the envelope that was read last", l.ID, l.Fence, a.id, a.fence))
+	}
+}
+
+// distrust says that the process is not to be used any more. w.mu is held.
+func (w *worker) distrust(why error) {
+	if w.fault == nil {
+		w.fault = why
+		close(w.broken)
+	}
+}
+
+// refuse notes a line that means nothing. There is no way to answer the worker, so the first is logged. w.mu is held.
+func (w *worker) refuse(err error) {
+	if a := w.current; a != nil {
+		if a.refused.Add(err) {
+			w.log.Warn("a line on descriptor 3 does not count; further ones of this attempt are not logged",
+				"task", a.id, "fence", a.fence, "err", err)
+		}
+	} else if w.refused.Add(err) {
+		w.log.Warn("a line on descriptor 3 outside of an attempt does not count; further ones are not logged", "err", err)
+	}
+}
+
+// usable reports whether the process can be given an attempt.
+func (w *worker) usable() bool {
+	select {
+	case <-w.broken:
+	case <-w.process.Exited():
+	case <-w.process.Silent():
+	default:
+		return !w.process.Overdue()
+	}
+	return false
+}
+
+// why is why it is not usable.
+func (w *worker) why() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault != nil {
+		return w.fault.Error()
+	}
+	return "it ended"
+}
+
+// awaitReady waits until the process is ready, for at most d, or gives the reason why it is not.
+func (w *worker) awaitReady(d time.Duration, closing <-chan struct{}) error {
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-w.ready:
+		w.process.Settled()
+		return nil
+	case <-w.process.Exited():
+		return errors.New("it exited before it was ready")
+	case <-w.process.Silent():
+		return errors.New(`it closed descriptor 3 before it was ready: write {"ready": true} there, and keep it open`)
+	case <-w.broken:
+		return errors.New(w.why())
+	case <-late.C:
+		return fmt.Errorf(`it was not ready within %s: write {"ready": true} to descriptor 3, and flush it`, d)
+	case <-closing:
+		return errClosing
+	}
+}
+
+var errClosing = errors.New("the agent is stopping")
+
+// begin makes an attempt the running one. It is false where the process cannot be used.
+func (w *worker) begin(a *attempt) bool {
+	if !w.usable() {
+		return false
+	}
+	if late := w.process.Output(); late != "" {
+		w.log.Info("output outside of an attempt", "output", answer.Line(late))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault != nil {
+		return false
+	}
+	w.current = a
+	return true
+}
+
+// finished is the last line of the running attempt, if it has come.
+func (w *worker) finished() *Line {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current.last
+}
+
+// rest ends the running attempt: what comes from now on is of none.
+func (w *worker) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = nil
+}
+
+// retire ends a process that runs nothing: its standard input ends, and it has the stop's grace to exit before it is stopped,
+// and once more before it is killed. One that is not to be trusted is stopped at once.
+func (w *worker) retire() closed {
+	w.window.close()
+	w.process.HangUp()
+	grace := w.command.StopGrace
+	if w.isBroken() || !w.process.AwaitGone(grace) {
+		w.process.Signal()
+		w.process.AwaitGone(grace)
+	}
+	return w.close()
+}
