@@ -123,7 +123,10 @@ func (w *worker) stop(a *attempt) ended {
 func (w *worker) exited(a *attempt) ended {
 	lived, killed := time.Since(a.began), w.process.Overdue() && w.process.Killed()
 	c := w.close()
+	last := w.finished() // it may have had no line feed
 	switch {
+	case last != nil:
+		return c.ended(last.Outcome, false)
 	case killed:
 		return c.ended(frozen(a.lease).Outcome(), false)
 	case c.unread:

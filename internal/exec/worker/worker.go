@@ -32,8 +32,8 @@ type worker struct {
 	strays  int      // last lines that were of no running attempt
 	refused ping.Refused
 
-	runs  int           // attempts so far; its owner's
-	since time.Duration // local time at which it was idle last; the pool's
+	runs  int       // attempts so far; its owner's
+	since time.Time // from then on it is idle; the pool's
 }
 
 // attempt is what a worker knows of the attempt that it runs.

@@ -1,0 +1,360 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/exec/command"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// How a pool starts processes.
+const (
+	firstPause   = 100 * time.Millisecond // after a start that failed; the pause doubles
+	longestPause = 30 * time.Second
+	enough       = 5                     // starts that failed in a row: the target is out of reach
+	mostTries    = 3                     // processes that an envelope is given to
+	lookAgain    = 50 * time.Millisecond // while a process is being started
+	lookLate     = time.Second           // while all processes run attempts; the end of one wakes the loop
+)
+
+var errNotReady = errors.New("no worker was ready in time")
+
+// Pool is the workers of one command block in one phase. It is safe for use by many at once.
+type Pool struct {
+	runner  *command.Runner
+	log     *slog.Logger
+	typ     *task.Type
+	command *task.Command
+
+	closing chan struct{}
+	running sync.WaitGroup // goroutines: one for each process that runs no attempt
+
+	mu       sync.Mutex
+	idle     []*worker // the last one was used last
+	total    int       // processes, from before their start until they are gone
+	booting  int       // of them not ready yet
+	waiting  int       // attempts that wait for a process
+	failures int       // starts in a row that came to nothing
+	failure  error     // of the last one
+	until    time.Time // nothing is started before
+	closed   bool
+	changed  chan struct{} // closed and replaced when a process, or a place for one, may be had
+}
+
+// NewPool makes a pool that starts nothing yet. c has a Worker.
+func NewPool(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command) *Pool {
+	return &Pool{runner: r, log: log, typ: t, command: c, closing: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// Run runs one attempt in a ready process, which it starts where there is none. As command.Runner.Run, it calls started once
+// the attempt has a process, and when it returns, nothing of the attempt is left, or the outcome says so.
+func (p *Pool) Run(l *lease.Lease, t *task.Type, started func()) task.Outcome {
+	for try := 1; ; try++ {
+		w, err := p.acquire(l)
+		if err != nil {
+			return p.notStarted(l, err)
+		}
+		started()
+		end := w.run(l, t)
+		p.give(w, &end)
+		switch {
+		case !end.unread:
+			return end.Outcome
+		case end.Stuck != nil || try == mostTries || l.Context().Err() != nil:
+			return p.unread(l, end)
+		}
+	}
+}
+
+// unread is the outcome of an attempt whose envelope no process has read.
+func (p *Pool) unread(l *lease.Lease, end ended) task.Outcome {
+	o := p.notStarted(l, fmt.Errorf("the worker read nothing of the envelope: %s", end.Error))
+	o.Output, o.Stuck, o.EndUnknown = end.Output, end.Stuck, end.EndUnknown
+	return o
+}
+
+// notStarted is the outcome of an attempt that no process was there for.
+func (p *Pool) notStarted(l *lease.Lease, err error) task.Outcome {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := task.Outcome{Verdict: task.Drained, Error: err.Error()}
+	switch {
+	case l.Context().Err() != nil:
+		o = cause(l).Outcome()
+	case p.failures >= enough:
+		o.Verdict = task.Undelivered
+		o.Error = fmt.Sprintf("%s: the worker cannot be started: %s", p.typ.Source, p.failure)
+	}
+	o.NeverStarted = true
+	return o
+}
+
+// Room returns how many attempts may begin beside those that run; with 0, it is to be asked again once wait has passed. An
+// attempt is worth claiming for a ready process, or for one that can be started now; not while one is being started.
+func (p *Pool) Room() (n int, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n = len(p.idle) - max(p.waiting-p.booting, 0)
+	wait = lookLate
+	if pause := time.Until(p.until); pause > 0 {
+		wait = pause
+	} else if p.booting > 0 {
+		wait = lookAgain
+	} else {
+		n += p.command.Worker.Processes - p.total
+	}
+	return max(n, 0), wait
+}
+
+// acquire takes a process that is ready. Where there is none, and there may be one more, it starts one. It waits as long as
+// the attempt can still begin in time.
+func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
+	p.mu.Lock()
+	p.waiting++
+	defer func() {
+		p.waiting--
+		p.mu.Unlock()
+	}()
+	for {
+		if l.Context().Err() != nil {
+			return nil, errNotReady
+		}
+		if w := p.pop(); w != nil {
+			return w, nil
+		}
+		tried := p.failures
+		switch {
+		case p.closed:
+			return nil, errClosing
+		case p.booting < p.waiting && p.total < p.command.Worker.Processes && time.Now().After(p.until):
+			p.boot()
+		case l.Late() && !started(l):
+			return nil, errNotReady
+		}
+		p.wait(l)
+		if p.failures > tried && p.failures >= enough {
+			return nil, p.failure
+		}
+	}
+}
+
+// started reports whether the attempt has begun already, in a process that did not read of it.
+func started(l *lease.Lease) bool {
+	_, ok := l.Started()
+	return ok
+}
+
+// wait waits until something has changed, the lease has ended, or some time has passed. p.mu is held, but not while it waits.
+func (p *Pool) wait(l *lease.Lease) {
+	changed := p.changed
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	look := time.NewTimer(lookAgain)
+	defer look.Stop()
+	select {
+	case <-changed:
+	case <-l.Context().Done():
+	case <-look.C:
+	}
+}
+
+// pop takes the process that was used last, so that those that are not needed become old. p.mu is held.
+func (p *Pool) pop() *worker {
+	if len(p.idle) == 0 {
+		return nil
+	}
+	last := len(p.idle) - 1
+	w := p.idle[last]
+	p.idle[last] = nil
+	p.idle = p.idle[:last]
+	return w
+}
+
+// notify wakes all that wait. p.mu is held.
+func (p *Pool) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// boot starts a process. p.mu is held.
+func (p *Pool) boot() {
+	p.total++
+	p.booting++
+	p.running.Go(func() {
+		w, output, err := p.start()
+		p.mu.Lock()
+		p.booting--
+		if err != nil {
+			p.total--
+			p.fail(err, output, w != nil)
+			p.notify()
+			p.mu.Unlock()
+			return
+		}
+		p.push(w)
+		p.mu.Unlock()
+		p.watch(w)
+	})
+}
+
+// start starts a process and waits until it is ready. After an error w may be one that was there.
+func (p *Pool) start() (w *worker, output string, err error) {
+	w, err = start(p.runner, p.log, p.typ, p.command)
+	if err != nil {
+		return nil, "", err
+	}
+	if err = w.awaitReady(p.command.Worker.Ready, p.closing); err == nil {
+		return w, "", nil
+	}
+	w.process.Signal()
+	w.process.AwaitGone(min(p.command.StopGrace, faultGrace))
+	c := w.close()
+	if c.stuck != nil {
+		select { // its place is not given to another
+		case <-c.stuck:
+		case <-p.closing:
+		}
+	}
+	return w, c.output, err
+}
+
+// fail notes that a start came to nothing: the next one has to wait. A process that ran (ran), and ended too soon, may be right
+// the next time; a command that cannot be started will not be. p.mu is held.
+func (p *Pool) fail(err error, output string, ran bool) {
+	if errors.Is(err, errClosing) {
+		return
+	}
+	p.failures++
+	if !ran {
+		p.failures = max(p.failures, enough)
+	}
+	p.failure = err
+	pause := min(firstPause<<min(p.failures-1, 10), longestPause)
+	p.until = time.Now().Add(pause)
+	const most = 2 << 10 // bytes of the output's end
+	p.log.Error("a worker did not start", "type", p.typ.Name, "err", err, "output", answer.Text(output[max(len(output)-most, 0):], most),
+		"again_in", pause, "failures", p.failures)
+}
+
+// push keeps a process for the next attempt. p.mu is held.
+func (p *Pool) push(w *worker) {
+	w.since = time.Now()
+	p.idle = append(p.idle, w)
+	p.notify()
+}
+
+// give takes a process back after an attempt.
+func (p *Pool) give(w *worker, end *ended) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !end.unread:
+		p.failures = 0
+	case w.runs <= 1:
+		p.fail(fmt.Errorf("it ended before it had read an envelope: %s", end.Error), end.Output, true)
+	}
+	most := p.command.Worker.MaxTasks
+	// What happens to the process after usable is seen by watch, which waits for the lock.
+	if end.fate == reuse && !p.closed && (most == 0 || w.runs < most) && w.usable() {
+		p.push(w)
+		return
+	}
+	if end.fate != gone {
+		p.running.Go(func() { p.retire(w) })
+		return
+	}
+	p.leave(end.Stuck)
+}
+
+// leave notes that a process is gone, or will be. p.mu is held.
+func (p *Pool) leave(stuck <-chan struct{}) {
+	if stuck == nil {
+		p.total--
+		p.notify()
+		return
+	}
+	p.running.Go(func() {
+		select {
+		case <-stuck:
+		case <-p.closing:
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.leave(nil)
+	})
+}
+
+// retire ends a process that is in no one's hands.
+func (p *Pool) retire(w *worker) {
+	c := w.retire()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leave(c.stuck)
+}
+
+// watch ends a process that is idle for too long, or ends, or breaks the protocol, while it runs no attempt.
+func (p *Pool) watch(w *worker) {
+	idle := time.NewTimer(p.command.Worker.Idle)
+	defer idle.Stop()
+	for {
+		select {
+		case <-w.process.Exited():
+		case <-w.process.Silent():
+		case <-w.broken:
+		case <-p.closing:
+		case <-idle.C:
+			if left := p.restsFor(w); left > 0 {
+				idle.Reset(left)
+				continue
+			}
+		}
+		if p.take(w) {
+			p.log.Debug("a worker is ended", "type", p.typ.Name, "worker", w.process.PID(), "why", w.why())
+			p.retire(w)
+		}
+		return // else it runs an attempt, and give sees what has become of it
+	}
+}
+
+// restsFor is how long a process may still be idle; one that runs an attempt is as good as fresh.
+func (p *Pool) restsFor(w *worker) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.idle {
+		if x == w {
+			return p.command.Worker.Idle - time.Since(w.since)
+		}
+	}
+	return p.command.Worker.Idle
+}
+
+// take takes that process, if it is idle.
+func (p *Pool) take(w *worker) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, x := range p.idle {
+		if x == w {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends all processes and waits until they are gone. Attempts that still run go on to their ends; none begins.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.closing)
+		p.notify()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
