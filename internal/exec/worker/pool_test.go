@@ -1,0 +1,306 @@
+package worker
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/exec/exectest"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// echoed is what "echo" returns.
+type echoed struct{ PID, Runs int }
+
+func echo(t *testing.T, p *Pool) (e echoed) {
+	t.Helper()
+	o := run(t, p, do("echo"))
+	require.Equal(t, task.Succeeded, o.Verdict, o.Error)
+	require.NoError(t, json.Unmarshal(o.Result, &e))
+	return e
+}
+
+func TestOneProcessRunsManyAttempts(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	first := echo(t, p)
+	require.Equal(t, 1, first.Runs)
+	for i := 2; i < 50; i++ {
+		require.Equal(t, echoed{first.PID, i}, echo(t, p))
+	}
+}
+
+// TestEnds is every way in which an attempt ends in a worker, and whether the worker goes on.
+func TestEnds(t *testing.T) {
+	big := task.MaxResult + 2
+	for what, c := range map[string]struct {
+		want   task.Outcome
+		goesOn bool
+	}{
+		"fail":           {task.Outcome{Verdict: task.Failed, Error: "no such invoice"}, true},
+		"reject":         {task.Outcome{Verdict: task.Rejected, Error: "no such invoice"}, true},
+		"defer":          {task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it", RetryAfter: 30 * time.Second}, true},
+		"stale":          {task.Outcome{Verdict: task.Superseded, Error: "the application knows a newer attempt", EndUnknown: true}, true},
+		"print":          {task.Outcome{Verdict: task.Succeeded, Output: "out\nerr\n"}, true},
+		"garbage":        {task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, true},
+		"pings":          {task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, true},
+		"closes 1":       {task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, true},
+		"long result":    {task.Outcome{Verdict: task.Succeeded, Note: "result not kept: it has " + strconv.Itoa(big) + " bytes, and the limit is 65536"}, true},
+		"die":            {task.Outcome{Verdict: task.Failed, Error: "exit code 3: bye", Output: "bye\n"}, false},
+		"exit 0":         {task.Outcome{Verdict: task.Failed, Error: "the worker exited with code 0 and wrote no last line for the attempt"}, false},
+		"result and die": {task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, false},
+		"twice":          {task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, false},
+		"other": {task.Outcome{Verdict: task.Failed, Error: "the worker wrote a last line for task 4211 (fence 8) while it ran task 4211 (fence 9): " +
+			"repeat id and fence of the envelope that was read last"}, false},
+		"unnamed": {task.Outcome{Verdict: task.Failed, Error: "the worker's last line cannot be read: the last line of an attempt must repeat " +
+			`the envelope's id and fence, as {"id": 4211, "fence": 9, "result": …}: {"result": 1}`}, false},
+		"long": {task.Outcome{Verdict: task.Failed, Error: "the worker wrote a line of more than 1048576 bytes on descriptor 3; " +
+			"a result has at most 65536: store what is larger elsewhere, and return where it is"}, false},
+		"closes 3": {task.Outcome{Verdict: task.Failed, Error: "the worker closed descriptor 3 without a last line for the attempt: " +
+			"keep it open until you exit"}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := play(t, declared(t, "plays"))
+			before := echo(t, p)
+			require.Equal(t, c.want, run(t, p, do(what)))
+			after := echo(t, p)
+			if c.goesOn {
+				require.Equal(t, echoed{before.PID, 3}, after, "the worker goes on")
+			} else {
+				require.NotEqual(t, before.PID, after.PID, "another worker goes on")
+				require.Equal(t, 1, after.Runs)
+			}
+		})
+	}
+}
+
+func TestKilledBySignal(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	o := run(t, p, do("segv"))
+	require.Equal(t, task.Failed, o.Verdict)
+	require.Contains(t, o.Error, "SIG")
+	echo(t, p)
+}
+
+// TestPingsAreOfTheirAttempt drops what names another attempt, and what comes after the last line.
+func TestPingsAreOfTheirAttempt(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	l := do("pings").Lease()
+	defer l.Close()
+	var got []string
+	l.OnPing(func(x store.Ping, _ store.PingReply) { got = append(got, string(x.Progress)) })
+	require.Equal(t, task.Succeeded, p.Run(l, p.typ, func() {}).Verdict)
+	echo(t, p)
+	require.Equal(t, []string{"0.1", "0.3"}, got)
+}
+
+// TestStopTakesTheProcessAlong stops attempts for each cause: the process is gone when the attempt ends.
+func TestStopTakesTheProcessAlong(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   string
+		want task.Outcome
+	}{
+		"hung":         {"hang", task.Outcome{Verdict: task.Cancelled, Error: "cancelled by ann"}},
+		"late result":  {"late result", task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage(`"in time"`)}},
+		"a late error": {"late error", task.Outcome{Verdict: task.Cancelled, Error: "cancelled by ann"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := declared(t, "plays")
+			command.StopGrace = time.Second
+			p := play(t, command)
+			before := echo(t, p)
+			l := do(c.do).Lease()
+			defer l.Close()
+			time.AfterFunc(200*time.Millisecond, func() { l.Stop(&lease.Cause{Verdict: task.Cancelled, Reason: "cancelled by ann"}) })
+			require.Equal(t, c.want, p.Run(l, p.typ, func() {}))
+			require.ErrorIs(t, syscall.Kill(before.PID, 0), syscall.ESRCH, "the process is gone")
+			require.NotEqual(t, before.PID, echo(t, p).PID)
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	a := do("hang")
+	a.Policy = task.Policy{Timeout: 300 * time.Millisecond, Stop: task.StopLength(5 * time.Second)}
+	o := run(t, p, a)
+	require.Equal(t, task.TimedOut, o.Verdict, o.Error)
+	echo(t, p)
+}
+
+// TestDeaf gives envelopes to a worker that reads none: small ones, and one that does not fit into the pipe.
+func TestDeaf(t *testing.T) {
+	for name, size := range map[string]int{"small": 1, "large": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := declared(t, "deaf")
+			c.StopGrace = 100 * time.Millisecond
+			p := play(t, c)
+			a := do(strings.Repeat("a", size))
+			a.Policy = task.Policy{Timeout: 300 * time.Millisecond, Stop: task.StopLength(5 * time.Second)}
+			o := run(t, p, a)
+			require.Equal(t, task.Undelivered, o.Verdict, o.Error)
+			require.Contains(t, o.Error, "the worker read nothing of the envelope: ")
+			require.Equal(t, name == "small", o.NeverStarted)
+		})
+	}
+}
+
+// TestReadsNothing gives envelopes to workers that end before they have read one: no attempt counts.
+func TestReadsNothing(t *testing.T) {
+	for _, part := range []string{"shuts", "ends"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			c := declared(t, part)
+			c.StopGrace = 100 * time.Millisecond
+			p := play(t, c)
+			a := do("echo")
+			a.Policy = task.Policy{Timeout: 2 * time.Second, Stop: task.StopLength(5 * time.Second)}
+			o := run(t, p, a)
+			require.Contains(t, []task.Verdict{task.Drained, task.Undelivered}, o.Verdict, o.Error)
+			require.True(t, o.NeverStarted)
+		})
+	}
+}
+
+// TestNothingIsLeftAfterAnError ends the group of a worker that fails an attempt while a process of it goes on.
+func TestNothingIsLeftAfterAnError(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	before := echo(t, p)
+	o := run(t, p, do("leaves and fails"))
+	require.Equal(t, "no", o.Error)
+	left, err := strconv.Atoi(strings.TrimSpace(o.Output))
+	require.NoError(t, err)
+	require.False(t, alive(left), "the row is free, so nothing may work on it")
+	require.NotEqual(t, before.PID, echo(t, p).PID)
+
+	o = run(t, p, do("leaves"))
+	require.Equal(t, task.Succeeded, o.Verdict)
+	left, err = strconv.Atoi(strings.TrimSpace(o.Output))
+	require.NoError(t, err)
+	require.True(t, alive(left), "what an attempt that has succeeded leaves may go on")
+	require.NoError(t, syscall.Kill(left, syscall.SIGKILL))
+}
+
+// TestHelpersStay lets a worker fail attempts that has started processes before it was ready.
+func TestHelpersStay(t *testing.T) {
+	p := play(t, declared(t, "helped"))
+	before := echo(t, p)
+	require.Equal(t, task.Failed, run(t, p, do("fail")).Verdict)
+	require.Equal(t, echoed{before.PID, 3}, echo(t, p))
+}
+
+// alive reports whether a process is there, and has not ended.
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil && !zombie(pid) }
+
+func TestReplacedAfterMaxTasks(t *testing.T) {
+	c := declared(t, "plays")
+	c.Worker.MaxTasks, c.Worker.Processes = 3, 1
+	p := play(t, c)
+	var runs []int
+	pids := make(map[int]bool)
+	for range 7 {
+		e := echo(t, p)
+		runs = append(runs, e.Runs)
+		pids[e.PID] = true
+	}
+	require.Equal(t, []int{1, 2, 3, 1, 2, 3, 1}, runs)
+	require.Len(t, pids, 3)
+}
+
+func TestIdleEnd(t *testing.T) {
+	c := declared(t, "plays")
+	c.Worker.Idle = 50 * time.Millisecond
+	p := play(t, c)
+	before := echo(t, p)
+	require.Eventually(t, func() bool { return syscall.Kill(before.PID, 0) != nil }, 10*time.Second, 5*time.Millisecond)
+	require.NotEqual(t, before.PID, echo(t, p).PID)
+}
+
+// TestDiesIdle finds that a worker has ended which ran nothing.
+func TestDiesIdle(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	before := echo(t, p)
+	require.NoError(t, syscall.Kill(before.PID, syscall.SIGKILL))
+	require.Eventually(t, func() bool { n, _ := p.Room(); return n == 2 && syscall.Kill(before.PID, 0) != nil }, 10*time.Second, 5*time.Millisecond)
+	require.NotEqual(t, before.PID, echo(t, p).PID)
+}
+
+// TestSlotsAtOnce runs as many attempts at once as there are processes; one more waits for one of them.
+func TestAtOnce(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	outcomes := make(chan task.Outcome)
+	const attempts = 20
+	for range attempts {
+		go func() {
+			l := do("echo").Lease()
+			defer l.Close()
+			outcomes <- p.Run(l, p.typ, func() {})
+		}()
+	}
+	pids := make(map[int]bool)
+	for range attempts {
+		o := <-outcomes
+		if o.Verdict == task.Drained { // it came too late
+			require.True(t, o.NeverStarted)
+			continue
+		}
+		require.Equal(t, task.Succeeded, o.Verdict, o.Error)
+		var e echoed
+		require.NoError(t, json.Unmarshal(o.Result, &e))
+		pids[e.PID] = true
+	}
+	require.LessOrEqual(t, len(pids), 2)
+}
+
+// TestNotReady has workers that never get there: their starts back off, and the fifth in a row opens the breaker.
+func TestNotReady(t *testing.T) {
+	for part, why := range map[string]string{
+		"never":  `it was not ready within 100ms: write {"ready": true} to descriptor 3, and flush it`,
+		"exits":  "it exited before it was ready",
+		"closes": `it closed descriptor 3 before it was ready: write {"ready": true} there, and keep it open`,
+	} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			c := declared(t, part)
+			c.StopGrace = 100 * time.Millisecond
+			c.Worker.Processes = 1
+			if part == "never" {
+				c.Worker.Ready = 100 * time.Millisecond
+			}
+			p := play(t, c)
+			var o task.Outcome
+			for tries := 0; o.Verdict != task.Undelivered; tries++ {
+				require.Less(t, tries, 100)
+				o = run(t, p, do("echo"))
+				require.Contains(t, []task.Verdict{task.Drained, task.Undelivered}, o.Verdict)
+				require.True(t, o.NeverStarted)
+			}
+			require.Equal(t, enough, p.failures)
+			require.Contains(t, o.Error, "tasks.hcl:3: the worker cannot be started: ")
+			if part != "closes" { // it may be seen to exit first
+				require.Contains(t, o.Error, why)
+			}
+			n, wait := p.Room()
+			require.Zero(t, n)
+			require.Positive(t, wait)
+		})
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	c := declared(t, "plays")
+	c.Argv = []task.Argument{{Template: exectest.Text("no-such-program")}}
+	o := run(t, play(t, c), do("echo"))
+	require.Equal(t, task.Undelivered, o.Verdict)
+	require.True(t, o.NeverStarted)
+	require.Contains(t, o.Error, `"no-such-program" is not in PATH`)
+}
