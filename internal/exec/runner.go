@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/exec/webhook"
+	"github.com/leasehold/leasehold/internal/exec/worker"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/internal/telemetry"
@@ -30,6 +31,7 @@ type Runner struct {
 	breakers *Breakers
 	webhooks *webhook.Client
 	commands *command.Runner
+	workers  *worker.Pools
 }
 
 // New makes a runner with breakers of its own.
@@ -42,6 +44,7 @@ func New(o Options) *Runner {
 		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
 		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
 	}
+	r.workers = worker.NewPools(r.commands, o.Log)
 	if o.Metrics != nil {
 		r.breakers = NewBreakers(o.Metrics.BreakerOpen, nil)
 	} else {
@@ -54,13 +57,29 @@ func New(o Options) *Runner {
 // was none (Release) where it ended in its check. What became of the check they know already.
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 
+// Room returns how many attempts of that type and phase may begin beside those that run: n < 0 is no bound, and with 0 it is to
+// be asked again once wait has passed. It is the breaker's answer, and for a target of workers that of its processes, too.
+func (r *Runner) Room(t *task.Type, phase task.Phase) (n int, wait time.Duration) {
+	n, wait = r.breakers.Room(t.Name, phase)
+	c, ok := t.TargetOf(phase).(*task.Command)
+	if n == 0 || !ok || c.Worker == nil {
+		return n, wait
+	}
+	m, longer := r.workers.Room(t, c, phase)
+	if n < 0 || m < n {
+		return m, longer
+	}
+	return n, wait
+}
+
 // Presence says when the presence of the agent's session runs out, as a time of lease.BootClock: no subprocess outlives
 // it. It does not block.
 func (r *Runner) Presence(until time.Duration) { r.commands.Presence(until) }
 
-// Close closes connections and removes files that are kept between attempts. No attempt may run.
+// Close closes connections, ends workers, and removes files that are kept between attempts. No attempt may run.
 func (r *Runner) Close() {
 	r.webhooks.Close()
+	r.workers.Close()
 	r.commands.Close()
 }
 
@@ -90,7 +109,13 @@ func (r *Runner) ask(l *lease.Lease, t *task.Type) task.Outcome {
 	case *task.Webhook:
 		return r.webhooks.Run(l, t, target)
 	case *task.Command:
-		o := r.commands.Run(l, t, target, func() { r.breakers.Reached(t.Name, phase, row.ID) })
+		reached := func() { r.breakers.Reached(t.Name, phase, row.ID) }
+		var o task.Outcome
+		if target.Worker != nil {
+			o = r.workers.Run(l, t, target, reached)
+		} else {
+			o = r.commands.Run(l, t, target, reached)
+		}
 		if o.Verdict == task.Undelivered {
 			r.log.Error("the command cannot be started",
 				"task", row.ID, "type", t.Name, "phase", phase, "fence", row.Fence, "error", o.Error)

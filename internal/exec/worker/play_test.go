@@ -120,8 +120,8 @@ func (p *player) do(what string) {
 		syscall.Exit(3)
 	case "exit 0":
 		syscall.Exit(0)
-	case "segv":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+	case "term":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
 		forever()
 	case "result and die":
 		fmt.Fprintf(p.reports, `{"id": %d, "fence": %d, "result": 1}`, p.id, p.fence) // no line feed

@@ -349,12 +349,17 @@ func (p *Pool) take(w *worker) bool {
 
 // Close ends all processes and waits until they are gone. Attempts that still run go on to their ends; none begins.
 func (p *Pool) Close() {
+	p.end()
+	p.running.Wait()
+}
+
+// end is Close, and does not wait.
+func (p *Pool) end() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !p.closed {
 		p.closed = true
 		close(p.closing)
 		p.notify()
 	}
-	p.mu.Unlock()
-	p.running.Wait()
 }

@@ -83,9 +83,7 @@ func TestEnds(t *testing.T) {
 
 func TestKilledBySignal(t *testing.T) {
 	p := play(t, declared(t, "plays"))
-	o := run(t, p, do("segv"))
-	require.Equal(t, task.Failed, o.Verdict)
-	require.Contains(t, o.Error, "SIG")
+	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "killed by SIGTERM"}, run(t, p, do("term")))
 	echo(t, p)
 }
 
@@ -149,7 +147,7 @@ func TestDeaf(t *testing.T) {
 			o := run(t, p, a)
 			require.Equal(t, task.Undelivered, o.Verdict, o.Error)
 			require.Contains(t, o.Error, "the worker read nothing of the envelope: ")
-			require.Equal(t, name == "small", o.NeverStarted)
+			require.True(t, o.NeverStarted)
 		})
 	}
 }
@@ -234,7 +232,7 @@ func TestDiesIdle(t *testing.T) {
 	require.NotEqual(t, before.PID, echo(t, p).PID)
 }
 
-// TestSlotsAtOnce runs as many attempts at once as there are processes; one more waits for one of them.
+// TestAtOnce runs as many attempts at once as there are processes; one more waits for one of them.
 func TestAtOnce(t *testing.T) {
 	p := play(t, declared(t, "plays"))
 	outcomes := make(chan task.Outcome)
