@@ -18,6 +18,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 	runner := exec.New(exec.Options{
 		Log: a.log, Metrics: a.metrics, Version: version, Workers: cfg.Agent.Workers, Guardian: guardian,
 	})
+	runner.Declare(cfg.Tasks)
 	loop := poll.New(poll.Options{
 		Declarations: declarations(cfg),
 
@@ -29,7 +30,7 @@ func (a *agent) makeEngine(chunks poll.Splitter, guardian []string) (e engine, r
 		Agent:   store.Agent{Name: cfg.Agent.Name, Version: version, Presence: cfg.Agent.Presence},
 
 		Executor: runner,
-		Gate:     runner.Breakers(),
+		Gate:     runner.Gate(),
 		Present:  runner.Presence,
 		Batch:    a.batches.Note,
 		Joined:   func() { close(a.joined) },

@@ -57,16 +57,26 @@ func New(o Options) *Runner {
 // was none (Release) where it ended in its check. What became of the check they know already.
 func (r *Runner) Breakers() *Breakers { return r.breakers }
 
-// Room returns how many attempts of that type and phase may begin beside those that run: n < 0 is no bound, and with 0 it is to
-// be asked again once wait has passed. It is the breaker's answer, and for a target of workers that of its processes, too.
-func (r *Runner) Room(t *task.Type, phase task.Phase) (n int, wait time.Duration) {
-	n, wait = r.breakers.Room(t.Name, phase)
-	c, ok := t.TargetOf(phase).(*task.Command)
-	if n == 0 || !ok || c.Worker == nil {
+// Declare says which types the agent has from now on. Workers of any other configuration end, after the attempts that they run.
+func (r *Runner) Declare(types []*task.Type) { r.workers.Declare(types) }
+
+// Gate limits how many attempts may start: by breakers, and for targets of workers by the processes that there can be.
+type Gate struct {
+	*Breakers
+	workers *worker.Pools
+}
+
+// Gate is the runner's.
+func (r *Runner) Gate() Gate { return Gate{r.breakers, r.workers} }
+
+// Room returns how many attempts may start beside those that run: n < 0 is no bound, and 0 is none, to be asked again once wait
+// has passed. Asking changes nothing.
+func (g Gate) Room(typ string, phase task.Phase) (n int, wait time.Duration) {
+	n, wait = g.Breakers.Room(typ, phase)
+	if n == closedForNow {
 		return n, wait
 	}
-	m, longer := r.workers.Room(t, c, phase)
-	if n < 0 || m < n {
+	if m, longer, ok := g.workers.Room(typ, phase); ok && m >= 0 && (n < 0 || m < n) {
 		return m, longer
 	}
 	return n, wait

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,11 +113,7 @@ func retryAfter(result []byte) time.Duration {
 // itself by SIGKILL but on purpose: where the agent knows of no reason, something of its surroundings did, mostly.
 func (r *Runner) killed(end ending) task.Outcome {
 	s := end.exit.signal
-	name := unix.SignalName(s)
-	if name == "" {
-		name = fmt.Sprintf("signal %d", int(s))
-	}
-	o := task.Outcome{Verdict: task.Failed, Error: "killed by " + name}
+	o := task.Outcome{Verdict: task.Failed, Error: "killed by " + signalName(s)}
 	switch {
 	case s != unix.SIGKILL:
 	case r.oom.rose():
@@ -126,4 +123,11 @@ func (r *Runner) killed(end ending) task.Outcome {
 		o.Error += " " + task.BriefNote + ", by something that the agent does not know of"
 	}
 	return o
+}
+
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(s))
 }

@@ -29,6 +29,18 @@ func (w *Worker) Now() time.Duration { return w.runner.guard.now() }
 // Overdue reports whether the guardian process may have killed the worker.
 func (w *Worker) Overdue() bool { return w.process.hold.overdue() }
 
+// Status is how the process ended, in words.
+func (w *Worker) Status() string {
+	switch s := w.process.status(); {
+	case s.unknown:
+		return "its status is unknown"
+	case s.signal != 0:
+		return "killed by " + signalName(s.signal)
+	default:
+		return "exit code " + strconv.Itoa(s.code)
+	}
+}
+
 // Killed reports whether SIGKILL ended the process.
 func (w *Worker) Killed() bool { return w.process.status().signal == syscall.SIGKILL }
 

@@ -70,15 +70,17 @@ func (w *worker) await(a *attempt) ended {
 	case <-w.process.Exited():
 		w.process.Drain()
 	case <-w.process.Silent():
-		w.awaitExit()
+		if !w.exits(exitWithin) {
+			w.lose(errors.New("the worker closed descriptor 3 without a last line for the attempt: keep it open until you exit"))
+		}
 	}
 	if last := w.finished(); last != nil {
 		return w.settle(a, last)
 	}
-	if w.hasExited() {
-		return w.exited(a)
+	if w.isBroken() {
+		return w.faulty(a)
 	}
-	return w.faulty(a)
+	return w.exited(a)
 }
 
 // settle is the end of an attempt by its last line. The process goes on, unless something is left of the attempt or it is not
@@ -180,14 +182,15 @@ func (w *worker) lose(why error) {
 	w.distrust(why)
 }
 
-// awaitExit waits for the end of a process that has closed its descriptor 3.
-func (w *worker) awaitExit() {
-	late := time.NewTimer(min(exitWithin, faultGrace))
+// exits waits for the end of a process for at most d, and reports whether it has ended.
+func (w *worker) exits(d time.Duration) bool {
+	late := time.NewTimer(d)
 	defer late.Stop()
 	select {
 	case <-w.process.Exited():
+		return true
 	case <-late.C:
-		w.lose(errors.New("the worker closed descriptor 3 without a last line for the attempt: keep it open until you exit"))
+		return false
 	}
 }
 
@@ -195,15 +198,6 @@ func (w *worker) isBroken() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fault != nil
-}
-
-func (w *worker) hasExited() bool {
-	select {
-	case <-w.process.Exited():
-		return true
-	default:
-		return false
-	}
 }
 
 // cause is why the lease ended.

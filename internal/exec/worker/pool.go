@@ -95,21 +95,26 @@ func (p *Pool) notStarted(l *lease.Lease, err error) task.Outcome {
 	return o
 }
 
-// Room returns how many attempts may begin beside those that run; with 0, it is to be asked again once wait has passed. An
-// attempt is worth claiming for a ready process, or for one that can be started now; not while one is being started.
+// noBound is Room's answer where the slots of the type are bound enough.
+const noBound = -1
+
+// Room returns how many attempts may begin beside those that run: n < 0 is no bound, and with 0, it is to be asked again once
+// wait has passed. An attempt is worth claiming for a process that is ready, or will be when another attempt ends, or can be
+// started now; not while one is being started, which may take long. Asking changes nothing.
 func (p *Pool) Room() (n int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n = len(p.idle) - max(p.waiting-p.booting, 0)
-	wait = lookLate
-	if pause := time.Until(p.until); pause > 0 {
-		wait = pause
-	} else if p.booting > 0 {
-		wait = lookAgain
-	} else {
-		n += p.command.Worker.Processes - p.total
+	n = max(len(p.idle)-max(p.waiting-p.booting, 0), 0)
+	most := p.command.Worker.Processes
+	switch pause := time.Until(p.until); {
+	case pause > 0:
+		return n, pause
+	case p.booting > 0:
+		return n, lookAgain
+	case p.total > 0 && p.typ.Workers <= most:
+		return noBound, 0
 	}
-	return max(n, 0), wait
+	return max(len(p.idle)-p.waiting+most-p.total, 0), lookLate
 }
 
 // acquire takes a process that is ready. Where there is none, and there may be one more, it starts one. It waits as long as

@@ -263,7 +263,7 @@ func TestAtOnce(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	for part, why := range map[string]string{
 		"never":  `it was not ready within 100ms: write {"ready": true} to descriptor 3, and flush it`,
-		"exits":  "it exited before it was ready",
+		"exits":  "it ended before it was ready: exit code 4",
 		"closes": `it closed descriptor 3 before it was ready: write {"ready": true} there, and keep it open`,
 	} {
 		t.Run(part, func(t *testing.T) {
@@ -284,9 +284,7 @@ func TestNotReady(t *testing.T) {
 			}
 			require.Equal(t, enough, p.failures)
 			require.Contains(t, o.Error, "tasks.hcl:3: the worker cannot be started: ")
-			if part != "closes" { // it may be seen to exit first
-				require.Contains(t, o.Error, why)
-			}
+			require.Contains(t, o.Error, why)
 			n, wait := p.Room()
 			require.Zero(t, n)
 			require.Positive(t, wait)

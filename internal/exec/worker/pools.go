@@ -10,13 +10,14 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Pools are the pools of an agent, one for each target and phase. It is safe for use by many at once.
+// Pools are the pools of an agent, one for each target of workers and phase of its types. It is safe for use by many at once.
 type Pools struct {
 	runner *command.Runner
 	log    *slog.Logger
 
 	mu     sync.Mutex
 	all    map[target]*Pool
+	named  map[place]*Pool // those of the configuration that was declared last
 	closed bool
 }
 
@@ -26,21 +27,49 @@ type target struct {
 	phase   task.Phase
 }
 
+// place is what a pool is for.
+type place struct {
+	typ   string
+	phase task.Phase
+}
+
 // NewPools makes pools that start nothing yet. Close comes before the runner's.
 func NewPools(r *command.Runner, log *slog.Logger) *Pools {
 	return &Pools{runner: r, log: log, all: make(map[target]*Pool)}
 }
 
-// of finds or makes a pool.
-func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
+// Declare makes the pools of a configuration's types, and ends those of any other: processes that run an attempt end after
+// it. It does not wait.
+func (s *Pools) Declare(types []*task.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.named = make(map[place]*Pool)
+	keep := make(map[target]*Pool)
+	for _, t := range types {
+		for _, phase := range []task.Phase{task.Check, task.Run, task.Rollback} {
+			c, ok := t.TargetOf(phase).(*task.Command)
+			if !ok || c.Worker == nil {
+				continue
+			}
+			p := s.of(t, c, phase)
+			keep[target{c, phase}], s.named[place{t.Name, phase}] = p, p
+		}
+	}
+	for of, p := range s.all {
+		if keep[of] == nil {
+			p.end()
+		}
+	}
+}
+
+// of finds or makes a pool. s.mu is held.
+func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
 	p := s.all[target{c, phase}]
 	if p == nil {
 		p = NewPool(s.runner, s.log, t, c)
 		s.all[target{c, phase}] = p
 		if s.closed {
-			p.Close()
+			p.end()
 		}
 	}
 	return p
@@ -48,32 +77,22 @@ func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
 
 // Run runs one attempt, as Pool.Run.
 func (s *Pools) Run(l *lease.Lease, t *task.Type, c *task.Command, reached func()) task.Outcome {
-	return s.of(t, c, l.Phase()).Run(l, t, reached)
-}
-
-// Room returns how many attempts may begin, as Pool.Room.
-func (s *Pools) Room(t *task.Type, c *task.Command, phase task.Phase) (n int, wait time.Duration) {
-	return s.of(t, c, phase).Room()
-}
-
-// Keep ends the pools of all targets but those of these types, and does not wait for it: a configuration that was loaded anew
-// has its own.
-func (s *Pools) Keep(types []*task.Type) {
-	keep := make(map[*task.Command]bool)
-	for _, t := range types {
-		for _, x := range t.Targets() {
-			if c, ok := x.(*task.Command); ok {
-				keep[c] = true
-			}
-		}
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for of, p := range s.all {
-		if !keep[of.command] {
-			p.end()
-		}
+	p := s.of(t, c, l.Phase())
+	s.mu.Unlock()
+	return p.Run(l, t, reached)
+}
+
+// Room returns how many attempts may begin, as Pool.Room; ok is false where the type has no workers in that phase.
+func (s *Pools) Room(typ string, phase task.Phase) (n int, wait time.Duration, ok bool) {
+	s.mu.Lock()
+	p := s.named[place{typ, phase}]
+	s.mu.Unlock()
+	if p == nil {
+		return 0, 0, false
 	}
+	n, wait = p.Room()
+	return n, wait, true
 }
 
 // Close ends all processes and waits until they are gone. No attempt may run.

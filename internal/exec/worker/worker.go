@@ -175,8 +175,11 @@ func (w *worker) awaitReady(d time.Duration, closing <-chan struct{}) error {
 		w.process.Settled()
 		return nil
 	case <-w.process.Exited():
-		return errors.New("it exited before it was ready")
+		return fmt.Errorf("it ended before it was ready: %s", w.process.Status())
 	case <-w.process.Silent():
+		if w.exits(exitWithin) {
+			return fmt.Errorf("it ended before it was ready: %s", w.process.Status())
+		}
 		return errors.New(`it closed descriptor 3 before it was ready: write {"ready": true} there, and keep it open`)
 	case <-w.broken:
 		return errors.New(w.why())
