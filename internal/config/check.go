@@ -18,7 +18,7 @@ func checkShape() *shape {
 }
 
 // check decodes the check block in b: its target (nil: there is none), its timeout, and how long stopping it takes.
-func (b *block) check() (target task.Target, timeout, stop time.Duration) {
+func (b *block) check(workers int) (target task.Target, timeout, stop time.Duration) {
 	hb := b.child("check")
 	if hb == nil {
 		return nil, 0, 0
@@ -29,6 +29,6 @@ func (b *block) check() (target task.Target, timeout, stop time.Duration) {
 	webhooks := webhookShape()
 	webhooks.attrs = slices.DeleteFunc(webhooks.attrs, func(name string) bool { return name == "async" })
 	webhooks.never = map[string]string{"async": "A check ends with its response, so it cannot continue without a connection."}
-	target, stop, _ = sub.target(webhooks)
+	target, stop, _ = sub.target(webhooks, workers)
 	return target, timeout, stop
 }

@@ -21,18 +21,20 @@ func commandShape() *shape {
 	return &shape{
 		name:   "command",
 		attrs:  []string{"argv", "dir", "env", "user", "exit_codes", "stop_signal", "stop_grace"},
-		later:  []string{"worker"},
+		blocks: []string{"worker"},
 		called: calledInCommand(),
 	}
 }
 
-func (b *block) command() *task.Command {
+// command decodes a command block; workers is how many attempts of its type may run at once, 0: that is not known.
+func (b *block) command(workers int) *task.Command {
 	c := &task.Command{Argv: b.argv(), Dir: b.dir()}
-	c.Env = b.templates(commandEnv())
+	c.Env = b.templates(commandEnv(b.child("worker") != nil))
 	c.User = b.optional("user", checkUser)
 	c.ExitCodes = b.exitCodes()
 	c.StopSignal = b.stopSignal()
 	c.StopGrace = b.length("stop_grace", task.DefaultGrace, 0, maxGrace)
+	c.Worker = b.worker(workers)
 	b.warnOfMissing(c)
 	return c
 }
@@ -68,6 +70,8 @@ func (b *block) argv() []task.Argument {
 			continue
 		}
 		switch {
+		case i > 0 && !t.isFixed() && b.child("worker") != nil:
+			b.invalid("argv", e.Range(), errWorkerRow)
 		case i > 0:
 		case !t.isFixed():
 			b.invalid("argv", e.Range(), errors.New("the program must be fixed text; a row cannot choose it"))
@@ -134,11 +138,15 @@ func checkVariable(name string) error {
 	return nil
 }
 
-// commandEnv is what env holds.
-func commandEnv() rowStrings {
+// commandEnv is what env holds, of a command or, with worker, of one with a worker block.
+func commandEnv(worker bool) rowStrings {
+	checkRow := checkRowVariable
+	if worker {
+		checkRow = func(string) error { return errWorkerRow }
+	}
 	return rowStrings{
 		name: "env", limit: maxArgument, checkKey: checkVariable, checkValue: noNUL,
-		same: func(s string) string { return s }, checkRow: checkRowVariable,
+		same: func(s string) string { return s }, checkRow: checkRow,
 	}
 }
 

@@ -19,7 +19,7 @@ func rollbackShape() *shape {
 }
 
 // rollback decodes the rollback block in b; nil where there is none.
-func (b *block) rollback() (task.Target, *task.RollbackPolicy) {
+func (b *block) rollback(workers int) (task.Target, *task.RollbackPolicy) {
 	hb := b.child("rollback")
 	if hb == nil {
 		return nil, nil
@@ -33,6 +33,6 @@ func (b *block) rollback() (task.Target, *task.RollbackPolicy) {
 	retries.never = map[string]string{"on": "A rollback is retried after every outcome except a rejection."}
 	u.Retry = sub.retry(retries)
 	var target task.Target
-	target, u.Stop, u.Async = sub.target(webhookShape())
+	target, u.Stop, u.Async = sub.target(webhookShape(), workers)
 	return target, u
 }

@@ -64,17 +64,17 @@ func (b *block) task(agentWorkers int) *task.Type {
 		t.Policy.Deadline = max(d, 0)
 	}
 	p.Retry = b.retry(retryShape())
-	t.Check, p.Check, p.Stop = b.check()
+	t.Check, p.Check, p.Stop = b.check(t.Workers)
 	var stop time.Duration
-	t.Target, stop, p.Async = b.target(webhookShape())
+	t.Target, stop, p.Async = b.target(webhookShape(), t.Workers)
 	p.Stop = max(p.Stop, stop)
-	t.Rollback, p.Rollback = b.rollback()
+	t.Rollback, p.Rollback = b.rollback(t.Workers)
 	return t
 }
 
 // target decodes the one target of a task, a check or a rollback, and how long stopping it takes; async: an answer of 202
-// means that the task goes on.
-func (b *block) target(webhooks *shape) (_ task.Target, stop time.Duration, async bool) {
+// means that the task goes on. workers is as in command.
+func (b *block) target(webhooks *shape, workers int) (_ task.Target, stop time.Duration, async bool) {
 	webhook, command := b.child("webhook"), b.child("command")
 	switch {
 	case webhook == nil && command == nil:
@@ -90,7 +90,7 @@ func (b *block) target(webhooks *shape) (_ task.Target, stop time.Duration, asyn
 		return w, task.StopLength(w.CancelGrace), w.Async
 	default:
 		sub := b.block(command, commandShape())
-		c := sub.command()
+		c := sub.command(workers)
 		b.out.blocks = append(b.out.blocks, sub.out)
 		return c, task.StopLength(c.StopGrace), false
 	}

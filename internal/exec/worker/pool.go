@@ -85,7 +85,7 @@ func (p *Pool) notStarted(l *lease.Lease, err error) task.Outcome {
 	defer p.mu.Unlock()
 	o := task.Outcome{Verdict: task.Drained, Error: err.Error()}
 	switch {
-	case l.Context().Err() != nil:
+	case l.Context().Err() != nil && cause(l).Verdict != task.TimedOut && cause(l).Verdict != task.Stalled: // which are no fault of it
 		o = cause(l).Outcome()
 	case p.failures >= enough:
 		o.Verdict = task.Undelivered
@@ -133,13 +133,16 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 		if w := p.pop(); w != nil {
 			return w, nil
 		}
+		if _, begun := l.Started(); begun { // in a process that did not read of it: its time runs
+			return nil, errNotReady
+		}
 		tried := p.failures
 		switch {
 		case p.closed:
 			return nil, errClosing
 		case p.booting < p.waiting && p.total < p.command.Worker.Processes && time.Now().After(p.until):
 			p.boot()
-		case l.Late() && !started(l):
+		case l.Late():
 			return nil, errNotReady
 		}
 		p.wait(l)
@@ -147,12 +150,6 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 			return nil, p.failure
 		}
 	}
-}
-
-// started reports whether the attempt has begun already, in a process that did not read of it.
-func started(l *lease.Lease) bool {
-	_, ok := l.Started()
-	return ok
 }
 
 // wait waits until something has changed, the lease has ended, or some time has passed. p.mu is held, but not while it waits.

@@ -224,12 +224,15 @@ func (w *worker) rest() {
 }
 
 // retire ends a process that runs nothing: its standard input ends, and it has the stop's grace to exit before it is stopped,
-// and once more before it is killed. One that is not to be trusted is stopped at once.
+// and once more before it is killed. One that is not to be trusted is stopped at once, and so is what one leaves that exits.
 func (w *worker) retire() closed {
 	w.window.close()
 	w.process.HangUp()
 	grace := w.command.StopGrace
-	if w.isBroken() || !w.process.AwaitGone(grace) {
+	if !w.isBroken() && w.exits(grace) {
+		grace = min(grace, faultGrace)
+	}
+	if !w.process.AwaitGone(0) {
 		w.process.Signal()
 		w.process.AwaitGone(grace)
 	}

@@ -21,12 +21,3 @@ task "video.resize" {
     }
   }
 }
-
-task "thumbnail" {
-  command {
-    argv = ["true"]
-    worker {
-      processes = 4
-    }
-  }
-}
