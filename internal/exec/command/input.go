@@ -12,25 +12,38 @@ type writing struct {
 	done chan struct{} // closed once n and err are valid
 	n    int           // bytes that were written
 	err  error         // why not all were
+
+	refused chan struct{} // closed once the process has closed its standard input, before all was written
+}
+
+// end says what has become of it.
+func (x *writing) end(n int, err error) {
+	x.n, x.err = x.n+n, err
+	if errors.Is(err, unix.EPIPE) {
+		close(x.refused)
+	}
+	close(x.done)
 }
 
 // Write writes a line to standard input, and does not wait for the process to read it: what does not fit into the pipe is
 // written as it reads on. What became of it is to be had from EndWrite, which has to come before the next line.
 func (w *Worker) Write(line []byte) {
-	x := &writing{done: make(chan struct{})}
+	x := &writing{done: make(chan struct{}), refused: make(chan struct{})}
 	w.writing = x
-	if x.n, x.err = w.writeSome(line); x.err != nil || x.n == len(line) {
-		close(x.done)
+	n, err := w.writeSome(line)
+	if err != nil || n == len(line) {
+		x.end(n, err)
 		return
 	}
+	x.n = n
 	_ = w.input.SetWriteDeadline(time.Time{})
 	w.process.shared.running.Go(func() { // ends with the process, or with EndWrite
-		defer close(x.done)
-		var n int
-		n, x.err = w.input.Write(line[x.n:])
-		x.n += n
+		x.end(w.input.Write(line[n:]))
 	})
 }
+
+// Refused is closed once the process has closed its standard input before it was written the whole last line.
+func (w *Worker) Refused() <-chan struct{} { return w.writing.refused }
 
 // EndWrite writes no more of the last line. all reports whether the whole line was written, and none whether nothing of it
 // was read, as far as that can be told.

@@ -69,6 +69,10 @@ func (w *worker) await(a *attempt) ended {
 	case <-w.broken:
 	case <-w.process.Exited():
 		w.process.Drain()
+	case <-w.process.Refused():
+		if !w.exits(exitWithin) {
+			w.lose(errors.New("the worker closed its standard input: keep it open until you exit, and exit at its end"))
+		}
 	case <-w.process.Silent():
 		if !w.exits(exitWithin) {
 			w.lose(errors.New("the worker closed descriptor 3 without a last line for the attempt: keep it open until you exit"))
