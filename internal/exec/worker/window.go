@@ -35,12 +35,12 @@ func (w *window) open(l *lease.Lease) {
 	w.mu.Lock()
 	w.lease = l
 	now := w.process.Now()
-	if end := now + l.EndsIn(); !w.isTold() || w.told > end || w.told-now < leastTold {
-		w.tell(now, end)
+	if !w.isTold() || w.told-now < leastTold {
+		w.tell(now, now+l.EndsIn())
 	}
 	w.mu.Unlock()
 	l.OnMove(func() { w.moved(l) })
-	w.moved(l) // it may have moved in between
+	w.moved(l) // it may end before what was told, or have moved in between
 }
 
 // isTold reports whether the guardian process knows an end. w.mu is held.
