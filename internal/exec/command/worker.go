@@ -83,30 +83,34 @@ func prepareWorker(t *task.Type, c *task.Command) (k *call, err error) {
 // start makes the pipes and starts the process. After an error nothing of it runs.
 func (w *Worker) start() error {
 	p := w.process
-	var fds [6]int // in pairs: to read, to write
-	for i := 0; i < len(fds); i += 2 {
-		var err error
-		if fds[i], fds[i+1], err = pipe(); err != nil {
-			for _, fd := range fds[:i] {
-				_ = unix.Close(fd)
-			}
-			return fmt.Errorf("make a pipe: %w", err)
-		}
-	}
-	p.out = drain{shared: &p.shared, pipe: source{fd: fds[2]}}
-	err := p.fork(fds[0], fds[3], fds[5])
-	_ = unix.Close(fds[5])
+	childIn, in, err := pipe()
 	if err != nil {
-		_, _ = unix.Close(fds[1]), unix.Close(fds[4])
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	out, childOut, err := pipe()
+	if err != nil {
+		_, _ = unix.Close(childIn), unix.Close(in)
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	three, childThree, err := pipe()
+	if err != nil {
+		_, _, _, _ = unix.Close(childIn), unix.Close(in), unix.Close(out), unix.Close(childOut)
+		return fmt.Errorf("make a pipe: %w", err)
+	}
+	p.out = drain{shared: &p.shared, pipe: source{fd: out}}
+	err = p.fork(childIn, childOut, childThree)
+	_ = unix.Close(childThree)
+	if err != nil {
+		_, _ = unix.Close(in), unix.Close(three)
 		return err
 	}
 	p.out.start()
 	p.shared.running.Go(p.reap)
 	p.hold.watch(p.pid)
-	if w.input, err = pollable(fds[1]); err == nil {
-		err = w.reports.start(fds[4])
+	if w.input, err = pollable(in); err == nil {
+		err = w.reports.start(three)
 	} else {
-		_ = unix.Close(fds[4])
+		_ = unix.Close(three)
 	}
 	if err != nil { // no pipe can refuse this: there is nothing to be done but not to use it
 		_ = p.kill(killFor)

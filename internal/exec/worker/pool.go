@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -328,10 +329,8 @@ func (p *Pool) watch(w *worker) {
 func (p *Pool) restsFor(w *worker) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, x := range p.idle {
-		if x == w {
-			return p.command.Worker.Idle - time.Since(w.since)
-		}
+	if slices.Contains(p.idle, w) {
+		return p.command.Worker.Idle - time.Since(w.since)
 	}
 	return p.command.Worker.Idle
 }
@@ -340,13 +339,12 @@ func (p *Pool) restsFor(w *worker) time.Duration {
 func (p *Pool) take(w *worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, x := range p.idle {
-		if x == w {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			return true
-		}
+	i := slices.Index(p.idle, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	p.idle = slices.Delete(p.idle, i, i+1)
+	return true
 }
 
 // Close ends all processes and waits until they are gone. Attempts that still run go on to their ends; none begins.

@@ -31,6 +31,7 @@ type worker struct {
 	current *attempt // nil: none runs
 	strays  int      // last lines that were of no running attempt
 	refused ping.Refused
+	refusal func(error) // called with each line that means nothing, if it is not nil
 
 	runs  int       // attempts so far; its owner's
 	since time.Time // from then on it is idle; the pool's
@@ -134,6 +135,9 @@ func (w *worker) distrust(why error) {
 
 // refuse notes a line that means nothing. There is no way to answer the worker, so the first is logged. w.mu is held.
 func (w *worker) refuse(err error) {
+	if w.refusal != nil {
+		w.refusal(err)
+	}
 	if a := w.current; a != nil {
 		if a.refused.Add(err) {
 			w.log.Warn("a line on descriptor 3 does not count; further ones of this attempt are not logged",

@@ -1,0 +1,218 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/exec/answer"
+	"github.com/leasehold/leasehold/internal/exec/command"
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// afterLast is how long a check listens to what a worker says after its last line.
+const afterLast = 500 * time.Millisecond
+
+// Finding is what a check found in one step.
+type Finding struct {
+	Step  string
+	Wrong string // what is wrong and how to do it; "": nothing
+	Took  time.Duration
+}
+
+// Check plays the agent to a worker, to see whether it keeps to the protocol.
+type Check struct {
+	Runner  *command.Runner
+	Type    *task.Type // with a command that has a Worker; each attempt has its timeout
+	Payload json.RawMessage
+	Found   func(Finding) // called with each step's
+
+	worker *worker
+	fence  task.Fence
+	wrong  bool
+
+	mu      sync.Mutex
+	refused error // the first line on descriptor 3 of the step that meant nothing
+}
+
+// refuse notes a line that meant nothing.
+func (c *Check) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil {
+		c.refused = err
+	}
+}
+
+// takeRefused returns the first of them since the last call.
+func (c *Check) takeRefused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.refused
+	c.refused = nil
+	return err
+}
+
+// checkLabels is as large as no pipe, and has what breaks readers of lines: text that looks like an end of line to some.
+func checkLabels() json.RawMessage {
+	const size = 256 << 10
+	doc, err := json.Marshal(map[string]string{"padding": strings.Repeat("a", size), "text": "ä \u2028 \u0085 \" \\ \n 漢字 🙂"})
+	if err != nil {
+		panic("strings always marshal: " + err.Error())
+	}
+	return doc
+}
+
+// Run makes all steps, and reports whether nothing is wrong. After a step in which the process was lost, the next one starts
+// another.
+func (c *Check) Run() (well bool) {
+	for _, s := range []struct {
+		name string
+		do   func() error
+	}{
+		{"becomes ready", c.boot},
+		{"ends an attempt", func() error { return c.attempt(task.Task{ID: 1}) }},
+		{"says nothing after the last line", c.listen},
+		{"ends the next attempt in the same process", func() error { return c.again(task.Task{ID: 2}) }},
+		{"repeats the fence of a later attempt of a task", func() error { return c.again(task.Task{ID: 2, Attempt: 2}) }},
+		{"reads an envelope of 256 KiB to its end", func() error { return c.again(task.Task{ID: 3, Labels: checkLabels()}) }},
+		{"exits at the end of standard input", c.hangUp},
+		{"stops at the stop signal", c.stop},
+	} {
+		began := time.Now()
+		err := s.do()
+		if refused := c.takeRefused(); err == nil {
+			err = refused
+		}
+		f := Finding{Step: s.name, Took: time.Since(began)}
+		if err != nil {
+			f.Wrong, c.wrong = err.Error(), true
+		}
+		c.Found(f)
+		if c.worker == nil && s.name == "becomes ready" { // nothing else can be seen
+			return false
+		}
+	}
+	if c.worker != nil {
+		c.worker.close()
+	}
+	return !c.wrong
+}
+
+// boot starts a process.
+func (c *Check) boot() error {
+	target, ok := c.Type.Target.(*task.Command)
+	if !ok {
+		return errors.New("the target is no command")
+	}
+	w, err := start(c.Runner, slog.New(slog.DiscardHandler), c.Type, target)
+	if err != nil {
+		return err
+	}
+	if err := w.awaitReady(target.Worker.Ready, nil); err != nil {
+		if said := w.close().output; said != "" {
+			err = fmt.Errorf("%w; it printed: %s", err, answer.Line(said))
+		}
+		return err
+	}
+	c.worker = w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusal = c.refuse
+	return nil
+}
+
+// again runs an attempt in the process of the one before.
+func (c *Check) again(row task.Task) error {
+	if c.worker == nil {
+		if err := c.boot(); err != nil {
+			return err
+		}
+	}
+	return c.attempt(row)
+}
+
+// attempt runs an attempt to its end, whatever that is: only how it is written is checked.
+func (c *Check) attempt(row task.Task) error {
+	c.fence++
+	now := time.Now().UTC()
+	row.Type, row.State, row.Payload, row.Attempt = c.Type.Name, task.StateRunning, c.Payload, max(row.Attempt, 1)
+	row.Fence, row.ClaimedAt, row.CreatedAt, row.RunAt = c.fence, now, now, now
+	clock := lease.BootClock()
+	l := lease.New(context.Background(), &row, &c.Type.Policy, clock, clock.Now(), nil)
+	defer l.Close()
+	w := c.worker
+	end := w.run(l, c.Type)
+	if end.fate == reuse {
+		return nil
+	}
+	c.worker = nil
+	if end.fate == leave {
+		w.retire()
+	}
+	if why := w.why(); w.isBroken() {
+		return errors.New(why)
+	}
+	return errors.New(end.Error)
+}
+
+// listen waits for what comes late: output of the attempt, or another last line.
+func (c *Check) listen() error {
+	w := c.worker
+	if w == nil {
+		return errors.New("the process was lost before")
+	}
+	wait := time.NewTimer(afterLast)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-w.broken:
+	case <-w.process.Exited():
+	}
+	late := w.process.Output()
+	if !w.usable() {
+		c.worker = nil
+		why := w.why()
+		w.close()
+		return errors.New(why)
+	}
+	if late != "" {
+		return fmt.Errorf("it printed after its last line, so that is not kept with the attempt: flush output before the last line: %s", answer.Line(late))
+	}
+	return nil
+}
+
+// hangUp ends standard input.
+func (c *Check) hangUp() error {
+	return c.leave("it was still there %s after the end of standard input: exit when reading returns nothing", (*command.Worker).HangUp)
+}
+
+// stop sends the stop signal.
+func (c *Check) stop() error {
+	return c.leave("it was still there %s after the stop signal: end at it, or exit in a handler of it", (*command.Worker).Signal)
+}
+
+// leave has the process end.
+func (c *Check) leave(wrong string, how func(*command.Worker)) error {
+	if c.worker == nil {
+		if err := c.boot(); err != nil {
+			return err
+		}
+	}
+	w := c.worker
+	c.worker = nil
+	w.window.close()
+	how(w.process)
+	gone := w.process.AwaitGone(w.command.StopGrace)
+	w.close()
+	if !gone {
+		return fmt.Errorf(wrong, w.command.StopGrace)
+	}
+	return nil
+}
