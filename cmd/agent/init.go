@@ -12,6 +12,8 @@ import (
 )
 
 type initCmd struct {
+	Worker string `help:"Write a worker, which runs many attempts in one process, in that language: ${enum}." enum:",python,node,php,ruby,shell,go" default:"" placeholder:"LANGUAGE"`
+
 	Dir string `arg:"" optional:"" default:"." help:"Directory to write to; it must exist."`
 }
 
@@ -21,7 +23,12 @@ func (initCmd) Help() string {
 
     leasehold init
     leasehold dev
-    leasehold enqueue hello --wait      # in another terminal`
+    leasehold enqueue hello --wait      # in another terminal
+
+With --worker, the script is one that is started once and runs many tasks:
+
+    leasehold init --worker python
+    leasehold worker-check -- python3 worker.py`
 }
 
 //go:embed template/leasehold.hcl
@@ -30,15 +37,27 @@ var initialConfig []byte
 //go:embed template/hello.sh
 var initialScript []byte
 
+// initialFile is a file that init writes.
+type initialFile struct {
+	name    string
+	content []byte
+	mode    fs.FileMode
+}
+
 // Run writes the files, or none where one is there already.
 func (c initCmd) Run(a *app) error {
-	files := []struct {
-		name    string
-		content []byte
-		mode    fs.FileMode
-	}{
+	files := []initialFile{
 		{config.DefaultPath, initialConfig, 0o644},
 		{"hello.sh", initialScript, 0o755},
+	}
+	first := ""
+	if c.Worker != "" {
+		w := initialWorkers()[c.Worker]
+		var err error
+		if files, err = w.files(); err != nil {
+			return err
+		}
+		first = w.first
 	}
 	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("directory %s does not exist: create it first", c.Dir)
@@ -57,9 +76,9 @@ func (c initCmd) Run(a *app) error {
 	}
 	_, err := fmt.Fprintf(a.out, `wrote %s and %s
 
-Next: leasehold dev
+%sNext: leasehold dev
 and:  leasehold enqueue hello --wait   (in another terminal)
-`, filepath.Join(c.Dir, files[0].name), filepath.Join(c.Dir, files[1].name))
+`, filepath.Join(c.Dir, files[0].name), filepath.Join(c.Dir, files[1].name), first)
 	return err
 }
 
