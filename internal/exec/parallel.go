@@ -10,8 +10,8 @@ import (
 // Parallel sets how much Go does at once (runtime.GOMAXPROCS) for an agent of those types, and is called once, when it
 // starts. Go starts a process on the thread that asks for it, which stands still with its share of the processors until
 // the child runs its program: about half of the time that a small command takes in all. An agent that does nothing else
-// is given twice as many shares as there are processors, so that both go on. One that also sends requests is not, since
-// these are the slower for it; nor one for which the environment says GOMAXPROCS.
+// is given twice as many shares as there are processors, so that both go on. One that also sends requests or has workers is
+// not, since these are the slower for it; nor one for which the environment says GOMAXPROCS.
 func Parallel(types []*task.Type) {
 	if os.Getenv("GOMAXPROCS") == "" && allCommands(types) {
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
@@ -21,7 +21,7 @@ func Parallel(types []*task.Type) {
 func allCommands(types []*task.Type) bool {
 	for _, t := range types {
 		for _, target := range t.Targets() {
-			if _, ok := target.(*task.Command); !ok {
+			if c, ok := target.(*task.Command); !ok || c.Worker != nil {
 				return false
 			}
 		}
