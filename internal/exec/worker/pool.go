@@ -43,6 +43,7 @@ type Pool struct {
 	waiting  int       // attempts that wait for a process
 	failures int       // starts in a row that came to nothing
 	failure  error     // of the last one
+	failed   time.Time // when that was
 	until    time.Time // nothing is started before
 	closed   bool
 	changed  chan struct{} // closed and replaced when a process, or a place for one, may be had
@@ -189,13 +190,14 @@ func (p *Pool) notify() {
 func (p *Pool) boot() {
 	p.total++
 	p.booting++
+	began := time.Now()
 	p.running.Go(func() {
 		w, output, err := p.start()
 		p.mu.Lock()
 		p.booting--
 		if err != nil {
 			p.total--
-			p.fail(err, output, w != nil)
+			p.fail(err, output, began, w != nil)
 			p.notify()
 			p.mu.Unlock()
 			return
@@ -227,13 +229,16 @@ func (p *Pool) start() (w *worker, output string, err error) {
 	return w, c.output, err
 }
 
-// fail notes that a start came to nothing: the next one has to wait. A process that ran (ran), and ended too soon, may be right
-// the next time; a command that cannot be started will not be. p.mu is held.
-func (p *Pool) fail(err error, output string, ran bool) {
+// fail notes that a start, which began then, came to nothing: the next one has to wait. A process that ran (ran), and ended too
+// soon, may be right the next time; a command that cannot be started will not be. p.mu is held.
+func (p *Pool) fail(err error, output string, began time.Time, ran bool) {
 	if errors.Is(err, errClosing) {
 		return
 	}
-	p.failures++
+	if p.failures == 0 || began.After(p.failed) { // else it is one of several at once
+		p.failures++
+	}
+	p.failed = time.Now()
 	if !ran {
 		p.failures = max(p.failures, enough)
 	}
@@ -260,7 +265,7 @@ func (p *Pool) give(w *worker, end *ended) {
 	case !end.unread:
 		p.failures = 0
 	case w.runs <= 1:
-		p.fail(fmt.Errorf("it ended before it had read an envelope: %s", end.Error), end.Output, true)
+		p.fail(fmt.Errorf("it ended before it had read an envelope: %s", end.Error), end.Output, w.began, true)
 	}
 	most := p.command.Worker.MaxTasks
 	// What happens to the process after usable is seen by watch, which waits for the lock.

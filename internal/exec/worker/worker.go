@@ -21,6 +21,7 @@ type worker struct {
 	command *task.Command
 	process *command.Worker
 	window  window
+	began   time.Time // its start
 
 	ready  chan struct{} // closed once it can be given attempts
 	broken chan struct{} // closed once it is not to be given any more; fault says why
@@ -50,7 +51,7 @@ type attempt struct {
 
 // start starts a process of that target.
 func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command) (*worker, error) {
-	w := &worker{log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{})}
+	w := &worker{began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{})}
 	w.mu.Lock() // a line may come before process is set
 	defer w.mu.Unlock()
 	p, err := r.StartWorker(t, c, MaxLine, w.line)
