@@ -21,6 +21,7 @@ const (
 type ended struct {
 	task.Outcome
 	unread bool // nothing of the envelope was read: another process can have the attempt
+	spared bool // and that is no fault of the process
 	fate   fate
 }
 
@@ -43,7 +44,10 @@ func (w *worker) run(l *lease.Lease, t *task.Type) ended {
 	}
 	a := &attempt{lease: l, id: row.ID, fence: row.Fence, began: time.Now(), over: make(chan struct{})}
 	if !w.begin(a) {
-		return w.close().ended(task.Outcome{}, true)
+		overdue := w.process.Overdue()
+		end := w.close().ended(task.Outcome{Error: w.why()}, true)
+		end.spared = overdue
+		return end
 	}
 	w.window.open(l)
 	l.Start()

@@ -264,7 +264,7 @@ func (p *Pool) give(w *worker, end *ended) {
 	switch {
 	case !end.unread:
 		p.failures = 0
-	case w.runs <= 1:
+	case w.runs <= 1 && !end.spared:
 		p.fail(fmt.Errorf("it ended before it had read an envelope: %s", end.Error), end.Output, w.began, true)
 	}
 	most := p.command.Worker.MaxTasks

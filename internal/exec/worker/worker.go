@@ -168,7 +168,7 @@ func (w *worker) why() string {
 	if w.fault != nil {
 		return w.fault.Error()
 	}
-	return "it ended"
+	return "it ended: " + w.process.Status()
 }
 
 // awaitReady waits until the process is ready, for at most d, or gives the reason why it is not.
