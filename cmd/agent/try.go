@@ -161,7 +161,7 @@ func (a *app) attempt(t *tryout.Tryout, typ *task.Type) task.Outcome {
 		case <-ended:
 		}
 	}()
-	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(typ)})
+	runner := exec.New(exec.Options{Log: a.log(), Version: readBuild().Version, Workers: 1, Guardian: a.guardianFor(typ), Patient: true})
 	outcome := t.Run(runner)
 	runner.Close()
 	close(ended)

@@ -23,6 +23,8 @@ type Options struct {
 	Workers int                // attempts at once, to keep as many idle connections
 	// Guardian is the argument list that starts the guardian process (guardian.Self); nil: there is none.
 	Guardian []string
+	// Patient: the runner runs one attempt alone, which waits for its worker as long as that takes to be ready.
+	Patient bool
 }
 
 // Runner runs attempts. It is safe for use by many at once.
@@ -44,7 +46,7 @@ func New(o Options) *Runner {
 		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
 		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
 	}
-	r.workers = worker.NewPools(r.commands, o.Log)
+	r.workers = worker.NewPools(r.commands, o.Log, worker.Options{Patient: o.Patient})
 	if o.Metrics != nil {
 		r.breakers = NewBreakers(o.Metrics.BreakerOpen, nil)
 	} else {

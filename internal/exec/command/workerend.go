@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"strconv"
 	"syscall"
 	"time"
@@ -98,7 +99,8 @@ func (w *Worker) Exit(lived time.Duration, output string) task.Outcome {
 	default:
 		o = byCode(s.code, w.command.ExitCodes, nil)
 		if o.Verdict == task.Succeeded {
-			o = task.Outcome{Verdict: task.Failed, Error: "the worker exited with code " + strconv.Itoa(s.code) + " and wrote no last line for the attempt"}
+			const why = "the worker exited with code %d and wrote no last line for the attempt"
+			o = task.Outcome{Verdict: task.Failed, Error: fmt.Sprintf(why, s.code)}
 		}
 	}
 	if line := reason.Of(output); line != "" {

@@ -183,7 +183,8 @@ func (c *Check) listen() error {
 		return errors.New(why)
 	}
 	if late != "" {
-		return fmt.Errorf("it printed after its last line, so that is not kept with the attempt: flush output before the last line: %s", answer.Line(late))
+		return fmt.Errorf("it printed after its last line, so that is not kept with the attempt: "+
+			"flush output before the last line: %s", answer.Line(late))
 	}
 	return nil
 }

@@ -75,6 +75,8 @@ func (p *player) play(part string) {
 	case "ends":
 		p.say(`{"ready": true}`)
 		syscall.Exit(0)
+	case "slow":
+		<-time.After(1500 * time.Millisecond)
 	case "helped": // it starts a process before it is ready, which stays
 		_ = exec.Command("sleep", "1000").Start()
 	}

@@ -33,6 +33,10 @@ type Pool struct {
 	typ     *task.Type
 	command *task.Command
 
+	// Patient: an attempt waits for a process, however long that takes to be ready, and a start that comes to nothing ends it.
+	// The attempt is the only one.
+	Patient bool
+
 	closing chan struct{}
 	running sync.WaitGroup // goroutines: one for each process that runs no attempt
 
@@ -89,7 +93,7 @@ func (p *Pool) notStarted(l *lease.Lease, err error) task.Outcome {
 	switch {
 	case l.Context().Err() != nil && cause(l).Verdict != task.TimedOut && cause(l).Verdict != task.Stalled: // which are no fault of it
 		o = cause(l).Outcome()
-	case p.failures >= enough:
+	case p.failures >= p.enough():
 		o.Verdict = task.Undelivered
 		o.Error = fmt.Sprintf("%s: the worker cannot be started: %s", p.typ.Source, p.failure)
 	}
@@ -144,14 +148,22 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 			return nil, errClosing
 		case p.booting < p.waiting && p.total < p.command.Worker.Processes && time.Now().After(p.until):
 			p.boot()
-		case l.Late():
+		case l.Late() && !p.Patient:
 			return nil, errNotReady
 		}
 		p.wait(l)
-		if p.failures > tried && p.failures >= enough {
+		if p.failures > tried && p.failures >= p.enough() {
 			return nil, p.failure
 		}
 	}
+}
+
+// enough is how many starts in a row that come to nothing say that the command is out of reach.
+func (p *Pool) enough() int {
+	if p.Patient {
+		return 1
+	}
+	return enough
 }
 
 // wait waits until something has changed, the lease has ended, or some time has passed. p.mu is held, but not while it waits.

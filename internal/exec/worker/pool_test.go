@@ -305,3 +305,20 @@ func TestCannotStart(t *testing.T) {
 	require.True(t, o.NeverStarted)
 	require.Contains(t, o.Error, `"no-such-program" is not in PATH`)
 }
+
+// TestPatient runs one attempt alone: it waits for a process that takes longer than a claimed row may wait, and one start that
+// comes to nothing ends it.
+func TestPatient(t *testing.T) {
+	for part, want := range map[string]task.Verdict{"slow": task.Succeeded, "exits": task.Undelivered} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			p := play(t, declared(t, part))
+			p.Patient = true
+			o := run(t, p, do("echo"))
+			require.Equal(t, want, o.Verdict, o.Error)
+		})
+	}
+	p := play(t, declared(t, "slow"))
+	o := run(t, p, do("echo"))
+	require.Equal(t, task.Outcome{Verdict: task.Drained, NeverStarted: true, Error: "no worker was ready in time"}, o)
+}

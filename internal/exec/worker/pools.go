@@ -14,6 +14,7 @@ import (
 type Pools struct {
 	runner *command.Runner
 	log    *slog.Logger
+	pools  Options
 
 	mu     sync.Mutex
 	all    map[target]*Pool
@@ -33,9 +34,14 @@ type place struct {
 	phase task.Phase
 }
 
+// Options are what pools have in common.
+type Options struct {
+	Patient bool // see Pool
+}
+
 // NewPools makes pools that start nothing yet. Close comes before the runner's.
-func NewPools(r *command.Runner, log *slog.Logger) *Pools {
-	return &Pools{runner: r, log: log, all: make(map[target]*Pool)}
+func NewPools(r *command.Runner, log *slog.Logger, o Options) *Pools {
+	return &Pools{runner: r, log: log, pools: o, all: make(map[target]*Pool)}
 }
 
 // Declare makes the pools of a configuration's types, and ends those of any other: processes that run an attempt end after
@@ -67,6 +73,7 @@ func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
 	p := s.all[target{c, phase}]
 	if p == nil {
 		p = NewPool(s.runner, s.log, t, c)
+		p.Patient = s.pools.Patient
 		s.all[target{c, phase}] = p
 		if s.closed {
 			p.end()

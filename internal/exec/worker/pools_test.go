@@ -16,7 +16,7 @@ func TestPoolsOfAConfiguration(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	r := command.New(command.Options{Log: log})
 	defer r.Close()
-	s := NewPools(r, log)
+	s := NewPools(r, log, Options{})
 	defer s.Close()
 	declare := func() (*task.Type, *task.Command) {
 		c := declared(t, "plays")

@@ -129,6 +129,7 @@ func (w *worker) end(l *Line) {
 // distrust says that the process is not to be used any more. w.mu is held.
 func (w *worker) distrust(why error) {
 	if w.fault == nil {
+		w.log.Warn("a worker broke the protocol, and is ended", "err", why)
 		w.fault = why
 		close(w.broken)
 	}
