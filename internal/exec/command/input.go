@@ -58,6 +58,17 @@ func (w *Worker) EndWrite() (all, none bool) {
 	return x.err == nil, x.n == 0 || known && left >= x.n
 }
 
+// Written is EndWrite for a process that goes on: it reports whether the whole line was written.
+func (w *Worker) Written() bool {
+	select {
+	case <-w.writing.done: // mostly: it fits into the pipe
+		return w.writing.err == nil
+	default:
+		all, _ := w.EndWrite()
+		return all
+	}
+}
+
 // unread is how many bytes of standard input wait to be read.
 func (w *Worker) unread() (n int, known bool) {
 	raw, err := w.input.SyscallConn()

@@ -98,7 +98,7 @@ func (w *worker) settle(a *attempt, last *Line) ended {
 	if c := a.lease.Cause(); c != nil && o.Verdict != task.Succeeded {
 		o = c.Outcome() // it was about to be stopped
 	}
-	if all, _ := w.process.EndWrite(); !all {
+	if !w.process.Written() {
 		w.lose(errors.New("the worker ended an attempt before it had read the whole envelope: read lines to their end"))
 	}
 	if o.Verdict != task.Succeeded && (w.isBroken() || !w.process.Clean()) {

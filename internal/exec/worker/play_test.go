@@ -77,6 +77,13 @@ func (p *player) play(part string) {
 		syscall.Exit(0)
 	case "slow":
 		<-time.After(1500 * time.Millisecond)
+	case "hasty": // it ends an attempt that it has not read to the end
+		p.say(`{"ready": true}`)
+		b := make([]byte, 1)
+		_, _ = os.Stdin.Read(b)
+		p.id, p.fence = 4211, 9
+		p.end(`"result": 1`)
+		forever()
 	case "helped": // it starts a process before it is ready, which stays
 		_ = exec.Command("sleep", "1000").Start()
 	}

@@ -322,3 +322,16 @@ func TestPatient(t *testing.T) {
 	o := run(t, p, do("echo"))
 	require.Equal(t, task.Outcome{Verdict: task.Drained, NeverStarted: true, Error: "no worker was ready in time"}, o)
 }
+
+// TestHasty has a worker end an attempt before it has read the envelope: the attempt has ended, and the process is not used
+// again, because it would read the rest as another envelope.
+func TestHasty(t *testing.T) {
+	c := declared(t, "hasty")
+	c.StopGrace = 100 * time.Millisecond
+	p := play(t, c)
+	o := run(t, p, do(strings.Repeat("a", 1<<20)))
+	require.Equal(t, task.Outcome{Verdict: task.Succeeded, Result: json.RawMessage("1")}, o)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.Empty(t, p.idle)
+}
