@@ -27,32 +27,33 @@ func (e *Engine) start() {
 func (e *Engine) occupy(a *attempt) {
 	e.start()
 	for a != nil {
-		tried := e.attempt(a)
-		e.memory.ended(documents(a.lease.Task()), e.o.Clock.Now())
-		a = e.slots.done(a.lane, tried)
+		end := e.attempt(a)
+		now := e.o.Clock.Now()
+		e.memory.ended(documents(a.lease.Task()), now)
+		a = e.slots.done(a.lane, end, now)
 	}
 }
 
-// attempt runs one attempt and queues its outcome. It returns false if the attempt was not even tried: it was stopped or too
-// late, its deadline has passed, or no agent can run its row.
-func (e *Engine) attempt(a *attempt) (tried bool) {
+// attempt runs one attempt and queues its outcome. The attempt was untried if it was stopped or too late, its deadline has passed,
+// or no agent can run its row.
+func (e *Engine) attempt(a *attempt) ending {
 	l, t := a.lease, a.declared.typ
 	row := l.Task()
 	waited := l.AwaitEarlier()
 	if l.Context().Err() != nil || l.Late() || waited && !e.keeper.Fit() {
 		e.releaseUnstarted(a, "it could not start in time")
-		return false
+		return untried
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
 		l.Close()
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", NeverStarted: true})
-		return false
+		return untried
 	}
 	if row.Unfit != "" {
 		l.Close()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
 		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
-		return false
+		return untried
 	}
 	m := &a.declared.meters
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
@@ -66,7 +67,7 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	if out.Accepted {
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, task.Outcome{Verdict: task.Succeeded})
 		e.accepted(l)
-		return true
+		return ended
 	}
 	l.Close()
 	m.duration.Observe(took.Seconds())
@@ -91,7 +92,7 @@ func (e *Engine) attempt(a *attempt) (tried bool) {
 	if out.Stuck != nil {
 		e.quarantine(out.Stuck)
 	}
-	return true
+	return endingOf(out.Verdict)
 }
 
 // accepted detaches an attempt whose target has answered 202.

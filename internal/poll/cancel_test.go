@@ -43,7 +43,7 @@ func (r *rig) startedSince(at time.Time) (n int) {
 
 func TestNothingOfACancelledBatchStartsThatWasClaimedAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
-		r := newRig(t, store, doing(takes(20*time.Millisecond)))
+		r := newRig(t, store, doing(takes(20*time.Millisecond)), alone)
 		batch, ids := r.batchOf(400)
 		after(505 * time.Millisecond)
 		require.Greater(t, r.running(ids), 8, "some were claimed ahead")

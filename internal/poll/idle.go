@@ -20,6 +20,11 @@ const (
 	floodWithin = 100 * time.Millisecond
 	floodPace   = 5 * time.Millisecond
 	floodOver   = 5
+	// withheldPace is the least time between two notifications that are followed while rows of a type are due that has used up its
+	// share of the slots: most notifications are for more of these.
+	withheldPace = 20 * time.Millisecond
+	// shareEvery is how often its share is computed anew: it grows as the others' loads fall.
+	shareEvery = time.Second
 	// sayEvery is how often the session repeats that it is idle, in case the store has lost that: the session's row may have
 	// been removed and written again.
 	sayEvery = time.Minute
@@ -77,7 +82,7 @@ func (i *idleness) claimed(calls context.Context, got int, full bool) {
 		i.e.starving.Store(0)
 	}
 	now := i.e.o.Clock.Now()
-	if !full {
+	if !full && i.e.slots.idle() {
 		i.free = now
 	}
 	i.watchFlood(got, now)
@@ -126,6 +131,10 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	if !ok {
 		return // look continues from here
 	}
+	withheld := e.slots.withheld()
+	if withheld {
+		in = min(in, shareEvery)
+	}
 	timer := time.NewTimer(in)
 	defer timer.Stop()
 	select {
@@ -133,6 +142,9 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	case <-e.slots.free:
 	case <-e.wake.sooner:
 	case <-e.wake.called:
+		if withheld {
+			pause(stopped, nil, withheldPace)
+		}
 		e.slots.forgetExhausted()
 	case <-timer.C:
 	}

@@ -37,6 +37,7 @@ func (e *Engine) loop(stopped, calls context.Context) {
 			e.wake.by(e.o.Clock.Now() + in)
 		}
 		asks := e.slots.wants(time.Duration(e.latency.value*float64(time.Second)), min(e.settle.room(), e.size.rows), e.room)
+		e.start() //nolint:contextcheck // a share may have grown; attempts outlive the turn
 		if len(asks) == 0 || !e.keeper.Fit() {
 			idle.rest(stopped, calls)
 			continue

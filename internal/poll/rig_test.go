@@ -162,6 +162,7 @@ func (w *wire) Listen(ctx context.Context, wake func(store.News)) error {
 type deeds struct {
 	mu      sync.Mutex
 	starts  []start
+	of      map[string]int // starts of each type
 	running map[string]int
 	most    map[string]int
 	do      func(l *lease.Lease, t *task.Type) task.Outcome
@@ -177,6 +178,7 @@ func (d *deeds) Run(l *lease.Lease, t *task.Type) task.Outcome {
 	l.Start()
 	d.mu.Lock()
 	d.starts = append(d.starts, start{l.Task().ID, l.Task().Fence, time.Now()})
+	d.of[t.Name]++
 	for _, k := range []string{t.Name, ""} {
 		d.running[k]++
 		d.most[k] = max(d.most[k], d.running[k])
@@ -196,6 +198,13 @@ func (d *deeds) started() []start {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]start(nil), d.starts...)
+}
+
+// now returns how many attempts of a type run.
+func (d *deeds) now(typ string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running[typ]
 }
 
 func succeed(*lease.Lease, *task.Type) task.Outcome { return task.Outcome{Verdict: task.Succeeded} }
@@ -239,7 +248,7 @@ func declare(name string, workers int) *task.Type {
 func newRig(t *testing.T, db *model.Store, change ...func(*rig)) *rig {
 	r := &rig{
 		t: t, store: db, wire: &wire{Store: db, ops: map[string]int{}}, over: make(chan struct{}),
-		deeds: &deeds{running: map[string]int{}, most: map[string]int{}, do: succeed},
+		deeds: &deeds{of: map[string]int{}, running: map[string]int{}, most: map[string]int{}, do: succeed},
 	}
 	r.opts = poll.Options{
 		Store: r.wire, Leases: r.wire, Executor: r.deeds,
@@ -264,6 +273,9 @@ func newRig(t *testing.T, db *model.Store, change ...func(*rig)) *rig {
 	}()
 	return r
 }
+
+// alone has the engine declare one type only, which gets every slot.
+func alone(r *rig) { r.opts.Types = r.opts.Types[:1] }
 
 // drain ends the engine in good order.
 func (r *rig) drain() {

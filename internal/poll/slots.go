@@ -27,11 +27,19 @@ type lane struct {
 	sources   []*source
 	turn      int // which source comes first, so that they take turns
 
+	current bool // the present generation declares it
 	running int
 	queue   []*attempt
 	ended   int  // attempts since the last reading of rate
 	rate    ewma // attempts ended per second
 	ahead   int  // rows to hold beyond free slots
+
+	allow   int           // attempts that may run at once: its share of the slots
+	used    time.Duration // of slots, since the last reading of load
+	counted time.Duration // local time up to which used counts
+	load    float64       // slots in use on average, over loadFor
+	stuck   float64       // part of the latest attempts that timed out or stalled
+	tries   int           // how many these are, less than stuckOver
 }
 
 // source is one row type that a lane claims, the type's name or an alias, in one phase: runs and rollbacks take turns.
@@ -39,6 +47,7 @@ type source struct {
 	name      string
 	phase     task.Phase
 	exhausted bool // the last claim came back short: nothing more is due until something wakes the loop
+	full      bool // the last claim got all it asked for: more may be due
 }
 
 // slots counts the running attempts and queues the rows that were claimed ahead, so that a slot that becomes free has its next
@@ -52,11 +61,17 @@ type slots struct {
 	of      map[string]*lane // by the type's name: those lanes, and others of which something still runs
 	running int
 	queued  int
-	turn    int // which lane comes first, so that types take turns
+	without int           // lanes of which nothing runs
+	now     time.Duration // local time as last read by a caller
+	turn    int           // which lane comes first, so that types take turns
 	read    time.Duration
 	size    ewma // bytes of payload of a row
 	halted  bool // leases may have been stopped of what is queued
 	closed  bool
+
+	demands []demand // of the lanes, kept from one call of allot to the next, as are
+	claims  []float64
+	allow   []int
 
 	free chan struct{} // has an element when wants is worth asking again
 }
@@ -64,7 +79,9 @@ type slots struct {
 const rateWeight = 0.3 // of the newest reading of a lane's rate
 
 func newSlots(g *generation, clock lease.Clock) *slots {
-	s := &slots{clock: clock, of: make(map[string]*lane), free: make(chan struct{}, 1), read: clock.Now(), size: ewma{weight: 0.1}}
+	s := &slots{clock: clock, of: make(map[string]*lane), free: make(chan struct{}, 1), size: ewma{weight: 0.1}}
+	s.read = clock.Now()
+	s.now = s.read
 	s.replace(g)
 	return s
 }
@@ -75,22 +92,28 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
 		back = append(back, l.queue...)
-		l.queue = nil
+		l.queue, l.current = nil, false
 	}
-	s.queued = 0
+	s.queued, s.without = 0, 0
 	fewer := g.Workers < s.workers
 	s.workers, s.lanes = g.Workers, nil
 	for _, d := range g.types {
 		l := s.of[d.typ.Name]
 		if l == nil {
-			l = &lane{rate: ewma{weight: rateWeight}}
+			l = &lane{rate: ewma{weight: rateWeight}, counted: s.now}
 			s.of[d.typ.Name] = l
 		} else if fewer || d.workers < l.workers { // it was the rate of more workers
 			l.rate, l.ended, l.ahead = ewma{weight: rateWeight}, 0, 0
 		}
-		l.declared, l.sources = d, d.sources()
+		l.declared, l.sources, l.current = d, d.sources(), true
+		if l.running == 0 {
+			s.without++
+		}
 		s.lanes = append(s.lanes, l)
 	}
+	n := len(s.lanes)
+	s.demands, s.claims, s.allow = make([]demand, n), make([]float64, n), make([]int, n)
+	s.allot(nil) // no lane is known to have due rows
 	maps.DeleteFunc(s.of, func(_ string, l *lane) bool { return l.running == 0 && !slices.Contains(s.lanes, l) })
 	return back
 }
@@ -103,6 +126,7 @@ func (s *slots) push(attempts []*attempt) {
 		a.lane = s.of[a.declared.typ.Name]
 		a.lane.queue = append(a.lane.queue, a)
 		s.size.add(float64(len(a.lease.Task().Payload)))
+		s.now = max(s.now, a.got)
 	}
 	s.queued += len(attempts)
 }
@@ -121,15 +145,14 @@ func (s *slots) next() *attempt {
 func (s *slots) pop() *attempt {
 	for i := range s.lanes {
 		l := s.lanes[(s.turn+i)%len(s.lanes)]
-		if len(l.queue) == 0 || l.running >= l.workers {
+		if len(l.queue) == 0 || !s.may(l) {
 			continue
 		}
 		s.turn = (s.turn + i + 1) % len(s.lanes)
 		a := l.queue[0]
 		l.queue[0] = nil
 		l.queue = l.queue[1:]
-		l.running++
-		s.running++
+		s.take(l)
 		s.queued--
 		return a
 	}
@@ -137,20 +160,19 @@ func (s *slots) pop() *attempt {
 }
 
 // done frees the slot of an attempt that is over and returns the next attempt for it; nil: there is none. An attempt that was
-// not tried does not count for the rate of its lane.
-func (s *slots) done(l *lane, tried bool) *attempt {
+// not tried counts neither for the rate nor for the share of its lane.
+func (s *slots) done(l *lane, end ending, now time.Duration) *attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.running--
-	s.running--
-	if tried {
-		l.ended++
-	}
+	s.now = max(s.now, now)
+	s.release(l)
+	l.over(end)
 	var next *attempt
 	if !s.closed && s.running < s.workers { // there may be fewer slots than there were
 		next = s.pop()
 	}
-	if len(l.queue) <= l.ahead/2 {
+	// The loop looks for rows to claim, and for queued ones that may start in the last free slot now: it is kept no longer.
+	if len(l.queue) <= l.ahead/2 || next != nil && s.without == 0 && s.queued > 0 && s.running < s.workers {
 		s.signal()
 	}
 	return next
@@ -243,12 +265,21 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 }
 
 // idle reports whether slots are free and no queued row can use them: rows that are queued then belong to types whose own slots
-// are all taken.
+// are all taken. If only the slot is free that is kept for a type of which nothing runs, and another one could use it, the
+// session is as busy as if it were taken.
 func (s *slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	startable := func(l *lane) bool { return len(l.queue) > 0 && l.running < l.workers }
-	return s.running < s.workers && !slices.ContainsFunc(s.lanes, startable)
+	free := s.workers - s.running
+	if free <= 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.lanes, func(l *lane) bool {
+		if s.may(l) {
+			return len(l.queue) > 0
+		}
+		return free == 1 && l.running < l.workers && (len(l.queue) > 0 || l.due())
+	})
 }
 
 // held returns how many rows run or are queued.

@@ -35,6 +35,7 @@ func (s *slots) plan(latency time.Duration) {
 	if elapsed < 0.005 {
 		return
 	}
+	s.measure(now, now-s.read)
 	s.read = now
 	hold := min(max(aheadClaims*latency, aheadFor), aheadMax).Seconds()
 	for _, l := range s.lanes {
@@ -49,7 +50,7 @@ func (s *slots) within(bytes float64, most int) int {
 	return min(max(int(bytes/max(s.size.value, 1)), 1), most)
 }
 
-// wants returns what to claim now: nothing while enough is queued, else a share for each type that may have due rows.
+// wants returns what to claim now: nothing while enough is queued, else what each type that may have due rows lacks of its share.
 // room returns how many of a lane's phase may start (negative: no bound); most bounds the whole.
 func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Phase) int) []ask {
 	s.mu.Lock()
@@ -58,8 +59,9 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	if s.workers == 0 {
 		return nil
 	}
+	s.allot(room)
 	var asks []ask
-	ahead := 0
+	ahead, first, lanes := 0, 0, 0 // of lanes of which the agent holds nothing: their asks, and how many they are
 	for i := range s.lanes {
 		l := s.lanes[(s.turn+i)%len(s.lanes)]
 		ahead += l.ahead
@@ -67,11 +69,24 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 		if len(l.queue) > l.ahead/2 {
 			continue
 		}
-		if need := l.workers - l.running - len(l.queue) + l.ahead; need > 0 {
-			asks = append(asks, l.share(need, room)...)
+		need := l.allow - l.running - len(l.queue) + l.ahead
+		if need <= 0 {
+			continue
 		}
+		some := l.share(need, room)
+		if l.running > 0 || len(l.queue) > 0 || len(some) == 0 {
+			asks = append(asks, some...)
+			continue
+		}
+		asks = slices.Insert(asks, first, some...)
+		first += len(some)
+		lanes++
 	}
-	total := min(s.workers-s.running-s.queued+min(ahead, s.within(maxBytes/2, maxAhead)), most, s.within(maxBytes, maxClaim))
+	free := s.workers - s.running
+	if s.without > lanes && free > lanes { // the last free slot stays free, unless such a lane takes it
+		free--
+	}
+	total := min(free-s.queued+min(ahead, s.within(maxBytes/2, maxAhead)), most, s.within(maxBytes, maxClaim))
 	asks = divide(asks, total)
 	for _, a := range slices.Backward(asks) { // the first source of a lane is the last one next time
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
@@ -152,7 +167,7 @@ func divide(asks []ask, total int) []ask {
 func (s *slots) setExhausted(src *source, short bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	src.exhausted = short
+	src.exhausted, src.full = short, !short
 }
 
 // forgetExhausted forgets that sources were exhausted: something may be due.
@@ -172,7 +187,7 @@ func (s *slots) open(room func(*lane, task.Phase) int) []store.Want {
 	defer s.mu.Unlock()
 	var wants []store.Want
 	for _, l := range s.lanes {
-		if l.running >= l.workers {
+		if !s.may(l) {
 			continue
 		}
 		for _, phase := range l.phases {

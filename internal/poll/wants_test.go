@@ -66,7 +66,7 @@ func TestPhasesShareWhatTheirLaneNeeds(t *testing.T) {
 		s := slotsOf(rapid.IntRange(1, 20).Draw(t, "workers"), []*task.Type{typ}, clock)
 		l := s.lanes[0]
 		l.running = rapid.IntRange(0, s.workers-1).Draw(t, "running")
-		s.running, l.turn = l.running, rapid.IntRange(0, 4).Draw(t, "turn")
+		s.running, s.without, l.turn = l.running, 1-min(l.running, 1), rapid.IntRange(0, 4).Draw(t, "turn")
 		room := map[task.Phase]int{
 			task.Run: rapid.IntRange(-1, 2).Draw(t, "runs"), task.Rollback: rapid.IntRange(-1, 2).Draw(t, "rollbacks"),
 		}
@@ -99,7 +99,7 @@ func TestAheadIsBoundedInBytes(t *testing.T) {
 	}
 	now := time.Duration(0)
 	s := slotsOf(8, types, lease.ClockFunc(func() time.Duration { return now }))
-	s.running = 8 // of one type; all others could take every slot
+	s.running, s.without = 8, 3 // of one type; all others could take every slot
 	s.lanes[0].running = 8
 	for _, c := range []struct {
 		size float64 // bytes of a row
@@ -192,16 +192,16 @@ func TestReplaceSlots(t *testing.T) {
 	require.Equal(t, 3, s.held(), "nothing is queued")
 	require.Equal(t, 3, s.active())
 	fill(second, "b")
-	require.Nil(t, s.done(running[1].lane, true), "its slot is there no more")
-	next := s.done(running[0].lane, true)
+	require.Nil(t, s.done(running[1].lane, ended, 0), "its slot is there no more")
+	next := s.done(running[0].lane, ended, 0)
 	require.NotNil(t, next)
 	require.Same(t, second.types[1], next.declared)
 	require.Same(t, running[1].lane, next.lane, "it is the same lane")
 
 	require.Empty(t, s.replace(declare(2, a)))
 	require.Contains(t, s.of, "b", "something of it runs")
-	require.Nil(t, s.done(next.lane, true))
-	require.Nil(t, s.done(running[2].lane, true))
+	require.Nil(t, s.done(next.lane, ended, 0))
+	require.Nil(t, s.done(running[2].lane, ended, 0))
 	require.Zero(t, s.held())
 	require.Empty(t, s.replace(declare(2)))
 	require.Empty(t, s.of)
