@@ -12,6 +12,9 @@ import (
 //go:embed template/worker
 var workerTemplates embed.FS
 
+// templateArgv is what the template of the configuration starts, and init replaces.
+const templateArgv = `["python3", "worker.py"]`
+
 // initialWorker is a worker that init writes.
 type initialWorker struct {
 	template string // its name in the templates
@@ -49,6 +52,6 @@ func (w initialWorker) files() ([]initialFile, error) {
 	for i, word := range w.argv {
 		argv[i] = `"` + word + `"`
 	}
-	declaration = bytes.Replace(declaration, []byte("[ARGV]"), []byte("["+strings.Join(argv, ", ")+"]"), 1)
+	declaration = bytes.Replace(declaration, []byte(templateArgv), []byte("["+strings.Join(argv, ", ")+"]"), 1)
 	return []initialFile{{config.DefaultPath, declaration, 0o644}, {w.file, script, 0o755}}, nil
 }

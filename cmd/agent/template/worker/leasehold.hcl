@@ -8,7 +8,7 @@ task "hello" {
   }
 
   command {
-    argv = [ARGV]
+    argv = ["python3", "worker.py"]
 
     worker { # started once, it runs many attempts
       processes = 2
