@@ -172,13 +172,25 @@ func (x *index) inspectAgain(
 		if c.At >= first.Asked+c.TTL-clockDrift || twoJumps(jumps, span{first.Asked, c.At}) {
 			return
 		}
+		known := x.fenceBefore(c.Name, first.Asked)
 		for _, s := range x.h.Leases.Steps { // it took another in between, and cannot have lost it
-			if s.What == history.LeaseTaken && s.Name == c.Name && s.Holder == c.Holder && s.Fence < c.Fence && !x.knew(c.Holder, s.Fence, c.At) {
+			between := s.Fence > known && s.Fence < c.Fence
+			if s.What == history.LeaseTaken && s.Name == c.Name && s.Holder == c.Holder && between && !x.knew(c.Holder, s.Fence, c.At) {
 				f.addLease(HolderAsksAgain, c.At, c.Name, "%s was granted fence %d, and had taken it with fence %d, %s after it asked first",
 					c.Holder, c.Fence, s.Fence, (c.At - first.Asked).Round(time.Millisecond))
 			}
 		}
 	}
+}
+
+// fenceBefore is the highest fence of a lease that any process knew at that time: those up to it had been taken before.
+func (x *index) fenceBefore(name string, at time.Duration) (known int64) {
+	for _, c := range x.h.Leases.Calls {
+		if c.Name == name && c.Answer == history.Granted && c.At <= at {
+			known = max(known, c.Fence)
+		}
+	}
+	return known
 }
 
 // knew reports whether a process was granted a fence before that time.

@@ -94,6 +94,8 @@ func TestLeases(t *testing.T) {
 			took(1000, "a", 8), []Name{HolderAsksAgain}},
 		"again, too late": {(&leaseLog{}).step("a", 7, history.LeaseTaken).call(0, "a", history.Acquire, 0, history.NoAnswer).
 			took(3000, "a", 8), nil},
+		"again, and another fence long before": {(&leaseLog{}).step("a", 5, history.LeaseTaken).call(0, "a", history.Acquire, 0, history.NoAnswer).
+			took(4000, "a", 8).call(6000, "a", history.Acquire, 0, history.NoAnswer).call(6500, "a", history.Acquire, 8, history.Granted), nil},
 		"a lower fence":       {start().took(4000, "b", 6), []Name{LeaseFencesRise}},
 		"the same fence":      {start().took(4000, "b", 7), []Name{LeaseFencesRise}},
 		"never taken":         {start().renewed(4000, "b", 8), []Name{LeaseFencesRise}},
