@@ -42,6 +42,30 @@ func TestAnApplicationCannotBecomeTheOwner(t *testing.T) {
 // must pin its path, and what is on it is tried against impostors by TestImpostorsAreNeverCalled.
 var fullyQualified = map[string]bool{"task_inserted": true, "reserve_start": true, "compact_length": true, "policy_interval": true}
 
+// TestFunctionsOfApplicationsCompileNothing wants each function that turns sequential scans off to turn the compiler of plans off, too.
+// A small table without a fitting index is then read at a cost of 10^10, for which the server compiles the plan: for 300 ms in each
+// new connection of an application. Agents turn it off for their connections.
+func TestFunctionsOfApplicationsCompileNothing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	rows, err := pgtest.Connect(t).Query(t.Context(), `
+		SELECT p.proname, 'jit=off' = ANY (p.proconfig)
+		FROM pg_proc AS p WHERE p.pronamespace = $1::regnamespace AND 'enable_seqscan=off' = ANY (p.proconfig)`, h.schema)
+	require.NoError(t, err)
+	n := 0
+	var name string
+	var off bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &off}, func() error {
+		n++
+		if !off && name != "reserve_start" { // which only agents call, once for each batch in a claim
+			t.Errorf("%s: SET jit = off", name)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, n, 30)
+}
+
 // TestEveryFunctionPinsItsSearchPath goes through all that the schema has, also functions with the caller's rights: agents,
 // and functions with the owner's, call those.
 func TestEveryFunctionPinsItsSearchPath(t *testing.T) {

@@ -6,7 +6,7 @@
 -- A lease that has expired is taken once it has lapsed (lease_lapsed). Otherwise the request is noted in the lease. A lease
 -- that is held in an open transaction (hold_lease) is not taken, and not waited for.
 CREATE OR REPLACE FUNCTION {schema}.acquire(name text, holder text, ttl interval) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
         SET lock_timeout = '1s' AS
 $leasehold$
 DECLARE

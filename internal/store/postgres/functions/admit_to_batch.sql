@@ -1,7 +1,7 @@
 -- Raises unless the batch accepts new rows. The lock keeps the batch from ending until the caller's transaction ends, and
 -- blocks nothing else.
 CREATE OR REPLACE FUNCTION {schema}.admit_to_batch(batch bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     b       {schema}.batch;

@@ -71,7 +71,7 @@ REVOKE ALL ON FUNCTION {schema}.apply_step(bigint, bigint, boolean, timestamptz,
 
 -- Reports whether nothing of a batch runs or waits to run, and no open transaction inserts into it.
 CREATE OR REPLACE FUNCTION {schema}.has_stopped(batch bigint) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 BEGIN
     IF NOT (SELECT v.live = v.rolling_back FROM {schema}.batches AS v WHERE v.id = batch) THEN

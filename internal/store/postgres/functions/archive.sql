@@ -1,7 +1,7 @@
 -- Moves a live row, as the caller has changed it, to the archive. Agents create the archive's partitions ahead; where no
 -- agent has run for days, today's is created here.
 CREATE OR REPLACE FUNCTION {schema}.archive(t {schema}.task, began timestamptz) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();

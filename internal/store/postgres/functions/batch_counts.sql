@@ -23,7 +23,7 @@ REVOKE ALL ON FUNCTION {schema}.count_transition(bigint, text, text, boolean, bo
 
 -- Adds deltas of a batch, which the caller has locked, to its row, so many at most, and reports whether those were all.
 CREATE OR REPLACE FUNCTION {schema}.sum_deltas(batch bigint, most bigint) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     n bigint;

@@ -48,7 +48,7 @@ REVOKE ALL ON FUNCTION {schema}.cancel_rows(bigint[], boolean[], text) FROM PUBL
 -- Cancels a waiting row, which the caller has locked, and returns its new state: cancelled, or, where it was ever started
 -- and can be rolled back, rollback_pending. Go: task.RollsBack; a check compares the two.
 CREATE OR REPLACE FUNCTION {schema}.cancel_waiting(t {schema}.task, who text, can boolean) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     rolls_back boolean := t.ever_started AND can;
@@ -62,7 +62,7 @@ REVOKE ALL ON FUNCTION {schema}.cancel_waiting({schema}.task, text, boolean) FRO
 -- Cancels a task and returns its new state, or 'cancelling' where it runs and is asked to stop. A repeat changes nothing.
 -- by is for the audit; NULL is the role that calls, and '' is none.
 CREATE OR REPLACE FUNCTION {schema}.cancel(id bigint, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     t      {schema}.task;

@@ -1,6 +1,6 @@
 -- Cancels the waiting rows of a batch and stops the running ones. Once this has committed, nothing of it is claimed.
 CREATE OR REPLACE FUNCTION {schema}.cancel_batch(id bigint, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);

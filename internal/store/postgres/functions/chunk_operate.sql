@@ -1,6 +1,6 @@
 -- Has agents plan nothing more of a chunk plan; its tasks are run as ever. Returns 'paused', or 'unchanged' where it was.
 CREATE OR REPLACE FUNCTION {schema}.pause_chunks(name text, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);
@@ -20,7 +20,7 @@ REVOKE ALL ON FUNCTION {schema}.pause_chunks(text, text) FROM PUBLIC;
 -- Has agents go on with a chunk plan. Where the batch of its pass accepts no more rows, the next chunk of the pass gets a new one.
 -- Returns 'resumed', or 'unchanged' where nothing kept agents from planning.
 CREATE OR REPLACE FUNCTION {schema}.resume_chunks(name text, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who  text := {schema}.requester(by);
@@ -43,7 +43,7 @@ REVOKE ALL ON FUNCTION {schema}.resume_chunks(text, text) FROM PUBLIC;
 
 -- Locks a chunk plan and returns it.
 CREATE OR REPLACE FUNCTION {schema}.lock_chunks(plan text) RETURNS {schema}.chunk_plan
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     p {schema}.chunk_plan;

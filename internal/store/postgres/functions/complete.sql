@@ -3,7 +3,7 @@
 -- of the claim stands for it.
 CREATE OR REPLACE FUNCTION {schema}.take_complete(of bigint, with_fence bigint, wait boolean, new_result jsonb)
     RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     t   {schema}.task;

@@ -66,7 +66,7 @@ REVOKE ALL ON FUNCTION {schema}.sum_batches(bigint) FROM PUBLIC;
 -- they come here.
 CREATE OR REPLACE FUNCTION {schema}.apply_fold(ids bigint[], rounds integer[], versions text[], acts text[])
     RETURNS SETOF bigint
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     c record;
@@ -111,7 +111,7 @@ REVOKE ALL ON FUNCTION {schema}.apply_fold(bigint[], integer[], text[], text[]) 
 -- Ends a batch that is done, which the caller has locked FOR UPDATE, and reports whether it did: not if something was counted
 -- or requested since. The row of finish_type is inserted in the same transaction.
 CREATE OR REPLACE FUNCTION {schema}.end_batch(b {schema}.batch) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     v record;

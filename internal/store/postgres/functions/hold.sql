@@ -1,7 +1,7 @@
 -- Locks the row until the caller's transaction ends, and raises unless the attempt still holds it. Renewals, pings and
 -- cancellations are not blocked by this lock; whatever takes rows away skips them.
 CREATE OR REPLACE FUNCTION {schema}.hold(id bigint, fence bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 BEGIN
     PERFORM FROM {schema}.task AS t

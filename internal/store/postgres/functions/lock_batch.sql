@@ -1,6 +1,6 @@
 -- Locks a batch and returns it.
 CREATE OR REPLACE FUNCTION {schema}.lock_batch(batch bigint) RETURNS {schema}.batch
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     b {schema}.batch;
@@ -16,7 +16,7 @@ REVOKE ALL ON FUNCTION {schema}.lock_batch(bigint) FROM PUBLIC;
 
 -- Starts a new round of a batch that has ended. The caller has locked it.
 CREATE OR REPLACE FUNCTION {schema}.reopen_batch(batch bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 BEGIN
     UPDATE {schema}.batch AS b SET

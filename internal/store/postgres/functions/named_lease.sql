@@ -5,7 +5,7 @@
 -- had seen no jump for its session's whole TTL has written a heartbeat since the expiry. Or, without such an agent, another
 -- that asked for the lease saw it expired one session TTL ago, 15 s at least, and it was not renewed in that time.
 CREATE OR REPLACE FUNCTION {schema}.lease_lapsed(expires_at timestamptz, expiry_seen_at timestamptz) RETURNS boolean
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     clock timestamptz := clock_timestamp();
@@ -22,7 +22,7 @@ REVOKE ALL ON FUNCTION {schema}.lease_lapsed(timestamptz, timestamptz) FROM PUBL
 
 -- Raises the error of a holder that has lost its lease, which names who has it now.
 CREATE OR REPLACE FUNCTION {schema}.raise_named_lease_lost(of text, with_fence bigint) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     l      {schema}.lease;
@@ -43,7 +43,7 @@ REVOKE ALL ON FUNCTION {schema}.raise_named_lease_lost(text, bigint) FROM PUBLIC
 
 -- Renews a lease for the ttl that it was acquired with, and returns when it expires now. Call it in a transaction of its own.
 CREATE OR REPLACE FUNCTION {schema}.renew_lease(name text, fence bigint) RETURNS timestamptz
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
         SET lock_timeout = '5s' AS
 $leasehold$
 DECLARE
@@ -67,7 +67,7 @@ REVOKE ALL ON FUNCTION {schema}.renew_lease(text, bigint) FROM PUBLIC;
 
 -- Gives a lease up: once this is committed, the next who asks gets it.
 CREATE OR REPLACE FUNCTION {schema}.release_lease(name text, fence bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
         SET lock_timeout = '5s' AS
 $leasehold$
 DECLARE
@@ -86,7 +86,7 @@ REVOKE ALL ON FUNCTION {schema}.release_lease(text, bigint) FROM PUBLIC;
 -- Keeps a lease until the caller's transaction ends: until then no one takes it, even if it expires. Renewals are not blocked
 -- by this lock; those who take leases skip it.
 CREATE OR REPLACE FUNCTION {schema}.hold_lease(name text, fence bigint) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off
         SET lock_timeout = '5s' AS
 $leasehold$
 DECLARE

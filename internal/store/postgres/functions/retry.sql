@@ -1,6 +1,6 @@
 -- Revives a task that has failed, was cancelled or was rolled back, and returns its state.
 CREATE OR REPLACE FUNCTION {schema}.retry(id bigint, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     seen record;

@@ -1,6 +1,6 @@
 -- Retries the rows of a batch that failed.
 CREATE OR REPLACE FUNCTION {schema}.retry_batch(id bigint, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);

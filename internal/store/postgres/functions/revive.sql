@@ -65,7 +65,7 @@ REVOKE ALL ON FUNCTION {schema}.revive(bigint[], timestamptz[], text, bigint[]) 
 
 -- Revives one row, which the caller has locked together with its batch. A batch that had ended is reopened.
 CREATE OR REPLACE FUNCTION {schema}.revive_one(a {schema}.task_archive, verb text) RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     live bigint;

@@ -1,7 +1,7 @@
 -- Does what rollback does, for a row that is live and locked by the caller. A running one is asked to stop, and the
 -- request is kept as an operation.
 CREATE OR REPLACE FUNCTION {schema}.rollback_live(t {schema}.task, who text) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     answer text;
@@ -34,7 +34,7 @@ REVOKE ALL ON FUNCTION {schema}.rollback_live({schema}.task, text) FROM PUBLIC;
 -- Rolls a task back if its type has a rollback, and returns its new state, or 'cancelling' where it runs and is asked to
 -- stop.
 CREATE OR REPLACE FUNCTION {schema}.rollback(id bigint, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     seen record;

@@ -1,7 +1,7 @@
 -- Cancels the waiting rows of a batch, stops the running ones and rolls back the finished ones. Where rows are past their
 -- retention that is refused, unless force says to roll back the rows that are left.
 CREATE OR REPLACE FUNCTION {schema}.rollback_batch(id bigint, by text DEFAULT NULL, force boolean DEFAULT false) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who  text := {schema}.requester(by);

@@ -163,7 +163,7 @@ REVOKE ALL ON FUNCTION {schema}.check_cron(text) FROM PUBLIC;
 -- Refuses a schedule that agents could not use. It runs with its owner's rights, since applications may not call the functions
 -- above or read schedule_zone.
 CREATE OR REPLACE FUNCTION {schema}.schedule_declared() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     kinds  integer := (coalesce(NEW.cron, '') <> '')::integer + (coalesce(NEW.every, '') <> '')::integer

@@ -1,6 +1,6 @@
 -- Has agents leave a schedule alone. Returns 'paused', or 'unchanged' where it was.
 CREATE OR REPLACE FUNCTION {schema}.pause_schedule(name text, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);
@@ -20,7 +20,7 @@ REVOKE ALL ON FUNCTION {schema}.pause_schedule(text, text) FROM PUBLIC;
 -- Has agents go on with a schedule: slots that came meanwhile were missed, and an agent decides about them at once. Returns
 -- 'resumed', or 'unchanged' where it was not paused.
 CREATE OR REPLACE FUNCTION {schema}.resume_schedule(name text, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);
@@ -42,7 +42,7 @@ REVOKE ALL ON FUNCTION {schema}.resume_schedule(text, text) FROM PUBLIC;
 -- declares it, since it would be inserted again at once. Applications delete by this function: who has the right to DELETE may
 -- also lock the table.
 CREATE OR REPLACE FUNCTION {schema}.remove_schedule(name text, by text DEFAULT NULL) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     who text := {schema}.requester(by);
@@ -59,7 +59,7 @@ REVOKE ALL ON FUNCTION {schema}.remove_schedule(text, text) FROM PUBLIC;
 
 -- Locks a schedule and returns it.
 CREATE OR REPLACE FUNCTION {schema}.lock_schedule(schedule text) RETURNS {schema}.schedule
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     s {schema}.schedule;

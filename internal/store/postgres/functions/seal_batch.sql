@@ -1,6 +1,6 @@
 -- Declares that no more rows will come. Returns 'sealed', or the state in which the batch has ended.
 CREATE OR REPLACE FUNCTION {schema}.seal_batch(id bigint) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     b {schema}.batch := {schema}.lock_batch(id);

@@ -2,7 +2,7 @@
 -- back accepts no rows any more, and nothing of it starts.
 CREATE OR REPLACE FUNCTION {schema}.start_operation(batch bigint, with_verb text, by text, with_force boolean,
     with_answer text) RETURNS text
-    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 BEGIN
     UPDATE {schema}.operation AS o SET ended_at = clock_timestamp(), superseded = true
