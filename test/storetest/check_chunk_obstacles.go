@@ -199,7 +199,6 @@ func chunkForgotten(t testing.TB, h Harness) {
 	require.Len(t, look.Obstacles, 1)
 	r.Advance(t, 8*day)
 	r.maintain(7 * day)
-	r.maintain(7 * day)
 	for _, id := range tasks {
 		r.gone(id)
 	}

@@ -33,7 +33,8 @@ func (t dayTable) of(q *sqltext.Query) *sqltext.Query {
 }
 
 // Maintain makes partitions ahead and removes the days that are wholly older than retention, but never yesterday's or
-// today's. Where several agents do it at once, one removes; the others leave it to that one.
+// today's; then what ended as long ago and has no row of theirs left. Where several agents do it at once, one removes days; the
+// others leave it to that one.
 func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	var old []dayTable
 	err = s.do(ctx, "maintain", func(ctx context.Context, conn *pgx.Conn) error {
@@ -43,23 +44,29 @@ func (s *Store) Maintain(ctx context.Context, retention time.Duration) (removed 
 		if err := exec(ctx, conn, s.sql.ForgetAgents, arg("age", agentsKept.Microseconds())); err != nil {
 			return err
 		}
-		if err := exec(ctx, conn, s.sql.ForgetBatches, arg("age", retention.Microseconds())); err != nil {
-			return err
-		}
-		if err := exec(ctx, conn, s.sql.ForgetLeases, arg("age", retention.Microseconds())); err != nil {
-			return err
-		}
-		if err := exec(ctx, conn, s.sql.ForgetChunks, arg("age", retention.Microseconds())); err != nil {
-			return err
-		}
 		old, err = s.oldDays(ctx, conn, retention)
 		return err
 	})
-	if err != nil || len(old) == 0 {
+	if err != nil {
 		return 0, err
 	}
+	if len(old) > 0 {
+		removed, err = s.removeDays(ctx, retention)
+	}
+	return removed, errors.Join(err, s.do(ctx, "forget what ended", func(ctx context.Context, conn *pgx.Conn) error {
+		for _, q := range []*sqltext.Query{s.sql.ForgetBatches, s.sql.ForgetLeases, s.sql.ForgetChunks} {
+			if err := exec(ctx, conn, q, arg("age", retention.Microseconds())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// removeDays removes old days, unless another agent does so just now.
+func (s *Store) removeDays(ctx context.Context, retention time.Duration) (removed int64, err error) {
 	err = s.alone(ctx, func(ctx context.Context) error {
-		// Another may have removed some, before this one was alone.
+		var old []dayTable // another may have removed some, before this one was alone
 		err := s.do(ctx, "look for old days", func(ctx context.Context, conn *pgx.Conn) error {
 			old, err = s.oldDays(ctx, conn, retention)
 			return err
