@@ -31,6 +31,7 @@ func chunkChecks() []Check {
 		{"a range that failed is planned again once", chunkAgain},
 		{"a range that is retried is not planned again", chunkRetried},
 		{"a success that is rolled back is an obstacle", chunkRolledBack},
+		{"what ends late is noted, and again when it was revived", chunkLate},
 		{"what failed is known past its retention", chunkForgotten},
 		{"what succeeded is measured", chunkMeasured},
 		{"where a plan stands is kept", chunkKept},

@@ -179,6 +179,43 @@ func chunkRolledBack(t testing.TB, h Harness) {
 	require.Empty(t, r.lookPlan("p").Obstacles, "it did not fail")
 }
 
+// chunkLate: a chunk counts, however many later ones have ended, and counts again each time that it was revived.
+func chunkLate(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	r.plan("p")
+	r.begins("p")
+	for _, k := range []int{10, 20, 30} {
+		r.planStep("p", func(s *store.ChunkStep) { cuts(s, k) })
+	}
+	first := r.claimSome(kind)
+	r.rig.ends(2)
+	noted := func(rows, live int) {
+		t.Helper()
+		for range 3 {
+			r.planStep("p", func(*store.ChunkStep) {})
+		}
+		look := r.lookPlan("p")
+		require.EqualValues(t, rows, look.Rows)
+		require.Equal(t, live, look.Live)
+		plans, err := r.ListChunks(r.ctx, store.ChunkPlanFilter{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, plans, 1)
+		require.EqualValues(t, live, plans[0].Live)
+		require.EqualValues(t, rows, plans[0].Done)
+	}
+	noted(20, 1)
+	r.settled(ended(first, task.Rejected, task.StateFailed))
+	noted(20, 0)
+	_, err := r.Retry(r.ctx, first.ID, "alice")
+	require.NoError(t, err)
+	noted(20, 1)
+	r.rig.ends(1)
+	plans, err := r.ListChunks(r.ctx, store.ChunkPlanFilter{Limit: 10})
+	require.NoError(t, err)
+	require.EqualValues(t, 30, plans[0].Done, "before it is noted, too")
+	noted(30, 0)
+}
+
 // claimSome claims one row of a type.
 func (r *opsRig) claimSome(typ string) task.Task {
 	r.t.Helper()

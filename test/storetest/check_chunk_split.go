@@ -23,6 +23,7 @@ func chunkSplitChecks() []Check {
 		{"a cancellation is seen before a split", splitCancelled},
 		{"a step that did not see the split does not apply", splitStale},
 		{"halves are obstacles in the place of the chunk", splitObstacles},
+		{"halves of a chunk that was revived", splitRevived},
 		{"halves inherit what was started", splitInherits},
 		{"what was split stays so", splitStays},
 		{"how often a chunk was stuck", splitStuck},
@@ -264,6 +265,30 @@ func splitObstacles(t testing.TB, h Harness) {
 		ends = append(ends, string(*o.Range.Through))
 	}
 	require.Equal(t, []string{"10", "50", "100", "200"}, ends)
+}
+
+func splitRevived(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	r.plan("p")
+	tasks := r.pass("p", 100)
+	r.rig.ends(1, task.StateFailed)
+	r.begins("p") // which notes it
+	_, err := r.Retry(r.ctx, tasks[0], "alice")
+	require.NoError(t, err)
+	r.settled(stuck(r.claimSome(kind), 50))
+	require.Equal(t, 2, r.lookPlan("p").Live)
+	list, _ := r.obstaclesOf("p", 10)
+	require.Len(t, list, 2)
+	h.Advance(t, time.Hour)
+	o := r.other("later")
+	for _, half := range o.claim(want(kind, 2)) {
+		o.settled(finish(half))
+	}
+	o.planStep("p", func(*store.ChunkStep) {})
+	look := o.lookPlan("p")
+	require.Zero(t, look.Live)
+	require.Empty(t, look.Obstacles)
+	require.EqualValues(t, 10, look.Rows, "of both halves")
 }
 
 func splitInherits(t testing.TB, h Harness) {

@@ -452,6 +452,7 @@ CREATE TABLE {schema}.chunk_plan (
     rest_us    bigint NOT NULL DEFAULT 0,   -- how far away grow_at may be, although follow_us is less
     done_rows  bigint NOT NULL DEFAULT 0,   -- of chunks that succeeded, as far as noted, and their microseconds
     done_us    bigint NOT NULL DEFAULT 0,
+    open_step  bigint NOT NULL DEFAULT 0,   -- the low-water mark of its open chunks, with open_pass: no chunk before it is open
     per_row    double precision NOT NULL DEFAULT 0, -- seconds, smoothed
     size_start integer NOT NULL,
     size_min   integer NOT NULL DEFAULT 0,
@@ -459,6 +460,7 @@ CREATE TABLE {schema}.chunk_plan (
     ahead      integer NOT NULL,
     size       integer NOT NULL DEFAULT 0,  -- rows of the next chunk
     pass       integer NOT NULL DEFAULT 0,  -- the newest; 0: none
+    open_pass  integer NOT NULL DEFAULT 0,
     over       boolean NOT NULL DEFAULT false, -- no pass follows
     name       text PRIMARY KEY
                CONSTRAINT "name must not be empty" CHECK (name <> '')
@@ -509,8 +511,8 @@ CREATE TABLE {schema}.chunk_pass (
     PRIMARY KEY (plan, pass)
 ) WITH (fillfactor = 70);
 
--- Chunks. What became of one that is open its task shows. A step notes that it has finished, and revive opens it again; so what
--- failed is known when its task is past its retention. One goes with its batch, unless it has failed.
+-- Chunks. What became of one that is open its task shows. A step notes that it has finished, and revive opens it again ('reopened');
+-- so what failed is known when its task is past its retention. One goes with its batch, unless it has failed.
 CREATE TABLE {schema}.chunk_range (
     task_id     bigint PRIMARY KEY,
     step        bigint NOT NULL,            -- version of the plan; step, item and part give the order of the key within the pass
@@ -521,12 +523,15 @@ CREATE TABLE {schema}.chunk_range (
     failures    integer NOT NULL,           -- earlier passes in a row in which the range failed
     plan        text NOT NULL,
     part        text COLLATE "C" NOT NULL DEFAULT '', -- of a chunk that was split
-    state       text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'failed', 'over')),
+    state       text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'reopened', 'failed', 'over')),
     after_key   text,
     through_key text NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_index_cleanup = on);
--- A chunk that is over leaves a dead entry here, and each look reads past them until they are vacuumed, hence the options above.
-CREATE INDEX chunk_range_place ON {schema}.chunk_range (plan, pass, step, item, part) WHERE state <> 'over';
+-- A chunk that has finished leaves a dead entry here until it is vacuumed, so what reads open chunks begins at the low-water mark of
+-- their plan. Only steps move that, and they insert chunks behind it. What can come to be open before it, because it is reopened or is
+-- half of a chunk that was split, is in the second index, as are ranges that failed: it is small, and read from its beginning.
+CREATE INDEX chunk_range_open ON {schema}.chunk_range (plan, pass, step, item, part) WHERE state = 'open';
+CREATE INDEX chunk_range_left ON {schema}.chunk_range (plan, pass, step, item, part) WHERE state IN ('failed', 'reopened');
 
 -- Sessions: one row for each start of an agent. A number is never used again.
 CREATE TABLE {schema}.agent (
@@ -602,17 +607,15 @@ CREATE TABLE {schema}.removal ();
 CREATE VIEW {schema}.chunk_plans AS
     SELECT p.name, p.task, p.table_name, p.key_name, p.source, p.ahead, p.follow_us, p.target_us,
         CASE WHEN p.size > 0 THEN p.size ELSE p.size_start END AS size, p.per_row, p.pass,
-        p.done_rows + (SELECT coalesce(sum(c.rows), 0) FROM {schema}.chunk_range AS c
-            JOIN {schema}.task_archive AS a ON a.id = c.task_id AND a.state = 'succeeded'
-            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'open')::bigint AS done_rows, p.high, p.over,
+        p.done_rows + (SELECT coalesce(sum(c.rows), 0) FROM {open_chunks} AS c
+            JOIN {schema}.task_archive AS a ON a.id = c.task_id AND a.state = 'succeeded')::bigint AS done_rows, p.high, p.over,
         p.created_at, p.paused_at, p.paused_by,
         EXISTS (SELECT FROM {schema}.chunk_declaration AS d JOIN {schema}.chunk_declarer AS r ON r.number = d.number
             JOIN {schema}.agent AS a ON a.session = r.session WHERE d.name = p.name AND a.present_until > now()) AS declared,
         {chunk_stopped} AS halted, s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning,
-        (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
-            WHERE c.plan = p.name AND c.state <> 'over') AS live,
+        (SELECT count(*) FROM {open_chunks} AS c JOIN {schema}.task AS t ON t.id = c.task_id) AS live,
         (SELECT count(*) FROM {schema}.chunk_range AS c
-            WHERE c.plan = p.name AND c.state <> 'over' AND c.state = 'failed' AND c.failures + 1 >= 3) AS held
+            WHERE c.plan = p.name AND c.state IN ('failed', 'reopened') AND c.state = 'failed' AND c.failures + 1 >= 3) AS held
     FROM {schema}.chunk_plan AS p
     LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
     LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id;

@@ -55,8 +55,8 @@ BEGIN
         FROM hit AS h
         WHERE h.batch_id IS NOT NULL AND h.id = ANY (ARRAY(SELECT b.id FROM back AS b))
         GROUP BY h.batch_id
-    ), opened AS ( -- also where it is open: who notes that it has finished locks the archived row first
-        UPDATE {schema}.chunk_range AS c SET state = 'open' WHERE c.task_id = ANY (ARRAY(SELECT b.id FROM back AS b))
+    ), opened AS ( -- also where it is open: a step that notes that it has finished locks the archived row first
+        UPDATE {schema}.chunk_range AS c SET state = 'reopened' WHERE c.task_id = ANY (ARRAY(SELECT b.id FROM back AS b))
     )
     SELECT b.id FROM back AS b;
 END

@@ -5,8 +5,7 @@ SELECT now() AS at, p.task, p.table_name, p.key_name, p.size_start, p.size_min, 
     s.pass IS NOT NULL AND s.sealed_at IS NULL AS planning, coalesce(s.whole, false), s.from_key, s.through_key, p.high,
     coalesce(s.chunks, 0), coalesce(s.cost_us, 0), p.over, p.grow_at, p.repeat_at, p.rest_us, p.size, p.per_row,
     p.sampled, coalesce(p.holder, ''), p.held_until, p.done_rows, p.done_us, coalesce(s.sizes, '') AS sizes,
-    (SELECT count(*) FROM {schema}.chunk_range AS c JOIN {schema}.task AS t ON t.id = c.task_id
-        WHERE c.plan = p.name AND c.state <> 'over') AS live
+    (SELECT count(*) FROM {open_chunks} AS c JOIN {schema}.task AS t ON t.id = c.task_id) AS live
 FROM {schema}.chunk_plan AS p
 LEFT JOIN {schema}.chunk_pass AS s ON s.plan = p.name AND s.pass = p.pass
 LEFT JOIN {schema}.batch AS b ON b.id = s.batch_id
@@ -14,16 +13,20 @@ WHERE p.name = @name
 
 -- name: chunk_obstacles
 -- Returns ranges of the passes before one whose tasks have not finished, or have failed, in their order.
-SELECT c.task_id, c.after_key, c.through_key, c.rows, c.failures, t.id IS NOT NULL AS live, c.state,
-    coalesce(a.state, ''), coalesce(a.cause, '')
-FROM {schema}.chunk_range AS c
-LEFT JOIN {schema}.task AS t ON t.id = c.task_id
-LEFT JOIN LATERAL (
-    SELECT r.state, r.cause FROM {schema}.task_archive AS r WHERE r.id = c.task_id AND t.id IS NULL LIMIT 1) AS a ON true
-WHERE c.plan = @name AND c.state <> 'over' AND c.pass < @below
-  AND (t.id IS NOT NULL OR a.state IS NULL AND c.state = 'failed' OR a.state = 'failed'
-    OR a.state IN ('rolled_back', 'rollback_failed') AND coalesce(a.cause, '') NOT IN ('succeeded', 'cancelled'))
-ORDER BY c.pass, c.step, c.item, c.part LIMIT @limit
+-- The low-water mark is asked for column by column: by a join or as a row the planner would not begin with it.
+SELECT o.task_id, o.after_key, o.through_key, o.rows, o.failures, o.live, o.noted, o.state, o.cause
+FROM ((
+    SELECT {chunk_obstacle}
+      AND c.state = 'open' AND (c.pass, c.step) >= (
+        (SELECT p.open_pass FROM {schema}.chunk_plan AS p WHERE p.name = @name),
+        (SELECT p.open_step FROM {schema}.chunk_plan AS p WHERE p.name = @name))
+    ORDER BY c.pass, c.step, c.item, c.part LIMIT @limit
+) UNION ALL (
+    SELECT {chunk_obstacle}
+      AND c.state IN ('failed', 'reopened')
+    ORDER BY c.pass, c.step, c.item, c.part LIMIT @limit
+)) AS o
+ORDER BY o.pass, o.step, o.item, o.part LIMIT @limit
 
 -- name: lock_plan
 -- Locks a plan that has the version that was seen and may be planned, and returns what a step continues.
@@ -39,12 +42,17 @@ FOR UPDATE OF p
 -- @ids (of the same plan) first.
 SELECT c.task_id, c.rows, a.state, coalesce(a.cause, ''),
     coalesce(extract(epoch FROM a.finished_at - coalesce(a.started_at, a.finished_at)) * 1000000, 0)::bigint, c.state
-FROM {schema}.chunk_range AS c
+FROM {schema}.chunk_plan AS p
+CROSS JOIN LATERAL (
+    SELECT r.task_id, r.rows, r.state, r.pass, r.step, r.item, r.part FROM {schema}.chunk_range AS r
+    WHERE r.task_id = ANY (@ids::bigint[]) AND r.plan = p.name AND r.state = 'failed'
+    UNION ALL {open_chunks}
+) AS c
 CROSS JOIN LATERAL (
     SELECT r.state, r.cause, r.finished_at, r.started_at FROM {schema}.task_archive AS r WHERE r.id = c.task_id
     FOR KEY SHARE SKIP LOCKED
 ) AS a
-WHERE c.plan = @name AND (c.state = 'open' OR c.state = 'failed' AND c.task_id = ANY (@ids::bigint[]))
+WHERE p.name = @name
 ORDER BY c.task_id = ANY (@ids::bigint[]) DESC, c.pass, c.step, c.item, c.part LIMIT @limit
 
 -- name: chunk_tasks_left
@@ -92,11 +100,17 @@ ON CONFLICT (plan, pass) DO UPDATE SET
 DELETE FROM {schema}.chunk_pass AS s WHERE s.plan = @name AND s.pass = @pass AND s.sealed_at IS NOT NULL AND s.chunks = 0
 
 -- name: move_plan
+-- The low-water mark is the first open chunk, or the step itself where there is none: those of later steps have higher versions.
 UPDATE {schema}.chunk_plan AS p SET
     version = @version, pass = @pass, high = @high::text, over = @over, grow_at = @grow_at::timestamptz,
     repeat_at = @repeat_at::timestamptz, rest_us = @rest, size = @size, per_row = @per_row, sampled = @sampled,
     holder = nullif(@holder::text, ''), held_until = @held_until::timestamptz,
-    done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us
+    done_rows = p.done_rows + @done_rows, done_us = p.done_us + @done_us,
+    (open_pass, open_step) = (
+        SELECT coalesce(max(o.pass), @pass), coalesce(max(o.step), @version)
+        FROM (SELECT c.pass, c.step FROM {schema}.chunk_range AS c
+            WHERE c.plan = @name AND c.state = 'open' AND (c.pass, c.step) >= (p.open_pass, p.open_step)
+            ORDER BY c.pass, c.step LIMIT 1) AS o)
 WHERE p.name = @name
 
 -- name: chunk_task
@@ -108,12 +122,12 @@ FROM {schema}.chunk_range AS c
 JOIN {schema}.task AS t ON t.id = c.task_id
 JOIN {schema}.chunk_plan AS p ON p.name = c.plan
 LEFT JOIN {schema}.batch AS b ON b.id = t.batch_id
-WHERE c.task_id = @id AND c.state = 'open' AND NOT coalesce(b.stopping, false)
+WHERE c.task_id = @id AND c.state IN ('open', 'reopened') AND NOT coalesce(b.stopping, false)
 
 -- name: split_plan
 -- Locks the plan of a chunk that is split. Steps that saw the chunk as it was do not apply any more.
 UPDATE {schema}.chunk_plan AS p SET version = p.version + 1
-WHERE p.name = (SELECT c.plan FROM {schema}.chunk_range AS c WHERE c.task_id = @id AND c.state = 'open')
+WHERE p.name = (SELECT c.plan FROM {schema}.chunk_range AS c WHERE c.task_id = @id AND c.state IN ('open', 'reopened'))
 RETURNING p.name, p.table_name, p.key_name
 
 -- name: split_chunk
@@ -125,7 +139,7 @@ WITH open AS MATERIALIZED (
 ), counted AS ( -- two tasks more, and one less
     INSERT INTO {schema}.batch_delta (batch_id, total) SELECT o.id, 1 FROM open AS o
 )
-UPDATE {schema}.chunk_range AS c SET state = 'over' FROM open AS o WHERE c.task_id = @id AND c.state = 'open'
+UPDATE {schema}.chunk_range AS c SET state = 'over' FROM open AS o WHERE c.task_id = @id AND c.state IN ('open', 'reopened')
 RETURNING c.planned, c.part, c.after_key, c.through_key
 
 -- name: insert_half_tasks
@@ -141,8 +155,9 @@ WHERE a.id = @id ORDER BY w.n
 RETURNING id
 
 -- name: insert_halves
-INSERT INTO {schema}.chunk_range (task_id, plan, pass, planned, step, item, part, after_key, through_key, rows, failures)
-SELECT w.id, c.plan, c.pass, c.planned, c.step, c.item, w.part, w.after_key, w.through_key, w.rows, c.failures
+-- Halves have the place of the chunk, which may have been reopened itself.
+INSERT INTO {schema}.chunk_range (task_id, plan, pass, planned, step, item, part, after_key, through_key, rows, failures, state)
+SELECT w.id, c.plan, c.pass, c.planned, c.step, c.item, w.part, w.after_key, w.through_key, w.rows, c.failures, 'reopened'
 FROM {schema}.chunk_range AS c,
     unnest(@ids::bigint[], @parts::text[], @after::text[], @through::text[], @rows::integer[]) AS w (id, part, after_key, through_key, rows)
 WHERE c.task_id = @id
