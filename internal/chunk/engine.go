@@ -38,6 +38,7 @@ type vain struct {
 	from *Key          // the cursor that it begins with
 	seen *Key          // how far it goes; nil: nowhere
 	cost time.Duration // of looks that no step has counted yet
+	all  time.Duration // of all looks behind the last chunk, as far as this agent made them
 }
 
 // NewEngine returns an engine of one agent.
@@ -132,15 +133,18 @@ func (e *Engine) begin(ctx context.Context, look *store.ChunkLook, src Source) (
 // plan carries a pass on.
 func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (did Turn, err error) {
 	size, perRow := nextSize(look.Spec.Size, look.Plan.Size, look.Plan.PerRow, look.Rows, look.Took)
-	seen, spent := e.recall(look)
-	w := newWalk(look, src, size, seen)
+	before := e.recall(look)
+	w := newWalk(look, src, size, before.seen)
 	ended, err := w.run(ctx)
 	if err != nil && len(w.items) == 0 {
 		return did, err // what was found before an error is good
 	}
-	spent += w.cost
+	spent, behind := before.cost+w.cost, w.vain
+	if w.chunks == 0 {
+		behind += before.all
+	}
 	if len(w.items) == 0 && !ended && look.Plan.HeldUntil.Sub(look.Now) > holdFor/2 {
-		e.remember(look, w, spent)
+		e.remember(look, w, spent, behind)
 		return Turn{Busy: true}, nil
 	}
 	next := look.Plan
@@ -154,7 +158,7 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 		next.Sizes = noteSize(next.Sizes, size)
 	}
 	if ended {
-		if err := end(ctx, look, &next, src); err != nil {
+		if err := end(ctx, look, &next, src, behind); err != nil {
 			return did, err
 		}
 	}
@@ -162,7 +166,7 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	if err != nil || !applied {
 		return Turn{Again: soon}, err
 	}
-	e.remember(look, w, 0)
+	e.remember(look, w, 0, behind)
 	did = Turn{Chunks: w.chunks, Busy: !ended && look.Live+w.chunks < look.Spec.Ahead, Again: soon}
 	if ended {
 		did.Again = look.Spec.Follow
@@ -170,10 +174,11 @@ func (e *Engine) plan(ctx context.Context, look *store.ChunkLook, src Source) (d
 	return did, nil
 }
 
-// end ends a pass. For how long it read the source sets when the next ones may begin: passes over the whole table, and those that find
-// nothing behind the highest key, read it for 5% of the time together. Each of the latter puts off the next pass over the whole table by
-// half of its own rest, so that this is reached at last.
-func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src Source) error {
+// end ends a pass. For how long it read the source sets when the next ones may begin: passes over the whole table, and what those behind
+// the highest key read in vain, take 5% of the time together. In vain is all that they read where they find nothing, and else what they
+// read behind their last chunk. Each of the latter puts off the next pass over the whole table by half of its own rest, so that this is
+// reached at last.
+func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src Source, behind time.Duration) error {
 	next.Planning, next.Holder, next.HeldUntil = false, "", time.Time{}
 	higher := next.Cursor != nil
 	if higher && next.High != nil {
@@ -191,13 +196,16 @@ func end(ctx context.Context, look *store.ChunkLook, next *store.ChunkPlan, src 
 		return nil
 	}
 	next.Rest = 0
-	switch cost := next.Cost.Truncate(time.Microsecond); {
-	case next.Full:
+	cost := next.Cost.Truncate(time.Microsecond)
+	if next.Full {
 		next.RepeatAt = look.Now.Add(max(look.Spec.Follow, fullShare*cost))
 		if next.High == nil { // the next pass is over the whole table, too
 			next.Rest = fullShare * cost
 		}
-	case next.Chunks == 0:
+	} else {
+		if next.Chunks > 0 {
+			cost = min(cost, behind.Truncate(time.Microsecond))
+		}
 		next.Rest = vainShare * cost
 		next.RepeatAt = next.RepeatAt.Add((fullShare + 1) * cost)
 	}
@@ -215,20 +223,21 @@ func (e *Engine) apply(ctx context.Context, look *store.ChunkLook, s *store.Chun
 	return e.store.ApplyChunks(ctx, s)
 }
 
-// remember keeps how far a walk went in vain behind its last item, and the cost of reading that no step has counted yet.
-func (e *Engine) remember(look *store.ChunkLook, w *walk, cost time.Duration) {
+// remember keeps how far a walk went in vain behind its last item, the cost of reading that no step has counted yet, and what all
+// reading behind the last chunk has cost.
+func (e *Engine) remember(look *store.ChunkLook, w *walk, cost, all time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.vain[look.Spec.Name] = vain{pass: look.Plan.Pass, from: w.at, seen: w.seen, cost: cost}
+	e.vain[look.Spec.Name] = vain{pass: look.Plan.Pass, from: w.at, seen: w.seen, cost: cost, all: all}
 }
 
 // recall returns what was remembered of this very stretch.
-func (e *Engine) recall(look *store.ChunkLook) (seen *Key, cost time.Duration) {
+func (e *Engine) recall(look *store.ChunkLook) vain {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v := e.vain[look.Spec.Name]
 	if v.pass != look.Plan.Pass || !same(v.from, look.Plan.Cursor) {
-		return nil, 0
+		return vain{}
 	}
-	return v.seen, v.cost
+	return v
 }

@@ -24,6 +24,7 @@ type walk struct {
 	items  []store.ChunkItem
 	chunks int
 	cost   time.Duration // for which the source was read
+	vain   time.Duration // of that, what came behind the last chunk
 }
 
 // newWalk returns a walk from the cursor of a pass; nothing lies between that and seen.
@@ -161,7 +162,13 @@ func (w *walk) cut(ctx context.Context, limit *Key) (all bool, err error) {
 func (w *walk) read(ctx context.Context, after, limit *Key, n, most int) (Cuts, error) {
 	began := time.Now()
 	cuts, err := w.src.Cut(ctx, after, limit, n, most)
-	w.cost += time.Since(began)
+	took := time.Since(began)
+	w.cost += took
+	if w.vain += took; len(cuts.Cuts) > 0 {
+		if w.vain = 0; cuts.Done { // it has read on behind the last chunk
+			w.vain = took
+		}
+	}
 	return cuts, err
 }
 
