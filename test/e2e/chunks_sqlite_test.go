@@ -149,6 +149,7 @@ func (c *cabin) config(size, ahead int) string {
 // TestChunksCoverATableInSQLite is TestChunksCoverATable with files: agents are killed and added while rows come in, some below the
 // highest key, and some tasks leave their rows.
 func TestChunksCoverATableInSQLite(t *testing.T) {
+	t.Parallel()
 	rows := harness.Sized(10_000, 300_000)
 	for name, table := range map[string]struct {
 		kind, key string

@@ -85,6 +85,7 @@ func verified(t *testing.T, store, config string, rows int64) {
 // TestChunksCoverATable cuts tables with keys of each kind while agents are killed, added, and rows come in, some of them late:
 // each row is marked once, the ranges of each pass lie one behind another, and `chunks verify` says so.
 func TestChunksCoverATable(t *testing.T) {
+	t.Parallel()
 	rows := harness.Sized(20_000, 300_000)
 	for kind, key := range map[string]string{
 		"bigint":      `9007199254740000 + n * 3`,

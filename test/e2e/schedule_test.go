@@ -100,6 +100,7 @@ func TestSchedulesOfTwoServices(t *testing.T) {
 
 // TestSchedulesAfterAnOutage has twenty schedules behind by ten slots: missed and catch_up say how many of them fire.
 func TestSchedulesAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	const behind = 10
 	h := newHouse(t, 1000)
 	h.agent("migrates", 0, "", "").Drain(t)

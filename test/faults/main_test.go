@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,27 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+// TestMain runs one test for each processor at once: each has agents, a server and a load of its own.
+func TestMain(m *testing.M) {
+	const each = 1
+	status := harness.MainBeside(m, each)
+	if dir, err := builtDir(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(status)
+}
+
+// builtDir makes the directory of the programs that all tests share, and build builds them into it, each once.
+var (
+	builtDir = sync.OnceValues(newProgramsDir)
+	build    = sync.OnceValues(func() (p faults.Programs, err error) {
+		dir, err := builtDir()
+		if err != nil {
+			return p, err
+		}
+		return faults.Build(dir)
+	})
+)
 
 // inspect fails the test where a run broke a promise, with the story of each breach.
 func inspect(t *testing.T, h *history.History) {
@@ -145,10 +166,10 @@ func seedOr(t *testing.T, seed uint64) uint64 {
 	return seed
 }
 
-// programs builds what a run is made of.
+// programs is what a run is made of, built.
 func programs(t *testing.T) faults.Programs {
 	t.Helper()
-	p, err := faults.Build(programsDir(t))
+	p, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +179,18 @@ func programs(t *testing.T) faults.Programs {
 // programsDir makes a directory for them.
 func programsDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "leasehold-programs-") //nolint:usetesting // a test's own directory is closed to the server
+	dir, err := newProgramsDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	return dir
+}
+
+// newProgramsDir makes a directory that the server may read, which it may not one of a test's own.
+func newProgramsDir() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "leasehold-programs-"); err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	return dir, err
 }

@@ -16,6 +16,7 @@ import (
 
 // TestMix: a bit of everything, always the same.
 func TestMix(t *testing.T) {
+	t.Parallel()
 	seed := seedOr(t, 1)
 	o := faults.Options{
 		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 8,
@@ -32,6 +33,7 @@ func TestMix(t *testing.T) {
 // TestBatchRollback: hardly anything but batches that are rolled back, cancelled and retried, while agents are killed and
 // lose the store.
 func TestBatchRollback(t *testing.T) {
+	t.Parallel()
 	const seed = 6
 	o := faults.Options{
 		Seed: seed, Lasts: 25 * time.Second, Agents: 3, Rate: 1, Kinds: faults.WithRollback(), Batches: 400 * time.Millisecond, Operators: 3,

@@ -18,6 +18,7 @@ import (
 
 // TestRollingUpgrade: agents of two versions beside each other, under load, on a schema that the newer one has migrated.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	programs, err := faults.BuildNext(programsDir(t), harness.Binary(t))
 	require.NoError(t, err)
 	for seed := range uint64(harness.Sized(1, 4)) {

@@ -32,8 +32,11 @@ const (
 const besideOneAnother = 4
 
 // Main builds the agent, runs the tests and returns the exit code. TestMain calls it.
-func Main(m *testing.M) int {
-	if err := waitBesideOneAnother(); err != nil {
+func Main(m *testing.M) int { return MainBeside(m, besideOneAnother) }
+
+// MainBeside is Main where the command line does not say how many parallel tests run at once: so many for each processor.
+func MainBeside(m *testing.M, each int) int {
+	if err := beside(each); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -60,15 +63,15 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// waitBesideOneAnother sets -parallel, unless the command line does.
-func waitBesideOneAnother() error {
+// beside sets -parallel, unless the command line does.
+func beside(each int) error {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if given {
 		return nil
 	}
-	return flag.Set("test.parallel", strconv.Itoa(besideOneAnother*runtime.GOMAXPROCS(0)))
+	return flag.Set("test.parallel", strconv.Itoa(each*runtime.GOMAXPROCS(0)))
 }
 
 // Root is the repository's directory.
