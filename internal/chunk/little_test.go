@@ -30,7 +30,7 @@ func (s *slow) Cut(ctx context.Context, after, limit *chunk.Key, n, most int) (o
 	for _, k := range s.keys() {
 		if k > from && (out.Done || k <= end) {
 			s.read += s.each
-			time.Sleep(s.each)
+			<-time.After(s.each)
 		}
 	}
 	return out, err
@@ -59,7 +59,7 @@ func TestPassesThatFindLittleRest(t *testing.T) {
 						w.src.todo[next], next = true, next+1
 					}
 					if !did.Busy {
-						time.Sleep(max(did.Again, time.Millisecond))
+						<-time.After(max(did.Again, time.Millisecond))
 					}
 				}
 				for w.m.plan.High == nil {
