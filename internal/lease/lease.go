@@ -148,6 +148,13 @@ func (l *Lease) Start() {
 	l.arm(l.started)
 }
 
+// Begun reports whether Start has been called.
+func (l *Lease) Begun() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isStart
+}
+
 // Late reports whether so much of the window has passed that an attempt which starts now, with its check if that is still
 // to come, would be stopped before its time.
 func (l *Lease) Late() bool {

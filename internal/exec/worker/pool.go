@@ -139,7 +139,7 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 		if w := p.pop(); w != nil {
 			return w, nil
 		}
-		if _, begun := l.Started(); begun { // in a process that did not read of it: its time runs
+		if l.Begun() { // in a process that did not read of it: its time runs
 			return nil, errNotReady
 		}
 		tried := p.failures

@@ -323,6 +323,16 @@ func TestPatient(t *testing.T) {
 	require.Equal(t, task.Outcome{Verdict: task.Drained, NeverStarted: true, Error: "no worker was ready in time"}, o)
 }
 
+// TestAfterACheck runs an attempt whose check was asked before: a process is started for it as for any other.
+func TestAfterACheck(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	l := do("echo").Lease()
+	defer l.Close()
+	l.Check().Close()
+	o := p.Run(l, p.typ, func() {})
+	require.Equal(t, task.Succeeded, o.Verdict, o.Error)
+}
+
 // TestHasty has a worker end an attempt before it has read the envelope: the attempt has ended, and the process is not used
 // again, because it would read the rest as another envelope.
 func TestHasty(t *testing.T) {
