@@ -111,14 +111,15 @@ func (r *reports) rest() {
 	r.over = true
 }
 
-// drain takes in what stands in the pipe, without waiting for what may hold it open.
+// drain takes in what stands in the pipe, without waiting for what may hold it open, nor for one who goes on writing.
 func (r *reports) drain() {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		for left := full; left == full; {
+		left := full
+		for taken := 0; left == full && taken < maxPipe; taken += maxPings {
 			left, _ = r.take(int(fd))
 		}
 	})

@@ -126,6 +126,12 @@ func (p *player) do(what string) {
 	case "die":
 		fmt.Println("bye")
 		syscall.Exit(3)
+	case "leaves a flood and dies":
+		flood := exec.Command("sh", "-c", `for i in 1 2 3 4; do yes '{"progress": 1}' >&3 & done; wait`)
+		flood.ExtraFiles = []*os.File{p.reports}
+		_ = flood.Start()
+		<-time.After(200 * time.Millisecond) // it is under way
+		syscall.Exit(3)
 	case "exit 0":
 		syscall.Exit(0)
 	case "term":

@@ -345,3 +345,13 @@ func TestHasty(t *testing.T) {
 	defer p.mu.Unlock()
 	require.Empty(t, p.idle)
 }
+
+// TestFloodOfTheLeft ends an attempt whose process has ended, while another that it has left writes to descriptor 3 without a pause.
+func TestFloodOfTheLeft(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	echo(t, p)
+	began := time.Now()
+	require.Equal(t, task.Outcome{Verdict: task.Failed, Error: "exit code 3"}, run(t, p, do("leaves a flood and dies")))
+	require.Less(t, time.Since(began), 5*time.Second)
+	echo(t, p)
+}
