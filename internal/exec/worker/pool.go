@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,8 +43,10 @@ type Pool struct {
 	idle     []*worker // the last one was used last
 	total    int       // processes, from before their start until they are gone
 	booting  int       // of them not ready yet
+	ending   int       // of them not to be given another attempt
 	waiting  int       // attempts that wait for a process
-	failures int       // starts in a row that came to nothing
+	failures int       // starts in a row that came to nothing, since an attempt ended last
+	streak   int       // the same, since a process ended its first attempt last
 	failure  error     // of the last one
 	failed   time.Time // when that was
 	until    time.Time // nothing is started before
@@ -117,6 +118,8 @@ func (p *Pool) Room() (n int, wait time.Duration) {
 		return n, pause
 	case p.booting > 0:
 		return n, lookAgain
+	case p.ending > 0: // its place may be had soon
+		return max(len(p.idle)-p.waiting+most-p.total, 0), lookAgain
 	case p.total > 0 && p.typ.Workers <= most:
 		return noBound, 0
 	}
@@ -249,13 +252,14 @@ func (p *Pool) fail(err error, output string, began time.Time, ran bool) {
 	}
 	if p.failures == 0 || began.After(p.failed) { // else it is one of several at once
 		p.failures++
+		p.streak++
 	}
 	p.failed = time.Now()
 	if !ran {
-		p.failures = max(p.failures, enough)
+		p.failures, p.streak = max(p.failures, enough), max(p.streak, enough)
 	}
 	p.failure = err
-	pause := min(firstPause<<min(p.failures-1, 10), longestPause)
+	pause := min(firstPause<<min(p.streak-1, 10), longestPause)
 	p.until = time.Now().Add(pause)
 	const most = 2 << 10 // bytes of the output's end
 	p.log.Error("a worker did not start", "type", p.typ.Name, "err", err, "output", answer.Text(output[max(len(output)-most, 0):], most),
@@ -276,6 +280,9 @@ func (p *Pool) give(w *worker, end *ended) {
 	switch {
 	case !end.unread:
 		p.failures = 0
+		if w.runs == 1 { // else it says nothing about starts
+			p.streak = 0
+		}
 	case w.runs <= 1 && !end.spared:
 		p.fail(fmt.Errorf("it ended before it had read an envelope: %s", end.Error), end.Output, w.began, true)
 	}
@@ -285,6 +292,7 @@ func (p *Pool) give(w *worker, end *ended) {
 		p.push(w)
 		return
 	}
+	p.ending++
 	if end.fate != gone {
 		p.running.Go(func() { p.retire(w) })
 		return
@@ -292,10 +300,11 @@ func (p *Pool) give(w *worker, end *ended) {
 	p.leave(end.Stuck)
 }
 
-// leave notes that a process is gone, or will be. p.mu is held.
+// leave notes that a process that was ending is gone, or will be. p.mu is held.
 func (p *Pool) leave(stuck <-chan struct{}) {
 	if stuck == nil {
 		p.total--
+		p.ending--
 		p.notify()
 		return
 	}
@@ -308,60 +317,6 @@ func (p *Pool) leave(stuck <-chan struct{}) {
 		defer p.mu.Unlock()
 		p.leave(nil)
 	})
-}
-
-// retire ends a process that is in no one's hands.
-func (p *Pool) retire(w *worker) {
-	c := w.retire()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.leave(c.stuck)
-}
-
-// watch ends a process that is idle for too long, or ends, or breaks the protocol, while it runs no attempt.
-func (p *Pool) watch(w *worker) {
-	idle := time.NewTimer(p.command.Worker.Idle)
-	defer idle.Stop()
-	for {
-		select {
-		case <-w.process.Exited():
-		case <-w.process.Silent():
-		case <-w.broken:
-		case <-p.closing:
-		case <-idle.C:
-			if left := p.restsFor(w); left > 0 {
-				idle.Reset(left)
-				continue
-			}
-		}
-		if p.take(w) {
-			p.log.Debug("a worker is ended", "type", p.typ.Name, "worker", w.process.PID(), "why", w.why())
-			p.retire(w)
-		}
-		return // else it runs an attempt, and give sees what has become of it
-	}
-}
-
-// restsFor is how long a process may still be idle; one that runs an attempt is as good as fresh.
-func (p *Pool) restsFor(w *worker) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if slices.Contains(p.idle, w) {
-		return p.command.Worker.Idle - time.Since(w.since)
-	}
-	return p.command.Worker.Idle
-}
-
-// take takes that process, if it is idle.
-func (p *Pool) take(w *worker) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.Index(p.idle, w)
-	if i < 0 {
-		return false
-	}
-	p.idle = slices.Delete(p.idle, i, i+1)
-	return true
 }
 
 // Close ends all processes and waits until they are gone. Attempts that still run go on to their ends; none begins.

@@ -219,24 +219,6 @@ func TestReplacedAfterMaxTasks(t *testing.T) {
 	require.Len(t, pids, 3)
 }
 
-func TestIdleEnd(t *testing.T) {
-	c := declared(t, "plays")
-	c.Worker.Idle = 50 * time.Millisecond
-	p := play(t, c)
-	before := echo(t, p)
-	require.Eventually(t, func() bool { return syscall.Kill(before.PID, 0) != nil }, 10*time.Second, 5*time.Millisecond)
-	require.NotEqual(t, before.PID, echo(t, p).PID)
-}
-
-// TestDiesIdle finds that a worker has ended which ran nothing.
-func TestDiesIdle(t *testing.T) {
-	p := play(t, declared(t, "plays"))
-	before := echo(t, p)
-	require.NoError(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	require.Eventually(t, func() bool { n, _ := p.Room(); return n == 2 && syscall.Kill(before.PID, 0) != nil }, 10*time.Second, 5*time.Millisecond)
-	require.NotEqual(t, before.PID, echo(t, p).PID)
-}
-
 // TestAtOnce runs as many attempts at once as there are processes; one more waits for one of them.
 func TestAtOnce(t *testing.T) {
 	p := play(t, declared(t, "plays"))

@@ -152,14 +152,7 @@ func (w *worker) refuse(err error) {
 
 // usable reports whether the process can be given an attempt.
 func (w *worker) usable() bool {
-	select {
-	case <-w.broken:
-	case <-w.process.Exited():
-	case <-w.process.Silent():
-	default:
-		return !w.process.Overdue()
-	}
-	return false
+	return !isClosed(w.broken) && !isClosed(w.process.Exited()) && !isClosed(w.process.Silent()) && !w.process.Overdue()
 }
 
 // why is why it is not usable.
@@ -169,7 +162,22 @@ func (w *worker) why() string {
 	if w.fault != nil {
 		return w.fault.Error()
 	}
-	return "it ended: " + w.process.Status()
+	switch {
+	case isClosed(w.process.Exited()):
+		return "it ended: " + w.process.Status()
+	case isClosed(w.process.Silent()):
+		return "it closed descriptor 3: keep that open until you exit"
+	}
+	return "the guardian process may have killed it"
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // awaitReady waits until the process is ready, for at most d, or gives the reason why it is not.
