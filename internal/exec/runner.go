@@ -62,6 +62,9 @@ func (r *Runner) Breakers() *Breakers { return r.breakers }
 // Declare says which types the agent has from now on. Workers of any other configuration end, after the attempts that they run.
 func (r *Runner) Declare(types []*task.Type) { r.workers.Declare(types) }
 
+// Drain says that no attempt starts any more: workers end, those that run one after it. It does not wait.
+func (r *Runner) Drain() { r.workers.End() }
+
 // Gate limits how many attempts may start: by breakers, and for targets of workers by the processes that there can be.
 type Gate struct {
 	*Breakers

@@ -54,6 +54,8 @@ type Options struct {
 	Present func(until time.Duration)
 	// Joined is called once, when the session is open. It must not block; nil: no call.
 	Joined func()
+	// Draining is called once, when nothing more is started. It must not block; nil: no call.
+	Draining func()
 	// Batch is called when there may be work for batches: tasks of batches were settled, or an operation may have been
 	// requested. It must not block; nil: no call.
 	Batch func()
@@ -269,6 +271,9 @@ func (e *Engine) windDown(hard context.Context, stopClaims, dropAsks func(), ove
 	close(e.ending)
 	e.slots.shut()
 	e.keeper.Drain()
+	if e.o.Draining != nil {
+		e.o.Draining()
+	}
 	stopClaims()
 	defer time.AfterFunc(lastCall, dropAsks).Stop()
 	drain := e.declarations().Drain

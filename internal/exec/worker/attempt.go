@@ -191,7 +191,10 @@ func (w *worker) lose(why error) {
 }
 
 // exits waits for the end of a process for at most d, and reports whether it has ended.
-func (w *worker) exits(d time.Duration) bool {
+func (w *worker) exits(d time.Duration) bool { return w.exitsUnless(d, nil) }
+
+// exitsUnless is exits. Once hurry is closed, exitWithin has to do.
+func (w *worker) exitsUnless(d time.Duration, hurry <-chan struct{}) bool {
 	late := time.NewTimer(d)
 	defer late.Stop()
 	select {
@@ -199,6 +202,8 @@ func (w *worker) exits(d time.Duration) bool {
 		return true
 	case <-late.C:
 		return false
+	case <-hurry:
+		return w.exits(min(d, exitWithin))
 	}
 }
 

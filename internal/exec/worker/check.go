@@ -154,7 +154,7 @@ func (c *Check) attempt(row task.Task) error {
 	}
 	c.worker = nil
 	if end.fate == leave {
-		w.retire()
+		w.retire(nil)
 	}
 	if why := w.why(); w.isBroken() {
 		return errors.New(why)

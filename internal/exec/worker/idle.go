@@ -89,7 +89,7 @@ func (p *Pool) lost(w *worker) {
 
 // retire ends a process that was taken.
 func (p *Pool) retire(w *worker) {
-	c := w.retire()
+	c := w.retire(p.closing)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leave(c.stuck)

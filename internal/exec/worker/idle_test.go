@@ -95,3 +95,15 @@ func TestBackoffOutlivesOtherWorkers(t *testing.T) {
 	}
 	require.Greater(t, p.until.Sub(p.failed), 700*time.Millisecond)
 }
+
+// TestEndIsQuick ends the pool of a worker that goes on after the end of its standard input: it is stopped before its grace is over.
+func TestEndIsQuick(t *testing.T) {
+	c := declared(t, "stays")
+	c.StopGrace = time.Minute
+	p := play(t, c)
+	before := echo(t, p)
+	began := time.Now()
+	p.Close()
+	require.Less(t, time.Since(began), 20*time.Second)
+	require.ErrorIs(t, syscall.Kill(before.PID, 0), syscall.ESRCH)
+}

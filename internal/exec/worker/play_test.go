@@ -88,6 +88,9 @@ func (p *player) play(part string) {
 		_ = exec.Command("sleep", "1000").Start()
 	}
 	p.say(`{"ready": true}`)
+	if part == "stays" { // beyond the end of standard input
+		defer forever()
+	}
 	lines := bufio.NewReader(os.Stdin)
 	for {
 		line, err := lines.ReadBytes('\n')

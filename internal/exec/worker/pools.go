@@ -102,17 +102,23 @@ func (s *Pools) Room(typ string, phase task.Phase) (n int, wait time.Duration, o
 	return n, wait, true
 }
 
-// Close ends all processes and waits until they are gone. No attempt may run.
-func (s *Pools) Close() {
+// End ends all processes, those that run an attempt after it. It does not wait.
+func (s *Pools) End() { s.end() }
+
+func (s *Pools) end() (pools []*Pool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.closed = true
-	pools := make([]*Pool, 0, len(s.all))
 	for _, p := range s.all {
 		pools = append(pools, p)
 		p.end()
 	}
-	s.mu.Unlock()
-	for _, p := range pools {
+	return pools
+}
+
+// Close is End, and waits until they are gone. No attempt may run.
+func (s *Pools) Close() {
+	for _, p := range s.end() {
 		p.Close()
 	}
 }

@@ -3,10 +3,12 @@ package worker
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/internal/exec/command"
+	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -70,4 +72,38 @@ func TestRoom(t *testing.T) {
 	require.Zero(t, room(), "all run attempts")
 	p.typ.Workers = 3
 	require.Equal(t, noBound, room(), "the type's slots bound it, and rows can be claimed ahead")
+}
+
+// TestDrain ends processes that run nothing at once, and another after its attempt.
+func TestDrain(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	r := command.New(command.Options{Log: log})
+	defer r.Close()
+	s := NewPools(r, log, Options{})
+	defer s.Close()
+	idle, busy := declared(t, "plays"), declared(t, "plays")
+	busy.StopGrace = time.Second
+	types := []*task.Type{{Name: "idle", Target: idle, Workers: 1}, {Name: "busy", Target: busy, Workers: 1}}
+	s.Declare(types)
+	start := func(x *task.Type, c *task.Command, what string) (*lease.Lease, <-chan task.Outcome) {
+		l, reached, ended := do(what).Lease(), make(chan struct{}), make(chan task.Outcome, 1)
+		t.Cleanup(l.Close)
+		go func() { ended <- s.Run(l, x, c, func() { close(reached) }) }()
+		<-reached
+		return l, ended
+	}
+	_, ended := start(types[0], idle, "echo")
+	require.Equal(t, task.Succeeded, (<-ended).Verdict)
+	l, ended := start(types[1], busy, "late result")
+	s.End()
+	p := s.named[place{"idle", task.Run}]
+	p.running.Wait()
+	require.Zero(t, p.total)
+	select {
+	case o := <-ended:
+		require.Fail(t, "it was ended", o)
+	default:
+	}
+	l.Stop(&lease.Cause{Verdict: task.Drained, Reason: "the agent was stopped"})
+	require.JSONEq(t, `"in time"`, string((<-ended).Result))
 }

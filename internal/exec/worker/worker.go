@@ -204,7 +204,7 @@ func (w *worker) awaitReady(d time.Duration, closing <-chan struct{}) error {
 	}
 }
 
-var errClosing = errors.New("the agent is stopping")
+var errClosing = errors.New("the agent starts no more workers of this configuration")
 
 // begin makes an attempt the running one. It is false where the process cannot be used.
 func (w *worker) begin(a *attempt) bool {
@@ -238,12 +238,13 @@ func (w *worker) rest() {
 }
 
 // retire ends a process that runs nothing: its standard input ends, and it has the stop's grace to exit before it is stopped,
-// and once more before it is killed. One that is not to be trusted is stopped at once, and so is what one leaves that exits.
-func (w *worker) retire() closed {
+// and once more before it is killed. It has less before it is stopped once hurry is closed. One that is not to be trusted is
+// stopped at once, and so is what one leaves that exits.
+func (w *worker) retire(hurry <-chan struct{}) closed {
 	w.window.close()
 	w.process.HangUp()
 	grace := w.command.StopGrace
-	if !w.isBroken() && w.exits(grace) {
+	if !w.isBroken() && w.exitsUnless(grace, hurry) {
 		grace = min(grace, faultGrace)
 	}
 	if !w.process.AwaitGone(0) {
