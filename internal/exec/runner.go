@@ -46,12 +46,14 @@ func New(o Options) *Runner {
 		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
 		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
 	}
-	r.workers = worker.NewPools(r.commands, o.Log, worker.Options{Patient: o.Patient})
+	pools := worker.Options{Patient: o.Patient}
 	if o.Metrics != nil {
+		pools.Stray = func(typ string) { o.Metrics.StrayLines.WithLabelValues(typ).Inc() }
 		r.breakers = NewBreakers(o.Metrics.BreakerOpen, nil)
 	} else {
 		r.breakers = NewBreakers(nil, nil)
 	}
+	r.workers = worker.NewPools(r.commands, o.Log, pools)
 	return r
 }
 

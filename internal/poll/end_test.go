@@ -36,8 +36,10 @@ func TestDrainLetsRunningFinish(t *testing.T) {
 
 func TestDrainStopsWhatDoesNotFinish(t *testing.T) {
 	bubble(t, func(t *testing.T, store *model.Store) {
+		var draining []time.Time
 		r := newRig(t, store, func(r *rig) {
 			r.opts.Drain = 3 * time.Second
+			r.opts.Draining = func() { draining = append(draining, time.Now()) }
 			r.deeds.do = takes(15 * time.Second)
 		})
 		ids := r.insert(2)
@@ -45,6 +47,7 @@ func TestDrainStopsWhatDoesNotFinish(t *testing.T) {
 		began := time.Now()
 		r.drain()
 		require.Equal(t, 3*time.Second, time.Since(began))
+		require.Equal(t, []time.Time{began}, draining)
 		for _, id := range ids {
 			info := r.get(id)
 			require.Equal(t, task.StatePending, info.State)

@@ -111,7 +111,7 @@ func (c *Check) boot() error {
 	if !ok {
 		return errors.New("the target is no command")
 	}
-	w, err := start(c.Runner, slog.New(slog.DiscardHandler), c.Type, target)
+	w, err := start(c.Runner, slog.New(slog.DiscardHandler), c.Type, target, nil)
 	if err != nil {
 		return err
 	}

@@ -32,9 +32,7 @@ type Pool struct {
 	typ     *task.Type
 	command *task.Command
 
-	// Patient: an attempt waits for a process, however long that takes to be ready, and a start that comes to nothing ends it.
-	// The attempt is the only one.
-	Patient bool
+	Options
 
 	closing chan struct{}
 	running sync.WaitGroup // goroutines: one for each process that runs no attempt
@@ -225,7 +223,7 @@ func (p *Pool) boot() {
 
 // start starts a process and waits until it is ready. After an error w may be one that was there.
 func (p *Pool) start() (w *worker, output string, err error) {
-	w, err = start(p.runner, p.log, p.typ, p.command)
+	w, err = start(p.runner, p.log, p.typ, p.command, p.Stray)
 	if err != nil {
 		return nil, "", err
 	}
@@ -323,6 +321,13 @@ func (p *Pool) leave(stuck <-chan struct{}) {
 func (p *Pool) Close() {
 	p.end()
 	p.running.Wait()
+}
+
+// isEmpty reports whether there is neither a process nor an attempt.
+func (p *Pool) isEmpty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total+p.waiting == 0
 }
 
 // end is Close, and does not wait.

@@ -14,7 +14,7 @@ import (
 type Pools struct {
 	runner *command.Runner
 	log    *slog.Logger
-	pools  Options
+	o      Options
 
 	mu     sync.Mutex
 	all    map[target]*Pool
@@ -36,12 +36,17 @@ type place struct {
 
 // Options are what pools have in common.
 type Options struct {
-	Patient bool // see Pool
+	// Patient: an attempt waits for a process, however long that takes to be ready, and a start that comes to nothing ends it.
+	// The attempt is the only one.
+	Patient bool
+	// Stray is called for each last line that is not of the attempt that runs, with the type's name. It must not block; nil: no
+	// call.
+	Stray func(typ string)
 }
 
 // NewPools makes pools that start nothing yet. Close comes before the runner's.
 func NewPools(r *command.Runner, log *slog.Logger, o Options) *Pools {
-	return &Pools{runner: r, log: log, pools: o, all: make(map[target]*Pool)}
+	return &Pools{runner: r, log: log, o: o, all: make(map[target]*Pool)}
 }
 
 // Declare makes the pools of a configuration's types, and ends those of any other: processes that run an attempt end after
@@ -62,8 +67,11 @@ func (s *Pools) Declare(types []*task.Type) {
 		}
 	}
 	for of, p := range s.all {
-		if keep[of] == nil {
-			p.end()
+		if keep[of] != nil {
+			continue
+		}
+		if p.end(); p.isEmpty() { // else a later call forgets it, or Close waits for it
+			delete(s.all, of)
 		}
 	}
 }
@@ -73,7 +81,7 @@ func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
 	p := s.all[target{c, phase}]
 	if p == nil {
 		p = NewPool(s.runner, s.log, t, c)
-		p.Patient = s.pools.Patient
+		p.Options = s.o
 		s.all[target{c, phase}] = p
 		if s.closed {
 			p.end()
@@ -85,7 +93,11 @@ func (s *Pools) of(t *task.Type, c *task.Command, phase task.Phase) *Pool {
 // Run runs one attempt, as Pool.Run.
 func (s *Pools) Run(l *lease.Lease, t *task.Type, c *task.Command, reached func()) task.Outcome {
 	s.mu.Lock()
+	_, known := s.all[target{c, l.Phase()}]
 	p := s.of(t, c, l.Phase())
+	if !known && s.named != nil { // of a configuration that is not there any more
+		p.end()
+	}
 	s.mu.Unlock()
 	return p.Run(l, t, reached)
 }

@@ -53,6 +53,9 @@ func TestPoolsOfAConfiguration(t *testing.T) {
 	require.Equal(t, task.Drained, o.Verdict, "of a configuration that is not there any more nothing is started")
 	require.True(t, o.NeverStarted)
 	require.Equal(t, task.Succeeded, echo(again, d).Verdict)
+	declare()
+	require.NotContains(t, s.all, target{c, task.Run}, "the first is forgotten")
+	require.Equal(t, task.Drained, echo(x, c).Verdict, "and still nothing is started of it")
 }
 
 // TestRoom is how many attempts a pool wants to have claimed.

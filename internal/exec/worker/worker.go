@@ -22,6 +22,7 @@ type worker struct {
 	process *command.Worker
 	window  window
 	began   time.Time // its start
+	stray   func()    // called with each last line that is not the running attempt's
 
 	ready  chan struct{} // closed once it can be given attempts
 	broken chan struct{} // closed once it is not to be given any more; fault says why
@@ -30,7 +31,6 @@ type worker struct {
 	isReady bool
 	fault   error
 	current *attempt // nil: none runs
-	strays  int      // last lines that were of no running attempt
 	refused ping.Refused
 	refusal func(error) // called with each line that means nothing, if it is not nil
 
@@ -49,9 +49,14 @@ type attempt struct {
 	refused ping.Refused
 }
 
-// start starts a process of that target.
-func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command) (*worker, error) {
+// start starts a process of that target. stray is as in Options.
+func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command, stray func(typ string)) (*worker, error) {
 	w := &worker{began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{})}
+	w.stray = func() {
+		if stray != nil {
+			stray(t.Name)
+		}
+	}
 	w.mu.Lock() // a line may come before process is set
 	defer w.mu.Unlock()
 	p, err := r.StartWorker(t, c, MaxLine, w.line)
@@ -114,7 +119,7 @@ func (w *worker) end(l *Line) {
 		close(a.over)
 		return
 	}
-	w.strays++
+	w.stray()
 	switch {
 	case a == nil:
 		w.distrust(fmt.Errorf("the worker wrote a last line for task %d (fence %d) while it ran nothing", l.ID, l.Fence))
