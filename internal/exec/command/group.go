@@ -56,10 +56,12 @@ func (p *process) kill(d time.Duration) bool {
 func (p *process) await(d time.Duration, meanwhile func()) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()
-	select {
-	case <-p.exited:
-	case <-over.C:
-		return false
+	if !p.ended() { // else it may be over, too
+		select {
+		case <-p.exited:
+		case <-over.C:
+			return false
+		}
 	}
 	for pause := firstLook; !p.groupGone(); pause = min(2*pause, lastLook) {
 		meanwhile()

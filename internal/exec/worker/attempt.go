@@ -102,6 +102,7 @@ func (w *worker) settle(a *attempt, last *Line) ended {
 		w.lose(errors.New("the worker ended an attempt before it had read the whole envelope: read lines to their end"))
 	}
 	if o.Verdict != task.Succeeded && (w.isBroken() || !w.process.Clean()) {
+		w.dismiss(a.lease)
 		return w.close().ended(o, false)
 	}
 	o.Output = w.process.Output()
@@ -132,6 +133,9 @@ func (w *worker) stop(a *attempt) ended {
 // exited is the end of an attempt whose process has ended without a last line.
 func (w *worker) exited(a *attempt) ended {
 	lived, killed := time.Since(a.began), w.process.Overdue() && w.process.Killed()
+	if !w.process.AwaitGone(0) { // it has left others
+		w.dismiss(a.lease)
+	}
 	c := w.close()
 	last := w.finished() // it may have had no line feed
 	switch {
@@ -147,10 +151,15 @@ func (w *worker) exited(a *attempt) ended {
 
 // faulty is the end of an attempt whose process broke the protocol and goes on: it has to go.
 func (w *worker) faulty(a *attempt) ended {
-	w.process.Signal()
-	w.process.AwaitGone(min(w.command.StopGrace, faultGrace, a.lease.KillIn()))
+	w.dismiss(a.lease)
 	c := w.close()
 	return c.ended(task.Outcome{Verdict: task.Failed, Error: w.why()}, c.unread)
+}
+
+// dismiss asks all of the group to end, and gives it a moment.
+func (w *worker) dismiss(l *lease.Lease) {
+	w.process.Signal()
+	w.process.AwaitGone(min(w.command.StopGrace, faultGrace, l.KillIn()))
 }
 
 // closed is a process that was ended.

@@ -135,6 +135,17 @@ func (p *player) do(what string) {
 		_ = flood.Start()
 		<-time.After(200 * time.Millisecond) // it is under way
 		syscall.Exit(3)
+	case "leaves one that tidies up and fails", "leaves one that tidies up and dies":
+		left := exec.Command("sh", "-c", `trap "echo tidied up >&2; exit" TERM; echo here; while :; do sleep 0.01; done`)
+		out, _ := left.StdoutPipe()
+		left.Stderr = os.Stderr
+		_ = left.Start()
+		here := bufio.NewReader(out)
+		_, _ = here.ReadString('\n')
+		if what == "leaves one that tidies up and dies" {
+			syscall.Exit(3)
+		}
+		p.end(`"error": "no"`)
 	case "exit 0":
 		syscall.Exit(0)
 	case "term":

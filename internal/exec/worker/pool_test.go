@@ -193,6 +193,17 @@ func TestNothingIsLeftAfterAnError(t *testing.T) {
 	require.NoError(t, syscall.Kill(left, syscall.SIGKILL))
 }
 
+// TestWhatIsLeftMayTidyUp asks what an attempt has left to end, before it is killed.
+func TestWhatIsLeftMayTidyUp(t *testing.T) {
+	p := play(t, declared(t, "plays"))
+	o := run(t, p, do("leaves one that tidies up and fails"))
+	require.Equal(t, "no", o.Error)
+	require.Contains(t, o.Output, "tidied up\n")
+	o = run(t, p, do("leaves one that tidies up and dies"))
+	require.Contains(t, o.Error, "exit code 3: ")
+	require.Contains(t, o.Output, "tidied up\n")
+}
+
 // TestHelpersStay lets a worker fail attempts that has started processes before it was ready.
 func TestHelpersStay(t *testing.T) {
 	p := play(t, declared(t, "helped"))
