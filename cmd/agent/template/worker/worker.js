@@ -15,7 +15,7 @@ async function main() {
     const { data, task } = JSON.parse(line);
     const end = { id: task.id, fence: task.fence }; // the last line repeats them
     try {
-      end.result = await hello(data, task);
+      end.result = (await hello(data, task)) ?? null; // undefined would not be written
     } catch (e) {
       console.error(e);
       end.error = String(e); // with retryable: false it is not tried again

@@ -7,16 +7,12 @@ import traceback
 replies = os.fdopen(3, "w", buffering=1)  # each line is written at once
 
 
-def reply(**line):
-    print(json.dumps(line), file=replies)
-
-
 def hello(data, task):
     print("hello from task", task["id"])  # output is kept with the attempt
     return {"greeting": "hello"}
 
 
-reply(ready=True)
+print(json.dumps({"ready": True}), file=replies)
 for line in sys.stdin.buffer:
     envelope = json.loads(line)
     task = envelope["task"]
@@ -27,4 +23,4 @@ for line in sys.stdin.buffer:
         traceback.print_exc()
         end["error"] = f"{type(e).__name__}: {e}"  # with "retryable": False it is not tried again
     sys.stdout.flush()
-    reply(**end)
+    print(json.dumps(end), file=replies)
