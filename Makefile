@@ -7,7 +7,7 @@ LINT_BUILT := v2.15.0
 GO_FILES    = $(shell git ls-files --cached --others --exclude-standard '*.go')
 SCRIPTS    := .ci/run test/fuzz test/go-test test/with-postgres test/with-pgbouncer test/bench-base test/all test/apt-install test/model/check test/examples/prepare \
               examples/shell/app.sh examples/shell/report.sh examples/shell/lib.sh $(wildcard examples/shell/www/cgi-bin/*) \
-              examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh)
+              examples/letters/letters.sh $(wildcard cmd/agent/template/*.sh cmd/agent/template/worker/*.sh)
 
 # The binary takes its version from git, where the tree can be read.
 VCS := $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)

@@ -1,0 +1,1 @@
+../../cmd/agent/template/worker/worker.py
