@@ -22,6 +22,7 @@ type ended struct {
 	task.Outcome
 	unread bool // nothing of the envelope was read: another process can have the attempt
 	spared bool // and that is no fault of the process
+	left   bool // processes of the attempt were left, and have been ended
 	fate   fate
 }
 
@@ -102,8 +103,11 @@ func (w *worker) settle(a *attempt, last *Line) ended {
 		w.lose(errors.New("the worker ended an attempt before it had read the whole envelope: read lines to their end"))
 	}
 	if o.Verdict != task.Succeeded && (w.isBroken() || !w.process.Clean()) {
+		left := !w.isBroken()
 		w.dismiss(a.lease)
-		return w.close().ended(o, false)
+		end := w.close().ended(o, false)
+		end.left = left
+		return end
 	}
 	o.Output = w.process.Output()
 	if w.usable() {

@@ -89,6 +89,8 @@ func (c *Check) Run() (well bool) {
 		err := s.do()
 		if refused := c.takeRefused(); err == nil {
 			err = refused
+		} else if refused != nil {
+			err = fmt.Errorf("%w; before that: %w", err, refused)
 		}
 		f := Finding{Step: s.name, Took: time.Since(began)}
 		if err != nil {
@@ -111,20 +113,14 @@ func (c *Check) boot() error {
 	if !ok {
 		return errors.New("the target is no command")
 	}
-	w, err := start(c.Runner, slog.New(slog.DiscardHandler), c.Type, target, nil)
+	w, err := start(c.Runner, slog.New(slog.DiscardHandler), c.Type, target, hooks{refusal: c.refuse})
 	if err != nil {
 		return err
 	}
 	if err := w.awaitReady(target.Worker.Ready, nil); err != nil {
-		if said := w.close().output; said != "" {
-			err = fmt.Errorf("%w; it printed: %s", err, answer.Line(said))
-		}
-		return err
+		return printed(err, w.close().output)
 	}
 	c.worker = w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refusal = c.refuse
 	return nil
 }
 
@@ -156,10 +152,33 @@ func (c *Check) attempt(row task.Task) error {
 	if end.fate == leave {
 		w.retire(nil)
 	}
-	if why := w.why(); w.isBroken() {
-		return errors.New(why)
+	return printed(wrongEnd(w, l, &end), end.Output)
+}
+
+// wrongEnd is what is wrong where an attempt ended in a way that took the process along.
+func wrongEnd(w *worker, l *lease.Lease, end *ended) error {
+	switch {
+	case w.isBroken():
+		return errors.New(w.why())
+	case end.unread:
+		return fmt.Errorf("it read nothing of the envelope, a line of standard input: %s", w.why())
+	case l.Cause() != nil:
+		return fmt.Errorf("it wrote no last line within %s: write one line, as %s, to descriptor 3, with a line feed, and flush it",
+			l.Policy().Timeout, lastExample)
+	case end.left:
+		return errors.New("it left processes behind after an attempt that did not succeed: end them, or wait for them, before the last line")
+	case end.Verdict == task.Succeeded:
+		return fmt.Errorf("it ended the attempt, and cannot run another: %s", w.why())
 	}
 	return errors.New(end.Error)
+}
+
+// printed adds to an error what the process has printed.
+func printed(err error, output string) error {
+	if output == "" {
+		return err
+	}
+	return fmt.Errorf("%w; it printed: %s", err, answer.Line(output))
 }
 
 // listen waits for what comes late: output of the attempt, or another last line.
@@ -189,21 +208,33 @@ func (c *Check) listen() error {
 	return nil
 }
 
-// hangUp ends standard input.
+// hangUp ends standard input. What the process prints at that and would not print if it had run nothing was printed by its
+// attempts, and came too late.
 func (c *Check) hangUp() error {
-	return c.leave("it was still there %s after the end of standard input: exit when reading returns nothing", (*command.Worker).HangUp)
+	const wrong = "it was still there %s after the end of standard input: exit when reading returns nothing"
+	ran := c.worker != nil && c.worker.runs > 0
+	output, err := c.leave(wrong, (*command.Worker).HangUp)
+	if err != nil || !ran || output == "" {
+		return err
+	}
+	usual, err := c.leave(wrong, (*command.Worker).HangUp)
+	if err == nil && strings.Count(output, "\n") > strings.Count(usual, "\n") {
+		err = fmt.Errorf("it printed at its end what its attempts had to say: flush output before the last line: %s", answer.Line(output))
+	}
+	return err
 }
 
 // stop sends the stop signal.
 func (c *Check) stop() error {
-	return c.leave("it was still there %s after the stop signal: end at it, or exit in a handler of it", (*command.Worker).Signal)
+	_, err := c.leave("it was still there %s after the stop signal: end at it, or exit in a handler of it", (*command.Worker).Signal)
+	return err
 }
 
-// leave has the process end.
-func (c *Check) leave(wrong string, how func(*command.Worker)) error {
+// leave has the process end, and returns what it prints meanwhile.
+func (c *Check) leave(wrong string, how func(*command.Worker)) (output string, err error) {
 	if c.worker == nil {
 		if err := c.boot(); err != nil {
-			return err
+			return "", err
 		}
 	}
 	w := c.worker
@@ -211,9 +242,9 @@ func (c *Check) leave(wrong string, how func(*command.Worker)) error {
 	w.window.close()
 	how(w.process)
 	gone := w.process.AwaitGone(w.command.StopGrace)
-	w.close()
+	output = w.close().output
 	if !gone {
-		return fmt.Errorf(wrong, w.command.StopGrace)
+		return "", fmt.Errorf(wrong, w.command.StopGrace)
 	}
-	return nil
+	return output, nil
 }

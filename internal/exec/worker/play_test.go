@@ -42,6 +42,7 @@ type player struct {
 	reports   *os.File
 	id, fence int64
 	runs      int
+	unsaid    string // is printed at the end
 }
 
 func (p *player) say(format string, args ...any) { fmt.Fprintf(p.reports, format+"\n", args...) }
@@ -75,6 +76,10 @@ func (p *player) play(part string) {
 	case "ends":
 		p.say(`{"ready": true}`)
 		syscall.Exit(0)
+	case "ready twice":
+		p.say(`{"ready": true}`)
+	case "deaf to signals":
+		signal.Ignore(syscall.SIGTERM)
 	case "slow":
 		<-time.After(1500 * time.Millisecond)
 	case "hasty": // it ends an attempt that it has not read to the end
@@ -95,6 +100,7 @@ func (p *player) play(part string) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
+			fmt.Print(p.unsaid)
 			return
 		}
 		var e struct {
@@ -146,6 +152,19 @@ func (p *player) do(what string) {
 			syscall.Exit(3)
 		}
 		p.end(`"error": "no"`)
+	case "late output":
+		p.end(`"result": 1`)
+		<-time.After(100 * time.Millisecond)
+		fmt.Println("late")
+	case "late ping":
+		p.end(`"result": 1`)
+		<-time.After(100 * time.Millisecond)
+		p.say(`{"progress": 1}`)
+	case "no line feed":
+		fmt.Fprintf(p.reports, `{"id": %d, "fence": %d, "result": 1}`, p.id, p.fence)
+	case "not flushed":
+		p.unsaid += "said too late\n"
+		p.end(`"result": 1`)
 	case "exit 0":
 		syscall.Exit(0)
 	case "term":

@@ -223,7 +223,7 @@ func (p *Pool) boot() {
 
 // start starts a process and waits until it is ready. After an error w may be one that was there.
 func (p *Pool) start() (w *worker, output string, err error) {
-	w, err = start(p.runner, p.log, p.typ, p.command, p.Stray)
+	w, err = start(p.runner, p.log, p.typ, p.command, hooks{stray: p.Stray})
 	if err != nil {
 		return nil, "", err
 	}

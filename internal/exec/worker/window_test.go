@@ -21,7 +21,7 @@ func guarded(t *testing.T) *worker {
 	r := command.New(command.Options{Log: log, Guardian: guardian.Self()})
 	t.Cleanup(r.Close)
 	c := declared(t, "plays")
-	w, err := start(r, log, &task.Type{Name: "invoice.send", Target: c}, c, nil)
+	w, err := start(r, log, &task.Type{Name: "invoice.send", Target: c}, c, hooks{})
 	require.NoError(t, err)
 	t.Cleanup(func() { w.close() })
 	require.NoError(t, w.awaitReady(c.Worker.Ready, nil))

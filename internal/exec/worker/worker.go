@@ -32,7 +32,7 @@ type worker struct {
 	fault   error
 	current *attempt // nil: none runs
 	refused ping.Refused
-	refusal func(error) // called with each line that means nothing, if it is not nil
+	refusal func(error) // called with each line that means nothing or is dropped; nil: no call
 
 	runs  int       // attempts so far; its owner's
 	since time.Time // from then on it is idle; the pool's
@@ -49,12 +49,21 @@ type attempt struct {
 	refused ping.Refused
 }
 
-// start starts a process of that target. stray is as in Options.
-func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command, stray func(typ string)) (*worker, error) {
-	w := &worker{began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{})}
+// hooks are called with what a worker writes wrong. They must not block. nil: no call.
+type hooks struct {
+	stray   func(typ string) // see Options
+	refusal func(error)      // see worker
+}
+
+// start starts a process of that target.
+func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command, h hooks) (*worker, error) {
+	w := &worker{
+		began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{}),
+		refusal: h.refusal,
+	}
 	w.stray = func() {
-		if stray != nil {
-			stray(t.Name)
+		if h.stray != nil {
+			h.stray(t.Name)
 		}
 	}
 	w.mu.Lock() // a line may come before process is set
@@ -92,6 +101,8 @@ func (w *worker) line(line []byte) (noise bool) {
 	case Ping:
 		if a := w.current; a != nil && a.last == nil && l.Of(a.id, a.fence) {
 			a.lease.Ping(l.Ping)
+		} else if w.refusal != nil {
+			w.refusal(errors.New("the worker pinged after the last line, or for another attempt: a ping is of the attempt that runs"))
 		}
 	case Last:
 		w.end(&l)
