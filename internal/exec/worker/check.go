@@ -241,7 +241,7 @@ func (c *Check) leave(wrong string, how func(*command.Worker)) (output string, e
 	c.worker = nil
 	w.window.close()
 	how(w.process)
-	gone := w.process.AwaitGone(w.command.StopGrace)
+	gone := w.exits(w.command.StopGrace) // what it has left does not count
 	output = w.close().output
 	if !gone {
 		return "", fmt.Errorf(wrong, w.command.StopGrace)

@@ -48,6 +48,7 @@ func TestCheck(t *testing.T) {
 		"exits":                {part: "plays", do: "die", wrong: each("exit code 3: bye; it printed: bye")},
 		"closes descriptor 3":  {part: "plays", do: "closes 3", wrong: each("keep it open until you exit")},
 		"leaves processes":     {part: "plays", do: "leaves and fails", wrong: each("it left processes behind after an attempt that did not succeed")},
+		"leaves what may stay": {part: "plays", do: "leaves"},
 		"goes on at the end":   {part: "stays", do: "echo", wrong: map[string]string{atEnd: "it was still there 1s after the end of standard input"}},
 		"ignores the signal":   {part: "deaf to signals", do: "echo", wrong: map[string]string{atSignal: "it was still there 1s after the stop signal"}},
 	} {

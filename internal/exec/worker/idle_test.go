@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -106,4 +109,17 @@ func TestEndIsQuick(t *testing.T) {
 	p.Close()
 	require.Less(t, time.Since(began), 20*time.Second)
 	require.ErrorIs(t, syscall.Kill(before.PID, 0), syscall.ESRCH)
+}
+
+// TestLateOutput logs once what a worker prints between attempts, so that one who always does fills no log.
+func TestLateOutput(t *testing.T) {
+	var logged bytes.Buffer
+	w := &worker{log: slog.New(slog.NewTextHandler(&logged, nil))}
+	w.passOver("a banner\n")
+	require.Contains(t, logged.String(), `msg="output of a worker's start" output="a banner"`)
+	for w.runs = 1; w.runs < 4; w.runs++ {
+		w.passOver("late\n")
+		w.passOver("")
+	}
+	require.Equal(t, 2, strings.Count(logged.String(), "output="))
 }

@@ -35,6 +35,7 @@ type worker struct {
 	refusal func(error) // called with each line that means nothing or is dropped; nil: no call
 
 	runs  int       // attempts so far; its owner's
+	late  bool      // it has printed while it ran nothing; its owner's
 	since time.Time // from then on it is idle; the pool's
 }
 
@@ -227,9 +228,7 @@ func (w *worker) begin(a *attempt) bool {
 	if !w.usable() {
 		return false
 	}
-	if late := w.process.Output(); late != "" {
-		w.log.Info("output outside of an attempt", "output", answer.Line(late))
-	}
+	w.passOver(w.process.Output())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fault != nil {
@@ -237,6 +236,19 @@ func (w *worker) begin(a *attempt) bool {
 	}
 	w.current = a
 	return true
+}
+
+// passOver takes in output that is kept with no attempt. Of what comes between attempts, only the first is logged.
+func (w *worker) passOver(output string) {
+	switch {
+	case output == "": // mostly
+	case w.runs == 0:
+		w.log.Info("output of a worker's start", "output", answer.Line(output))
+	case !w.late:
+		w.late = true
+		w.log.Info("a worker printed while it ran nothing, which is kept with no attempt and not logged again: flush output before the last line",
+			"output", answer.Line(output))
+	}
 }
 
 // finished is the last line of the running attempt, if it has come.
