@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,16 +39,17 @@ type Pool struct {
 	running sync.WaitGroup // goroutines: one for each process that runs no attempt
 
 	mu       sync.Mutex
-	idle     []*worker // the last one was used last
-	total    int       // processes, from before their start until they are gone
-	booting  int       // of them not ready yet
-	ending   int       // of them not to be given another attempt
-	waiting  int       // attempts that wait for a process
-	failures int       // starts in a row that came to nothing, since an attempt ended last
-	streak   int       // the same, since a process ended its first attempt last
-	failure  error     // of the last one
-	failed   time.Time // when that was
-	until    time.Time // nothing is started before
+	idle     []*worker     // the last one was used last
+	total    int           // processes, from before their start until they are gone
+	booting  int           // of them not ready yet
+	ending   int           // of them not to be given another attempt
+	waiting  int           // attempts that wait for a process
+	took     time.Duration // of the last start, until the process was ready
+	failures int           // starts in a row that came to nothing, since an attempt ended last
+	streak   int           // the same, since a process ended its first attempt last
+	failure  error         // of the last one
+	failed   time.Time     // when that was
+	until    time.Time     // nothing is started before
 	closed   bool
 	changed  chan struct{} // closed and replaced when a process, or a place for one, may be had
 }
@@ -94,7 +96,7 @@ func (p *Pool) notStarted(l *lease.Lease, err error) task.Outcome {
 		o = cause(l).Outcome()
 	case p.failures >= p.enough():
 		o.Verdict = task.Undelivered
-		o.Error = fmt.Sprintf("%s: the worker cannot be started: %s", p.typ.Source, p.failure)
+		o.Error = fmt.Sprintf("%s: the worker cannot be started: %s", p.typ.Source, strings.TrimPrefix(p.failure.Error(), p.typ.Source+": "))
 	}
 	o.NeverStarted = true
 	return o
@@ -151,6 +153,9 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 			p.boot()
 		case l.Late() && !p.Patient:
 			return nil, errNotReady
+		}
+		if p.total == p.booting && p.took > task.StartWait && !p.Patient {
+			return nil, errNotReady // it would wait in vain, while another agent may have a process
 		}
 		p.wait(l)
 		if p.failures > tried && p.failures >= p.enough() {
@@ -215,6 +220,7 @@ func (p *Pool) boot() {
 			p.mu.Unlock()
 			return
 		}
+		p.took = time.Since(began)
 		p.push(w)
 		p.mu.Unlock()
 		p.watch(w)

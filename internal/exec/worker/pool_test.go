@@ -348,3 +348,22 @@ func TestFloodOfTheLeft(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 	echo(t, p)
 }
+
+// TestSlowStart gives a row back at once where the process that is started for it takes longer than a row may wait.
+func TestSlowStart(t *testing.T) {
+	c := declared(t, "slow")
+	c.Worker.Idle = time.Millisecond
+	p := play(t, c)
+	notReady := task.Outcome{Verdict: task.Drained, NeverStarted: true, Error: "no worker was ready in time"}
+	ended := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.total == 0 && p.took > 0
+	}
+	require.Equal(t, notReady, run(t, p, do("echo")), "nothing is known of it yet")
+	require.Eventually(t, ended, 20*time.Second, 5*time.Millisecond)
+	began := time.Now()
+	require.Equal(t, notReady, run(t, p, do("echo")))
+	require.Less(t, time.Since(began), 500*time.Millisecond)
+	require.Equal(t, 1, p.booting, "it is started all the same")
+}
