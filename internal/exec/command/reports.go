@@ -96,6 +96,10 @@ func (r *reports) read(fd int) taken {
 			return atEnd
 		}
 		r.lines.Add((*buffer)[:n], r.line)
+		if r.lines.TooLong() { // its end may never come
+			r.line(nil)
+			r.noise = true
+		}
 		room -= n
 	}
 	return full

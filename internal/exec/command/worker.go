@@ -18,8 +18,8 @@ import (
 const noWindow = time.Duration(math.MaxInt64)
 
 // Receiver gets the lines of a worker's descriptor 3, without their line feeds, one call after another; nil is one that is too
-// long. It reports whether the line is of the kind that a process could write without end, as pings are. It must not block,
-// nor call the Worker.
+// long, which is said before it ends, and perhaps again. It reports whether the line is of the kind that a process could write
+// without end, as pings are. It must not block, nor call the Worker.
 type Receiver func(line []byte) (noise bool)
 
 // Worker is the process of a worker: it is started once, and knows nothing of the attempts that it runs. Its methods are

@@ -36,6 +36,9 @@ func (l *Lines) Add(piece []byte, each func(line []byte)) {
 	}
 }
 
+// TooLong reports whether the line that has not ended yet is too long already.
+func (l *Lines) TooLong() bool { return l.dropping }
+
 // idleLine is how many bytes of room are kept between lines.
 const idleLine = 4 << 10
 

@@ -197,6 +197,10 @@ func (p *player) do(what string) {
 	case "long":
 		p.end(`"result": "` + strings.Repeat("a", MaxLine) + `"`)
 		forever()
+	case "endless line":
+		for chunk := []byte(strings.Repeat("a", 64<<10)); ; {
+			_, _ = p.reports.Write(chunk)
+		}
 	case "long result":
 		p.end(`"result": "` + strings.Repeat("a", task.MaxResult) + `"`)
 	case "closes 3":

@@ -62,6 +62,8 @@ func TestEnds(t *testing.T) {
 			`the envelope's id and fence, as {"id": 4211, "fence": 9, "result": …}: {"result": 1}`}, false},
 		"long": {task.Outcome{Verdict: task.Failed, Error: "the worker wrote a line of more than 1048576 bytes on descriptor 3; " +
 			"a result has at most 65536: store what is larger elsewhere, and return where it is"}, false},
+		"endless line": {task.Outcome{Verdict: task.Failed, Error: "the worker wrote a line of more than 1048576 bytes on descriptor 3; " +
+			"a result has at most 65536: store what is larger elsewhere, and return where it is"}, false},
 		"closes 3": {task.Outcome{Verdict: task.Failed, Error: "the worker closed descriptor 3 without a last line for the attempt: " +
 			"keep it open until you exit"}, false},
 	} {
