@@ -60,6 +60,10 @@ func (c pingCmd) Run(a *app) error {
 	if fd := os.Getenv("LEASEHOLD_PING_FD"); fd != "" {
 		return pingFD(fd, body)
 	}
+	if os.Getenv("LEASEHOLD_WORKER") != "" {
+		return usagef("the environment of a worker names no attempt: set LEASEHOLD_PING_URL to the envelope's ping_url, " +
+			"or write the ping as a line to descriptor 3")
+	}
 	return usagef("neither LEASEHOLD_PING_URL nor LEASEHOLD_PING_FD is set: run this inside a command that an agent runs")
 }
 
