@@ -115,15 +115,19 @@ func (r *reports) rest() {
 	r.over = true
 }
 
-// drain takes in what stands in the pipe, without waiting for what may hold it open, nor for one who goes on writing.
+// drain takes in what stands in the pipe, without waiting for what may hold it open, nor for one that goes on writing.
 func (r *reports) drain() {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
+		stands, known := unread(int(fd))
+		if !known {
+			stands = maxPipe
+		}
 		left := full
-		for taken := 0; left == full && taken < maxPipe; taken += maxPings {
+		for taken := 0; left == full && taken < stands; taken += maxPings {
 			left, _ = r.take(int(fd))
 		}
 	})
