@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -113,18 +114,23 @@ func (p *Pool) Room() (n int, wait time.Duration) {
 	defer p.mu.Unlock()
 	n = max(len(p.idle)-max(p.waiting-p.booting, 0), 0)
 	most := p.command.Worker.Processes
+	starts := min(most-p.total, startsAtOnce())
+	quick := p.took <= task.StartWait // who waits gets one in time
 	switch pause := time.Until(p.until); {
 	case pause > 0:
 		return n, pause
 	case p.booting > 0:
 		return n, lookAgain
 	case p.ending > 0: // its place may be had soon
-		return max(len(p.idle)-p.waiting+most-p.total, 0), lookAgain
-	case p.total > 0 && p.typ.Workers <= most:
+		return max(len(p.idle)-p.waiting+starts, 0), lookAgain
+	case p.total > 0 && p.typ.Workers <= most && (quick || p.total >= p.typ.Workers):
 		return noBound, 0
 	}
-	return max(len(p.idle)-p.waiting+most-p.total, 0), lookLate
+	return max(len(p.idle)-p.waiting+starts, 0), lookLate
 }
+
+// startsAtOnce is how many processes a pool has started at once: more would keep each other from becoming ready.
+func startsAtOnce() int { return max(runtime.GOMAXPROCS(0), 2) }
 
 // acquire takes a process that is ready. Where there is none, and there may be one more, it starts one. It waits as long as
 // the attempt can still begin in time.
@@ -149,7 +155,7 @@ func (p *Pool) acquire(l *lease.Lease) (*worker, error) {
 		switch {
 		case p.closed:
 			return nil, errClosing
-		case p.booting < p.waiting && p.total < p.command.Worker.Processes && time.Now().After(p.until):
+		case p.booting < min(p.waiting, startsAtOnce()) && p.total < p.command.Worker.Processes && time.Now().After(p.until):
 			p.boot()
 		case l.Late() && !p.Patient:
 			return nil, errNotReady

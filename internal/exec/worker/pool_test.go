@@ -369,3 +369,32 @@ func TestSlowStart(t *testing.T) {
 	require.Less(t, time.Since(began), 500*time.Millisecond)
 	require.Equal(t, 1, p.booting, "it is started all the same")
 }
+
+// TestFewStartAtOnce has many attempts wait for processes: these are started a few at a time.
+func TestFewStartAtOnce(t *testing.T) {
+	c := declared(t, "slow")
+	c.Worker.Processes = 100
+	p := play(t, c)
+	p.Patient = true
+	outcomes := make(chan task.Outcome)
+	attempts := 2 * startsAtOnce()
+	for range attempts {
+		go func() {
+			l := do("echo").Lease()
+			defer l.Close()
+			outcomes <- p.Run(l, p.typ, func() {})
+		}()
+	}
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.took > 0 {
+			return true
+		}
+		require.LessOrEqual(t, p.total, startsAtOnce())
+		return false
+	}, 20*time.Second, time.Millisecond)
+	for range attempts {
+		require.Equal(t, task.Succeeded, (<-outcomes).Verdict)
+	}
+}

@@ -62,7 +62,7 @@ func TestPoolsOfAConfiguration(t *testing.T) {
 func TestRoom(t *testing.T) {
 	p := &Pool{typ: &task.Type{Workers: 8}, command: &task.Command{Worker: &task.Worker{Processes: 3}}}
 	room := func() int { n, _ := p.Room(); return n }
-	require.Equal(t, 3, room(), "all can be started")
+	require.Equal(t, min(3, startsAtOnce()), room(), "so many can be started at once")
 	p.total, p.booting, p.waiting = 3, 3, 3
 	require.Zero(t, room(), "those that wait get what is being started")
 	p.waiting = 0
@@ -75,6 +75,8 @@ func TestRoom(t *testing.T) {
 	require.Zero(t, room(), "all run attempts")
 	p.typ.Workers = 3
 	require.Equal(t, noBound, room(), "the type's slots bound it, and rows can be claimed ahead")
+	p.total, p.took = 1, time.Minute
+	require.Equal(t, 2, room(), "no row waits for a process that is slow to start")
 }
 
 // TestDrain ends processes that run nothing at once, and another after its attempt.
