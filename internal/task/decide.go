@@ -57,10 +57,13 @@ type decision struct {
 
 // count decides whether the attempt counts. An attempt that did not reach its target, or that the agent stopped, never does.
 // A deferral does not count Retry.MaxDeferrals times in a row, and neither does an attempt that was drained so soon that the
-// task may have caused it itself (Outcome.Brief): without that limit such tasks would run for ever.
+// task may have caused it itself (Outcome.Brief): without that limit such tasks would run for ever. One that failed with others
+// never counts, because the next request has fewer tasks, and soon one (Task.SharesWith).
 func (d *decision) count() {
 	d.attempt, d.deferrals, d.counted = d.task.Attempt, 0, true
 	switch v := d.outcome.Verdict; {
+	case v == Drained && d.outcome.Shared:
+		d.deferrals, d.counted = d.task.Deferrals+1, false
 	case v == Undelivered, v == Drained && !d.outcome.Brief:
 		d.deferrals, d.counted = d.task.Deferrals, false
 	case v.Releases():

@@ -78,6 +78,9 @@ type Outcome struct {
 	// Brief, of Drained alone: within Moments of its start the attempt was killed for no reason that the agent knows, or the
 	// agent was asked to stop. That may be the attempt's own doing, so it is released only as often in a row as Deferred is.
 	Brief bool
+	// Shared, of Drained alone: a request with several tasks failed as a whole, and which of them is to blame is unknown. It
+	// uses no attempt, and the next request with this task has fewer (Task.SharesWith).
+	Shared bool
 	// NeverStarted: nothing of the task was started, so there is nothing to roll back.
 	NeverStarted bool
 	// InCheck: the attempt ended in its check. Its target was not called, so it is NeverStarted, too.

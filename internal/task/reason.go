@@ -13,7 +13,7 @@ func (d *decision) explain() string {
 		b.WriteString("rollback ")
 	}
 	how := ended(d.outcome.Verdict)
-	if d.outcome.Brief {
+	if d.outcome.Brief || d.outcome.Shared {
 		how = "was released"
 	}
 	fmt.Fprintf(&b, "attempt %d of %d %s", d.task.Attempt, d.limit, how)

@@ -69,6 +69,8 @@ type Webhook struct {
 	Permanent      []int // statuses that are rejected rather than failed
 	Async          bool  // a 202 means that the task goes on without a connection
 	CancelGrace    time.Duration
+
+	Batch *Batch // nil: a request for each attempt
 }
 
 // Body is what a Webhook sends.
