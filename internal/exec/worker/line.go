@@ -100,7 +100,7 @@ func Parse(line []byte) (Line, error) {
 	if err != nil {
 		return Line{}, refuse(line, false, "%s; a line on descriptor 3 is a JSON object, as %s or %s", err, pingExample, lastExample)
 	}
-	if ends(members) {
+	if ping.Ends(members) {
 		return last(line, members)
 	}
 	var l Line
@@ -117,23 +117,6 @@ func Parse(line []byte) (Line, error) {
 	return l, nil
 }
 
-// ends reports whether a line is meant as the last of an attempt. A library that writes every member, null where there is
-// nothing to say, ends it with any of them but writes a result of null in the end only.
-func ends(members map[string]json.RawMessage) bool {
-	_, result := members["result"]
-	return result || len(endings(members)) > 0
-}
-
-// endings lists which ends a line names.
-func endings(members map[string]json.RawMessage) (names []string) {
-	for _, name := range []string{"result", "error", "deferred", "stale"} {
-		if raw := members[name]; ping.Said(raw) && (name != "stale" || string(raw) != "false") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // last reads the last line of an attempt.
 func last(line []byte, members map[string]json.RawMessage) (Line, error) {
 	l := Line{Kind: Last}
@@ -145,73 +128,10 @@ func last(line []byte, members map[string]json.RawMessage) (Line, error) {
 		return Line{}, refuse(line, true, "the last line of an attempt must repeat the envelope's id and fence, as %s", lastExample)
 	}
 	l.Named = true
-	names := endings(members)
-	if len(names) > 1 {
-		return Line{}, refuse(line, true, "the last line has both %s and %s; write one of them", names[0], names[1])
-	}
-	end := "result"
-	if len(names) == 1 {
-		end = names[0]
-	}
-	switch end {
-	case "error":
-		err = l.fail(members)
-	case "deferred":
-		err = l.deferred(members["deferred"])
-	case "stale":
-		l.Outcome = task.Outcome{Verdict: task.Superseded, EndUnknown: true, Error: "the application knows a newer attempt"}
-		if string(members["stale"]) != "true" {
-			err = fmt.Errorf("stale must be true")
-		}
-	default:
-		l.Outcome.Verdict = task.Succeeded
-		if raw := members["result"]; ping.Said(raw) {
-			l.Outcome.Result, l.Outcome.Note = answer.Result(raw, int64(len(raw)))
-		}
-	}
-	if err != nil {
+	if l.Outcome, err = ping.Ending(members, "the worker"); err != nil {
 		return Line{}, refuse(line, true, "%s", err)
 	}
 	return l, nil
-}
-
-// fail reads error and retryable.
-func (l *Line) fail(members map[string]json.RawMessage) error {
-	end, err := ping.Failure(members)
-	if err != nil {
-		return err
-	}
-	l.Outcome = task.Outcome{Verdict: task.Failed, Error: end.Error}
-	if end.Final {
-		l.Outcome.Verdict = task.Rejected
-	}
-	if end.Error == "" {
-		l.Outcome.Error = "the worker ended the attempt with an error that it did not name"
-	}
-	return nil
-}
-
-// deferred reads {"retry_after_s": 30}; true and {} ask for no time.
-func (l *Line) deferred(raw json.RawMessage) error {
-	l.Outcome = task.Outcome{Verdict: task.Deferred, Error: "the worker deferred it"}
-	if string(raw) == "true" {
-		return nil
-	}
-	const remedy = `deferred must be true, or an object as {"retry_after_s": 30}`
-	members, err := ping.Object("deferred", raw)
-	if err != nil {
-		return fmt.Errorf("%s", remedy)
-	}
-	after := members["retry_after_s"]
-	if !ping.Said(after) {
-		return nil
-	}
-	var seconds float64
-	if json.Unmarshal(after, &seconds) != nil || seconds < 0 {
-		return fmt.Errorf("retry_after_s is no number of seconds; %s", remedy)
-	}
-	l.Outcome.RetryAfter = answer.Seconds(seconds)
-	return nil
 }
 
 // name reads id and fence, and reports whether both are there.
