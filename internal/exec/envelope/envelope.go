@@ -85,18 +85,36 @@ func (e *Envelope) MessageID() string {
 // JSON writes the document. The row's own JSON (payload, labels, checkpoint, result) stands in it byte for byte; where
 // that is no JSON there is no document.
 func (e *Envelope) JSON() ([]byte, error) {
-	row, data := e.Task, e.Task.Data()
-	if err := checkJSON(row, data); err != nil {
+	if err := e.check(); err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 592+len(e.PingURL)+len(data)+len(row.Labels)+len(row.Checkpoint)+len(row.Result))
+	b := make([]byte, 0, 96+e.size())
+	b = appendHead(b, e.Type, e.Now)
+	b = append(b, e.Task.Data()...)
+	b = append(b, `,"task":`...)
+	b = e.appendTask(b)
+	return append(b, "}}"...), nil
+}
+
+// size is about how many bytes the data and the task of the document have.
+func (e *Envelope) size() int {
+	row := e.Task
+	return 496 + len(e.PingURL) + len(row.Data()) + len(row.Labels) + len(row.Checkpoint) + len(row.Result)
+}
+
+// appendHead begins a document, up to its data.
+func appendHead(b []byte, typ string, now time.Time) []byte {
 	b = append(b, `{"type":`...)
-	b = appendString(b, e.Type)
+	b = appendString(b, typ)
 	b = append(b, `,"timestamp":"`...)
-	b = appendTime(b, e.Now)
-	b = append(b, `","data":`...)
-	b = append(b, data...)
-	b = append(b, `,"task":{"id":`...)
+	b = appendTime(b, now)
+	return append(b, `","data":`...)
+}
+
+// appendTask appends the member task, without the brace that ends it.
+func (e *Envelope) appendTask(b []byte) []byte {
+	row := e.Task
+	b = append(b, `{"id":`...)
 	b = strconv.AppendInt(b, int64(row.ID), 10)
 	b = append(b, `,"phase":`...)
 	b = appendString(b, string(e.Phase))
@@ -133,7 +151,7 @@ func (e *Envelope) JSON() ([]byte, error) {
 	if e.Phase == task.Rollback {
 		b = appendForward(b, row)
 	}
-	return append(b, "}}"...), nil
+	return b
 }
 
 // appendForward adds how the run ended, for a rollback.
@@ -151,8 +169,10 @@ func appendBatch(b []byte, id task.BatchID) []byte {
 	return strconv.AppendInt(b, int64(id), 10)
 }
 
-func checkJSON(row *task.Task, data json.RawMessage) error {
-	if !json.Valid(data) {
+// check returns an error where a document of the row is no JSON.
+func (e *Envelope) check() error {
+	row := e.Task
+	if !json.Valid(row.Data()) {
 		return fmt.Errorf("write the envelope: the payload of task %d is not JSON", row.ID)
 	}
 	if row.Phase() == task.Rollback && row.Result != nil && !json.Valid(row.Result) {
