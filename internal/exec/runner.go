@@ -43,7 +43,7 @@ func New(o Options) *Runner {
 	}
 	r := &Runner{
 		log:      o.Log,
-		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers}),
+		webhooks: webhook.New(webhook.Options{Version: o.Version, Workers: o.Workers, Log: o.Log}),
 		commands: command.New(command.Options{Log: o.Log, Guardian: o.Guardian}),
 	}
 	pools := worker.Options{Patient: o.Patient}
@@ -104,19 +104,26 @@ func (r *Runner) Close() {
 // is left: the process group is empty, or the connection is closed or free for the next. It never takes longer than the
 // lease.
 func (r *Runner) Run(l *lease.Lease, t *task.Type) task.Outcome {
-	phase := l.Phase()
-	if !r.breakers.Begin(t.Name, phase, l.Task().ID) {
-		return task.Outcome{
-			Verdict: task.Drained, NeverStarted: true,
-			Error: "the target is out of reach, and another task is probing it",
-		}
+	if o, ok := r.begin(t, l); !ok {
+		return o
 	}
-	if phase == task.Run && t.Check != nil {
+	if l.Phase() == task.Run && t.Check != nil {
 		if o, over := r.check(l, t); over {
 			return o
 		}
 	}
 	return r.ask(l, t)
+}
+
+// begin asks the breaker whether an attempt may start; o is its outcome if it may not.
+func (r *Runner) begin(t *task.Type, l *lease.Lease) (o task.Outcome, ok bool) {
+	if r.breakers.Begin(t.Name, l.Phase(), l.Task().ID) {
+		return o, true
+	}
+	return task.Outcome{
+		Verdict: task.Drained, NeverStarted: true,
+		Error: "the target is out of reach, and another task is probing it",
+	}, false
 }
 
 // ask runs an attempt, or a check, at its target.

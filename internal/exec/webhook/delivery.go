@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
-	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -25,10 +24,17 @@ const (
 	retryMax   = 400 * time.Millisecond
 )
 
+// hold is what a message is sent for: an attempt's lease, or a batch.
+type hold interface {
+	Now() time.Time           // the store's clock
+	Context() context.Context // ends when what it is sent for must stop, or is over
+}
+
 // delivery is the sending of one message, and what is known of it.
 type delivery struct {
 	client  *Client
-	lease   *lease.Lease
+	hold    hold
+	batch   *batch // the same, where the message has many attempts; else nil
 	message *Message
 	signer  signer
 	trace   httptrace.ClientTrace
@@ -40,6 +46,7 @@ type delivery struct {
 	opaque bool // the connection is none of ours: nothing is known
 
 	anew bool // an idle connection turned out to be closed: the next try gets a new one
+	held bool // the present try was given up before anything was written, since attempts in the message had ended
 }
 
 // send sends the message and returns the answer's header. It sends again only what never left. ctx ends it, the
@@ -81,10 +88,11 @@ func (d *delivery) try(r *http.Request) (*http.Response, error) {
 		if d.conn.answers.Add(1) > 1 {
 			d.client.targets.kept(r.URL)
 		}
+	case d.held:
 	case d.reused && d.conn.answers.Load() <= 1 && !d.stopping(): // the first answer may be yet to be counted
 		d.client.targets.closed(r.URL)
 	}
-	if err != nil && d.reused && !d.left() {
+	if err != nil && d.reused && !d.held && !d.left() {
 		d.anew = true
 		d.client.transport.CloseIdleConnections() // the others are likely to be as old
 	}
@@ -93,9 +101,9 @@ func (d *delivery) try(r *http.Request) (*http.Response, error) {
 
 // begin forgets what is known of an earlier try, and signs the message for the next.
 func (d *delivery) begin() {
-	d.conn, d.before, d.reused, d.opaque = nil, 0, false, false
+	d.conn, d.before, d.reused, d.opaque, d.held = nil, 0, false, false, false
 	if d.signer.signs() {
-		d.signer.sign(d.message.Header, d.message.ID, d.lease.Now(), d.message.Body)
+		d.signer.sign(d.message.Header, d.message.ID, d.hold.Now(), d.message.Body)
 	}
 }
 
@@ -124,6 +132,10 @@ func (d *delivery) retry(r *http.Request, err error) (*http.Response, error) {
 					first = false
 					return nil, err
 				}
+				if d.batch != nil && d.batch.renew(d.message) {
+					r = r.WithContext(r.Context())
+					r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(d.message.Body)), int64(len(d.message.Body))
+				}
 				d.begin()
 				return d.try(r)
 			}),
@@ -149,7 +161,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // gotConn notes the connection that the request is about to be written to. To one that the server has closed since it
 // was last used nothing is written: a request that is lost in it would look as if it had been sent. Nor is anything sent
-// any more once the attempt is to stop.
+// any more once the attempt is to stop, or one of those in the message has ended.
 func (d *delivery) gotConn(info httptrace.GotConnInfo) {
 	d.conn = counted(info.Conn)
 	if d.conn == nil {
@@ -158,6 +170,11 @@ func (d *delivery) gotConn(info httptrace.GotConnInfo) {
 	}
 	d.before, d.reused = d.conn.written.Load(), info.Reused
 	if d.stopping() {
+		_ = d.conn.Close()
+		return
+	}
+	if d.batch != nil && !d.batch.commit() {
+		d.held = true
 		_ = d.conn.Close()
 		return
 	}
@@ -171,7 +188,7 @@ func (d *delivery) left() bool {
 }
 
 // stopping reports whether the attempt is to stop, also while it still has its grace.
-func (d *delivery) stopping() bool { return d.lease.Context().Err() != nil }
+func (d *delivery) stopping() bool { return d.hold.Context().Err() != nil }
 
 // backoff doubles, from nothing where it was only a connection that had grown old.
 func (d *delivery) backoff(low, high time.Duration, retry int, _ *http.Response) time.Duration {
@@ -181,16 +198,12 @@ func (d *delivery) backoff(low, high time.Duration, retry int, _ *http.Response)
 	return min(low<<retry, high)
 }
 
-// failure is the outcome of an attempt that got no whole answer.
-func (d *delivery) failure(err error) task.Outcome {
-	left := d.left()
-	if d.stopping() {
-		return stopped(d.lease, !left)
-	}
+// unanswered is the outcome of an attempt that got no whole answer, and was not to stop.
+func (d *delivery) unanswered(err error) task.Outcome {
 	if u, ok := errors.AsType[*url.Error](err); ok { // it repeats the URL, and with it what may be secret there
 		err = u.Err
 	}
-	if !left {
+	if !d.left() {
 		return task.Outcome{
 			Verdict: task.Undelivered, NeverStarted: true,
 			Error: "could not be sent: " + answer.Line(err.Error()),

@@ -107,7 +107,7 @@ func TestComesBackWithinTheAttempt(t *testing.T) {
 	defer l.Close()
 	w := to(url)
 	w.Secrets = []string{"c2VjcmV0"}
-	d := &delivery{client: client(t), lease: l}
+	d := &delivery{client: client(t), hold: l}
 	d.message, _ = d.client.Message(l, declared(w), w)
 	d.signer, _ = newSigner(w.Secrets)
 
@@ -315,7 +315,7 @@ func TestStaleConnectionIsNotWrittenTo(t *testing.T) {
 	c := client(t)
 	l := exectest.Attempt{}.Lease()
 	defer l.Close()
-	d := &delivery{client: c, lease: l}
+	d := &delivery{client: c, hold: l}
 	d.message, _ = c.Message(l, declared(to(s.URL)), to(s.URL))
 	// The transport hands out a connection that the server is done with: shut for reading here is what its FIN does.
 	dial := c.transport.DialContext

@@ -145,7 +145,7 @@ func readStream(body *piecewise) (o task.Outcome, pings []store.Ping) {
 	l := exectest.Attempt{}.Lease()
 	defer l.Close()
 	l.OnPing(func(p store.Ping, _ store.PingReply) { pings = append(pings, p) })
-	d := &delivery{lease: l, opaque: true} // the request has left
+	d := &attempt{delivery{hold: l, opaque: true}, l} // the request has left
 	return d.streamed(&http.Response{StatusCode: http.StatusOK, Body: body}), pings
 }
 

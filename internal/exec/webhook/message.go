@@ -23,24 +23,41 @@ type Message struct {
 
 // Message writes the request of an attempt. Its errors are the row's fault: they name the template, or what it made.
 func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Message, error) {
+	if w.Batch != nil {
+		return c.batchMessage(l, t, w)
+	}
 	e := envelope.Of(l, t)
 	m := &Message{Method: w.Method, ID: e.MessageID(), Header: make(http.Header, headers(&e, w))}
 	if m.Method == "" {
 		m.Method = http.MethodPost
 	}
-	var err error
-	if m.URL, err = target(e.Task, t, w.URL); err != nil {
+	if err := m.declared(c, e.Task, t, w); err != nil {
 		return nil, err
+	}
+	m.protocol(&e, w)
+	if w.Body == task.BodyPayload {
+		m.Body = e.Task.Data()
+		return m, nil
+	}
+	var err error
+	m.Body, err = e.JSON()
+	return m, err
+}
+
+// declared sets the URL and the headers that are declared, and those that are the same for all messages.
+func (m *Message) declared(c *Client, row *task.Task, t *task.Type, w *task.Webhook) (err error) {
+	if m.URL, err = target(row, t, w.URL); err != nil {
+		return err
 	}
 	m.Header["Content-Type"] = c.media
 	m.Header["User-Agent"] = c.agent
 	for name, template := range w.Headers {
-		value, err := template(e.Task)
+		value, err := template(row)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !plain(value) {
-			return nil, fmt.Errorf("%s: header %s: row data contains control characters, which are not allowed in a header", t.Source, name)
+			return fmt.Errorf("%s: header %s: row data contains control characters, which are not allowed in a header", t.Source, name)
 		}
 		if http.CanonicalHeaderKey(name) == "Host" {
 			m.Host = value
@@ -48,13 +65,7 @@ func (c *Client) Message(l *lease.Lease, t *task.Type, w *task.Webhook) (*Messag
 		}
 		m.Header.Set(name, value)
 	}
-	m.protocol(&e, w)
-	if w.Body == task.BodyPayload {
-		m.Body = e.Task.Data()
-		return m, nil
-	}
-	m.Body, err = e.JSON()
-	return m, err
+	return nil
 }
 
 // headers is how many headers are set below and by sign, and no more: a map of 14 has half the size of one of 15.

@@ -21,19 +21,19 @@ const (
 
 // stream is a streamed answer: a ping on each line, and the result or an error on the last.
 type stream struct {
-	*delivery
+	*attempt
 	body    io.ReadCloser
 	end     *ping.End
 	refused ping.Refused
 }
 
 // streamed reads a streamed answer as long as the lease lives, and says what it means.
-func (d *delivery) streamed(resp *http.Response) task.Outcome {
-	s := stream{delivery: d, body: resp.Body}
+func (d *attempt) streamed(resp *http.Response) task.Outcome {
+	s := stream{attempt: d, body: resp.Body}
 	if err := s.read(); err != nil && s.end == nil {
 		return s.cut(err)
 	}
-	s.linger()
+	linger(s.body, s.body)
 	o := task.Outcome{Verdict: task.Succeeded}
 	if !s.end.Failed {
 		o.Result, o.Note = answer.Result(s.end.Result, int64(len(s.end.Result)))
@@ -96,11 +96,12 @@ func (s *stream) line(line []byte) {
 	}
 }
 
-// linger lets the server end the response itself: to be cut off after its last line would look like a failure there.
-func (s *stream) linger() {
-	late := time.AfterFunc(lingerFor, func() { _ = s.body.Close() })
+// linger lets the server end the response itself: to be cut off after its last line would look like a failure there. The body is
+// read through from, which may hold a part of it.
+func linger(body io.Closer, from io.Reader) {
+	late := time.AfterFunc(lingerFor, func() { _ = body.Close() })
 	defer late.Stop()
-	_, _ = io.Copy(io.Discard, io.LimitReader(s.body, lingerMax)) // nothing of it matters
+	_, _ = io.Copy(io.Discard, io.LimitReader(from, lingerMax)) // nothing of it matters
 }
 
 // cut is the outcome of a stream without a last line.

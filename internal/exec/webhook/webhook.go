@@ -6,9 +6,11 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -29,8 +31,9 @@ const (
 
 // Options are what a Client needs.
 type Options struct {
-	Version string // of the agent, for User-Agent
-	Workers int    // attempts at once, and the most connections to one host; 0: no bound
+	Version string       // of the agent, for User-Agent
+	Workers int          // attempts at once, and the most connections to one host; 0: no bound
+	Log     *slog.Logger // nil: the default logger
 }
 
 // Client runs attempts. It is safe for use by many at once.
@@ -39,6 +42,7 @@ type Client struct {
 	single    *http.Transport   // the same, with a connection for each request
 	tries     http.RoundTripper // each try goes through it: transport, or what a test puts before it
 	targets   targets
+	log       *slog.Logger
 
 	media, agent []string // the values of Content-Type and User-Agent; they do not change
 }
@@ -71,7 +75,7 @@ func New(o Options) *Client {
 		return transport.DialContext(ctx, network, address)
 	}
 	return &Client{
-		transport: transport, single: single, tries: transport,
+		transport: transport, single: single, tries: transport, log: cmp.Or(o.Log, slog.Default()),
 		media: []string{"application/json"}, agent: []string{"leasehold/" + o.Version},
 	}
 }
@@ -82,6 +86,11 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // Run runs one attempt and says how it ended. When it returns, the answer has been read to its end or the connection
 // is closed.
 func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome {
+	if w.Batch != nil {
+		var o task.Outcome
+		c.RunMany([]*lease.Lease{l}, t, w, func(_ int, end task.Outcome) { o = end })
+		return o
+	}
 	if l.Context().Err() != nil {
 		return stopped(l, true)
 	}
@@ -97,7 +106,7 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 	defer release()
 
 	l.Start()
-	d := &delivery{client: c, lease: l, message: m, signer: signer}
+	d := &attempt{delivery{client: c, hold: l, message: m, signer: signer}, l}
 	resp, err := d.send(ctx)
 	if err != nil {
 		return d.failure(err)
@@ -111,6 +120,20 @@ func (c *Client) Run(l *lease.Lease, t *task.Type, w *task.Webhook) task.Outcome
 		return d.failure(err)
 	}
 	return afterStop(l, a.outcome(w))
+}
+
+// attempt is the delivery of one attempt's message.
+type attempt struct {
+	delivery
+	lease *lease.Lease
+}
+
+// failure is the outcome of an attempt that got no whole answer.
+func (d *attempt) failure(err error) task.Outcome {
+	if d.stopping() {
+		return stopped(d.lease, !d.left())
+	}
+	return d.unanswered(err)
 }
 
 // requestContext is the context of the request: it ends when the lease's does, or where the attempt is cancelled, once
