@@ -156,6 +156,13 @@ func (i inner) Run(l *lease.Lease, _ *task.Type) task.Outcome {
 	return task.Outcome{Verdict: task.Succeeded}
 }
 
+// RunMany runs several attempts, one after another.
+func (i inner) RunMany(ls []*lease.Lease, t *task.Type, ended func(int, task.Outcome)) {
+	for n, l := range ls {
+		ended(n, i.Run(l, t))
+	}
+}
+
 // counted is the product's own executor, counted.
 type counted struct {
 	runner *exec.Runner
@@ -166,4 +173,12 @@ type counted struct {
 func (c counted) Run(l *lease.Lease, t *task.Type) task.Outcome {
 	defer c.doer.Done()
 	return c.runner.Run(l, t)
+}
+
+// RunMany runs several attempts in one request.
+func (c counted) RunMany(ls []*lease.Lease, t *task.Type, ended func(int, task.Outcome)) {
+	c.runner.RunMany(ls, t, func(i int, o task.Outcome) {
+		defer c.doer.Done()
+		ended(i, o)
+	})
 }

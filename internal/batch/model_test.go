@@ -23,6 +23,12 @@ import (
 // doing is an executor.
 type doing func(l *lease.Lease) task.Outcome
 
+func (d doing) RunMany(ls []*lease.Lease, t *task.Type, ended func(int, task.Outcome)) {
+	for i, l := range ls {
+		ended(i, d.Run(l, t))
+	}
+}
+
 func (d doing) Run(l *lease.Lease, _ *task.Type) task.Outcome {
 	l.Start()
 	return d(l)

@@ -73,3 +73,7 @@ func (l *Lease) leave() {
 		close(l.gone)
 	}
 }
+
+// Waits reports whether something is left of earlier attempts of the row, so that AwaitEarlier would wait now. Once it does not, it never
+// does again.
+func (l *Lease) Waits() bool { return l.earlier != nil && l.earlier.unended() != nil }

@@ -14,23 +14,32 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// start starts a queued attempt in a free slot, if there are both.
+// start starts what is queued in a free slot, if there are both.
 func (e *Engine) start() {
-	if a := e.slots.next(); a != nil {
-		e.workers.Go(func() { e.occupy(a) })
+	if j := e.slots.next(); j.first != nil {
+		e.workers.Go(func() { e.occupy(j) })
 	}
 }
 
-// occupy runs an attempt, and then those that its slot gets next. First of all it starts another one: so attempts that wait
-// for something start one after another without a pause, and for those that wait for nothing a few goroutines do, not one for
-// each slot.
-func (e *Engine) occupy(a *attempt) {
+// occupy runs an attempt, or a request with several, and then what its slot gets next. First of all it starts another one: so attempts
+// that wait for something start one after another without a pause, and for those that wait for nothing a few goroutines do, not one
+// for each slot.
+func (e *Engine) occupy(j job) {
 	e.start()
-	for a != nil {
+	for j.first != nil {
+		if len(j.more) > 0 {
+			j = e.many(j)
+			continue
+		}
+		a := j.first
 		end := e.attempt(a)
 		now := e.o.Clock.Now()
 		e.memory.ended(documents(a.lease.Task()), now)
-		a = e.slots.done(a.lane, end, now)
+		if j.bytes > 0 {
+			j = e.slots.doneMany(a.lane, end, 1, j.bytes, now)
+		} else {
+			j = e.slots.done(a.lane, end, now)
+		}
 	}
 }
 
@@ -38,36 +47,61 @@ func (e *Engine) occupy(a *attempt) {
 // or no agent can run its row.
 func (e *Engine) attempt(a *attempt) ending {
 	l, t := a.lease, a.declared.typ
-	row := l.Task()
-	waited := l.AwaitEarlier()
-	if l.Context().Err() != nil || l.Late() || waited && !e.keeper.Fit() {
+	if l.AwaitEarlier() && !e.keeper.Fit() {
 		e.releaseUnstarted(a, "it could not start in time")
 		return untried
+	}
+	if !e.begins(a) {
+		return untried
+	}
+	start := e.o.Clock.Now()
+	fault.Point("before an attempt")
+	out := e.run(l, t)
+	fault.Point("after an attempt")
+	if a.declared.per > 1 {
+		e.remember(a, 1, out.Verdict)
+	}
+	e.over(a, &out, e.o.Clock.Now()-start)
+	if out.Stuck != nil {
+		e.quarantine(out.Stuck)
+	}
+	return endingOf(out.Verdict)
+}
+
+// begins reports whether an attempt begins now. If it must not, its row is released or settled.
+func (e *Engine) begins(a *attempt) bool {
+	l, t := a.lease, a.declared.typ
+	row := l.Task()
+	if l.Context().Err() != nil || l.Late() {
+		e.releaseUnstarted(a, "it could not start in time")
+		return false
 	}
 	if left, ok := l.Left(); ok && left <= 0 {
 		l.Close()
 		e.finish(l, task.Outcome{Verdict: task.TimedOut, Error: "its deadline had passed before it could start", NeverStarted: true})
-		return untried
+		return false
 	}
 	if row.Unfit != "" {
 		l.Close()
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
 		e.finish(l, task.Outcome{Verdict: task.Rejected, Error: row.Unfit, NeverStarted: true})
-		return untried
+		return false
 	}
 	m := &a.declared.meters
 	m.latency.Observe(max(l.Now().Sub(row.RunAt).Seconds(), 0))
 	m.running.Inc()
-	start := e.o.Clock.Now()
-	fault.Point("before an attempt")
-	out := e.run(l, t)
-	fault.Point("after an attempt")
-	took := e.o.Clock.Now() - start
+	return true
+}
+
+// over takes the outcome of an attempt that had begun.
+func (e *Engine) over(a *attempt, out *task.Outcome, took time.Duration) {
+	l, t := a.lease, a.declared.typ
+	row, m := l.Task(), &a.declared.meters
 	m.running.Dec()
 	if out.Accepted {
 		e.o.Gate.Done(t.Name, row.Phase(), row.ID, task.Outcome{Verdict: task.Succeeded})
 		e.accepted(l)
-		return ended
+		return
 	}
 	l.Close()
 	m.duration.Observe(took.Seconds())
@@ -76,7 +110,7 @@ func (e *Engine) attempt(a *attempt) ending {
 		e.o.Gate.Release(t.Name, row.Phase(), row.ID)
 	} else {
 		m.ended[row.Phase()][out.Verdict].Inc()
-		e.o.Gate.Done(t.Name, row.Phase(), row.ID, out)
+		e.o.Gate.Done(t.Name, row.Phase(), row.ID, *out)
 	}
 	if out.Verdict == task.Stalled {
 		e.o.Metrics.Stalls.WithLabelValues(t.Name).Inc()
@@ -87,12 +121,8 @@ func (e *Engine) attempt(a *attempt) ending {
 		}
 		e.keeper.Release(l) // another has the row, or it is settled already
 	} else {
-		e.finish(l, out)
+		e.finish(l, *out)
 	}
-	if out.Stuck != nil {
-		e.quarantine(out.Stuck)
-	}
-	return endingOf(out.Verdict)
 }
 
 // accepted detaches an attempt whose target has answered 202.

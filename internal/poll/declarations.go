@@ -35,6 +35,7 @@ type declared struct {
 	workers int // attempts at once
 	policy  task.PolicyHash
 	phases  []task.Phase // that are claimed: rollbacks only where the type has one
+	per     int          // rows that one slot runs at once, at most: 1, or the most of a request
 	meters  meters
 }
 
@@ -43,13 +44,18 @@ func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 	g := &generation{Declarations: d, byName: make(map[string]*declared), policies: make(map[task.PolicyHash]store.NamedPolicy)}
 	for _, t := range d.Types {
 		x := &declared{
-			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, meters: newMeters(metrics, t),
+			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, per: 1, meters: newMeters(metrics, t),
 		}
 		if t.Workers > 0 {
 			x.workers = min(t.Workers, d.Workers)
 		}
 		if t.Rollback != nil {
 			x.phases = append(x.phases, task.Rollback)
+		}
+		for _, phase := range x.phases {
+			if b := x.batch(phase); b != nil {
+				x.per = max(x.per, b.Max)
+			}
 		}
 		for _, name := range t.Names() {
 			g.byName[name] = x
@@ -58,6 +64,14 @@ func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 		g.policies[x.policy] = store.NamedPolicy{Type: t.Name, Policy: t.Policy}
 	}
 	return g
+}
+
+// batch returns how many tasks of a phase its target gets in one request; nil: one.
+func (d *declared) batch(phase task.Phase) *task.Batch {
+	if w, ok := d.typ.TargetOf(phase).(*task.Webhook); ok {
+		return w.Batch
+	}
+	return nil
 }
 
 // describe returns the description of a session that goes by these declarations.

@@ -17,6 +17,10 @@ import (
 // Executor runs one attempt to its end. It stops when the lease's context ends.
 type Executor interface {
 	Run(l *lease.Lease, t *task.Type) task.Outcome
+	// RunMany runs several attempts of one type and phase in one request, for a target with a task.Batch. It calls ended once for each,
+	// with its place in ls, as soon as it has ended, from any goroutine and from several at once. It returns when all have
+	// ended and nothing of the request is left.
+	RunMany(ls []*lease.Lease, t *task.Type, ended func(i int, o task.Outcome))
 }
 
 // Gate limits how many attempts of a type may start, for targets that may be out of reach.
@@ -140,6 +144,7 @@ func New(o Options) *Engine {
 		Remote: o.Remote, PingURL: o.PingURL, Trace: o.Trace, Present: o.Present, Halted: func() { e.slots.halt() },
 	})
 	e.slots = newSlots(g, o.Clock)
+	e.slots.start = e.start
 	e.size, e.memory = newStride(maxClaim), newMemory()
 	e.settle = newSettler(e)
 	e.wake = newWake()

@@ -107,7 +107,7 @@ func (s *slots) allot(room func(*lane, task.Phase) int) {
 	}
 	for i, l := range s.lanes {
 		s.demands[i] = demand{
-			most: l.workers, held: l.running + len(l.queue), due: l.due(), load: l.load, stuck: l.stuck, room: -1,
+			most: l.workers, held: l.running + l.requests(), due: l.due(), load: l.load, stuck: l.stuck, room: -1,
 		}
 		if s.demands[i].due {
 			s.demands[i].room = l.room(room)

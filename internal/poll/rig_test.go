@@ -166,6 +166,9 @@ type deeds struct {
 	running map[string]int
 	most    map[string]int
 	do      func(l *lease.Lease, t *task.Type) task.Outcome
+
+	requests []request
+	doMany   func(ls []*lease.Lease, ended func(i int, o task.Outcome))
 }
 
 type start struct {
@@ -192,6 +195,36 @@ func (d *deeds) Run(l *lease.Lease, t *task.Type) task.Outcome {
 		d.running[""]--
 	}()
 	return do(l, t)
+}
+
+// RunMany runs the attempts at once, each as Run does, unless the test says otherwise.
+func (d *deeds) RunMany(ls []*lease.Lease, t *task.Type, ended func(i int, o task.Outcome)) {
+	d.mu.Lock()
+	d.requests = append(d.requests, request{of: rows(ls), at: time.Now()})
+	doMany := d.doMany
+	d.mu.Unlock()
+	if doMany != nil {
+		doMany(ls, ended)
+		return
+	}
+	var all sync.WaitGroup
+	for i, l := range ls {
+		all.Go(func() { ended(i, d.Run(l, t)) })
+	}
+	all.Wait()
+}
+
+func rows(ls []*lease.Lease) (ids []task.ID) {
+	for _, l := range ls {
+		ids = append(ids, l.Task().ID)
+	}
+	return ids
+}
+
+// request is one call of RunMany.
+type request struct {
+	of []task.ID
+	at time.Time
 }
 
 func (d *deeds) started() []start {

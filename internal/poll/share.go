@@ -16,7 +16,7 @@ const (
 // demand is what a lane's share of the slots follows from.
 type demand struct {
 	most  int     // attempts at once by declaration; > 0
-	held  int     // rows that run or are queued
+	held  int     // slots in use, and those that what is queued would take
 	room  int     // how many more attempts its target's breaker lets start; negative: no bound
 	due   bool    // more of its rows are due than it holds
 	load  float64 // slots that it has used lately, on average

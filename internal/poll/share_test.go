@@ -186,8 +186,8 @@ func newDesk(t *rapid.T) *desk {
 }
 
 func (d *desk) startAll(t *rapid.T) {
-	for a := d.next(); a != nil; a = d.next() {
-		d.run(t, a)
+	for j := d.next(); j.first != nil; j = d.next() {
+		d.run(t, j.first)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestSlotsKeepAPlace(t *testing.T) {
 				i := rapid.IntRange(0, len(d.runs)-1).Draw(t, "which")
 				a := d.runs[i]
 				d.runs = append(d.runs[:i], d.runs[i+1:]...)
-				if next := d.done(a.lane, rapid.SampledFrom([]ending{untried, ended, hung}).Draw(t, "ending"), now); next != nil {
+				if next := d.done(a.lane, rapid.SampledFrom([]ending{untried, ended, hung}).Draw(t, "ending"), now).first; next != nil {
 					d.run(t, next)
 				}
 			},

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/lease"
@@ -28,11 +29,12 @@ type lane struct {
 	turn      int // which source comes first, so that they take turns
 
 	current bool // the present generation declares it
-	running int
+	running int  // slots in use
 	queue   []*attempt
 	ended   int  // attempts since the last reading of rate
 	rate    ewma // attempts ended per second
 	ahead   int  // rows to hold beyond free slots
+	holds   bool // what is queued waits for others, to go with them in one request
 
 	allow   int           // attempts that may run at once: its share of the slots
 	used    time.Duration // of slots, since the last reading of load
@@ -50,7 +52,7 @@ type source struct {
 	full      bool // the last claim got all it asked for: more may be due
 }
 
-// slots counts the running attempts and queues the rows that were claimed ahead, so that a slot that becomes free has its next
+// slots counts the slots in use and queues the rows that were claimed ahead, so that a slot that becomes free has its next
 // row at hand.
 type slots struct {
 	clock lease.Clock
@@ -73,13 +75,25 @@ type slots struct {
 	claims  []float64
 	allow   []int
 
+	// Of requests with several attempts:
+	beyond      atomic.Int64 // attempts that run, beyond one for each slot in use
+	inMany      int          // bytes of them
+	many        bool         // a lane has such requests
+	alone       *alone
+	picked      []int // what pick has found, kept from one call to the next
+	pickedBytes int
+	start       func()      // starts what may start; nil: no call
+	alarm       *time.Timer // calls ring
+	alarmAt     time.Duration
+	ringing     sync.WaitGroup // calls of ring
+
 	free chan struct{} // has an element when wants is worth asking again
 }
 
 const rateWeight = 0.3 // of the newest reading of a lane's rate
 
 func newSlots(g *generation, clock lease.Clock) *slots {
-	s := &slots{clock: clock, of: make(map[string]*lane), free: make(chan struct{}, 1), size: ewma{weight: 0.1}}
+	s := &slots{clock: clock, of: make(map[string]*lane), free: make(chan struct{}, 1), size: ewma{weight: 0.1}, alone: newAlone(clock)}
 	s.read = clock.Now()
 	s.now = s.read
 	s.replace(g)
@@ -94,7 +108,7 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 		back = append(back, l.queue...)
 		l.queue, l.current = nil, false
 	}
-	s.queued, s.without = 0, 0
+	s.queued, s.without, s.many = 0, 0, false
 	fewer := g.Workers < s.workers
 	s.workers, s.lanes = g.Workers, nil
 	for _, d := range g.types {
@@ -105,7 +119,8 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 		} else if fewer || d.workers < l.workers { // it was the rate of more workers
 			l.rate, l.ended, l.ahead = ewma{weight: rateWeight}, 0, 0
 		}
-		l.declared, l.sources, l.current = d, d.sources(), true
+		l.declared, l.sources, l.current, l.holds = d, d.sources(), true, false
+		s.many = s.many || d.per > 1
 		if l.running == 0 {
 			s.without++
 		}
@@ -124,55 +139,71 @@ func (s *slots) push(attempts []*attempt) {
 	defer s.mu.Unlock()
 	for _, a := range attempts {
 		a.lane = s.of[a.declared.typ.Name]
-		a.lane.queue = append(a.lane.queue, a)
+		a.lane.queue, a.lane.holds = append(a.lane.queue, a), false
 		s.size.add(float64(len(a.lease.Task().Payload)))
 		s.now = max(s.now, a.got)
 	}
 	s.queued += len(attempts)
 }
 
-// next takes a free slot and the attempt that may start in it; nil: there is none.
-func (s *slots) next() *attempt {
+// next takes a free slot and what may start in it.
+func (s *slots) next() job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.running >= s.workers {
-		return nil
+		return job{}
 	}
 	return s.pop()
 }
 
-// pop takes the next attempt that may start, types taking turns, and a slot for it. s.mu is held.
-func (s *slots) pop() *attempt {
+// pop takes what may start next, types taking turns, and a slot for it. s.mu is held.
+func (s *slots) pop() job {
 	for i := range s.lanes {
 		l := s.lanes[(s.turn+i)%len(s.lanes)]
 		if len(l.queue) == 0 || !s.may(l) {
 			continue
 		}
+		var j job
+		if l.per > 1 {
+			if j = s.gather(l); j.first == nil {
+				continue
+			}
+		} else {
+			j.first = l.queue[0]
+			l.queue[0] = nil
+			l.queue = l.queue[1:]
+		}
 		s.turn = (s.turn + i + 1) % len(s.lanes)
-		a := l.queue[0]
-		l.queue[0] = nil
-		l.queue = l.queue[1:]
 		s.take(l)
-		s.queued--
-		return a
+		s.queued -= j.rows()
+		return j
 	}
-	return nil
+	return job{}
 }
 
-// done frees the slot of an attempt that is over and returns the next attempt for it; nil: there is none. An attempt that was
-// not tried counts neither for the rate nor for the share of its lane.
-func (s *slots) done(l *lane, end ending, now time.Duration) *attempt {
+// done frees the slot of what is over and returns what comes next in it. What was not tried counts neither for the rate nor
+// for the share of its lane.
+func (s *slots) done(l *lane, end ending, now time.Duration) job {
+	return s.doneMany(l, end, 1, 0, now)
+}
+
+// doneMany is done for a request of which so many attempts were tried, and that had so many bytes.
+func (s *slots) doneMany(l *lane, end ending, rows, bytes int, now time.Duration) (next job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now = max(s.now, now)
 	s.release(l)
+	s.inMany -= bytes
 	l.over(end)
-	var next *attempt
+	if end != untried {
+		l.ended += rows - 1
+	}
 	if !s.closed && s.running < s.workers { // there may be fewer slots than there were
 		next = s.pop()
 	}
-	// The loop looks for rows to claim, and for queued ones that may start in the last free slot now: it is kept no longer.
-	if len(l.queue) <= l.ahead/2 || next != nil && s.without == 0 && s.queued > 0 && s.running < s.workers {
+	// The loop looks for rows to claim, and for queued ones that may start in the last free slot now: it is kept no longer. Nor do rows
+	// wait for others of their type any more, if none of these are under way.
+	if len(l.queue) <= l.ahead/2 || next.first != nil && s.without == 0 && s.queued > 0 && s.running < s.workers || l.holds && l.running == 0 {
 		s.signal()
 	}
 	return next
@@ -193,11 +224,16 @@ func (s *slots) shut() {
 	s.closed = true
 }
 
-// close lets nothing more start and returns what was queued.
+// close lets nothing more start and returns what was queued. What has been taken from the queue has started when it returns, or its
+// slot's goroutine is at it.
 func (s *slots) close() []*attempt {
+	defer s.ringing.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	if s.alarm != nil {
+		s.alarm.Stop()
+	}
 	var all []*attempt
 	for _, l := range s.lanes {
 		all = append(all, l.queue...)
@@ -276,7 +312,7 @@ func (s *slots) idle() bool {
 	}
 	return !slices.ContainsFunc(s.lanes, func(l *lane) bool {
 		if s.may(l) {
-			return len(l.queue) > 0
+			return len(l.queue) > 0 && !l.holds
 		}
 		return free == 1 && l.running < l.workers && (len(l.queue) > 0 || l.due())
 	})
@@ -286,10 +322,10 @@ func (s *slots) idle() bool {
 func (s *slots) held() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running + s.queued
+	return s.running + s.queued + int(s.beyond.Load())
 }
 
-// active returns how many attempts run.
+// active returns how many slots are in use.
 func (s *slots) active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,8 +32,8 @@ func BenchmarkSlots(b *testing.B) {
 					claim[i] = &attempt{lease: l, declared: busy.declared}
 				}
 				s.push(claim)
-				for a := s.next(); a != nil; {
-					a = s.done(a.lane, ended, clock.Now())
+				for j := s.next(); j.first != nil; {
+					j = s.done(j.first.lane, ended, clock.Now())
 				}
 			}
 		})

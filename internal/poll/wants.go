@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ type ask struct {
 	lane   *lane
 	source *source
 	n      int
+	rows   int // where n counts slots
 	want   store.Want
 }
 
@@ -41,8 +43,34 @@ func (s *slots) plan(latency time.Duration) {
 	for _, l := range s.lanes {
 		l.rate.add(float64(l.ended) / elapsed)
 		l.ended = 0
-		l.ahead = min(int(l.rate.value*hold), maxAhead)
+		l.ahead = l.holdAhead(l.rate.value * hold)
 	}
+}
+
+// holdAhead returns how many rows to hold beyond the free slots, if its slots go through so many while claims are under way. Where
+// a slot runs many at once, that is a multiple of these, so that requests are full; and nothing where these would wait for
+// too long.
+func (l *lane) holdAhead(rows float64) int {
+	if l.per > 1 {
+		if l.rate.value*aheadMax.Seconds() < float64(l.per) {
+			return 0
+		}
+		rows = math.Ceil(rows/float64(l.per)) * float64(l.per)
+	}
+	return min(int(rows), maxAhead)
+}
+
+// lacks returns how many rows to claim for a lane now: none while its slots are fed. A claim should be worth its round trip, so it
+// waits until half of what is held ahead is gone.
+func (l *lane) lacks() int {
+	slots := (l.allow - l.running) * l.per
+	if l.per == 1 && len(l.queue) > l.ahead/2 {
+		return 0
+	}
+	if l.per > 1 && slots <= len(l.queue) && len(l.queue) > max(min(l.ahead/2, l.ahead-l.per), 0) {
+		return 0
+	}
+	return slots - len(l.queue) + l.ahead
 }
 
 // within returns how many rows of the recent average size have so many bytes; at least one, and no more than most.
@@ -64,12 +92,8 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	ahead, first, lanes := 0, 0, 0 // of lanes of which the agent holds nothing: their asks, and how many they are
 	for i := range s.lanes {
 		l := s.lanes[(s.turn+i)%len(s.lanes)]
-		ahead += l.ahead
-		// A claim should be worth its round trip: while slots are fed, wait until half of what is held ahead is gone.
-		if len(l.queue) > l.ahead/2 {
-			continue
-		}
-		need := l.allow - l.running - len(l.queue) + l.ahead
+		ahead += (l.ahead + l.per - 1) / l.per
+		need := l.lacks()
 		if need <= 0 {
 			continue
 		}
@@ -86,8 +110,12 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	if s.without > lanes && free > lanes { // the last free slot stays free, unless such a lane takes it
 		free--
 	}
-	total := min(free-s.queued+min(ahead, s.within(maxBytes/2, maxAhead)), most, s.within(maxBytes, maxClaim))
-	asks = divide(asks, total)
+	total, rows := free-s.filled()+min(ahead, s.within(maxBytes/2, maxAhead)), min(most, s.within(maxBytes, maxClaim))
+	if s.many {
+		asks = divideMany(asks, total, min(rows, s.within(maxBytes, maxUnsettled)-s.queued))
+	} else {
+		asks = divide(asks, min(total, rows))
+	}
 	for _, a := range slices.Backward(asks) { // the first source of a lane is the last one next time
 		a.lane.turn = slices.Index(a.lane.sources, a.source) + 1
 	}
@@ -98,13 +126,42 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 	return asks
 }
 
+// filled returns how many slots what is queued would take.
+func (s *slots) filled() int {
+	if !s.many {
+		return s.queued
+	}
+	n := 0
+	for _, l := range s.lanes {
+		n += l.requests()
+	}
+	return n
+}
+
+// divideMany is divide where a slot may take many rows: slots are divided, and then rows.
+func divideMany(asks []ask, slots, rows int) []ask {
+	for i := range asks {
+		a := &asks[i]
+		a.rows, a.n = a.n, (a.n+a.lane.per-1)/a.lane.per
+	}
+	asks = divide(asks, slots)
+	for i := range asks {
+		a := &asks[i]
+		a.n = min(a.rows, a.n*a.lane.per)
+	}
+	return divide(asks, rows)
+}
+
 // share divides what a lane needs among its sources that may have due rows, of runs and rollbacks alike.
 func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 	left := make(map[task.Phase]int, len(l.phases))
 	for _, phase := range l.phases {
 		left[phase] = need
+		if l.per > 1 {
+			left[phase] = min(need, l.fits(phase))
+		}
 		if n := room(l, phase); n >= 0 {
-			left[phase] = min(need, n-l.waiting(phase)) // no claiming ahead for a target in doubt
+			left[phase] = min(left[phase], n-l.waiting(phase)) // no claiming ahead for a target in doubt
 		}
 	}
 	var hasMore []*source
@@ -124,6 +181,20 @@ func (l *lane) share(need int, room func(*lane, task.Phase) int) []ask {
 		left[src.phase] -= n
 	}
 	return asks
+}
+
+// fits returns how many more rows of a phase the lane may hold, where requests of its phases differ in size.
+func (l *lane) fits(phase task.Phase) int {
+	n := l.per
+	b := l.batch(phase)
+	if b != nil && b.Max == n {
+		return (l.allow-l.running)*n + l.ahead
+	}
+	n = 1
+	if b != nil {
+		n = b.Max
+	}
+	return (l.allow-l.running)*n - l.waiting(phase)
 }
 
 // waiting returns how many rows of a phase are queued.

@@ -182,8 +182,8 @@ func TestReplaceSlots(t *testing.T) {
 		}
 	}
 	fill(first, "a", "a", "a", "b", "b")
-	running := []*attempt{s.next(), s.next(), s.next()}
-	require.Nil(t, s.next(), "all slots are taken")
+	running := []*attempt{s.next().first, s.next().first, s.next().first}
+	require.Nil(t, s.next().first, "all slots are taken")
 	require.Equal(t, "b", running[1].declared.typ.Name, "types take turns")
 
 	second := declare(2, a, b)
@@ -192,16 +192,16 @@ func TestReplaceSlots(t *testing.T) {
 	require.Equal(t, 3, s.held(), "nothing is queued")
 	require.Equal(t, 3, s.active())
 	fill(second, "b")
-	require.Nil(t, s.done(running[1].lane, ended, 0), "its slot is there no more")
-	next := s.done(running[0].lane, ended, 0)
+	require.Nil(t, s.done(running[1].lane, ended, 0).first, "its slot is there no more")
+	next := s.done(running[0].lane, ended, 0).first
 	require.NotNil(t, next)
 	require.Same(t, second.types[1], next.declared)
 	require.Same(t, running[1].lane, next.lane, "it is the same lane")
 
 	require.Empty(t, s.replace(declare(2, a)))
 	require.Contains(t, s.of, "b", "something of it runs")
-	require.Nil(t, s.done(next.lane, ended, 0))
-	require.Nil(t, s.done(running[2].lane, ended, 0))
+	require.Nil(t, s.done(next.lane, ended, 0).first)
+	require.Nil(t, s.done(running[2].lane, ended, 0).first)
 	require.Zero(t, s.held())
 	require.Empty(t, s.replace(declare(2)))
 	require.Empty(t, s.of)
