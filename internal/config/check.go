@@ -29,6 +29,7 @@ func (b *block) check(workers int) (target task.Target, timeout, stop time.Durat
 	webhooks := webhookShape()
 	webhooks.attrs = slices.DeleteFunc(webhooks.attrs, func(name string) bool { return name == "async" })
 	webhooks.never = map[string]string{"async": "A check ends with its response, so it cannot continue without a connection."}
+	webhooks.withoutBatch("A check is asked for each task, before the task is sent.")
 	target, stop, _ = sub.target(webhooks, workers)
 	return target, timeout, stop
 }

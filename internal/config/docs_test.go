@@ -109,7 +109,7 @@ func TestAttributesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/configuration.md"))
 	require.NoError(t, err)
 	for _, s := range []*shape{
-		agentShape(), storeShape(), taskShape(), retryShape(), checkShape(), rollbackShape(), webhookShape(), commandShape(), workerShape(), scheduleShape(),
+		agentShape(), storeShape(), taskShape(), retryShape(), checkShape(), rollbackShape(), webhookShape(), batchShape(), commandShape(), workerShape(), scheduleShape(),
 		chunksShape(), sourceShape(), throttleShape(),
 	} {
 		_, section, found := strings.Cut(string(text), "# "+s.name+"\n")

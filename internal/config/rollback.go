@@ -34,5 +34,6 @@ func (b *block) rollback(workers int) (task.Target, *task.RollbackPolicy) {
 	u.Retry = sub.retry(retries)
 	var target task.Target
 	target, u.Stop, u.Async = sub.target(webhookShape(), workers)
+	sub.warnOfBatch(target, u.Heartbeat)
 	return target, u
 }

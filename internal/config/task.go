@@ -68,6 +68,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	var stop time.Duration
 	t.Target, stop, p.Async = b.target(webhookShape(), t.Workers)
 	p.Stop = max(p.Stop, stop)
+	b.warnOfBatch(t.Target, p.Heartbeat)
 	t.Rollback, p.Rollback = b.rollback(t.Workers)
 	return t
 }

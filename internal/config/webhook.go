@@ -25,7 +25,7 @@ func webhookShape() *shape {
 		attrs: []string{
 			"url", "method", "headers", "secret", "body", "idempotency_key", "permanent", "async", "cancel_grace",
 		},
-		later:  []string{"batch"},
+		blocks: []string{"batch"},
 		called: calledInWebhook(),
 	}
 }
@@ -51,6 +51,7 @@ func (b *block) webhook() *task.Webhook {
 		w.Async = b.boolean("async", false)
 	}
 	w.CancelGrace = b.length("cancel_grace", task.DefaultGrace, 0, maxGrace)
+	w.Batch = b.batch(w)
 	return w
 }
 
@@ -70,6 +71,9 @@ func (b *block) webhookURL() (_ task.Template, host string) {
 	if !ok {
 		return nil, ""
 	}
+	if !t.isFixed() && b.child("batch") != nil {
+		b.invalid("url", a.Expr.Range(), errBatchRow)
+	}
 	b.out.add("url", b.templateSource(a.Expr, c, t, "url"))
 	if u, err := url.Parse(t.prefix()); err == nil {
 		host = u.Hostname()
@@ -81,7 +85,12 @@ func (b *block) webhookURL() (_ task.Template, host string) {
 func (b *block) headers() map[string]task.Template {
 	return b.templates(rowStrings{
 		name: "headers", limit: maxHeader, checkKey: checkHeaderName, checkValue: checkHeaderValue, same: strings.ToLower,
-		checkRow: func(string) error { return nil },
+		checkRow: func(string) error {
+			if b.child("batch") != nil {
+				return errBatchRow
+			}
+			return nil
+		},
 	})
 }
 

@@ -16,8 +16,5 @@ task "video.resize" {
   }
   webhook {
     url = "http://127.0.0.1:8080/"
-    batch {
-      max = 100
-    }
   }
 }
