@@ -109,7 +109,6 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-
 // A line that is too long is dropped, and so is an element; those around it count.
 func TestBatchDropsWhatIsTooLong(t *testing.T) {
 	long := `{"id":2,"result":"` + strings.Repeat("x", maxLine) + `"}`
