@@ -107,7 +107,11 @@ func (a *app) try(t *tryout.Tryout, typ *task.Type) error {
 		return err
 	}
 	e := envelope.Of(t.Lease(), typ)
-	doc, err := e.JSON()
+	write := e.JSON
+	if w, ok := typ.TargetOf(e.Phase).(*task.Webhook); ok && w.Batch != nil {
+		write = e.OneOfMany
+	}
+	doc, err := write()
 	if err != nil {
 		return fmt.Errorf("write the envelope: %w", err)
 	}

@@ -13,6 +13,7 @@ func TestBatch(t *testing.T) {
 	declare := func(block string) *task.Batch {
 		t.Helper()
 		cfg := mustLoad(t, "task \"a\" {\nwebhook {\nurl = \"http://127.0.0.1:8080/a\"\nheaders = { X-Team = \"billing\" }\n"+block+"\n}\n}\n", nil)
+		again(t, cfg, nil)
 		w, ok := cfg.Tasks[0].Target.(*task.Webhook)
 		require.True(t, ok)
 		return w.Batch
