@@ -214,14 +214,14 @@ func waited(row *task.Task) string {
 	return "before it started"
 }
 
-// report logs the end of an attempt: a success at debug level, any other end above.
+// report logs the end of an attempt: a success at debug level, most other ends above.
 func (e *Engine) report(row *task.Task, s store.Settlement) {
 	if e.o.Ended != nil {
 		e.o.Ended(row, s.Outcome, s.Next, s.Started)
 	}
 	level := slog.LevelWarn
 	switch {
-	case s.Outcome.Verdict == task.Succeeded:
+	case s.Outcome.Verdict == task.Succeeded, s.Outcome.Shared: // which the executor has logged once for all of them
 		level = slog.LevelDebug
 	case s.Next.State.Waiting() && s.Next.State.Phase() == s.Phase: // else it is given up, and to be rolled back
 		level = slog.LevelInfo

@@ -378,9 +378,8 @@ func TestARequestDoesNotWaitForAnEarlierAttempt(t *testing.T) {
 		require.EqualValues(t, 1, id)
 		after(4100 * time.Millisecond)
 		r.steal()
+		others := r.insert(3) // which are claimed with it
 		after(500 * time.Millisecond)
-		others := r.insert(3)
-		after(100 * time.Millisecond)
 		for _, other := range others {
 			require.Equal(t, task.StateSucceeded, r.get(other).State)
 		}

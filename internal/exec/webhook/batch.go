@@ -196,17 +196,20 @@ func (b *batch) endAll(o task.Outcome) {
 // whole returns what the failure of the whole request means for one attempt in it: if it was not alone, nobody knows which of them
 // is to blame, so it is released, and goes with fewer others next time.
 func (b *batch) whole(o task.Outcome) task.Outcome {
-	if !b.many || o.NeverStarted {
+	if !b.many || o.NeverStarted || b.isOver() {
 		return o
 	}
+	n, left := b.count()
+	b.log.Warn("a request with several tasks failed: those that have not ended are released, and go with fewer others next time",
+		"type", b.typ.Name, "phase", b.rows[0].lease.Phase(), "tasks", n, "released", left, "error", o.Error)
 	return task.Outcome{
 		Verdict: task.Drained, Shared: true, EndUnknown: o.EndUnknown,
-		Error: fmt.Sprintf("the request failed, which had %d tasks: %s", b.count(), o.Error),
+		Error: fmt.Sprintf("the request failed, which had %d tasks: %s", n, o.Error),
 	}
 }
 
-// count returns how many attempts the message has.
-func (b *batch) count() (n int) {
+// count returns how many attempts the message has, and how many of them have not ended.
+func (b *batch) count() (n, left int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, x := range b.rows {
@@ -214,7 +217,7 @@ func (b *batch) count() (n int) {
 			n++
 		}
 	}
-	return n
+	return n, b.open
 }
 
 // isOver reports whether all attempts have ended.
