@@ -225,6 +225,33 @@ func TestAPoisonRowAmongAHundredCostsTheOthersNoAttempt(t *testing.T) {
 	}
 }
 
+// A task that has failed alone keeps others out of its next request, too, though they are due at the same time.
+func TestATaskThatHasFailedAloneGoesAloneAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		d := &target{}
+		d.handle = func(ls []*lease.Lease, ended func(int, task.Outcome)) {
+			if ls[0].Task().ID == 2 {
+				after(2 * time.Second)
+			}
+			breaks(false, 1)(ls, ended)
+		}
+		r := newRig(t, db, batching(d, task.Batch{Max: 10}), func(r *rig) { r.opts.Workers = 1 })
+		r.insert(1)
+		after(100 * time.Millisecond)
+		r.insert(1) // it takes the only slot until after the retry of the first is due
+		after(100 * time.Millisecond)
+		r.insert(5)
+		after(time.Minute)
+		require.Equal(t, task.StateFailed, r.get(1).State)
+		require.Equal(t, 3, r.get(1).Attempt)
+		for _, s := range d.requests() {
+			require.True(t, len(s.ids) == 1 || !slices.Contains(s.ids, 1), "%v", d.sizes())
+		}
+		require.Contains(t, d.sizes(), 5)
+		r.drain()
+	})
+}
+
 // Several agents, each with no memory of what the others have seen, find it as well: the rows say how often they were in a request
 // that failed.
 func TestPoisonIsFoundByManyAgents(t *testing.T) {
