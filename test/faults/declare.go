@@ -5,6 +5,8 @@ package faults
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,10 +36,18 @@ const (
 	kindCharge  = "charge"  // a webhook that completes its task itself, and its rollback
 	kindMount   = "mount"   // the same as processes
 	kindBuild   = "build"
+	kindServe   = "serve" // workers
+	kindStamp   = "stamp" // workers under hold, with a check and a rollback
+	kindPress   = "press" // workers that complete their tasks themselves, and roll them back
 )
 
+// WithWorkers are the types whose commands are workers.
+func WithWorkers() []string { return []string{kindServe, kindStamp, kindPress} }
+
 // WithRollback are the types that can be rolled back.
-func WithRollback() []string { return []string{kindReserve, kindCharge, kindMount, kindBuild} }
+func WithRollback() []string {
+	return []string{kindReserve, kindCharge, kindMount, kindBuild, kindStamp, kindPress}
+}
 
 // rolledBack are those of them that the run has. Its children can connect to PostgreSQL only.
 func (w *world) rolledBack() []string {
@@ -52,31 +62,31 @@ func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
-		kindReserve, kindCharge, kindMount, kindBuild,
+		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
 			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish, Chunk: name == kindMark,
-			Child: name == "child" || name == kindMount || name == kindBuild,
+			Worker: slices.Contains(WithWorkers(), name),
 		}
+		k.Child = k.Worker || name == "child" || name == kindMount || name == kindBuild
 		switch name {
 		case "steady":
 			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
 		case "patient":
 			k.Heartbeat, k.Timeout = 0, 12*time.Second
-		case "held", kindReserve, kindMount:
+		case "held", kindReserve, kindMount, kindStamp:
 			k.Guard = history.Held
-		case "completed", kindCharge, kindBuild:
+		case "completed", kindCharge, kindBuild, kindPress:
 			k.Guard = history.Completed
 		}
-		switch name {
-		case kindReserve, kindCharge, kindMount, kindBuild:
+		if slices.Contains(WithRollback(), name) {
 			rollBack := k
 			rollBack.Limit = RollbackLimit
 			rollBack.Timeout = 4 * time.Second
 			k.Rollback = &rollBack
 		}
-		if name == kindReserve || name == kindMount {
+		if name == kindReserve || name == kindMount || name == kindStamp {
 			k.Check = checkTime
 		}
 		all[name] = k
@@ -133,12 +143,16 @@ func (a *agent) declareWork(k history.Kind, limit int, who string) string {
 
 func (a *agent) declareTarget(k history.Kind, who string, async bool) string {
 	if k.Child {
-		env := fmt.Sprintf("WHO = %q", who)
+		env := fmt.Sprintf("WHO = %q, SEED = %q", who, strconv.FormatUint(a.w.o.Seed, 10))
 		if k.Guard != "" {
 			env += fmt.Sprintf(", GUARD = %q, DATABASE = %q", k.Guard, a.w.direct)
 		}
-		return fmt.Sprintf("  command {\n    argv = [%q, %q, %q]\n    env = { %s }\n    stop_grace = %q\n  }\n",
-			a.w.programs.Child, a.w.logPath, a.w.locks, env, grace)
+		text := fmt.Sprintf("  command {\n    argv = [%q, %q, %q, %q]\n    env = { %s }\n    stop_grace = %q\n",
+			a.w.programs.Child, a.w.logPath, a.w.locks, who, env, grace)
+		if k.Worker {
+			text += "    worker {\n      processes = 3\n      idle = \"2s\"\n      max_tasks = 15\n      ready = \"5s\"\n    }\n"
+		}
+		return text + "  }\n"
 	}
 	text := fmt.Sprintf("  webhook {\n    url = %q\n    cancel_grace = %q\n", "http://"+a.w.endpoint.addr+"/"+who, grace)
 	if async {

@@ -27,6 +27,8 @@ func AllFaults() []Fault {
 		{Name: "agent drained", Agent: true, Lasts: 2 * time.Second, do: drain},
 		{Name: "agent disk full", Agent: true, Lasts: 4 * time.Second, do: fillDisk},
 		{Name: "agent clock wrong", Agent: true, Lasts: 8 * time.Second, do: stepAgentClock},
+		{Name: "worker killed", Agent: true, Lasts: 4 * time.Second, do: killWorkers},
+		{Name: "worker frozen", Agent: true, Lasts: 3 * time.Second, do: freezeWorker},
 		{Name: "clock of the server", Lasts: 8 * time.Second, Alone: true, do: stepServerClock},
 		{Name: "network slow", Agent: true, Lasts: 4 * time.Second, do: slow},
 		{Name: "network loses requests", Agent: true, Lasts: 2 * Presence, do: lose("upstream")},
@@ -89,7 +91,7 @@ func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, e
 
 // Points are where an agent may kill itself.
 func Points() []string {
-	points := []string{"before an attempt", "after an attempt", "after a fork"}
+	points := []string{"before an attempt", "after an attempt", "after a fork", "after an envelope", "after a last line"}
 	for _, call := range []string{
 		"claim tasks", "settle tasks", "renew leases", "write presence", "look at sessions", "sweep", "read back a claim", "join", "leave",
 		"take pings", "complete a task", "adopt a task", "sum batches", "fold batches",

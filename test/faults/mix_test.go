@@ -44,6 +44,16 @@ func TestBatchRollback(t *testing.T) {
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
+// TestWorkers: nothing but workers, which are killed and stopped all the time, as are their agents.
+func TestWorkers(t *testing.T) {
+	o := faults.Options{
+		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 5, Kinds: faults.WithWorkers(), Operators: 1,
+		Faults: faults.FaultsNamed("worker killed", "worker frozen", "agent killed", "agent killed at a point", "agent frozen",
+			"agent drained", "network cuts replies"),
+	}
+	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+}
+
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.
 func TestReleaseCannotBeBroken(t *testing.T) {
 	program, err := os.ReadFile(harness.Binary(t))

@@ -51,6 +51,7 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	if len(kinds) == 0 {
 		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
+			kindServe, kindServe, kindServe,
 		}, w.rolledBack()...)
 	}
 	kind := kinds[r.IntN(len(kinds))]
@@ -179,6 +180,11 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 		if kind == "child" {
 			end = append(end, script.Orphan)
 		} else {
+			end = end[:len(end)-1]
+		}
+	case kindServe, kindStamp, kindPress:
+		bad, end = workersScript()
+		if kind != kindServe {
 			end = end[:len(end)-1]
 		}
 	case kindReserve, kindCharge:

@@ -290,6 +290,9 @@ func (w *world) settleDown(t testing.TB) {
 			w.fail(fmt.Errorf("%s does not drain", a.name))
 		}
 	}
+	if !w.noWorkers() {
+		w.fail(errors.New("workers are left behind"))
+	}
 }
 
 // preload is the environment in which the server's clock and disk are what its control says.

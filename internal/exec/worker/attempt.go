@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/internal/exec/envelope"
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -53,6 +54,7 @@ func (w *worker) run(l *lease.Lease, t *task.Type) ended {
 	w.window.open(l)
 	l.Start()
 	w.process.Write(line)
+	fault.Point("after an envelope")
 	end := w.await(a)
 	if !w.window.shut(l) && end.fate == reuse {
 		end.fate = leave
@@ -95,6 +97,7 @@ func (w *worker) await(a *attempt) ended {
 // settle is the end of an attempt by its last line. The process goes on, unless something is left of the attempt or it is not
 // to be trusted.
 func (w *worker) settle(a *attempt, last *Line) ended {
+	fault.Point("after a last line")
 	o := last.Outcome
 	if c := a.lease.Cause(); c != nil && o.Verdict != task.Succeeded {
 		o = c.Outcome() // it was about to be stopped

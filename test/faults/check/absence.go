@@ -15,7 +15,8 @@ import (
 // It must hold because an agent and its guardian kill nothing but what is to be dead (rule 4), attempts that are stopped
 // because the store is out of reach are drained (rule 7), and a cgroup in which anything was killed is not used again.
 //
-// Exempt says: attempts that kill themselves, and say so before; processes that the kernel kills because memory ran out; the
+// Exempt says: attempts that kill themselves, and say so before, and those whose worker the nemesis kills, where they had begun or
+// not; processes that the kernel kills because memory ran out; the
 // attempt of an agent that was killed or stood still, which another reaps as lost.
 const AbsenceIsFree Name = "AbsenceIsFree"
 
@@ -43,8 +44,12 @@ func (x *index) inspectKilled(s *record, fence int64, outcome task.Verdict, reas
 	if !strings.Contains(reason, saysKilled) || strings.Contains(reason, saysMemory) || s.attempt(fence).saidEnd() || s.check(fence).saidEnd() {
 		return
 	}
+	a, asked := s.attempt(fence), s.check(fence)
+	if x.slain(a, forever) || x.slain(asked, forever) || a == nil && asked == nil && s.row != nil && x.h.Kinds[s.row.Type].Worker && x.anySlain() {
+		return
+	}
 	at, lived := x.last(s), "had not begun"
-	if a := s.attempt(fence); a != nil {
+	if a != nil {
 		at = a.lastSeen()
 		lived = "had been there for " + (at - a.events[0].At).Round(time.Millisecond).String()
 	}

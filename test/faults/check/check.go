@@ -63,6 +63,7 @@ func invariants() []invariant {
 		{[]Name{OneRequestAtATime}, oneRequestAtATime},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
+		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},
 		{[]Name{GuardedEffectOnce}, guardedEffectOnce},
 		{[]Name{AttemptsWithinLimit, ReleasedAreFree}, attemptsCount},
 		{[]Name{AbsenceIsFree}, absenceIsFree},

@@ -18,7 +18,8 @@ import (
 // Exempt says: an agent that was killed or stood still meanwhile, or a processor that did; a 202, whose handler has no open
 // request; an endpoint, or a way to it, that was broken; an attempt that has completed its row; an attempt that reported
 // nothing more while the store was out of reach, as its agent says or as it was broken, or until the run ended: it may have
-// been stopped by other means.
+// been stopped by other means; one whose process the nemesis has killed; one whose process stood still, so that it could report
+// nothing more, if it was settled by its own agent.
 const HungIsCaught Name = "HungIsCaught"
 
 // gone is the status of the response to a ping whose attempt is over.
@@ -119,6 +120,9 @@ func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	if o.next != nil {
 		return false
 	}
-	outcome, _ := s.settledBy(a.fence)
+	outcome, own := s.settledBy(a.fence)
+	if x.slain(a, o.due) || own && x.stopped(a, o.due) {
+		return true
+	}
 	return outcome == string(task.Drained) || x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)
 }

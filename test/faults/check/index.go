@@ -22,6 +22,7 @@ type index struct {
 	byEntry []*record // of Enqueued[i]; nil: the store has no such row
 	agents  map[string]*agent
 	weather weather
+	hurt    map[int][]*history.Event // what the nemesis did to processes, by their ids
 	batches batches
 }
 
@@ -46,6 +47,7 @@ type attempt struct {
 	id, fence int64
 	phase     task.Phase
 	number    int // 0: not said
+	pid       int // of its process; 0: not said
 	who       string
 	kind      history.Kind
 	child     bool
@@ -59,14 +61,18 @@ func newIndex(h *history.History) *index {
 	x := &index{
 		h: h, slack: max(h.Slack, leastSlack), byID: make(map[int64]*record), byKey: make(map[string]*history.Row),
 		byEntry: make([]*record, len(h.Enqueued)), agents: make(map[string]*agent),
+		hurt: make(map[int][]*history.Event),
 	}
 	if n := len(h.Events); n > 0 {
 		x.begin, x.end = h.Events[0].At, h.Events[n-1].At
 	}
 	x.addRows()
 	for i := range h.Events {
-		if e := &h.Events[i]; e.ID != 0 {
+		switch e := &h.Events[i]; {
+		case e.ID != 0:
 			x.addEvent(e)
+		case e.PID != 0:
+			x.hurt[e.PID] = append(x.hurt[e.PID], e)
 		}
 	}
 	x.addMoves()
@@ -162,7 +168,7 @@ func (x *index) addEvent(e *history.Event) {
 			a.start = e
 		}
 	}
-	a.who, a.number = cmp.Or(a.who, e.Who), cmp.Or(a.number, e.Attempt)
+	a.who, a.number, a.pid = cmp.Or(a.who, e.Who), cmp.Or(a.number, e.Attempt), cmp.Or(a.pid, e.PID)
 	a.events = append(a.events, e)
 }
 

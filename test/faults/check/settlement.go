@@ -1,8 +1,6 @@
 package check
 
 import (
-	"encoding/json"
-
 	"github.com/leasehold/leasehold/internal/task"
 	"github.com/leasehold/leasehold/test/faults/history"
 )
@@ -30,7 +28,8 @@ func noStaleSettlement(x *index, f *found) {
 
 // inspectResult looks at what a finished row says of itself.
 func (x *index) inspectResult(s *record, f *found) {
-	made, says := resultOf(s.row.Result)
+	of, says := resultOf(s.row.Result)
+	made := of.Fence
 	if s.row.State != string(task.StateSucceeded) {
 		if says && !s.started(made) {
 			f.add(NoStaleSettlement, x.last(s), s.id, "its result is of fence %d, which never started", made)
@@ -99,15 +98,4 @@ func (x *index) inspectTried(s *record, f *found) {
 		default: // these can be said of an attempt that never began
 		}
 	}
-}
-
-// resultOf is the fence that a result says it is of; ok is false where it does not say.
-func resultOf(result json.RawMessage) (fence int64, ok bool) {
-	var r struct {
-		Fence *int64 `json:"fence"`
-	}
-	if len(result) == 0 || json.Unmarshal(result, &r) != nil || r.Fence == nil {
-		return 0, false
-	}
-	return *r.Fence, true
 }

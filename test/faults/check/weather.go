@@ -109,6 +109,7 @@ const (
 	ofServer    area = "server"
 	ofClocks    area = "clock"
 	ofEndpoints area = "endpoint"
+	ofWorkers   area = "worker"
 	ofDisks     area = "agent disk"
 	ofMachine   area = "processor" // of all processes on it; not broken by the nemesis
 	ofAll       area = ""          // something else: it concerns everything
@@ -144,7 +145,7 @@ func areaOf(note string) area {
 	switch a := area(word); {
 	case strings.HasPrefix(note, string(ofDisks)):
 		return ofDisks
-	case a == ofAgents || a == ofNetwork || a == ofServer || a == ofClocks || a == ofEndpoints || a == ofMachine:
+	case a == ofAgents || a == ofNetwork || a == ofServer || a == ofClocks || a == ofEndpoints || a == ofWorkers || a == ofMachine:
 		return a
 	}
 	return ofAll

@@ -1,5 +1,5 @@
-// Command child is what the fault suite's agents run as a subprocess: it logs what it does, and does what its
-// row's script says of this attempt, most of which is bad.
+// Command child is what the fault suite's agents run as a subprocess, for one attempt or as a worker: it logs what it does, and
+// does what its row's script says of this attempt, most of which is bad.
 package main
 
 import (
@@ -31,22 +31,27 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if os.Getenv("LEASEHOLD_WORKER") != "" {
+		os.Exit(serve(log, os.Args[2]))
+	}
 	var e script.Envelope
 	if err := json.NewDecoder(os.Stdin).Decode(&e); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	a := attempt{log: log, envelope: e, does: e.Does()}
+	a := attempt{log: log, envelope: e, does: e.Does(), reports: os.NewFile(3, "pings")}
 	a.lock(os.Args[2])
 	a.report(history.Start, "")
 	os.Exit(a.run())
 }
 
-// attempt is one run of this program.
+// attempt is one run of this program, or one of many.
 type attempt struct {
 	log      *history.Log
 	envelope script.Envelope
 	does     script.Deed
+	reports  *os.File // descriptor 3
+	worker   bool     // it takes JSON
 	held     *os.File // the row's lock: the kernel frees it when this process, and what it has started, is dead
 }
 
@@ -54,7 +59,7 @@ func (a *attempt) report(w history.What, note string) {
 	t := a.envelope.Task
 	a.log.Add(history.Event{
 		What: w, Who: os.Getenv("WHO"), Kind: a.envelope.Type, Phase: a.envelope.Phase(), ID: t.ID, Fence: t.Fence,
-		Attempt: t.Attempt, Note: note,
+		Attempt: t.Attempt, PID: os.Getpid(), Note: note,
 	})
 }
 
@@ -88,8 +93,6 @@ func (a *attempt) run() int {
 		}
 	}()
 	switch a.does {
-	case script.Work:
-		a.ping(8)
 	case script.Fail:
 		a.report(history.End, "failed")
 		return 1
@@ -99,31 +102,47 @@ func (a *attempt) run() int {
 	case script.Later:
 		a.report(history.End, "deferred")
 		return exitDeferred
-	case script.Hang, script.Stubborn, script.Forge:
-		time.Sleep(script.Long)
-	case script.PingOn:
-		a.ping(1 << 20)
 	case script.Cut:
 		a.report(history.End, "failed") // of a process everybody knows when it has ended
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-	case script.Flood:
-		a.flood()
-	case script.Orphan:
-		a.orphan()
 	default:
-		time.Sleep(time.Duration(a.envelope.Task.ID%20) * time.Millisecond)
+		a.dawdle()
 	}
 	return a.finish()
 }
 
+// dawdle is what an attempt does before it ends well, or for ever.
+func (a *attempt) dawdle() {
+	switch a.does {
+	case script.Work:
+		a.ping(8)
+	case script.Hang, script.Stubborn, script.Forge:
+		time.Sleep(script.Long)
+	case script.PingOn:
+		a.ping(1 << 20)
+	case script.Flood:
+		a.flood()
+	case script.Orphan:
+		a.leave(false)
+	default:
+		time.Sleep(time.Duration(a.envelope.Task.ID%20) * time.Millisecond)
+	}
+}
+
+// conclude does what the attempt has to do, and returns how that ends it.
+func (a *attempt) conclude() (how, result string) {
+	if a.envelope.Task.Phase == script.Check {
+		return a.ask()
+	}
+	if guard := os.Getenv("GUARD"); guard != "" {
+		return a.guarded(guard), a.envelope.Result()
+	}
+	return "succeeded", a.envelope.Result()
+}
+
 // finish ends the attempt well, if what it has to do can be done, and gives the exit code.
 func (a *attempt) finish() int {
-	how, result := "succeeded", a.envelope.Result()
-	if a.envelope.Task.Phase == script.Check {
-		how, result = a.ask()
-	} else if guard := os.Getenv("GUARD"); guard != "" {
-		how = a.guarded(guard)
-	}
+	how, result := a.conclude()
 	a.report(history.End, how)
 	if how == "failed" {
 		return 1
@@ -137,28 +156,39 @@ func (a *attempt) finish() int {
 
 // ping makes progress n times.
 func (a *attempt) ping(n int) {
-	pings := os.NewFile(3, "pings")
 	for i := range n {
 		a.report(history.Ping, strconv.Itoa(i))
-		_, _ = fmt.Fprintf(pings, "step %d\n", i) // the reader may be gone
+		a.progress("step " + strconv.Itoa(i))
 		time.Sleep(script.Step)
 	}
 }
 
 // flood makes much noise.
 func (a *attempt) flood() {
-	pings := os.NewFile(3, "pings")
 	a.report(history.Ping, "flood")
 	for i := range 20_000 {
-		_, _ = fmt.Fprintf(pings, "%d\n", i)
+		a.progress(strconv.Itoa(i))
 	}
 	a.report(history.Ping, "flood")
 }
 
-// orphan leaves a process of its group behind that holds the row's lock and ends only when it is killed.
-func (a *attempt) orphan() {
+// progress writes one ping. The reader may be gone.
+func (a *attempt) progress(text string) {
+	switch t := a.envelope.Task; {
+	case !a.worker:
+		_, _ = fmt.Fprintln(a.reports, text)
+	case t.ID%2 == 0:
+		_, _ = fmt.Fprintf(a.reports, "{\"progress\": %q}\n", text)
+	default:
+		_, _ = fmt.Fprintf(a.reports, "{\"id\": %d, \"fence\": %d, \"progress\": %q}\n", t.ID, t.Fence, text)
+	}
+}
+
+// leave leaves a process behind that holds the row's lock and ends only when it is killed, in its group or in a session of its own.
+func (a *attempt) leave(session bool) {
 	cmd := exec.Command("sh", "-c", "trap '' TERM; sleep 1000 & wait; sleep 1000") //nolint:noctx // it is to be left alone
 	cmd.ExtraFiles = []*os.File{a.held}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}

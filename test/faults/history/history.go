@@ -22,10 +22,13 @@ const (
 	Gone    What = "gone"    // the agent closed the connection before the end
 	Overlap What = "overlap" // a child found that another attempt's process of the same row is alive: Note is its fence
 	Signal  What = "signal"  // a child was asked to stop
+	Stopped What = "stopped" // a child stands still, and can report nothing; of no attempt: the nemesis has stopped that process
+	Slain   What = "slain"   // the nemesis kills that process, which runs attempts
 
 	// The nemesis begins to break something. The first word of Note says what: "agent", "network" (the way to the store),
-	// "server" (the store), "clock" (the store's), "endpoint" (it, or the way to it), "processor" (it stood still, and the
-	// nemesis did not do that); another word is taken for all of them.
+	// "server" (the store), "clock" (the store's), "endpoint" (it, or the way to it), "worker" (processes that run attempts, which
+	// Slain and Stopped name), "processor" (it stood still, and the nemesis did not do that); another word is taken for all of
+	// them.
 	Fault What = "fault"
 	Heal  What = "heal" // it is mended: the same Note. What lasts for a moment only is mended at once
 
@@ -54,6 +57,7 @@ type Event struct {
 	ID      int64         `json:"id,omitempty"`
 	Fence   int64         `json:"fence,omitempty"`
 	Attempt int           `json:"attempt,omitempty"`
+	PID     int           `json:"pid,omitempty"` // the process, where it is a child
 	Note    string        `json:"note,omitempty"`
 }
 
@@ -113,7 +117,7 @@ type Row struct {
 	Fence       int64
 	Outcome     string
 	Error       string
-	Result      json.RawMessage // {"fence": n}: the attempt that made it
+	Result      json.RawMessage // {"id": n, "fence": n}: the attempt that made it
 	EverStarted bool
 	Round       int
 	Batch       int64 // 0: of none
@@ -168,6 +172,7 @@ type Said struct {
 type Kind struct {
 	Name      string
 	Child     bool
+	Worker    bool          // children that run one attempt after another
 	Heartbeat time.Duration // 0: none
 	Stop      time.Duration // what may pass between the end of its window and its lease's end
 	Timeout   time.Duration

@@ -32,6 +32,20 @@ const (
 	Forge    Deed = "forge"    // pings in the name of others, and with what was no token, and never in its own
 	Orphan   Deed = "orphan"   // ends well, and leaves a process in its group
 	Silent   Deed = "silent"   // is accepted, and reports nothing again
+
+	// Of workers only. Those that end well come first.
+	Stray   Deed = "stray"   // writes lines that mean nothing, and ends well
+	Parting Deed = "parting" // ends well, and its process kills itself
+	Twice   Deed = "twice"   // ends well, and says so again a little later
+
+	Quit   Deed = "quit"   // exits without a last line, with exit code 0
+	Torn   Deed = "torn"   // writes half of its last line, and its process kills itself
+	Faint  Deed = "faint"  // its process kills itself before it begins
+	Echo   Deed = "echo"   // repeats the last line of the process's attempt before, and writes none of its own
+	Nobody Deed = "nobody" // its last line names no attempt
+	Litter Deed = "litter" // fails, and leaves a process behind
+	Freeze Deed = "freeze" // its process stops itself
+	Shut   Deed = "shut"   // closes descriptor 3, and goes on
 )
 
 // How long things take.
@@ -112,11 +126,16 @@ func (e *Envelope) Phase() string {
 // Result returns the result of an attempt that ends well. It has the script of the task's rollback.
 func (e *Envelope) Result() string {
 	if len(e.Data.Rollback) == 0 {
-		return fmt.Sprintf(`{"fence": %d}`, e.Task.Fence)
+		return fmt.Sprintf(`{"id": %d, "fence": %d}`, e.Task.ID, e.Task.Fence)
 	}
 	rollBack, err := json.Marshal(Payload{Key: e.Data.Key, Rollback: e.Data.Rollback})
 	if err != nil {
 		panic(err) // these are strings
 	}
-	return fmt.Sprintf(`{"fence": %d, "rollback": %s}`, e.Task.Fence, rollBack)
+	return fmt.Sprintf(`{"id": %d, "fence": %d, "rollback": %s}`, e.Task.ID, e.Task.Fence, rollBack)
+}
+
+// Failure returns the error of an attempt that ends badly.
+func (e *Envelope) Failure(how string) string {
+	return fmt.Sprintf("%s, says the line of %d/%d", how, e.Task.ID, e.Task.Fence)
 }
