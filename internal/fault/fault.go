@@ -27,9 +27,11 @@ const (
 	Repeat Safeguard = "repeat"
 	// Hear: a notification of a cancel has the agent release the rows of it that it has claimed ahead.
 	Hear Safeguard = "hear"
+	// OwnLine: a worker's last line settles only the attempt that it names.
+	OwnLine Safeguard = "own-line"
 )
 
 // Safeguards lists all of them.
 func Safeguards() []Safeguard {
-	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat, Hear}
+	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat, Hear, OwnLine}
 }

@@ -56,6 +56,9 @@ func sabotages() []sabotage {
 		{fault.Hear, faults.Options{ // nothing is broken, and the cancelled rows wait behind slow ones
 			Agents: 2, Caught: true, Workers: 2, Lasts: 15 * time.Second,
 		}, []check.Name{check.CancelHolds}, ""},
+		{fault.OwnLine, faults.Options{ // each attempt fails at first, and repeats the line of the one before in its process
+			Rate: 5, Kinds: []string{"serve"}, Script: []script.Deed{script.Echo, script.OK}, Lasts: 15 * time.Second,
+		}, []check.Name{check.LineSettlesItsOwn, check.NoStaleSettlement}, ""},
 		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `

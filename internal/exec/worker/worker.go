@@ -10,6 +10,7 @@ import (
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -126,7 +127,7 @@ func (w *worker) setReady() {
 // end takes in a last line. w.mu is held.
 func (w *worker) end(l *Line) {
 	a := w.current
-	if a != nil && a.last == nil && l.Of(a.id, a.fence) {
+	if a != nil && a.last == nil && (l.Of(a.id, a.fence) || fault.Off(fault.OwnLine)) {
 		a.last = l
 		close(a.over)
 		return
