@@ -185,7 +185,7 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 	case kindServe, kindStamp, kindPress:
 		bad, end = workersScript()
 		if kind != kindServe {
-			end = end[:len(end)-1]
+			end = end[:len(end)-2] // it neither floods nor leaves anything behind
 		}
 	case kindReserve, kindCharge:
 		end = end[:len(end)-1] // others flood
