@@ -106,11 +106,12 @@ func (c *crew) outcomes(id int64) (all []string) {
 	return all
 }
 
-// awaitSucceeded waits until n tasks have succeeded.
-func (c *crew) awaitSucceeded(n int) {
-	c.t.Helper()
-	harness.Until(c.t, workWithin, fmt.Sprintf("%d have succeeded", n), func() bool {
-		return strings.Count(harness.MustRun(c.t, nil, "task", "list", "--state", "succeeded", "--limit", "1000", "-o", "jsonl", "--store", c.store), "\n") == n
+// awaitMany waits until so many tasks are in that state.
+func (d *fakeTarget) awaitMany(n int, state string) {
+	d.t.Helper()
+	harness.Until(d.t, workWithin, fmt.Sprintf("%d are %s", n, state), func() bool {
+		list := harness.MustRun(d.t, nil, "task", "list", "--state", state, "--limit", "1000", "-o", "jsonl", "--store", d.store)
+		return strings.Count(list, "\n") == n
 	})
 }
 
@@ -121,7 +122,7 @@ func TestWorkersRunMany(t *testing.T) {
 		c := newCrew(t, d)
 		a := c.start("agent", 2, "", fmt.Sprintf("max_tasks = %d", most))
 		c.add(tasks, "")
-		c.awaitSucceeded(tasks)
+		c.awaitMany(tasks, "succeeded")
 		by := map[int]int{}
 		for _, r := range c.runs() {
 			require.Equal(t, 1, r.attempt)

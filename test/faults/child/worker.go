@@ -132,33 +132,10 @@ func (w *worker) run(a *attempt) {
 		a.leave(w.oneIn(2))
 		w.end(a, "failed", "")
 		return
-	case script.Echo:
-		w.echo(a)
-		time.Sleep(script.Long)
-	case script.Nobody:
-		w.write(`{"result": {"id": %d, "fence": %d}}`, a.envelope.Task.ID, a.envelope.Task.Fence)
-		time.Sleep(script.Long)
-	case script.Shut:
-		_ = w.out.Close()
-		time.Sleep(script.Long)
-	case script.Quit:
-		a.report(history.End, "failed")
-		os.Exit(0)
-	case script.Torn:
-		_, _ = io.WriteString(w.out, w.last(a, "succeeded", a.envelope.Result())[:20])
-		w.die(a)
-	case script.Cut:
-		w.die(a)
-	case script.Freeze:
-		a.report(history.Stopped, "")
-		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-		time.Sleep(script.Long)
-	case script.Forge:
-		w.forge(a)
-		time.Sleep(script.Long)
 	case script.Stray:
 		w.stray(a)
 	default:
+		w.neverEnd(a)
 		a.dawdle()
 	}
 	how, result := a.conclude()
@@ -171,6 +148,34 @@ func (w *worker) run(a *attempt) {
 		w.write("%s", line)
 	default:
 	}
+}
+
+// neverEnd does what never comes to an end; other attempts go on.
+func (w *worker) neverEnd(a *attempt) {
+	switch a.does {
+	case script.Echo:
+		w.echo(a)
+	case script.Nobody:
+		w.write(`{"result": {"id": %d, "fence": %d}}`, a.envelope.Task.ID, a.envelope.Task.Fence)
+	case script.Shut:
+		_ = w.out.Close()
+	case script.Quit:
+		a.report(history.End, "failed")
+		os.Exit(0)
+	case script.Torn:
+		_, _ = io.WriteString(w.out, w.last(a, "succeeded", a.envelope.Result())[:20])
+		w.die(a)
+	case script.Cut:
+		w.die(a)
+	case script.Freeze:
+		a.report(history.Stopped, "")
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+	case script.Forge:
+		w.forge(a)
+	default:
+		return
+	}
+	time.Sleep(script.Long)
 }
 
 // die kills the process. Everybody knows when it has ended: that is the end of its attempt.
