@@ -36,17 +36,23 @@ const (
 	kindCharge  = "charge"  // a webhook that completes its task itself, and its rollback
 	kindMount   = "mount"   // the same as processes
 	kindBuild   = "build"
-	kindServe   = "serve" // workers
-	kindStamp   = "stamp" // workers under hold, with a check and a rollback
-	kindPress   = "press" // workers that complete their tasks themselves, and roll them back
+	kindServe   = "serve"   // workers
+	kindStamp   = "stamp"   // workers under hold, with a check and a rollback
+	kindBundle  = "bundle"  // webhooks whose requests have several attempts
+	kindParcel  = "parcel"  // the same under hold, with a check and a rollback
+	kindFreight = "freight" // the same that complete their tasks themselves, and roll them back
+	kindPress   = "press"   // workers that complete their tasks themselves, and roll them back
 )
 
 // WithWorkers are the types whose commands are workers.
 func WithWorkers() []string { return []string{kindServe, kindStamp, kindPress} }
 
+// InBundles are the types whose requests have several attempts.
+func InBundles() []string { return []string{kindBundle, kindParcel, kindFreight} }
+
 // WithRollback are the types that can be rolled back.
 func WithRollback() []string {
-	return []string{kindReserve, kindCharge, kindMount, kindBuild, kindStamp, kindPress}
+	return []string{kindReserve, kindCharge, kindMount, kindBuild, kindStamp, kindPress, kindParcel, kindFreight}
 }
 
 // rolledBack are those of them that the run has. Its children can connect to PostgreSQL only.
@@ -62,12 +68,12 @@ func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
-		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress,
+		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
 			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish, Chunk: name == kindMark,
-			Worker: slices.Contains(WithWorkers(), name),
+			Worker: slices.Contains(WithWorkers(), name), Many: slices.Contains(InBundles(), name),
 		}
 		k.Child = k.Worker || name == "child" || name == kindMount || name == kindBuild
 		switch name {
@@ -75,9 +81,9 @@ func Kinds() map[string]history.Kind {
 			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
 		case "patient":
 			k.Heartbeat, k.Timeout = 0, 12*time.Second
-		case "held", kindReserve, kindMount, kindStamp:
+		case "held", kindReserve, kindMount, kindStamp, kindParcel:
 			k.Guard = history.Held
-		case "completed", kindCharge, kindBuild, kindPress:
+		case "completed", kindCharge, kindBuild, kindPress, kindFreight:
 			k.Guard = history.Completed
 		}
 		if slices.Contains(WithRollback(), name) {
@@ -86,7 +92,7 @@ func Kinds() map[string]history.Kind {
 			rollBack.Timeout = 4 * time.Second
 			k.Rollback = &rollBack
 		}
-		if name == kindReserve || name == kindMount || name == kindStamp {
+		if name == kindReserve || name == kindMount || name == kindStamp || name == kindParcel {
 			k.Check = checkTime
 		}
 		all[name] = k
@@ -123,7 +129,7 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 	}
 	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
 	if k.Check > 0 {
-		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(k, who, false))
+		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(alone(k), who, false))
 	}
 	if k.Rollback != nil {
 		text += "  rollback {\n" + a.declareWork(*k.Rollback, RollbackLimit, who) + "  }\n"
@@ -158,5 +164,14 @@ func (a *agent) declareTarget(k history.Kind, who string, async bool) string {
 	if async {
 		text += "    async = true\n"
 	}
+	if k.Many {
+		text += fmt.Sprintf("    batch {\n      max = %d\n      wait = \"20ms\"\n    }\n", mostInOne)
+	}
 	return text + "  }\n"
+}
+
+// alone is a type for requests with one attempt each, as checks are.
+func alone(k history.Kind) history.Kind {
+	k.Many = false
+	return k
 }

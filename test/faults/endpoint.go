@@ -35,20 +35,22 @@ type endpoint struct {
 	client *http.Client
 	kinds  map[string]history.Kind
 	agents func() []string // addresses of agents that are there
+	wrong  func(error)     // notes that what came is not the protocol's
 
 	addr     string
 	mu       sync.Mutex
 	server   *http.Server
 	rejected []history.ChunkRange // chunks that were
 	downs    int                  // how often it was taken down, and not up again
+	everDown int                  // how often it was taken down
 	handler  sync.WaitGroup       // handlers, and what goes on after a 202
 	ctx      context.Context
 	stop     context.CancelFunc
 }
 
 // newEndpoint starts an endpoint.
-func newEndpoint(log *history.Log, app base, agents func() []string) (*endpoint, error) {
-	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, client: &http.Client{
+func newEndpoint(log *history.Log, app base, agents func() []string, wrong func(error)) (*endpoint, error) {
+	e := &endpoint{log: log, app: app, kinds: Kinds(), agents: agents, wrong: wrong, client: &http.Client{
 		Timeout: 3 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, Proxy: nil},
 	}}
 	e.ctx, e.stop = context.WithCancel(context.Background())
@@ -97,7 +99,15 @@ func (e *endpoint) down() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.downs++
+	e.everDown++
 	_ = e.server.Close()
+}
+
+// taken is how often the endpoint was taken down.
+func (e *endpoint) taken() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.everDown
 }
 
 // close ends the endpoint and waits for all that it does.
@@ -117,6 +127,7 @@ type call struct {
 	w        http.ResponseWriter
 	ctx      context.Context // of the request
 	over     chan struct{}   // closed once the handler has answered
+	many     *request        // of which it is one of several, without w and over; nil: it has one of its own
 }
 
 func (c *call) report(w history.What, note string) {
@@ -130,11 +141,15 @@ func (c *call) report(w history.What, note string) {
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 	e.handler.Add(1)
 	defer e.handler.Done()
-	c := &call{endpoint: e, who: strings.Trim(r.URL.Path, "/"), w: w, ctx: r.Context(), over: make(chan struct{})}
 	body, err := io.ReadAll(r.Body) // to its end: only then does the server notice that the agent is gone
 	if err != nil {
 		return
 	}
+	if isMany(r) {
+		e.serveMany(w, r, body)
+		return
+	}
+	c := &call{endpoint: e, who: strings.Trim(r.URL.Path, "/"), w: w, ctx: r.Context(), over: make(chan struct{})}
 	if err := json.Unmarshal(body, &c.envelope); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -158,6 +173,13 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 
 // answer ends the attempt.
 func (c *call) answer(how string, status int, body string) {
+	if c.many != nil {
+		c.many.end(c, how, c.lineOf(how, status, body))
+		return
+	}
+	if how == "superseded" {
+		c.w.Header().Set("Content-Type", "application/problem+json")
+	}
 	c.report(history.End, how)
 	c.w.WriteHeader(status)
 	_, _ = io.WriteString(c.w, body) // it may be gone
@@ -221,6 +243,10 @@ func (c *call) run() {
 		}
 	case script.Flood:
 		c.flood()
+		c.finish()
+	case script.Mute:
+	case script.Stray:
+		c.stray()
 		c.finish()
 	case script.Silent:
 		c.answer("accepted", http.StatusAccepted, "")
@@ -305,6 +331,9 @@ func (c *call) ping(n int) bool {
 // say sends one ping and gives the answer's status; 0: there was none.
 func (c *call) say(url, progress string) int {
 	c.report(history.Ping, progress)
+	if c.many != nil && c.envelope.Task.ID%2 == 0 && c.many.say(fmt.Sprintf(`{"id": %d, "progress": %q}`, c.envelope.Task.ID, progress)) {
+		return http.StatusOK
+	}
 	status := c.post(url, fmt.Sprintf(`{"progress": %q}`, progress))
 	c.report(history.Pinged, strconv.Itoa(status))
 	return status
@@ -385,7 +414,6 @@ func (c *call) guarded(guard string) {
 		c.answer("failed", http.StatusInternalServerError, "the reply to COMMIT was lost")
 	case done.Refused:
 		c.report(history.Refused, done.Err.Error())
-		c.w.Header().Set("Content-Type", "application/problem+json")
 		c.answer("superseded", http.StatusConflict, `{"title": "another has it", "stale": true}`)
 	case done.Err != nil:
 		c.answer("failed", http.StatusInternalServerError, done.Err.Error())

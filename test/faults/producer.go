@@ -51,13 +51,16 @@ func (w *world) transaction(ctx context.Context, r *rand.Rand, n int) {
 	if len(kinds) == 0 {
 		kinds = append([]string{
 			"plain", "held", "held", "completed", "completed", "accepted", "streamed", "ordered", "child", "child", "steady", "patient",
-			kindServe, kindServe, kindServe,
+			kindServe, kindServe, kindServe, kindBundle, kindBundle,
 		}, w.rolledBack()...)
 	}
 	kind := kinds[r.IntN(len(kinds))]
 	size := 1 + r.IntN(3)
 	if kind == "ordered" {
 		size = 4 + r.IntN(8)
+	}
+	if kind == kindBundle {
+		size = 10 + r.IntN(30)
 	}
 	rows := make([]row, size)
 	for i := range rows {
@@ -101,15 +104,15 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 	}
 	made := row{Enqueued: e, payload: script.Payload{Key: key, Script: s}}
 	last := s[len(s)-1]
-	if last == script.Fail {
+	if last == script.Fail || last == script.Poison {
 		attempts := 3
 		made.attempts, made.Expects.Limit = &attempts, attempts
 	}
-	if last == script.Reject || last == script.Fail {
+	if last == script.Reject || last == script.Fail || last == script.Poison {
 		made.Expects.States = []string{"failed"}
 		if k.Rollback != nil {
 			made.Expects.States = []string{"rolled_back", "rollback_failed"}
-			if last == script.Fail && k.Check > 0 { // on a full disk every check may fail: it was never started then (RolledBackOnce)
+			if last != script.Reject && k.Check > 0 { // on a full disk every check may fail: it was never started then (RolledBackOnce)
 				made.Expects.States = append(made.Expects.States, "failed")
 			}
 		}
@@ -187,6 +190,15 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 		if kind != kindServe {
 			end = end[:len(end)-2] // it neither floods nor leaves anything behind
 		}
+	case kindBundle, kindParcel, kindFreight:
+		var never []script.Deed
+		if bad, end, never = manyScript(); r.IntN(24) == 0 {
+			end = never
+		}
+		if kind == kindBundle && r.IntN(3) > 0 { // there are many of them
+			bad = end
+		}
+		return fails(r, bad, end)
 	case kindReserve, kindCharge:
 		end = end[:len(end)-1] // others flood
 	case "accepted":
@@ -202,7 +214,11 @@ func newScript(r *rand.Rand, kind string) []script.Deed {
 	if r.IntN(12) == 0 {
 		end = []script.Deed{script.Reject, script.Fail}
 	}
-	var s []script.Deed
+	return fails(r, bad, end)
+}
+
+// fails returns some failures, and an end.
+func fails(r *rand.Rand, bad, end []script.Deed) (s []script.Deed) {
 	for range r.IntN(3) {
 		if r.IntN(2) == 0 {
 			s = append(s, bad[r.IntN(len(bad))])

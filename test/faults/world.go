@@ -172,7 +172,7 @@ func newWorld(t testing.TB, programs Programs, cluster *harness.Cluster, o Optio
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	w.openBase(t)
-	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses)
+	w.endpoint, err = newEndpoint(w.log, w.app, w.addresses, w.fail)
 	require.NoError(t, err)
 	w.startAgents(t)
 	w.startHolders(t)

@@ -66,6 +66,7 @@ func invariants() []invariant {
 		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},
 		{[]Name{GuardedEffectOnce}, guardedEffectOnce},
 		{[]Name{AttemptsWithinLimit, ReleasedAreFree}, attemptsCount},
+		{[]Name{OneFailureChargesNoOther}, oneFailureChargesNoOther},
 		{[]Name{AbsenceIsFree}, absenceIsFree},
 		{[]Name{LeaseFollowsPing}, leaseFollowsPing},
 		{[]Name{HungIsCaught}, hungIsCaught},

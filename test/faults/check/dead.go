@@ -145,7 +145,7 @@ func (x *index) busy(in span) bool {
 
 // over is the time from which on an attempt keeps no slot of an agent; forever: it is not known.
 func (a *attempt) over() time.Duration {
-	if e := a.first(history.End, history.Gone); e != nil {
+	if e := a.first(history.End, history.Gone, history.Spared); e != nil {
 		return e.At
 	}
 	return forever

@@ -19,7 +19,8 @@ import (
 // request; an endpoint, or a way to it, that was broken; an attempt that has completed its row; an attempt that reported
 // nothing more while the store was out of reach, as its agent says or as it was broken, or until the run ended: it may have
 // been stopped by other means; one whose process the nemesis has killed; one whose process stood still, so that it could report
-// nothing more, if it was settled by its own agent.
+// nothing more, if it was settled by its own agent; one of a request with several, whose
+// connection stays, in the same way.
 const HungIsCaught Name = "HungIsCaught"
 
 // gone is the status of the response to a ping whose attempt is over.
@@ -85,7 +86,7 @@ func (x *index) overdue(a *attempt) (late *overdue, reason string) {
 			return late, reason
 		}
 		switch e.What {
-		case history.End, history.Gone, history.Signal:
+		case history.End, history.Gone, history.Signal, history.Spared:
 			return nil, ""
 		case history.Ping:
 			since = e.At
@@ -117,11 +118,15 @@ func (x *index) excused(s *record, a *attempt, o *overdue) bool {
 	if !a.child && x.weather.any(meanwhile, ofEndpoints) {
 		return true
 	}
+	outcome, own := s.settledBy(a.fence)
+	stopped := own && outcome != string(task.Succeeded) // by its own agent, which may show in nothing else
+	if stopped && a.kind.Many {
+		return true
+	}
 	if o.next != nil {
 		return false
 	}
-	outcome, own := s.settledBy(a.fence)
-	if x.slain(a, o.due) || own && x.stopped(a, o.due) {
+	if x.slain(a, o.due) || stopped && x.stopped(a, o.due) {
 		return true
 	}
 	return outcome == string(task.Drained) || x.weather.any(span{a.start.At, o.due}, ofNetwork, ofServer, ofEndpoints)

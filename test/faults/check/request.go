@@ -16,7 +16,7 @@ import (
 // over, and the row is due again no earlier than that. A handler may be at work all the same; that is what fences are
 // for, and no breach.
 //
-// Exempt says: an agent that stood still when the next request came, until 5 s after it went on; one that was killed
+// Exempt says: requests with several attempts, whose connection stays for the others when one is stopped; an agent that stood still when the next request came, until 5 s after it went on; one that was killed
 // before (its connections close with it, in a second); an attempt that was accepted with a 202, which has no
 // connection; an endpoint, or a way to it, that was broken meanwhile; an attempt that reported nothing more; one
 // that has completed its row, whose rollback was requested before it could answer.
@@ -26,7 +26,7 @@ func oneRequestAtATime(x *index, f *found) {
 	for _, s := range x.records {
 		var before *attempt
 		for _, a := range s.inOrder() {
-			if a.child || a.start == nil {
+			if a.child || a.kind.Many || a.start == nil {
 				continue
 			}
 			if before != nil {

@@ -33,13 +33,20 @@ const (
 	Orphan   Deed = "orphan"   // ends well, and leaves a process in its group
 	Silent   Deed = "silent"   // is accepted, and reports nothing again
 
+	// Of workers, and of requests with several attempts. Those that end well come first.
+	Stray Deed = "stray" // writes lines that mean nothing, and ends well
+	Twice Deed = "twice" // ends well, and has another last line a little later
+	Torn  Deed = "torn"  // writes half of a last line, and its process kills itself, or cuts the connection
+
+	// Of requests with several attempts only.
+	Poison Deed = "poison" // the whole request fails
+	Busy   Deed = "busy"   // the whole request is asked to come later
+	Mute   Deed = "mute"   // the response ends well, without a line of it
+
 	// Of workers only. Those that end well come first.
-	Stray   Deed = "stray"   // writes lines that mean nothing, and ends well
 	Parting Deed = "parting" // ends well, and its process kills itself
-	Twice   Deed = "twice"   // ends well, and says so again a little later
 
 	Quit   Deed = "quit"   // exits without a last line, with exit code 0
-	Torn   Deed = "torn"   // writes half of its last line, and its process kills itself
 	Faint  Deed = "faint"  // its process kills itself before it begins
 	Echo   Deed = "echo"   // repeats the last line of the process's attempt before, and writes none of its own
 	Nobody Deed = "nobody" // its last line names no attempt
@@ -95,6 +102,9 @@ type Envelope struct {
 		Fence   int64  `json:"fence"`
 		Attempt int    `json:"attempt"`
 		PingURL string `json:"ping_url"`
+
+		WebhookID   string `json:"webhook_id"` // where it is one of several in a request
+		Traceparent string `json:"traceparent"`
 	} `json:"task"`
 }
 
