@@ -54,6 +54,16 @@ func TestWorkers(t *testing.T) {
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
+// TestBundles: nothing but requests with several attempts, whose connections are cut all the time, as are their agents killed.
+func TestBundles(t *testing.T) {
+	o := faults.Options{
+		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 3, Kinds: faults.InBundles(), Operators: 1,
+		Faults: faults.FaultsNamed("endpoint restarts", "agent killed", "agent killed at a point", "agent frozen", "agent drained",
+			"network cuts replies"),
+	}
+	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+}
+
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.
 func TestReleaseCannotBeBroken(t *testing.T) {
 	program, err := os.ReadFile(harness.Binary(t))
