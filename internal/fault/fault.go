@@ -29,9 +29,11 @@ const (
 	Hear Safeguard = "hear"
 	// OwnLine: a worker's last line settles only the attempt that it names.
 	OwnLine Safeguard = "own-line"
+	// Shared: the failure of a request with several attempts is charged to none of them.
+	Shared Safeguard = "shared"
 )
 
 // Safeguards lists all of them.
 func Safeguards() []Safeguard {
-	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat, Hear, OwnLine}
+	return []Safeguard{Fence, Session, PingAge, SelfStop, Guardian, ReadToEnd, Repeat, Hear, OwnLine, Shared}
 }

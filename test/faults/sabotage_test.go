@@ -59,6 +59,9 @@ func sabotages() []sabotage {
 		{fault.OwnLine, faults.Options{ // each attempt fails at first, and repeats the line of the one before in its process
 			Rate: 5, Kinds: []string{"serve"}, Script: []script.Deed{script.Echo, script.OK}, Lasts: 15 * time.Second,
 		}, []check.Name{check.LineSettlesItsOwn, check.NoStaleSettlement}, ""},
+		{fault.Shared, faults.Options{ // each row fails the first request that it is in
+			Rate: 1, Kinds: []string{"bundle"}, Script: []script.Deed{script.Poison, script.OK}, Lasts: 10 * time.Second,
+		}, []check.Name{check.OneFailureChargesNoOther}, ""},
 		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `

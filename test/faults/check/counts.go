@@ -28,6 +28,9 @@ const ReleasedAreFree Name = "ReleasedAreFree"
 // defaultDeferrals is how often in a row being asked to come later is free unless a type says otherwise.
 const defaultDeferrals = task.DefaultMaxDeferrals
 
+// saysShared is what a row says of an attempt whose request had several, and failed as a whole.
+const saysShared = "the request failed, which had "
+
 func attemptsCount(x *index, f *found) {
 	for _, s := range x.records {
 		if s.row == nil {
@@ -130,6 +133,9 @@ func (c *counter) after(v task.Verdict, reason string) {
 	c.last = v
 	brief := v == task.Drained && strings.Contains(reason, task.BriefNote)
 	switch {
+	case v == task.Drained && strings.Contains(reason, saysShared):
+		c.deferrals++
+		return
 	case v == task.Undelivered, v == task.Drained && !brief:
 		return
 	case v.Releases():
