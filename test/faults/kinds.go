@@ -91,7 +91,7 @@ func killInRollback(n *nemesis, a *agent, r *rand.Rand) (func() error, string, e
 
 // Points are where an agent may kill itself.
 func Points() []string {
-	points := []string{"before an attempt", "after an attempt", "after a fork", "after an envelope", "after a last line"}
+	points := []string{"before an attempt", "after an attempt", "after a fork", "after an envelope", "after a last line", "after a line"}
 	for _, call := range []string{
 		"claim tasks", "settle tasks", "renew leases", "write presence", "look at sessions", "sweep", "read back a claim", "join", "leave",
 		"take pings", "complete a task", "adopt a task", "sum batches", "fold batches",

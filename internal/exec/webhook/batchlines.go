@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/answer"
 	"github.com/leasehold/leasehold/internal/exec/ping"
+	"github.com/leasehold/leasehold/internal/fault"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -96,6 +97,7 @@ func (r *reading) line(line []byte) {
 	if !r.end(x, o) {
 		r.drop(len(line), fmt.Sprintf("task %d had ended before its line came", x.lease.Task().ID))
 	}
+	fault.Point("after a line")
 }
 
 // find returns the attempt that a line is of. A line may repeat the fence; then it must be the attempt's.
