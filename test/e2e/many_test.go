@@ -61,7 +61,8 @@ func newManyTarget(t *testing.T, d *fakeTarget) *manyTarget {
 // start starts an agent whose requests have up to so many tasks, and more in the task block.
 func (m *manyTarget) start(most int, work string) *harness.Agent {
 	m.t.Helper()
-	return m.declare("agent", fmt.Sprintf("%s\n  webhook {\n    url = %q\n    cancel_grace = \"0s\"\n    batch {\n      max = %d\n    }\n  }", work, m.url, most))
+	return m.declare("agent", fmt.Sprintf("%s\n  webhook {\n    url = %q\n    cancel_grace = \"0s\"\n    batch {\n      max = %d\n    }\n  }",
+		work, m.url, most))
 }
 
 // add makes n tasks that do that, before an agent is there.
@@ -205,14 +206,6 @@ func (m *manyTarget) succeeded(id int64) {
 	}
 }
 
-// awaitDone waits until so many tasks are in that state.
-func (m *manyTarget) awaitDone(n int, state string) {
-	m.t.Helper()
-	harness.Until(m.t, workWithin, fmt.Sprintf("%d are %s", n, state), func() bool {
-		return strings.Count(harness.MustRun(m.t, nil, "task", "list", "--state", state, "--limit", "1000", "-o", "jsonl", "--store", m.store), "\n") == n
-	})
-}
-
 // TestManyInOneRequest: tasks share requests, in the form that the protocol says, and each line settles its own row.
 func TestManyInOneRequest(t *testing.T) {
 	const tasks, most = 120, 50
@@ -220,7 +213,7 @@ func TestManyInOneRequest(t *testing.T) {
 		m := newManyTarget(t, d)
 		m.add(tasks, "")
 		a := m.start(most, "")
-		m.awaitDone(tasks, "succeeded")
+		m.awaitMany(tasks, "succeeded")
 		seen, largest := map[int64]bool{}, 0
 		for _, r := range m.requests() {
 			require.Equal(t, "work", r.Type)
@@ -298,7 +291,7 @@ func TestPoisonAmongAHundred(t *testing.T) {
 		m.add(1, "500")
 		m.add(tasks-poison, "")
 		a := m.start(tasks, "")
-		m.awaitDone(tasks-1, "succeeded")
+		m.awaitMany(tasks-1, "succeeded")
 		s := m.becomes(poison, "failed")
 		charged := 0
 		for _, h := range s.History {
@@ -326,27 +319,27 @@ func TestAnswersToMany(t *testing.T) {
 	for do, check := range map[string]func(t *testing.T, m *manyTarget){
 		"204": func(t *testing.T, m *manyTarget) {
 			t.Helper()
-			m.awaitDone(5, "succeeded")
+			m.awaitMany(5, "succeeded")
 			require.Len(t, m.requests(), 1)
 		},
 		"array": func(t *testing.T, m *manyTarget) {
 			t.Helper()
-			m.awaitDone(5, "succeeded")
+			m.awaitMany(5, "succeeded")
 			for id := range int64(5) {
 				m.succeeded(id + 1)
 			}
 		},
 		"text": func(t *testing.T, m *manyTarget) {
 			t.Helper()
-			m.awaitDone(5, "failed") // an endpoint that knows nothing of several tasks must not pass for one that has done them
+			m.awaitMany(5, "failed") // an endpoint that knows nothing of several tasks must not pass for one that has done them
 		},
 		"mute": func(t *testing.T, m *manyTarget) {
 			t.Helper()
-			m.awaitDone(5, "failed")
+			m.awaitMany(5, "failed")
 		},
 		"429": func(t *testing.T, m *manyTarget) {
 			t.Helper()
-			m.awaitDone(5, "succeeded")
+			m.awaitMany(5, "succeeded")
 			s := m.show(1)
 			require.Equal(t, "deferred", s.History[0].Outcome)
 			require.Equal(t, 1, s.History[len(s.History)-1].Attempt)

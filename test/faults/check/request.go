@@ -16,10 +16,11 @@ import (
 // over, and the row is due again no earlier than that. A handler may be at work all the same; that is what fences are
 // for, and no breach.
 //
-// Exempt says: requests with several attempts, whose connection stays for the others when one is stopped; an agent that stood still when the next request came, until 5 s after it went on; one that was killed
-// before (its connections close with it, in a second); an attempt that was accepted with a 202, which has no
-// connection; an endpoint, or a way to it, that was broken meanwhile; an attempt that reported nothing more; one
-// that has completed its row, whose rollback was requested before it could answer.
+// Exempt says: requests with several attempts, whose connection stays for the others when one is stopped; an agent that stood
+// still when the next request came, until 5 s after it went on; one that was killed before (its connections close with it, in a
+// second); an attempt that was accepted with a 202, which has no connection; an endpoint, or a way to it, that was broken
+// meanwhile; an attempt that reported nothing more; one that has completed its row, whose rollback was requested before it could
+// answer.
 const OneRequestAtATime Name = "OneRequestAtATime"
 
 func oneRequestAtATime(x *index, f *found) {
