@@ -178,13 +178,13 @@ func (q *request) refuse(status int) {
 }
 
 // spare notes that the request ends without a line of those of its attempts that have not ended: nothing is charged to them, unless
-// the request has only one. Then how is how that one ends. q.mu is held.
+// the request has only one. how is how they end. q.mu is held.
 func (q *request) spare(how string) {
 	for _, c := range q.calls {
 		switch {
 		case q.ended[c]:
 		case len(q.calls) > 1:
-			c.report(history.Spared, "")
+			c.report(history.Spared, how)
 		default:
 			c.report(history.End, how)
 		}

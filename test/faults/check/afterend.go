@@ -116,7 +116,7 @@ func (x *index) shortened(a *attempt, sample *history.LeaseSample, before time.D
 // endedBy reports whether an attempt had ended by its own word by then.
 func (a *attempt) endedBy(at time.Duration) bool {
 	for _, e := range a.events {
-		if e.What == history.End && e.At <= at && e.Note != history.Accepted && e.Note != history.CutOff {
+		if (e.What == history.End || e.What == history.Spared) && e.At <= at && e.Note != history.Accepted && e.Note != history.CutOff {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ const (
 	Overlap What = "overlap" // a child found that another attempt's process of the same row is alive: Note is its fence
 	Signal  What = "signal"  // a child was asked to stop
 	Stopped What = "stopped" // a child stands still, and can report nothing; of no attempt: the nemesis has stopped that process
-	Spared  What = "spared"  // a request with several attempts ends badly, and without a line of this one
+	Spared  What = "spared"  // a request with several attempts ends badly, and without a line of this one; Note is as that of End
 	Slain   What = "slain"   // the nemesis kills that process, which runs attempts
 
 	// The nemesis begins to break something. The first word of Note says what: "agent", "network" (the way to the store),
