@@ -16,7 +16,7 @@ import (
 const LineSettlesItsOwn Name = "LineSettlesItsOwn"
 
 // saysLine is what the suite's attempts say in an error.
-var saysLine = regexp.MustCompile(`says the line of (\d+)/(\d+)`) //nolint:gochecknoglobals // it is constant
+var saysLine = regexp.MustCompile(`says the line of (\d+)/(\d+)`)
 
 func lineSettlesItsOwn(x *index, f *found) {
 	for _, s := range x.records {
