@@ -5,6 +5,7 @@ package faults_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,22 +45,13 @@ func TestBatchRollback(t *testing.T) {
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
 
-// TestWorkers: nothing but workers, which are killed and stopped all the time, as are their agents.
-func TestWorkers(t *testing.T) {
+// TestShared: nothing but attempts that share a channel with others, a worker or a request. Workers are killed and stopped all the
+// time, connections are cut, and agents killed.
+func TestShared(t *testing.T) {
 	o := faults.Options{
-		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 5, Kinds: faults.WithWorkers(), Operators: 1,
-		Faults: faults.FaultsNamed("worker killed", "worker frozen", "agent killed", "agent killed at a point", "agent frozen",
-			"agent drained", "network cuts replies"),
-	}
-	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
-}
-
-// TestBundles: nothing but requests with several attempts, whose connections are cut all the time, as are their agents killed.
-func TestBundles(t *testing.T) {
-	o := faults.Options{
-		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 3, Kinds: faults.InBundles(), Operators: 1,
-		Faults: faults.FaultsNamed("endpoint restarts", "agent killed", "agent killed at a point", "agent frozen", "agent drained",
-			"network cuts replies"),
+		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 5, Kinds: slices.Concat(faults.WithWorkers(), faults.InBundles()),
+		Operators: 1, Faults: faults.FaultsNamed("worker killed", "worker frozen", "endpoint restarts", "agent killed",
+			"agent killed at a point", "agent frozen", "agent drained", "network cuts replies"),
 	}
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
 }
