@@ -49,7 +49,7 @@ func TestBatchRollback(t *testing.T) {
 // time, connections are cut, and agents killed.
 func TestShared(t *testing.T) {
 	o := faults.Options{
-		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 5, Kinds: slices.Concat(faults.WithWorkers(), faults.InBundles()),
+		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 4, Kinds: slices.Concat(faults.WithWorkers(), faults.InBundles()),
 		Operators: 1, Faults: faults.FaultsNamed("worker killed", "worker frozen", "endpoint restarts", "agent killed",
 			"agent killed at a point", "agent frozen", "agent drained", "network cuts replies"),
 	}
