@@ -26,6 +26,13 @@ func main() {
 	if leasehold.IsGuardian(os.Args[1:]) {
 		syscall.Exit(leasehold.Guardian())
 	}
+	if len(os.Args) == 2 && os.Args[1] == work.AsWorker {
+		if err := work.RunWorker(os.Stdin, os.NewFile(3, "replies")); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ok, err := run(ctx, os.Args[1:])
 	stop()

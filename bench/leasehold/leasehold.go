@@ -38,6 +38,9 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if _, err := p.Migrator().Up(ctx); err != nil {
 		return err
 	}
+	if j.Kind == work.Fair {
+		return p.insertTypes(ctx, j)
+	}
 	return p.insert(ctx, j.Rows, j.Batch)
 }
 
@@ -47,7 +50,7 @@ func (Contender) Open(ctx context.Context, j work.Job) (_ work.Engine, err error
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled}
+	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled + j.Hung}
 	exec.Parallel(cfg.Tasks)
 	for range max(j.Agents, 1) {
 		a, err := e.newAgent(ctx, j, cfg)
@@ -70,13 +73,14 @@ func (e *engine) newAgent(ctx context.Context, j work.Job, cfg *config.Config) (
 	var executor poll.Executor = inner{e.doer}
 	var gate poll.Gate
 	var present func(time.Duration)
-	if j.Kind == work.HTTP || j.Kind == work.Exec {
+	if j.Kind.Targets() {
 		o := exec.Options{Log: logger(), Metrics: metrics, Version: "bench", Workers: cfg.Agent.Workers}
-		if j.Kind == work.Exec {
+		if j.Kind.HasProcesses() {
 			o.Guardian = guardian.Self()
 		}
 		runner := exec.New(o)
-		executor, gate, present, a.stopRunner = counted{runner, e.doer}, runner.Breakers(), runner.Presence, runner.Close
+		runner.Declare(cfg.Tasks)
+		executor, gate, present, a.stopRunner = counted{runner, e.doer}, runner.Gate(), runner.Presence, runner.Close
 	}
 	a.batches = batch.New(batch.Options{Work: batch.NewEngine(a.place), Poll: cfg.Agent.Poll, Log: logger(), Metrics: metrics})
 	a.loop = poll.New(poll.Options{
@@ -171,7 +175,9 @@ type counted struct {
 
 // Run runs one attempt.
 func (c counted) Run(l *lease.Lease, t *task.Type) task.Outcome {
-	defer c.doer.Done()
+	if t.Name != work.HungType {
+		defer c.doer.Done()
+	}
 	return c.runner.Run(l, t)
 }
 

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/bench/work"
@@ -15,6 +18,10 @@ func workers(j work.Job) int {
 	switch {
 	case j.Workers > 0:
 		return j.Workers
+	case j.Kind == work.Worker:
+		return runtime.NumCPU() // one process for each
+	case j.Kind == work.Fair:
+		return 32 // an agent's default
 	case j.Kind == work.Exec:
 		return 128
 	case j.Kind == work.HTTP:
@@ -25,9 +32,15 @@ func workers(j work.Job) int {
 }
 
 // declarations are what the job stands for, as a user would write it.
-func declarations(j work.Job) string {
+func declarations(j work.Job) (string, error) {
 	target := fmt.Sprintf("webhook {\n url = %q\n }", j.Target)
 	switch {
+	case j.Kind == work.Worker:
+		argv, err := work.Arguments(j.Program)
+		if err != nil {
+			return "", err
+		}
+		target = fmt.Sprintf("command {\n argv = [%s]\n dir = \"/\"\n worker {\n max_tasks = 0\n }\n }", quoted(argv))
 	case j.Kind == work.Exec:
 		target = fmt.Sprintf("command {\n argv = [%q]\n dir = \"/\"\n }", work.Program)
 	case j.Target == "":
@@ -40,8 +53,32 @@ func declarations(j work.Job) string {
 	if j.Poll > 0 {
 		poll = fmt.Sprintf(" poll = \"%dms\"\n", j.Poll/time.Millisecond)
 	}
-	return fmt.Sprintf("agent {\n name = \"bench\"\n workers = %d\n%s}\nstore {\n url = %q\n notify = %t\n}\ntask %q {\n %s\n}\n",
-		workers(j), poll, j.URL, !j.NoNotify, work.TaskType, target)
+	agent := fmt.Sprintf("agent {\n name = \"bench\"\n workers = %d\n%s}\nstore {\n url = %q\n notify = %t\n}\n",
+		workers(j), poll, j.URL, !j.NoNotify)
+	if j.Kind == work.Fair {
+		return agent + types(j), nil
+	}
+	return agent + declaration(work.TaskType, target), nil
+}
+
+func declaration(name, body string) string { return fmt.Sprintf("task %q {\n %s\n}\n", name, body) }
+
+// types declares those of Fair.
+func types(j work.Job) string {
+	text := declaration(work.HungType, fmt.Sprintf("timeout = \"5s\"\n webhook {\n url = %q\n }", j.Target+work.Hang))
+	for i := range work.FairTypes {
+		text += declaration(work.FairType(i), fmt.Sprintf("webhook {\n url = %q\n }", j.Target+work.Slow))
+	}
+	return text
+}
+
+// quoted writes strings as the elements of a list of HCL.
+func quoted(list []string) string {
+	all := make([]string, len(list))
+	for i, s := range list {
+		all[i] = strconv.Quote(s)
+	}
+	return strings.Join(all, ", ")
 }
 
 // load reads the declarations as the agent does.
@@ -51,8 +88,12 @@ func load(j work.Job) (*config.Config, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is in the system's directory for such things
+	text, err := declarations(j)
+	if err != nil {
+		return nil, err
+	}
 	path := filepath.Join(dir, "bench.hcl")
-	if err := os.WriteFile(path, []byte(declarations(j)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	return config.Load([]string{path}, config.Options{})

@@ -29,6 +29,8 @@ type place interface {
 	Ping(ctx context.Context) error
 	// insert inserts rows that are due, as one batch or as tasks by themselves.
 	insert(ctx context.Context, rows int, asBatch bool) error
+	// insertTypes inserts the rows of work.Fair, all of them due at the same time.
+	insertTypes(ctx context.Context, j work.Job) error
 	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
@@ -78,6 +80,25 @@ func (p *server) insert(ctx context.Context, rows int, asBatch bool) error {
 	return err
 }
 
+func (p *server) insertTypes(ctx context.Context, j work.Job) error {
+	types := make([]string, work.FairTypes)
+	for i := range types {
+		types[i] = work.FairType(i)
+	}
+	const (
+		hung   = `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`
+		others = `INSERT INTO leasehold.task (type, payload) SELECT ($1::text[])[1 + n % cardinality($1)], $2::jsonb FROM generate_series(1, $3::integer) AS n`
+	)
+	if _, err := p.look.Exec(ctx, hung, work.HungType, work.Payload, j.Hung); err != nil {
+		return err
+	}
+	if _, err := p.look.Exec(ctx, others, types, work.Payload, j.Rows); err != nil {
+		return err
+	}
+	_, err := p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
+	return err
+}
+
 func (p *server) left(ctx context.Context, above int) (left bool, err error) {
 	err = p.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leasehold.task WHERE id > $1)`, above).Scan(&left)
 	return left, err
@@ -114,6 +135,10 @@ func (f *file) insert(ctx context.Context, rows int, asBatch bool) error {
 		return errors.New("batches are not measured on files")
 	}
 	return f.look.Insert(ctx, rows)
+}
+
+func (f *file) insertTypes(context.Context, work.Job) error {
+	return errors.New("types are not measured on files")
 }
 
 func (f *file) left(ctx context.Context, above int) (bool, error) {

@@ -6,11 +6,18 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasehold/leasehold/bench/work"
 )
 
-// Server is what HTTP rows are posted to, the same for all contenders. It reads each body to its end and answers 204.
+// slow is how long the slow endpoint takes.
+const slow = 10 * time.Millisecond
+
+// Server is what HTTP rows are posted to, the same for all contenders. It reads each body to its end and answers 204; below
+// work.Slow it does so after a while, below work.Hang once the client has gone.
 type Server struct {
 	URL    string
 	server *http.Server
@@ -38,6 +45,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	s.posts.Add(1)
 	s.bytes.Add(n)
+	switch {
+	case strings.HasSuffix(r.URL.Path, work.Slow):
+		if err := Pause(r.Context(), slow); err != nil {
+			return
+		}
+	case strings.HasSuffix(r.URL.Path, work.Hang):
+		<-r.Context().Done()
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 

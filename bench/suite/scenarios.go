@@ -25,9 +25,11 @@ func Scenarios() []Scenario {
 		{"exec", "one /bin/true for each row", func(ctx context.Context, s *Suite) error {
 			return s.compare(ctx, work.Exec, s.rows(8_000))
 		}},
+		{"workers", "a task that does nothing in a worker, one process for each core; /bin/true by the others", workers},
 		{"latency", "insert to start, one row every 20 ms", func(ctx context.Context, s *Suite) error {
 			return s.compare(ctx, work.Latency, s.rows(500))
 		}},
+		{"fair", "one type whose target hangs beside nine others, and the nine alone", fair},
 		{"flat", "Leasehold beside a million rows due later, a million of an undeclared type, ten million archived", flat},
 		{"snapshot", "no-op while a session holds a snapshot", snapshot},
 		{"idle", "nothing is due: one engine, and fifty agents on one Postgres", idle},

@@ -8,9 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime/pprof"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 )
 
@@ -168,37 +165,4 @@ func profile(path string) (stop func(), err error) {
 			fmt.Fprintln(os.Stderr, "write the profile:", err)
 		}
 	}, nil
-}
-
-// Used is what a process has used so far.
-type Used struct {
-	Self, Children float64 // seconds of CPU
-	RSS            int64   // bytes, the most
-}
-
-// Usage is what this process has used.
-func Usage() Used {
-	var self, children syscall.Rusage
-	// Neither fails: the arguments are valid (getrusage(2)).
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &self)
-	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children)
-	cpu := func(u syscall.Rusage) float64 {
-		return float64(u.Utime.Nano()+u.Stime.Nano()) / float64(time.Second)
-	}
-	return Used{Self: cpu(self), Children: cpu(children), RSS: peak()}
-}
-
-// peak is VmHWM of proc(5). What getrusage says begins with what the parent had when it forked.
-func peak() int64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
-	number, _, _ := strings.Cut(after, "kB")
-	kilobytes, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return kilobytes << 10
 }

@@ -2,7 +2,10 @@
 // as JSON. A contender written in another language speaks the same (see graphile/main.mjs).
 package work
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Kind is what is done for each row.
 type Kind string
@@ -12,6 +15,8 @@ const (
 	Noop    Kind = "noop"    // nothing: the engine alone
 	HTTP    Kind = "http"    // one POST of Body to Job.Target
 	Exec    Kind = "exec"    // one /bin/true
+	Worker  Kind = "worker"  // nothing, in a process of Job.Program that is started once
+	Fair    Kind = "fair"    // one POST to Job.Target + Slow for each row of Types, one to Job.Target + Hang for others
 	Latency Kind = "latency" // note the time since the row was inserted, which its payload contains
 	Idle    Kind = "idle"    // what comes is done at once; the process works until it is asked to end
 	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
@@ -19,6 +24,12 @@ const (
 
 // Lasts reports whether the work has no end of its own.
 func (k Kind) Lasts() bool { return k == Idle || k == Hold }
+
+// Targets reports whether what does the work is called or started for it, in place of the benchmark.
+func (k Kind) Targets() bool { return k == HTTP || k == Exec || k == Worker || k == Fair }
+
+// HasProcesses reports whether the work is done by processes that are started for it.
+func (k Kind) HasProcesses() bool { return k == Exec || k == Worker }
 
 // Step is one process's part in a run.
 type Step string
@@ -32,6 +43,26 @@ const (
 // TaskType is the type of the rows that are worked on.
 const TaskType = "bench"
 
+// HungType is the type of the rows of Fair whose target hangs. The others' are TaskType, "bench2", and so on, FairTypes of them.
+const (
+	HungType  = "hung"
+	FairTypes = 9
+)
+
+// FairType is one of those, from 0 on.
+func FairType(i int) string {
+	if i == 0 {
+		return TaskType
+	}
+	return TaskType + strconv.Itoa(i+1)
+}
+
+// Paths below Job.Target, of endpoints that are slow, and that do not answer as long as the client is there.
+const (
+	Slow = "/slow"
+	Hang = "/hang"
+)
+
 // Job is what a process gets on its standard input, in one line.
 type Job struct {
 	Step   Step   `json:"step"`
@@ -39,8 +70,11 @@ type Job struct {
 	URL    string `json:"url"`              // of the database: postgres://…, or sqlite:PATH
 	Look   string `json:"look,omitempty"`   // the same without a pooler, to look whether rows are left; "": URL
 	Rows   int    `json:"rows"`             // how many there are
+	Hung   int    `json:"hung,omitempty"`   // of Fair: how many rows there are of HungType, inserted before the others
 	Filled int    `json:"filled,omitempty"` // how many live rows were there before, none of which is to be done
 	Target string `json:"target,omitempty"` // of HTTP: the server that answers
+	// Program is what a worker's process runs: Python or Go.
+	Program string `json:"program,omitempty"`
 	// Workers is how many rows are worked on at once; 0: what the contender finds best for the kind of work.
 	Workers int `json:"workers,omitempty"`
 	// Agents is how many engines share the work, each with a session of its own; 0: one.
