@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type drain struct {
 
 	mu   sync.Mutex
 	pipe source
+	raw  syscall.RawConn // of the pipe, once Go's poller watches it
 	kept output
 	over bool // nothing is kept any more
 }
@@ -41,14 +43,11 @@ func (d *drain) follow() {
 		return
 	}
 	d.pipe.file = os.NewFile(uintptr(d.pipe.fd), "|1")
+	d.raw, _ = d.pipe.file.SyscallConn() // it fails for no file only
 	d.shared.running.Go(func() {
-		raw, err := d.pipe.file.SyscallConn()
-		if err != nil {
-			return
-		}
 		buffer := d.shared.buffer()
 		defer d.shared.buffers.Put(buffer)
-		_ = raw.Read(func(fd uintptr) bool {
+		_ = d.raw.Read(func(fd uintptr) bool {
 			for {
 				switch d.take(int(fd), *buffer) {
 				case atEnd:
@@ -141,13 +140,9 @@ func (d *drain) cut() string {
 
 // takeFollowed takes what stands in a pipe that is followed.
 func (d *drain) takeFollowed() {
-	raw, err := d.pipe.file.SyscallConn()
-	if err != nil {
-		return
-	}
 	buffer := d.shared.buffer()
 	defer d.shared.buffers.Put(buffer)
-	_ = raw.Control(func(fd uintptr) { d.take(int(fd), *buffer) })
+	_ = d.raw.Control(func(fd uintptr) { d.take(int(fd), *buffer) })
 }
 
 // takeReadable is take for a pipe that blocks: it looks before it reads. d.mu is held.

@@ -71,21 +71,13 @@ func (w *Worker) Written() bool {
 
 // unread is how many bytes of standard input wait to be read.
 func (w *Worker) unread() (n int, known bool) {
-	raw, err := w.input.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	err = raw.Control(func(fd uintptr) { n, known = unread(int(fd)) })
+	err := w.raw.Control(func(fd uintptr) { n, known = unread(int(fd)) })
 	return n, known && err == nil
 }
 
 // writeSome writes what fits into the pipe.
 func (w *Worker) writeSome(line []byte) (n int, err error) {
-	raw, err := w.input.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	failed := raw.Control(func(fd uintptr) {
+	failed := w.raw.Control(func(fd uintptr) {
 		for {
 			n, err = unix.Write(int(fd), line)
 			if !errors.Is(err, unix.EINTR) {

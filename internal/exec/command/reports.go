@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ type reports struct {
 	shared *shared
 	to     func(line []byte) (noise bool) // as Receiver
 	file   *os.File
+	raw    syscall.RawConn // of file
 	end    chan struct{} // closed once nothing more comes: the last writer has closed it, or close was called
 	stop   chan struct{} // closed by close
 
@@ -32,6 +34,7 @@ func (r *reports) start(fd int) error {
 		return err
 	}
 	r.file = file
+	r.raw, _ = file.SyscallConn() // it fails for no file only
 	r.shared.running.Go(r.follow)
 	return nil
 }
@@ -40,14 +43,10 @@ func (r *reports) start(fd int) error {
 // not.
 func (r *reports) follow() {
 	defer close(r.end)
-	raw, err := r.file.SyscallConn()
-	if err != nil {
-		return
-	}
 	for {
 		var left taken
 		var pause time.Duration
-		err := raw.Read(func(fd uintptr) bool {
+		err := r.raw.Read(func(fd uintptr) bool {
 			left, pause = r.take(int(fd))
 			return left != empty || pause > 0
 		})
@@ -117,11 +116,7 @@ func (r *reports) rest() {
 
 // drain takes in what stands in the pipe, without waiting for what may hold it open, nor for one that goes on writing.
 func (r *reports) drain() {
-	raw, err := r.file.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
+	_ = r.raw.Control(func(fd uintptr) {
 		stands, known := unread(int(fd))
 		if !known {
 			stands = maxPipe

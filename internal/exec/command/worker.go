@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ type Worker struct {
 	reports reports
 
 	input   *os.File
+	raw     syscall.RawConn // of input
 	writing *writing // the last line; nil: none yet
 
 	before map[processes.Process]struct{} // that were there when it was ready; nil: unknown
@@ -108,6 +110,7 @@ func (w *Worker) start() error {
 	p.shared.running.Go(p.reap)
 	p.hold.watch(p.pid)
 	if w.input, err = pollable(in); err == nil {
+		w.raw, _ = w.input.SyscallConn() // it fails for no file only
 		err = w.reports.start(three)
 	} else {
 		_ = unix.Close(three)

@@ -53,18 +53,6 @@ func Parse(body []byte) (store.Ping, error) {
 	return FromMembers(members)
 }
 
-// Object reads a JSON object. Names are exact: encoding/json would take PROGRESS for progress in a struct.
-func Object(what string, body []byte) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		if json.Valid(body) {
-			return nil, malformed("%s is not a JSON object", what)
-		}
-		return nil, malformed("%s is not valid JSON: %s", what, answer.Line(fmt.Sprint(err)))
-	}
-	return members, nil
-}
-
 // FromMembers reads a ping from the members of an object. Its errors are *Error.
 func FromMembers(members map[string]json.RawMessage) (p store.Ping, err error) {
 	if p.Progress, err = progress(members["progress"]); err != nil {
