@@ -18,9 +18,7 @@ func workers(j work.Job) int {
 	switch {
 	case j.Workers > 0:
 		return j.Workers
-	case j.Kind == work.Worker:
-		return runtime.NumCPU() // one process for each
-	case j.Kind == work.Fair:
+	case j.Kind == work.Worker, j.Kind == work.Fair:
 		return 32 // an agent's default
 	case j.Kind == work.Exec:
 		return 128
@@ -40,7 +38,8 @@ func declarations(j work.Job) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		target = fmt.Sprintf("command {\n argv = [%s]\n dir = \"/\"\n worker {\n max_tasks = 0\n }\n }", quoted(argv))
+		target = fmt.Sprintf("command {\n argv = [%s]\n dir = \"/\"\n worker {\n processes = %d\n max_tasks = 0\n }\n }",
+			quoted(argv), runtime.NumCPU())
 	case j.Kind == work.Exec:
 		target = fmt.Sprintf("command {\n argv = [%q]\n dir = \"/\"\n }", work.Program)
 	case j.Target == "":

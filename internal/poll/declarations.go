@@ -46,8 +46,8 @@ func newGeneration(d Declarations, metrics *telemetry.Metrics) *generation {
 		x := &declared{
 			typ: t, workers: d.Workers, policy: t.Policy.Hash(t.Name), phases: []task.Phase{task.Run}, per: 1, meters: newMeters(metrics, t),
 		}
-		if t.Workers > 0 {
-			x.workers = min(t.Workers, d.Workers)
+		if n := t.AtOnce(); n > 0 { // no slot is taken by an attempt that no process is there for
+			x.workers = min(n, d.Workers)
 		}
 		if t.Rollback != nil {
 			x.phases = append(x.phases, task.Rollback)

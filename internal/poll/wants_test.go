@@ -207,3 +207,11 @@ func TestReplaceSlots(t *testing.T) {
 	require.Empty(t, s.of)
 	require.Empty(t, s.wants(0, maxClaim, func(*lane, task.Phase) int { return -1 }))
 }
+
+// TestSlotsOfAWorker has a type use no more slots than it has processes: a row that waited for one in a slot would be released.
+func TestSlotsOfAWorker(t *testing.T) {
+	few := &task.Type{Name: "few", Workers: 32, Target: &task.Command{Worker: &task.Worker{Processes: 2}}}
+	s := slotsOf(32, []*task.Type{few, {Name: "other", Workers: 32, Target: &task.Webhook{}}}, lease.BootClock())
+	require.Equal(t, 2, s.lanes[0].workers)
+	require.Equal(t, 32, s.lanes[1].workers)
+}

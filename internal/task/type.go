@@ -41,6 +41,19 @@ func (t *Type) TargetOf(p Phase) Target {
 	return t.Target
 }
 
+// AtOnce is how many attempts can run at once on one agent: Workers (0: not bounded by the type), but where all of them run in
+// the processes of one worker, no more than these.
+func (t *Type) AtOnce() int {
+	c, ok := t.Target.(*Command)
+	if !ok || c.Worker == nil || t.Check != nil || t.Rollback != nil {
+		return t.Workers
+	}
+	if t.Workers == 0 {
+		return c.Worker.Processes
+	}
+	return min(t.Workers, c.Worker.Processes)
+}
+
 // Hash identifies the policy of the type with that name: the first eight bytes of the SHA-256 of the name, a zero byte and
 // the policy's JSON. So of two types with equal policies each has its own, and is known by its name.
 func (p *Policy) Hash(of string) PolicyHash {

@@ -18,8 +18,8 @@ type reports struct {
 	to     func(line []byte) (noise bool) // as Receiver
 	file   *os.File
 	raw    syscall.RawConn // of file
-	end    chan struct{} // closed once nothing more comes: the last writer has closed it, or close was called
-	stop   chan struct{} // closed by close
+	end    chan struct{}   // closed once nothing more comes: the last writer has closed it, or close was called
+	stop   chan struct{}   // closed by close
 
 	mu    sync.Mutex
 	lines ping.Lines

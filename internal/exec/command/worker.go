@@ -33,7 +33,7 @@ type Worker struct {
 
 	input   *os.File
 	raw     syscall.RawConn // of input
-	writing *writing // the last line; nil: none yet
+	writing *writing        // the last line; nil: none yet
 
 	before map[processes.Process]struct{} // that were there when it was ready; nil: unknown
 }

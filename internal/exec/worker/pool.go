@@ -123,7 +123,7 @@ func (p *Pool) Room() (n int, wait time.Duration) {
 		return n, lookAgain
 	case p.ending > 0: // its place may be had soon
 		return max(len(p.idle)-p.waiting+starts, 0), lookAgain
-	case p.total > 0 && p.typ.Workers <= most && (quick || p.total >= p.typ.Workers):
+	case p.total > 0 && p.typ.AtOnce() <= most && (quick || p.total >= p.typ.AtOnce()):
 		return noBound, 0
 	}
 	return max(len(p.idle)-p.waiting+starts, 0), lookLate
