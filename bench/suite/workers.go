@@ -2,6 +2,8 @@ package suite
 
 import (
 	"context"
+	"fmt"
+	"os/exec"
 
 	"github.com/leasehold/leasehold/bench/rig"
 	"github.com/leasehold/leasehold/bench/work"
@@ -9,9 +11,16 @@ import (
 
 // workers measures tasks that do nothing in workers, one process for each core, beside peers, which start /bin/true for each.
 func workers(ctx context.Context, s *Suite) error {
+	_, err := exec.LookPath("python3")
+	if err != nil {
+		s.LeftOut = append(s.LeftOut, fmt.Sprintf("workers in Python: %s", err))
+	}
 	for range s.Rounds {
 		for _, c := range s.Peers {
 			for _, j := range workerJobs(s, c.Name) {
+				if j.Program == work.Python && err != nil {
+					continue
+				}
 				as := c.Name
 				if j.Program != "" {
 					as = j.Program
