@@ -11,14 +11,14 @@ import (
 
 // workers measures tasks that do nothing in workers, one process for each core, beside peers, which start /bin/true for each.
 func workers(ctx context.Context, s *Suite) error {
-	_, err := exec.LookPath("python3")
-	if err != nil {
-		s.LeftOut = append(s.LeftOut, fmt.Sprintf("workers in Python: %s", err))
+	_, missing := exec.LookPath("python3")
+	if missing != nil {
+		s.LeftOut = append(s.LeftOut, fmt.Sprintf("workers in Python: %s", missing))
 	}
 	for range s.Rounds {
 		for _, c := range s.Peers {
 			for _, j := range workerJobs(s, c.Name) {
-				if j.Program == work.Python && err != nil {
+				if j.Program == work.Python && missing != nil {
 					continue
 				}
 				as := c.Name

@@ -9,11 +9,11 @@ import (
 
 // writing is a line on its way to a worker.
 type writing struct {
-	done chan struct{} // closed once n and err are valid
+	done chan struct{} // closed once n and err are valid; nil: they are
 	n    int           // bytes that were written
 	err  error         // why not all were
 
-	refused chan struct{} // closed once the process has closed its standard input, before all was written
+	refused chan struct{} // closed once the process has closed its standard input, before all was written; nil: it was all written
 }
 
 // end says what has become of it.
@@ -22,20 +22,27 @@ func (x *writing) end(n int, err error) {
 	if errors.Is(err, unix.EPIPE) {
 		close(x.refused)
 	}
-	close(x.done)
+	if x.done != nil {
+		close(x.done)
+	}
 }
 
 // Write writes a line to standard input, and does not wait for the process to read it: what does not fit into the pipe is
 // written as it reads on. What became of it is to be had from EndWrite, which has to come before the next line.
 func (w *Worker) Write(line []byte) {
-	x := &writing{done: make(chan struct{}), refused: make(chan struct{})}
+	x := &writing{}
 	w.writing = x
 	n, err := w.writeSome(line)
-	if err != nil || n == len(line) {
+	if err == nil && n == len(line) { // mostly
+		x.n = n
+		return
+	}
+	x.refused = make(chan struct{})
+	if err != nil {
 		x.end(n, err)
 		return
 	}
-	x.n = n
+	x.n, x.done = n, make(chan struct{})
 	_ = w.input.SetWriteDeadline(time.Time{})
 	w.process.shared.running.Go(func() { // ends with the process, or with EndWrite
 		x.end(w.input.Write(line[n:]))
@@ -52,16 +59,21 @@ func (w *Worker) EndWrite() (all, none bool) {
 	if x == nil {
 		return true, true
 	}
-	_ = w.input.SetWriteDeadline(time.Unix(0, 0))
-	<-x.done
+	if x.done != nil {
+		_ = w.input.SetWriteDeadline(time.Unix(0, 0))
+		<-x.done
+	}
 	left, known := w.unread()
 	return x.err == nil, x.n == 0 || known && left >= x.n
 }
 
 // Written is EndWrite for a process that goes on: it reports whether the whole line was written.
 func (w *Worker) Written() bool {
+	if w.writing.done == nil { // mostly: it fits into the pipe
+		return w.writing.err == nil
+	}
 	select {
-	case <-w.writing.done: // mostly: it fits into the pipe
+	case <-w.writing.done:
 		return w.writing.err == nil
 	default:
 		all, _ := w.EndWrite()
