@@ -64,11 +64,12 @@ func declaration(name, body string) string { return fmt.Sprintf("task %q {\n %s\
 
 // types declares those of Fair.
 func types(j work.Job) string {
-	text := declaration(work.HungType, fmt.Sprintf("timeout = \"5s\"\n webhook {\n url = %q\n }", j.Target+work.Hang))
+	var all strings.Builder
+	all.WriteString(declaration(work.HungType, fmt.Sprintf("timeout = \"5s\"\n webhook {\n url = %q\n }", j.Target+work.Hang)))
 	for i := range work.FairTypes {
-		text += declaration(work.FairType(i), fmt.Sprintf("webhook {\n url = %q\n }", j.Target+work.Slow))
+		all.WriteString(declaration(work.FairType(i), fmt.Sprintf("webhook {\n url = %q\n }", j.Target+work.Slow)))
 	}
-	return text
+	return all.String()
 }
 
 // quoted writes strings as the elements of a list of HCL.

@@ -87,7 +87,8 @@ func (p *server) insertTypes(ctx context.Context, j work.Job) error {
 	}
 	const (
 		hung   = `INSERT INTO leasehold.task (type, payload) SELECT $1, $2::jsonb FROM generate_series(1, $3::integer)`
-		others = `INSERT INTO leasehold.task (type, payload) SELECT ($1::text[])[1 + n % cardinality($1)], $2::jsonb FROM generate_series(1, $3::integer) AS n`
+		others = `INSERT INTO leasehold.task (type, payload)
+			SELECT ($1::text[])[1 + n % cardinality($1)], $2::jsonb FROM generate_series(1, $3::integer) AS n`
 	)
 	if _, err := p.look.Exec(ctx, hung, work.HungType, work.Payload, j.Hung); err != nil {
 		return err
