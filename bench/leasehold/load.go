@@ -18,6 +18,8 @@ func workers(j work.Job) int {
 	switch {
 	case j.Workers > 0:
 		return j.Workers
+	case j.Kind == work.Many:
+		return 8 // requests
 	case j.Kind == work.Worker, j.Kind == work.Fair:
 		return 32 // an agent's default
 	case j.Kind == work.Exec:
@@ -33,6 +35,8 @@ func workers(j work.Job) int {
 func declarations(j work.Job) (string, error) {
 	target := fmt.Sprintf("webhook {\n url = %q\n }", j.Target)
 	switch {
+	case j.Kind == work.Many:
+		target = fmt.Sprintf("webhook {\n url = %q\n batch {\n max = %d\n }\n }", j.Target+work.Lines, work.PerRequest)
 	case j.Kind == work.Worker:
 		argv, err := work.Arguments(j.Program)
 		if err != nil {

@@ -244,12 +244,13 @@ func (r *Rig) check(ctx context.Context, run Run, b Base, before int64, m Measur
 	if n -= before; n != int64(run.Job.Rows) {
 		return fmt.Errorf("%d of %d rows have succeeded", n, run.Job.Rows)
 	}
-	if run.Job.Kind == work.HTTP {
-		posts, bytes := r.Server.Reset()
-		if posts != n {
-			return fmt.Errorf("%d POSTs for %d rows", posts, n)
-		}
-		m["body_bytes"] = float64(bytes) / float64(n)
+	switch came := r.Server.Reset(); {
+	case run.Job.Kind == work.HTTP && came.Posts != n:
+		return fmt.Errorf("%d POSTs for %d rows", came.Posts, n)
+	case run.Job.Kind == work.Many && came.Tasks != n:
+		return fmt.Errorf("%d tasks in POSTs for %d rows", came.Tasks, n)
+	case run.Job.Kind == work.HTTP || run.Job.Kind == work.Many:
+		m["body_bytes"], m["posts_per_row"] = float64(came.Bytes)/float64(n), float64(came.Posts)/float64(n)
 	}
 	return nil
 }

@@ -17,11 +17,12 @@ import (
 const slow = 10 * time.Millisecond
 
 // Server is what HTTP rows are posted to, the same for all contenders. It reads each body to its end and answers 204; below
-// work.Slow it does so after a while, below work.Hang once the client has gone.
+// work.Slow it does so after a while, below work.Hang once the client has gone, and below work.Lines it answers with lines.
 type Server struct {
 	URL    string
 	server *http.Server
 	posts  atomic.Int64
+	tasks  atomic.Int64 // of requests with many
 	bytes  atomic.Int64
 }
 
@@ -38,6 +39,10 @@ func StartServer(ctx context.Context) (*Server, error) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, work.Lines) {
+		s.lines(w, r)
+		return
+	}
 	n, err := io.Copy(io.Discard, r.Body)
 	if err != nil || r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusBadRequest)
@@ -57,8 +62,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Reset forgets what came, and returns it: how many POSTs, and how many bytes of bodies.
-func (s *Server) Reset() (posts, bytes int64) { return s.posts.Swap(0), s.bytes.Swap(0) }
+// Came is what came: how many POSTs, tasks in requests of many, and bytes of bodies.
+type Came struct{ Posts, Tasks, Bytes int64 }
+
+// Reset forgets what came, and returns it.
+func (s *Server) Reset() Came { return Came{s.posts.Swap(0), s.tasks.Swap(0), s.bytes.Swap(0)} }
 
 // Close ends it.
 func (s *Server) Close() error { return s.server.Close() }

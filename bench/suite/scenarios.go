@@ -22,6 +22,7 @@ func Scenarios() []Scenario {
 		{"http", "one POST to a server on this machine for each row", func(ctx context.Context, s *Suite) error {
 			return s.compare(ctx, work.HTTP, s.rows(60_000))
 		}},
+		{"many", "POSTs of a hundred rows each, beside one POST for each row by peers, and beside no-op", many},
 		{"exec", "one /bin/true for each row", func(ctx context.Context, s *Suite) error {
 			return s.compare(ctx, work.Exec, s.rows(8_000))
 		}},

@@ -14,6 +14,7 @@ type Kind string
 const (
 	Noop    Kind = "noop"    // nothing: the engine alone
 	HTTP    Kind = "http"    // one POST of Body to Job.Target
+	Many    Kind = "many"    // POSTs of PerRequest rows to Job.Target + Lines
 	Exec    Kind = "exec"    // one /bin/true
 	Worker  Kind = "worker"  // nothing, in a process of Job.Program that is started once
 	Fair    Kind = "fair"    // one POST to Job.Target + Slow for each row of Types, one to Job.Target + Hang for others
@@ -26,7 +27,7 @@ const (
 func (k Kind) Lasts() bool { return k == Idle || k == Hold }
 
 // Targets reports whether what does the work is called or started for it, in place of the benchmark.
-func (k Kind) Targets() bool { return k == HTTP || k == Exec || k == Worker || k == Fair }
+func (k Kind) Targets() bool { return k == HTTP || k == Many || k == Exec || k == Worker || k == Fair }
 
 // HasProcesses reports whether the work is done by processes that are started for it.
 func (k Kind) HasProcesses() bool { return k == Exec || k == Worker }
@@ -57,10 +58,15 @@ func FairType(i int) string {
 	return TaskType + strconv.Itoa(i+1)
 }
 
-// Paths below Job.Target, of endpoints that are slow, and that do not answer as long as the client is there.
+// PerRequest is how many rows there are in a request of Many.
+const PerRequest = 100
+
+// Paths below Job.Target, of endpoints that are slow, that do not answer as long as the client is there, and that answer a line
+// for each task.
 const (
-	Slow = "/slow"
-	Hang = "/hang"
+	Slow  = "/slow"
+	Hang  = "/hang"
+	Lines = "/lines"
 )
 
 // Job is what a process gets on its standard input, in one line.
