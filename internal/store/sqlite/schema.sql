@@ -30,6 +30,8 @@ CREATE TABLE wakeup (
 ) STRICT;
 INSERT INTO wakeup (id) VALUES (1);
 
+-- A CHECK on hot rows compares a column with each value: for an IN with more than two, SQLite fills a table of them for each row.
+--
 -- Live tasks. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
 -- created_by, batch_id and rollback_payload; agents write the other columns. ('+0 days' makes strftime compute the date
 -- anew: without it, it would return the 30th of February unchanged.)
@@ -39,8 +41,9 @@ CREATE TABLE task (
                      CONSTRAINT "type must not be empty" CHECK (type <> '')
                      CONSTRAINT "type must be 255 bytes at most" CHECK (length(CAST(type AS BLOB)) <= 255),
     state            TEXT NOT NULL DEFAULT 'pending'
-                     CONSTRAINT "state must be that of a live task" CHECK (state IN
-                         ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
+                     CONSTRAINT "state must be that of a live task" CHECK (
+                         state = 'pending' OR state = 'running' OR state = 'retry_pending' OR state = 'rollback_pending'
+                         OR state = 'rollback_running'),
     priority         INTEGER NOT NULL DEFAULT 0
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
     region           TEXT
@@ -157,8 +160,9 @@ CREATE TABLE task_archive (
     id               INTEGER PRIMARY KEY,
     type             TEXT NOT NULL,
     state            TEXT NOT NULL
-                     CONSTRAINT "state must be that of a finished task" CHECK (state IN
-                         ('succeeded', 'failed', 'cancelled', 'split', 'rolled_back', 'rollback_failed')),
+                     CONSTRAINT "state must be that of a finished task" CHECK (
+                         state = 'succeeded' OR state = 'failed' OR state = 'cancelled' OR state = 'split' OR state = 'rolled_back'
+                         OR state = 'rollback_failed'),
     priority         INTEGER NOT NULL,
     region           TEXT,
     key              TEXT,
