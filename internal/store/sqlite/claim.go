@@ -25,6 +25,9 @@ func claimedState(p task.Phase) task.State {
 // lookPast bounds how many waiting rows of one type and priority a claim looks at while batches are being stopped.
 const lookPast = 10_000
 
+// largePayload is how many bytes make SQLite keep much memory for a row.
+const largePayload = 1 << 20
+
 // heads walks the priorities of a want from the highest down, in all regions at once.
 type heads struct {
 	query   *sqltext.Query
@@ -113,46 +116,79 @@ func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, room int6
 		if runAt > now {
 			continue
 		}
-		var level []task.Task
+		before := len(tasks)
 		known := task.Task{
 			Type: w.Type, State: claimedState(w.Phase), Priority: priority, Policy: w.Policy,
 			ClaimedAt: t.now, LeaseEnd: t.now.Add(w.Window).Truncate(time.Millisecond),
 		}
-		args := append(make([]sqltext.Arg, 0, 12),
-			arg("session", int64(c.Session)), arg("claim", c.Number), arg("policy", int64(w.Policy)), arg("now", now),
-			arg("lease_until", stamp(known.LeaseEnd)), arg("deadline", modifier(w.Deadline)), arg("type", w.Type),
-			arg("priority", priority), arg("region", c.Region), arg("limit", left), arg("bytes", room))
-		claim := t.sql.ClaimDue
-		switch {
-		case w.Phase == task.Rollback:
-			claim = t.sql.ClaimRollback
-		case skip:
-			claim, args = t.sql.ClaimStartable, append(args, arg("look_past", lookPast))
-		}
-		err = t.query(scanClaimed(&level, known), claim, args...)
-		if err != nil {
+		if tasks, room, err = t.claimLevel(tasks, c, w, &known, left, room, skip); err != nil {
 			return tasks, err
 		}
-		for i := range level {
-			if l := &level[i]; l.Payload == nil {
-				t.w.noteLarge(l.ID)
-				if err := t.row([]any{jsonOf{&l.Payload}}, t.sql.Payload, arg("id", int64(l.ID))); err != nil {
-					return tasks, err
-				}
-			}
-			room -= bytesOf(&level[i])
-		}
-		if len(level) < left && room > 0 {
-			if err := t.rejectTooLarge(w.Phase, w.Type, c.Region, priority, now); err != nil {
+		if left -= len(tasks) - before; left > 0 && room > 0 {
+			rejected, err := t.rejectTooLarge(w.Phase, w.Type, c.Region, priority, now)
+			if err != nil {
 				return tasks, err
 			}
+			if rejected > 0 {
+				h.below = priority + 1 // there may be others behind them
+			}
 		}
-		slices.SortFunc(level, func(a, b task.Task) int { // RETURNING promises no order
-			return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
-		})
-		tasks, left = append(tasks, level...), left-len(level)
 	}
 	return tasks, nil
+}
+
+// errEnough ends the reading of rows.
+var errEnough = errors.New("enough rows")
+
+// claimLevel appends at most most due rows of one want and priority, and returns how much of room they leave. known has the values
+// that all of them share. Nothing can change a row between that it is read and claimed: the transaction has the lock.
+func (t *tx) claimLevel(
+	tasks []task.Task, c store.Claim, w store.Want, known *task.Task, most int, room int64, skip bool,
+) ([]task.Task, int64, error) {
+	now, deadline := stamp(t.now), modifier(w.Deadline)
+	args := append(make([]sqltext.Arg, 0, 7), arg("deadline", deadline), arg("type", w.Type), arg("priority", known.Priority),
+		arg("now", now), arg("region", c.Region), arg("limit", most))
+	due := t.sql.ClaimDue
+	switch {
+	case w.Phase == task.Rollback:
+		due = t.sql.ClaimRollback
+	case skip:
+		due, args = t.sql.ClaimStartable, append(args, arg("look_past", lookPast))
+	}
+	before := len(tasks)
+	scan := scanClaimed(&tasks, *known)
+	err := t.query(func(r *sql.Rows) error {
+		if room <= 0 {
+			return errEnough
+		}
+		err := scan(r)
+		if err == nil {
+			row := &tasks[len(tasks)-1]
+			room -= bytesOf(row)
+			if len(row.Payload) > largePayload {
+				t.w.noteLarge(row.ID)
+			}
+		}
+		return err
+	}, due, args...)
+	level := tasks[before:]
+	if err != nil && !errors.Is(err, errEnough) || len(level) == 0 {
+		return tasks[:before], room, err
+	}
+	ids := make([]task.ID, len(level))
+	for i := range level {
+		ids[i] = level[i].ID
+	}
+	n, err := t.exec(t.sql.ClaimRows, arg("state", string(known.State)), arg("session", int64(c.Session)), arg("claim", c.Number),
+		arg("policy", int64(w.Policy)), arg("now", now), arg("lease_until", stamp(known.LeaseEnd)), arg("deadline", deadline),
+		arg("ids", jsonList(ids)))
+	if err == nil && n != int64(len(level)) {
+		err = fmt.Errorf("%d tasks were due and %d were claimed", len(level), n)
+	}
+	slices.SortFunc(level, func(a, b task.Task) int { // a join promises no order
+		return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+	})
+	return tasks, room, err
 }
 
 // modifier writes a duration for SQLite's date functions (https://sqlite.org/lang_datefunc.html); "" for none.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
@@ -19,12 +18,8 @@ const rowsAtOnce = 200
 // rowValues is how many values a row has of its own, beside the time and the batch that all of them share.
 const rowValues = 11
 
-// rowsQuery returns the statement insert_row for n rows: ?1 and ?2 are the time and the batch, the values of each row follow.
-func (q *statements) rowsQuery(n int) string {
-	head, _, _ := strings.Cut(q.InsertRow.Text, "VALUES")
-	row := "(?1, ?2" + strings.Repeat(", ?", rowValues) + ")"
-	return head + "VALUES " + strings.Repeat(row+", ", n-1) + row
-}
+// rowsQuery returns the statement insert_row for n rows.
+func (q *statements) rowsQuery(n int) string { return listOf(q.InsertRow, 2, n) }
 
 // CreateBatch inserts a batch and its rows in one transaction, all of them or none. While that lasts no other connection can
 // write, so all rows are read before it begins.

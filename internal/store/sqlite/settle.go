@@ -58,11 +58,17 @@ func (s *Store) change(ctx context.Context, op string, fn func(*tx) error) error
 
 // settle applies the ends of holds; fail is called at the points between.
 func (t *tx) settle(session task.Session, rows []store.Settlement, fail func(string) error) ([]store.Answer, error) {
-	b := &settling{tx: t, at: stamp(t.now), session: session, answers: make([]store.Answer, len(rows)), archived: map[task.ID]task.Fence{}}
+	b := &settling{
+		tx: t, at: stamp(t.now), session: session, answers: make([]store.Answer, len(rows)),
+		finished: make(map[task.ID]bool, len(rows)), archived: make(map[task.ID]task.Fence, len(rows)),
+	}
 	for i := range rows {
 		if err := b.settle(i, &rows[i]); err != nil {
 			return nil, fmt.Errorf("task %d: %w", rows[i].ID, err)
 		}
+	}
+	if err := b.archive(); err != nil {
+		return nil, err
 	}
 	if err := fail(failArchived); err != nil {
 		return nil, err
@@ -79,22 +85,34 @@ type settling struct {
 	at       string // now, as the file has it
 	session  task.Session
 	answers  []store.Answer
+	finished map[task.ID]bool       // rows that are to be archived, or are
+	list     []finished             // rows that archive is to copy
 	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
 	applied  []*store.Settlement    // in their order
 	due      bool                   // a row was released that is due at once
+	values   []any                  // that copyToArchive works with
+}
+
+// finished is a settlement that ends its task.
+type finished struct {
+	i       int               // its place in the call
+	e, told *store.Settlement // with what the store has added to it, and as it was told
 }
 
 func (b *settling) settle(i int, e *store.Settlement) error {
+	if b.finished[e.ID] { // which matters to what comes after it
+		if err := b.archive(); err != nil {
+			return err
+		}
+	}
 	if fence, twice := b.archived[e.ID]; twice {
 		if fence == e.Fence {
 			b.answers[i] = store.Ended
 		}
 		return nil
 	}
-	apply := b.release
-	if e.Next.State.Finished() {
-		apply = b.archive
-	} else if !e.Next.State.Waiting() {
+	ends := e.Next.State.Finished()
+	if !ends && !e.Next.State.Waiting() {
 		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
 	}
 	told := e
@@ -111,17 +129,26 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 	if err := b.note(e); err != nil {
 		return err
 	}
-	n, err := apply(e)
+	if ends {
+		b.finished[e.ID], b.list = true, append(b.list, finished{i, e, told})
+		return nil
+	}
+	n, err := b.release(e)
 	if err != nil {
 		return err
 	}
-	if n == 1 {
-		b.w.settledOne(e.ID)
-		b.answers[i] = store.Applied
-		b.applied = append(b.applied, e)
-		return b.remember(told)
+	return b.answer(finished{i, e, told}, n == 1)
+}
+
+// answer notes whether a settlement was applied.
+func (b *settling) answer(f finished, applied bool) error {
+	if !applied {
+		return b.unapplied(f.i, f.e)
 	}
-	return b.unapplied(i, e)
+	b.w.settledOne(f.e.ID)
+	b.answers[f.i] = store.Applied
+	b.applied = append(b.applied, f.e)
+	return b.remember(f.told)
 }
 
 // unapplied answers for a settlement that changed nothing.
@@ -146,21 +173,6 @@ func kept(e *store.Settlement) (outcome, reason any) {
 		outcome = string(verdict)
 	}
 	return outcome, null(text)
-}
-
-// archive copies a finished row; finish deletes all of them at once.
-func (b *settling) archive(e *store.Settlement) (int64, error) {
-	outcome, reason := kept(e)
-	n, err := b.exec(b.sql.Archive,
-		arg("state", string(e.Next.State)), arg("attempt", int64(e.Next.Attempt)), arg("deferrals", int64(e.Next.Deferrals)),
-		arg("ever_started", e.Next.EverStarted), arg("outcome", outcome), arg("error", reason),
-		arg("new_result", e.NewResult()), arg("result", jsonText(e.Outcome.Result)), arg("output", null(e.Outcome.Output)),
-		arg("started_at", b.started(e.Started)), arg("finished_at", b.at), arg("after_lease", e.Next.AfterLease),
-		arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
-	if n == 1 {
-		b.archived[e.ID] = e.Fence
-	}
-	return n, err
 }
 
 // release lets a row wait again.

@@ -10,12 +10,12 @@ import (
 // statements are the SQL of queries/, compiled. Each field has the statement of its name: ClaimDue is claim_due.
 type statements struct {
 	// claim.sql, too_large.sql
-	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, Payload, Claimed, Soonest *sqltext.Query
+	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                               *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
-	NoteProgress, Archive, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
-	AnyOpenBatch, OfBatch, Tally                                                      *sqltext.Query
-	Attempt, Complete, Completed                                                      *sqltext.Query
+	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
+	AnyOpenBatch, OfBatch, Tally                                                              *sqltext.Query
+	Attempt, Complete, Completed                                                              *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql
 	Renew, RenewWithProgress                                  *sqltext.Query
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query

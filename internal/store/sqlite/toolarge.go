@@ -8,8 +8,8 @@ import (
 )
 
 // rejectTooLarge archives due rows of one type and priority that no agent can run, at most 100 of them, without reading their
-// documents.
-func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now string) error {
+// documents. It returns how many.
+func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now string) (int, error) {
 	list, end := t.sql.TooLargeDue, task.StateFailed
 	if p == task.Rollback {
 		list, end = t.sql.TooLargeRollback, task.StateRollbackFailed
@@ -31,19 +31,19 @@ func (t *tx) rejectTooLarge(p task.Phase, typ, region string, priority int, now 
 		return nil
 	}, list, arg("type", typ), arg("priority", priority), arg("now", now), arg("region", region))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	rejected := make([]*store.Settlement, 0, len(reasons))
 	for id := range reasons {
 		rejected = append(rejected, &store.Settlement{ID: task.ID(id), Phase: p, Next: task.Transition{State: end}, Silent: true})
 	}
 	if err := t.tally(rejected); err != nil {
-		return err
+		return 0, err
 	}
 	for id, reason := range reasons {
 		if _, err := t.exec(t.sql.Reject, arg("state", string(end)), arg("error", reason), arg("now", now), arg("id", id)); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(reasons), nil
 }

@@ -11,7 +11,7 @@ CREATE VIEW archive AS
 
 CREATE TRIGGER archive_insert INSTEAD OF INSERT ON archive
 BEGIN
-    {archive_row new=NEW. drops=NEW.drops_documents cancel_requested_at=ifnull(NEW.cancel_requested_at,cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,cancel_requested_by)}
-    WHERE id = NEW.id;
+    {archive_row new=NEW. drops=NEW.drops_documents cancel_requested_at=ifnull(NEW.cancel_requested_at,task.cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,task.cancel_requested_by)}
+    FROM task WHERE task.id = NEW.id;
     DELETE FROM task WHERE id = NEW.id;
 END;

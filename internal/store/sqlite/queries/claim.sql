@@ -1,5 +1,5 @@
 -- A claim walks the priorities of a type from the highest down (head_due), and takes the due rows of one priority at a time
--- (claim_due). INDEXED BY turns a bad plan into an error. The conditions on the state must be those of the index, word for
+-- (claim_due, claim_rows). INDEXED BY turns a bad plan into an error. The conditions on the state must be those of the index, word for
 -- word, for SQLite to use it. A row of no region may be claimed by every agent; an agent without a region passes '', which
 -- nullif makes a comparison with NULL: that half of the union ends at once.
 
@@ -25,77 +25,60 @@ WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = @regi
 ORDER BY priority DESC, run_at, id LIMIT 1;
 
 -- name: claim_due
--- Claims due rows of one type and priority. They are chosen before the first of them changes: at most @limit, and none once
--- those before it come to @bytes. An UPDATE reads and writes the whole row, so one with a document above store.MaxMaxPayload
--- (67108864), which no agent runs, must not be claimed.
-UPDATE task SET state = 'running', {claim_set}
-WHERE id IN (
-    SELECT id FROM (
-        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-            SELECT id, run_at, {document_bytes} AS bytes
-            FROM task INDEXED BY task_due
-            WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
-                AND priority = @priority AND run_at <= @now
-                AND {largest_document} <= 67108864
-            UNION ALL
-            SELECT id, run_at, {document_bytes} AS bytes
-            FROM task INDEXED BY task_due
-            WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
-                AND priority = @priority AND run_at <= @now
-                AND {largest_document} <= 67108864
-            ORDER BY run_at, id LIMIT @limit))
-    WHERE before < @bytes)
-RETURNING {claimed_columns};
+-- Due rows of one type and priority, in order, which claim_rows then takes: at most @limit, without those that are too large to be
+-- run. First their ids, from the index alone, and then by CROSS JOIN and NOT INDEXED the rows, of which the agent stops reading when
+-- their documents come to its bound.
+SELECT {claimable_columns}
+FROM (
+    SELECT id, run_at FROM task INDEXED BY task_due
+    WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
+        AND priority = @priority AND run_at <= @now
+    UNION ALL
+    SELECT id, run_at FROM task INDEXED BY task_due
+    WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
+        AND priority = @priority AND run_at <= @now
+    ORDER BY run_at, id LIMIT @limit) AS due
+CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
 
 -- name: claim_startable
 -- claim_due while batches are being stopped: their rows are passed over, among the first @look_past. What stands behind these
 -- waits until they are cancelled, as it would have waited for them to run.
-UPDATE task SET state = 'running', {claim_set}
-WHERE id IN (
+SELECT {claimable_columns}
+FROM (
     SELECT id FROM (
-        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-            SELECT id, run_at, bytes FROM (
-                SELECT id, run_at, batch_id, {document_bytes} AS bytes
-                FROM task INDEXED BY task_due
-                WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
-                    AND priority = @priority AND run_at <= @now
-                    AND {largest_document} <= 67108864
-                UNION ALL
-                SELECT id, run_at, batch_id, {document_bytes} AS bytes
-                FROM task INDEXED BY task_due
-                WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
-                    AND priority = @priority AND run_at <= @now
-                    AND {largest_document} <= 67108864
-                ORDER BY run_at, id LIMIT @look_past)
-            WHERE batch_id IS NULL OR batch_id NOT IN (
-                SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL)
-            ORDER BY run_at, id LIMIT @limit))
-    WHERE before < @bytes)
-RETURNING {claimed_columns};
+        SELECT id, run_at, batch_id FROM task INDEXED BY task_due
+        WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = ''
+            AND priority = @priority AND run_at <= @now
+        UNION ALL
+        SELECT id, run_at, batch_id FROM task INDEXED BY task_due
+        WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '')
+            AND priority = @priority AND run_at <= @now
+        ORDER BY run_at, id LIMIT @look_past)
+    WHERE batch_id IS NULL OR batch_id NOT IN (
+        SELECT id FROM batch INDEXED BY batch_stopping WHERE stopping = 1 AND ended_at IS NULL)
+    ORDER BY run_at, id LIMIT @limit) AS due
+CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
 
 -- name: claim_rollback
 -- claim_due of rows that wait for their rollback.
-UPDATE task SET state = 'rollback_running', {claim_set}
-WHERE id IN (
-    SELECT id FROM (
-        SELECT id, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM (
-            SELECT id, run_at, {document_bytes} AS bytes
-            FROM task INDEXED BY task_rollback
-            WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = ''
-                AND priority = @priority AND run_at <= @now
-                AND {largest_document} <= 67108864
-            UNION ALL
-            SELECT id, run_at, {document_bytes} AS bytes
-            FROM task INDEXED BY task_rollback
-            WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = nullif(@region, '')
-                AND priority = @priority AND run_at <= @now
-                AND {largest_document} <= 67108864
-            ORDER BY run_at, id LIMIT @limit))
-    WHERE before < @bytes)
-RETURNING {claimed_columns};
+SELECT {claimable_columns}
+FROM (
+    SELECT id, run_at FROM task INDEXED BY task_rollback
+    WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = ''
+        AND priority = @priority AND run_at <= @now
+    UNION ALL
+    SELECT id, run_at FROM task INDEXED BY task_rollback
+    WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = nullif(@region, '')
+        AND priority = @priority AND run_at <= @now
+    ORDER BY run_at, id LIMIT @limit) AS due
+CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
 
--- name: payload
-SELECT payload FROM task WHERE id = @id;
+-- name: claim_rows
+-- Claims rows that were read in the same transaction. An UPDATE reads and writes the whole row, so one with a document above
+-- store.MaxMaxPayload, which no agent runs, must not be claimed.
+UPDATE task SET state = @state, session = @session, claim = @claim, fence = {next_fence}, attempt = {next_attempt}, policy = @policy,
+    claimed_at = @now, lease_until = @lease_until, deadline = {next_deadline}
+WHERE id IN (SELECT value FROM json_each(@ids));
 
 -- name: claimed
 -- What a claim took and the session still holds. INDEXED BY: there are few running rows.

@@ -19,7 +19,7 @@ VALUES (@name, @on_failure, @finish_type, @finish_payload, @labels, @created_by,
 RETURNING id;
 
 -- name: insert_row
--- A row of a batch. For several rows, the values in parentheses are repeated (rowsQuery).
+-- A row of a batch. For several rows, the values in parentheses are repeated (listOf).
 INSERT INTO task (created_at, batch_id, type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by,
     rollback_payload)
 VALUES (@now, @batch, @type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by,

@@ -9,9 +9,20 @@ WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running'
     AND (cancel_requested_at IS NULL OR @cancel_seen);
 
 -- name: archive
--- Copies a finished row; delete_archived deletes all of a call at once. The result stays where @new_result is false.
-{archive_row new=@ drops=false cancel_requested_at=cancel_requested_at cancel_requested_by=cancel_requested_by}
-WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running');
+-- Copies finished rows; delete_archived deletes all of a call at once. The result stays where new_result is false. For several
+-- rows, the values in parentheses are repeated (listOf): those up to @after_lease are the same for all. CROSS JOIN and NOT
+-- INDEXED: for each row of the list its task, by the id.
+WITH ended (finished_at, session, state, deferrals, ever_started, outcome, error, output, after_lease,
+    id, fence, attempt, new_result, result, started_at) AS (
+    VALUES (@finished_at, @session, @state, @deferrals, @ever_started, @outcome, @error, @output, @after_lease,
+    @id, @fence, @attempt, @new_result, @result, @started_at))
+{archive_row new=ended. drops=false cancel_requested_at=task.cancel_requested_at cancel_requested_by=task.cancel_requested_by}
+FROM ended CROSS JOIN task NOT INDEXED ON task.id = ended.id
+WHERE task.fence = ended.fence AND task.session = ended.session AND task.state IN ('running', 'rollback_running');
+
+-- name: copied
+-- Which of the rows were copied to the archive: until delete_archived, they are in both tables.
+SELECT task.id FROM task JOIN task_archive ON task_archive.id = task.id WHERE task.id IN (SELECT value FROM json_each(@ids));
 
 -- name: release
 -- Returns a row to waiting. Outcome and error stay where @outcome is NULL, run_at where @run_at is, cause where @cause is, the

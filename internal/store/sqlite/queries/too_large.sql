@@ -5,13 +5,13 @@ SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifn
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_due
 WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
-    AND {largest_document} > 67108864
+    AND NOT ({small_documents})
 UNION ALL
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_due
 WHERE state IN ('pending', 'retry_pending') AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
-    AND {largest_document} > 67108864
+    AND NOT ({small_documents})
 LIMIT 100;
 
 -- name: too_large_rollback
@@ -19,13 +19,13 @@ SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifn
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_rollback
 WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = '' AND priority = @priority AND run_at <= @now
-    AND {largest_document} > 67108864
+    AND NOT ({small_documents})
 UNION ALL
 SELECT id, octet_length(payload), ifnull(octet_length(rollback_payload), 0), ifnull(octet_length(result), 0),
     ifnull(octet_length(checkpoint), 0)
 FROM task INDEXED BY task_rollback
 WHERE state = 'rollback_pending' AND type = @type AND ifnull(region, '') = nullif(@region, '') AND priority = @priority AND run_at <= @now
-    AND {largest_document} > 67108864
+    AND NOT ({small_documents})
 LIMIT 100;
 
 -- name: reject

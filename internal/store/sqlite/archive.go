@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// archiveAtOnce are the numbers of rows that one statement copies. A statement for one row takes several times as long for each
+// as one for many: most of it is what comes before and after the row.
+var archiveAtOnce = [...]int{64, 8, 1}
+
+// alike is what the rows of one statement have in common.
+type alike struct {
+	state        task.State
+	deferrals    int
+	started      bool
+	outcome, err any
+	output       string
+	afterLease   bool
+}
+
+func alikeOf(e *store.Settlement) alike {
+	outcome, reason := kept(e)
+	return alike{e.Next.State, e.Next.Deferrals, e.Next.EverStarted, outcome, reason, e.Outcome.Output, e.Next.AfterLease}
+}
+
+// archive copies the rows of the list; finish deletes all of them at once.
+func (b *settling) archive() error {
+	list := b.list
+	b.list = b.list[:0]
+	for len(list) > 0 {
+		same, n := alikeOf(list[0].e), 1
+		for n < min(len(list), archiveAtOnce[0]) && alikeOf(list[n].e) == same {
+			n++
+		}
+		i := slices.IndexFunc(archiveAtOnce[:], func(size int) bool { return size <= n })
+		if err := b.archiveSome(list[:archiveAtOnce[i]], same); err != nil {
+			return err
+		}
+		list = list[archiveAtOnce[i]:]
+	}
+	return nil
+}
+
+// archiveSome copies rows by one statement, and answers for them.
+func (b *settling) archiveSome(list []finished, all alike) error {
+	n, err := b.copyToArchive(list, all)
+	if err != nil && len(list) > 1 { // the statement did nothing, and one of its rows is to blame
+		for i := range list {
+			if err := b.archiveSome(list[i:i+1], all); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("task %d: %w", list[0].e.ID, err)
+	}
+	copied, err := b.copied(list, n)
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
+		applied := copied == nil || copied[f.e.ID]
+		if applied {
+			b.archived[f.e.ID] = f.e.Fence
+		}
+		if err := b.answer(f, applied); err != nil {
+			return fmt.Errorf("task %d: %w", f.e.ID, err)
+		}
+	}
+	return nil
+}
+
+// copyToArchive returns how many of the rows it has copied: those that the session still holds.
+func (b *settling) copyToArchive(list []finished, all alike) (int64, error) {
+	values := append(b.values[:0], b.at, int64(b.session), string(all.state), int64(all.deferrals), all.started, all.outcome, all.err,
+		null(all.output), all.afterLease)
+	shared := len(values)
+	for i := range list {
+		e := list[i].e
+		values = append(values, int64(e.ID), int64(e.Fence), int64(e.Next.Attempt), e.NewResult(), jsonText(e.Outcome.Result),
+			b.started(e.Started))
+	}
+	b.values = values
+	return b.execText(listOf(b.sql.Archive, shared, len(list)), values...)
+}
+
+// copied returns which rows of a list were copied, if n of them were; nil: all.
+func (b *settling) copied(list []finished, n int64) (map[task.ID]bool, error) {
+	found := map[task.ID]bool{}
+	if n == int64(len(list)) {
+		return nil, nil //nolint:nilnil // mostly, and a map of all would cost each row
+	}
+	if n == 0 {
+		return found, nil
+	}
+	ids := make([]task.ID, len(list))
+	for i := range list {
+		ids[i] = list[i].e.ID
+	}
+	var both []task.ID
+	err := b.query(scanIDs(&both), b.sql.Copied, arg("ids", jsonList(ids)))
+	for _, id := range both {
+		found[id] = true
+	}
+	return found, err
+}
