@@ -11,7 +11,7 @@ import (
 type statements struct {
 	// claim.sql, too_large.sql
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
-	TooLargeDue, TooLargeRollback, Reject                                                               *sqltext.Query
+	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                              *sqltext.Query

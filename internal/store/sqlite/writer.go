@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store/sqltext"
@@ -18,6 +19,7 @@ type writer struct {
 	token chan struct{}
 	stmts map[string]*sql.Stmt // prepared once, by their text; only the call whose turn it is uses it
 	pace  pace
+	held  atomic.Bool // a transaction has the lock
 
 	closed bool // like stmts
 
@@ -128,10 +130,12 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 // carryOut runs fn in the transaction that has begun, and ends it.
 func (s *Store) carryOut(t *tx, fn func(*tx) error) error {
 	begun, committed := time.Now(), false
+	s.write.held.Store(true)
 	defer func() {
 		if !committed {
 			_ = t.run("ROLLBACK") // fails only where SQLite has rolled back already
 		}
+		s.write.held.Store(false)
 		s.write.pace.ended(begun)
 	}()
 	version, err := t.dataVersion()
