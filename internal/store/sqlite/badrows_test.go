@@ -87,6 +87,31 @@ func TestABadRowHarmsNoOther(t *testing.T) {
 	}
 }
 
+// A claim of one row gets the row that stands behind one that no agent can run.
+func TestARowBehindOneThatIsTooLargeIsClaimed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	conn, err := h.app.Conn(t.Context())
+	require.NoError(t, err)
+	for _, text := range []string{
+		"PRAGMA ignore_check_constraints = ON", "DROP TRIGGER task_bounds",
+		`INSERT INTO task (type, payload) VALUES ('x', '"' || hex(zeroblob(34000000)) || '"')`,
+	} {
+		_, err := conn.ExecContext(t.Context(), text)
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Close())
+	fill(t, h, 1)
+	session, err := h.Join(t.Context(), store.Agent{Name: "n", Presence: time.Minute, Workers: 1})
+	require.NoError(t, err)
+	c := claimOf(session, 1)
+	c.Wants[0].N = 1
+	rows, err := h.Claim(t.Context(), c)
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.JSONEq(t, `{"invoice": 1}`, string(rows[0].Payload))
+}
+
 // A row that no agent can run is archived without its documents, and its batch counts it as any that has failed.
 func TestARowOfABatchThatIsTooLarge(t *testing.T) {
 	t.Parallel()
