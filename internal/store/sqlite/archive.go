@@ -66,7 +66,7 @@ func (b *settling) archiveSome(list []finished, all alike) error {
 	for _, f := range list {
 		applied := copied == nil || copied[f.e.ID]
 		if applied {
-			b.archived[f.e.ID] = f.e.Fence
+			b.ends[f.e.ID], b.archived = f.e.Fence, append(b.archived, f.e.ID)
 		}
 		if err := b.answer(f, applied); err != nil {
 			return fmt.Errorf("task %d: %w", f.e.ID, err)

@@ -28,6 +28,9 @@ const lookPast = 10_000
 // largePayload is how many bytes make SQLite keep much memory for a row.
 const largePayload = 1 << 20
 
+// rowsExpected bounds how many rows a claim makes room for before it has read them.
+const rowsExpected = 200
+
 // heads walks the priorities of a want from the highest down, in all regions at once.
 type heads struct {
 	query   *sqltext.Query
@@ -156,6 +159,7 @@ func (t *tx) claimLevel(
 		due, args = t.sql.ClaimStartable, append(args, arg("look_past", lookPast))
 	}
 	before := len(tasks)
+	tasks = slices.Grow(tasks, min(most, rowsExpected))
 	scan := scanClaimed(&tasks, *known)
 	err := t.query(func(r *sql.Rows) error {
 		if room <= 0 {

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -60,7 +58,7 @@ func (s *Store) change(ctx context.Context, op string, fn func(*tx) error) error
 func (t *tx) settle(session task.Session, rows []store.Settlement, fail func(string) error) ([]store.Answer, error) {
 	b := &settling{
 		tx: t, at: stamp(t.now), session: session, answers: make([]store.Answer, len(rows)),
-		finished: make(map[task.ID]bool, len(rows)), archived: make(map[task.ID]task.Fence, len(rows)),
+		ends: make(map[task.ID]task.Fence, len(rows)),
 	}
 	for i := range rows {
 		if err := b.settle(i, &rows[i]); err != nil {
@@ -85,9 +83,9 @@ type settling struct {
 	at       string // now, as the file has it
 	session  task.Session
 	answers  []store.Answer
-	finished map[task.ID]bool       // rows that are to be archived, or are
 	list     []finished             // rows that archive is to copy
-	archived map[task.ID]task.Fence // copied to the archive, still in the hot table, and the fence that was settled
+	ends     map[task.ID]task.Fence // those rows, and of the ones that it has copied the fence that was settled; 0: none yet
+	archived []task.ID              // copied to the archive, still in the hot table
 	applied  []*store.Settlement    // in their order
 	due      bool                   // a row was released that is due at once
 	values   []any                  // that copyToArchive works with
@@ -100,16 +98,16 @@ type finished struct {
 }
 
 func (b *settling) settle(i int, e *store.Settlement) error {
-	if b.finished[e.ID] { // which matters to what comes after it
+	if _, twice := b.ends[e.ID]; twice {
 		if err := b.archive(); err != nil {
 			return err
 		}
-	}
-	if fence, twice := b.archived[e.ID]; twice {
-		if fence == e.Fence {
-			b.answers[i] = store.Ended
+		if fence := b.ends[e.ID]; fence != 0 {
+			if fence == e.Fence {
+				b.answers[i] = store.Ended
+			}
+			return nil
 		}
-		return nil
 	}
 	ends := e.Next.State.Finished()
 	if !ends && !e.Next.State.Waiting() {
@@ -130,7 +128,7 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 		return err
 	}
 	if ends {
-		b.finished[e.ID], b.list = true, append(b.list, finished{i, e, told})
+		b.ends[e.ID], b.list = 0, append(b.list, finished{i, e, told})
 		return nil
 	}
 	n, err := b.release(e)
@@ -226,7 +224,7 @@ func (b *settling) finish() error {
 		return err
 	}
 	if len(b.archived) > 0 {
-		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(slices.Collect(maps.Keys(b.archived)))))
+		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(b.archived)))
 		if err != nil {
 			return err
 		}
