@@ -94,7 +94,7 @@ func (d *delivery) try(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil && d.reused && !d.held && !d.left() {
 		d.anew = true
-		d.client.transport.CloseIdleConnections() // the others are likely to be as old
+		d.client.direct.CloseIdleConnections() // the others are likely to be as old
 	}
 	return resp, err
 }

@@ -38,9 +38,10 @@ type Options struct {
 
 // Client runs attempts. It is safe for use by many at once.
 type Client struct {
-	transport *http.Transport
+	direct    *direct
+	transport *http.Transport   // what direct does not send
 	single    *http.Transport   // the same, with a connection for each request
-	tries     http.RoundTripper // each try goes through it: transport, or what a test puts before it
+	tries     http.RoundTripper // each try goes through it: direct, or what a test puts before it
 	targets   targets
 	log       *slog.Logger
 
@@ -74,14 +75,15 @@ func New(o Options) *Client {
 	single.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		return transport.DialContext(ctx, network, address)
 	}
+	direct := &direct{other: transport}
 	return &Client{
-		transport: transport, single: single, tries: transport, log: cmp.Or(o.Log, slog.Default()),
+		direct: direct, transport: transport, single: single, tries: direct, log: cmp.Or(o.Log, slog.Default()),
 		media: []string{"application/json"}, agent: []string{"leasehold/" + o.Version},
 	}
 }
 
 // Close closes idle connections. Attempts must be over.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.direct.CloseIdleConnections() }
 
 // Run runs one attempt and says how it ended. When it returns, the answer has been read to its end or the connection
 // is closed.
