@@ -44,6 +44,9 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	l, err := d.line(ctx, r.URL)
 	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // as a RoundTripper has to
+		}
 		return nil, err
 	}
 	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {

@@ -143,7 +143,7 @@ func TestIsDirect(t *testing.T) {
 		"foreign":     {"http://bücher.example", 10, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := http.NewRequest(http.MethodPost, c.url, strings.NewReader(strings.Repeat("x", c.size)))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(strings.Repeat("x", c.size)))
 			require.NoError(t, err)
 			r.Header.Set("X-A", strings.Repeat("a", c.header))
 			require.Equal(t, c.want, isDirect(r))
