@@ -199,11 +199,12 @@ func (w *worker) end(a *attempt, how, result string) (line string) {
 
 // last is the last line of an attempt that ends so.
 func (w *worker) last(a *attempt, how, result string) string {
-	t, end := a.envelope.Task, ""
+	t := a.envelope.Task
 	failure, err := json.Marshal(a.envelope.Failure(how))
 	if err != nil {
 		panic(err) // it is a string
 	}
+	var end string
 	switch how {
 	case "failed":
 		end = fmt.Sprintf(`"error": %s`, failure)
