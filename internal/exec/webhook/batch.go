@@ -77,7 +77,7 @@ func (c *Client) RunMany(ls []*lease.Lease, t *task.Type, w *task.Webhook, ended
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b.read(d, resp)
+	b.read(resp)
 }
 
 // Now is the store's clock.

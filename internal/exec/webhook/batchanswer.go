@@ -15,10 +15,10 @@ import (
 
 // read reads the response to a batch, and ends all of its attempts: by their lines as these come, and the others by what the response
 // means as a whole.
-func (b *batch) read(d *delivery, resp *http.Response) {
+func (b *batch) read(resp *http.Response) {
 	status := resp.StatusCode
 	if status < 200 || status > 299 {
-		b.refused(d, resp)
+		b.refused(resp)
 		return
 	}
 	if status == http.StatusNoContent {
@@ -26,21 +26,21 @@ func (b *batch) read(d *delivery, resp *http.Response) {
 		return
 	}
 	if media(resp.Header) == "application/x-ndjson" {
-		b.readLines(d, resp, resp.Body, newLines())
+		b.readLines(resp, resp.Body, newLines())
 		return
 	}
 	body := bufio.NewReaderSize(resp.Body, pieceSize)
 	if array, err := opensArray(body); array || err != nil {
 		if err != nil {
-			b.lost(d, fmt.Sprintf("answered %d, and the answer did not end", status), err)
+			b.lost(fmt.Sprintf("answered %d, and the answer did not end", status), err)
 			return
 		}
-		b.readLines(d, resp, body, &elements{most: maxLine})
+		b.readLines(resp, body, &elements{most: maxLine})
 		return
 	}
 	text, _, err := readLong(body)
 	if err != nil {
-		b.lost(d, fmt.Sprintf("answered %d, and the answer did not end", status), err)
+		b.lost(fmt.Sprintf("answered %d, and the answer did not end", status), err)
 		return
 	}
 	o := task.Outcome{Verdict: task.Failed, EndUnknown: true}
@@ -69,10 +69,10 @@ func opensArray(body *bufio.Reader) (bool, error) {
 }
 
 // refused handles a response that is no success, and has no lines.
-func (b *batch) refused(d *delivery, resp *http.Response) {
+func (b *batch) refused(resp *http.Response) {
 	a, err := readAnswer(resp)
 	if err != nil {
-		b.endAll(b.whole(d.unanswered(err)))
+		b.endAll(b.whole(brokenOff(err)))
 		return
 	}
 	o := a.outcome(b.target)
@@ -82,9 +82,10 @@ func (b *batch) refused(d *delivery, resp *http.Response) {
 	b.endAll(o)
 }
 
-// lost ends the attempts that have no line in a response that broke off.
-func (b *batch) lost(d *delivery, what string, err error) {
-	b.endAll(b.whole(d.unanswered(&partialError{text: what, err: err})))
+// lost ends the attempts that have no line in a response that broke off. Its connection is not asked whether the request has left: a
+// response has come, and the connection may still be at work.
+func (b *batch) lost(what string, err error) {
+	b.endAll(b.whole(brokenOff(&partialError{text: what, err: err})))
 }
 
 // endsWell reports whether a response whose body ended with io.EOF has certainly come to its end: its length was known, or was
@@ -107,7 +108,7 @@ type splitter interface {
 }
 
 // readLines reads the lines of a response, or the elements of an array, until all attempts have ended, or it has.
-func (b *batch) readLines(d *delivery, resp *http.Response, body io.Reader, split splitter) {
+func (b *batch) readLines(resp *http.Response, body io.Reader, split splitter) {
 	r := reading{batch: b}
 	err := r.read(body, split)
 	r.report()
@@ -123,7 +124,7 @@ func (b *batch) readLines(d *delivery, resp *http.Response, body io.Reader, spli
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		b.lost(d, "the answer broke off", err)
+		b.lost("the answer broke off", err)
 		return
 	}
 	for _, x := range b.rows {

@@ -34,7 +34,7 @@ func readBatch(t *testing.T, body io.Reader, media string, length int64) []task.
 	c := quiet(t)
 	require.NotNil(t, b.message(c, ls))
 	b.ctx, b.cancel = t.Context(), func() {}
-	b.read(&delivery{client: c, hold: b, opaque: true}, &http.Response{
+	b.read(&http.Response{
 		StatusCode: http.StatusOK, ContentLength: length, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(body),
 	})
 	require.Equal(t, []int{1, 1, 1}, times, "each ends once")

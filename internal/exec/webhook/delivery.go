@@ -212,5 +212,10 @@ func (d *delivery) unanswered(err error) task.Outcome {
 	if _, ok := errors.AsType[*partialError](err); !ok {
 		err = &partialError{text: "the connection was lost before an answer came", err: err}
 	}
+	return brokenOff(err)
+}
+
+// brokenOff is the outcome of an attempt whose request has left for certain, and that got no whole answer.
+func brokenOff(err error) task.Outcome {
 	return task.Outcome{Verdict: task.Failed, Error: answer.Line(err.Error()), EndUnknown: true}
 }
