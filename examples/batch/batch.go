@@ -4,15 +4,15 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"log"
 	"net/http"
 	"os"
+	"time"
 )
 
 func greet(name string) any { return map[string]string{"greeting": "Hello, " + name + "!"} }
 
 func main() {
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+cmp.Or(os.Getenv("PORT"), "8080"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Data struct {
 				Tasks []struct {
@@ -34,5 +34,7 @@ func main() {
 			_ = json.NewEncoder(w).Encode(line)
 			_ = http.NewResponseController(w).Flush()
 		}
-	})))
+	})
+	server := &http.Server{Addr: "127.0.0.1:" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	panic(server.ListenAndServe())
 }

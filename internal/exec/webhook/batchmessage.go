@@ -109,7 +109,8 @@ func (b *batch) renew(m *Message) bool {
 		n++
 	}
 	b.many = n > 1
-	m.Body = append(body, envelope.ManyTail...)
+	body = append(body, envelope.ManyTail...)
+	m.Body = body
 	return true
 }
 
