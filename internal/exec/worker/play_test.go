@@ -76,8 +76,6 @@ func (p *player) play(part string) {
 	case "ends":
 		p.say(`{"ready": true}`)
 		syscall.Exit(0)
-	case "ready twice":
-		p.say(`{"ready": true}`)
 	case "deaf to signals":
 		signal.Ignore(syscall.SIGTERM)
 	case "slow":
@@ -92,7 +90,11 @@ func (p *player) play(part string) {
 	case "helped": // it starts a process before it is ready, which stays
 		_ = exec.Command("sleep", "1000").Start()
 	}
-	p.say(`{"ready": true}`)
+	ready := `{"ready": true}`
+	if part == "ready twice" { // in one write, so that both are read before anything else happens
+		ready += "\n" + ready
+	}
+	p.say("%s", ready)
 	if part == "stays" { // beyond the end of standard input
 		defer forever()
 	}
