@@ -25,7 +25,7 @@ type watch struct {
 
 // watchLog watches the log of a database file. It fails where the system allows no more watches, and where there is no log.
 func watchLog(path string, own func() bool) (*watch, error) {
-	real, err := filepath.EvalSymlinks(path) // as SQLite does, to name the log
+	file, err := filepath.EvalSymlinks(path) // as SQLite does, to name the log
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,14 @@ func watchLog(path string, own func() bool) (*watch, error) {
 		events: os.NewFile(uintptr(fd), "inotify"), own: own,
 		wrote: make(chan struct{}, 1), ended: make(chan struct{}), stop: make(chan struct{}),
 	}
-	if _, err := unix.InotifyAddWatch(fd, real+"-wal", unix.IN_MODIFY); err != nil {
-		return nil, errors.Join(fmt.Errorf("watch %s-wal: %w", real, err), w.events.Close())
+	if _, err := unix.InotifyAddWatch(fd, file+"-wal", unix.IN_MODIFY); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch %s-wal: %w", file, err), w.events.Close())
 	}
 	go w.run()
 	return w, nil
 }
 
-// run notes writes until the watch is closed or the log is deleted.
+// run notes writes until the watch is closed. After the log is deleted, which its last connection does, there are none.
 func (w *watch) run() {
 	defer close(w.ended)
 	buffer := make([]byte, 64*unix.SizeofInotifyEvent)
