@@ -2,15 +2,26 @@ package sqlite
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// archiveAtOnce are the numbers of rows that one statement copies. A statement for one row takes several times as long for each
-// as one for many: most of it is what comes before and after the row.
-var archiveAtOnce = [...]int{64, 8, 1}
+// mostArchived is how many rows one statement copies at most.
+const mostArchived = 64
+
+// archiveAtOnce returns how many of n rows the next statement copies. There are statements of three sizes. One for a single row takes
+// several times as long for each as one for many: most of it is what comes before and after the row.
+func archiveAtOnce(n int) int {
+	switch {
+	case n >= mostArchived:
+		return mostArchived
+	case n >= 8:
+		return 8
+	default:
+		return 1
+	}
+}
 
 // alike is what the rows of one statement have in common.
 type alike struct {
@@ -33,14 +44,14 @@ func (b *settling) archive() error {
 	b.list = b.list[:0]
 	for len(list) > 0 {
 		same, n := alikeOf(list[0].e), 1
-		for n < min(len(list), archiveAtOnce[0]) && alikeOf(list[n].e) == same {
+		for n < min(len(list), mostArchived) && alikeOf(list[n].e) == same {
 			n++
 		}
-		i := slices.IndexFunc(archiveAtOnce[:], func(size int) bool { return size <= n })
-		if err := b.archiveSome(list[:archiveAtOnce[i]], same); err != nil {
+		n = archiveAtOnce(n)
+		if err := b.archiveSome(list[:n], same); err != nil {
 			return err
 		}
-		list = list[archiveAtOnce[i]:]
+		list = list[n:]
 	}
 	return nil
 }
@@ -77,7 +88,8 @@ func (b *settling) archiveSome(list []finished, all alike) error {
 
 // copyToArchive returns how many of the rows it has copied: those that the session still holds.
 func (b *settling) copyToArchive(list []finished, all alike) (int64, error) {
-	values := append(b.values[:0], b.at, int64(b.session), string(all.state), int64(all.deferrals), all.started, all.outcome, all.err,
+	values := b.values[:0]
+	values = append(values, b.at, int64(b.session), string(all.state), int64(all.deferrals), all.started, all.outcome, all.err,
 		null(all.output), all.afterLease)
 	shared := len(values)
 	for i := range list {
