@@ -56,18 +56,14 @@ func (b *settling) archive() error {
 	return nil
 }
 
-// archiveSome copies rows by one statement, and answers for them.
+// archiveSome copies rows by one statement, and answers for them. After an error it does not try them one by one, as it may have
+// ended the transaction: the caller settles fewer rows at a time, and finds the one that is to blame.
 func (b *settling) archiveSome(list []finished, all alike) error {
 	n, err := b.copyToArchive(list, all)
-	if err != nil && len(list) > 1 { // the statement did nothing, and one of its rows is to blame
-		for i := range list {
-			if err := b.archiveSome(list[i:i+1], all); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err != nil {
+	switch {
+	case err != nil && len(list) > 1:
+		return fmt.Errorf("task %d or one of the next %d: %w", list[0].e.ID, len(list)-1, err)
+	case err != nil:
 		return fmt.Errorf("task %d: %w", list[0].e.ID, err)
 	}
 	copied, err := b.copied(list, n)

@@ -143,7 +143,7 @@ func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, room int6
 // errEnough ends the reading of rows.
 var errEnough = errors.New("enough rows")
 
-// claimLevel appends due rows of one want and priority, up to most,, and returns how much of room they leave. known has the values
+// claimLevel appends due rows of one want and priority, up to most of them, and returns how much of room they leave. known has the values
 // that all of them share. Nothing can change a row between that it is read and claimed: the transaction has the lock.
 func (t *tx) claimLevel(
 	tasks []task.Task, c store.Claim, w store.Want, known *task.Task, most int, room int64, skip bool,

@@ -85,7 +85,7 @@ func TestManySettlementsAreAsThoseOfSingleRows(t *testing.T) {
 	}
 }
 
-// Where rows cannot be archived together, the error names the row that is to blame, and none is settled.
+// Where rows cannot be archived, none is settled, and the error of the one that is to blame names it. The others can be settled.
 func TestARowThatCannotBeArchivedIsNamed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -101,6 +101,13 @@ func TestARowThatCannotBeArchivedIsNamed(t *testing.T) {
 	require.NoError(t, h.exec(t, fmt.Sprintf(`CREATE TRIGGER refuse BEFORE INSERT ON task_archive WHEN NEW.id = %d
 		BEGIN SELECT RAISE(ABORT, 'refused by the test'); END`, tasks[42].ID)))
 	_, err = h.Settle(t.Context(), session, list)
-	require.ErrorContains(t, err, fmt.Sprintf("task %d: ", tasks[42].ID))
+	require.ErrorContains(t, err, "refused by the test")
 	require.Zero(t, h.count(t, "SELECT count(*) FROM task_archive"))
+	_, err = h.Settle(t.Context(), session, list[42:43])
+	require.ErrorContains(t, err, fmt.Sprintf("task %d: ", tasks[42].ID))
+	answers, err := h.Settle(t.Context(), session, append(list[:42:42], list[43:]...))
+	require.NoError(t, err)
+	require.Len(t, answers, 99)
+	require.Equal(t, 99, h.count(t, "SELECT count(*) FROM task_archive"))
+	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM task"))
 }
