@@ -75,7 +75,10 @@ func (s *Store) Insert(ctx context.Context, requests ...store.EnqueueRequest) ([
 
 // keyed finds the live row with the type and key of row; nil where there is none, or row has no key.
 func (s *Store) keyed(row *Row) *Row {
-	for _, r := range s.rows(func(r *Row) bool { return row.Key != "" && r.Type == row.Type && r.Key == row.Key }) {
+	if row.Key == "" {
+		return nil
+	}
+	for _, r := range s.rows(func(r *Row) bool { return r.Type == row.Type && r.Key == row.Key }) {
 		return r
 	}
 	return nil

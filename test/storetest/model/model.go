@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -178,11 +177,12 @@ func (r *Row) holds(session task.Session, fence task.Fence) bool {
 // rows lists live rows that match, by id.
 func (s *Store) rows(match func(*Row) bool) []*Row {
 	var out []*Row
-	for _, id := range slices.Sorted(maps.Keys(s.live)) {
-		if r := s.live[id]; match(r) {
+	for _, r := range s.live {
+		if match(r) {
 			out = append(out, r)
 		}
 	}
+	slices.SortFunc(out, func(a, b *Row) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
