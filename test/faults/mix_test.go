@@ -48,6 +48,7 @@ func TestBatchRollback(t *testing.T) {
 // TestShared: nothing but attempts that share a channel with others, a worker or a request. Workers are killed and stopped all the
 // time, connections are cut, and agents killed.
 func TestShared(t *testing.T) {
+	t.Parallel()
 	o := faults.Options{
 		Seed: seedOr(t, 3), Lasts: 20 * time.Second, Agents: 3, Rate: 4, Kinds: slices.Concat(faults.WithWorkers(), faults.InBundles()),
 		Operators: 1, Faults: faults.FaultsNamed("worker killed", "worker frozen", "endpoint restarts", "agent killed",
