@@ -105,7 +105,7 @@ func level(total float64, claims []float64) (level, spare float64) {
 			return math.Inf(1), total - met
 		}
 		next := (total - met) / float64(unmet)
-		if next <= level { // nobody's claim lies between the two
+		if next <= level { // no claim lies between the two
 			return level, 0
 		}
 		level = next

@@ -194,7 +194,7 @@ func (b *batch) endAll(o task.Outcome) {
 	}
 }
 
-// whole returns what the failure of the whole request means for one attempt in it: if it was not alone, nobody knows which of them
+// whole returns what the failure of the whole request means for one attempt in it: if it was not alone, it is unknown which of them
 // is to blame, so it is released, and goes with fewer others next time.
 func (b *batch) whole(o task.Outcome) task.Outcome {
 	if !b.many || o.NeverStarted || b.isOver() || fault.Off(fault.Shared) {

@@ -382,7 +382,7 @@ func canned(t *testing.T, answer string) string {
 	})
 }
 
-// Where the end of a response is the end of its connection, and lines are missing, nobody knows whether the server has died: that is no
+// Where the end of a response is the end of its connection, and lines are missing, it is unknown whether the server has died: that is no
 // good end. An array without its bracket is none either.
 func TestBatchWithoutACertainEnd(t *testing.T) {
 	for name, answer := range map[string]string{

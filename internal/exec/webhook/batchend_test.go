@@ -179,7 +179,7 @@ func TestBatchIsWrittenAnewWithoutWhatHasEnded(t *testing.T) {
 // A target that floods the agent with what is of no use is cut off, and so is one whose lines never end; what they have said counts.
 func TestBatchOfNoise(t *testing.T) {
 	for name, noise := range map[string]string{
-		"lines of nobody":  strings.Repeat(`{"id":99,"result":1}`+"\n", 1000),
+		"lines of no task": strings.Repeat(`{"id":99,"result":1}`+"\n", 1000),
 		"blank lines":      strings.Repeat("\n", 20_000),
 		"no JSON":          strings.Repeat("warning: deprecated\n", 1000),
 		"a line too long":  strings.Repeat("x", 20_000),

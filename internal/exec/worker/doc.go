@@ -19,6 +19,6 @@
 //
 // A worker is trusted as long as it keeps to the protocol. A last line that is not the running attempt's, a line that is too
 // long, a last line that cannot be understood, a standard input that was not read to its end, or an end of descriptor 3:
-// after any of these nobody could say to which attempt a later line belongs, so the process is ended, group and all, before
+// after any of these it is unknown to which attempt a later line belongs, so the process is ended, group and all, before
 // the row is released. No line settles any attempt but the one whose id and fence it names.
 package worker
