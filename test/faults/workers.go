@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -42,6 +43,10 @@ func (w *world) workersOf(who string) (pids []int) {
 		argv := bytes.Split(text, []byte{0}) // the last one is empty
 		if len(argv) < 4 || string(argv[0]) != w.programs.Child || string(argv[1]) != w.logPath || who != "" && string(argv[3]) != who {
 			continue
+		}
+		env, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool { return string(v) == "LEASEHOLD_WORKER=1" }) {
+			continue // the process of a single attempt
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
 			pids = append(pids, pid)
