@@ -16,8 +16,8 @@ import (
 // because the store is out of reach are drained (rule 7), and a cgroup in which anything was killed is not used again.
 //
 // Exempt says: attempts that kill themselves, and say so before, and those whose worker the nemesis kills, where they had begun or
-// not; processes that the kernel kills because memory ran out; the
-// attempt of an agent that was killed or stood still, which another reaps as lost.
+// not; processes that the kernel kills because memory ran out; the attempt of an agent that was killed or stood still, which another
+// reaps as lost.
 const AbsenceIsFree Name = "AbsenceIsFree"
 
 // saysKilled is what a row says of an attempt that SIGKILL ended for no known reason; saysMemory, where the kernel did so.
