@@ -217,6 +217,7 @@ func (p *player) do(what string) {
 	case "late result":
 		terms := make(chan os.Signal, 1)
 		signal.Notify(terms, syscall.SIGTERM)
+		p.say(`{"progress": 0.5}`)
 		<-terms
 		p.end(`"result": "in time"`)
 	case "late error":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/exec/command"
 	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -90,8 +91,10 @@ func TestDrain(t *testing.T) {
 	busy.StopGrace = time.Second
 	types := []*task.Type{{Name: "idle", Target: idle, Workers: 1}, {Name: "busy", Target: busy, Workers: 1}}
 	s.Declare(types)
+	waits := make(chan struct{}) // closed once the one that is late waits for its signal
 	start := func(x *task.Type, c *task.Command, what string) (*lease.Lease, <-chan task.Outcome) {
 		l, reached, ended := do(what).Lease(), make(chan struct{}), make(chan task.Outcome, 1)
+		l.OnPing(func(store.Ping, store.PingReply) { close(waits) })
 		t.Cleanup(l.Close)
 		go func() { ended <- s.Run(l, x, c, func() { close(reached) }) }()
 		<-reached
@@ -109,6 +112,7 @@ func TestDrain(t *testing.T) {
 		require.Fail(t, "it was ended", o)
 	default:
 	}
+	<-waits
 	l.Stop(&lease.Cause{Verdict: task.Drained, Reason: "the agent was stopped"})
 	require.JSONEq(t, `"in time"`, string((<-ended).Result))
 }
