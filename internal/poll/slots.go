@@ -270,7 +270,8 @@ func (s *slots) takeBack(now time.Duration, shut func(*lane, task.Phase) bool) (
 			l.rate, l.ahead = ewma{weight: rateWeight}, 0
 		}
 		back = append(back, l.queue[:n]...)
-		stay := slices.Clone(l.queue[n:])
+		clear(l.queue[:n])
+		stay := l.queue[n:]
 		for _, phase := range l.phases {
 			if shut(l, phase) {
 				stay = slices.DeleteFunc(stay, func(a *attempt) bool {
