@@ -295,8 +295,11 @@ func (l *Lease) Stop(c *Cause) { l.cancel(c) }
 
 // Cause returns the cause for which the lease was stopped; nil while it was not.
 func (l *Lease) Cause() *Cause {
-	var c *Cause
-	errors.As(context.Cause(l.ctx), &c)
+	err := context.Cause(l.ctx)
+	if err == nil {
+		return nil // mostly
+	}
+	c, _ := errors.AsType[*Cause](err)
 	return c
 }
 

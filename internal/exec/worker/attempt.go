@@ -44,7 +44,7 @@ func (w *worker) run(l *lease.Lease, t *task.Type) ended {
 	if err != nil {
 		return ended{Outcome: task.Outcome{Verdict: task.Rejected, Error: err.Error(), NeverStarted: true}, fate: reuse}
 	}
-	a := &attempt{lease: l, id: row.ID, fence: row.Fence, began: time.Now(), over: make(chan struct{})}
+	a := &attempt{lease: l, id: row.ID, fence: row.Fence, began: time.Now()}
 	if !w.begin(a) {
 		overdue := w.process.Overdue()
 		end := w.close().ended(task.Outcome{Error: w.why()}, true)
@@ -70,7 +70,7 @@ func (w *worker) run(l *lease.Lease, t *task.Type) ended {
 func (w *worker) await(a *attempt) ended {
 	defer w.rest()
 	select {
-	case <-a.over:
+	case <-w.over:
 	case <-a.lease.Context().Done():
 		return w.stop(a)
 	case <-w.broken:

@@ -33,12 +33,17 @@ func Request(e *envelope.Envelope) ([]byte, error) {
 // oneLine leaves nothing in a JSON document that some reader takes for the end of a line. Line feeds and carriage returns
 // are white space between tokens there; U+2028 and U+2029, at which Node's readline ends a line too, stand in strings only.
 func oneLine(doc []byte) []byte {
-	for i, c := range doc {
-		if c == '\n' || c == '\r' {
-			doc[i] = ' '
+	for _, feed := range []byte("\n\r") {
+		for rest := doc; ; {
+			i := bytes.IndexByte(rest, feed)
+			if i < 0 {
+				break // mostly at once: this is faster than a loop over all bytes
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
-	if !bytes.Contains(doc, []byte("\u2028")) && !bytes.Contains(doc, []byte("\u2029")) {
+	if !bytes.Contains(doc, []byte("\u2028")[:2]) { // what both begin with
 		return doc
 	}
 	doc = bytes.ReplaceAll(doc, []byte("\u2028"), []byte(`\u2028`))
@@ -96,6 +101,14 @@ func Parse(line []byte) (Line, error) {
 	if len(line) == 0 {
 		return Line{}, nil
 	}
+	if l, ok := plainLast(line); ok { // mostly: it takes a fifth of the time of what follows
+		return l, nil
+	}
+	return parse(line)
+}
+
+// parse reads any line that has something on it.
+func parse(line []byte) (Line, error) {
 	members, err := ping.Object("the line", line)
 	if err != nil {
 		return Line{}, refuse(line, false, "%s; a line on descriptor 3 is a JSON object, as %s or %s", err, pingExample, lastExample)

@@ -52,12 +52,12 @@ type Pool struct {
 	failed   time.Time     // when that was
 	until    time.Time     // nothing is started before
 	closed   bool
-	changed  chan struct{} // closed and replaced when a process, or a place for one, may be had
+	changed  chan struct{} // closed when a process, or a place for one, may be had; nil: nothing waits for that
 }
 
 // NewPool makes a pool that starts nothing yet. c has a Worker.
 func NewPool(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command) *Pool {
-	return &Pool{runner: r, log: log, typ: t, command: c, closing: make(chan struct{}), changed: make(chan struct{})}
+	return &Pool{runner: r, log: log, typ: t, command: c, closing: make(chan struct{})}
 }
 
 // Run runs one attempt in a ready process, which it starts where there is none. As command.Runner.Run, it calls started once
@@ -180,6 +180,9 @@ func (p *Pool) enough() int {
 
 // wait waits until something has changed, the lease has ended, or some time has passed. p.mu is held, but not while it waits.
 func (p *Pool) wait(l *lease.Lease) {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
 	changed := p.changed
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -206,8 +209,10 @@ func (p *Pool) pop() *worker {
 
 // notify wakes all that wait. p.mu is held.
 func (p *Pool) notify() {
-	close(p.changed)
-	p.changed = make(chan struct{})
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
 }
 
 // boot starts a process. p.mu is held.

@@ -26,6 +26,7 @@ type worker struct {
 	stray   func()    // called with each last line that is not the running attempt's
 
 	ready  chan struct{} // closed once it can be given attempts
+	over   chan struct{} // has an element once the running attempt is over; one of an earlier attempt is gone when the next begins
 	broken chan struct{} // closed once it is not to be given any more; fault says why
 
 	mu      sync.Mutex
@@ -46,8 +47,8 @@ type attempt struct {
 	id      task.ID
 	fence   task.Fence
 	began   time.Time
-	over    chan struct{} // closed once last is set
-	last    *Line
+	over    bool // last is there
+	last    Line
 	refused ping.Refused
 }
 
@@ -60,7 +61,8 @@ type hooks struct {
 // start starts a process of that target.
 func start(r *command.Runner, log *slog.Logger, t *task.Type, c *task.Command, h hooks) (*worker, error) {
 	w := &worker{
-		began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), broken: make(chan struct{}),
+		began: time.Now(), log: log.With("type", t.Name), command: c, ready: make(chan struct{}), over: make(chan struct{}, 1),
+		broken:  make(chan struct{}),
 		refusal: h.refusal,
 	}
 	w.stray = func() {
@@ -101,7 +103,7 @@ func (w *worker) line(line []byte) (noise bool) {
 	case Ready:
 		w.setReady()
 	case Ping:
-		if a := w.current; a != nil && a.last == nil && l.Of(a.id, a.fence) {
+		if a := w.current; a != nil && !a.over && l.Of(a.id, a.fence) {
 			a.lease.Ping(l.Ping)
 		} else if w.refusal != nil {
 			w.refusal(errors.New("the worker pinged after the last line, or for another attempt: a ping is of the attempt that runs"))
@@ -127,16 +129,16 @@ func (w *worker) setReady() {
 // end takes in a last line. w.mu is held.
 func (w *worker) end(l *Line) {
 	a := w.current
-	if a != nil && a.last == nil && (l.Of(a.id, a.fence) || fault.Off(fault.OwnLine)) {
-		a.last = l
-		close(a.over)
+	if a != nil && !a.over && (l.Of(a.id, a.fence) || fault.Off(fault.OwnLine)) {
+		a.last, a.over = *l, true
+		w.over <- struct{}{} // there is room, since the attempt was not over
 		return
 	}
 	w.stray()
 	switch {
 	case a == nil:
 		w.distrust(fmt.Errorf("the worker wrote a last line for task %d (fence %d) while it ran nothing", l.ID, l.Fence))
-	case a.last != nil && l.Of(a.id, a.fence):
+	case a.over && l.Of(a.id, a.fence):
 		w.distrust(fmt.Errorf("the worker wrote a second last line for task %d (fence %d)", l.ID, l.Fence))
 	default:
 		w.distrust(fmt.Errorf("the worker wrote a last line for task %d (fence %d) while it ran task %d (fence %d): "+
@@ -235,6 +237,10 @@ func (w *worker) begin(a *attempt) bool {
 	if w.fault != nil {
 		return false
 	}
+	select {
+	case <-w.over:
+	default:
+	}
 	w.current = a
 	return true
 }
@@ -256,7 +262,10 @@ func (w *worker) passOver(output string) {
 func (w *worker) finished() *Line {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.current.last
+	if !w.current.over {
+		return nil
+	}
+	return &w.current.last
 }
 
 // rest ends the running attempt: what comes from now on is of none.
