@@ -37,6 +37,17 @@ func TestRatiosAreOfRounds(t *testing.T) {
 	require.Equal(t, []float64{3, 3}, b.Ratios(Key{"noop", "leasehold", "rate"}, Key{"noop", "river held", "rate"}))
 }
 
+// A target of the better of two goes by the higher value of each round.
+func TestTheBetterOfTwo(t *testing.T) {
+	target := Target{Of: "noop/leasehold/rate", Or: "noop/river held/rate"}
+	require.Equal(t, []float64{300, 200}, target.values(book(map[string][]float64{"leasehold": {300, 150}, "river held": {100, 200}})))
+	require.Equal(t, []float64{300}, target.values(book(map[string][]float64{"leasehold": {300}})))
+	require.Equal(t, []float64{100}, target.values(book(map[string][]float64{"river held": {100}})))
+	require.Empty(t, target.values(NewBook()))
+	target.Over = target.Or
+	require.Equal(t, []float64{3, 1}, target.values(book(map[string][]float64{"leasehold": {300, 150}, "river held": {100, 200}})))
+}
+
 func TestCheck(t *testing.T) {
 	least, most := 3.0, 100.0
 	b := book(map[string][]float64{"leasehold": {300, 290, 310}, "river held": {100, 100, 100}})
@@ -70,7 +81,8 @@ func TestTargets(t *testing.T) {
 	require.NotEmpty(t, targets)
 	for _, bad := range []string{
 		`[{"name": "x", "of": "noop/leasehold", "least": 1}]`, `[{"name": "x", "of": "noop/leasehold/rate"}]`,
-		`[{"name": "x", "of": "noop/leasehold/rate", "over": "noop", "least": 1}]`, `[{"nam": "x"}]`, `{`,
+		`[{"name": "x", "of": "noop/leasehold/rate", "over": "noop", "least": 1}]`,
+		`[{"name": "x", "of": "noop/leasehold/rate", "or": "noop", "least": 1}]`, `[{"name": "x", "or": "noop/leasehold/rate", "least": 1}]`, `[{"nam": "x"}]`, `{`,
 	} {
 		path := filepath.Join(t.TempDir(), "targets.json")
 		require.NoError(t, os.WriteFile(path, []byte(bad), 0o600))

@@ -14,6 +14,7 @@ import (
 type Target struct {
 	Name  string   `json:"name"`
 	Of    string   `json:"of"`              // scenario/contender/measure
+	Or    string   `json:"or,omitempty"`    // the same: counts in its place, round by round, where it is higher or the only one
 	Over  string   `json:"over,omitempty"`  // divided by it, round by round
 	Least *float64 `json:"least,omitempty"` // the median has to be so much
 	Most  *float64 `json:"most,omitempty"`  // and no more than this
@@ -32,12 +33,10 @@ func ReadTargets(path string) ([]Target, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	for _, t := range targets {
-		_, err := key(t.Of)
-		if err == nil && t.Over != "" {
-			_, err = key(t.Over)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %s: %w", path, t.Name, err)
+		for _, text := range []string{t.Of, t.Or, t.Over} {
+			if _, err := key(text); err != nil && (text != "" || text == t.Of) {
+				return nil, fmt.Errorf("read %s: %s: %w", path, t.Name, err)
+			}
 		}
 		if t.Least == nil && t.Most == nil {
 			return nil, fmt.Errorf("read %s: %s: neither least nor most", path, t.Name)
@@ -56,12 +55,29 @@ func key(text string) (Key, error) {
 
 // values are the target's, one for each round.
 func (t Target) values(b *Book) []float64 {
-	of, _ := key(t.Of) // ReadTargets has checked both
+	of, _ := key(t.Of) // ReadTargets has checked all of them
+	values := b.Values(of)
+	if t.Or != "" {
+		other, _ := key(t.Or)
+		values = higher(values, b.Values(other))
+	}
 	if t.Over == "" {
-		return b.Values(of)
+		return values
 	}
 	over, _ := key(t.Over)
-	return b.Ratios(of, over)
+	return ratios(values, b.Values(over))
+}
+
+// higher returns the higher value of each round; those of one list where the other is empty.
+func higher(x, y []float64) []float64 {
+	if len(x) == 0 || len(y) == 0 {
+		return append(x, y...)
+	}
+	all := make([]float64, min(len(x), len(y)))
+	for i := range all {
+		all[i] = max(x[i], y[i])
+	}
+	return all
 }
 
 // wanted writes the bounds.

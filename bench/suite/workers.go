@@ -2,7 +2,9 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 
 	"github.com/leasehold/leasehold/bench/rig"
@@ -10,17 +12,23 @@ import (
 )
 
 // workers measures tasks that do nothing in workers, one process for each core, beside peers, which start /bin/true for each.
-func workers(ctx context.Context, s *Suite) error {
-	_, missing := exec.LookPath("python3")
-	if missing != nil {
-		s.LeftOut = append(s.LeftOut, fmt.Sprintf("workers in Python: %s", missing))
+func workers(ctx context.Context, s *Suite) (err error) {
+	dir, err := os.MkdirTemp("", "leasehold-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	compiled, missing := programs(ctx, dir)
+	for program, why := range missing {
+		s.LeftOut = append(s.LeftOut, fmt.Sprintf("workers in %s: %s", program, why))
 	}
 	for range s.Rounds {
 		for _, c := range s.Peers {
 			for _, j := range workerJobs(s, c.Name) {
-				if j.Program == work.Python && missing != nil {
+				if missing[j.Program] != nil {
 					continue
 				}
+				j.Compiled = compiled
 				as := c.Name
 				if j.Program != "" {
 					as = j.Program
@@ -34,6 +42,19 @@ func workers(ctx context.Context, s *Suite) error {
 	return nil
 }
 
+// programs compiles the program in C into a directory, and says which programs cannot be run here, and why.
+func programs(ctx context.Context, dir string) (compiled string, missing map[string]error) {
+	missing = make(map[string]error)
+	if _, err := exec.LookPath("python3"); err != nil {
+		missing[work.Python] = err
+	}
+	compiled, err := work.Compile(ctx, dir)
+	if err != nil {
+		missing[work.C] = err
+	}
+	return compiled, missing
+}
+
 // workerJobs are what a contender does; nothing for the raw loop, which has no workers.
 func workerJobs(s *Suite, contender string) []work.Job {
 	switch contender {
@@ -41,6 +62,7 @@ func workerJobs(s *Suite, contender string) []work.Job {
 		return []work.Job{
 			{Kind: work.Worker, Program: work.Python, Rows: s.rows(60_000)},
 			{Kind: work.Worker, Program: work.Go, Rows: s.rows(90_000)},
+			{Kind: work.Worker, Program: work.C, Rows: s.rows(90_000)},
 		}
 	case "river":
 		return []work.Job{{Kind: work.Exec, Rows: s.rows(8_000)}}

@@ -79,8 +79,10 @@ type Job struct {
 	Hung   int    `json:"hung,omitempty"`   // of Fair: how many rows there are of HungType, inserted before the others
 	Filled int    `json:"filled,omitempty"` // how many live rows were there before, none of which is to be done
 	Target string `json:"target,omitempty"` // of HTTP: the server that answers
-	// Program is what a worker's process runs: Python or Go.
+	// Program is what a worker's process runs: Python, Go or C.
 	Program string `json:"program,omitempty"`
+	// Compiled is the path of the program in C.
+	Compiled string `json:"compiled,omitempty"`
 	// Workers is how many rows are worked on at once; 0: what the contender finds best for the kind of work.
 	Workers int `json:"workers,omitempty"`
 	// Agents is how many engines share the work, each with a session of its own; 0: one.
