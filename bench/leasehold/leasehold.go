@@ -14,6 +14,7 @@ import (
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
 	"github.com/leasehold/leasehold/internal/exec/command/guardian"
+	"github.com/leasehold/leasehold/internal/heap"
 	"github.com/leasehold/leasehold/internal/lease"
 	"github.com/leasehold/leasehold/internal/poll"
 	"github.com/leasehold/leasehold/internal/store"
@@ -50,7 +51,7 @@ func (Contender) Open(ctx context.Context, j work.Job) (_ work.Engine, err error
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled + j.Hung}
+	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled + j.Hung, narrow: heap.Widen()}
 	exec.Parallel(cfg.Tasks)
 	for range max(j.Agents, 1) {
 		a, err := e.newAgent(ctx, j, cfg)
@@ -100,6 +101,7 @@ type engine struct {
 	filled int
 	agents []*agent
 	over   context.CancelFunc // of what agents do for batches
+	narrow func()             // ends heap.Widen
 }
 
 type agent struct {
@@ -135,6 +137,7 @@ func (e *engine) Stop(ctx context.Context) error {
 		a.loop.Drain()
 	}
 	e.over()
+	e.narrow()
 	var errs []error
 	for _, a := range e.agents {
 		select {

@@ -38,7 +38,7 @@ func declarations(j work.Job) (string, error) {
 	case j.Kind == work.Many:
 		target = fmt.Sprintf("webhook {\n url = %q\n batch {\n max = %d\n }\n }", j.Target+work.Lines, work.PerRequest)
 	case j.Kind == work.Worker:
-		argv, err := work.Arguments(j.Program)
+		argv, err := work.Arguments(j.Program, j.Compiled)
 		if err != nil {
 			return "", err
 		}

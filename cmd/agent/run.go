@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasehold/leasehold/internal/config"
 	"github.com/leasehold/leasehold/internal/exec"
+	"github.com/leasehold/leasehold/internal/heap"
 	"github.com/leasehold/leasehold/internal/store"
 	"github.com/leasehold/leasehold/internal/telemetry"
 )
@@ -55,6 +56,7 @@ func (a *app) runAgent(cfg *config.Config, migrate bool, ready func(*agent, plac
 			"set LEASEHOLD_STORE instead of --store, or url = env(\"DATABASE_URL\") in the store block")
 	}
 	limitMemory(log)
+	defer heap.Widen()()
 	for _, w := range cfg.Warnings {
 		log.Warn("suspicious configuration", "at", w.Place, "why", w.Text)
 	}
