@@ -15,12 +15,15 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
+// mixLasts is how long faults come in TestMix: each kind comes at least once, and at full length twice.
+func mixLasts() time.Duration { return time.Duration(harness.Sized(30, 60)) * time.Second }
+
 // TestMix: a bit of everything, always the same.
 func TestMix(t *testing.T) {
 	t.Parallel()
 	seed := seedOr(t, 1)
 	o := faults.Options{
-		Seed: seed, Lasts: 50 * time.Second, Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 8,
+		Seed: seed, Lasts: mixLasts(), Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 8,
 		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
@@ -71,4 +74,17 @@ func TestScheduleIsItsSeeds(t *testing.T) {
 	require.Equal(t, first, again)
 	require.NotEqual(t, plan(7), plan(8))
 	require.NotEmpty(t, plan(7))
+}
+
+// TestMixHasEveryFault: even the short run breaks everything that can be broken.
+func TestMixHasEveryFault(t *testing.T) {
+	for seed := range uint64(8) {
+		came := map[string]bool{}
+		for _, p := range faults.Schedule(seed, mixLasts(), 3, faults.AllFaults()) {
+			came[p.Fault] = true
+		}
+		for _, f := range faults.AllFaults() {
+			require.True(t, came[f.Name], "seed %d: %s", seed, f.Name)
+		}
+	}
 }

@@ -42,15 +42,21 @@ func (p Planned) String() string {
 	return fmt.Sprintf("%7s  %-22s agent %d  for %s", p.At.Round(time.Millisecond), p.Fault, p.Agent+1, p.Lasts.Round(time.Millisecond))
 }
 
-// Schedule is what the nemesis does in a run: the same for the same seed.
+// Schedule is what the nemesis does in a run: the same for the same seed. Each fault has come once before any comes again, so that
+// a short run has as many kinds as it has room for.
 func Schedule(seed uint64, lasts time.Duration, agents int, faults []Fault) []Planned {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var all []Planned
 	if len(faults) == 0 {
 		return nil
 	}
+	var order []int
 	for at := time.Second; at < lasts; at += 200*time.Millisecond + upTo(r, 1500*time.Millisecond) {
-		f := faults[r.IntN(len(faults))]
+		if len(order) == 0 {
+			order = r.Perm(len(faults))
+		}
+		f := faults[order[0]]
+		order = order[1:]
 		p := Planned{Fault: f.Name, At: at, Agent: r.IntN(agents), Seed: r.Uint64()}
 		if f.Lasts > 0 {
 			p.Lasts = f.Lasts/8 + upTo(r, f.Lasts*7/8)
