@@ -10,18 +10,22 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-const rows = 20_000
+// manyRows is how many rows several agents share.
+func manyRows() int { return harness.Sized(8_000, 20_000) }
 
-const insertRows = `INSERT INTO leasehold.task (type, payload)
-	SELECT 'work', jsonb_build_object('n', n) FROM generate_series(1, 20000) AS n`
+// insertRows returns SQL that inserts so many.
+func insertRows(n int) string {
+	return fmt.Sprintf(`INSERT INTO leasehold.task (type, payload) SELECT 'work', jsonb_build_object('n', n) FROM generate_series(1, %d) AS n`, n)
+}
 
 // TestManyAgents has four agents share the work: each task is done once, at the first attempt.
 func TestManyAgents(t *testing.T) {
+	rows := manyRows()
 	h := newHouse(t, rows)
 	for i := range 4 {
 		h.agent(fmt.Sprintf("agent-%d", i), 16, "", "")
 	}
-	h.insert(rows, insertRows)
+	h.insert(rows, insertRows(rows))
 	h.emptied()
 	h.allSucceeded(rows)
 	require.Empty(t, h.endpoint.twice(t), "done twice")
@@ -32,13 +36,14 @@ func TestManyAgents(t *testing.T) {
 // TestKilledAndDrained kills one agent, drains another and starts a third half-way. Only what the killed one held may
 // be done twice, and only that costs attempts.
 func TestKilledAndDrained(t *testing.T) {
+	rows := manyRows()
 	h := newHouse(t, rows)
 	h.endpoint.takes = 2_000_000 // 2 ms, so that the agents always have some under way
 	killed := h.agent("killed", 16, "", "")
 	drained := h.agent("drained", 16, "", "")
 	h.agent("steady", 16, "", "")
-	h.insert(rows, insertRows)
-	harness.Until(t, workWithin, "half of it is done", func() bool { return h.endpoint.total.Load() >= rows/2 })
+	h.insert(rows, insertRows(rows))
+	harness.Until(t, workWithin, "half of it is done", func() bool { return h.endpoint.total.Load() >= int64(rows/2) })
 
 	killed.Kill(t)
 	held := h.heldBy("killed")

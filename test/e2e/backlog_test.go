@@ -11,11 +11,11 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// TestBacklog kills all agents, over 30,000 overdue tasks (at full length 100,000), and starts one: it works through them by
+// TestBacklog kills all agents, over 10,000 overdue tasks (at full length 100,000), and starts one: it works through them by
 // priority, then due time, and never has more connections to the target than workers.
 func TestBacklog(t *testing.T) {
 	const workers = 4
-	backlog := harness.Sized(30_000, 100_000)
+	backlog := harness.Sized(10_000, 100_000)
 	h := newHouse(t, backlog)
 	hold := make(chan struct{})
 	h.endpoint.setHold(hold)

@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/test/harness"
 )
 
-// TestSettlementsFail lets everything work but the last step, while 200,000 tasks are due (at full length a million): the
+// TestSettlementsFail lets everything work but the last step, while 60,000 tasks are due (at full length a million): the
 // agent's memory and what it has claimed stay bounded, and once it works again nothing was lost.
 func TestSettlementsFail(t *testing.T) {
 	const (
@@ -19,7 +19,7 @@ func TestSettlementsFail(t *testing.T) {
 		ahead     = 2_000     // at most so many rows of one claim
 		memory    = 200 << 20 // bytes
 	)
-	due := harness.Sized(200_000, 1_000_000)
+	due := harness.Sized(60_000, 1_000_000)
 	h := newHouse(t, due)
 	h.insert(due, fmt.Sprintf(`INSERT INTO leasehold.task (type, payload)
 		SELECT 'work', jsonb_build_object('n', n, 'text', repeat('x', 100)) FROM generate_series(1, %d) AS n`, due))

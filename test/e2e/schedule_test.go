@@ -25,7 +25,7 @@ func TestSlotsFireOnce(t *testing.T) {
 	h.agent("steady", 16, "", "")
 	h.exec(`INSERT INTO leasehold.schedule (name, task, every, overlap)
 		SELECT 'every second ' || n, 'work', '1s', 'queue' FROM generate_series(1, $1) AS n`, schedules)
-	until := time.Now().Add(time.Duration(harness.Sized(15, 60)) * time.Second)
+	until := time.Now().Add(time.Duration(harness.Sized(10, 60)) * time.Second)
 	kills := 0
 	for time.Now().Before(until) {
 		n := rand.IntN(len(agents))
