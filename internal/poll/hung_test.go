@@ -71,7 +71,7 @@ func (b *beside) end() {
 
 // One type whose target hangs leaves nine healthy ones at least 80% of the rate that they have without it.
 func TestAHungTypeLeavesTheOthersTheirRate(t *testing.T) {
-	for _, workers := range []int{4, 8, 32} {
+	for _, workers := range []int{4, sized(8, 32)} {
 		var rates []int
 		for _, hung := range []int{0, 500} {
 			bubble(t, func(t *testing.T, db *model.Store) {

@@ -17,6 +17,7 @@ import (
 // over time, and how long all of them take at one midnight. The bounds leave room for a busy machine with the race detector; what
 // was measured on a quiet one is in docs/performance.md.
 func TestManySchedules(t *testing.T) {
+	t.Parallel()
 	schedules, watched, ahead := harness.Sized(1000, 10_000), harness.Sized(5, 20), harness.Sized(5, 20)
 	h := newHouse(t, 1)
 	a := h.agent("agent", 0, "", "")
