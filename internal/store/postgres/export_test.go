@@ -23,6 +23,14 @@ func Failpoints() []string {
 // BatchFailpoints names those of a Fold that ends a batch, and of a Step.
 func BatchFailpoints() []string { return []string{failBefore, failCommit, failAfter, failSummed} }
 
+// WithStatementsOf has Open use the statements of a store on the same schema: to compile them takes most of its time.
+func (o Options) WithStatementsOf(s *Store) Options {
+	if s != nil {
+		o.sql = s.sql
+	}
+	return o
+}
+
 // Statements are the hot calls' texts.
 func (s *Store) Statements() map[string]string {
 	queries, _ := loadQueries(s.schema) // it has been done before

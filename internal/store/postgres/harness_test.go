@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -44,6 +45,7 @@ type harness struct {
 	plain      *postgres.Store    // without failpoints, as in production
 	ahead      time.Duration      // of the local clock, is the server's
 	opened     *[]*postgres.Store // by this harness and all its twins
+	first      *postgres.Store    // on this schema: all others use its statements; nil: there was none
 
 	connections *connections // beside the store's; nil: each is new
 }
@@ -74,7 +76,9 @@ func newAgentHarness(t testing.TB) *harness {
 // open opens the harness's store anew, with the hook it has.
 func (h *harness) open() {
 	h.t.Helper()
-	h.Store = openStore(h.t, postgres.Options{URL: h.asAgent, Schema: h.schema, Notify: true, Fail: h.hook})
+	o := postgres.Options{URL: h.asAgent, Schema: h.schema, Notify: true, Fail: h.hook}
+	h.Store = openStore(h.t, o.WithStatementsOf(h.first))
+	h.first = cmp.Or(h.first, h.Store)
 	*h.opened = append(*h.opened, h.Store)
 	if h.hook == nil {
 		h.plain = h.Store
@@ -301,7 +305,7 @@ func (h *harness) Twin(t testing.TB) storetest.Harness {
 	t.Helper()
 	twin := &harness{
 		t: t, schema: h.schema, asApp: h.asApp, asOperator: h.asOperator, asAgent: h.asAgent, agents: h.agents,
-		hook: h.hook, plain: h.plain, opened: h.opened, connections: h.connections,
+		hook: h.hook, plain: h.plain, opened: h.opened, first: h.first, connections: h.connections,
 	}
 	twin.open()
 	return twin

@@ -27,6 +27,7 @@ type place struct {
 	agents             string // grants for the role of that
 	partitions, tables string // when it was made
 	connections        connections
+	first              *postgres.Store // that was opened
 }
 
 // places are those that no test uses at the moment.
@@ -65,12 +66,13 @@ func newPooledHarness(t testing.TB, agent bool) *harness {
 	defer end()
 	h := &harness{
 		t: t, schema: p.schema, asApp: p.asApp, asOperator: p.asOperator, opened: new([]*postgres.Store), ahead: pgtest.AheadOn(t, conn),
-		connections: &p.connections,
+		first: p.first, connections: &p.connections,
 	}
 	if agent {
 		h.asAgent, h.agents = p.asAgent, p.agents
 	}
 	h.open()
+	p.first = h.first
 	return h
 }
 

@@ -37,6 +37,8 @@ type Options struct {
 	Report func(err error)
 	// Fail, for tests, is called at each failpoint; its error ends the call there as a crash would.
 	Fail func(point string) error
+
+	sql *statements // for tests: compiled for this schema; nil: Open compiles them
 }
 
 // How long things may take. The server ends a statement after statementTimeout; the client gives it up somewhat later,
@@ -95,7 +97,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	var err error
-	if s.sql, err = newStatements(s.schema); err != nil {
+	if s.sql = o.sql; s.sql == nil {
+		s.sql, err = newStatements(s.schema)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	if s.connect, err = newConnector(o.URL, o.Log); err != nil {

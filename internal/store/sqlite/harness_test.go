@@ -70,9 +70,13 @@ func openHarness(t testing.TB, path string, hook *func(string) error) *harness {
 	return h
 }
 
+// compiled are the statements of all stores that open opens.
+var compiled = sync.OnceValue(compileStatements)
+
 // open opens a store until the test ends.
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
+	o.sql = compiled()
 	s, err := Open(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

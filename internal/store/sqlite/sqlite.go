@@ -44,6 +44,8 @@ type Options struct {
 	Busy   time.Duration    // how long to wait for the lock that others hold; 0: DefaultBusy
 	// Fail, if set, is called at each failpoint; its error has the effect of a crash at that point.
 	Fail func(point string) error
+
+	sql *statements // for tests; nil: Open compiles them
 }
 
 // Store is an open database file. It implements what the rooms need of a store (lease.Store, poll.Store, ops.Store and so on),
@@ -91,7 +93,10 @@ func ParseURL(text string) (string, error) {
 // Open opens the file, and makes it where o.Create allows that. The schema may be missing: see Migrator. Its errors
 // name the path and what is wrong with it.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: compileStatements()}
+	s := &Store{path: o.Path, log: o.Log, clock: o.Clock, busy: o.Busy, fail: o.Fail, sql: o.sql}
+	if s.sql == nil {
+		s.sql = compileStatements()
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
