@@ -23,7 +23,8 @@ func TestMix(t *testing.T) {
 	t.Parallel()
 	seed := seedOr(t, 1)
 	o := faults.Options{
-		Seed: seed, Lasts: mixLasts(), Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3, Items: 8,
+		Seed: seed, Lasts: mixLasts(), Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3,
+		Items:  harness.Sized(4, 8), // chunks are what is left over at the end, and done one after the other
 		Faults: faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
