@@ -32,10 +32,10 @@ demo-chunks: build ## see a table of a million rows processed in chunks, as agen
 	@command -v python3 >/dev/null || test/apt-install python3 || true
 	@go run ./examples/chunks -leasehold $(BIN)
 
-test: ## run every test, on a throwaway PostgreSQL, with the race detector
+test: ## run every test, on a throwaway PostgreSQL, with the race detector where calls overlap
 	@test/all
 
-test-all: ## run everything at full length: all tests with the race detector in SQLite, too, fuzzers, model, sabotage, soak; hours
+test-all: ## run everything at full length: the race detector for all tests and in SQLite, too, fuzzers, model, sabotage, soak; hours
 	test/all --full
 	$(MAKE) fuzz FUZZTIME=1m
 	$(MAKE) model

@@ -17,7 +17,6 @@ func batchCountChecks() []Check {
 		{"it counts every settlement", countSettlements},
 		{"it counts what is cancelled, retried and rolled back", countRequests},
 		{"it counts what is completed and reaped", countOthers},
-		{"it counts what many do at once", countMany},
 		{"it counts failures", countFailures},
 		{"its state before it has ended", batchStates},
 		{"its state when it has ended", batchEndStates},

@@ -23,7 +23,6 @@ func batchEndChecks() []Check {
 		{"the finish row", endReports},
 		{"the finish row keeps its payload", endPayload},
 		{"no row where none is wanted", endNotifiesNone},
-		{"one agent ends it", endRace},
 		{"a crash ends it once", endCrash},
 		{"a few at a time", endFew},
 		{"a rollback of one task keeps it from ending", endRollback},

@@ -18,7 +18,6 @@ func batchFailureChecks() []Check {
 		{"on failure, rollback", failureRollsBack},
 		{"on failure of the last", failureOfLast},
 		{"on a failure that is rolled back", failureRolledBack},
-		{"on failure, once", failureOnce},
 		{"on failure, and a crash", failureCrash},
 		{"on failure, and an operator before", failureAfterRequest},
 		{"on failure, and an operator after", failureThenRequest},

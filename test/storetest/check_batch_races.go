@@ -26,6 +26,9 @@ func batchRaceChecks() []Check {
 		{"an open transaction inserts while its batch is cancelled", raceOpenCancel},
 		{"two operators with opposite requests", raceOpposite},
 		{"two operators with opposite requests of what has ended", raceOppositeEnded},
+		{"it counts what many do at once", countMany},
+		{"one agent ends it", endRace},
+		{"on failure, once", failureOnce},
 	}, batchDeathChecks())
 }
 

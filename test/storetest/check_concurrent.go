@@ -27,6 +27,10 @@ func concurrentChecks() []Check {
 		{"one key, many producers", concurrentKey},
 		{"many sessions", concurrentJoins},
 		{"thieves", concurrentThieves},
+		{"many retry one row", retryRace},
+		{"many roll one row back", rollbackRace},
+		{"rollbacks against retries", rollbackAgainstRetry},
+		{"one agent carries a rollback on", rollbackStepRace},
 	}
 }
 

@@ -27,7 +27,6 @@ func retryChecks() []Check {
 		{"its key is taken again", retryKeyTaken},
 		{"again and again", retryRounds},
 		{"the requester is noted", retryAudit},
-		{"by many at once", retryRace},
 		{"it wakes listeners", retryWakes},
 		{"a crash loses and doubles nothing", retryCrash},
 	}

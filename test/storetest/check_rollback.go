@@ -27,8 +27,6 @@ func rollbackChecks() []Check {
 		{"a retry, and then", rollbackRetried},
 		{"a live row with its key", rollbackKey},
 		{"the requester is noted", rollbackAudit},
-		{"by many at once", rollbackRace},
-		{"against retries at once", rollbackAgainstRetry},
 		{"it wakes listeners", rollbackWakes},
 		{"a crash loses and doubles nothing", rollbackCrash},
 	}, rollbackRunningChecks())

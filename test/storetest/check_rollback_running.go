@@ -19,7 +19,6 @@ func rollbackRunningChecks() []Check {
 		{"of one that runs, past its retention", rollbackThenExpired},
 		{"those that run keep no other waiting", rollbackFair},
 		{"no retry before it", rollbackNoRetry},
-		{"one agent carries a request on", rollbackStepRace},
 	}
 }
 

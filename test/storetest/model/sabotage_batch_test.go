@@ -76,7 +76,7 @@ func batchSabotages() []sabotage {
 		{"reports the end twice", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
 			"batch/the finish row"},
 		{"reports the end twice when many ask", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
-			"batch/one agent ends it"},
+			"batch_races/one agent ends it"},
 		{"reports the end twice after a death", func(m *storetest.OnModel) storetest.Harness { return gossip{m} },
 			"batch_races/killed between the last settlement and the finish row"},
 		{"removes rows of what has not ended", func(m *storetest.OnModel) storetest.Harness {
