@@ -51,7 +51,7 @@ func Compile(ctx context.Context, dir string) (path string, err error) {
 	if err := os.WriteFile(source, inC, 0o600); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "cc", "-O2", "-o", path, source).CombinedOutput() //nolint:gosec // the paths are ours
+	out, err := exec.CommandContext(ctx, "cc", "-O2", "-o", path, source).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("compile the worker in C: %w: %s", err, out)
 	}

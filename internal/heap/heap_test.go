@@ -46,7 +46,7 @@ func TestNext(t *testing.T) {
 func percentage() int {
 	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(s)
-	return int(s[0].Value.Uint64()) //nolint:gosec // it is a small number
+	return int(s[0].Value.Uint64())
 }
 
 // A program that makes garbage gets the room, and gives it back once it makes none.
