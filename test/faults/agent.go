@@ -38,8 +38,8 @@ type agent struct {
 	leaving int // the last of them that was asked to end, or killed
 	ready   int // the last of them that was seen ready
 	addr    string
-	ended   chan struct{} // of the present process; nil: there is none
-	exit    error         // of the last one that has ended
+	ended   running // the present process, or the last one; nil: there was none
+	exit    error   // of the last one that has ended
 }
 
 // who is the present process, as events name it. a.mu is held.
@@ -80,7 +80,7 @@ func (a *agent) start(env ...string) error {
 		_ = out.Close()
 		return fmt.Errorf("start %s: %w", who, err)
 	}
-	ended := make(chan struct{})
+	ended := make(running)
 	a.cmd, a.ended = cmd, ended
 	a.w.all.Go(func() {
 		defer close(ended)
@@ -167,16 +167,17 @@ func (a *agent) address() string {
 	return a.addr
 }
 
-// signal sends the process a signal, if it is there.
-func (a *agent) signal(s syscall.Signal) {
+// signal sends the process a signal, if it is there. It returns that process: another fault may have started the next one at
+// any time after that.
+func (a *agent) signal(s syscall.Signal) running {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended == nil {
-		return
+		return nil
 	}
 	select {
 	case <-a.ended:
-		return
+		return a.ended
 	default:
 	}
 	switch s {
@@ -188,20 +189,21 @@ func (a *agent) signal(s syscall.Signal) {
 		a.leaving = a.round
 	}
 	_ = a.cmd.Process.Signal(s) // it may have ended
+	return a.ended
 }
 
+// running is a process of an agent: a channel that is closed when it has ended; nil: there was none.
+type running chan struct{}
+
 // await waits until the process has ended; it is false where it does not in time.
-func (a *agent) await(within time.Duration) bool {
-	a.mu.Lock()
-	ended := a.ended
-	a.mu.Unlock()
-	if ended == nil {
+func (r running) await(within time.Duration) bool {
+	if r == nil {
 		return true
 	}
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-ended:
+	case <-r:
 		return true
 	case <-timer.C:
 		return false

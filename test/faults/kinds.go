@@ -63,9 +63,9 @@ func FaultsNamed(names ...string) (some []Fault) {
 
 func kill(_ *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 	a.signal(syscall.SIGCONT)
-	a.signal(syscall.SIGKILL)
+	killed := a.signal(syscall.SIGKILL)
 	return func() error {
-		a.await(10 * time.Second)
+		killed.await(10 * time.Second)
 		return a.start()
 	}, "", nil
 }
@@ -122,14 +122,12 @@ func killAtBatch(_ *nemesis, a *agent, r *rand.Rand) (func() error, string, erro
 
 func killAt(a *agent, point string, count int) (func() error, string, error) {
 	a.signal(syscall.SIGCONT)
-	a.signal(syscall.SIGKILL)
-	if !a.await(10 * time.Second) {
+	if !a.signal(syscall.SIGKILL).await(10 * time.Second) {
 		return nil, "", errors.New("an agent does not die")
 	}
 	env := "LEASEHOLD_FAULT_KILL=" + point + "=" + strconv.Itoa(count)
 	return func() error {
-		a.signal(syscall.SIGKILL) // it may not have come by there
-		a.await(10 * time.Second)
+		a.signal(syscall.SIGKILL).await(10 * time.Second) // it may not have come by there
 		return a.start()
 	}, point, a.start(env)
 }
@@ -143,11 +141,10 @@ func freeze(_ *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
 }
 
 func drain(_ *nemesis, a *agent, _ *rand.Rand) (func() error, string, error) {
-	a.signal(syscall.SIGTERM)
+	drained := a.signal(syscall.SIGTERM)
 	return func() error {
-		if !a.await(30 * time.Second) {
-			a.signal(syscall.SIGKILL) // it was frozen, or the store is away
-			a.await(10 * time.Second)
+		if !drained.await(30 * time.Second) {
+			a.signal(syscall.SIGKILL).await(10 * time.Second) // it was frozen, or the store is away
 		}
 		return a.start()
 	}, "", nil

@@ -169,16 +169,14 @@ func (u *upgrade) done(format string, args ...any) {
 // drain ends an agent as a deployment does.
 func (u *upgrade) drain(a *agent) {
 	u.leaves(a, "agent drained "+a.name)
-	a.signal(syscall.SIGTERM)
-	require.True(u.t, a.await(harness.StopWithin), "%s does not drain", a.name)
+	require.True(u.t, a.signal(syscall.SIGTERM).await(harness.StopWithin), "%s does not drain", a.name)
 	require.NoError(u.t, a.exit, a.name)
 	u.done("%s is drained", a.name)
 }
 
 func (u *upgrade) kill(a *agent) {
 	u.leaves(a, "agent killed "+a.name)
-	a.signal(syscall.SIGKILL)
-	require.True(u.t, a.await(harness.StopWithin), "%s does not die", a.name)
+	require.True(u.t, a.signal(syscall.SIGKILL).await(harness.StopWithin), "%s does not die", a.name)
 	u.done("%s is killed", a.name)
 }
 

@@ -282,11 +282,12 @@ func (w *world) settleDown(t testing.TB) {
 			return
 		}
 	}
-	for _, a := range w.agents { // so that each agent logs what it still has to
-		a.signal(syscall.SIGTERM)
+	drained := make([]running, len(w.agents))
+	for i, a := range w.agents { // so that each agent logs what it still has to
+		drained[i] = a.signal(syscall.SIGTERM)
 	}
-	for _, a := range w.agents {
-		if !a.await(harness.StopWithin) {
+	for i, a := range w.agents {
+		if !drained[i].await(harness.StopWithin) {
 			w.fail(fmt.Errorf("%s does not drain", a.name))
 		}
 	}
