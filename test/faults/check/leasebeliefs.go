@@ -26,10 +26,12 @@ import (
 // (docs/decisions/004-named-leases.md).
 const OneHolderAtATime Name = "OneHolderAtATime"
 
-// LeaseOutlivesJump says: a lease that a process could rely on when the server's clock jumped is not taken within the agents'
+// LeaseOutlivesJump says: a lease that a process could rely on when the server's clock jumped ahead is not taken within the agents'
 // presence after the jump, whether it was renewed or not.
 //
-// It must hold because no agent vouches for the clock before it has seen no jump for its presence.
+// It must hold because no agent vouches for the clock before it has seen no jump for its presence, and what one has said before the
+// jump is older than the expiry. A jump back brings no expiry nearer: the first other that asks cuts the lease to its whole ttl. It
+// may be taken once that is over, even by what an agent has said before the jump of a time that came again.
 //
 // Exempt says: what OneHolderAtATime exempts; a jump too small for agents.
 const LeaseOutlivesJump Name = "LeaseOutlivesJump"
@@ -46,8 +48,9 @@ const (
 
 // jump is one of the server's clock.
 type jump struct {
-	at time.Duration // not after it
-	by time.Duration // without its sign; forever: it is not known
+	at   time.Duration // not after it
+	by   time.Duration // without its sign; forever: it is not known
+	back bool
 }
 
 // belief is the time in which a process may rely on a lease because of one call, and the time in which it is not taken.
@@ -203,7 +206,7 @@ func (x *index) knew(holder string, fence int64, before time.Duration) bool {
 // spared is until when a lease is not taken because the clock jumped while its holder could rely on it.
 func (x *index) spared(c *history.LeaseCall, jumps []jump) (until time.Duration) {
 	for _, j := range jumps {
-		if j.by >= noticed && j.at >= c.At && j.at <= c.Asked+c.TTL-clockDrift {
+		if !j.back && j.by >= noticed && j.at >= c.At && j.at <= c.Asked+c.TTL-clockDrift {
 			until = max(until, j.at+x.h.Presence)
 		}
 	}
@@ -221,9 +224,9 @@ func (x *index) serverJumps() (all []jump) {
 		if err != nil {
 			by = forever
 		}
-		all = append(all, jump{w.from, by.Abs()})
+		all = append(all, jump{w.from, by.Abs(), by < 0})
 		if w.to < forever && w.to-w.from > ahead {
-			all = append(all, jump{w.to - ahead, by.Abs()})
+			all = append(all, jump{w.to - ahead, by.Abs(), by > 0 && by < forever})
 		}
 	}
 	slices.SortFunc(all, func(a, b jump) int { return cmp.Compare(a.at, b.at) })

@@ -84,6 +84,8 @@ func TestLeases(t *testing.T) {
 		"two jumps":               {start().clock(1000, 2000, "-5s").took(2100, "b", 8), nil},
 		"a jump long after":       {start().renewed(20_000, "a", 7).clock(500, 21_000, "-5s").took(21_500, "b", 8), []Name{OneHolderAtATime}},
 		"not spared":              {start().clock(2000, long, "5s").took(4000, "b", 8), []Name{LeaseOutlivesJump}},
+		"not spared at a return":  {start().renewed(20_000, "a", 7).clock(1000, 21_000, "-5s").took(23_100, "b", 8), []Name{LeaseOutlivesJump}},
+		"a jump back":             {start().clock(2000, long, "-5s").took(4000, "b", 8), nil},
 		"spared":                  {start().clock(2000, long, "5s").took(5000, "b", 8), nil},
 		"spared, but released":    {start().clock(2000, long, "5s").call(2500, "a", history.Releasing, 7, "").took(2600, "b", 8), nil},
 		"not relied on at a jump": {start().clock(3100, long, "5s").took(3200, "b", 8), nil},
