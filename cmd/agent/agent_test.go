@@ -112,9 +112,9 @@ func TestAgentReportsHowItIs(t *testing.T) {
 		r.eventually(t, "/-/ready", "ok")
 		r.eventually(t, "/-/healthy", "ok")
 
-		id, isNew, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "hello"})
+		id, answer, err := ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "hello"})
 		require.NoError(t, err)
-		require.True(t, isNew)
+		require.Equal(t, store.EnqueuedInserted, answer)
 		_, _, err = ops.Enqueue(t.Context(), r.agent.store, store.EnqueueRequest{Type: "undeclared"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -33,6 +33,10 @@ type enqueueCmd struct {
 	Batch           batchID `help:"Id of the open batch to add the task to." placeholder:"N"`
 	RollbackPayload *string `help:"Payload of its rollback; format as for --payload." placeholder:"JSON"`
 
+	OnLive      string `help:"What becomes of a live task with the key: keep it, replace its values if it has never started, or run again after it. Default: keep." placeholder:"WHAT" enum:",keep,replace,again" default:""`
+	Debounce    span   `help:"Due after this time without another with the key, such as 10s; replaces a live task that has never started." placeholder:"TIME"`
+	DebounceMax span   `help:"With --debounce: due at most so long after the first." placeholder:"TIME"`
+
 	Lock laterFlag `hidden:""`
 }
 
@@ -43,6 +47,8 @@ func (enqueueCmd) Help() string {
     leasehold enqueue hello --wait
     leasehold enqueue invoice.send --payload '{"invoice": 7}' --key invoice-7
     leasehold enqueue report --payload @report.json --in 2h --priority 5
+    leasehold enqueue index.update --key page-7 --on-live again
+    leasehold enqueue index.update --key page-7 --debounce 10s --debounce-max 1m
     leasehold enqueue service.move --batch 17 --payload '{"to": "b"}' --rollback-payload '{"to": "a"}'
     generate | leasehold enqueue report --payload - --label tenant=acme -o json`
 }
@@ -51,6 +57,8 @@ func (enqueueCmd) Help() string {
 type enqueued struct {
 	ID  task.ID `json:"id"`
 	New bool    `json:"new"` // false: a live task with this type and key was there already
+	// Answer is what was done: inserted, kept, replaced or follows.
+	Answer store.Enqueued `json:"answer"`
 }
 
 // Run enqueues the task.
@@ -77,7 +85,7 @@ func (c enqueueCmd) Run(a *app) error {
 		case err != nil:
 			a.log().Debug("the store was not asked who takes the task", "type", c.Type, "err", err)
 		}
-		id, isNew, err := ops.Enqueue(call, s, r)
+		id, answer, err := ops.Enqueue(call, s, r)
 		if err != nil {
 			return err
 		}
@@ -85,7 +93,7 @@ func (c enqueueCmd) Run(a *app) error {
 			_, _ = fmt.Fprintf(a.err, "leasehold: warning: %s; the task waits until an agent that declares its type is running\n", reason)
 		}
 		if !c.Wait || a.cli.Output == "table" { // as JSON, one document: what came of the task
-			if err := a.printEnqueued(id, isNew); err != nil {
+			if err := a.printEnqueued(id, answer); err != nil {
 				return err
 			}
 		}
@@ -96,13 +104,14 @@ func (c enqueueCmd) Run(a *app) error {
 	})
 }
 
-func (a *app) printEnqueued(id task.ID, isNew bool) error {
-	return a.print(enqueued{id, isNew}, func(w io.Writer) error {
-		text := "task %d enqueued\n"
-		if !isNew {
-			text = "task %d is live already, with this type and key\n"
-		}
-		_, err := fmt.Fprintf(w, text, id)
+func (a *app) printEnqueued(id task.ID, answer store.Enqueued) error {
+	return a.print(enqueued{id, answer == store.EnqueuedInserted, answer}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, map[store.Enqueued]string{
+			store.EnqueuedInserted: "task %d enqueued\n",
+			store.EnqueuedKept:     "task %d is live already, with this type and key\n",
+			store.EnqueuedReplaced: "task %d is live already, with this type and key: it has the new values\n",
+			store.EnqueuedFollows:  "task %d follows the live one with this type and key\n",
+		}[answer], id)
 		return err
 	})
 }
@@ -111,7 +120,8 @@ func (a *app) printEnqueued(id task.ID, isNew bool) error {
 func (c enqueueCmd) request(stdin io.Reader) (store.EnqueueRequest, error) {
 	r := store.EnqueueRequest{
 		Type: c.Type, RunAt: time.Time(c.RunAt), In: time.Duration(c.In), Priority: c.Priority, Key: c.Key, Region: c.Region,
-		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch),
+		Labels: c.Label, CreatedBy: c.CreatedBy, Batch: task.BatchID(c.Batch), OnLive: store.OnLive(c.OnLive),
+		Debounce: time.Duration(c.Debounce), DebounceMax: time.Duration(c.DebounceMax),
 	}
 	if c.MaxAttempts != nil {
 		if r.MaxAttempts = *c.MaxAttempts; r.MaxAttempts < 1 {

@@ -96,6 +96,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("labels", compactJSON(i.Labels))
 	line("key", ops.OneLine(i.Key, most))
 	line("region", ops.OneLine(i.Region, most))
+	line("follows", i.Follows)
 	line("batch", i.Batch)
 	line("priority", i.Priority)
 	line("attempt", ops.Attempts(i))

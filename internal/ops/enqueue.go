@@ -8,11 +8,11 @@ import (
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Enqueue checks the request and inserts its row, or finds the live one with the same type and key. What is wrong with
-// the request comes back as *InputError.
-func Enqueue(ctx context.Context, s Store, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
+// Enqueue checks the request and inserts its row, or does with the live one that has the same type and key what the request asks
+// for. What is wrong with the request comes back as *InputError.
+func Enqueue(ctx context.Context, s Store, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
 	if err := r.Check(); err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
 	return s.Enqueue(ctx, r)
 }

@@ -67,9 +67,9 @@ type enqueues struct {
 	n int
 }
 
-func (s *enqueues) Enqueue(context.Context, store.EnqueueRequest) (task.ID, bool, error) {
+func (s *enqueues) Enqueue(context.Context, store.EnqueueRequest) (task.ID, store.Enqueued, error) {
 	s.n++
-	return 1, true, nil
+	return 1, store.EnqueuedInserted, nil
 }
 
 // takers is a store that knows only who is present.

@@ -12,8 +12,8 @@ import (
 
 // Store is what operators' work needs of the store.
 type Store interface {
-	// Enqueue inserts a row, or finds the live one with the same type and key, and returns which.
-	Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error)
+	// Enqueue inserts a row, or does with the live one that has the same type and key what the request asks for.
+	Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error)
 	// Get returns a task, live or finished, with its history; ErrNoTask where there is none.
 	Get(ctx context.Context, id task.ID) (*store.TaskInfo, error)
 	// List returns tasks that match, newest first, without history and output.

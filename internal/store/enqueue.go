@@ -50,6 +50,9 @@ func (r *EnqueueRequest) Check() error {
 	case !r.RunAt.IsZero() && (r.RunAt.Year() < 1 || r.RunAt.Year() > 9999):
 		return wrong("due time %s: use a year from 1 to 9999", r.RunAt.Format(time.RFC3339))
 	}
+	if err := r.checkOnLive(wrong); err != nil {
+		return err
+	}
 	return checkLabels(r.Labels, wrong)
 }
 
@@ -133,4 +136,9 @@ type EnqueueRequest struct {
 	Batch       task.BatchID // 0: none
 	// RollbackPayload is what a rollback is given instead of the payload, as the state before the change; nil: none.
 	RollbackPayload json.RawMessage
+	// OnLive is what becomes of the live task with the same type and key; "": OnLiveKeep, or OnLiveReplace with Debounce.
+	OnLive OnLive
+	// Debounce has the task due so long from now, also where it replaces the values of one that waits: at most DebounceMax after that
+	// one was first inserted, where that is not 0. 0: RunAt or In say when it is due.
+	Debounce, DebounceMax time.Duration
 }

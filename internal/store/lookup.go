@@ -47,7 +47,10 @@ type TaskInfo struct {
 	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
 	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`
 	Cause           task.Verdict    `json:"cause,omitempty"`
-	History         []AttemptInfo   `json:"history,omitempty"` // oldest first
+	// Follows is the live task of the same type and key that a follower waits for: it becomes a task of its own once that one has
+	// ended for good. 0: this is no follower.
+	Follows task.ID       `json:"follows,omitempty"`
+	History []AttemptInfo `json:"history,omitempty"` // oldest first
 }
 
 // AttemptInfo is one row of the history.

@@ -48,7 +48,8 @@ func BuildNext(dir, present string) (Programs, error) {
 
 var (
 	viewOfTasks = regexp.MustCompile(`(?s)CREATE VIEW (?:\{schema\}\.)?tasks AS\n.*?;`)
-	halfOfView  = regexp.MustCompile(`\n    FROM `)
+	partOfView  = regexp.MustCompile(`\n    FROM `)
+	ofFollowers = regexp.MustCompile(`, note(\n    FROM (\{schema\}\.)?follow)`) // which have no such column
 )
 
 // nextStep writes the additional migration of a store into dir, and adds it to what replaces files of the tree. In its text
@@ -65,10 +66,10 @@ func nextStep(dir, store string, replace map[string]string) error {
 		return err
 	}
 	view := viewOfTasks.FindString(string(schema))
-	if halves := halfOfView.FindAllString(view, -1); len(halves) != 2 {
-		return fmt.Errorf("schema.sql of %s: the view tasks has %d halves, and not two", store, len(halves))
+	if parts := partOfView.FindAllString(view, -1); len(parts) != 3 {
+		return fmt.Errorf("schema.sql of %s: the view tasks has %d parts, and not three", store, len(parts))
 	}
-	view = halfOfView.ReplaceAllString(view, ", note\n    FROM ")
+	view = ofFollowers.ReplaceAllString(partOfView.ReplaceAllString(view, ", note\n    FROM "), ", NULL$1")
 	if store == "postgres" {
 		view = strings.Replace(view, "CREATE VIEW", "CREATE OR REPLACE VIEW", 1)
 	}

@@ -265,11 +265,11 @@ func concurrentKey(t testing.TB, h Harness) {
 	ids := map[task.ID]bool{}
 	together(agents, func(ctx context.Context, r *rig) error {
 		for range 5 {
-			id, isNew, err := r.Enqueue(ctx, store.EnqueueRequest{Type: kind, Key: "k"})
+			id, answer, err := r.Enqueue(ctx, store.EnqueueRequest{Type: kind, Key: "k"})
 			if err != nil {
 				return err
 			}
-			if isNew {
+			if answer == store.EnqueuedInserted {
 				fresh.Add(1)
 			}
 			mu.Lock()

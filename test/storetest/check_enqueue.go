@@ -44,9 +44,9 @@ func (r *rig) ways() map[string]func(store.EnqueueRequest) task.ID {
 // enqueue enqueues by Go and asserts whether the row is new.
 func (r *rig) enqueue(q store.EnqueueRequest, isNew bool) task.ID {
 	r.t.Helper()
-	id, fresh, err := r.Enqueue(r.ctx, q)
+	id, answer, err := r.Enqueue(r.ctx, q)
 	require.NoError(r.t, err)
-	require.Equal(r.t, isNew, fresh)
+	require.Equal(r.t, map[bool]store.Enqueued{true: store.EnqueuedInserted, false: store.EnqueuedKept}[isNew], answer)
 	require.Positive(r.t, id)
 	return id
 }
@@ -193,12 +193,12 @@ func document(size int) json.RawMessage {
 func enqueueBad(t testing.TB, h Harness) {
 	r := newRig(t, h)
 	for name, q := range badRequests() {
-		id, isNew, err := r.Enqueue(r.ctx, q)
+		id, answer, err := r.Enqueue(r.ctx, q)
 		var input *store.InputError
 		require.ErrorAs(t, err, &input, name)
 		require.NotEmpty(t, input.Text, name)
 		require.Zero(t, id, name)
-		require.False(t, isNew, name)
+		require.Empty(t, answer, name)
 	}
 	r.nothing()
 }

@@ -45,6 +45,8 @@ type Harness interface {
 	Insert(t testing.TB, r ...store.EnqueueRequest) []task.ID
 	// EnqueueSQL is Insert by the store's SQL enqueue (a function or a view): the id of the row, new or live.
 	EnqueueSQL(t testing.TB, r store.EnqueueRequest) task.ID
+	// EnqueueResultSQL is EnqueueSQL of a row that may say what becomes of a live one, and returns what was done with it.
+	EnqueueResultSQL(t testing.TB, r store.EnqueueRequest) (task.ID, store.Enqueued, error)
 	// Advance makes it later by d: it moves the store's clock, or shifts all that the store has written back. A store
 	// that remembers how far its claims have come forgets it here, for this harness.
 	Advance(t testing.TB, d time.Duration)
@@ -121,6 +123,8 @@ func Checks() []Check {
 		{"sweep", sweepChecks()},
 		{"history", historyChecks()},
 		{"enqueue", enqueueChecks()},
+		{"on_live", onLiveChecks()},
+		{"follow", followChecks()},
 		{"look", lookChecks()},
 		{"maintain", maintainChecks()},
 		{"concurrent", concurrentChecks()},

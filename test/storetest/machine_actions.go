@@ -66,16 +66,31 @@ func (m *machine) enqueue(t *rapid.T) {
 	ctx := m.begin()
 	r := request(t)
 	r.Key = rapid.SampledFrom([]string{"", "k", "l"}).Draw(t, "key")
-	want, wantNew, err := m.ideal.Enqueue(ctx, r)
+	if r.Key != "" {
+		onLive(t, &r)
+	}
+	want, wantAnswer, err := m.ideal.Enqueue(ctx, r)
 	require.NoError(m.t, err)
-	got, isNew, err := m.real.Enqueue(ctx, r)
+	got, answer, err := m.real.Enqueue(ctx, r)
 	require.NoError(m.t, err)
-	require.Equal(m.t, wantNew, isNew, "whether the row is new")
-	if isNew {
+	require.Equal(m.t, wantAnswer, answer, "what became of the row")
+	if place(m.tasks, onIdeal, want) < 0 { // a new row, or a new follower
 		m.added(pair[task.ID]{real: got, ideal: want})
 		return
 	}
 	require.Equal(m.t, place(m.tasks, onIdeal, want), place(m.tasks, onReal, got), "the row of the key")
+}
+
+// onLive draws what becomes of the live row of the key.
+func onLive(t *rapid.T, r *store.EnqueueRequest) {
+	r.OnLive = rapid.SampledFrom([]store.OnLive{"", store.OnLiveKeep, store.OnLiveReplace, store.OnLiveAgain}).Draw(t, "on live")
+	if r.OnLive != store.OnLiveReplace || !rapid.Bool().Draw(t, "debounced") {
+		return
+	}
+	r.In, r.Debounce = 0, length(t, "debounce", 3)
+	if rapid.Bool().Draw(t, "bounded") {
+		r.DebounceMax = r.Debounce + time.Duration(rapid.IntRange(0, 3).Draw(t, "more"))*step
+	}
 }
 
 // pick draws a session.

@@ -31,6 +31,7 @@ type view struct {
 	Cause                                            task.Verdict
 	Round                                            int
 	RollbackPayload                                  string
+	Follows                                          int // the row that a follower waits for
 	History                                          []attemptView
 }
 
@@ -98,7 +99,7 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Finish:   halvesTo(i.CreatedAt, i.FinishedAt),
 		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelRequestedBy: i.CancelRequestedBy,
 		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
-		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload),
+		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload), Follows: place(m.tasks, ids, i.Follows),
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not

@@ -38,9 +38,9 @@ func (r *opsRig) attempts(o *opsRig) {
 	r.insert(6)
 	r.EnqueueSQL(r.t, store.EnqueueRequest{Type: kind, Key: "by SQL"})
 	for try := range 2 {
-		_, isNew, err := r.h.Enqueue(r.ctx, store.EnqueueRequest{Type: kind, Key: "by Go"})
+		_, answer, err := r.h.Enqueue(r.ctx, store.EnqueueRequest{Type: kind, Key: "by Go"})
 		require.NoError(r.t, err)
-		require.Equal(r.t, try == 0, isNew)
+		require.Equal(r.t, try == 0, answer == store.EnqueuedInserted)
 	}
 	wanted := wantOf(kind, task.Run, 100)
 	_, due, err := r.NextDue(r.ctx, store.Claim{Session: r.session, Wants: []store.Want{wanted}})

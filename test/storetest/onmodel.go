@@ -67,6 +67,12 @@ func (h *OnModel) EnqueueSQL(t testing.TB, r store.EnqueueRequest) task.ID {
 	return id
 }
 
+// EnqueueResultSQL is Enqueue.
+func (h *OnModel) EnqueueResultSQL(t testing.TB, r store.EnqueueRequest) (task.ID, store.Enqueued, error) {
+	t.Helper()
+	return h.Enqueue(t.Context(), r)
+}
+
 // Now reads the clock.
 func (h *OnModel) Now() time.Time { return h.clock.read() }
 

@@ -64,8 +64,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if c.Cut != nil {
 		*c.Cut = all.cut
 	}
-	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 }) {
-		s.batched.note(time.Now(), batchesLast)
+	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 || t.Key != "" }) {
+		s.counted.note(time.Now(), countedLast)
 	}
 	inOrder(all.tasks, c.Wants)
 	return all.tasks, nil

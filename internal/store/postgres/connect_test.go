@@ -62,9 +62,9 @@ func TestPoolerModes(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[task.PolicyHash]task.Policy{policy.Hash("a"): policy}, stored)
 			labels := map[string]string{"x": "y"}
-			id, isNew, err := s.Enqueue(ctx, store.EnqueueRequest{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
+			id, answer, err := s.Enqueue(ctx, store.EnqueueRequest{Type: "a", Payload: []byte(`{"n": 1}`), Labels: labels})
 			require.NoError(t, err)
-			require.True(t, isNew)
+			require.Equal(t, store.EnqueuedInserted, answer)
 			rows, err := s.Claim(ctx, store.Claim{Session: session, Number: 1, Region: "sg", Wants: []store.Want{wantOf(5)}})
 			require.NoError(t, err)
 			require.Len(t, rows, 1)

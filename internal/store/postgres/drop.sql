@@ -7,14 +7,14 @@ DROP TRIGGER schedule_changed ON {schema}.schedule;
 DROP TRIGGER schedule_deleted ON {schema}.schedule;
 DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {schema}.apply_fold, {schema}.apply_step,
     {schema}.archive, {schema}.batch_stops, {schema}.can_roll_back, {schema}.cancel, {schema}.cancel_all_waiting,
-    {schema}.cancel_batch, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.claim_rows,
+    {schema}.cancel_batch, {schema}.cancel_follower, {schema}.cancel_rows, {schema}.cancel_waiting, {schema}.check_cron, {schema}.check_on_live, {schema}.claim_rows,
     {schema}.compact_length, {schema}.complete, {schema}.count_transition, {schema}.cron_value, {schema}.cron_values,
-    {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue,
-    {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease,
+    {schema}.detach_partition, {schema}.digest_of, {schema}.drop_partition, {schema}.end_batch, {schema}.enqueue, {schema}.enqueue_result,
+    {schema}.ensure_partition, {schema}.fit, {schema}.has_stopped, {schema}.hold, {schema}.hold_lease, {schema}.insert_followers,
     {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_chunks, {schema}.lock_holders, {schema}.lock_schedule,
     {schema}.merge_marks, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
-    {schema}.renew_lease, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
+    {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
     {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
@@ -22,7 +22,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.schedules;
-DROP TABLE {schema}.task, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
+DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
     {schema}.batch_gate_0, {schema}.batch_gate_1, {schema}.batch_gate_2, {schema}.batch_gate_3, {schema}.batch_gate_4,
     {schema}.batch_gate_5, {schema}.batch_gate_6, {schema}.batch_gate_7, {schema}.operation, {schema}.audit,
     {schema}.agent, {schema}.lease, {schema}.policy, {schema}.setting, {schema}.secret, {schema}.removal,

@@ -18,16 +18,22 @@ import (
 // enqueueRounds is how often the live row with the key may finish between the two looks.
 const enqueueRounds = 10
 
-// Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
+// Enqueue inserts a row, or does with the live one that has its type and key what the request asks for.
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
 	args, err := enqueueArgs(r)
 	if err != nil {
-		return 0, false, fmt.Errorf("enqueue: %w", err)
+		return 0, "", fmt.Errorf("enqueue: %w", err)
 	}
 	err = s.do(ctx, "enqueue", func(ctx context.Context, conn *pgx.Conn) error {
+		if r.AsksForMore() {
+			args = append(args, arg("on_live", string(r.Live())), arg("debounce", r.Debounce.Microseconds()),
+				arg("debounce_max", r.DebounceMax.Microseconds()))
+			return inputError(queryRow(ctx, conn, s.sql.EnqueueLive, args...).Scan((*int64)(&id), (*string)(&answer)))
+		}
 		for range enqueueRounds {
 			err := queryRow(ctx, conn, s.sql.Enqueue, args...).Scan((*int64)(&id))
-			if isNew = err == nil; isNew {
+			if err == nil {
+				answer = store.EnqueuedInserted
 				return nil
 			}
 			if !errors.Is(err, pgx.ErrNoRows) {
@@ -35,12 +41,16 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 			}
 			err = queryRow(ctx, conn, s.sql.FindKey, arg("type", r.Type), arg("key", r.Key)).Scan((*int64)(&id))
 			if !errors.Is(err, pgx.ErrNoRows) {
+				answer = store.EnqueuedKept
 				return err
 			}
 		}
 		return fmt.Errorf("a task of type %s with key %s came and went %d times: try again", r.Type, r.Key, enqueueRounds)
 	})
-	return id, isNew, err
+	if err != nil {
+		return 0, "", err
+	}
+	return id, answer, nil
 }
 
 func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {

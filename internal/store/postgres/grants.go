@@ -16,7 +16,7 @@ GRANT INSERT (name, on_failure, finish_type, finish_payload, labels, created_by,
     ON {schema}.batch TO {role};
 GRANT SELECT ON {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.chunk_plans, {schema}.chunk_passes TO {role};
 GRANT EXECUTE ON FUNCTION
-    {schema}.enqueue,
+    {schema}.enqueue, {schema}.enqueue_result,
     {schema}.seal_batch(bigint), {schema}.cancel(bigint, text) TO {role};
 -- for tasks themselves: pings, and effects that happen once
 GRANT EXECUTE ON FUNCTION

@@ -154,6 +154,36 @@ func (h *harness) EnqueueSQL(t testing.TB, r store.EnqueueRequest) (id task.ID) 
 	return id
 }
 
+// EnqueueResultSQL enqueues by the function enqueue_result.
+func (h *harness) EnqueueResultSQL(t testing.TB, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
+	t.Helper()
+	conn, end := h.connections.connection(t, h.asApp)
+	defer end()
+	text, args := h.enqueueResult(t, r)
+	err = conn.QueryRow(t.Context(), text, args...).Scan((*int64)(&id), (*string)(&answer))
+	return id, answer, err
+}
+
+// enqueueResult is a call of enqueue_result and its arguments.
+func (h *harness) enqueueResult(t testing.TB, r store.EnqueueRequest) (text string, args []any) {
+	t.Helper()
+	_, _, args = producerColumns(t, r)
+	var list []string
+	for i, name := range producerNames(r) {
+		list = append(list, name+" => "+producerValue(r, name, i+1))
+	}
+	add := func(name string, set bool, value any, kind string) {
+		if set {
+			args = append(args, value)
+			list = append(list, name+" => $"+strconv.Itoa(len(args))+kind)
+		}
+	}
+	add("on_live", r.OnLive != "", string(r.OnLive), "::text")
+	add("debounce", r.Debounce != 0, r.Debounce.Microseconds(), "::bigint * interval '1 microsecond'")
+	add("debounce_max", r.DebounceMax != 0, r.DebounceMax.Microseconds(), "::bigint * interval '1 microsecond'")
+	return h.q(`SELECT id, answer FROM SCHEMA.enqueue_result(` + strings.Join(list, ", ") + `)`), args
+}
+
 // producerNames lists the columns that a request sets.
 func producerNames(r store.EnqueueRequest) []string {
 	names := []string{"type"}
@@ -248,6 +278,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 			"task_archive": {
 				"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at",
 			},
+			"follow":    {"run_at", "created_at"},
 			"attempt":   {"started_at", "ended_at"},
 			"agent":     {"started_at", "seen_at", "present_until", "calm_at"},
 			"batch":     {"created_at", "ended_at"},

@@ -95,6 +95,19 @@ CREATE UNIQUE INDEX task_key ON {schema}.task (type, key) WHERE key IS NOT NULL;
 CREATE INDEX task_batch ON {schema}.task (batch_id, id)
     WHERE batch_id IS NOT NULL AND state IN ('pending', 'retry_pending', 'rollback_pending');
 
+-- Followers: rows that wait until the live row of their type and key has ended for good, one for each. They become tasks then
+-- (insert_followers). Columns and constraints are those of task: what task would refuse is refused when the follower comes. Only a
+-- transaction that keeps the live row from ending (FOR KEY SHARE), or has ended it, writes a follower. So the end of a row
+-- never waits for one.
+CREATE TABLE {schema}.follow (
+    LIKE {schema}.task INCLUDING CONSTRAINTS INCLUDING DEFAULTS,
+    PRIMARY KEY (type, key)
+) WITH (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+CREATE UNIQUE INDEX follow_id ON {schema}.follow (id);
+
 -- Finished tasks: the row as it was, and how it ended. One partition for each day (UTC), created ahead by the agents.
 CREATE TABLE {schema}.task_archive (
     id               bigint NOT NULL,
@@ -153,20 +166,27 @@ CREATE INDEX task_archive_batch ON {schema}.task_archive (
 CREATE INDEX task_archive_batch_failed ON {schema}.task_archive (batch_id, id)
     WHERE batch_id IS NOT NULL AND {has_failed of=task_archive.};
 
--- Live and finished tasks.
+-- Live and finished tasks, and followers.
 CREATE VIEW {schema}.tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
-           coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round
+           coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
+           NULL::bigint AS follows
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0)
-    FROM {schema}.task_archive;
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL
+    FROM {schema}.task_archive
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}
+    FROM {schema}.follow;
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
 CREATE TABLE {schema}.attempt (

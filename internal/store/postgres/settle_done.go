@@ -15,8 +15,8 @@ import (
 
 const (
 	doneAgain = 5 * time.Second // after rows were locked, for how long settle.sql does all the work
-	// batchesLast is how long rows of batches are reckoned with after one was claimed.
-	batchesLast = time.Minute
+	// countedLast is how long rows of batches, and rows with a key, are reckoned with after one was claimed.
+	countedLast = time.Minute
 )
 
 // recent remembers that something has happened lately.
@@ -50,7 +50,7 @@ func (s *Store) settleDone(
 		}
 	}
 	q := s.sql.SettleDone
-	if s.batched.lately(time.Now()) {
+	if s.counted.lately(time.Now()) {
 		q = s.sql.SettleDoneCounted
 	}
 	return s.collectSettled(ctx, conn, q, arg("ids", ids), arg("fences", fences), arg("session", int64(session)),

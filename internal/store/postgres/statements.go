@@ -29,7 +29,7 @@ type statements struct {
 	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                       *sqltext.Query
 	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                *sqltext.Query
 	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, PutPolicies, Policies *sqltext.Query
-	Enqueue, FindKey, Get, History, List, ListOfBatch, Stats, Archived                      *sqltext.Query
+	Enqueue, EnqueueLive, FindKey, Get, History, List, ListOfBatch, Stats, Archived         *sqltext.Query
 	Cancel, Retry, Rollback, Complete, Completed, Secret, TakePings                         *sqltext.Query
 	CreateBatch, SealBatch, CancelBatch, RetryBatch, RollbackBatch, Batches, IsBatch, BatchFailures, BatchTasks,
 	SumBatches, ApplyFold *sqltext.Query

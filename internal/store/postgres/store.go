@@ -69,7 +69,7 @@ type Store struct {
 	sql      *statements
 	lowWater *lowWater
 	kept     recent  // rows of ours were kept
-	batched  recent  // rows of batches were claimed
+	counted  recent  // rows of batches, or with a key, were claimed
 	stored   *hashes // policies known to be in the store
 	waits    waits
 }

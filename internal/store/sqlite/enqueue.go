@@ -8,16 +8,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
-// Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
+// Enqueue inserts a row, or does with the live one that has the same type and key what the request asks for.
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
 	labels, err := labelText(r.Labels)
 	if err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
 	payload := jsonText(r.Payload)
 	if payload == nil {
@@ -28,24 +30,46 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 		if runAt.IsZero() {
 			runAt = t.now.Add(r.In)
 		}
-		err := t.row([]any{&id}, t.sql.Enqueue, arg("type", r.Type), arg("payload", payload), arg("run_at", stamp(runAt)),
-			arg("priority", r.Priority), arg("key", null(r.Key)), arg("region", null(r.Region)),
-			arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)), arg("traceparent", null(r.Traceparent)),
-			arg("created_by", null(r.CreatedBy)), arg("now", stamp(t.now)), arg("batch", null(int64(r.Batch))),
-			arg("rollback_payload", jsonText(r.RollbackPayload)))
+		row := []sqltext.Arg{
+			arg("type", r.Type), arg("payload", payload), arg("run_at", stamp(runAt)), arg("priority", r.Priority),
+			arg("key", null(r.Key)), arg("region", null(r.Region)), arg("max_attempts", null(r.MaxAttempts)), arg("labels", null(labels)),
+			arg("traceparent", null(r.Traceparent)), arg("created_by", null(r.CreatedBy)), arg("batch", null(int64(r.Batch))),
+			arg("rollback_payload", jsonText(r.RollbackPayload)),
+		}
+		if r.AsksForMore() {
+			id, answer, err = t.enqueueLive(r, row)
+			return err
+		}
+		err := t.row([]any{&id}, t.sql.Enqueue, append(row, arg("now", stamp(t.now)))...)
+		answer = store.EnqueuedInserted
 		if errors.Is(err, sql.ErrNoRows) {
+			answer = store.EnqueuedKept
 			return t.row([]any{&id}, t.sql.LiveWithKey, arg("type", r.Type), arg("key", r.Key))
 		}
 		if input := refused(err); input != nil {
 			return cmp.Or(t.admits(r.Batch), error(input))
 		}
-		isNew = err == nil
 		return err
 	})
 	if err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
-	return id, isNew, nil
+	return id, answer, nil
+}
+
+// enqueueLive enqueues by the function enqueue, which applications use too.
+func (t *tx) enqueueLive(r store.EnqueueRequest, row []sqltext.Arg) (id task.ID, answer store.Enqueued, err error) {
+	if r.Debounce != 0 && r.RunAt.IsZero() && r.In == 0 { // it says when the row is due
+		row = slices.DeleteFunc(row, func(a sqltext.Arg) bool { return a.Name == "run_at" })
+		row = append(row, arg("run_at", nil))
+	}
+	row = append(row, arg("on_live", string(r.Live())), arg("debounce_s", null(r.Debounce.Seconds())),
+		arg("debounce_max_s", null(r.DebounceMax.Seconds())))
+	if _, err := t.exec(t.sql.EnqueueLive, row...); err != nil {
+		return 0, "", orRefused(err)
+	}
+	err = t.row([]any{&id, &answer}, t.sql.EnqueueResult)
+	return id, answer, err
 }
 
 // admits returns why rows cannot be inserted into a batch, with its number; nil where they can. The triggers check the same,

@@ -129,6 +129,31 @@ func (h *harness) EnqueueSQL(t testing.TB, r store.EnqueueRequest) (id task.ID) 
 	return id
 }
 
+// EnqueueResultSQL inserts into the view, and reads what was done in the same transaction.
+func (h *harness) EnqueueResultSQL(t testing.TB, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
+	t.Helper()
+	tx, err := h.app.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }() // where a statement was refused
+	names, values := requestColumns(r)
+	add := func(name string, set bool, value any) {
+		if set {
+			names, values = append(names, name), append(values, value)
+		}
+	}
+	add("on_live", r.OnLive != "", string(r.OnLive))
+	add("debounce_s", r.Debounce != 0, r.Debounce.Seconds())
+	add("debounce_max_s", r.DebounceMax != 0, r.DebounceMax.Seconds())
+	text := fmt.Sprintf("INSERT INTO enqueue (%s) VALUES (?%s)", strings.Join(names, ", "), strings.Repeat(", ?", len(names)-1))
+	if _, err = tx.ExecContext(t.Context(), text, values...); err != nil {
+		return 0, "", err
+	}
+	if err = tx.QueryRowContext(t.Context(), "SELECT id, answer FROM enqueue_result").Scan(&id, &answer); err != nil {
+		return 0, "", err
+	}
+	return id, answer, tx.Commit()
+}
+
 // requestColumns lists the columns that an application has something to say about.
 func requestColumns(r store.EnqueueRequest) (names []string, values []any) {
 	add := func(name string, set bool, value any) {
@@ -172,6 +197,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 	shifted := map[string][]string{
 		"task":         {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "cancel_requested_at", "ping_due"},
 		"task_archive": {"run_at", "created_at", "lease_until", "claimed_at", "deadline", "started_at", "finished_at", "cancel_requested_at"},
+		"follow":       {"run_at", "created_at"},
 		"attempt":      {"started_at", "ended_at"},
 		"agent":        {"started_at", "seen_at", "present_until", "calm_at"},
 		"batch":        {"created_at", "ended_at"},

@@ -52,14 +52,14 @@ func showable(doc json.RawMessage) json.RawMessage {
 	return quoted
 }
 
-// scanInfos gathers the rows of the statements get, list_live and list_finished.
+// scanInfos gathers the rows of the statements get, list_live, list_finished and list_followers.
 func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var r record
 		var finished, asked time.Time
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
-			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy}, &i.Agent)...); err != nil {
+			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy}, &i.Agent, &i.Follows)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -75,7 +75,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
-			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
+			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause, Follows: i.Follows,
 		})
 		return nil
 	}
@@ -97,37 +97,35 @@ func (t *snapshot) history(id task.ID) (list []store.AttemptInfo, err error) {
 }
 
 // List returns tasks that match, newest first.
-func (s *Store) List(ctx context.Context, f store.TaskFilter) (list []store.TaskInfo, err error) {
+func (s *Store) List(ctx context.Context, f store.TaskFilter) (found []store.TaskInfo, err error) {
 	limit := store.PageSize(f.Limit)
 	err = s.view(ctx, "list tasks", func(t *snapshot) error {
-		for _, finished := range []bool{false, true} {
-			q, args, err := t.sql.listQuery(finished, f)
+		for _, list := range []*sqltext.Query{t.sql.ListLive, t.sql.ListFinished, t.sql.ListFollowers} {
+			q, args, err := t.sql.listQuery(list, f)
 			if err != nil {
 				return err
 			}
-			if err := t.query(scanInfos(&list), q, append(args, arg("limit", limit))...); err != nil {
+			if err := t.query(scanInfos(&found), q, append(args, arg("limit", limit))...); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
-	return list[:min(limit, len(list))], err
+	slices.SortFunc(found, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
+	return found[:min(limit, len(found))], err
 }
 
-// listQuery returns the statement that reads the live or the finished tasks that match, newest first, and its arguments but
-// for the limit.
-func (q *statements) listQuery(finished bool, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
+// listQuery returns one of the statements that read the tasks that match, newest first, and its arguments but for the limit.
+func (q *statements) listQuery(list *sqltext.Query, f store.TaskFilter) (*sqltext.Query, []sqltext.Arg, error) {
 	where, args := conditions(f)
-	list := q.ListLive
-	if finished {
+	if list == q.ListFinished {
 		index := unsuccessful(f)
 		if index != "" {
 			index = "INDEXED BY " + index
 			where = append(where, "state <> 'succeeded'")
 		}
 		var err error
-		if list, err = q.ListFinished.Fill("{index}", index); err != nil {
+		if list, err = list.Fill("{index}", index); err != nil {
 			return nil, nil, err
 		}
 	}

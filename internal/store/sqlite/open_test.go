@@ -75,9 +75,9 @@ func TestOddNames(t *testing.T) {
 	for _, name := range []string{"a b.db", "50%41.db", "a#b.db", "ä;ö&=.db", "-wal"} {
 		h := openMigrated(t, filepath.Join(dir, name))
 		require.FileExists(t, filepath.Join(dir, name))
-		_, isNew, err := h.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
+		_, answer, err := h.Enqueue(t.Context(), store.EnqueueRequest{Type: "x"})
 		require.NoError(t, err)
-		require.True(t, isNew)
+		require.Equal(t, store.EnqueuedInserted, answer)
 	}
 }
 

@@ -89,6 +89,7 @@ func TestPlans(t *testing.T) {
 		h.sql.Release:           {byID},
 		h.sql.Copied:            {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.DeleteArchived:    {byID},
+		h.sql.InsertFollowers:   {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.Unapplied:         {byID, "SEARCH task_archive USING INTEGER PRIMARY KEY", "SEARCH attempt USING"},
 		h.sql.Holders:           {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.Expired:           {"SCAN t USING INDEX task_running", "SEARCH a USING INTEGER PRIMARY KEY"},
@@ -180,7 +181,7 @@ func TestPlansOfLists(t *testing.T) {
 		{store.TaskFilter{Batch: 7}, "SEARCH task_archive USING INDEX task_archive_batch (batch_id=?)"},
 		{store.TaskFilter{Before: 7}, "SEARCH task_archive USING INTEGER PRIMARY KEY (rowid<?)"},
 	} {
-		q, _, err := h.sql.listQuery(true, c.filter)
+		q, _, err := h.sql.listQuery(h.sql.ListFinished, c.filter)
 		require.NoError(t, err)
 		plan := h.plan(t, q.Text)
 		require.Contains(t, plan, c.needs, "%+v", c.filter)

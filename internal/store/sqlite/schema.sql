@@ -155,6 +155,33 @@ BEGIN
     SELECT RAISE(ABORT, 'id, and payloads beyond 64 MiB, cannot be set by an update');
 END;
 
+-- Followers: rows that wait until the live task of their type and key has ended for good, one for each. They become tasks then
+-- (insert_follower). Their values were checked by task, into which each was inserted first (enqueue).
+CREATE TABLE follow (
+    id               INTEGER PRIMARY KEY, -- that the task gets
+    type             TEXT NOT NULL,
+    key              TEXT NOT NULL,
+    priority         INTEGER NOT NULL,
+    region           TEXT,
+    run_at           TEXT NOT NULL,
+    payload          TEXT NOT NULL,
+    labels           TEXT,
+    traceparent      TEXT,
+    created_by       TEXT,
+    max_attempts     INTEGER,
+    created_at       TEXT NOT NULL,
+    rollback_payload TEXT
+) STRICT;
+CREATE UNIQUE INDEX follow_key ON follow (type, key);
+
+-- What the last INSERT INTO enqueue with on_live or debounce_s did, for the transaction that it was in.
+CREATE TABLE enqueued (
+    one     INTEGER PRIMARY KEY CHECK (one = 1),
+    task_id INTEGER,
+    answer  TEXT
+) STRICT;
+INSERT INTO enqueued (one) VALUES (1);
+
 -- Finished tasks: the row as it was, and how it ended.
 CREATE TABLE task_archive (
     id               INTEGER PRIMARY KEY,
@@ -588,21 +615,37 @@ CREATE TABLE chunk_range (
 ) STRICT;
 CREATE INDEX chunk_range_place ON chunk_range (plan, pass, step, item, part) WHERE state <> 'over';
 
--- All tasks, live and finished.
+-- Followers as tasks that wait.
+CREATE VIEW followers AS
+    SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
+           NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round,
+           (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
+    FROM follow;
+
+-- All tasks, live and finished, and followers.
 CREATE VIEW tasks AS
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
-           batch_id, rollback_payload, cause, round
+           batch_id, rollback_payload, cause, round, NULL AS follows
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
-           batch_id, rollback_payload, cause, round
-    FROM task_archive;
+           batch_id, rollback_payload, cause, round, NULL
+    FROM task_archive
+    UNION ALL
+    SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
+           created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
+           outcome, error, result, NULL, NULL, NULL,
+           NULL, NULL, checkpoint, NULL, NULL, 0,
+           batch_id, rollback_payload, cause, round, follows
+    FROM followers;
 
 -- All batches. The state of a batch is derived from its counters. INDEXED BY: SQLite would prefer task_running, which has the
 -- running tasks of all batches.

@@ -231,12 +231,25 @@ func (b *settling) finish() error {
 		if n != int64(len(b.archived)) {
 			return fmt.Errorf("%d tasks were copied to the archive and %d left the hot table", len(b.archived), n)
 		}
+		if err := b.insertFollowers(); err != nil {
+			return err
+		}
 	}
 	if b.due {
 		_, err := b.exec(b.sql.WakeForDue)
 		return err
 	}
 	return nil
+}
+
+// insertFollowers makes tasks of the followers of the rows that have left the hot table.
+func (b *settling) insertFollowers() error {
+	some := false
+	if err := b.row([]any{&some}, b.sql.AnyFollower); err != nil || !some {
+		return err
+	}
+	_, err := b.exec(b.sql.InsertFollowers, arg("ids", jsonList(b.archived)))
+	return err
 }
 
 // started returns when something began that long ago; NULL where it never did (ago < 0).

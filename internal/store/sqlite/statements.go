@@ -13,21 +13,21 @@ type statements struct {
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
-	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, WakeForDue *sqltext.Query
-	AnyOpenBatch, OfBatch, Tally                                                              *sqltext.Query
-	Attempt, Complete, Completed                                                              *sqltext.Query
+	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
+	AnyOpenBatch, OfBatch, Tally                                                                                            *sqltext.Query
+	Attempt, Complete, Completed                                                                                            *sqltext.Query
 	// renew.sql, ping.sql, session.sql, sweep.sql
 	Renew, RenewWithProgress                                  *sqltext.Query
 	Secret, Pinged, Marks, Ping, Policy                       *sqltext.Query
 	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
-	Enqueue, LiveWithKey, Admission, CreateBatch, InsertRow     *sqltext.Query
-	Get, History, ListLive, ListFinished, DeclaredTypes, Takers *sqltext.Query
-	CountDue, CountRollback, CountRunning, CountArchived        *sqltext.Query
-	ListBatches, BatchExists, Failures, CountBatchTasks         *sqltext.Query
-	AnyUnseen, SeeBatches, SumBatches, SummedBatch              *sqltext.Query
-	MarkByFailure, EndBatch, InsertFinishTask                   *sqltext.Query
+	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow *sqltext.Query
+	Get, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers          *sqltext.Query
+	CountDue, CountRollback, CountRunning, CountArchived                                *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks                                 *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                      *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask                                           *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

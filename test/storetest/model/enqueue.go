@@ -21,25 +21,29 @@ const (
 // errKey is what a plain INSERT gets for a key that a live row of the type has.
 var errKey = errors.New("a live task of this type has this key")
 
-// Enqueue inserts a row, or finds the live one with the same type and key.
-func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
+// Enqueue inserts a row, or does with the live one that has the same type and key what the request asks for.
+func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
 	now, err := s.begin(ctx)
 	if err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
 	defer s.mu.Unlock()
 	row, err := makeRow(r, now)
+	if err == nil {
+		err = checkOnLive(r)
+	}
 	if err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
 	if there := s.keyed(row); there != nil {
-		return there.ID, false, nil
+		id, answer = s.meet(r, row, there)
+		return id, answer, nil
 	}
 	if err := s.admits(row.Batch); err != nil {
-		return 0, false, err
+		return 0, "", err
 	}
 	s.add(row)
-	return row.ID, true, nil
+	return row.ID, store.EnqueuedInserted, nil
 }
 
 // Insert is the plain INSERT of an application: all rows or none.
@@ -112,7 +116,7 @@ func makeRow(r store.EnqueueRequest, now time.Time) (*Row, error) {
 		CreatedAt: now, RunAt: r.RunAt.UTC().Truncate(time.Microsecond),
 	}
 	if r.RunAt.IsZero() {
-		row.RunAt = now.Add(r.In)
+		row.RunAt = now.Add(r.In + r.Debounce)
 	}
 	if r.Payload == nil {
 		row.Payload = json.RawMessage(`{}`)

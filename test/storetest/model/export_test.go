@@ -64,3 +64,10 @@ func (s *Store) TamperSchedules(f func(map[string]*Schedule)) {
 	defer s.mu.Unlock()
 	f(s.schedules)
 }
+
+// TamperFollowers gives f the followers, by type and key, and the live rows, to break them.
+func (s *Store) TamperFollowers(f func(follow map[[2]string]*Row, live map[task.ID]*Row)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.follow, s.live)
+}

@@ -21,7 +21,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	r := cmp.Or(s.live[id], s.archive[id])
+	r := s.find(id)
 	if r == nil {
 		return nil, fmt.Errorf("get task %d: %w", id, store.ErrNoTask)
 	}
@@ -45,6 +45,11 @@ func (s *Store) List(ctx context.Context, f store.TaskFilter) ([]store.TaskInfo,
 			if matches(f, r) {
 				out = append(out, s.info(r))
 			}
+		}
+	}
+	for _, r := range s.follow {
+		if matches(f, r) {
+			out = append(out, s.info(r))
 		}
 	}
 	slices.SortFunc(out, func(a, b store.TaskInfo) int { return cmp.Compare(b.ID, a.ID) })
@@ -80,7 +85,7 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
 		CancelRequested: known(r.CancelRequested), CancelRequestedBy: r.CancelRequestedBy, Detached: r.Detached,
-		Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause, Follows: s.follows(r),
 	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name

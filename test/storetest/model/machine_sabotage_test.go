@@ -20,6 +20,7 @@ func TestMachineFindsSabotage(t *testing.T) {
 		"says lost for busy", "says applied for busy", "crashes with half of it done",
 		"has a failpoint that is never come by", "sweeps over the limit", "knows no policies",
 		"removes every lease that has expired", "removes no lease", "takes any length", "takes a part of a name",
+		"keeps the deadline of the former due time",
 	}
 	// Of those that are about liveness these will do: each is about another call.
 	live := slices.DeleteFunc(liveSabotages(), func(s sabotage) bool {
@@ -31,7 +32,7 @@ func TestMachineFindsSabotage(t *testing.T) {
 	})
 	require.Len(t, live, 10)
 	for _, s := range slices.Concat(
-		claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(), live, revivalSabotages(), namedSabotages(),
+		claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(), live, revivalSabotages(), namedSabotages(), followSabotages(),
 	) {
 		if slices.Contains(unseen, s.name) {
 			continue

@@ -35,6 +35,7 @@ type Store struct {
 	lastLease         task.Fence
 	live              map[task.ID]*Row // the hot table
 	archive           map[task.ID]*Row
+	follow            map[[2]string]*Row    // followers, by type and key
 	attempts          map[task.ID][]Attempt // the history, oldest first
 	agents            map[task.Session]*Agent
 	policies          map[task.PolicyHash]store.NamedPolicy
@@ -128,6 +129,7 @@ func New(clock func() time.Time) *Store {
 		clock:     clock,
 		live:      map[task.ID]*Row{},
 		archive:   map[task.ID]*Row{},
+		follow:    map[[2]string]*Row{},
 		attempts:  map[task.ID][]Attempt{},
 		agents:    map[task.Session]*Agent{},
 		policies:  map[task.PolicyHash]store.NamedPolicy{},

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,7 +45,7 @@ func (s *Store) operate(
 	if err := s.fail(beforeSettle); err != nil {
 		return "", err
 	}
-	r := cmp.Or(s.live[id], s.archive[id])
+	r := s.find(id)
 	if r == nil {
 		return "", fmt.Errorf("%s task %d: %w", verb, id, store.ErrNoTask)
 	}

@@ -162,7 +162,7 @@ func (b miscounting) GetBatch(ctx context.Context, id task.BatchID) (*store.Batc
 // lax enqueues into whatever batch.
 type lax struct{ *storetest.OnModel }
 
-func (b lax) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, bool, error) {
+func (b lax) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, store.Enqueued, error) {
 	b.TamperBatches(func(batches map[task.BatchID]*model.Batch, _ []*model.Operation, _ *[]model.Audit) {
 		for _, of := range batches {
 			of.Sealed = false

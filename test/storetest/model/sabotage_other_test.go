@@ -18,9 +18,9 @@ type wrongEnqueue struct {
 	enqueue enqueueFunc
 }
 
-type enqueueFunc = func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, bool, error)
+type enqueueFunc = func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, store.Enqueued, error)
 
-func (b wrongEnqueue) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, bool, error) {
+func (b wrongEnqueue) Enqueue(ctx context.Context, r store.EnqueueRequest) (task.ID, store.Enqueued, error) {
 	return b.enqueue(ctx, b.OnModel, r)
 }
 
@@ -139,18 +139,18 @@ func enqueueSabotages() []sabotage {
 	return []sabotage{
 		{"enqueues a key twice", enqueueing(func(
 			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
-		) (task.ID, bool, error) {
+		) (task.ID, store.Enqueued, error) {
 			r.Key = ""
 			return m.Enqueue(ctx, r)
 		}), "enqueue/a key is live once"},
 		{"takes every row for new", enqueueing(func(
 			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
-		) (task.ID, bool, error) {
+		) (task.ID, store.Enqueued, error) {
 			id, _, err := m.Enqueue(ctx, r)
-			return id, true, err
+			return id, store.EnqueuedInserted, err
 		}), "concurrent/one key, many producers"},
 		{"keeps keys of finished tasks", enqueueing(
-			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (id task.ID, isNew bool, err error) {
+			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (id task.ID, answer store.Enqueued, err error) {
 				m.Tamper(func(_, archive map[task.ID]*model.Row, _ map[task.ID][]model.Attempt) {
 					for _, row := range archive {
 						if r.Key != "" && row.Key == r.Key {
@@ -159,27 +159,27 @@ func enqueueSabotages() []sabotage {
 					}
 				})
 				if id != 0 {
-					return id, false, nil
+					return id, store.EnqueuedKept, nil
 				}
 				return m.Enqueue(ctx, r)
 			}), "enqueue/a key is free again when its task is finished"},
 		{"mends bad values", enqueueing(func(
 			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
-		) (task.ID, bool, error) {
+		) (task.ID, store.Enqueued, error) {
 			r.Priority = max(min(r.Priority, 10), -10)
 			return m.Enqueue(ctx, r)
 		}), "enqueue/bad values are refused"},
 		{"gives bad values an error of no type", enqueueing(
-			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, bool, error) {
-				id, isNew, err := m.Enqueue(ctx, r)
+			func(ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest) (task.ID, store.Enqueued, error) {
+				id, answer, err := m.Enqueue(ctx, r)
 				if err != nil {
 					err = errors.New("something went wrong")
 				}
-				return id, isNew, err
+				return id, answer, err
 			}), "enqueue/bad values are refused"},
 		{"rounds big numbers", enqueueing(func(
 			ctx context.Context, m *storetest.OnModel, r store.EnqueueRequest,
-		) (task.ID, bool, error) {
+		) (task.ID, store.Enqueued, error) {
 			r.Payload = rounded(r.Payload)
 			return m.Enqueue(ctx, r)
 		}), "enqueue/payloads come back as they were"},

@@ -61,8 +61,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 	r.end(e)
 	if e.Next.State.Finished() {
 		r.finish(e, now)
-		delete(s.live, r.ID)
-		s.archive[r.ID] = r
+		s.bury(r)
 		if e.Next.State == task.StateSplit {
 			s.split(r, e, now)
 		}

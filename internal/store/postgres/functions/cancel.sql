@@ -6,6 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.cancel_rows(ids bigint[], rolls_back boolean
 $leasehold$
 DECLARE
     ended timestamptz := clock_timestamp();
+    keyed record;
 BEGIN
     IF false = ANY (rolls_back) THEN
         PERFORM {schema}.ensure_partition(ended);
@@ -28,16 +29,21 @@ BEGIN
         {archive_row}
     ), deleted AS (
         DELETE FROM {schema}.task AS t WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE NOT h.rolls_back))
+        RETURNING t.type, t.key, t.lease_until
     ), rolled_back AS (
         UPDATE {schema}.task AS t SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
             fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled',
             error = 'cancelled while it waited' || coalesce(', by ' || who, '')
         WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))
+    ), counted AS (
+        INSERT INTO {schema}.batch_delta (batch_id, cancelled, rolling_back)
+        SELECT h.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
+        WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id
     )
-    INSERT INTO {schema}.batch_delta (batch_id, cancelled, rolling_back)
-    SELECT h.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
-    WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id;
+    SELECT array_agg(d.type) AS types, array_agg(d.key) AS keys, array_agg(d.lease_until) AS until INTO keyed
+    FROM deleted AS d WHERE d.key IS NOT NULL;
+    PERFORM {schema}.insert_followers(keyed.types, keyed.keys, keyed.until);
     IF true = ANY (rolls_back) THEN
         PERFORM pg_notify({channel_literal}, '');
     END IF;
@@ -73,12 +79,16 @@ BEGIN
         -- An application that holds the row FOR KEY SHARE does not block this lock.
         SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = cancel.id FOR NO KEY UPDATE;
         EXIT WHEN t.id IS NOT NULL;
+        IF {schema}.cancel_follower(cancel.id, who) THEN
+            INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'cancel', cancel.id, 'cancelled');
+            RETURN 'cancelled';
+        END IF;
         SELECT r.state INTO answer FROM {schema}.tasks AS r WHERE r.id = cancel.id;
         IF answer IS NULL THEN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
         ELSIF answer IN ('succeeded', 'failed', 'cancelled', 'split', 'rolled_back', 'rollback_failed') THEN
             RETURN answer;
-        END IF; -- it has just been revived
+        END IF; -- it has just been revived, or was a follower until now
     END LOOP;
     IF t.state IN ('rollback_pending', 'rollback_running') THEN
         RETURN t.state;

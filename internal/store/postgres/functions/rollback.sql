@@ -43,7 +43,7 @@ DECLARE
     who  text := {schema}.requester(by);
 BEGIN
     FOR try IN 1..10 LOOP
-        SELECT r.state, r.batch_id INTO seen FROM {schema}.tasks AS r WHERE r.id = rollback.id;
+        SELECT r.state, r.batch_id, r.type, r.follows INTO seen FROM {schema}.tasks AS r WHERE r.id = rollback.id;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is no task %', id USING ERRCODE = 'no_data_found';
         END IF;
@@ -51,6 +51,12 @@ BEGIN
         SELECT r.* INTO t FROM {schema}.task AS r WHERE r.id = rollback.id FOR NO KEY UPDATE;
         IF t.id IS NOT NULL THEN
             RETURN {schema}.rollback_live(t, who);
+        END IF;
+        IF seen.follows IS NOT NULL AND NOT {schema}.can_roll_back(seen.type, NULL) THEN
+            PERFORM {schema}.raise_conflict(format('the type %s has no rollback', to_json(seen.type)));
+        ELSIF {schema}.cancel_follower(rollback.id, who) THEN
+            INSERT INTO {schema}.audit (requested_by, verb, task_id, answer) VALUES (who, 'rollback', rollback.id, 'cancelled');
+            RETURN 'cancelled';
         END IF;
         SELECT r.* INTO a FROM {schema}.task_archive AS r WHERE r.id = rollback.id FOR UPDATE;
         EXIT WHEN a.id IS NOT NULL; -- else it has just moved between the tables, or is being removed

@@ -11,21 +11,22 @@ DECLARE
         format('rollback_payload must be %s at most: see --max-payload', size)];
     there text[];
     change text;
+    relation text;
 BEGIN
     IF bytes IS NULL OR bytes NOT BETWEEN 131072 AND 67108864 THEN
         RAISE EXCEPTION 'the bound on payloads must be between 128 KiB and 64 MiB' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     UPDATE {schema}.setting SET max_payload = bytes;
-    there := ARRAY(SELECT c.conname::text FROM pg_constraint AS c
-        WHERE c.conrelid = ({schema_literal} || '.task')::regclass AND c.contype = 'c'
-          AND (c.conname LIKE 'payload must be % at most%' OR c.conname LIKE 'rollback\_payload must be % at most%'));
-    IF there @> names AND there <@ names THEN
-        RETURN;
-    END IF;
-    change := (SELECT coalesce(string_agg(format('DROP CONSTRAINT %I, ', n), ''), '') FROM unnest(there) AS n);
-    EXECUTE format('ALTER TABLE %s.task %s ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(payload) <= %s) NOT VALID, '
-        'ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(rollback_payload) <= %s) NOT VALID',
-        {schema_literal}, change, names[1], bytes, names[2], bytes);
+    FOREACH relation IN ARRAY ARRAY['task', 'follow'] LOOP
+        there := ARRAY(SELECT c.conname::text FROM pg_constraint AS c
+            WHERE c.conrelid = ({schema_literal} || '.' || relation)::regclass AND c.contype = 'c'
+              AND (c.conname LIKE 'payload must be % at most%' OR c.conname LIKE 'rollback\_payload must be % at most%'));
+        CONTINUE WHEN there @> names AND there <@ names;
+        change := (SELECT coalesce(string_agg(format('DROP CONSTRAINT %I, ', n), ''), '') FROM unnest(there) AS n);
+        EXECUTE format('ALTER TABLE %s.%s %s ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(payload) <= %s) NOT VALID, '
+            'ADD CONSTRAINT %I CHECK (fence > 0 OR pg_column_size(rollback_payload) <= %s) NOT VALID',
+            {schema_literal}, relation, change, names[1], bytes, names[2], bytes);
+    END LOOP;
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.set_max_payload(bigint) FROM PUBLIC;

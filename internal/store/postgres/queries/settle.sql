@@ -57,6 +57,9 @@ WITH hit AS MATERIALIZED (
     {archive_row}
 ), deleted AS (
     DELETE FROM {schema}.task WHERE id = ANY (ARRAY(SELECT id FROM hit WHERE finished))
+    RETURNING type, key, CASE WHEN (@after_lease::boolean[])[width_bucket(id, @ids::bigint[])] THEN lease_until END AS until
+), followed AS MATERIALIZED ( -- once all rows are deleted
+    SELECT {schema}.insert_followers(array_agg(type), array_agg(key), array_agg(until)) AS n FROM deleted WHERE key IS NOT NULL
 ), released AS (
     UPDATE {schema}.task AS t SET
         state = (@states::text[])[width_bucket(t.id, @ids::bigint[])],
@@ -104,4 +107,4 @@ WITH hit AS MATERIALIZED (
         count(*) FILTER (WHERE NOT silent)
     FROM hit WHERE batch_id IS NOT NULL GROUP BY batch_id
 )
-SELECT id FROM hit
+SELECT id, (SELECT n FROM followed) FROM hit

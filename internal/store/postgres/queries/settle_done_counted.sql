@@ -1,4 +1,5 @@
--- Settles as settle_done.sql does, rows of batches included: it counts them.
+-- Settles as settle_done.sql does, rows of batches and rows with a key included: it counts the former, and inserts the followers of the
+-- latter once all rows are deleted.
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
 ), deleted AS (
@@ -10,8 +11,11 @@ WITH bound AS MATERIALIZED (
 ), counted AS (
     INSERT INTO {schema}.batch_delta (batch_id, running, succeeded, attempts)
     SELECT batch_id, -count(*), count(*), count(*) FROM deleted WHERE batch_id IS NOT NULL GROUP BY batch_id
+), followed AS MATERIALIZED (
+    SELECT {schema}.insert_followers(array_agg(type), array_agg(key), array_agg(NULL::timestamptz)) AS n
+    FROM deleted WHERE key IS NOT NULL
 ), leaving AS (
     {done_row}
 )
 {archive_row}
-RETURNING id
+RETURNING id, (SELECT n FROM followed)

@@ -1,6 +1,7 @@
 -- For the other functions, not for applications.
 --
--- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given. The result
+-- INSERT INTO archive (id, state, …) moves a live task to the archive, with the state and the other columns given, and makes a task
+-- of its follower. The result
 -- stays where new_result is 0, a requested cancellation where cancel_requested_at is NULL. after_lease: something may be at
 -- work until the lease's end, so that is kept. drops_documents: they are too large to be copied. Agents settle with the same statement; there, the rows of a call are deleted
 -- together.
@@ -14,4 +15,6 @@ BEGIN
     {archive_row new=NEW. drops=NEW.drops_documents cancel_requested_at=ifnull(NEW.cancel_requested_at,task.cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,task.cancel_requested_by)}
     FROM task WHERE task.id = NEW.id;
     DELETE FROM task WHERE id = NEW.id;
+    INSERT INTO insert_follower (type, key, until)
+    SELECT type, key, lease_until FROM task_archive WHERE id = NEW.id AND key IS NOT NULL;
 END;

@@ -13,7 +13,9 @@ BEGIN
     INSERT INTO audit (requested_by, verb, task_id, answer) -- the answer is entered below
     SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id, ''
     FROM task WHERE id = NEW.id
-      AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_requested_at IS NULL);
+      AND (state IN ('pending', 'retry_pending') OR state = 'running' AND cancel_requested_at IS NULL)
+    UNION ALL
+    SELECT nullif(CAST(NEW.by AS TEXT), ''), 'cancel', id, '' FROM follow WHERE id = NEW.id;
 
     UPDATE task SET cancel_requested_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
         cancel_requested_by = nullif(CAST(NEW.by AS TEXT), '')
@@ -23,6 +25,7 @@ BEGIN
     -- What is rolled back is task.RollsBack's rule; the check "what is rolled back when it is cancelled" compares the two.
     INSERT INTO cancel_waiting (id, by, rollback)
     SELECT id, nullif(CAST(NEW.by AS TEXT), ''), ever_started AND {own_rollback of=task} FROM task WHERE id = NEW.id;
+    INSERT INTO cancel_follower (id, by) SELECT id, nullif(CAST(NEW.by AS TEXT), '') FROM follow WHERE id = NEW.id;
     UPDATE audit SET answer = (SELECT answer FROM cancel WHERE id = NEW.id)
     WHERE id = (SELECT max(id) FROM audit) AND answer = '';
 END;

@@ -37,6 +37,7 @@ BEGIN
     -- What waits, and what has finished: one of the two does nothing. The type has a rollback, else this has raised above.
     INSERT INTO cancel_waiting (id, by, rollback)
     SELECT id, nullif(CAST(NEW.by AS TEXT), ''), ever_started FROM task WHERE id = NEW.id;
+    INSERT INTO cancel_follower (id, by) SELECT id, nullif(CAST(NEW.by AS TEXT), '') FROM follow WHERE id = NEW.id;
     INSERT INTO reopen_batch (id)
     SELECT batch_id FROM task_archive
     WHERE id = NEW.id AND ever_started AND state IN ('succeeded', 'failed', 'cancelled', 'rollback_failed');

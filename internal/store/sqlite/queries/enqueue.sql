@@ -6,6 +6,15 @@ VALUES (@type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labe
 ON CONFLICT (type, key) WHERE key IS NOT NULL DO NOTHING
 RETURNING id;
 
+-- name: enqueue_live
+INSERT INTO enqueue (type, payload, run_at, priority, key, region, max_attempts, labels, traceparent, created_by, batch_id,
+    rollback_payload, on_live, debounce_s, debounce_max_s)
+VALUES (@type, @payload, @run_at, @priority, @key, @region, @max_attempts, @labels, @traceparent, @created_by, @batch,
+    @rollback_payload, @on_live, @debounce_s, @debounce_max_s);
+
+-- name: enqueue_result
+SELECT id, answer FROM enqueue_result;
+
 -- name: live_with_key
 SELECT id FROM task WHERE type = @type AND key = @key;
 

@@ -2,7 +2,7 @@
 -- A task as an operator sees it. After task_columns the columns are in the order of scanInfos, here and in the lists.
 SELECT {task_columns},
     finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by,
-    ifnull((SELECT name FROM agent WHERE session = tasks.session), '')
+    ifnull((SELECT name FROM agent WHERE session = tasks.session), ''), ifnull(follows, 0)
 FROM tasks WHERE id = @id;
 
 -- name: history
@@ -14,7 +14,7 @@ FROM attempt WHERE task_id = @id ORDER BY fence;
 SELECT {task_columns},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
     cancel_requested_by,
-    ifnull((SELECT name FROM agent WHERE session = task.session), '')
+    ifnull((SELECT name FROM agent WHERE session = task.session), ''), 0
 FROM task WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
@@ -22,8 +22,16 @@ ORDER BY id DESC LIMIT @limit;
 -- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
 SELECT {task_columns},
     finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by,
-    ifnull((SELECT name FROM agent WHERE session = task_archive.session), '')
+    ifnull((SELECT name FROM agent WHERE session = task_archive.session), ''), 0
 FROM task_archive {index} WHERE {where}
+ORDER BY id DESC LIMIT @limit;
+
+-- name: list_followers
+-- As list_live, of followers.
+SELECT {task_columns},
+    NULL AS finished_at, NULL AS output, 0 AS detached, NULL AS progress, NULL AS message, NULL AS cancel_requested_at,
+    NULL AS cancel_requested_by, '', ifnull(follows, 0)
+FROM followers WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
 -- name: declared_types

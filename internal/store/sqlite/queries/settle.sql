@@ -66,5 +66,15 @@ VALUES (@id, @fence, @ran_fence, @session, @phase, @attempt, @outcome, @error, @
 -- name: delete_archived
 DELETE FROM task WHERE id IN (SELECT value FROM json_each(@ids));
 
+-- name: any_follower
+SELECT EXISTS (SELECT 1 FROM follow);
+
+-- name: insert_followers
+-- Makes tasks of the followers of rows that are in the archive, and no longer in the hot table.
+INSERT INTO insert_follower (type, key, until)
+SELECT task_archive.type, task_archive.key, task_archive.lease_until
+FROM json_each(@ids) CROSS JOIN task_archive NOT INDEXED ON task_archive.id = json_each.value
+WHERE task_archive.key IS NOT NULL;
+
 -- name: wake_for_due
 UPDATE wakeup SET due = due + 1;
