@@ -63,6 +63,7 @@ func (w *world) collect(t testing.TB) *history.History {
 	})
 	w.collectMoves(t, h)
 	w.collectSchedules(t, h)
+	w.collectFollowers(t, h)
 	w.collectLeases(t, h)
 	w.collectChunks(t, h)
 	w.collectBatches(t, &h.Of)

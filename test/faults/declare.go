@@ -68,11 +68,12 @@ func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
-		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight,
+		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
 			Backoff: backoff * 5 / 4, Deferrals: deferrals, Finish: name == kindFinish, Chunk: name == kindMark,
+			Follow: name == kindFollow,
 			Worker: slices.Contains(WithWorkers(), name), Many: slices.Contains(InBundles(), name),
 		}
 		k.Child = k.Worker || name == "child" || name == kindMount || name == kindBuild

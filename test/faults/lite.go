@@ -221,7 +221,8 @@ CREATE TABLE journal_batch (
     serial INTEGER PRIMARY KEY, id INTEGER, round INTEGER, sealed INTEGER, stopping INTEGER, ended INTEGER,
     requested TEXT, by_failure INTEGER) STRICT;
 
-CREATE TRIGGER journal_new AFTER INSERT ON task WHEN NEW.type <> '` + kindTick + `' BEGIN
+CREATE TRIGGER journal_new AFTER INSERT ON task
+    WHEN NEW.type <> '` + kindTick + `' AND NOT (NEW.type = '` + kindFollow + `' AND NEW.key IS NULL) BEGIN -- what enqueue checks
     UPDATE step SET serial = serial + 1;
     INSERT INTO journal SELECT serial, NEW.id, NEW.batch_id, NEW.state, NEW.fence, NEW.attempt, NEW.round, NEW.ever_started, NEW.outcome,
         NEW.cause, 0 FROM step;

@@ -24,8 +24,9 @@ func TestMix(t *testing.T) {
 	seed := seedOr(t, 1)
 	o := faults.Options{
 		Seed: seed, Lasts: mixLasts(), Agents: 3, Rate: 7, Batches: 1200 * time.Millisecond, Operators: 2, Holders: 3,
-		Items:  harness.Sized(4, 8), // chunks are what is left over at the end, and done one after the other
-		Faults: faults.AllFaults(),
+		Items:     harness.Sized(4, 8), // chunks are what is left over at the end, and done one after the other
+		Followers: 4,
+		Faults:    faults.AllFaults(),
 	}
 	for _, p := range faults.Schedule(o.Seed, o.Lasts, o.Agents, o.Faults) {
 		t.Log(p)
@@ -59,6 +60,26 @@ func TestShared(t *testing.T) {
 			"agent killed at a point", "agent frozen", "agent drained", "network cuts replies"),
 	}
 	inspect(t, faults.Run(t, programs(t), harness.NewPooledCluster(t), o))
+}
+
+// TestFollowers: hardly anything but rows whose keys are taken, while agents are killed and lose the store.
+func TestFollowers(t *testing.T) {
+	t.Parallel()
+	o := faults.Options{
+		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 1, Followers: 20,
+		Faults: faults.FaultsNamed("agent killed", "agent killed at a point", "agent frozen", "network loses replies",
+			"network cuts replies", "server terminates", "server crashes", "endpoint restarts"),
+	}
+	h := faults.Run(t, programs(t), harness.NewPooledCluster(t), o)
+	inspect(t, h)
+	answers := map[string]int{}
+	for _, f := range h.Followed {
+		answers[f.Answer]++
+	}
+	t.Log(answers)
+	for _, answer := range []string{"inserted", "replaced", "follows"} {
+		require.Positive(t, answers[answer], answer)
+	}
 }
 
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.

@@ -23,7 +23,7 @@ func TestRollingUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	for seed := range uint64(harness.Sized(1, 4)) {
 		o := faults.Options{
-			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2, Holders: 3, Items: 4,
+			Seed: seed + 1, Rate: 5, Batches: 2 * time.Second, Operators: 2, Holders: 3, Items: 4, Followers: 4,
 			Kinds: []string{"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "child", "reserve", "charge"}, // none is slow
 			// The default. A migration locks the hot table, on a busy machine for a second or two, and agents that could not write
 			// their presence for most of its length would stop their work.

@@ -41,6 +41,7 @@ type Options struct {
 	Operators int           // how many people ask for this and that
 	Items     int           // how many rows at most are inserted at a time into a table that is cut into chunks; 0: there is none
 	Holders   int           // processes that take named leases
+	Followers int           // how many rows a second are enqueued with a key that is mostly taken
 	Caught    bool          // batches are cancelled, one after another, while many of their rows are claimed ahead
 
 	SQL      string        // changes Leasehold's functions
@@ -83,6 +84,7 @@ type world struct {
 	leaseSamples []history.LeaseSample
 	rows         []history.Enqueued
 	crashes      []time.Duration
+	followed     []history.Followed
 
 	ops             []history.Op
 	made            []history.MadeBatch
@@ -130,6 +132,7 @@ func (w *world) underLoad(t testing.TB, do func()) {
 	w.load.Go(func() { w.watchMachine(ctx) })
 	w.load.Go(func() { w.disturb(ctx) })
 	w.load.Go(func() { w.insertItems(ctx) })
+	w.load.Go(func() { w.produceFollowers(ctx) })
 	for who := range w.o.Operators {
 		w.load.Go(func() { w.operate(ctx, who) })
 	}

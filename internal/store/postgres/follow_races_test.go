@@ -1,6 +1,9 @@
 package postgres_test
 
 import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -451,10 +454,10 @@ func TestALowerBoundOnPayloadsKeepsNoRowFromEnding(t *testing.T) {
 	a := joined(t, newHarness(t))
 	row := a.keyed(t)
 	q := again("2")
-	q.Payload = append(append([]byte(`"`), make([]byte, 200<<10)...), '"')
-	for i := range q.Payload[1 : len(q.Payload)-1] {
-		q.Payload[i+1] = byte('a' + i%26)
-	}
+	noise := make([]byte, 150<<10)
+	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
+	require.NoError(t, err)
+	q.Payload = fmt.Appendf(nil, "%q", base64.StdEncoding.EncodeToString(noise)) // which the server cannot compress
 	id, _, err := a.Enqueue(t.Context(), q)
 	require.NoError(t, err)
 	require.NoError(t, a.Migrator().SetMaxPayload(t.Context(), 128<<10))

@@ -82,6 +82,7 @@ func invariants() []invariant {
 		{[]Name{CountersEqualRows}, countersEqualRows},
 		{[]Name{BatchRollbackComplete}, batchRollbackComplete},
 		{[]Name{SlotsOnce, SlotsAccounted}, slotsOnce},
+		{[]Name{FollowedRuns, FollowedInTurn}, followed},
 		{[]Name{ChunkRangesDisjoint, ChunkPassComplete, ChunkHalvesCover, ChunkRowsMarked, ChunksAhead}, chunksPlanned},
 		{[]Name{LeaseFencesRise, LeaseEffectsGuarded}, leaseSteps},
 		{[]Name{OneHolderAtATime, LeaseOutlivesJump, HolderAsksAgain}, leaseBeliefs},

@@ -45,6 +45,9 @@ func committedEnds(x *index, f *found) {
 			}
 			continue
 		}
+		if x.h.Kinds[s.row.Type].Follow {
+			continue // FollowedRuns
+		}
 		// What was rolled back and is there is RolledBackNeverRuns' business.
 		if !slices.ContainsFunc(x.h.Enqueued, func(e history.Enqueued) bool { return e.Key == s.row.Key }) {
 			f.add(CommittedEnds, x.last(s), s.id, "the store has a row %q that was never enqueued", s.row.Key)

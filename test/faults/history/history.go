@@ -180,6 +180,7 @@ type Kind struct {
 	Timeout   time.Duration
 	Ordered   bool   // one at a time on each agent, claimed in order
 	Chunk     bool   // its rows are chunks of a plan, which Leasehold inserts
+	Follow    bool   // several of its rows have one key, one after another
 	Finish    bool   // its rows are finish tasks, which Leasehold inserts
 	Guard     string // how its effects are made: Held, Completed; "": they are not guarded
 
@@ -221,6 +222,9 @@ type History struct {
 	Schedules []Schedule
 	Leases    Leases
 	Chunks    Chunks
+
+	Followed   []Followed // in the order of At
+	FollowRows []FollowRow
 
 	Moves []Move // in the order of Serial; none: they were not recorded
 	Ops   []Op
