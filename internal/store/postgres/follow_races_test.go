@@ -467,3 +467,39 @@ func TestALowerBoundOnPayloadsKeepsNoRowFromEnding(t *testing.T) {
 	require.Equal(t, []store.Answer{store.Applied}, a.settle(t, done(row)))
 	a.follows(t, id, string(q.Payload))
 }
+
+// TestATaskThatEnqueuesItselfAgain does so in the transaction that completes it, before or after that.
+func TestATaskThatEnqueuesItselfAgain(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{true, false} {
+		a := joined(t, newHarness(t))
+		row := a.keyed(t)
+		tx := a.application(t, pgx.ReadCommitted)
+		complete := func() {
+			_, err := tx.Exec(t.Context(), a.q(`SELECT SCHEMA.complete($1, $2)`), int64(row.ID), int64(row.Fence))
+			require.NoError(t, err)
+		}
+		want := store.EnqueuedInserted
+		if before {
+			want = store.EnqueuedFollows
+		} else {
+			complete()
+		}
+		_, err := tx.Exec(t.Context(), `SAVEPOINT s`)
+		require.NoError(t, err)
+		taken, answer, err := a.enqueueIn(t, tx, again("2"))
+		require.NoError(t, err)
+		require.Equal(t, want, answer)
+		_, err = tx.Exec(t.Context(), `ROLLBACK TO s`)
+		require.NoError(t, err)
+		id, answer, err := a.enqueueIn(t, tx, again("3"))
+		require.NoError(t, err)
+		require.Equal(t, want, answer)
+		require.NotEqual(t, taken, id)
+		if before {
+			complete()
+		}
+		commit(t, tx)()
+		a.follows(t, id, `{"n": 3}`)
+	}
+}
