@@ -239,3 +239,14 @@ func File(name string) string {
 	text, _ := schemaFiles.ReadFile(name) // "" where it is not there, which tests notice
 	return string(text)
 }
+
+// ShortWay reports whether rows are settled the short way now, and whether those of batches and those with a key are.
+func (s *Store) ShortWay() (plain, counted bool) {
+	return !s.kept.lately(time.Now()), s.counts(time.Now())
+}
+
+// ForgetKept has rows settled the short way again.
+func (s *Store) ForgetKept() {
+	s.kept.until.Store(0)
+	s.followed.until.Store(0)
+}

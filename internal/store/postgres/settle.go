@@ -160,8 +160,12 @@ func (r *settling) settle(ctx context.Context, some []*store.Settlement) (applie
 	if len(done) == 0 {
 		return r.s.settleSome(ctx, r.conn, r.session, some)
 	}
-	applied, err = r.s.settleDone(ctx, r.conn, r.session, done)
+	counted := r.s.counts(time.Now())
+	applied, err = r.s.settleDone(ctx, r.conn, r.session, done, counted)
 	switch {
+	case code(err) == codeNoLock && counted: // rows with a key are left to settle.sql, the others need not be
+		r.s.followed.note(time.Now(), doneAgain)
+		return r.s.settleSome(ctx, r.conn, r.session, some)
 	case code(err) == codeNoLock:
 		r.s.kept.note(time.Now(), doneAgain)
 		return r.s.settleSome(ctx, r.conn, r.session, some)

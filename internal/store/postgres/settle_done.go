@@ -32,9 +32,12 @@ func isDone(r *store.Settlement) bool {
 	return !r.Silent && !r.InHistory() && n.Deferrals == 0 && n.EverStarted && r.Started >= 0 && r.Report.Empty()
 }
 
+// counts reports whether rows of batches and rows with a key are settled the short way, too.
+func (s *Store) counts(now time.Time) bool { return s.counted.lately(now) && !s.followed.lately(now) }
+
 // settleDone settles rows that are done, sorted by id and no id twice, and returns those that were applied.
 func (s *Store) settleDone(
-	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement,
+	ctx context.Context, conn *pgx.Conn, session task.Session, rows []*store.Settlement, counted bool,
 ) (applied []int64, err error) {
 	ids, fences, started := make([]int64, len(rows)), make([]int64, len(rows)), make([]pgtype.Interval, len(rows))
 	var results, outputs []string
@@ -50,7 +53,7 @@ func (s *Store) settleDone(
 		}
 	}
 	q := s.sql.SettleDone
-	if s.counted.lately(time.Now()) {
+	if counted {
 		q = s.sql.SettleDoneCounted
 	}
 	return s.collectSettled(ctx, conn, q, arg("ids", ids), arg("fences", fences), arg("session", int64(session)),
