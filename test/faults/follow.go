@@ -54,7 +54,11 @@ func (w *world) enqueueFollower(ctx context.Context, r *rand.Rand, n int) histor
 	f := history.Followed{Key: "followed " + strconv.Itoa(r.IntN(followKeys)), N: n, At: history.Now()}
 	bad := []script.Deed{script.Fail, script.Later, script.Cut, script.Late}
 	end := []script.Deed{script.OK, script.OK, script.Nap, script.Nap, script.Work, script.Fail}
-	p := followPayload{script.Payload{Key: f.Key, Script: fails(r, bad, end)}, n}
+	deeds := w.o.Script
+	if deeds == nil {
+		deeds = fails(r, bad, end)
+	}
+	p := followPayload{script.Payload{Key: f.Key, Script: deeds}, n}
 	onLive := []string{"again", "again", "replace"}[r.IntN(3)]
 	open := time.Duration(0)
 	if r.IntN(3) == 0 {
