@@ -1,10 +1,7 @@
 package storetest
 
 import (
-	"context"
-	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,7 +52,7 @@ func (r *opsRig) promoted(follower task.ID, how string) {
 	require.Empty(r.t, r.claim(wantOf(kind, task.Run, 5)), how)
 }
 
-// claimedIn is the row as its holder has it, of which the state is running or rollback_running.
+// holding is the row as its holder has it, of which the state is running or rollback_running.
 func (r *opsRig) holding(id task.ID) task.Task {
 	r.t.Helper()
 	held, err := r.Claimed(r.ctx, r.session, r.claims)
@@ -69,15 +66,17 @@ func (r *opsRig) holding(id task.ID) task.Task {
 	return task.Task{}
 }
 
-func followEnds(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	n := 0
-	for _, c := range []struct {
-		how  string
-		from task.State
-		end  func(id task.ID)
-		to   task.State
-	}{
+// ending is a way in which a row ends for good.
+type ending struct {
+	how  string
+	from task.State
+	end  func(id task.ID)
+	to   task.State
+}
+
+// endings are the ways in which a row ends that was started.
+func (r *opsRig) endings() []ending {
+	return []ending{
 		{"success at the second try", task.StateRunning, func(id task.ID) { r.settled(finish(r.holding(id))) }, task.StateSucceeded},
 		{"failure", task.StateRunning, func(id task.ID) {
 			r.settled(ended(r.holding(id), task.Failed, task.StateFailed))
@@ -88,27 +87,31 @@ func followEnds(t testing.TB, h Harness) {
 			r.settled(e)
 		}, task.StateCancelled},
 		{"completed by Go", task.StateRunning, func(id task.ID) {
-			require.Equal(t, store.Applied, r.complete(id, r.holding(id).Fence, `{}`))
+			require.Equal(r.t, store.Applied, r.complete(id, r.holding(id).Fence, `{}`))
 		}, task.StateSucceeded},
 		{"completed by SQL", task.StateRunning, func(id task.ID) {
-			require.NoError(t, r.completeSQL(id, r.holding(id).Fence, `{}`))
+			require.NoError(r.t, r.completeSQL(id, r.holding(id).Fence, `{}`))
 		}, task.StateSucceeded},
 		{"cancelled by Go", task.StatePending, func(id task.ID) {
 			_, err := r.h.Rollback(r.ctx, id, "") // to be rolled back: it has been started
-			require.NoError(t, err)
+			require.NoError(r.t, err)
 			r.settled(ended(r.claimOne(kind, task.Rollback), task.Succeeded, task.StateRolledBack))
 		}, task.StateRolledBack},
 		{"rolled back", task.StateRollbackRunning, func(id task.ID) {
 			r.settled(ended(r.holding(id), task.Succeeded, task.StateRolledBack))
 		}, task.StateRolledBack},
 		{"rollback completed by SQL", task.StateRollbackRunning, func(id task.ID) {
-			require.NoError(t, r.completeSQL(id, r.holding(id).Fence, `{}`))
+			require.NoError(r.t, r.completeSQL(id, r.holding(id).Fence, `{}`))
 		}, task.StateRolledBack},
 		{"rollback failed", task.StateRollbackRunning, func(id task.ID) {
 			r.settled(ended(r.holding(id), task.Failed, task.StateRollbackFailed))
 		}, task.StateRollbackFailed},
-	} {
-		n++
+	}
+}
+
+func followEnds(t testing.TB, h Harness) {
+	r := newOpsRig(t, h)
+	for n, c := range r.endings() {
 		id, follower := r.followedRow(store.EnqueueRequest{Type: kind, Key: strconv.Itoa(n)}, c.from)
 		c.end(id)
 		require.Equal(t, c.to, r.state(id), c.how)
@@ -275,163 +278,4 @@ func followValues(t testing.TB, h Harness) {
 	require.Equal(t, []task.ID{follower}, ids(rows))
 	require.JSONEq(t, `{"invoice":7}`, string(rows[0].Payload))
 	require.JSONEq(t, `{"was":7}`, string(rows[0].RollbackPayload))
-}
-
-func followCancelled(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	for way, cancel := range map[string]operation{"Go": r.h.Cancel, "SQL": r.sql.Cancel} {
-		id, follower := r.followedRow(store.EnqueueRequest{Type: kind, Key: way}, task.StateRunning)
-		r.unchanged(id, func() {
-			r.audited(func() { r.did(became(task.StateCancelled), cancel, follower, "alice") },
-				Audited{Who: "alice", Verb: "cancel", Task: follower, Answer: "cancelled"})
-			got := r.get(follower)
-			require.Equal(t, task.StateCancelled, got.State)
-			require.Equal(t, "cancelled before it started, by alice", got.Error)
-			require.Zero(t, got.Follows)
-			require.NotNil(t, got.FinishedAt)
-			r.idle(follower, func() { r.did(became(task.StateCancelled), cancel, follower, "bob") })
-			next := r.does(store.EnqueuedFollows, r.enqueueings()[way], numbered(way, store.OnLiveAgain, "3"))
-			require.Greater(t, next, follower, "another has another id")
-			r.did(became(task.StateCancelled), cancel, next, "")
-		})
-		r.settled(finish(r.holding(id)))
-		require.Empty(t, r.claim(wantOf(kind, task.Run, 5)))
-	}
-}
-
-func followOperated(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	for way, retry := range r.retries() {
-		id, follower := r.followedRow(store.EnqueueRequest{Type: kind, Key: "retry " + way}, task.StateRunning)
-		r.idle(follower, func() { r.did(became(task.StatePending), retry, follower, "") })
-		r.settled(finish(r.holding(id)))
-		r.promoted(follower, way)
-	}
-	for way, rollback := range r.rollbacks() {
-		id, follower := r.followedRow(store.EnqueueRequest{Type: kind, Key: "rollback " + way}, task.StateRunning)
-		r.audited(func() { r.did(became(task.StateCancelled), rollback, follower, "alice") },
-			Audited{Who: "alice", Verb: "rollback", Task: follower, Answer: "cancelled"})
-		require.Equal(t, task.StateCancelled, r.state(follower))
-		r.settled(finish(r.holding(id)))
-		other, follower := r.followedRow(store.EnqueueRequest{Type: oneWayKind, Key: way}, task.StateRunning)
-		r.idle(follower, func() {
-			_, err := rollback(r.ctx, follower, "")
-			refusal(t, way, err, `the type "suite.one_way" has no rollback`)
-		})
-		r.settled(finish(r.holding(other)))
-		r.settled(finish(r.claimOne(oneWayKind, task.Run)))
-	}
-}
-
-func followBatch(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	id, rows := r.batch(store.BatchRequest{}, store.EnqueueRequest{Type: kind, Key: "k"}, store.EnqueueRequest{Type: kind, Key: "l", In: farOff})
-	row := r.claimOne(kind, task.Run)
-	require.Equal(t, rows[0], row.ID)
-	first := r.does(store.EnqueuedFollows, r.enqueueings()["SQL"], numbered("k", store.OnLiveAgain, "2"))
-	second := r.does(store.EnqueuedFollows, r.enqueueings()["SQL"], numbered("l", store.OnLiveAgain, "2"))
-	require.EqualValues(t, 2, r.inState(id, store.BatchRunning).Total)
-	r.settled(finish(row))
-	r.promoted(first, "a row of a batch")
-	_, err := r.h.CancelBatch(r.ctx, id, "")
-	require.NoError(t, err)
-	r.steps()
-	require.Equal(t, task.StateCancelled, r.state(rows[1]))
-	require.Zero(t, r.get(second).Batch)
-	r.promoted(second, "cancelled with its batch")
-	r.fold()
-	require.EqualValues(t, 2, r.look(id).Total)
-}
-
-func followRevived(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	for way, retry := range r.retries() {
-		id, follower := r.followedRow(store.EnqueueRequest{Type: kind, Key: way}, task.StateRunning)
-		r.settled(ended(r.holding(id), task.Failed, task.StateFailed))
-		r.idle(id, func() {
-			_, err := retry(r.ctx, id, "")
-			refusal(t, way, err, fmt.Sprintf("task %d is live with the key %q", follower, way))
-		})
-		r.promoted(follower, way)
-		r.did(became(task.StatePending), retry, id, "")
-		r.settled(finish(r.claimOne(kind, task.Run)))
-	}
-}
-
-func followChain(t testing.TB, h Harness) {
-	r := newOpsRig(t, h)
-	id, next := r.followedRow(store.EnqueueRequest{Type: kind, Key: "k"}, task.StateRunning)
-	r.settled(finish(r.holding(id)))
-	for range 3 {
-		row := r.claimOne(kind, task.Run)
-		require.Equal(t, next, row.ID)
-		next = r.does(store.EnqueuedFollows, r.enqueueings()["SQL"], numbered("k", store.OnLiveReplace, "2"))
-		require.Equal(t, row.ID, r.get(next).Follows)
-		r.settled(finish(row))
-	}
-	r.promoted(next, "the last one")
-	r.does(store.EnqueuedInserted, r.enqueueings()["SQL"], numbered("k", store.OnLiveReplace, "2"))
-}
-
-// followConcurrent: of the rows that producers enqueue the last one runs after all others, and every row that was there runs once.
-func followConcurrent(t testing.TB, h Harness) {
-	const producers, each = 3, 25
-	r := newOpsRig(t, h)
-	var mu sync.Mutex
-	there := map[task.ID]bool{}
-	var work sync.WaitGroup
-	failed := make(chan error, producers)
-	for p := range producers {
-		o := r.twin()
-		work.Go(func() {
-			failed <- func() error {
-				for n := range each {
-					q := numbered("k", []store.OnLive{store.OnLiveAgain, store.OnLiveReplace}[(n+p)%2], strconv.Itoa(n*producers+p))
-					id, _, err := o.Enqueue(r.ctx, q)
-					if err != nil {
-						return err
-					}
-					mu.Lock()
-					there[id] = true
-					mu.Unlock()
-				}
-				return nil
-			}()
-		})
-	}
-	done := make(chan struct{})
-	go func() { work.Wait(); close(done) }()
-	ran, last := map[task.ID]int{}, ""
-	for over := false; ; {
-		rows := r.claim(wantOf(kind, task.Run, 1))
-		if len(rows) == 0 && over {
-			break
-		}
-		select {
-		case <-done:
-			over = true
-		case <-r.ctx.Done():
-			require.Fail(t, "producers did not come to an end")
-		default:
-		}
-		for _, row := range rows {
-			ran[row.ID]++
-			last = string(row.Payload)
-			for r.settle(finish(row))[0] == store.Busy && context.Cause(r.ctx) == nil {
-				continue
-			}
-		}
-	}
-	for range producers {
-		require.NoError(t, <-failed)
-	}
-	for id := range there {
-		require.Equal(t, 1, ran[id], "task %d", id)
-	}
-	require.Len(t, ran, len(there))
-	ends := make([]string, producers)
-	for p := range ends {
-		ends[p] = fmt.Sprintf(`{"n":%d}`, (each-1)*producers+p)
-	}
-	require.Contains(t, ends, string(oneWay(raw(last))), "the last one is the last of a producer")
 }

@@ -60,7 +60,8 @@ func onLiveKeep(t testing.TB, h Harness) {
 			require.Equal(t, id, r.does(store.EnqueuedKept, add, numbered(way, store.OnLiveKeep, "2")))
 		})
 		free := store.EnqueueRequest{Type: kind, OnLive: store.OnLiveKeep}
-		require.NotEqual(t, r.does(store.EnqueuedInserted, add, free), r.does(store.EnqueuedInserted, add, free), "no key")
+		first := r.does(store.EnqueuedInserted, add, free)
+		require.NotEqual(t, first, r.does(store.EnqueuedInserted, add, free), "no key")
 	}
 }
 
