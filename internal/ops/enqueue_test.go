@@ -43,6 +43,12 @@ func TestRequestCheck(t *testing.T) {
 		{"a year that is none", store.EnqueueRequest{Type: "a", RunAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "year"},
 		{"label without a name", store.EnqueueRequest{Type: "a", Labels: map[string]string{"": "x"}}, "a label needs a name"},
 		{"label with NUL", store.EnqueueRequest{Type: "a", Labels: map[string]string{"x": "\x00"}}, `label "x"`},
+		{"replace", store.EnqueueRequest{Type: "a", Key: "k", OnLive: store.OnLiveReplace, RunAt: time.Unix(1, 0)}, ""},
+		{"debounced", store.EnqueueRequest{Type: "a", Key: "k", Debounce: time.Second, DebounceMax: time.Second}, ""},
+		{"unknown on live", store.EnqueueRequest{Type: "a", Key: "k", OnLive: "merge"}, `on live "merge": use keep, replace or again`},
+		{"again without a key", store.EnqueueRequest{Type: "a", OnLive: store.OnLiveAgain}, "give it a key"},
+		{"again in a batch", store.EnqueueRequest{Type: "a", Key: "k", OnLive: store.OnLiveAgain, Batch: 1}, "leave out the batch"},
+		{"debounced for no time", store.EnqueueRequest{Type: "a", Key: "k", Debounce: time.Microsecond}, "use 1ms at least"},
 		{"labels too long", store.EnqueueRequest{Type: "a", Labels: map[string]string{"x": strings.Repeat("y", 4096)}}, "at most 4096"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
