@@ -20,7 +20,7 @@ import (
 const kindFollow = "follow"
 
 // followKeys is how many keys these have.
-const followKeys = 3
+const followKeys = 8
 
 // followPayload is theirs.
 type followPayload struct {
@@ -59,20 +59,26 @@ func (w *world) enqueueFollower(ctx context.Context, r *rand.Rand, n int) histor
 		deeds = fails(r, bad, end)
 	}
 	p := followPayload{script.Payload{Key: f.Key, Script: deeds}, n}
-	onLive := []string{"again", "again", "replace"}[r.IntN(3)]
+	onLive, due := []string{"again", "replace"}[r.IntN(2)], new(longAgo())
+	var debounce, most *float64 // seconds
+	if onLive == "replace" && r.IntN(2) == 0 {
+		due, debounce, most = nil, new(0.2), new(1.0)
+	}
 	open := time.Duration(0)
 	if r.IntN(3) == 0 {
 		open = time.Duration(r.IntN(300)) * time.Millisecond
 	}
-	text := `SELECT id, answer FROM leasehold.enqueue_result(type => $1, payload => $2, key => $3, on_live => $4, run_at => $5, max_attempts => 3)`
+	text := `SELECT id, answer FROM leasehold.enqueue_result(type => $1, payload => $2, key => $3, on_live => $4, run_at => $5, max_attempts => 3,
+		debounce => $6::double precision * interval '1 second', debounce_max => $7::double precision * interval '1 second')`
 	body, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // these are strings and a number
 	}
-	args := []any{kindFollow, body, f.Key, onLive, longAgo()}
+	args := []any{kindFollow, body, f.Key, onLive, due, debounce, most}
 	f.Commit = w.inTransaction(ctx, r.IntN(15) == 0, false, func(ctx context.Context, tx pgx.Tx) error {
 		if w.o.SQLite {
-			if _, err := tx.Exec(ctx, `INSERT INTO enqueue (type, payload, key, on_live, run_at, max_attempts) VALUES ($1, $2, $3, $4, $5, 3)`,
+			if _, err := tx.Exec(ctx, `INSERT INTO enqueue (type, payload, key, on_live, run_at, debounce_s, debounce_max_s, max_attempts)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, 3)`,
 				args...); err != nil {
 				return err
 			}

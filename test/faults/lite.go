@@ -171,6 +171,10 @@ func liteArgs(args []any) []any {
 	all := make([]any, len(args))
 	for i, a := range args {
 		switch v := a.(type) {
+		case *time.Time:
+			if a = nil; v != nil {
+				a = v.UTC().Format("2006-01-02T15:04:05.000Z")
+			}
 		case time.Time:
 			a = v.UTC().Format("2006-01-02T15:04:05.000Z")
 		case []byte:

@@ -66,7 +66,7 @@ func TestShared(t *testing.T) {
 func TestFollowers(t *testing.T) {
 	t.Parallel()
 	o := faults.Options{
-		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 1, Followers: 20,
+		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 1, Followers: 16,
 		Faults: faults.FaultsNamed("agent killed", "agent killed at a point", "agent frozen", "network loses replies",
 			"network cuts replies", "server terminates", "server crashes", "endpoint restarts"),
 	}
@@ -77,7 +77,7 @@ func TestFollowers(t *testing.T) {
 		answers[f.Answer]++
 	}
 	t.Log(answers)
-	for _, answer := range []string{"inserted", "replaced", "follows"} {
+	for _, answer := range []string{"inserted", "follows"} {
 		require.Positive(t, answers[answer], answer)
 	}
 }

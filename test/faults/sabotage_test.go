@@ -81,7 +81,7 @@ CREATE FUNCTION short() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN IF NEW.part LIKE '%1' THEN NEW.through_key := (NEW.through_key::bigint - 1)::text; END IF; RETURN NEW; END $$;
 CREATE TRIGGER short BEFORE INSERT ON leasehold.chunk_range FOR EACH ROW EXECUTE FUNCTION short()`},
 		{"follow keeps the live row", faults.Options{ // it ends while a transaction that has enqueued a follower is open
-			Rate: 1, Kinds: []string{"plain"}, Script: []script.Deed{script.Nap}, Followers: 6, Lasts: 15 * time.Second,
+			Rate: 1, Kinds: []string{"plain"}, Script: []script.Deed{script.Nap}, Followers: 16, Lasts: 15 * time.Second,
 		}, []check.Name{check.FollowedRuns, check.FollowedInTurn}, `
 DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.enqueue_result'::regproc), 'FOR KEY SHARE', ''); END $$`},
 		{"lapsed", faults.Options{ // once the server's clock jumps ahead, all leases look expired
