@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,9 +27,7 @@ func (s *Store) Enqueue(ctx context.Context, r store.EnqueueRequest) (id task.ID
 	}
 	err = s.do(ctx, "enqueue", func(ctx context.Context, conn *pgx.Conn) error {
 		if r.AsksForMore() {
-			args = append(args, arg("on_live", string(r.Live())), arg("debounce", r.Debounce.Microseconds()),
-				arg("debounce_max", r.DebounceMax.Microseconds()))
-			return inputError(queryRow(ctx, conn, s.sql.EnqueueLive, args...).Scan((*int64)(&id), (*string)(&answer)))
+			return inputError(queryRow(ctx, conn, s.sql.EnqueueLive, liveArgs(r, args)...).Scan((*int64)(&id), (*string)(&answer)))
 		}
 		for range enqueueRounds {
 			err := queryRow(ctx, conn, s.sql.Enqueue, args...).Scan((*int64)(&id))
@@ -68,6 +67,12 @@ func enqueueArgs(r store.EnqueueRequest) ([]sqltext.Arg, error) {
 		arg("labels", labels), arg("traceparent", r.Traceparent), arg("created_by", r.CreatedBy),
 		arg("batch_id", int64(r.Batch)), arg("rollback_payload", string(r.RollbackPayload)),
 	}, nil
+}
+
+// liveArgs adds what is to become of a live row.
+func liveArgs(r store.EnqueueRequest, args []sqltext.Arg) []sqltext.Arg {
+	return append(slices.Clip(args), arg("on_live", string(r.Live())), arg("debounce", r.Debounce.Microseconds()),
+		arg("debounce_max", r.DebounceMax.Microseconds()))
 }
 
 // inputError makes an *store.InputError of a refusal of values: a constraint's name is its text.

@@ -4,7 +4,7 @@
 --
 -- The arguments are sorted by id; a row finds its values by width_bucket, a bisection of the ids. Locks of others are
 -- waited for, so that wait has a bound of its own: past it, settle.sql skips the rows. Rows of batches are left to
--- settle.sql, and counted there: to be spared that is a twentieth of it all. So are rows with a key, which a follower may wait for.
+-- settle.sql, and counted there: to be spared that is a twentieth of it all. So are rows with a key, which may have a follower.
 -- Where batches or keys are at work, settle_done_counted.sql runs.
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
