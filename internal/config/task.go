@@ -12,15 +12,16 @@ import (
 const (
 	minTimeout = 10 * time.Millisecond
 	maxTimeout = 30 * task.Day
+	maxLimit   = 1_000_000
 )
 
 func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
-		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "deadline"},
+		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "deadline"},
 		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
 		later: []string{
-			"limit", "rate", "burst", "tenant", "sequence", "on_failed", "redact", "spill_after",
+			"rate", "burst", "tenant", "sequence", "on_failed", "redact", "spill_after",
 		},
 		called: calledInTask(),
 	}
@@ -59,6 +60,9 @@ func (b *block) task(agentWorkers int) *task.Type {
 		t.Workers = b.num("workers", agentWorkers, 1, maxWorkers)
 	} else if b.attr("workers") != nil {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
+	}
+	if b.attr("limit") != nil {
+		t.Limit = b.num("limit", 1, 1, maxLimit)
 	}
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)

@@ -143,7 +143,7 @@ func (k *Keeper) present(ctx context.Context, d *declaring) (unleased []store.He
 	isNew := d != nil && k.declaring == d
 	if d != nil { // name, version and presence stay: other goroutines read the presence without the lock
 		k.agent.Region, k.agent.Config, k.agent.Workers = d.agent.Region, d.agent.Config, d.agent.Workers
-		k.agent.Types, k.agent.Policies = d.agent.Types, d.agent.Policies
+		k.agent.Types, k.agent.Policies, k.agent.Limits = d.agent.Types, d.agent.Policies, d.agent.Limits
 	}
 	if isNew {
 		k.declaring = nil

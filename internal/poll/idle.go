@@ -74,18 +74,20 @@ func (i *idleness) look() {
 	}
 }
 
-// claimed records a claim. full: it got all it asked for, so there may be more.
-func (i *idleness) claimed(calls context.Context, got int, full bool) {
-	i.looked = false
-	if got > 0 {
+// claimed records a claim. One of what limits hold says nothing of what else is due.
+func (i *idleness) claimed(calls context.Context, got reply) {
+	i.looked = i.looked && got.held
+	if got.rows > 0 {
 		i.misses = 0
 		i.e.starving.Store(0)
 	}
 	now := i.e.o.Clock.Now()
-	if !full && i.e.slots.idle() {
+	if !got.full && i.e.slots.idle() {
 		i.free = now
 	}
-	i.watchFlood(got, now)
+	if !got.held {
+		i.watchFlood(got.free, now)
+	}
 	i.sayBusy(calls, now)
 }
 
@@ -130,6 +132,9 @@ func (i *idleness) rest(stopped, calls context.Context) {
 	in, ok := e.wake.due(e.o.Clock.Now())
 	if !ok {
 		return // look continues from here
+	}
+	if held, ok := e.slots.heldFor(e.o.Clock.Now()); ok {
+		in = min(in, held)
 	}
 	withheld := e.slots.withheld()
 	if withheld {

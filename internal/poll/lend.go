@@ -43,12 +43,12 @@ func (l *lane) over(end ending) {
 		return
 	}
 	l.ended++
-	l.tries = min(l.tries+1, stuckOver-1)
+	l.latest = min(l.latest+1, stuckOver-1)
 	switch {
 	case end == hung:
-		l.stuck += (1 - l.stuck) / float64(l.tries+1) // as if one had ended well before the first
+		l.stuck += (1 - l.stuck) / float64(l.latest+1) // as if one had ended well before the first
 	case l.stuck > 0.01:
-		l.stuck -= l.stuck / float64(l.tries+1)
+		l.stuck -= l.stuck / float64(l.latest+1)
 	default:
 		l.stuck = 0
 	}
@@ -119,9 +119,9 @@ func (s *slots) allot(room func(*lane, task.Phase) int) {
 	}
 }
 
-// due reports whether more rows of the lane are due, as far as the last claims show.
+// due reports whether more rows of the lane are due and may start, as far as the last claims show.
 func (l *lane) due() bool {
-	return slices.ContainsFunc(l.sources, func(src *source) bool { return src.full })
+	return l.until == 0 && slices.ContainsFunc(l.sources, func(src *source) bool { return src.full })
 }
 
 // room returns how many more attempts of any phase may start; negative: no bound.

@@ -42,25 +42,33 @@ func (e *Engine) loop(stopped, calls context.Context) {
 			idle.rest(stopped, calls)
 			continue
 		}
-		got, full := e.claim(calls, asks)
+		got := e.claim(calls, asks)
 		if e.unread != nil {
 			e.waitToAsk(stopped)
 			continue
 		}
 		e.backoff.reset()
-		idle.claimed(calls, got, full)
+		idle.claimed(calls, got)
 	}
 }
 
-// claim sends one claim and starts the rows that can start. got is the number of rows that it took; full reports whether
-// there may be more.
+// reply is what a claim brought.
+type reply struct {
+	rows int  // that it took
+	free int  // of these, rows of types without a limit
+	full bool // there may be more
+	held bool // limits hold all that was asked for
+}
+
+// claim sends one claim and starts the rows that can start.
 //
 // It notes the time before the request is sent, because each lease counts from there. After an error it is unknown whether
 // the claim committed, so it stays in e.unread and no row of it starts.
-func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
+func (e *Engine) claim(calls context.Context, asks []ask) (got reply) {
 	e.number = fault.Number(e.number + 1)
 	cut, g := false, e.declarations()
-	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut}
+	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut,
+		Limited: make(map[string]store.Room)}
 	requested, extra := 0, e.extra
 	for _, a := range asks {
 		w := a.want
@@ -77,7 +85,7 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	if err != nil {
 		e.unread = &unread{c.Number, g, sent, extra}
 		e.size.failed(requested)
-		return 0, false
+		return reply{}
 	}
 	e.size.went()
 	took := e.o.Clock.Now() - sent
@@ -93,10 +101,15 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got int, full bool) {
 	for i := range tasks {
 		counts[from{tasks[i].Type, tasks[i].Phase()}]++
 	}
-	for _, a := range asks {
-		e.slots.setExhausted(a.source, !cut && counts[from{a.source.name, a.source.phase}] < a.n)
+	limited, short := limits(asks, c.Limited, tasks)
+	each := make([]int, len(asks))
+	for i, a := range asks {
+		each[i] = counts[from{a.source.name, a.source.phase}]
+		e.slots.setExhausted(a.source, !cut && !short[i] && each[i] < a.n)
 	}
-	return len(tasks), cut || len(tasks) == requested
+	got = reply{rows: len(tasks), full: cut || len(tasks) == requested}
+	got.held, got.free = e.slots.noteLimits(asks, each, c.Limited, limited, short, e.o.Clock.Now())
+	return got
 }
 
 // readBack asks which rows the unread claim took. It returns false, after a pause, if the store did not answer.

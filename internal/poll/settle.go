@@ -212,8 +212,11 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	clear(rows)
 	s.rows = rows[:0]
-	moved := false
+	moved, settled := false, make(map[string]bool)
 	for i, u := range batch {
+		if d := s.e.declarations().byName[u.row().Type]; d != nil {
+			settled[d.typ.Name] = true
+		}
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
@@ -222,6 +225,7 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	if moved {
 		s.e.o.Batch()
 	}
+	s.e.slots.madeRoom(settled)
 	return again, nil
 }
 

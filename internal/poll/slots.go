@@ -41,7 +41,9 @@ type lane struct {
 	counted time.Duration // local time up to which used counts
 	load    float64       // slots in use on average, over loadFor
 	stuck   float64       // part of the latest attempts that timed out or stalled
-	tries   int           // how many these are, less than stuckOver
+	latest  int           // how many these are, less than stuckOver
+
+	hold
 }
 
 // source is one row type that a lane claims, the type's name or an alias, in one phase: runs and rollbacks take turns.
@@ -120,6 +122,7 @@ func (s *slots) replace(g *generation) (back []*attempt) {
 			l.rate, l.ended, l.ahead = ewma{weight: rateWeight}, 0, 0
 		}
 		l.declared, l.sources, l.current, l.holds = d, d.sources(), true, false
+		l.hold = hold{limited: d.typ.Limit > 0}
 		s.many = s.many || d.per > 1
 		if l.running == 0 {
 			s.without++

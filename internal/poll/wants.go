@@ -43,7 +43,9 @@ func (s *slots) plan(latency time.Duration) {
 	for _, l := range s.lanes {
 		l.rate.add(float64(l.ended) / elapsed)
 		l.ended = 0
-		l.ahead = l.holdAhead(l.rate.value * hold)
+		if l.ahead = 0; !l.limited {
+			l.ahead = l.holdAhead(l.rate.value * hold)
+		}
 	}
 }
 
@@ -88,13 +90,14 @@ func (s *slots) wants(latency time.Duration, most int, room func(*lane, task.Pha
 		return nil
 	}
 	s.allot(room)
+	now := s.clock.Now()
 	var asks []ask
 	ahead, first, lanes := 0, 0, 0 // of lanes of which the agent holds nothing: their asks, and how many they are
 	for i := range s.lanes {
 		l := s.lanes[(s.turn+i)%len(s.lanes)]
 		ahead += (l.ahead + l.per - 1) / l.per
 		need := l.lacks()
-		if need <= 0 {
+		if need <= 0 || l.until > now {
 			continue
 		}
 		some := l.share(need, room)
@@ -252,13 +255,14 @@ func (s *slots) forgetExhausted() {
 	}
 }
 
-// open returns a want of one row for each source that could be claimed from now, to ask the store what is due.
+// open returns a want of one row for each source that could be claimed from now, to ask the store what is due. What a limit holds is
+// no starvation, and has a look of its own.
 func (s *slots) open(room func(*lane, task.Phase) int) []store.Want {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var wants []store.Want
 	for _, l := range s.lanes {
-		if !s.may(l) {
+		if !s.may(l) || l.until != 0 {
 			continue
 		}
 		for _, phase := range l.phases {

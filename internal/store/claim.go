@@ -17,6 +17,9 @@ type Claim struct {
 	Bytes int64
 	// Cut, unless it is nil, is set where Bytes kept rows from being taken: wants that came back short may have more.
 	Cut *bool
+	// Limited, unless it is nil, gets an entry for each wanted row type that has a limit. Where a claim took all the room of a limit,
+	// wants that came back short may have more.
+	Limited map[string]Room
 }
 
 // Want is how many rows of one row type and phase are wanted, and how they are to be held.

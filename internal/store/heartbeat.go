@@ -25,6 +25,9 @@ type Agent struct {
 	Types    []string // row types it claims, aliases included
 	Presence time.Duration
 	Policies map[task.PolicyHash]NamedPolicy
+	// Limits are those of the types that the session declares. They are in force, or a newer declaration of the name is, once the
+	// session has joined or a heartbeat has been accepted.
+	Limits []TypeLimit
 }
 
 // NamedPolicy is a policy with the type that declares it.
@@ -58,6 +61,14 @@ func (p *Heartbeat) Sees() View {
 // it, and the session has seen no jump for its whole TTL.
 func (v View) Vouches(now time.Time, ttl time.Duration) bool {
 	return !v.Now.IsZero() && now.Sub(v.Now).Abs() <= JumpTolerance && v.Calm >= ttl
+}
+
+// CalmAt is Calm where the view agrees with the store's clock, which shows now; else 0.
+func (v View) CalmAt(now time.Time) time.Duration {
+	if v.Now.IsZero() || now.Sub(v.Now).Abs() > JumpTolerance {
+		return 0
+	}
+	return v.Calm
 }
 
 // JumpTolerance is how far store time and monotonic time may move apart before it counts as a jump of the store's clock, and

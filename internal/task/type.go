@@ -14,6 +14,7 @@ type Type struct {
 	Name     string
 	Aliases  []string // rows of these types are claimed too
 	Workers  int      // attempts at once on this agent; 0: as many as the agent has
+	Limit    int      // attempts at once on all agents together; 0: no bound
 	Policy   Policy
 	Target   Target // of the run phase; never nil
 	Check    Target // asked before each run attempt whether the task is done already; nil: not asked

@@ -117,6 +117,7 @@ func Checks() []Check {
 	for _, p := range []part{
 		{"claim", claimChecks()},
 		{"claimed", claimedChecks()},
+		{"limit", limitChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

@@ -36,22 +36,21 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if len(c.Wants) == 0 {
 		return nil, ctx.Err()
 	}
+	free, limited := s.limits.part(c)
 	var all claimed
 	err := s.do(ctx, "claim tasks", func(ctx context.Context, conn *pgx.Conn) (err error) {
-		look := s.lowWater.look(c)
-		if all, err = s.claim(ctx, conn, c, look); err != nil {
-			return err
+		all = claimed{}
+		if len(free.Wants) > 0 {
+			if all, err = s.claimBeside(ctx, conn, free); err != nil {
+				return err
+			}
 		}
-		again := c
-		again.Wants = s.lowWater.note(look, all.tasks, all.cut)
-		if len(again.Wants) > 0 {
-			look = s.lowWater.look(again)
-			more, err := s.claim(ctx, conn, again, look)
+		if len(limited.Wants) > 0 {
+			some, err := s.claimLimited(ctx, conn, limited)
 			if err != nil {
 				return err
 			}
-			s.lowWater.note(look, more.tasks, more.cut)
-			all = claimed{append(all.tasks, more.tasks...), all.cut || more.cut, all.bare || more.bare}
+			all = all.with(some)
 		}
 		if all.bare { // the documents are read once the rows are the session's
 			all.tasks, err = s.claimed(ctx, conn, int64(c.Session), c.Number)
@@ -78,10 +77,35 @@ type claimed struct {
 	bare  bool // documents were left out, because some of them could be large
 }
 
+// with is what two statements have claimed.
+func (c claimed) with(more claimed) claimed {
+	return claimed{append(c.tasks, more.tasks...), c.cut || more.cut, c.bare || more.bare}
+}
+
+// claimBeside claims rows of types without a limit.
+func (s *Store) claimBeside(ctx context.Context, conn *pgx.Conn, c store.Claim) (all claimed, err error) {
+	look := s.lowWater.look(c)
+	if all, err = s.claim(ctx, conn, c, look); err != nil {
+		return all, err
+	}
+	again := c
+	again.Wants = s.lowWater.note(look, all.tasks, all.cut)
+	if len(again.Wants) == 0 {
+		return all, nil
+	}
+	look = s.lowWater.look(again)
+	more, err := s.claim(ctx, conn, again, look)
+	if err != nil {
+		return all, err
+	}
+	s.lowWater.note(look, more.tasks, more.cut)
+	return all.with(more), nil
+}
+
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, err error) {
 	q := s.sql.claiming(c)
-	rows, err := conn.Query(ctx, q.Text, claimArgs(q, c, l)...)
+	rows, err := conn.Query(ctx, q.Text, s.sql.claimArgs(q, c, l)...)
 	if err != nil {
 		return claimed{}, err
 	}
@@ -111,7 +135,7 @@ func (s *statements) claiming(c store.Claim) *sqltext.Query {
 }
 
 // claimArgs are the arguments of a claim, which for a region has one more.
-func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
+func (s *statements) claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 	n := len(c.Wants)
 	types, rollbacks, most := make([]string, n), make([]bool, n), make([]int32, n)
 	length, policy, deadline := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -126,7 +150,7 @@ func claimArgs(q *sqltext.Query, c store.Claim, l *look) []any {
 	args := append(make([]sqltext.Arg, 0, 12),
 		arg("types", types), arg("rollbacks", rollbacks), arg("limits", most), arg("lengths", length), arg("policies", policy),
 		arg("deadlines", deadline))
-	if c.Region != "" {
+	if c.Region != "" || q == s.ClaimLimited {
 		args = append(args, arg("regions", regions(c.Region)))
 	}
 	args = append(args, arg("low_times", l.at), arg("low_ids", l.id), arg("bytes", bytes),

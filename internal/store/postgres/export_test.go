@@ -195,7 +195,7 @@ func (s *Store) BuffersOf(ctx context.Context, c store.Claim) (buffers int64, er
 	err = s.do(ctx, "explain", func(ctx context.Context, conn *pgx.Conn) error {
 		q := s.sql.claiming(c)
 		text := "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + q.Text
-		args := claimArgs(q, c, s.lowWater.look(c))
+		args := s.sql.claimArgs(q, c, s.lowWater.look(c))
 		var plan []struct {
 			Plan struct {
 				Hit  int64 `json:"Shared Hit Blocks"`

@@ -109,6 +109,9 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 	defer f.mu.Unlock()
 	took := f.now().Sub(l.started)
 	for i, w := range l.claim.Wants {
+		if w.N == 0 { // a limit left no room for it: nothing was looked at
+			continue
+		}
 		of := lane{w.Type, w.Phase, l.claim.Region}
 		n := 0
 		for j := range rows {

@@ -27,9 +27,15 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
 			return err
 		}
-		return queryRow(ctx, conn, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
-			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
-			arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			err := queryRow(ctx, tx, s.sql.Join, arg("name", storable(a.Name)), arg("region", storable(a.Region)),
+				arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", types(a)),
+				arg("presence", a.Presence.Microseconds())).Scan((*int64)(&session))
+			if err != nil {
+				return err
+			}
+			return s.declareLimits(ctx, tx, session, a, store.View{})
+		})
 	})
 	return session, err
 }
@@ -47,9 +53,9 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		if !view.Now.IsZero() {
 			now = &view.Now
 		}
-		var fresh bool
+		var fresh, limits bool
 		var h heldRow
-		err := forEach(ctx, conn, append([]any{&standing.Now, &fresh}, h.targets()...), func() error {
+		err := forEach(ctx, conn, append([]any{&standing.Now, &fresh, &limits}, h.targets()...), func() error {
 			if h.id != nil {
 				standing.Held = append(standing.Held, h.held())
 			}
@@ -65,7 +71,14 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (standing store.
 		if fresh {
 			s.stored.clear()
 		}
-		return s.putPolicies(ctx, conn, a.Policies)
+		if err := s.putPolicies(ctx, conn, a.Policies); err != nil {
+			return err
+		}
+		if !limits && len(a.Limits) == 0 {
+			s.limits.set(nil)
+			return nil
+		}
+		return s.declareLimits(ctx, conn, p.Session, a, view)
 	})
 	return standing, err
 }

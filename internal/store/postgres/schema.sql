@@ -68,7 +68,8 @@ CREATE TABLE {schema}.task (
     progress         jsonb,
     message          text,
     checkpoint       jsonb,
-    marks            jsonb        -- of a type with require_progress: what the attempt with the fence in it has reported
+    marks            jsonb,       -- of a type with require_progress: what the attempt with the fence in it has reported
+    limited          text         -- of a running row: name of the limit that its claim obeyed; NULL: there was none
 ) WITH (
     -- Room on the page for the versions of a row that its claim and its renewals write: renewals stay heap-only updates,
     -- and a claim that finds no room costs an extra record in the log.
@@ -90,6 +91,9 @@ CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priorit
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
 CREATE INDEX task_running ON {schema}.task (session)
     WHERE state IN ('running', 'rollback_running');
+-- What runs of types with a limit: claims of these count it.
+CREATE INDEX task_limited ON {schema}.task (limited)
+    WHERE limited IS NOT NULL AND state IN ('running', 'rollback_running');
 CREATE UNIQUE INDEX task_key ON {schema}.task (type, key) WHERE key IS NOT NULL;
 -- Running rows are not in it: each claim would have to enter them.
 CREATE INDEX task_batch ON {schema}.task (batch_id, id)
@@ -505,6 +509,47 @@ CREATE TABLE {schema}.chunk_declaration (
     UNIQUE (name, hash)
 );
 CREATE TABLE {schema}.chunk_declarer (
+    session bigint NOT NULL,
+    number  bigint NOT NULL,
+    PRIMARY KEY (session, number)
+);
+
+-- Limits of task types over all agents, as the present ones declare them (declare_limits): a row for each row type that has one. The
+-- types of one declaration share its limit, and claims of them lock the row whose type is the limit's name (limit_rooms).
+CREATE TABLE {schema}.type_limit (
+    since      timestamptz NOT NULL DEFAULT now(),
+    declared   bigint NOT NULL,               -- number of the declaration in force
+    most       integer NOT NULL,              -- attempts at once
+    counts_all boolean NOT NULL DEFAULT true, -- rows may run that were claimed before there was a limit, and do not name it
+    type       text PRIMARY KEY,
+    name       text NOT NULL
+) WITH (
+    -- Few rows, which every claim of their types locks.
+    fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+
+-- Places that attempts keep which have been settled and may still be at work, until their leases end. A session writes them before it
+-- settles, so one may be of an attempt that still runs: claims count that once (limit_rooms).
+CREATE TABLE {schema}.limit_place (
+    task_id bigint NOT NULL,
+    fence   bigint NOT NULL,
+    kept_at timestamptz NOT NULL DEFAULT now(),
+    until   timestamptz NOT NULL,
+    name    text NOT NULL,                    -- of the limit
+    PRIMARY KEY (task_id, fence)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE INDEX limit_place_name ON {schema}.limit_place (name);
+
+-- Declarations of limits, and the sessions that declare them, as those of schedules.
+CREATE TABLE {schema}.limit_declaration (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    name     text NOT NULL,
+    hash     text NOT NULL,                      -- of spec
+    spec     jsonb NOT NULL,
+    UNIQUE (name, hash)
+);
+CREATE TABLE {schema}.limit_declarer (
     session bigint NOT NULL,
     number  bigint NOT NULL,
     PRIMARY KEY (session, number)

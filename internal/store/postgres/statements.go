@@ -25,7 +25,8 @@ func sharedText() (sqltext.Shared, error) {
 // statements are the compiled queries, each with the schema's name filled in: constant texts, since pgx prepares a statement
 // once for each text and connection. Each field has the statement of its name: ClaimRegion is claim_region.
 type statements struct {
-	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, Claimed, NextDue                        *sqltext.Query
+	Claim, ClaimBoth, ClaimRegion, ClaimRegionBoth, ClaimLimited, Claimed, NextDue          *sqltext.Query
+	DeclareLimits, KeepPlaces                                                               *sqltext.Query
 	Settle, SettleDone, SettleDoneCounted, SettleMissed, SettleLocked                       *sqltext.Query
 	Renew, RenewMore, RenewMissed, Sweep, Adopt, AdoptMissed                                *sqltext.Query
 	Join, Present, Holders, Leave, Idle, Cancels, AgentTypes, Takers, PutPolicies, Policies *sqltext.Query

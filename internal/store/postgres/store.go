@@ -72,6 +72,7 @@ type Store struct {
 	followed recent  // likewise, while rows with a key were among them: those are kept by each transaction that has one follow
 	counted  recent  // rows of batches, or with a key, were claimed
 	stored   *hashes // policies known to be in the store
+	limits   limits
 	waits    waits
 }
 

@@ -81,15 +81,25 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 			return err
 		}
 		room := map[task.Phase]int64{task.Run: cmp.Or(c.Bytes, math.MaxInt64), task.Rollback: cmp.Or(c.Bytes, math.MaxInt64)}
+		rooms := newRooms()
 		for _, w := range c.Wants {
+			limit, most, err := rooms.of(t, w.Type)
+			if err != nil {
+				return fmt.Errorf("limit of type %s: %w", w.Type, err)
+			}
+			if limit != "" {
+				w.N = min(w.N, most)
+			}
 			before := len(tasks)
-			if tasks, err = t.claimWant(tasks, c, w, room[w.Phase], stopping && w.Phase == task.Run); err != nil {
+			if tasks, err = t.claimWant(tasks, c, w, limit, room[w.Phase], stopping && w.Phase == task.Run); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
+			rooms.left[limit] -= len(tasks) - before
 			for i := range tasks[before:] {
 				room[w.Phase] -= bytesOf(&tasks[before+i])
 			}
 		}
+		rooms.tell(c.Limited)
 		if c.Cut != nil {
 			*c.Cut = room[task.Run] <= 0 || room[task.Rollback] <= 0
 		}
@@ -106,9 +116,9 @@ func bytesOf(t *task.Task) int64 {
 	return int64(len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint))
 }
 
-// claimWant appends the rows of one want, priority by priority, until they come to room bytes. skip: rows of batches that
-// are being stopped wait.
-func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, room int64, skip bool) ([]task.Task, error) {
+// claimWant appends the rows of one want, priority by priority, until they come to room bytes. limit is the name of the limit that they
+// count for. skip: rows of batches that are being stopped wait.
+func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, limit string, room int64, skip bool) ([]task.Task, error) {
 	h := newHeads(t.sql, w, c.Region)
 	now, left := stamp(t.now), w.N
 	for left > 0 && room > 0 {
@@ -124,7 +134,7 @@ func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, room int6
 			Type: w.Type, State: claimedState(w.Phase), Priority: priority, Policy: w.Policy,
 			ClaimedAt: t.now, LeaseEnd: t.now.Add(w.Window).Truncate(time.Millisecond),
 		}
-		if tasks, room, err = t.claimLevel(tasks, c, w, &known, left, room, skip); err != nil {
+		if tasks, room, err = t.claimLevel(tasks, c, w, &known, limit, left, room, skip); err != nil {
 			return tasks, err
 		}
 		if left -= len(tasks) - before; left > 0 && room > 0 {
@@ -146,7 +156,7 @@ var errEnough = errors.New("enough rows")
 // claimLevel appends due rows of one want and priority, up to most of them, and returns how much of room they leave. known has the values
 // that all of them share. Nothing can change a row between that it is read and claimed: the transaction has the lock.
 func (t *tx) claimLevel(
-	tasks []task.Task, c store.Claim, w store.Want, known *task.Task, most int, room int64, skip bool,
+	tasks []task.Task, c store.Claim, w store.Want, known *task.Task, limit string, most int, room int64, skip bool,
 ) ([]task.Task, int64, error) {
 	now, deadline := stamp(t.now), modifier(w.Deadline)
 	args := append(make([]sqltext.Arg, 0, 7), arg("deadline", deadline), arg("type", w.Type), arg("priority", known.Priority),
@@ -185,7 +195,7 @@ func (t *tx) claimLevel(
 	}
 	n, err := t.exec(t.sql.ClaimRows, arg("state", string(known.State)), arg("session", int64(c.Session)), arg("claim", c.Number),
 		arg("policy", int64(w.Policy)), arg("now", now), arg("lease_until", stamp(known.LeaseEnd)), arg("deadline", deadline),
-		arg("ids", jsonList(ids)))
+		arg("limited", null(limit)), arg("ids", jsonList(ids)))
 	if err == nil && n != int64(len(level)) {
 		err = fmt.Errorf("%d tasks were due and %d were claimed", len(level), n)
 	}

@@ -207,6 +207,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"schedule":     {"created_at", "cursor_at", "queued_slot", "last_slot", "next_at", "paused_at", "parked_at"},
 		"chunk_plan":   {"created_at", "paused_at", "grow_at", "repeat_at", "held_until"},
 		"chunk_pass":   {"began_at", "sealed_at"},
+		"limit_place":  {"kept_at", "until"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

@@ -104,6 +104,12 @@ func TestPlans(t *testing.T) {
 		h.sql.DeleteLeases: {
 			"SEARCH lease USING INTEGER PRIMARY KEY", "SEARCH old USING INDEX lease_acquired (acquired_at<?)",
 		},
+		h.sql.CountLimited:  {"COVERING INDEX task_limited (limited=? AND state=?)"},
+		h.sql.LimitRunning:  {"SCAN task USING INDEX task_running"},
+		h.sql.KeepPlace:     {byID},
+		h.sql.FreePlaces:    {"INDEX limit_place_name (name=?)"},
+		h.sql.CutPlaces:     {"INDEX limit_place_name (name=?)"},
+		h.sql.CountPlaces:   {"INDEX limit_place_name (name=?)", byID},
 		h.sql.NextSchedule:  {"USING INDEX schedule_next (next_at>?)"},
 		h.sql.DueSchedules:  {"USING INDEX schedule_next (next_at>? AND next_at<?)", "SEARCH t USING INTEGER PRIMARY KEY", "SEARCH a USING INTEGER PRIMARY KEY"},
 		h.sql.FiringsSeen:   {"SEARCH schedule USING INDEX sqlite_autoindex_schedule_1 (name=?)"},

@@ -101,7 +101,8 @@ CREATE TABLE task (
     rollback_payload TEXT
                      CONSTRAINT "rollback_payload must be JSON" CHECK (rollback_payload IS NULL OR json_valid(rollback_payload)),
     cause            TEXT,                       -- of a rollback: how the run had ended
-    round            INTEGER NOT NULL DEFAULT 0  -- retries by operators
+    round            INTEGER NOT NULL DEFAULT 0, -- retries by operators
+    limited          TEXT                        -- of a running row: name of the limit that its claim obeyed; NULL: there was none
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With the state as the last column, neither finding due rows
@@ -113,6 +114,9 @@ CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
+-- What runs of types with a limit: claims of these count it.
+CREATE INDEX task_limited ON task (limited, state)
+    WHERE limited IS NOT NULL AND state IN ('running', 'rollback_running');
 CREATE UNIQUE INDEX task_key ON task (type, key) WHERE key IS NOT NULL;
 CREATE INDEX task_batch ON task (batch_id, state) WHERE batch_id IS NOT NULL;
 
@@ -571,6 +575,41 @@ CREATE TABLE chunk_declaration (
     UNIQUE (name, hash)
 ) STRICT;
 CREATE TABLE chunk_declarer (
+    session INTEGER NOT NULL,
+    number  INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) STRICT, WITHOUT ROWID;
+
+-- Limits of task types over all agents, as the present ones declare them: a row for each row type that has one. The types of one
+-- declaration share its limit, whose name is one of them.
+CREATE TABLE type_limit (
+    type     TEXT PRIMARY KEY,
+    name     TEXT NOT NULL,
+    declared INTEGER NOT NULL,              -- number of the declaration in force
+    most     INTEGER NOT NULL               -- attempts at once
+) STRICT, WITHOUT ROWID;
+
+-- Places that attempts keep which have been settled and may still be at work, until their leases end.
+CREATE TABLE limit_place (
+    task_id INTEGER NOT NULL,
+    fence   INTEGER NOT NULL,
+    name    TEXT NOT NULL,                  -- of the limit
+    kept_at TEXT NOT NULL,
+    until   TEXT NOT NULL,
+    PRIMARY KEY (task_id, fence)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limit_place_name ON limit_place (name);
+
+-- Declarations of limits, and the sessions that declare them, as those of schedules.
+CREATE TABLE limit_declaration (
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    first_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    name     TEXT NOT NULL,
+    hash     TEXT NOT NULL,                 -- of spec
+    spec     TEXT NOT NULL,                 -- JSON
+    UNIQUE (name, hash)
+) STRICT;
+CREATE TABLE limit_declarer (
     session INTEGER NOT NULL,
     number  INTEGER NOT NULL,
     PRIMARY KEY (session, number)

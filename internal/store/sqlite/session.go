@@ -20,9 +20,13 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (session task.Session, 
 		if err := t.keepPolicies(a.Policies); err != nil {
 			return err
 		}
-		return t.row([]any{&session}, t.sql.Join, arg("name", a.Name), arg("region", null(a.Region)), arg("version", a.Version),
+		err := t.row([]any{&session}, t.sql.Join, arg("name", a.Name), arg("region", null(a.Region)), arg("version", a.Version),
 			arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)), arg("now", stamp(t.now)),
 			arg("until", stamp(t.now.Add(a.Presence))))
+		if err != nil {
+			return err
+		}
+		return t.declareLimits(session, a.Limits, 0)
 	})
 	return session, err
 }
@@ -35,13 +39,17 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (st store.Heartb
 			return err
 		}
 		var calmAt any // NULL: the session does not vouch for the clock
-		if p.Sees().Vouches(t.now, a.Presence) {
+		view := p.Sees()
+		if view.Vouches(t.now, a.Presence) {
 			calmAt = stamp(t.now)
 		}
 		if _, err := t.exec(t.sql.Present, arg("session", int64(p.Session)), arg("name", a.Name), arg("region", null(a.Region)),
 			arg("version", a.Version), arg("config", a.Config), arg("workers", a.Workers), arg("types", jsonList(a.Types)),
 			arg("now", stamp(t.now)), arg("until", stamp(t.now.Add(a.Presence))), arg("draining", p.Draining),
 			arg("running", p.Running), arg("done", p.Done), arg("calm_at", calmAt)); err != nil {
+			return err
+		}
+		if err := t.declareLimits(p.Session, a.Limits, view.CalmAt(t.now)); err != nil {
 			return err
 		}
 		st = store.HeartbeatReply{Now: t.now}

@@ -17,7 +17,15 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	defer s.mu.Unlock()
 	var out []task.Task
 	cut, bytes := false, map[task.Phase]int64{}
+	rooms, taken := s.rooms(now), map[string]int{}
 	for _, w := range c.Wants {
+		room, limited := rooms[w.Type]
+		if limited {
+			w.N = min(w.N, room.Rows-taken[room.Limit])
+		}
+		if limited && c.Limited != nil {
+			c.Limited[w.Type] = room
+		}
 		rows := s.rows(func(r *Row) bool {
 			return s.wanted(w, r, c.Region) && !r.RunAt.After(now) && s.kept[r.ID] == 0
 		})
@@ -29,6 +37,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			}
 			bytes[w.Phase] += int64(len(r.Payload) + len(r.RollbackPayload) + len(r.Result) + len(r.Checkpoint))
 			r.take(c, w, now)
+			taken[room.Limit]++
 			out = append(out, r.task())
 		}
 	}

@@ -18,6 +18,7 @@ func (s *Store) Join(ctx context.Context, a store.Agent) (task.Session, error) {
 	defer s.mu.Unlock()
 	s.lastSession++
 	s.see(s.lastSession, a, now)
+	s.declareLimits(s.lastSession, a.Limits, now, 0)
 	return s.lastSession, nil
 }
 
@@ -49,6 +50,7 @@ func (s *Store) Present(ctx context.Context, p store.Heartbeat) (store.Heartbeat
 	if p.Sees().Vouches(now, p.Agent.Presence) {
 		s.agents[p.Session].CalmAt = now
 	}
+	s.declareLimits(p.Session, p.Agent.Limits, now, p.Sees().CalmAt(now))
 	reply := store.HeartbeatReply{Now: now}
 	for _, r := range s.rows(func(r *Row) bool { return r.State.Running() && r.Session == p.Session }) {
 		h := store.Held{ID: r.ID, Fence: r.Fence, Claim: r.Claim, Detached: r.Detached, Left: r.LeaseEnd.Sub(now)}

@@ -48,7 +48,10 @@ type Store struct {
 	schedules         map[string]*Schedule
 	declarations      []*declared // by number, from 1
 	plans             map[string]*ChunkPlan
-	chunkDeclarations []*declaredChunk // by number, from 1
+	chunkDeclarations []*declaredChunk              // by number, from 1
+	limitDeclarations []*declaredLimit              // by number, from 1
+	limits            map[string]store.LimitInForce // by row type
+	places            []place                       // of attempts that may still be at work
 	chunks            map[task.ID]*Chunk
 }
 
@@ -140,6 +143,7 @@ func New(clock func() time.Time) *Store {
 		schedules: map[string]*Schedule{},
 		plans:     map[string]*ChunkPlan{},
 		chunks:    map[task.ID]*Chunk{},
+		limits:    map[string]store.LimitInForce{},
 	}
 }
 

@@ -56,6 +56,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 	case e.Next.State == task.StateSplit && !s.splits(r, e):
 		return store.CannotSplit
 	}
+	s.keepPlace(r, e, now)
 	s.remember(r, session, e, now)
 	s.tally(r, e)
 	r.end(e)

@@ -1,5 +1,4 @@
 task "video.resize" {
-  limit       = 20
   spill_after = "5m"
   rate        = "100/s"
   burst       = 20

@@ -17,6 +17,7 @@ task "untargeted" {
 task "both" {
   timeout  = "0s"
   workers  = 0
+  limit    = 0
   deadline = "soon"
   webhook {
     url = "http://127.0.0.1:8080/"

@@ -1,6 +1,6 @@
 -- Writes a session's heartbeat and returns what it holds. A session whose row has been removed gets it back under its
--- number; fresh says so. calm_at is the time if the session (@now, @calm: see sweep) has known the clock without a jump for its
--- whole TTL.
+-- number; fresh says so. The next column says whether types have limits (declare_limits). calm_at is the time if the session
+-- (@now, @calm: see sweep) has known the clock without a jump for its whole TTL.
 WITH seen AS (
     INSERT INTO {schema}.agent (session, name, region, version, config, workers, types, present_until, draining,
                                 running, done, calm_at)
@@ -16,7 +16,7 @@ WITH seen AS (
         calm_at = excluded.calm_at
     RETURNING xmax = 0 AS fresh
 )
-SELECT now(), seen.fresh, t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
+SELECT now(), seen.fresh, EXISTS (SELECT FROM {schema}.type_limit), t.id, t.fence, t.claim, t.detached, t.cancel_requested_at IS NOT NULL AND t.state = 'running',
     CASE t.state WHEN 'running' THEN t.cancel_requested_by END, t.ping_due - now(), t.lease_until - now(),
     CASE WHEN t.ping_due IS NOT NULL THEN t.marks END
 FROM seen LEFT JOIN {schema}.task AS t

@@ -11,7 +11,7 @@ barred AS MATERIALIZED (
 UPDATE {schema}.task AS t SET
     state = CASE WHEN w.rollback THEN 'rollback_running' ELSE 'running' END,
     session = @session, claim = @number, fence = greatest(least(t.fence, 4611686018426339328), 0) + 1,
-    attempt = greatest(least(t.attempt, 1000000), 0) + 1, policy = w.policy, claimed_at = now(),
+    attempt = greatest(least(t.attempt, 1000000), 0) + 1, policy = w.policy{and_limited}, claimed_at = now(),
     lease_until = w.lease_until, deadline = coalesce(t.deadline, t.run_at + w.time_left)
 FROM want AS w
 WHERE t.id = ANY (ARRAY(

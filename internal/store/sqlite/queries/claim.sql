@@ -77,7 +77,7 @@ CROSS JOIN task NOT INDEXED ON task.id = due.id WHERE {small_documents};
 -- Claims rows that were read in the same transaction. An UPDATE reads and writes the whole row, so one with a document above
 -- store.MaxMaxPayload, which no agent runs, must not be claimed.
 UPDATE task SET state = @state, session = @session, claim = @claim, fence = {next_fence}, attempt = {next_attempt}, policy = @policy,
-    claimed_at = @now, lease_until = @lease_until, deadline = {next_deadline}
+    claimed_at = @now, lease_until = @lease_until, deadline = {next_deadline}, limited = @limited
 WHERE id IN (SELECT value FROM json_each(@ids));
 
 -- name: claimed

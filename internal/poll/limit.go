@@ -1,0 +1,121 @@
+package poll
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// A type may have a limit over all agents. The store keeps it, so a claim of such a type may get fewer rows than are due. Its sources are
+// not exhausted then, and the lane is held: it is asked for again once the store has settled attempts of it that ran here, since that
+// makes room, and for the room that other agents make, after a pause. Nothing of such a type is claimed ahead of a free slot: it would
+// take a place and not run.
+const (
+	// A claim that another one kept from the limit for a moment is made again after heldBusy, and one that found no room after heldFull;
+	// as long as nothing is claimed, the pause doubles up to heldMost.
+	heldBusy = time.Millisecond
+	heldFull = 2 * time.Millisecond
+	heldMost = 50 * time.Millisecond
+)
+
+// hold is what a lane knows of its type's limit.
+type hold struct {
+	limited bool          // the type has one
+	until   time.Duration // local time before which it is not asked for; 0: it is not held
+	tries   int           // how often in a row it was held and got nothing
+}
+
+// limits returns what a claim's reply says of limits: for each ask whether its type has one, and whether that kept rows from it.
+func limits(asks []ask, rooms map[string]store.Room, tasks []task.Task) (limited, short []bool) {
+	limited, short = make([]bool, len(asks)), make([]bool, len(asks))
+	if len(rooms) == 0 {
+		return limited, short
+	}
+	taken := make(map[string]int)
+	for i := range tasks {
+		taken[rooms[tasks[i].Type].Limit]++
+	}
+	for i, a := range asks {
+		var room store.Room
+		room, limited[i] = rooms[a.source.name]
+		short[i] = limited[i] && (room.Busy || taken[room.Limit] >= room.Rows)
+	}
+	return limited, short
+}
+
+// note records what a claim found of the lane's limit. s.mu is held.
+func (l *lane) note(limited, short, busy bool, got int, now time.Duration) {
+	l.limited = limited
+	if !short {
+		l.until, l.tries = 0, 0
+		return
+	}
+	if got > 0 {
+		l.tries = 0
+	}
+	first := heldFull
+	if busy {
+		first = heldBusy
+	}
+	l.until = now + spread(min(first<<min(l.tries, 6), heldMost))
+	l.tries++
+}
+
+// noteLimits records for each lane what a claim found of its limit. It reports whether every lane is held that was asked for, and how
+// many of the rows are of types without a limit.
+func (s *slots) noteLimits(asks []ask, counts []int, rooms map[string]store.Room, limited, short []bool, now time.Duration) (held bool, free int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type found struct {
+		limited, short, busy bool
+		got                  int
+	}
+	lanes := make(map[*lane]*found, len(asks))
+	for i, a := range asks {
+		f := lanes[a.lane]
+		if f == nil {
+			f = &found{}
+			lanes[a.lane] = f
+		}
+		f.limited = f.limited || limited[i]
+		f.short = f.short || short[i] && counts[i] < a.n
+		f.busy = f.busy || rooms[a.source.name].Busy
+		f.got += counts[i]
+		if !limited[i] {
+			free += counts[i]
+		}
+	}
+	held = len(lanes) > 0
+	for l, f := range lanes {
+		if f.limited || l.limited {
+			l.note(f.limited, f.short, f.busy, f.got, now)
+		}
+		held = held && l.until != 0
+	}
+	return held, free
+}
+
+// madeRoom ends the holds of these types: attempts of them that ran here are settled.
+func (s *slots) madeRoom(types map[string]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range types {
+		if l := s.of[name]; l != nil && l.until != 0 {
+			l.until, l.tries = 0, 0
+			s.signal()
+		}
+	}
+}
+
+// heldFor returns how long it is until a lane that is held is asked for again; ok is false if none is.
+func (s *slots) heldFor(now time.Duration) (in time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if left := max(l.until-now, 0); l.until != 0 && s.may(l) && (!ok || left < in) {
+			in, ok = left, true
+		}
+	}
+	return in, ok
+}

@@ -1,0 +1,142 @@
+package poll_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
+)
+
+// limit bounds type a over all agents.
+func limit(most int) func(*rig) {
+	return func(r *rig) {
+		t := *r.opts.Types[0]
+		t.Limit = most
+		r.opts.Types = append([]*task.Type{&t}, r.opts.Types[1:]...)
+	}
+}
+
+// slowly has attempts of type a take d, and others none.
+func slowly(d time.Duration) func(*lease.Lease, *task.Type) task.Outcome {
+	return func(l *lease.Lease, t *task.Type) task.Outcome {
+		if t.Name == "a" {
+			return takes(d)(l, t)
+		}
+		return succeed(l, t)
+	}
+}
+
+// Several agents together run as many of a type as its limit allows, no more, and all the time: also the ones that do not declare it.
+func TestALimitHoldsOverAgentsAndIsUsed(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		agents := []*rig{
+			newRig(t, db, limit(5), doing(takes(50*time.Millisecond))), newRig(t, db, limit(5), doing(takes(50*time.Millisecond))),
+			newRig(t, db, doing(takes(50*time.Millisecond))),
+		}
+		after(time.Second)
+		agents[0].insert(2000)
+		after(time.Second)
+		most, sum, looks := 0, 0, 0
+		for range 2000 {
+			after(time.Millisecond)
+			n := 0
+			for _, r := range agents {
+				n += r.deeds.now("a")
+			}
+			most, sum, looks = max(most, n), sum+n, looks+1
+		}
+		require.Equal(t, 5, most)
+		require.Greater(t, float64(sum)/float64(looks), 4.75, "places are used while tasks wait")
+		for _, r := range agents {
+			require.NoError(t, r.engine.Health())
+			r.drain()
+		}
+	})
+}
+
+// A type that its limit holds is no starvation, costs few calls, and keeps nothing from types that have none.
+func TestWhatALimitHoldsIsNoStarvation(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		holder := newRig(t, db, limit(1), alone, doing(takes(time.Hour)), func(r *rig) { r.opts.Types[0].Policy.Timeout = 2 * time.Hour })
+		after(time.Second)
+		holder.insert(10)
+		after(time.Second)
+		r := newRig(t, db, limit(1), doing(slowly(time.Second)))
+		after(5 * time.Second)
+		claims, looks, idles := r.wire.count("claim"), r.wire.count("next_due"), r.wire.count("idle")
+		after(time.Minute)
+		require.NoError(t, r.engine.Health())
+		require.Less(t, r.wire.count("claim")-claims, 60*30)
+		require.Less(t, r.wire.count("next_due")-looks, 60*3)
+		require.Less(t, r.wire.count("idle")-idles, 5)
+		began := time.Now()
+		ids := r.insert(1, of("b"))
+		for r.get(ids[0]).State != task.StateSucceeded {
+			after(time.Millisecond)
+		}
+		require.Less(t, time.Since(began), 20*time.Millisecond)
+		require.Zero(t, r.deeds.now("a"))
+		holder.drain()
+		r.drain()
+	})
+}
+
+// Nothing of a type with a limit is claimed ahead of a free slot.
+func TestNothingIsClaimedAheadOfALimit(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, limit(100), doing(takes(3*time.Millisecond)))
+		r.insert(3000)
+		most := 0
+		for range 500 {
+			after(time.Millisecond)
+			stats, err := db.List(t.Context(), store.TaskFilter{States: []task.State{task.StateRunning}, Limit: 1000})
+			require.NoError(t, err)
+			most = max(most, len(stats)-r.deeds.now("a"))
+		}
+		require.LessOrEqual(t, most, 4, "what has ended and is not settled yet, but nothing that waits for a slot")
+		r.drain()
+	})
+}
+
+// The place of an attempt that ends is used again at once where it ran.
+func TestAPlaceIsUsedAgainAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, limit(1), doing(takes(100*time.Millisecond)))
+		after(time.Second)
+		r.insert(20)
+		began := time.Now()
+		for len(r.deeds.started()) < 20 {
+			after(time.Millisecond)
+		}
+		require.Less(t, time.Since(began), 19*110*time.Millisecond)
+		r.drain()
+	})
+}
+
+// A new configuration's limit holds from the first claim under it.
+func TestALimitComesWithAReplacement(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, doing(takes(50*time.Millisecond)))
+		r.insert(1000)
+		after(time.Second)
+		d := r.opts.Declarations
+		lower := *d.Types[0]
+		lower.Limit = 2
+		d.Types = []*task.Type{&lower}
+		r.engine.Replace(d)
+		after(5 * time.Second)
+		for range 500 {
+			after(time.Millisecond)
+			require.LessOrEqual(t, r.deeds.now("a"), 2)
+		}
+		r.engine.Replace(r.opts.Declarations)
+		after(5 * time.Second)
+		require.Equal(t, 4, r.deeds.now("a"), "it goes with the configuration")
+		r.drain()
+	})
+}

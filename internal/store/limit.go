@@ -1,0 +1,79 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// TypeLimit bounds the attempts of a task type over all agents, as a configuration declares it. One that was never loaded before is
+// newer than all others of its name, and the newest one that a present session declares is in force, for every agent. A session that
+// may be alive although it has expired by the store's clock counts as present.
+type TypeLimit struct {
+	Name  string   // of the declared type; the limit's name
+	Types []string // the row types that share the limit: the type's name and its aliases
+	Most  int      // attempts at once, of runs and rollbacks together; > 0
+}
+
+// Text returns all that the declaration says but its name, as JSON, and the SHA-256 of that, in hexadecimal digits.
+func (l *TypeLimit) Text() (text, hash string) {
+	body, _ := json.Marshal(struct { // of texts and numbers
+		Types []string `json:"types"`
+		Most  int      `json:"most"`
+	}{l.Types, l.Most})
+	sum := sha256.Sum256(body)
+	return string(body), hex.EncodeToString(sum[:])
+}
+
+// Room is how many rows a claim could take of a type that has a limit.
+type Room struct {
+	Limit string // its name; types with the same one share the room
+	// Busy: another claim of the type was under way, so this one took nothing and does not know how much there is.
+	Busy bool
+	Rows int // before the claim
+}
+
+// LimitDeclarer is a session that declares a limit. A declaration gets its number when it is loaded first, and keeps it for ever.
+type LimitDeclarer struct {
+	Number       int64
+	Limit        TypeLimit
+	SeenAt       time.Time // the session's last heartbeat
+	PresentUntil time.Time // SeenAt where it has left
+}
+
+// LimitInForce is the limit of one row type.
+type LimitInForce struct {
+	Type     string
+	Name     string // of the limit: types with the same one share it
+	Declared int64  // number of the declaration
+	Most     int
+}
+
+// LimitsInForce returns the limits of row types, by type, that follow from what sessions declare: of each name the newest declaration,
+// and for each type that of the newest. calm is for how long the store's clock has not jumped as far as the caller knows; 0: not known.
+// A session that was silent for no longer than that may be alive.
+func LimitsInForce(all []LimitDeclarer, now time.Time, calm time.Duration) []LimitInForce {
+	newest := map[string]LimitDeclarer{}
+	for _, d := range all {
+		ttl := d.PresentUntil.Sub(d.SeenAt)
+		if !d.PresentUntil.After(now) && (ttl <= 0 || ttl <= calm) {
+			continue
+		}
+		if d.Number > newest[d.Limit.Name].Number {
+			newest[d.Limit.Name] = d
+		}
+	}
+	types := map[string]LimitInForce{}
+	for _, d := range newest {
+		for _, typ := range d.Limit.Types {
+			if d.Number > types[typ].Declared {
+				types[typ] = LimitInForce{Type: typ, Name: d.Limit.Name, Declared: d.Number, Most: d.Limit.Most}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(types), func(a, b LimitInForce) int { return strings.Compare(a.Type, b.Type) })
+}

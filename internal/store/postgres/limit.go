@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// limits are the row types that had a limit at the last heartbeat. They only decide which statement claims a type: the one for
+// types without a limit takes nothing of a type that has one by now, and the other takes no less of a type that has none.
+type limits struct {
+	types atomic.Pointer[map[string]bool]
+}
+
+func (l *limits) set(types map[string]bool) { l.types.Store(&types) }
+
+// part parts the wants of a claim: those of types without a limit, and those of types with one.
+func (l *limits) part(c store.Claim) (free, limited store.Claim) {
+	known := l.types.Load()
+	if known == nil || len(*known) == 0 {
+		return c, store.Claim{}
+	}
+	free, limited = c, c
+	free.Wants, limited.Wants = nil, nil
+	for _, w := range c.Wants {
+		if (*known)[w.Type] {
+			limited.Wants = append(limited.Wants, w)
+		} else {
+			free.Wants = append(free.Wants, w)
+		}
+	}
+	return free, limited
+}
+
+// declareLimits notes what limits a session declares, puts in force what is to be by all that sessions declare, and learns which types
+// have one.
+func (s *Store) declareLimits(ctx context.Context, on querier, session task.Session, a store.Agent, view store.View) error {
+	n := len(a.Limits)
+	names, hashes, specs := make([]string, n), make([]string, n), make([]string, n)
+	for i := range a.Limits {
+		names[i] = a.Limits[i].Name
+		specs[i], hashes[i] = a.Limits[i].Text()
+	}
+	var now *time.Time // NULL: the session cannot tell
+	if !view.Now.IsZero() {
+		now = &view.Now
+	}
+	types := map[string]bool{}
+	var name string
+	err := forEach(ctx, on, []any{&name}, func() error {
+		types[name] = true
+		return nil
+	}, s.sql.DeclareLimits, arg("session", int64(session)), arg("names", names), arg("hashes", hashes), arg("specs", specs),
+		arg("now", now), arg("calm", view.Calm.Microseconds()), arg("tolerance", store.JumpTolerance.Microseconds()))
+	if err == nil {
+		s.limits.set(types)
+	}
+	return err
+}
+
+// claimLimited claims rows of types with a limit, as claimBeside claims others.
+func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim) (all claimed, err error) {
+	if c.Limited == nil {
+		c.Limited = map[string]store.Room{}
+	}
+	look := s.lowWater.look(c)
+	some, rooms, err := s.claimRooms(ctx, conn, c, look)
+	if err != nil {
+		return all, err
+	}
+	maps.Copy(c.Limited, rooms)
+	again := c
+	again.Wants = s.lowWater.note(look.within(rooms, some.tasks), some.tasks, some.cut)
+	if len(again.Wants) == 0 {
+		return some, nil
+	}
+	look = s.lowWater.look(again)
+	more, rooms, err := s.claimRooms(ctx, conn, again, look)
+	if err != nil {
+		return all, err
+	}
+	for typ, room := range rooms { // the room before the first of the two claims
+		before := c.Limited[typ]
+		before.Busy = before.Busy || room.Busy
+		before.Rows = room.Rows + sharing(rooms, room.Limit, some.tasks)
+		c.Limited[typ] = before
+	}
+	s.lowWater.note(look.within(rooms, more.tasks), more.tasks, more.cut)
+	return some.with(more), nil
+}
+
+// claimRooms runs claim_limited.sql to its end, commit included.
+func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, rooms map[string]store.Room, err error) {
+	q := s.sql.ClaimLimited
+	rows, err := conn.Query(ctx, q.Text, s.sql.claimArgs(q, c, l)...)
+	if err != nil {
+		return claimed{}, nil, err
+	}
+	rooms = map[string]store.Room{}
+	got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
+		bare, cut := r.bool(), r.bool()
+		got.bare, got.cut = got.bare || bare, got.cut || cut
+		kind, limit, left := r.text(""), r.text(""), r.int(-1)
+		if limit != "" {
+			rooms[kind] = store.Room{Limit: limit, Busy: left < 0, Rows: int(max(left, 0))}
+		}
+	})
+	got.tasks = slices.DeleteFunc(got.tasks, func(t task.Task) bool { return t.ID == 0 }) // of types of which nothing was claimed
+	return got, rooms, err
+}
+
+// sharing returns how many of the rows are of types that have the limit.
+func sharing(rooms map[string]store.Room, limit string, rows []task.Task) (n int) {
+	for i := range rows {
+		if rooms[rows[i].Type].Limit == limit {
+			n++
+		}
+	}
+	return n
+}
+
+// within returns the look for what the limits left room for. A want of a limit whose room was taken asked for as much as it got.
+func (l *look) within(rooms map[string]store.Room, rows []task.Task) *look {
+	bounded := *l
+	bounded.claim.Wants = slices.Clone(l.claim.Wants)
+	for i := range bounded.claim.Wants {
+		w := &bounded.claim.Wants[i]
+		room, has := rooms[w.Type]
+		if !has || !room.Busy && sharing(rooms, room.Limit, rows) < room.Rows {
+			continue
+		}
+		of := lane{w.Type, w.Phase, l.claim.Region}
+		w.N = 0
+		for j := range rows {
+			if of.has(&rows[j]) {
+				w.N++
+			}
+		}
+	}
+	return &bounded
+}
+
+// keepPlaces has attempts that are about to be settled keep their places in limits, if they may still be at work. It may be repeated, and
+// what is not settled then loses nothing by it.
+func (s *Store) keepPlaces(ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Settlement) error {
+	if known := s.limits.types.Load(); known == nil || len(*known) == 0 {
+		return nil
+	}
+	var ids, fences []int64
+	for i := range rows {
+		if rows[i].Next.AfterLease {
+			ids, fences = append(ids, int64(rows[i].ID)), append(fences, int64(rows[i].Fence))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return exec(ctx, conn, s.sql.KeepPlaces, arg("ids", ids), arg("fences", fences), arg("session", int64(session)))
+}

@@ -1,0 +1,58 @@
+-- Claims due rows of types that have a limit, as claim_region_both.sql does, and says of each wanted type how much room its limit had: a
+-- column after those of a claimed row, in a row of its own if nothing of the type was claimed. @regions has '' alone for agents of
+-- no region.
+--
+-- limit_rooms locks the limits and returns the room before anything is looked for. Several wants may share a limit, as the runs and
+-- the rollbacks of a type do: each finds as many rows as there is room for all of them, and those wants that come first get it. Rows that
+-- were found and are not taken stay locked for the length of the statement.
+WITH limits AS MATERIALIZED (
+    SELECT r.kind, r.name, r.rooms FROM {schema}.limit_rooms(ARRAY(SELECT DISTINCT k.kind FROM unnest(@types::text[]) AS k (kind))) AS r
+), want AS MATERIALIZED (
+    SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms) END AS n, w.policy, w.place,
+        now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left,
+        l.name, l.rooms
+    FROM unnest(@types::text[], @rollbacks::boolean[], @limits::integer[], @lengths::bigint[], @policies::bigint[],
+        @deadlines::bigint[])
+        WITH ORDINALITY AS w (type, rollback, n, length, policy, deadline, place)
+    JOIN limits AS l ON l.kind = w.type
+    WHERE l.name IS NULL OR l.rooms > 0
+), first AS MATERIALIZED (
+    SELECT found.id, found.batch_id, found.bytes, false AS rollback, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.bytes
+        FROM {priorities states='pending','retry_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
+            SELECT each.id, each.batch_id, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
+            CROSS JOIN LATERAL (
+            {claim_range states='pending','retry_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
+            ) AS each ORDER BY each.run_at, each.id LIMIT w.n
+        ) AS r LIMIT w.n
+    ) AS found WHERE NOT w.rollback
+    UNION ALL
+    SELECT found.id, NULL, found.bytes, true, w.place, w.name, w.rooms FROM want AS w CROSS JOIN LATERAL (
+        SELECT r.id, r.batch_id, r.bytes
+        FROM {priorities states='rollback_pending' region=ANY(@regions::text[])} CROSS JOIN LATERAL (
+            SELECT each.id, each.batch_id, each.bytes FROM unnest(@regions::text[]) WITH ORDINALITY AS g (region, place)
+            CROSS JOIN LATERAL (
+            {claim_range states='rollback_pending' region=g.region place=((w.place-1)*cardinality(@regions::text[])+g.place-1)*21+11-p.priority}
+            ) AS each ORDER BY each.run_at, each.id LIMIT w.n
+        ) AS r LIMIT w.n
+    ) AS found WHERE w.rollback
+), due AS MATERIALIZED (
+    SELECT e.id, e.batch_id, e.bytes, e.rollback FROM (
+        SELECT f.id, f.batch_id, f.bytes, f.rollback, f.name, f.rooms, f.nth,
+            row_number() OVER (PARTITION BY f.name ORDER BY f.place, f.nth) AS taken
+        FROM (
+            SELECT g.id, g.batch_id, g.bytes, g.rollback, g.place, g.name, g.rooms, row_number() OVER () AS nth FROM first AS g
+        ) AS f
+    ) AS e WHERE e.name IS NULL OR e.taken <= e.rooms ORDER BY e.nth
+), {claim_pick_both}, taken (
+    id, type, state, fence, attempt, max_attempts, deferrals, ever_started, key, region, priority, traceparent, created_by, outcome, error,
+    policy, created_at, run_at, claimed_at, lease_until, deadline, batch_id, round, cause,
+    payload, rollback_payload, result, checkpoint, labels, bare, cut
+) AS (
+    WITH {claim_take and_limited=,limited=w.name}
+    RETURNING {task_columns}, {claim_documents}
+)
+SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
+    t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
+    t.batch_id, t.round, t.cause, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, l.kind, l.name, l.rooms
+FROM limits AS l LEFT JOIN taken AS t ON t.type = l.kind

@@ -1,0 +1,16 @@
+-- Limits of task types.
+
+-- name: declare_limits
+-- Notes the limits that a session declares, puts in force what is to be, and returns the row types that have a limit.
+SELECT l.type FROM {schema}.declare_limits(@session, @names::text[], @hashes::text[], @specs::text[], @now::timestamptz, @calm::bigint,
+    @tolerance::bigint) AS l (type)
+
+-- name: keep_places
+-- Has attempts that the session holds keep their places in limits until their leases end: it is about to settle them, and they may still
+-- be at work.
+INSERT INTO {schema}.limit_place (task_id, fence, name, until)
+SELECT t.id, t.fence, t.limited, t.lease_until
+FROM unnest(@ids::bigint[], @fences::bigint[]) AS i (id, fence)
+JOIN {schema}.task AS t ON t.id = i.id AND t.fence = i.fence
+WHERE t.session = @session AND t.claim IS NOT NULL AND t.limited IS NOT NULL AND t.lease_until > now()
+ON CONFLICT (task_id, fence) DO NOTHING

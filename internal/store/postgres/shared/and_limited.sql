@@ -1,0 +1,1 @@
+-- What else a claim sets: the limit that it obeys, in claim_limited.sql.

@@ -1,0 +1,83 @@
+package model
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+)
+
+// declaredLimit is a declaration of a limit with all who declare it.
+type declaredLimit struct {
+	store.TypeLimit
+	hash string
+	by   map[task.Session]bool
+}
+
+// declareLimits notes what limits a session declares, and puts in force what follows from all declarations.
+func (s *Store) declareLimits(session task.Session, list []store.TypeLimit, now time.Time, calm time.Duration) {
+	for _, d := range s.limitDeclarations {
+		maps.DeleteFunc(d.by, func(by task.Session, _ bool) bool { return by == session || s.agents[by] == nil })
+	}
+	for _, one := range list {
+		_, hash := one.Text()
+		at := slices.IndexFunc(s.limitDeclarations, func(d *declaredLimit) bool { return d.Name == one.Name && d.hash == hash })
+		if at < 0 {
+			at = len(s.limitDeclarations)
+			s.limitDeclarations = append(s.limitDeclarations, &declaredLimit{one, hash, map[task.Session]bool{}})
+		}
+		s.limitDeclarations[at].by[session] = true
+	}
+	var all []store.LimitDeclarer
+	for i, d := range s.limitDeclarations {
+		for by := range d.by {
+			a := s.agents[by]
+			all = append(all, store.LimitDeclarer{Number: int64(i + 1), Limit: d.TypeLimit, SeenAt: a.SeenAt, PresentUntil: a.PresentUntil})
+		}
+	}
+	clear(s.limits)
+	for _, l := range store.LimitsInForce(all, now, calm) {
+		s.limits[l.Type] = l
+	}
+}
+
+// place is that of a settled attempt which may still be at work, until its lease ends.
+type place struct {
+	limit string
+	kept  time.Time
+	until time.Time
+}
+
+// keepPlace has an attempt that is about to be settled keep its place, if it may still be at work.
+func (s *Store) keepPlace(r *Row, e store.Settlement, now time.Time) {
+	if l, has := s.limits[r.Type]; has && e.Next.AfterLease {
+		s.places = append(s.places, place{l.Name, now, r.LeaseEnd})
+	}
+}
+
+// rooms returns how many more rows may run of each row type that has a limit, before a claim.
+func (s *Store) rooms(now time.Time) map[string]store.Room {
+	rooms := map[string]store.Room{}
+	for typ, l := range s.limits {
+		room := store.Room{Limit: l.Name, Rows: s.limits[l.Name].Most}
+		for _, r := range s.live {
+			if r.State.Running() && s.limits[r.Type].Name == l.Name {
+				room.Rows--
+			}
+		}
+		for i := range s.places {
+			p := &s.places[i]
+			if p.kept.After(now.Add(time.Second)) { // the clock was set back
+				p.kept, p.until = now, now.Add(p.until.Sub(p.kept))
+			}
+			if p.limit == l.Name && now.Before(p.until) {
+				room.Rows--
+			}
+		}
+		room.Rows = max(room.Rows, 0)
+		rooms[typ] = room
+	}
+	return rooms
+}
