@@ -86,7 +86,7 @@ bin/bench:
 bench-smoke: bin/bench ## see that the benchmarks work: their tests, and a run that is too short to tell anything
 	cd bench && go test ./...
 	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF='fsync = off' test/with-postgres bin/bench -targets '' \
-	  -only noop,http,many,exec,workers,latency,fair,flat,snapshot,batch,sqlite,insert -peers leasehold,raw -rounds 1 -scale 0.001 -patience 0s
+	  -only noop,http,many,exec,workers,latency,fair,limit,flat,snapshot,batch,sqlite,insert -peers leasehold,raw -rounds 1 -scale 0.001 -patience 0s
 
 bench-chunks: ## measure planning chunks of tables with up to ten million rows, or what RUN names; minutes; Linux
 	LEASEHOLD_TEST_POSTGRES= LEASEHOLD_POSTGRES_CONF="$$BENCH_POSTGRES" test/with-postgres \

@@ -24,7 +24,7 @@ func workers(j work.Job) int {
 		return 32 // an agent's default
 	case j.Kind == work.Exec:
 		return 128
-	case j.Kind == work.HTTP:
+	case j.Kind == work.HTTP, j.Kind == work.Brief:
 		return 256
 	default:
 		return 500
@@ -44,6 +44,8 @@ func declarations(j work.Job) (string, error) {
 		}
 		target = fmt.Sprintf("command {\n argv = [%s]\n dir = \"/\"\n worker {\n processes = %d\n max_tasks = 0\n }\n }",
 			quoted(argv), runtime.NumCPU())
+	case j.Kind == work.Brief:
+		target = fmt.Sprintf("webhook {\n url = %q\n }", j.Target+work.Briefly)
 	case j.Kind == work.Exec:
 		target = fmt.Sprintf("command {\n argv = [%q]\n dir = \"/\"\n }", work.Program)
 	case j.Target == "":
@@ -51,6 +53,9 @@ func declarations(j work.Job) (string, error) {
 	}
 	if j.Kind == work.Hold {
 		target = "timeout = \"10m\"\n " + target
+	}
+	if j.Limit > 0 {
+		target = fmt.Sprintf("limit = %d\n %s", j.Limit, target)
 	}
 	poll := ""
 	if j.Poll > 0 {

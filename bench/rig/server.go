@@ -13,11 +13,14 @@ import (
 	"github.com/leasehold/leasehold/bench/work"
 )
 
-// slow is how long the slow endpoint takes.
-const slow = 10 * time.Millisecond
+// How long the endpoints take that are slow, and less so.
+const (
+	slow  = 10 * time.Millisecond
+	brief = 5 * time.Millisecond
+)
 
 // Server is what HTTP rows are posted to, the same for all contenders. It reads each body to its end and answers 204; below
-// work.Slow it does so after a while, below work.Hang once the client has gone, and below work.Lines it answers with lines.
+// work.Slow and work.Briefly it does so after a while, below work.Hang once the client has gone, and below work.Lines it answers with lines.
 type Server struct {
 	URL    string
 	server *http.Server
@@ -53,6 +56,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, work.Slow):
 		if err := Pause(r.Context(), slow); err != nil {
+			return
+		}
+	case strings.HasSuffix(r.URL.Path, work.Briefly):
+		if err := Pause(r.Context(), brief); err != nil {
 			return
 		}
 	case strings.HasSuffix(r.URL.Path, work.Hang):

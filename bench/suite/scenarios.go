@@ -31,6 +31,7 @@ func Scenarios() []Scenario {
 			return s.compare(ctx, work.Latency, s.rows(500))
 		}},
 		{"fair", "one type whose target hangs beside nine others, and the nine alone", fair},
+		{"limit", "POSTs that take 5 ms, by four agents, with a limit over all of them and without", limits},
 		{"flat", "Leasehold beside a million rows due later, a million of an undeclared type, ten million archived", flat},
 		{"snapshot", "no-op while a session holds a snapshot", snapshot},
 		{"idle", "nothing is due: one engine, and fifty agents on one Postgres", idle},

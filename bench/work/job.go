@@ -18,6 +18,7 @@ const (
 	Exec    Kind = "exec"    // one /bin/true
 	Worker  Kind = "worker"  // nothing, in a process of Job.Program that is started once
 	Fair    Kind = "fair"    // one POST to Job.Target + Slow for each row of Types, one to Job.Target + Hang for others
+	Brief   Kind = "brief"   // one POST to Job.Target + Briefly, with Job.Limit as the type's limit over all agents
 	Latency Kind = "latency" // note the time since the row was inserted, which its payload contains
 	Idle    Kind = "idle"    // what comes is done at once; the process works until it is asked to end
 	Hold    Kind = "hold"    // rows are kept at work, so that every worker is taken; it ends like Idle
@@ -27,7 +28,9 @@ const (
 func (k Kind) Lasts() bool { return k == Idle || k == Hold }
 
 // Targets reports whether what does the work is called or started for it, in place of the benchmark.
-func (k Kind) Targets() bool { return k == HTTP || k == Many || k == Exec || k == Worker || k == Fair }
+func (k Kind) Targets() bool {
+	return k == HTTP || k == Many || k == Exec || k == Worker || k == Fair || k == Brief
+}
 
 // HasProcesses reports whether the work is done by processes that are started for it.
 func (k Kind) HasProcesses() bool { return k == Exec || k == Worker }
@@ -61,12 +64,13 @@ func FairType(i int) string {
 // PerRequest is how many rows there are in a request of Many.
 const PerRequest = 100
 
-// Paths below Job.Target, of endpoints that are slow, that do not answer as long as the client is there, and that answer a line
+// Paths below Job.Target, of endpoints that take 10 ms and 5 ms, that do not answer as long as the client is there, and that answer a line
 // for each task.
 const (
-	Slow  = "/slow"
-	Hang  = "/hang"
-	Lines = "/lines"
+	Slow    = "/slow"
+	Briefly = "/brief"
+	Hang    = "/hang"
+	Lines   = "/lines"
 )
 
 // Job is what a process gets on its standard input, in one line.
@@ -87,6 +91,8 @@ type Job struct {
 	Workers int `json:"workers,omitempty"`
 	// Agents is how many engines share the work, each with a session of its own; 0: one.
 	Agents int `json:"agents,omitempty"`
+	// Limit is how many rows all engines together may work on at once; 0: no bound.
+	Limit int `json:"limit,omitempty"`
 	// Batch has all rows be tasks of one batch.
 	Batch bool `json:"batch,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
