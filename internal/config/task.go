@@ -18,10 +18,10 @@ const (
 func taskShape() *shape {
 	return &shape{
 		name: "task", label: "the name of the type",
-		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "deadline"},
+		attrs:  []string{"aliases", "timeout", "heartbeat", "max_heartbeat", "require_progress", "workers", "limit", "rate", "burst", "deadline"},
 		blocks: []string{"retry", "check", "webhook", "command", "rollback"},
 		later: []string{
-			"rate", "burst", "tenant", "sequence", "on_failed", "redact", "spill_after",
+			"tenant", "sequence", "on_failed", "redact", "spill_after",
 		},
 		called: calledInTask(),
 	}
@@ -61,9 +61,7 @@ func (b *block) task(agentWorkers int) *task.Type {
 	} else if b.attr("workers") != nil {
 		t.Workers = b.num("workers", 1, 1, maxWorkers)
 	}
-	if b.attr("limit") != nil {
-		t.Limit = b.num("limit", 1, 1, maxLimit)
-	}
+	b.rate(t)
 	if d, ok := b.maybeLength("deadline", -1, minTimeout, task.MaxDuration); ok {
 		t.Policy.Deadline = max(d, 0)
 	}

@@ -80,8 +80,8 @@ func (g *generation) describe(a store.Agent) store.Agent {
 	a.Types, a.Limits = nil, nil
 	for _, t := range g.Types {
 		a.Types = append(a.Types, t.Names()...)
-		if t.Limit > 0 {
-			a.Limits = append(a.Limits, store.TypeLimit{Name: t.Name, Types: t.Names(), Most: t.Limit})
+		if t.Limit > 0 || t.Rate > 0 {
+			a.Limits = append(a.Limits, store.TypeLimit{Name: t.Name, Types: t.Names(), Most: t.Limit, Rate: t.Rate, Burst: t.Burst})
 		}
 	}
 	return a

@@ -17,12 +17,15 @@ const (
 	heldBusy = time.Millisecond
 	heldFull = 2 * time.Millisecond
 	heldMost = 50 * time.Millisecond
+	// What a rate holds is asked for when the next row may start, but no sooner than this: so one claim takes several where the rate is high.
+	heldRate = 10 * time.Millisecond
 )
 
 // hold is what a lane knows of its type's limit.
 type hold struct {
 	limited bool          // the type has one
 	until   time.Duration // local time before which it is not asked for; 0: it is not held
+	byRate  bool          // what ends makes no room
 	tries   int           // how often in a row it was held and got nothing
 }
 
@@ -44,18 +47,32 @@ func limits(asks []ask, rooms map[string]store.Room, tasks []task.Task) (limited
 	return limited, short
 }
 
+// limitFound is what a claim found of a lane's limit.
+type limitFound struct {
+	limited bool // there is one
+	short   bool // it kept rows from the claim
+	busy    bool // another claim had it locked
+	rated   bool // its rate left no more room
+	got     int
+	next    time.Duration // until a row may start
+}
+
 // note records what a claim found of the lane's limit. s.mu is held.
-func (l *lane) note(limited, short, busy bool, got int, now time.Duration) {
-	l.limited = limited
-	if !short {
+func (l *lane) note(f limitFound, now time.Duration) {
+	l.limited, l.byRate = f.limited, f.short && f.rated
+	if l.byRate {
+		l.until, l.tries = now+max(f.next, heldRate), 0
+		return
+	}
+	if !f.short {
 		l.until, l.tries = 0, 0
 		return
 	}
-	if got > 0 {
+	if f.got > 0 {
 		l.tries = 0
 	}
 	first := heldFull
-	if busy {
+	if f.busy {
 		first = heldBusy
 	}
 	l.until = now + spread(min(first<<min(l.tries, 6), heldMost))
@@ -67,20 +84,18 @@ func (l *lane) note(limited, short, busy bool, got int, now time.Duration) {
 func (s *slots) noteLimits(asks []ask, counts []int, rooms map[string]store.Room, limited, short []bool, now time.Duration) (held bool, free int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	type found struct {
-		limited, short, busy bool
-		got                  int
-	}
-	lanes := make(map[*lane]*found, len(asks))
+	lanes := make(map[*lane]*limitFound, len(asks))
 	for i, a := range asks {
 		f := lanes[a.lane]
 		if f == nil {
-			f = &found{}
+			f = &limitFound{}
 			lanes[a.lane] = f
 		}
 		f.limited = f.limited || limited[i]
 		f.short = f.short || short[i] && counts[i] < a.n
-		f.busy = f.busy || rooms[a.source.name].Busy
+		room := rooms[a.source.name]
+		f.busy = f.busy || room.Busy
+		f.rated, f.next = f.rated || room.Rated, max(f.next, room.Next)
 		f.got += counts[i]
 		if !limited[i] {
 			free += counts[i]
@@ -89,7 +104,7 @@ func (s *slots) noteLimits(asks []ask, counts []int, rooms map[string]store.Room
 	held = len(lanes) > 0
 	for l, f := range lanes {
 		if f.limited || l.limited {
-			l.note(f.limited, f.short, f.busy, f.got, now)
+			l.note(*f, now)
 		}
 		held = held && l.until != 0
 	}
@@ -101,7 +116,7 @@ func (s *slots) madeRoom(types map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range types {
-		if l := s.of[name]; l != nil && l.until != 0 {
+		if l := s.of[name]; l != nil && l.until != 0 && !l.byRate {
 			l.until, l.tries = 0, 0
 			s.signal()
 		}

@@ -1,6 +1,7 @@
 package poll_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -138,5 +139,44 @@ func TestALimitComesWithAReplacement(t *testing.T) {
 		after(5 * time.Second)
 		require.Equal(t, 4, r.deeds.now("a"), "it goes with the configuration")
 		r.drain()
+	})
+}
+
+// Several agents together start as many of a type as its rate says, within 2 % over a minute, and in no second more than the burst and
+// twice the rate.
+func TestARateHoldsOverAgents(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		rate := func(r *rig) {
+			t := *r.opts.Types[0]
+			t.Rate, t.Burst = 50, 5
+			r.opts.Types = []*task.Type{&t}
+			r.deeds.do = takes(20 * time.Millisecond)
+		}
+		agents := []*rig{newRig(t, db, rate), newRig(t, db, rate), newRig(t, db, rate)}
+		after(time.Second)
+		agents[0].insert(6000)
+		after(time.Second)
+		from := time.Now()
+		after(time.Minute)
+		var starts []time.Time
+		for _, r := range agents {
+			require.NoError(t, r.engine.Health())
+			for _, s := range r.deeds.started() {
+				if s.at.After(from) {
+					starts = append(starts, s.at)
+				}
+			}
+			r.drain()
+		}
+		require.InEpsilon(t, 50*60, len(starts), 0.02)
+		slices.SortFunc(starts, time.Time.Compare)
+		first := 0
+		for i, at := range starts {
+			for at.Sub(starts[first]) >= time.Second {
+				first++
+			}
+			require.LessOrEqual(t, i-first+1, 5+2*50)
+		}
+		require.Less(t, agents[0].wire.count("claim"), 62*150, "it does not spin")
 	})
 }

@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// TypeLimit bounds the attempts of a task type over all agents, as a configuration declares it. One that was never loaded before is
+// TypeLimit bounds the attempts of a task type over all agents, how many run and how many start, as a configuration declares it. One that was never loaded before is
 // newer than all others of its name, and the newest one that a present session declares is in force, for every agent. A session that
 // may be alive although it has expired by the store's clock counts as present.
 type TypeLimit struct {
 	Name  string   // of the declared type; the limit's name
 	Types []string // the row types that share the limit: the type's name and its aliases
-	Most  int      // attempts at once, of runs and rollbacks together; > 0
+	Most  int      // attempts at once, of runs and rollbacks together; 0: no bound
+	Rate  float64  // starts in a second, of both together; 0: no bound
+	Burst int      // how many of them at once; 0 without a rate
 }
 
 // Text returns all that the declaration says but its name, as JSON, and the SHA-256 of that, in hexadecimal digits.
@@ -24,7 +26,9 @@ func (l *TypeLimit) Text() (text, hash string) {
 	body, _ := json.Marshal(struct { // of texts and numbers
 		Types []string `json:"types"`
 		Most  int      `json:"most"`
-	}{l.Types, l.Most})
+		Rate  float64  `json:"rate"`
+		Burst int      `json:"burst"`
+	}{l.Types, l.Most, l.Rate, l.Burst})
 	sum := sha256.Sum256(body)
 	return string(body), hex.EncodeToString(sum[:])
 }
@@ -35,6 +39,9 @@ type Room struct {
 	// Busy: another claim of the type was under way, so this one took nothing and does not know how much there is.
 	Busy bool
 	Rows int // before the claim
+	// Rated: it is a rate that leaves no more room. Next is how long it is until it lets a row start; 0: one may start now.
+	Rated bool
+	Next  time.Duration
 }
 
 // LimitDeclarer is a session that declares a limit. A declaration gets its number when it is loaded first, and keeps it for ever.
@@ -50,7 +57,9 @@ type LimitInForce struct {
 	Type     string
 	Name     string // of the limit: types with the same one share it
 	Declared int64  // number of the declaration
-	Most     int
+	Most     int    // as in TypeLimit, from here on
+	Rate     float64
+	Burst    int
 }
 
 // LimitsInForce returns the limits of row types, by type, that follow from what sessions declare: of each name the newest declaration,
@@ -71,9 +80,17 @@ func LimitsInForce(all []LimitDeclarer, now time.Time, calm time.Duration) []Lim
 	for _, d := range newest {
 		for _, typ := range d.Limit.Types {
 			if d.Number > types[typ].Declared {
-				types[typ] = LimitInForce{Type: typ, Name: d.Limit.Name, Declared: d.Number, Most: d.Limit.Most}
+				types[typ] = LimitInForce{Type: typ, Name: d.Limit.Name, Declared: d.Number, Most: d.Limit.Most, Rate: d.Limit.Rate, Burst: d.Limit.Burst}
 			}
 		}
 	}
 	return slices.SortedFunc(maps.Values(types), func(a, b LimitInForce) int { return strings.Compare(a.Type, b.Type) })
+}
+
+// Within returns the room where a rate bounds it, too.
+func (r Room) Within(b Bucket, rate float64, burst int) Room {
+	if n, next := b.Room(rate, burst); n < r.Rows {
+		r.Rows, r.Rated, r.Next = n, true, next
+	}
+	return r
 }

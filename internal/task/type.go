@@ -15,6 +15,8 @@ type Type struct {
 	Aliases  []string // rows of these types are claimed too
 	Workers  int      // attempts at once on this agent; 0: as many as the agent has
 	Limit    int      // attempts at once on all agents together; 0: no bound
+	Rate     float64  // starts in a second, on all agents together; 0: no bound
+	Burst    int      // how many of them at once; with a rate at least 1
 	Policy   Policy
 	Target   Target // of the run phase; never nil
 	Check    Target // asked before each run attempt whether the task is done already; nil: not asked

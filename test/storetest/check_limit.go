@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +30,7 @@ func limitChecks() []Check {
 		{"an agent that may be alive still declares it", limitDoubt},
 		{"agents that claim at once", limitConcurrent},
 		{"beside types without one", limitBeside},
+		{"documents of any size", limitDocuments},
 	}
 }
 
@@ -347,4 +350,21 @@ func limitBeside(t testing.TB, h Harness) {
 	require.Equal(t, map[string]store.Room{"a": {Limit: "a", Rows: 1}}, rooms)
 	r.settled(finish(got[1]))
 	require.Equal(t, []task.ID{rows[0], rows[1]}, ids(r.claim(want("a", 1), want("b", 5))))
+}
+
+func limitDocuments(t testing.TB, h Harness) {
+	r := newRig(t, h)
+	r.limits(limited(kind, 10))
+	body := `{"text":"` + strings.Repeat("0123456789abcdef", 1500) + `"}`
+	for _, n := range []int{1, 5} {
+		for range n {
+			r.Insert(t, store.EnqueueRequest{Type: kind, Payload: json.RawMessage(body)})
+		}
+		got := r.claim(want(kind, 10))
+		require.Len(t, got, n)
+		for _, row := range got {
+			sameJSON(t, body, row.Payload, "of %d rows", n)
+			r.settled(finish(row))
+		}
+	}
 }

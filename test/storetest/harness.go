@@ -118,6 +118,7 @@ func Checks() []Check {
 		{"claim", claimChecks()},
 		{"claimed", claimedChecks()},
 		{"limit", limitChecks()},
+		{"rate", rateChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

@@ -16,10 +16,11 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.merge_marks, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
     {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
+    {schema}.limit_running, {schema}.refill_tokens,
     {schema}.resume_chunks, {schema}.resume_schedule, {schema}.retry, {schema}.retry_batch, {schema}.revive, {schema}.revive_one,
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
-    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
+    {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
     {schema}.sum_deltas, {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.schedules;
@@ -29,4 +30,5 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.agent, {schema}.lease, {schema}.policy, {schema}.setting, {schema}.secret, {schema}.removal,
     {schema}.schedule, {schema}.schedule_declaration, {schema}.schedule_declarer, {schema}.schedule_zone,
     {schema}.chunk_plan, {schema}.chunk_pass, {schema}.chunk_range, {schema}.chunk_declaration,
-    {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_declaration, {schema}.limit_declarer;
+    {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
+    {schema}.limit_declaration, {schema}.limit_declarer;

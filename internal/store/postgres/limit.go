@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/store/sqltext"
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -87,10 +88,8 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 		return all, err
 	}
 	for typ, room := range rooms { // the room before the first of the two claims
-		before := c.Limited[typ]
-		before.Busy = before.Busy || room.Busy
-		before.Rows = room.Rows + sharing(rooms, room.Limit, some.tasks)
-		c.Limited[typ] = before
+		room.Rows += sharing(rooms, room.Limit, some.tasks)
+		c.Limited[typ] = room
 	}
 	s.lowWater.note(look.within(rooms, more.tasks), more.tasks, more.cut)
 	return some.with(more), nil
@@ -107,9 +106,9 @@ func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l
 	got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
 		bare, cut := r.bool(), r.bool()
 		got.bare, got.cut = got.bare || bare, got.cut || cut
-		kind, limit, left := r.text(""), r.text(""), r.int(-1)
+		kind, limit, left, wait := r.text(""), r.text(""), r.int(-1), r.int(-1)
 		if limit != "" {
-			rooms[kind] = store.Room{Limit: limit, Busy: left < 0, Rows: int(max(left, 0))}
+			rooms[kind] = store.Room{Limit: limit, Busy: left < 0, Rows: int(max(left, 0)), Rated: wait >= 0, Next: microseconds(max(wait, 0))}
 		}
 	})
 	got.tasks = slices.DeleteFunc(got.tasks, func(t task.Task) bool { return t.ID == 0 }) // of types of which nothing was claimed
@@ -147,20 +146,29 @@ func (l *look) within(rooms map[string]store.Room, rows []task.Task) *look {
 	return &bounded
 }
 
-// keepPlaces has attempts that are about to be settled keep their places in limits, if they may still be at work. It may be repeated, and
-// what is not settled then loses nothing by it.
+// keepPlaces has attempts that are about to be settled keep their places in limits, if they may still be at work, and gives back the
+// tokens of those that never started. It may be repeated, and what is not settled then loses nothing by it.
 func (s *Store) keepPlaces(ctx context.Context, conn *pgx.Conn, session task.Session, rows []store.Settlement) error {
 	if known := s.limits.types.Load(); known == nil || len(*known) == 0 {
 		return nil
 	}
-	var ids, fences []int64
-	for i := range rows {
-		if rows[i].Next.AfterLease {
-			ids, fences = append(ids, int64(rows[i].ID)), append(fences, int64(rows[i].Fence))
+	for _, of := range []struct {
+		note *sqltext.Query
+		is   func(*store.Settlement) bool
+	}{{s.sql.KeepPlaces, func(r *store.Settlement) bool { return r.Next.AfterLease }}, {s.sql.GiveTokens, (*store.Settlement).NeverStarted}} {
+		var ids, fences []int64
+		for i := range rows {
+			if of.is(&rows[i]) {
+				ids, fences = append(ids, int64(rows[i].ID)), append(fences, int64(rows[i].Fence))
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		err := exec(ctx, conn, of.note, arg("ids", ids), arg("fences", fences), arg("session", int64(session)))
+		if err != nil {
+			return err
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return exec(ctx, conn, s.sql.KeepPlaces, arg("ids", ids), arg("fences", fences), arg("session", int64(session)))
+	return nil
 }

@@ -519,7 +519,9 @@ CREATE TABLE {schema}.chunk_declarer (
 CREATE TABLE {schema}.type_limit (
     since      timestamptz NOT NULL DEFAULT now(),
     declared   bigint NOT NULL,               -- number of the declaration in force
-    most       integer NOT NULL,              -- attempts at once
+    rate       double precision NOT NULL,     -- starts in a second; 0: no bound
+    most       integer NOT NULL,              -- attempts at once; 0: no bound
+    burst      integer NOT NULL,              -- starts at once
     counts_all boolean NOT NULL DEFAULT true, -- rows may run that were claimed before there was a limit, and do not name it
     type       text PRIMARY KEY,
     name       text NOT NULL
@@ -527,6 +529,24 @@ CREATE TABLE {schema}.type_limit (
     -- Few rows, which every claim of their types locks.
     fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
 );
+
+-- What a rate allows to start, by the name of its limit (store.Bucket). The claim that has locked the limit writes it. It stays when the limit
+-- goes, so that one which comes back brings no new burst.
+CREATE TABLE {schema}.limit_bucket (
+    counted_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tokens     double precision NOT NULL,
+    name       text PRIMARY KEY
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+-- Tokens that are given back for rows which were claimed and never started. A session writes them before it releases the rows; one counts
+-- once its attempt is over.
+CREATE TABLE {schema}.limit_token (
+    task_id bigint NOT NULL,
+    fence   bigint NOT NULL,
+    name    text NOT NULL,                    -- of the limit
+    PRIMARY KEY (task_id, fence)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+CREATE INDEX limit_token_name ON {schema}.limit_token (name);
 
 -- Places that attempts keep which have been settled and may still be at work, until their leases end. A session writes them before it
 -- settles, so one may be of an attempt that still runs: claims count that once (limit_rooms).

@@ -100,6 +100,9 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 			}
 		}
 		rooms.tell(c.Limited)
+		if err := rooms.spend(t); err != nil {
+			return err
+		}
 		if c.Cut != nil {
 			*c.Cut = room[task.Run] <= 0 || room[task.Rollback] <= 0
 		}

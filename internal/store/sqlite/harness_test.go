@@ -208,6 +208,7 @@ func (h *harness) Advance(t testing.TB, d time.Duration) {
 		"chunk_plan":   {"created_at", "paused_at", "grow_at", "repeat_at", "held_until"},
 		"chunk_pass":   {"began_at", "sealed_at"},
 		"limit_place":  {"kept_at", "until"},
+		"limit_bucket": {"counted_at"},
 	}
 	back := strings.Replace(modifier(max(d, -d)), "+", "-", 1)
 	if d < 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -58,7 +59,7 @@ func (t *tx) settleLimits(calm time.Duration) error {
 	var have []store.LimitInForce
 	if err := t.query(func(r *sql.Rows) error {
 		var l store.LimitInForce
-		err := r.Scan(&l.Type, &l.Name, &l.Declared, &l.Most)
+		err := r.Scan(&l.Type, &l.Name, &l.Declared, &l.Most, &l.Rate, &l.Burst)
 		have = append(have, l)
 		return err
 	}, t.sql.LimitsInForce); err != nil {
@@ -69,7 +70,8 @@ func (t *tx) settleLimits(calm time.Duration) error {
 		if slices.Contains(have, l) {
 			continue
 		}
-		if _, err := t.exec(t.sql.PutLimit, arg("type", l.Type), arg("name", l.Name), arg("declared", l.Declared), arg("most", l.Most)); err != nil {
+		if _, err := t.exec(t.sql.PutLimit, arg("type", l.Type), arg("name", l.Name), arg("declared", l.Declared), arg("most", l.Most),
+			arg("rate", l.Rate), arg("burst", l.Burst)); err != nil {
 			return err
 		}
 		if _, err := t.exec(t.sql.LimitRunning, arg("name", l.Name), arg("type", l.Type)); err != nil {
@@ -89,13 +91,16 @@ func (t *tx) settleLimits(calm time.Duration) error {
 
 // rooms are the limits of the types of one claim, and how much room they have.
 type rooms struct {
-	limits map[string]string // by type; "": none
-	before map[string]int    // the claim, by limit
+	limits map[string]string     // by type; "": none
+	before map[string]store.Room // the claim, by limit
 	left   map[string]int
+	rates  map[string]store.Bucket // of limits with a rate
 }
 
 func newRooms() *rooms {
-	return &rooms{limits: map[string]string{}, before: map[string]int{}, left: map[string]int{}}
+	return &rooms{
+		limits: map[string]string{}, before: map[string]store.Room{}, left: map[string]int{}, rates: map[string]store.Bucket{},
+	}
 }
 
 // of returns the limit of a type and how many rows of it may be claimed; "" where it has none.
@@ -104,20 +109,59 @@ func (r *rooms) of(t *tx, typ string) (limit string, n int, err error) {
 	if known {
 		return limit, r.left[limit], nil
 	}
-	most := 0
-	err = t.row([]any{textOf[string]{&limit}, numberOf[int]{&most}}, t.sql.LimitedType, arg("type", typ))
+	var l store.LimitInForce
+	err = t.row([]any{&l.Name, &l.Most, &l.Rate, &l.Burst}, t.sql.LimitedType, arg("type", typ))
 	if errors.Is(err, sql.ErrNoRows) {
 		r.limits[typ] = ""
 		return "", 0, nil
 	}
-	if _, counted := r.left[limit]; err == nil && !counted {
-		var running int
-		running, err = t.countLimited(limit)
-		r.before[limit] = max(most-running, 0)
-		r.left[limit] = r.before[limit]
+	if err != nil {
+		return "", 0, err
 	}
-	r.limits[typ] = limit
-	return limit, r.left[limit], err
+	r.limits[typ] = l.Name
+	if _, counted := r.left[l.Name]; !counted {
+		if err := r.count(t, l); err != nil {
+			return "", 0, err
+		}
+	}
+	return l.Name, r.left[l.Name], nil
+}
+
+// count finds the room of a limit.
+func (r *rooms) count(t *tx, l store.LimitInForce) error {
+	room := store.Room{Limit: l.Name, Rows: math.MaxInt32}
+	if l.Most > 0 {
+		running, err := t.countLimited(l.Name)
+		if err != nil {
+			return err
+		}
+		room.Rows = max(l.Most-running, 0)
+	}
+	if l.Rate > 0 {
+		var b store.Bucket
+		err := t.row([]any{&b.Tokens, timeOf{&b.At}}, t.sql.Bucket, arg("name", l.Name))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			b = store.FullBucket(l.Burst, t.now)
+		case err != nil:
+			return err
+		}
+		r.rates[l.Name] = b.Refilled(l.Rate, l.Burst, 0, t.now)
+		room = room.Within(r.rates[l.Name], l.Rate, l.Burst)
+	}
+	r.before[l.Name], r.left[l.Name] = room, room.Rows
+	return nil
+}
+
+// spend writes what the claim has left of the tokens.
+func (r *rooms) spend(t *tx) error {
+	for name, b := range r.rates {
+		tokens := b.Tokens - float64(r.before[name].Rows-r.left[name])
+		if _, err := t.exec(t.sql.PutBucket, arg("name", name), arg("tokens", tokens), arg("counted_at", stamp(b.At))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // countLimited returns how many places of a limit are taken.
@@ -141,7 +185,7 @@ func (t *tx) countLimited(limit string) (running int, err error) {
 func (r *rooms) tell(to map[string]store.Room) {
 	for typ, limit := range r.limits {
 		if limit != "" && to != nil {
-			to[typ] = store.Room{Limit: limit, Rows: r.before[limit]}
+			to[typ] = r.before[limit]
 		}
 	}
 }

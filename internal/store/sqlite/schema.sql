@@ -586,7 +586,17 @@ CREATE TABLE type_limit (
     type     TEXT PRIMARY KEY,
     name     TEXT NOT NULL,
     declared INTEGER NOT NULL,              -- number of the declaration in force
-    most     INTEGER NOT NULL               -- attempts at once
+    most     INTEGER NOT NULL,              -- attempts at once; 0: no bound
+    rate     REAL NOT NULL,                 -- starts in a second; 0: no bound
+    burst    INTEGER NOT NULL               -- starts at once
+) STRICT, WITHOUT ROWID;
+
+-- What a rate allows to start, by the name of its limit (store.Bucket). It stays when the limit goes, so that one which comes back brings no
+-- new burst.
+CREATE TABLE limit_bucket (
+    name       TEXT PRIMARY KEY,
+    tokens     REAL NOT NULL,
+    counted_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Places that attempts keep which have been settled and may still be at work, until their leases end.

@@ -114,6 +114,12 @@ func (b *settling) settle(i int, e *store.Settlement) error {
 		return fmt.Errorf("cannot become %q: a settled task waits or is finished", e.Next.State)
 	}
 	told := e
+	if e.NeverStarted() {
+		_, err := b.exec(b.sql.GiveToken, arg("id", int64(e.ID)), arg("fence", int64(e.Fence)), arg("session", int64(b.session)))
+		if err != nil {
+			return err
+		}
+	}
 	if e.Next.AfterLease {
 		_, err := b.exec(b.sql.KeepPlace, arg("now", b.at), arg("id", int64(e.ID)), arg("fence", int64(e.Fence)),
 			arg("session", int64(b.session)))

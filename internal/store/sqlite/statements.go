@@ -50,6 +50,7 @@ type statements struct {
 	PutChunkDeclarations, ForgetChunkDeclarers, PutChunkDeclarers, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
 	// limits.sql
 	LimitedType, CountLimited, AnyLimit, PutLimitDeclarations, ForgetLimitDeclarers, PutLimitDeclarers *sqltext.Query
+	Bucket, PutBucket, GiveToken                                                                       *sqltext.Query
 	KeepPlace, FreePlaces, CutPlaces, CountPlaces                                                      *sqltext.Query
 	LimitDeclarers, LimitsInForce, PutLimit, RemoveLimit, LimitRunning                                 *sqltext.Query
 	// maintain.sql, migrate.sql, listen.sql

@@ -17,7 +17,7 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	defer s.mu.Unlock()
 	var out []task.Task
 	cut, bytes := false, map[task.Phase]int64{}
-	rooms, taken := s.rooms(now), map[string]int{}
+	rooms, taken := s.rooms(now, c.Wants), map[string]int{}
 	for _, w := range c.Wants {
 		room, limited := rooms[w.Type]
 		if limited {
@@ -38,6 +38,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 			bytes[w.Phase] += int64(len(r.Payload) + len(r.RollbackPayload) + len(r.Result) + len(r.Checkpoint))
 			r.take(c, w, now)
 			taken[room.Limit]++
+			if b, has := s.buckets[room.Limit]; has {
+				b.Tokens--
+				s.buckets[room.Limit] = b
+			}
 			out = append(out, r.task())
 		}
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -50,18 +51,30 @@ type place struct {
 	until time.Time
 }
 
-// keepPlace has an attempt that is about to be settled keep its place, if it may still be at work.
+// keepPlace has an attempt that is about to be settled keep its place, if it may still be at work, and gives back the token of one that
+// never started.
 func (s *Store) keepPlace(r *Row, e store.Settlement, now time.Time) {
+	if b, has := s.buckets[s.limits[r.Type].Name]; has && e.NeverStarted() {
+		b.Tokens++
+		s.buckets[s.limits[r.Type].Name] = b
+	}
 	if l, has := s.limits[r.Type]; has && e.Next.AfterLease {
 		s.places = append(s.places, place{l.Name, now, r.LeaseEnd})
 	}
 }
 
-// rooms returns how many more rows may run of each row type that has a limit, before a claim.
-func (s *Store) rooms(now time.Time) map[string]store.Room {
+// rooms returns how many more rows may run, and start, of each wanted row type that has a limit, before a claim.
+func (s *Store) rooms(now time.Time, wants []store.Want) map[string]store.Room {
 	rooms := map[string]store.Room{}
 	for typ, l := range s.limits {
-		room := store.Room{Limit: l.Name, Rows: s.limits[l.Name].Most}
+		if !slices.ContainsFunc(wants, func(w store.Want) bool { return w.Type == typ }) {
+			continue
+		}
+		l = s.limits[l.Name]
+		room := store.Room{Limit: l.Name, Rows: l.Most}
+		if l.Most == 0 {
+			room.Rows = math.MaxInt32
+		}
 		for _, r := range s.live {
 			if r.State.Running() && s.limits[r.Type].Name == l.Name {
 				room.Rows--
@@ -77,6 +90,14 @@ func (s *Store) rooms(now time.Time) map[string]store.Room {
 			}
 		}
 		room.Rows = max(room.Rows, 0)
+		if l.Rate > 0 {
+			b, has := s.buckets[l.Name]
+			if !has {
+				b = store.FullBucket(l.Burst, now)
+			}
+			s.buckets[l.Name] = b.Refilled(l.Rate, l.Burst, 0, now)
+			room = room.Within(s.buckets[l.Name], l.Rate, l.Burst)
+		}
 		rooms[typ] = room
 	}
 	return rooms

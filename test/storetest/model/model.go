@@ -52,6 +52,7 @@ type Store struct {
 	limitDeclarations []*declaredLimit              // by number, from 1
 	limits            map[string]store.LimitInForce // by row type
 	places            []place                       // of attempts that may still be at work
+	buckets           map[string]store.Bucket       // of limits with a rate, by name
 	chunks            map[task.ID]*Chunk
 }
 
@@ -144,6 +145,7 @@ func New(clock func() time.Time) *Store {
 		plans:     map[string]*ChunkPlan{},
 		chunks:    map[task.ID]*Chunk{},
 		limits:    map[string]store.LimitInForce{},
+		buckets:   map[string]store.Bucket{},
 	}
 }
 

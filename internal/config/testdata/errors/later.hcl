@@ -1,7 +1,5 @@
 task "video.resize" {
   spill_after = "5m"
-  rate        = "100/s"
-  burst       = 20
   on_failed   = "dead"
   redact      = ["card"]
   tenant {

@@ -2,10 +2,11 @@
 -- type that of the newest. A session counts until it has left, or has been silent for its whole TTL, where the caller vouches that the
 -- clock has not jumped for so long (calm, microseconds; else 0).
 CREATE OR REPLACE FUNCTION {schema}.wanted_limits(calm bigint)
-    RETURNS TABLE (type text, name text, declared bigint, most integer)
+    RETURNS TABLE (type text, name text, declared bigint, most integer, rate double precision, burst integer)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
-    SELECT DISTINCT ON (k.type) k.type, d.name, d.number, (d.spec->>'most')::integer
+    SELECT DISTINCT ON (k.type) k.type, d.name, d.number, (d.spec->>'most')::integer, (d.spec->>'rate')::double precision,
+        (d.spec->>'burst')::integer
     FROM (
         SELECT e.name, max(e.number) AS number
         FROM {schema}.agent AS a
@@ -79,10 +80,11 @@ BEGIN
     JOIN {schema}.limit_declaration AS d ON d.name = w.name AND d.hash = w.hash
     ON CONFLICT (session, number) DO NOTHING;
 
-    INSERT INTO {schema}.type_limit AS l (type, name, declared, most)
-    SELECT w.type, w.name, w.declared, w.most FROM {schema}.wanted_limits(sure) AS w ORDER BY w.type
+    INSERT INTO {schema}.type_limit AS l (type, name, declared, most, rate, burst)
+    SELECT w.type, w.name, w.declared, w.most, w.rate, w.burst FROM {schema}.wanted_limits(sure) AS w ORDER BY w.type
     ON CONFLICT (type) DO UPDATE SET
-        name = excluded.name, declared = excluded.declared, most = excluded.most,
+        name = excluded.name, declared = excluded.declared, most = excluded.most, rate = excluded.rate,
+        burst = excluded.burst,
         counts_all = l.counts_all OR l.name <> excluded.name,
         since = CASE WHEN l.name <> excluded.name THEN now() ELSE l.since END
     WHERE l.declared <> excluded.declared OR l.name <> excluded.name;
@@ -92,6 +94,7 @@ BEGIN
     WHERE EXISTS (SELECT FROM {schema}.type_limit AS k WHERE k.name = l.type AND k.type <> l.type AND k.since = now());
 
     DELETE FROM {schema}.limit_place AS p WHERE p.until <= now();
+    DELETE FROM {schema}.limit_token AS n WHERE NOT EXISTS (SELECT FROM {schema}.wanted_limits(sure) AS w WHERE w.name = n.name);
 
     DELETE FROM {schema}.type_limit AS l
     WHERE NOT EXISTS (SELECT FROM {schema}.wanted_limits(sure) AS w WHERE w.type = l.type);

@@ -14,3 +14,13 @@ FROM unnest(@ids::bigint[], @fences::bigint[]) AS i (id, fence)
 JOIN {schema}.task AS t ON t.id = i.id AND t.fence = i.fence
 WHERE t.session = @session AND t.claim IS NOT NULL AND t.limited IS NOT NULL AND t.lease_until > now()
 ON CONFLICT (task_id, fence) DO NOTHING
+
+-- name: give_tokens
+-- Gives back the tokens of rows that the session holds and has never started: it is about to release them.
+INSERT INTO {schema}.limit_token (task_id, fence, name)
+SELECT t.id, t.fence, t.limited
+FROM unnest(@ids::bigint[], @fences::bigint[]) AS i (id, fence)
+JOIN {schema}.task AS t ON t.id = i.id AND t.fence = i.fence
+WHERE t.session = @session AND t.claim IS NOT NULL AND t.limited IS NOT NULL
+  AND EXISTS (SELECT FROM {schema}.type_limit AS l WHERE l.type = t.limited AND l.rate > 0)
+ON CONFLICT (task_id, fence) DO NOTHING

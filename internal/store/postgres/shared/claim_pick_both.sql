@@ -5,7 +5,7 @@ room AS MATERIALIZED (
                 ARRAY(SELECT e.bytes FROM due AS e WHERE NOT e.rollback), @bytes::float8) END AS runs,
             CASE WHEN sum(d.bytes) FILTER (WHERE d.rollback) > @bytes::float8 THEN {schema}.claim_rows(
                 ARRAY(SELECT e.bytes FROM due AS e WHERE e.rollback), @bytes::float8) END AS rollbacks,
-            max(d.bytes) > 1048576 AS large
+            max(d.bytes) > 1048576 {or_many} AS large
         FROM due AS d
     ) AS each
 ), picked AS MATERIALIZED (

@@ -2,7 +2,7 @@
 
 -- name: limited_type
 -- The limit of a row type.
-SELECT name, (SELECT most FROM type_limit AS l WHERE l.type = type_limit.name) FROM type_limit WHERE type = @type;
+SELECT l.type, l.most, l.rate, l.burst FROM type_limit JOIN type_limit AS l ON l.type = type_limit.name WHERE type_limit.type = @type;
 
 -- name: count_limited
 -- How many rows run that a limit is for. INDEXED BY: there are few of them.
@@ -40,11 +40,12 @@ SELECT d.number, d.name, d.spec, a.seen_at, a.present_until
 FROM limit_declarer AS r JOIN limit_declaration AS d ON d.number = r.number JOIN agent AS a ON a.session = r.session;
 
 -- name: limits_in_force
-SELECT type, name, declared, most FROM type_limit ORDER BY type;
+SELECT type, name, declared, most, rate, burst FROM type_limit ORDER BY type;
 
 -- name: put_limit
-INSERT INTO type_limit (type, name, declared, most) VALUES (@type, @name, @declared, @most)
-ON CONFLICT (type) DO UPDATE SET name = excluded.name, declared = excluded.declared, most = excluded.most;
+INSERT INTO type_limit (type, name, declared, most, rate, burst) VALUES (@type, @name, @declared, @most, @rate, @burst)
+ON CONFLICT (type) DO UPDATE SET name = excluded.name, declared = excluded.declared, most = excluded.most, rate = excluded.rate,
+    burst = excluded.burst;
 
 -- name: remove_limit
 DELETE FROM type_limit WHERE type = @type;
@@ -76,3 +77,17 @@ WHERE name = @name AND kept_at > @ahead;
 SELECT count(*) FROM limit_place INDEXED BY limit_place_name WHERE name = @name AND NOT EXISTS (
     SELECT 1 FROM task WHERE task.id = limit_place.task_id AND task.fence = limit_place.fence
         AND task.state IN ('running', 'rollback_running'));
+
+-- name: bucket
+-- The tokens of a limit, and when they were counted.
+SELECT tokens, counted_at FROM limit_bucket WHERE name = @name;
+
+-- name: put_bucket
+INSERT INTO limit_bucket (name, tokens, counted_at) VALUES (@name, @tokens, @counted_at)
+ON CONFLICT (name) DO UPDATE SET tokens = excluded.tokens, counted_at = excluded.counted_at;
+
+-- name: give_token
+-- Gives back the token of a row that the session holds and has never started: it is released in the same transaction.
+UPDATE limit_bucket SET tokens = tokens + 1 WHERE name = (
+    SELECT limited FROM task WHERE id = @id AND fence = @fence AND session = @session AND state IN ('running', 'rollback_running'))
+    AND EXISTS (SELECT 1 FROM type_limit WHERE type = limit_bucket.name AND rate > 0);

@@ -1,0 +1,1 @@
+-- When else a claim leaves out the documents: in claim_limited.sql.
