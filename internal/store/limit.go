@@ -64,12 +64,13 @@ type LimitInForce struct {
 
 // LimitsInForce returns the limits of row types, by type, that follow from what sessions declare: of each name the newest declaration,
 // and for each type that of the newest. calm is for how long the store's clock has not jumped as far as the caller knows; 0: not known.
-// A session that was silent for no longer than that may be alive.
-func LimitsInForce(all []LimitDeclarer, now time.Time, calm time.Duration) []LimitInForce {
+// A session that has expired, and whose TTL is longer, may be alive: what it declares stays in force, but does not come into force.
+func LimitsInForce(all []LimitDeclarer, have []LimitInForce, now time.Time, calm time.Duration) []LimitInForce {
 	newest := map[string]LimitDeclarer{}
 	for _, d := range all {
-		ttl := d.PresentUntil.Sub(d.SeenAt)
-		if !d.PresentUntil.After(now) && (ttl <= 0 || ttl <= calm) {
+		mayLive := d.PresentUntil.Sub(d.SeenAt) > max(calm, 0) &&
+			slices.ContainsFunc(have, func(l LimitInForce) bool { return l.Declared == d.Number })
+		if !d.PresentUntil.After(now) && !mayLive {
 			continue
 		}
 		if d.Number > newest[d.Limit.Name].Number {

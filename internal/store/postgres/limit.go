@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -95,24 +96,47 @@ func (s *Store) claimLimited(ctx context.Context, conn *pgx.Conn, c store.Claim)
 	return some.with(more), nil
 }
 
-// claimRooms runs claim_limited.sql to its end, commit included.
+// claimRooms locks the limits and claims, two statements in one round trip and one transaction, to its end, commit included.
 func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, rooms map[string]store.Room, err error) {
-	q := s.sql.ClaimLimited
-	rows, err := conn.Query(ctx, q.Text, s.sql.claimArgs(q, c, l)...)
+	types := make([]string, len(c.Wants))
+	for i, w := range c.Wants {
+		types[i] = w.Type
+	}
+	var both pgx.Batch
+	both.Queue(s.sql.LockLimits.Text, s.sql.LockLimits.Args(arg("types", types))...)
+	both.Queue(s.sql.ClaimLimited.Text, s.sql.claimArgs(s.sql.ClaimLimited, c, l)...)
+	replies := conn.SendBatch(ctx, &both)
+	defer func() { err = cmp.Or(err, replies.Close()) }()
+	if rooms, err = scanRooms(replies.Query()); err != nil {
+		return claimed{}, nil, err
+	}
+	rows, err := replies.Query()
 	if err != nil {
 		return claimed{}, nil, err
 	}
-	rooms = map[string]store.Room{}
 	got.tasks, err = scanClaimed(rows, 0, func(r *taskRow, _ *task.Task) {
 		bare, cut := r.bool(), r.bool()
 		got.bare, got.cut = got.bare || bare, got.cut || cut
-		kind, limit, left, wait := r.text(""), r.text(""), r.int(-1), r.int(-1)
-		if limit != "" {
-			rooms[kind] = store.Room{Limit: limit, Busy: left < 0, Rows: int(max(left, 0)), Rated: wait >= 0, Next: microseconds(max(wait, 0))}
-		}
 	})
-	got.tasks = slices.DeleteFunc(got.tasks, func(t task.Task) bool { return t.ID == 0 }) // of types of which nothing was claimed
 	return got, rooms, err
+}
+
+// scanRooms reads what lock_limits returns, of types that have a limit.
+func scanRooms(rows pgx.Rows, err error) (map[string]store.Room, error) {
+	if err != nil {
+		return nil, err
+	}
+	rooms := map[string]store.Room{}
+	var kind string
+	var limit *string
+	var left, wait *int64
+	_, err = pgx.ForEachRow(rows, []any{&kind, &limit, &left, &wait}, func() error {
+		if limit != nil {
+			rooms[kind] = store.Room{Limit: *limit, Busy: left == nil, Rows: int(or(left)), Rated: wait != nil, Next: microseconds(or(wait))}
+		}
+		return nil
+	})
+	return rooms, err
 }
 
 // sharing returns how many of the rows are of types that have the limit.

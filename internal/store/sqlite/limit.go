@@ -65,7 +65,7 @@ func (t *tx) settleLimits(calm time.Duration) error {
 	}, t.sql.LimitsInForce); err != nil {
 		return err
 	}
-	wanted := store.LimitsInForce(all, t.now, calm)
+	wanted := store.LimitsInForce(all, have, t.now, calm)
 	for _, l := range wanted {
 		if slices.Contains(have, l) {
 			continue

@@ -38,8 +38,9 @@ func (s *Store) declareLimits(session task.Session, list []store.TypeLimit, now 
 			all = append(all, store.LimitDeclarer{Number: int64(i + 1), Limit: d.TypeLimit, SeenAt: a.SeenAt, PresentUntil: a.PresentUntil})
 		}
 	}
+	have := slices.Collect(maps.Values(s.limits))
 	clear(s.limits)
-	for _, l := range store.LimitsInForce(all, now, calm) {
+	for _, l := range store.LimitsInForce(all, have, now, calm) {
 		s.limits[l.Type] = l
 	}
 }
@@ -54,7 +55,7 @@ type place struct {
 // keepPlace has an attempt that is about to be settled keep its place, if it may still be at work, and gives back the token of one that
 // never started.
 func (s *Store) keepPlace(r *Row, e store.Settlement, now time.Time) {
-	if b, has := s.buckets[s.limits[r.Type].Name]; has && e.NeverStarted() {
+	if b, has := s.buckets[s.limits[r.Type].Name]; has && s.limits[r.Type].Rate > 0 && e.NeverStarted() {
 		b.Tokens++
 		s.buckets[s.limits[r.Type].Name] = b
 	}

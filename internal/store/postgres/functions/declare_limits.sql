@@ -1,6 +1,6 @@
 -- Returns the limits of row types that are to be in force by what sessions declare: of each name the newest declaration, and for each
--- type that of the newest. A session counts until it has left, or has been silent for its whole TTL, where the caller vouches that the
--- clock has not jumped for so long (calm, microseconds; else 0).
+-- type that of the newest. A session that has expired, and has not left, may be alive unless the caller vouches that
+-- the clock has not jumped for its whole TTL (calm, microseconds; else 0): what it declares stays in force, but does not come into force.
 CREATE OR REPLACE FUNCTION {schema}.wanted_limits(calm bigint)
     RETURNS TABLE (type text, name text, declared bigint, most integer, rate double precision, burst integer)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
@@ -14,6 +14,7 @@ $leasehold$
         JOIN {schema}.limit_declaration AS e ON e.number = r.number
         WHERE a.present_until > now()
            OR a.present_until > a.seen_at AND a.present_until - a.seen_at > calm * interval '1 microsecond'
+              AND EXISTS (SELECT FROM {schema}.type_limit AS l WHERE l.declared = e.number)
         GROUP BY e.name
     ) AS newest
     JOIN {schema}.limit_declaration AS d ON d.number = newest.number
@@ -94,7 +95,6 @@ BEGIN
     WHERE EXISTS (SELECT FROM {schema}.type_limit AS k WHERE k.name = l.type AND k.type <> l.type AND k.since = now());
 
     DELETE FROM {schema}.limit_place AS p WHERE p.until <= now();
-    DELETE FROM {schema}.limit_token AS n WHERE NOT EXISTS (SELECT FROM {schema}.wanted_limits(sure) AS w WHERE w.name = n.name);
 
     DELETE FROM {schema}.type_limit AS l
     WHERE NOT EXISTS (SELECT FROM {schema}.wanted_limits(sure) AS w WHERE w.type = l.type);

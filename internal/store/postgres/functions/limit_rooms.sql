@@ -1,16 +1,19 @@
 -- Returns how many rows a claim may take of each of these row types, for all types with the same limit (name) together, and where it is the
 -- rate that leaves no more, in how many microseconds one may start (wait; 0: now; else NULL). Where there is no limit name is NULL, and where other
--- claims are under way for too long rooms is. It is called by claims of types with a limit, once each.
+-- claims are under way for too long rooms is. It is called once by each claim of types with a limit, as a statement of its own:
+-- the claim (claim_limited.sql) follows in the same transaction and finds the rooms in the setting leasehold.rooms.
 --
 -- It locks the limits first, and counts what runs in later statements, each of which sees what has committed by then: the claim that
--- held the lock before, which the snapshot of the calling statement may not. The lock lasts until the calling claim has committed. Claims
+-- held the lock before, which the snapshot of the calling statement may not. The claim that follows sees that, too. The lock lasts until the calling claim has committed. Claims
 -- wait for one another, in turn and for a moment only: each then takes all the room that there is by its turn. To come back for it would cost
 -- more.
 CREATE OR REPLACE FUNCTION {schema}.limit_rooms(kinds text[]) RETURNS TABLE (kind text, name text, rooms bigint, wait bigint)
     LANGUAGE plpgsql VOLATILE ROWS 10 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '20ms' AS
 $leasehold$
 DECLARE
-    held   record;
+    held    record;
+    found   jsonb;
+    running bigint;
     tokens double precision;
     free   bigint;
     names  text[] := '{}';
@@ -27,7 +30,16 @@ BEGIN
             free := 1000000000;
             wait := NULL;
             IF held.most > 0 THEN
-                free := greatest(held.most - {schema}.limit_running(held.type, held.counts_all, held.since), 0);
+                IF held.counts_all THEN
+                    running := {schema}.limit_unnamed(held.type, held.since);
+                ELSE
+                    SELECT count(*) INTO running FROM {schema}.task AS t
+                    WHERE t.limited IS NOT NULL AND t.limited = held.type AND t.state IN ('running', 'rollback_running');
+                END IF;
+                IF EXISTS (SELECT FROM {schema}.limit_place AS p WHERE p.name = held.type) THEN
+                    running := running + {schema}.kept_places(held.type);
+                END IF;
+                free := greatest(held.most - running, 0);
             END IF;
             IF held.rate > 0 THEN
                 tokens := {schema}.refill_tokens(held.type, held.rate, held.burst);
@@ -43,46 +55,53 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         frees := '{}';
     END;
-    RETURN QUERY
-        SELECT k.kind, l.name, frees[array_position(names, l.name)], waits[array_position(names, l.name)]
-        FROM unnest(kinds) AS k (kind) LEFT JOIN {schema}.type_limit AS l ON l.type = k.kind;
+    SELECT coalesce(jsonb_agg(jsonb_build_object('kind', k.kind, 'name', l.name, 'rooms', frees[array_position(names, l.name)],
+        'wait', waits[array_position(names, l.name)], 'rated', l.rate > 0)), '[]') INTO found
+    FROM unnest(kinds) AS k (kind) LEFT JOIN {schema}.type_limit AS l ON l.type = k.kind;
+    PERFORM set_config('leasehold.rooms', found::text, true);
+    RETURN QUERY SELECT r.kind, r.name, r.rooms, r.wait
+        FROM jsonb_to_recordset(found) AS r (kind text, name text, rooms bigint, wait bigint);
 END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.limit_rooms(text[]) FROM PUBLIC;
 
--- Returns how many places of a limit, which the caller has locked, are taken.
---
--- Of a limit that is new, rows may run that name none: they were claimed before. They are found by their type, until none is left and
--- no claim can be under way that began before the limit was there: it would have lasted longer than any statement may.
-CREATE OR REPLACE FUNCTION {schema}.limit_running(limit_name text, counts_all boolean, since timestamptz) RETURNS bigint
+-- Returns how many rows run of a limit that is new, which the caller has locked. Rows may run that name no limit: they were claimed before.
+-- They are found by their type, until none is left and no claim can be under way that began before the limit was there: it would have
+-- lasted longer than any statement may.
+CREATE OR REPLACE FUNCTION {schema}.limit_unnamed(limit_name text, since timestamptz) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 DECLARE
     running bigint;
     unnamed bigint;
 BEGIN
-    IF counts_all THEN
-        SELECT count(*), count(*) FILTER (WHERE t.limited IS DISTINCT FROM limit_name) INTO running, unnamed
-        FROM {schema}.task AS t
-        WHERE t.state IN ('running', 'rollback_running') AND (t.limited = limit_name OR t.type = ANY (ARRAY(
-            SELECT k.type FROM {schema}.type_limit AS k WHERE k.name = limit_name)));
-        IF unnamed = 0 AND since < now() - interval '1 minute' THEN
-            UPDATE {schema}.type_limit AS l SET counts_all = false WHERE l.type = limit_name;
-        END IF;
-    ELSE
-        SELECT count(*) INTO running FROM {schema}.task AS t
-        WHERE t.limited IS NOT NULL AND t.limited = limit_name AND t.state IN ('running', 'rollback_running');
+    SELECT count(*), count(*) FILTER (WHERE t.limited IS DISTINCT FROM limit_name) INTO running, unnamed
+    FROM {schema}.task AS t
+    WHERE t.state IN ('running', 'rollback_running') AND (t.limited = limit_name OR t.type = ANY (ARRAY(
+        SELECT k.type FROM {schema}.type_limit AS k WHERE k.name = limit_name)));
+    IF unnamed = 0 AND since < now() - interval '1 minute' THEN
+        UPDATE {schema}.type_limit AS l SET counts_all = false WHERE l.type = limit_name;
     END IF;
-    -- Where the clock was set back, a place lasts no longer than it was to last.
+    RETURN running;
+END
+$leasehold$;
+REVOKE ALL ON FUNCTION {schema}.limit_unnamed(text, timestamptz) FROM PUBLIC;
+
+-- Returns how many places of a limit, which the caller has locked, are kept by attempts that do not run any more, and frees those whose time
+-- is over. Where the clock was set back, a place lasts no longer than it was to last.
+CREATE OR REPLACE FUNCTION {schema}.kept_places(limit_name text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
+$leasehold$
+BEGIN
     UPDATE {schema}.limit_place AS p SET until = now() + (p.until - p.kept_at), kept_at = now()
     WHERE p.name = limit_name AND p.kept_at > now() + interval '1 second';
     DELETE FROM {schema}.limit_place AS p WHERE p.name = limit_name AND p.until <= now();
-    RETURN running + (SELECT count(*) FROM {schema}.limit_place AS p WHERE p.name = limit_name AND NOT EXISTS (
+    RETURN (SELECT count(*) FROM {schema}.limit_place AS p WHERE p.name = limit_name AND NOT EXISTS (
         SELECT FROM {schema}.task AS t
         WHERE t.id = p.task_id AND t.fence = p.fence AND t.state IN ('running', 'rollback_running')));
 END
 $leasehold$;
-REVOKE ALL ON FUNCTION {schema}.limit_running(text, boolean, timestamptz) FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.kept_places(text) FROM PUBLIC;
 
 -- Counts the tokens of a limit, which the caller has locked: what its rate has brought since they were counted last, and what was given
 -- back. The rule is that of store.Bucket.
@@ -112,13 +131,12 @@ END
 $leasehold$;
 REVOKE ALL ON FUNCTION {schema}.refill_tokens(text, double precision, integer) FROM PUBLIC;
 
--- Takes tokens for rows that a claim starts; it has locked the limit. Where there is no rate it does nothing.
+-- Takes tokens for rows that a claim starts; it has locked the limit.
 CREATE OR REPLACE FUNCTION {schema}.spend_tokens(limit_name text, n bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
 BEGIN
-    UPDATE {schema}.limit_bucket AS b SET tokens = b.tokens - n
-    WHERE b.name = limit_name AND EXISTS (SELECT FROM {schema}.type_limit AS l WHERE l.type = limit_name AND l.rate > 0);
+    UPDATE {schema}.limit_bucket AS b SET tokens = b.tokens - n WHERE b.name = limit_name;
     RETURN true;
 END
 $leasehold$;

@@ -1,14 +1,14 @@
--- Claims due rows of types that have a limit, as claim_region_both.sql does, and says of each wanted type how much room its limit had: a
--- columns after those of a claimed row, in a row of its own if nothing of the type was claimed. @regions has '' alone for agents of
--- no region.
+-- Claims due rows of types that have a limit, as claim_region_both.sql does. The statement before it in the same transaction (lock_limits) has
+-- locked the limits and found how much room they have, so nothing that runs is unknown to this one. @regions has '' alone for agents of no
+-- region.
 --
--- limit_rooms locks the limits and returns the room before anything is looked for. Several wants may share a limit, as the runs and
--- the rollbacks of a type do: each finds as many rows as there is room for all of them, and those wants that come first get it. Rows that
--- were found and are not taken stay locked for the length of the statement. spend_tokens takes the tokens of what was taken.
--- Documents are left out as soon as they may not fit into the buffers of a connection: an agent that is frozen and reads nothing must not keep
--- the limit locked.
+-- Several wants may share a limit, as the runs and the rollbacks of a type do: each finds as many rows as there is room for all of them, and
+-- those wants that come first get it. Rows that were found and are not taken stay locked for the length of the statement. spend_tokens takes
+-- the tokens of what was taken. Documents are left out as soon as they may not fit into the buffers of a connection: an agent that is
+-- frozen and reads nothing must not keep the limit locked.
 WITH limits AS MATERIALIZED (
-    SELECT r.kind, r.name, r.rooms, r.wait FROM {schema}.limit_rooms(ARRAY(SELECT DISTINCT k.kind FROM unnest(@types::text[]) AS k (kind))) AS r
+    SELECT r.kind, r.name, r.rooms, r.rated
+    FROM jsonb_to_recordset(current_setting('leasehold.rooms')::jsonb) AS r (kind text, name text, rooms bigint, rated boolean)
 ), want AS MATERIALIZED (
     SELECT w.type, w.rollback, CASE WHEN l.name IS NULL THEN w.n ELSE least(w.n, l.rooms) END AS n, w.policy, w.place,
         now() + w.length * interval '1 microsecond' AS lease_until, nullif(w.deadline, 0) * interval '1 microsecond' AS time_left,
@@ -55,11 +55,10 @@ WITH limits AS MATERIALIZED (
     RETURNING {task_columns}, {claim_documents}
 ), spent AS MATERIALIZED (
     SELECT each.name, {schema}.spend_tokens(each.name, each.n) AS done FROM (
-        SELECT l.name, count(*) AS n FROM taken AS t JOIN limits AS l ON l.kind = t.type WHERE l.name IS NOT NULL GROUP BY l.name
+        SELECT l.name, count(*) AS n FROM taken AS t JOIN limits AS l ON l.kind = t.type WHERE l.rated GROUP BY l.name
     ) AS each
 )
 SELECT t.id, t.type, t.state, t.fence, t.attempt, t.max_attempts, t.deferrals, t.ever_started, t.key, t.region, t.priority,
     t.traceparent, t.created_by, t.outcome, t.error, t.policy, t.created_at, t.run_at, t.claimed_at, t.lease_until, t.deadline,
-    t.batch_id, t.round, t.cause, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, l.kind, l.name, l.rooms,
-    l.wait, s.done
-FROM limits AS l LEFT JOIN spent AS s ON s.name = l.name LEFT JOIN taken AS t ON t.type = l.kind
+    t.batch_id, t.round, t.cause, t.payload, t.rollback_payload, t.result, t.checkpoint, t.labels, t.bare, t.cut, s.done
+FROM taken AS t JOIN limits AS l ON l.kind = t.type LEFT JOIN spent AS s ON s.name = l.name

@@ -1,1 +1,2 @@
--- What else a claim sets: the limit that it obeys, in claim_limited.sql.
+-- What a claim notes of limits: that there was none; claim_limited.sql has the limit's name.
+, limited = NULL
