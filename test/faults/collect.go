@@ -26,6 +26,7 @@ func (w *world) collect(t testing.TB) *history.History {
 	require.NoError(t, err)
 	w.mu.Lock()
 	h.Enqueued, h.Said, h.Samples, h.Crashes, h.Ops = w.rows, w.said, w.leaseSamples, w.crashes, w.ops
+	h.Limits = w.limitSamples
 	h.Of.Made, h.Of.Samples = w.made, w.batchSamples
 	w.mu.Unlock()
 

@@ -27,6 +27,8 @@ const (
 	checkTime     = time.Second
 	// someWorkers is how many rows of a type an agent runs at once, where a run does not say.
 	someWorkers = 4
+	// capped is the limit of the type that has one: fewer than what three agents run at once.
+	capped = 5
 )
 
 // Types that mean something to who makes rows and runs them.
@@ -41,6 +43,7 @@ const (
 	kindBundle  = "bundle"  // webhooks whose requests have several attempts
 	kindParcel  = "parcel"  // the same under hold, with a check and a rollback
 	kindFreight = "freight" // the same that complete their tasks themselves, and roll them back
+	kindCapped  = "capped"  // webhooks of which no more than capped run at once, on all agents
 	kindPress   = "press"   // workers that complete their tasks themselves, and roll them back
 )
 
@@ -68,7 +71,7 @@ func Kinds() map[string]history.Kind {
 	all := map[string]history.Kind{}
 	for _, name := range []string{
 		"plain", "held", "completed", "accepted", "streamed", "ordered", "child", "steady", "patient", kindFinish, kindMark,
-		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow,
+		kindReserve, kindCharge, kindMount, kindBuild, kindServe, kindStamp, kindPress, kindBundle, kindParcel, kindFreight, kindFollow, kindCapped,
 	} {
 		k := history.Kind{
 			Name: name, Heartbeat: time.Second, Stop: Stop, Timeout: 5 * time.Second, Ordered: name == "ordered",
@@ -80,6 +83,8 @@ func Kinds() map[string]history.Kind {
 		switch name {
 		case "steady":
 			k.Heartbeat, k.Timeout = 8*time.Second, 12*time.Second
+		case kindCapped:
+			k.Most = capped
 		case "patient":
 			k.Heartbeat, k.Timeout = 0, 12*time.Second
 		case "held", kindReserve, kindMount, kindStamp, kindParcel:
@@ -129,6 +134,9 @@ func (a *agent) declareTask(k history.Kind, who string) string {
 		workers = 1
 	}
 	text := fmt.Sprintf("task %q {\n  workers = %d\n%s", k.Name, workers, a.declareWork(k, Limit, who))
+	if k.Most > 0 {
+		text += fmt.Sprintf("  limit = %d\n", k.Most)
+	}
 	if k.Check > 0 {
 		text += fmt.Sprintf("  check {\n  timeout = %q\n%s  }\n", k.Check, a.declareTarget(alone(k), who, false))
 	}

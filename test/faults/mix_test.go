@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/test/faults"
+	"github.com/leasehold/leasehold/test/faults/script"
 	"github.com/leasehold/leasehold/test/harness"
 )
 
@@ -80,6 +81,27 @@ func TestFollowers(t *testing.T) {
 	for _, answer := range []string{"inserted", "follows"} {
 		require.Positive(t, answers[answer], answer)
 	}
+}
+
+// TestLimit: nothing but tasks of a type with a limit over all agents, more than it lets run, while agents are killed and frozen and
+// lose the store. The places are used while tasks wait.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	o := faults.Options{
+		Seed: seedOr(t, 4), Lasts: 20 * time.Second, Agents: 3, Rate: 10, Kinds: []string{"capped"},
+		Script: []script.Deed{script.Nap, script.OK},
+		Faults: faults.FaultsNamed("agent killed", "agent killed at a point", "agent frozen", "agent drained", "network cuts replies",
+			"network loses replies", "server terminates", "endpoint restarts"),
+	}
+	h := faults.Run(t, programs(t), harness.NewPooledCluster(t), o)
+	inspect(t, h)
+	full := 0
+	for _, s := range h.Limits {
+		if s.Running == h.Kinds[s.Kind].Most {
+			full++
+		}
+	}
+	require.Greater(t, full, 20, "of %d looks", len(h.Limits))
 }
 
 // TestReleaseCannotBeBroken: nothing of what breaks an agent on purpose is in one that people run.

@@ -89,6 +89,14 @@ DO $$ BEGIN EXECUTE replace(pg_get_functiondef('leasehold.enqueue_result'::regpr
 		}, []check.Name{check.OneHolderAtATime}, `
 CREATE OR REPLACE FUNCTION leasehold.lease_lapsed(expires_at timestamptz, expiry_seen_at timestamptz) RETURNS boolean
     LANGUAGE sql AS 'SELECT expires_at <= clock_timestamp()'`},
+		{"limit", faults.Options{ // each claim finds that there is room
+			Rate: 8, Kinds: []string{"capped"}, Script: []script.Deed{script.Nap, script.OK}, Lasts: 10 * time.Second,
+		}, []check.Name{check.LimitHolds}, `
+CREATE OR REPLACE FUNCTION leasehold.limit_rooms(kinds text[])
+    RETURNS TABLE (kind text, name text, rooms bigint, wait bigint) LANGUAGE sql AS $$
+    SELECT set_config('leasehold.rooms', (SELECT jsonb_agg(jsonb_build_object('kind', k, 'name', k, 'rooms', 5)) FROM unnest(kinds) AS k)::text, true);
+    SELECT k, k, 5::bigint, NULL::bigint FROM unnest(kinds) AS k
+$$`},
 		{"hold-lease", faults.Options{ // holders write too late, now and then
 			Holders: 3, Lasts: 12 * time.Second,
 		}, []check.Name{check.LeaseEffectsGuarded}, `

@@ -29,7 +29,28 @@ func (w *world) sampleLeases(ctx context.Context) {
 		case <-tick.C:
 		}
 		w.sampleLeasesOnce(ctx)
+		w.sampleLimitsOnce(ctx)
 	}
+}
+
+// limitSQL counts what runs of a type, whoever holds it, and reports whether more of it is due.
+const limitSQL = `
+SELECT count(*) FILTER (WHERE state IN ('running', 'rollback_running')),
+    count(*) FILTER (WHERE state IN ('pending', 'retry_pending') AND run_at <= now()) > 0
+FROM leasehold.tasks WHERE type = $1 AND finished_at IS NULL`
+
+// sampleLimitsOnce records how much runs of the type with a limit, while there is any.
+func (w *world) sampleLimitsOnce(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	s := history.LimitSample{Kind: kindCapped}
+	if err := w.app.QueryRow(call, limitSQL, s.Kind).Scan(&s.Running, &s.Waiting); err != nil || s.Running == 0 {
+		return
+	}
+	s.At = history.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limitSamples = append(w.limitSamples, s)
 }
 
 func (w *world) sampleLeasesOnce(ctx context.Context) {

@@ -82,6 +82,7 @@ type world struct {
 	errs         []error
 	said         []history.Said
 	leaseSamples []history.LeaseSample
+	limitSamples []history.LimitSample
 	rows         []history.Enqueued
 	crashes      []time.Duration
 	followed     []history.Followed

@@ -39,12 +39,13 @@ const (
 	AboutTasks     Theme = "tasks" // and named leases
 	AboutSchedules Theme = "schedules"
 	AboutChunks    Theme = "chunks"
+	AboutLimits    Theme = "limits"
 )
 
 // histories is how many of each theme RunMachine tries, unless -rapid.checks was given: a number, so that a busy machine tries no
 // fewer.
 func histories() map[Theme]int {
-	return map[Theme]int{AboutTasks: 40, AboutSchedules: 15, AboutChunks: 12}
+	return map[Theme]int{AboutTasks: 40, AboutSchedules: 15, AboutChunks: 12, AboutLimits: 20}
 }
 
 // fullLength is set where tests are to take the time that they can use: then rapid's own number of histories, 100, is tried.
@@ -135,6 +136,9 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"renew":    m.renew,
 		"repeat":   m.repeat,
 	})
+	if m.about == AboutLimits {
+		maps.Copy(all, m.limitActions())
+	}
 	maps.Copy(all, m.liveActions())
 	maps.Copy(all, m.operateActions())
 	maps.Copy(all, m.namedActions())
@@ -201,6 +205,7 @@ type session struct {
 	pair[task.Session]
 	name   string
 	claims int64
+	limits []store.TypeLimit // that it declares
 }
 
 // hold is a row as a session once held it.

@@ -131,9 +131,11 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	s := m.sessions[i]
 	s.claims++
 	c.Session, c.Number = s.ideal, s.claims
+	wantRooms, rooms := map[string]store.Room{}, map[string]store.Room{}
+	c.Limited = wantRooms
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
-	c.Session = s.real
+	c.Session, c.Limited = s.real, rooms
 	got, err := m.real.Claim(ctx, c)
 	require.NoError(m.t, err)
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)
@@ -141,6 +143,7 @@ func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 		wantViews, views = byRow(wantViews), byRow(views)
 	}
 	require.Equal(m.t, wantViews, views, "what is claimed")
+	require.Equal(m.t, roomViews(wantRooms), roomViews(rooms), "what limits leave room for")
 	for _, row := range want {
 		m.hold(i, row, row.Fence)
 	}
@@ -357,12 +360,16 @@ func (m *machine) join(name string) {
 }
 
 func (m *machine) present(t *rapid.T) {
-	ctx := m.begin()
 	_, s := m.pick(t)
+	m.presentAs(t, s)
+}
+
+func (m *machine) presentAs(t *rapid.T, s *session) {
+	ctx := m.begin()
 	view := sees(t)
-	want, err := m.ideal.Present(ctx, store.Heartbeat{Session: s.ideal, Agent: m.agent(s.name), View: view(m.ideal)})
+	want, err := m.ideal.Present(ctx, store.Heartbeat{Session: s.ideal, Agent: m.agentOf(s), View: view(m.ideal)})
 	require.NoError(m.t, err)
-	got, err := m.real.Present(ctx, store.Heartbeat{Session: s.real, Agent: m.agent(s.name), View: view(m.real)})
+	got, err := m.real.Present(ctx, store.Heartbeat{Session: s.real, Agent: m.agentOf(s), View: view(m.real)})
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.heldViews(want.Held, onIdeal), m.heldViews(got.Held, onReal), "what it holds")
 }

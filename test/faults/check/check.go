@@ -61,6 +61,7 @@ func invariants() []invariant {
 		{[]Name{RolledBackNeverRuns}, rolledBackNeverRuns},
 		{[]Name{OneChildAtATime}, oneChildAtATime},
 		{[]Name{OneRequestAtATime}, oneRequestAtATime},
+		{[]Name{LimitHolds}, limitHolds},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},

@@ -150,6 +150,14 @@ type EffectRow struct {
 	Who       string
 }
 
+// LimitSample is how many rows of a type ran at one moment, by one snapshot of the store.
+type LimitSample struct {
+	At      time.Duration
+	Kind    string
+	Running int
+	Waiting bool // more rows of it were due
+}
+
 // LeaseSample is how a running row stood at one moment, by one snapshot of the store.
 type LeaseSample struct {
 	At      time.Duration // monotonic clock, between the question and the answer
@@ -188,6 +196,8 @@ type Kind struct {
 	Rollback *Kind         // what attempts of its rollback are allowed; nil: it has none
 	Limit    int           // how many attempts of a rollback may count
 
+	Most int // how many run at once at the most, on all agents; 0: no bound
+
 	Backoff   time.Duration // the longest delay before it is tried again; 0: not known
 	Deferrals int           // how often in a row being asked to come later is free; 0: as often as by default, < 0: never
 }
@@ -212,6 +222,7 @@ type History struct {
 	Tried    []Tried
 	Effects  []EffectRow
 	Samples  []LeaseSample
+	Limits   []LimitSample
 	Said     []Said
 	// Crashes are the times at which the server died without a chance to flush.
 	Crashes []time.Duration
