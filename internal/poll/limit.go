@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -133,4 +134,11 @@ func (s *slots) heldFor(now time.Duration) (in time.Duration, ok bool) {
 		}
 	}
 	return in, ok
+}
+
+// needRoom reports whether a lane is held for want of room, which settlements make.
+func (s *slots) needRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.until != 0 && !l.byRate })
 }

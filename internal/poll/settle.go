@@ -152,7 +152,7 @@ func (s *settler) run(ctx context.Context) {
 		default:
 			b.reset()
 			size.went()
-			if len(batch) < gatherBelow && s.e.slots.active() > 0 && !pause(ctx, nil, min(s.e.o.Clock.Now()-began, gatherFor)) {
+			if len(batch) < gatherBelow && s.e.slots.active() > 0 && !s.e.slots.needRoom() && !pause(ctx, nil, min(s.e.o.Clock.Now()-began, gatherFor)) {
 				return
 			}
 		}
