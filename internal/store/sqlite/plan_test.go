@@ -106,6 +106,7 @@ func TestPlans(t *testing.T) {
 		},
 		h.sql.CountLimited:  {"COVERING INDEX task_limited (limited=? AND state=?)"},
 		h.sql.LimitRunning:  {"SCAN task USING INDEX task_running"},
+		h.sql.GiveToken:     {byID},
 		h.sql.KeepPlace:     {byID},
 		h.sql.FreePlaces:    {"INDEX limit_place_name (name=?)"},
 		h.sql.CutPlaces:     {"INDEX limit_place_name (name=?)"},

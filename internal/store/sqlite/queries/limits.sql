@@ -55,9 +55,9 @@ DELETE FROM type_limit WHERE type = @type;
 UPDATE task INDEXED BY task_running SET limited = @name WHERE state IN ('running', 'rollback_running') AND type = @type;
 
 -- name: keep_place
--- Has an attempt that is settled in the same transaction keep its place in its limit until its lease ends.
+-- Has an attempt that is settled in the same transaction keep its place in its limit until its lease ends. NOT INDEXED, here and below: by the id.
 INSERT INTO limit_place (task_id, fence, name, kept_at, until)
-SELECT task.id, task.fence, type_limit.name, @now, task.lease_until FROM task JOIN type_limit ON type_limit.type = task.type
+SELECT task.id, task.fence, type_limit.name, @now, task.lease_until FROM task NOT INDEXED JOIN type_limit ON type_limit.type = task.type
 WHERE task.id = @id AND task.fence = @fence AND task.session = @session AND task.state IN ('running', 'rollback_running')
     AND task.lease_until > @now
 ON CONFLICT (task_id, fence) DO NOTHING;
@@ -89,6 +89,6 @@ ON CONFLICT (name) DO UPDATE SET tokens = excluded.tokens, counted_at = excluded
 -- name: give_token
 -- Gives back the token of a row that the session holds and has never started: it is released in the same transaction.
 UPDATE limit_bucket SET tokens = tokens + 1 WHERE name = (
-    SELECT type_limit.name FROM task JOIN type_limit ON type_limit.type = task.type
+    SELECT type_limit.name FROM task NOT INDEXED JOIN type_limit ON type_limit.type = task.type
     WHERE task.id = @id AND task.fence = @fence AND task.session = @session AND task.state IN ('running', 'rollback_running')
         AND type_limit.rate > 0);
