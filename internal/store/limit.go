@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TypeLimit bounds the attempts of a task type over all agents, how many run and how many start, as a configuration declares it. One that was never loaded before is
-// newer than all others of its name, and the newest one that a present session declares is in force, for every agent. A session that
-// may be alive although it has expired by the store's clock counts as present.
+// TypeLimit bounds the attempts of a task type over all agents, how many run and how many start, as a configuration declares it. One that
+// was never loaded before is newer than all others of its name, and the newest one that a present session declares is in force, for every
+// agent. What a session declares that has expired by the store's clock, and may be alive, stays in force.
 type TypeLimit struct {
 	Name  string   // of the declared type; the limit's name
 	Types []string // the row types that share the limit: the type's name and its aliases
