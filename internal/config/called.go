@@ -17,12 +17,12 @@ func synonyms(remedies map[string]string) map[string]string {
 
 func calledInTask() map[string]string {
 	return synonyms(map[string]string{
-		"max_retries retries retry_limit max_retry":                             "set the number of retries with retry { limit = 2 }",
-		"attempts max_attempts tries":                                           "use retry { limit = 2 }, which counts the attempts after the first",
-		"backoff delay retry_delay retry_backoff":                               `set the delay with backoff, min and max in a retry block`,
+		"max_retries retries retry_limit max_retry": "set the number of retries with retry { limit = 2 }",
+		"attempts max_attempts tries":               "use retry { limit = 2 }, which counts the attempts after the first",
+		"backoff delay retry_delay retry_backoff":   `set the delay with backoff, min and max in a retry block`,
 		"concurrency max_concurrency parallelism max_workers threads processes": "limit the concurrent attempts on this agent with workers = 8, and " +
 			"on all agents together with limit = 20",
-		"schedule cron every interval crontab":                                  `recurring tasks are declared beside the task: schedule "name" { … }`,
+		"schedule cron every interval crontab": `recurring tasks are declared beside the task: schedule "name" { … }`,
 		"queue queues tube topic channel": "there are no queues: rows name a type, the label of the task block; workers limits each type, " +
 			"and a row's priority decides which row runs first",
 		"priority": "use the column of the row: INSERT INTO leasehold.task (type, priority) …, or `leasehold enqueue --priority`",
