@@ -36,14 +36,16 @@ func TestManyAgents(t *testing.T) {
 // TestKilledAndDrained kills one agent, drains another and starts a third half-way. Only what the killed one held may
 // be done twice, and only that costs attempts.
 func TestKilledAndDrained(t *testing.T) {
-	rows := manyRows()
+	const rows = 20_000 // of fewer, the others may have all by then that are not done
 	h := newHouse(t, rows)
 	h.endpoint.takes = 2_000_000 // 2 ms, so that the agents always have some under way
 	killed := h.agent("killed", 16, "", "")
 	drained := h.agent("drained", 16, "", "")
 	h.agent("steady", 16, "", "")
 	h.insert(rows, insertRows(rows))
-	harness.Until(t, workWithin, "half of it is done", func() bool { return h.endpoint.total.Load() >= int64(rows/2) })
+	harness.Until(t, workWithin, "half of it is done, and the agent that is to be killed is at work", func() bool {
+		return h.endpoint.total.Load() >= rows/2 && len(h.heldBy("killed")) > 0
+	})
 
 	killed.Kill(t)
 	held := h.heldBy("killed")
