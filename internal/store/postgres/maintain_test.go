@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,7 +135,13 @@ func TestRemovalGoesOn(t *testing.T) {
 	// No other call waits meanwhile.
 	require.Equal(t, "applied", a.settle(t, done(a.take(t, 1)[0]))[0].String())
 	require.NoError(t, reader.Rollback(context.WithoutCancel(t.Context())))
-	_, err = a.Maintain(t.Context(), week)
+	// To finish waits for every older snapshot in the database, those of other tests included, as long as a statement may
+	// take; the next maintenance tries again.
+	for range 3 {
+		if _, err = a.Maintain(t.Context(), week); err == nil || !strings.Contains(err.Error(), "57014") {
+			break
+		}
+	}
 	require.NoError(t, err)
 	require.NotContains(t, days(t, a.harness), name)
 	require.Zero(t, a.number(t, `SELECT count(*) FROM SCHEMA.attempt WHERE task_id = $1`, int64(old[0].ID)))
