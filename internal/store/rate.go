@@ -17,7 +17,7 @@ type Bucket struct {
 // FullBucket is that of a rate that is new.
 func FullBucket(burst int, now time.Time) Bucket { return Bucket{float64(burst), now} }
 
-// Refilled returns the bucket with what the rate, in rows per second, has brought since, and with so many tokens that were given back. It
+// Refilled returns the bucket with what the rate, in rows per second, has brought since, and with so many tokens that were returned. It
 // holds the burst and a little more at most, so a clock that jumps forward brings no more than that; one that was set back brings nothing,
 // and takes nothing.
 func (b Bucket) Refilled(rate float64, burst, back int, now time.Time) Bucket {

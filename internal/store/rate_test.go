@@ -61,7 +61,7 @@ func TestBucketOutlivesJumpsOfTheClock(t *testing.T) {
 	n, _ := b.Refilled(10, 5, 0, began.Add(time.Hour)).Room(10, 5)
 	require.Equal(t, 5, n)
 	n, _ = b.Refilled(10, 5, 1, began).Room(10, 5)
-	require.Equal(t, 4, n, "one was given back")
+	require.Equal(t, 4, n, "one was returned")
 	_, next := store.Bucket{Tokens: 0.25, At: began}.Room(0.5, 5)
 	require.Equal(t, 1500*time.Millisecond, next)
 }

@@ -70,7 +70,7 @@ func (s *Settlement) Cause() task.Verdict {
 // Next.AfterLease is set.
 func (s *Settlement) KeepsDue() bool { return s.Silent && s.Next.Delay <= 0 }
 
-// NeverStarted reports whether nothing of the row was started under this hold: what its claim took of a rate is given back.
+// NeverStarted reports whether nothing of the row was started under this hold: what its claim took of a rate is returned.
 func (s *Settlement) NeverStarted() bool { return s.Started < 0 && s.RanFence == s.Fence }
 
 // CancelUnseen reports whether the row is to wait for another run, or its halves are, by a decision that did not take a requested

@@ -33,7 +33,7 @@ func (w *world) sampleLeases(ctx context.Context) {
 	}
 }
 
-// limitSQL counts what runs of a type, whoever holds it, and reports whether more of it is due.
+// limitSQL counts what runs of a type, in any session, and reports whether more of it is due.
 const limitSQL = `
 SELECT count(*) FILTER (WHERE state IN ('running', 'rollback_running')),
     count(*) FILTER (WHERE state IN ('pending', 'retry_pending') AND run_at <= now()) > 0

@@ -538,7 +538,7 @@ CREATE TABLE {schema}.limit_bucket (
     name       text PRIMARY KEY
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Tokens that are given back for rows which were claimed and never started. A session writes them before it releases the rows; one counts
+-- Tokens that are returned for rows which were claimed and never started. A session writes them before it releases the rows; one counts
 -- once its attempt is over.
 CREATE TABLE {schema}.limit_token (
     task_id bigint NOT NULL,

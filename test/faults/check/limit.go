@@ -1,7 +1,7 @@
 package check
 
 // LimitHolds says: of a type with a limit no more rows run at once, on all agents together, than the limit says, whatever they are for
-// and whoever holds them.
+// and whichever session holds them.
 //
 // It must hold because a claim counts what runs while it has the limit locked, and commits before another one counts.
 //

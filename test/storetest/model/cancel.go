@@ -54,7 +54,7 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 	}
 	r.State, r.FinishedAt = task.StateCancelled, now
 	r.CancelRequested, r.CancelRequestedBy = now, by
-	s.bury(r)
+	s.moveToArchive(r)
 }
 
 // rolledBack reports whether the row is rolled back when it is given up: what the policy says that its last attempt started with.

@@ -55,8 +55,8 @@ func (r *Row) replace(by *Row, most time.Duration) {
 	}
 }
 
-// bury moves a row that has ended for good to the archive. Its follower becomes a task, due once nothing of the row is at work.
-func (s *Store) bury(r *Row) {
+// moveToArchive moves a row that has ended for good to the archive. Its follower becomes a task, due once nothing of the row is at work.
+func (s *Store) moveToArchive(r *Row) {
 	delete(s.live, r.ID)
 	s.archive[r.ID] = r
 	f := s.follow[r.typeAndKey()]

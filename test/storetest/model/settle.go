@@ -62,7 +62,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 	r.end(e)
 	if e.Next.State.Finished() {
 		r.finish(e, now)
-		s.bury(r)
+		s.moveToArchive(r)
 		if e.Next.State == task.StateSplit {
 			s.split(r, e, now)
 		}
