@@ -42,6 +42,9 @@ func (Contender) Setup(ctx context.Context, j work.Job) (err error) {
 	if j.Kind == work.Fair {
 		return p.insertTypes(ctx, j)
 	}
+	if j.Locks > 0 {
+		return p.insertLocked(ctx, j)
+	}
 	return p.insert(ctx, j.Rows, j.Batch)
 }
 
@@ -51,7 +54,7 @@ func (Contender) Open(ctx context.Context, j work.Job) (_ work.Engine, err error
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled + j.Hung, narrow: heap.Widen()}
+	e := &engine{doer: work.NewDoer(j, workers(j)), filled: j.Filled + j.Hung + j.Waiting, narrow: heap.Widen()}
 	exec.Parallel(cfg.Tasks)
 	for range max(j.Agents, 1) {
 		a, err := e.newAgent(ctx, j, cfg)

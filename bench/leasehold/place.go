@@ -31,6 +31,8 @@ type place interface {
 	insert(ctx context.Context, rows int, asBatch bool) error
 	// insertTypes inserts the rows of work.Fair, all of them due at the same time.
 	insertTypes(ctx context.Context, j work.Job) error
+	// insertLocked inserts rows of which some have locks.
+	insertLocked(ctx context.Context, j work.Job) error
 	// left reports whether rows with an id above this one are there that are not finished.
 	left(ctx context.Context, above int) (bool, error)
 	// end closes all.
@@ -100,6 +102,24 @@ func (p *server) insertTypes(ctx context.Context, j work.Job) error {
 	return err
 }
 
+func (p *server) insertLocked(ctx context.Context, j work.Job) error {
+	const (
+		waiting = `INSERT INTO leasehold.task (type, payload, lock, held)
+			SELECT $1, $2::jsonb, 'waiting-' || n % $4::integer, true FROM generate_series(1, $3::integer) AS n`
+		rows = `INSERT INTO leasehold.task (type, payload, lock)
+			SELECT $1, $2::jsonb, CASE WHEN n % $5::integer = 0 THEN 'lock-' || n / $5::integer % $4::integer END
+			FROM generate_series(1, $3::integer) AS n`
+	)
+	if _, err := p.look.Exec(ctx, waiting, work.TaskType, work.Payload, j.Waiting, j.Locks); err != nil {
+		return err
+	}
+	if _, err := p.look.Exec(ctx, rows, work.TaskType, work.Payload, j.Rows, j.Locks, max(j.LockedEvery, 1)); err != nil {
+		return err
+	}
+	_, err := p.look.Exec(ctx, `VACUUM ANALYZE leasehold.task`)
+	return err
+}
+
 func (p *server) left(ctx context.Context, above int) (left bool, err error) {
 	err = p.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leasehold.task WHERE id > $1)`, above).Scan(&left)
 	return left, err
@@ -140,6 +160,10 @@ func (f *file) insert(ctx context.Context, rows int, asBatch bool) error {
 
 func (f *file) insertTypes(context.Context, work.Job) error {
 	return errors.New("types are not measured on files")
+}
+
+func (f *file) insertLocked(context.Context, work.Job) error {
+	return errors.New("locks are not measured on files")
 }
 
 func (f *file) left(ctx context.Context, above int) (bool, error) {

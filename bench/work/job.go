@@ -95,6 +95,11 @@ type Job struct {
 	Limit int `json:"limit,omitempty"`
 	// Batch has all rows be tasks of one batch.
 	Batch bool `json:"batch,omitempty"`
+	// Locks is how many locks there are; every LockedEvery-th row has one of them. Waiting is how many more rows wait for a lock, before the
+	// others and for ever.
+	Locks       int `json:"locks,omitempty"`
+	LockedEvery int `json:"locked_every,omitempty"`
+	Waiting     int `json:"waiting,omitempty"`
 	// NoNotify has the engine poll: for a pooler in between.
 	NoNotify bool `json:"no_notify,omitempty"`
 	// Poll is how often the engine looks where nothing wakes it, in nanoseconds; 0: its default.

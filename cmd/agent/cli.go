@@ -81,14 +81,6 @@ func (laterCmd) Run(k *kong.Context) error {
 	return usagef("`%s` is not in this version", k.Selected().FullPath())
 }
 
-// laterFlag is a flag of a room that is not built yet.
-type laterFlag string
-
-// Decode refuses the flag wherever it is used.
-func (*laterFlag) Decode(*kong.DecodeContext) error {
-	return errors.New("not in this version")
-}
-
 const description = `Runs due rows of a table as HTTP callbacks and subprocesses. Stops hung tasks, retries failed ones, and
 requeues the tasks of dead agents.
 

@@ -42,6 +42,15 @@ func Now(i *store.TaskInfo) string {
 	return now + "; before: " + strings.Join(past(earlier, mostPastBrief), ", ")
 }
 
+// Lock returns the lock of a task, and whether the task waits for it; "" for none.
+func Lock(i *store.TaskInfo, most int) string {
+	name := OneLine(i.Lock, most)
+	if i.Held {
+		name += " (waits for it)"
+	}
+	return name
+}
+
 // before is the history of what came before the present: the attempt that ended the task is not among it.
 func before(i *store.TaskInfo) []Attempt {
 	earlier := History(i)

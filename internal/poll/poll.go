@@ -66,8 +66,8 @@ type reply struct {
 // the claim committed, so it stays in e.unread and no row of it starts.
 func (e *Engine) claim(calls context.Context, asks []ask) (got reply) {
 	e.number = fault.Number(e.number + 1)
-	cut, g := false, e.declarations()
-	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut,
+	cut, left, g := false, false, e.declarations()
+	c := store.Claim{Session: e.keeper.Session(), Number: e.number, Region: g.Region, Bytes: claimBytes, Cut: &cut, Left: &left,
 		Limited: make(map[string]store.Room)}
 	requested, extra := 0, e.extra
 	for _, a := range asks {
@@ -88,6 +88,9 @@ func (e *Engine) claim(calls context.Context, asks []ask) (got reply) {
 		return reply{}
 	}
 	e.size.went()
+	if left {
+		e.locks.claimIn()
+	}
 	took := e.o.Clock.Now() - sent
 	e.latency.weight = 0.2
 	e.latency.add(took.Seconds())

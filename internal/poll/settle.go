@@ -212,12 +212,14 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 	}
 	clear(rows)
 	s.rows = rows[:0]
-	moved, settled := false, make(map[string]bool)
+	moved, unlocked, settled := false, false, make(map[string]bool)
 	for i, u := range batch {
 		if d := s.e.declarations().byName[u.row().Type]; d != nil {
 			settled[d.typ.Name] = true
 		}
 		moved = moved || u.row().Batch != 0 && answers[i] == store.Applied
+		// A row that is lost may have been completed by an application.
+		unlocked = unlocked || u.row().Lock != "" && (answers[i] == store.Applied || answers[i] == store.Ended || answers[i] == store.Lost)
 		if !s.answered(u, answers[i]) {
 			again = append(again, u)
 		}
@@ -226,6 +228,9 @@ func (s *settler) try(ctx context.Context, batch []*unsettled) (again []*unsettl
 		s.e.o.Batch()
 	}
 	s.e.slots.madeRoom(settled)
+	if unlocked {
+		s.e.locks.call()
+	}
 	return again, nil
 }
 

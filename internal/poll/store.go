@@ -47,6 +47,9 @@ type Store interface {
 	// once listening has begun, and after every gap, with all that may have been missed. A store that cannot notify only
 	// waits for ctx. Lost connections are opened again.
 	Listen(ctx context.Context, wake func(store.News)) error
+	// Promote lets locks go that rows have left, those of at most so many notes: it lets the first rows that wait for them be
+	// claimed. A claim gives a lock to one row and holds the others back; where a row leaves its lock, a note says so.
+	Promote(ctx context.Context, most int) (store.Promoted, error)
 }
 
 // Adopter is a store that lets an agent settle an attempt that reports its own end, whichever session started it.

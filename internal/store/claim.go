@@ -15,11 +15,15 @@ type Claim struct {
 	// Bytes bounds the documents of one claim: no further row once those before have so many bytes, as far as the store knows
 	// their length without reading them. The bound is for runs and for rollbacks separately. 0: no bound.
 	Bytes int64
-	// Cut, unless it is nil, is set where Bytes kept rows from being taken: wants that came back short may have more.
+	// Cut, unless it is nil, is set where Bytes kept rows from being taken, or locks that others hold: wants that came back short
+	// may have more.
 	Cut *bool
 	// Limited, unless it is nil, gets an entry for each wanted row type that has a limit. Where a claim took all the room of a limit,
 	// wants that came back short may have more.
 	Limited map[string]Room
+	// Left, unless it is nil, is set where rows were left because another agent is passing their locks on: they may be claimed in a
+	// moment.
+	Left *bool
 }
 
 // Want is how many rows of one row type and phase are wanted, and how they are to be held.

@@ -28,6 +28,7 @@ func (r *EnqueueRequest) Check() error {
 	}
 	for what, s := range map[string]string{
 		"type": r.Type, "key": r.Key, "region": r.Region, "traceparent": r.Traceparent, "created_by": r.CreatedBy,
+		"lock": r.Lock,
 	} {
 		if !Storable(s) {
 			return wrong("%s %q: text must be UTF-8 without NUL", what, s)
@@ -141,4 +142,5 @@ type EnqueueRequest struct {
 	// Debounce has the task due so long from now, also where it replaces the values of one that waits: at most DebounceMax after that
 	// one was first inserted, where that is not 0. 0: RunAt or In say when it is due.
 	Debounce, DebounceMax time.Duration
+	Lock                  string // rows with the same one never run at once; "": none
 }

@@ -59,6 +59,7 @@ type Task struct {
 	Traceparent string          // "" for none
 	CreatedBy   string          // "" for none
 	Batch       BatchID         // 0 for none
+	Lock        string          // rows with the same one never run at once; "" for none
 	Previous    *Previous       // how the attempt before ended; nil on the first
 
 	// What a rollback is given. RollbackPayload is nil if the row has none; Cause is how the runs of the task ended, "" in a

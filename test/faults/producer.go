@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -98,6 +99,7 @@ func (w *world) cancel(ctx context.Context, e *history.Enqueued) {
 func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row {
 	k := Kinds()[kind]
 	e := history.Enqueued{Key: key, Kind: kind, Cohort: cohort, At: history.Now()}
+	e.Lock = lockOf(kind, key)
 	e.Expects = history.Expects{Limit: Limit, Guarded: k.Guard != "", Child: k.Child, States: []string{"succeeded"}}
 	if s == nil {
 		s = newScript(r, kind)
@@ -127,6 +129,16 @@ func newRow(r *rand.Rand, kind string, s []script.Deed, key, cohort string) row 
 		made.scriptRollback(r, k)
 	}
 	return made
+}
+
+// lockOf gives half of the rows of some kinds one of three locks.
+func lockOf(kind, key string) string {
+	if !slices.Contains([]string{"plain", "child", kindMount}, kind) {
+		return ""
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // it never fails
+	return []string{"", "", "", "x", "y", "z"}[h.Sum32()%6]
 }
 
 // scriptRollback sets what the row's checks and rollbacks do. Some rows have a rollback_payload; the rollbacks of others get the
@@ -276,8 +288,8 @@ func longAgo() time.Time { return time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func insertOne(ctx context.Context, tx pgx.Tx, row *row) error {
 	return tx.QueryRow(ctx, `INSERT INTO leasehold.task
-			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack).
+			(type, key, payload, priority, run_at, max_attempts, batch_id, rollback_payload, lock)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, '')) RETURNING id`,
+		row.Kind, row.Key, row.payload, row.Priority, longAgo().Add(row.RunAt), row.attempts, row.batch, row.rollBack, row.Lock).
 		Scan(&row.ID)
 }

@@ -62,6 +62,11 @@ func sabotages() []sabotage {
 		{fault.Shared, faults.Options{ // each row fails the first request that it is in
 			Rate: 1, Kinds: []string{"bundle"}, Script: []script.Deed{script.Poison, script.OK}, Lasts: 10 * time.Second,
 		}, []check.Name{check.OneFailureChargesNoOther}, ""},
+		{"locks", faults.Options{ // each row starts, whichever other has its lock
+			Rate: 8, Kinds: both, Lasts: 12 * time.Second,
+		}, []check.Name{check.OneOfALockAtATime}, `
+CREATE OR REPLACE FUNCTION leasehold.take_locks(ids bigint[], names text[], batches bigint[]) RETURNS bigint[]
+    LANGUAGE sql AS 'SELECT ids'`},
 		{"plan moves on", faults.Options{ // chunks are inserted, and the cursor stays, now and then
 			Items: 10, Rate: 1, Lasts: 12 * time.Second,
 		}, []check.Name{check.ChunkRangesDisjoint}, `

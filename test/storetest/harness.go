@@ -119,6 +119,7 @@ func Checks() []Check {
 		{"claimed", claimedChecks()},
 		{"limit", limitChecks()},
 		{"rate", rateChecks()},
+		{"locks", lockChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},

@@ -119,6 +119,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.join(rapid.SampledFrom([]string{"further", observer}).Draw(t, "name"))
 		},
 		"advance": m.advance,
+		"promote": m.promote,
 	}
 	switch m.about {
 	case AboutSchedules:
@@ -244,6 +245,7 @@ func (m *machine) compare(*rapid.T) {
 	want, err := m.ideal.List(ctx, all)
 	require.NoError(m.t, err)
 	require.Equal(m.t, m.views(want, onIdeal, onIdeal), m.views(got, onReal, onReal), "the list of tasks")
+	m.compareLocks(got)
 
 	for row := range m.everStarted {
 		got, reason := m.real.Get(ctx, m.tasks[row].real)

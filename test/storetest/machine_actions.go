@@ -36,6 +36,7 @@ func request(t *rapid.T) store.EnqueueRequest {
 		Type: types(t), Region: regions(t), In: delay(t, "in"),
 		Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
 	}
+	r.Lock = rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "lock")
 	if rapid.Bool().Draw(t, "more") {
 		r.MaxAttempts = 3
 		r.Labels = map[string]string{"tenant": "acme"}
@@ -130,14 +131,15 @@ func (m *machine) claim(t *rapid.T) {
 func (m *machine) claimAs(ctx context.Context, i int, c store.Claim) {
 	s := m.sessions[i]
 	s.claims++
-	c.Session, c.Number = s.ideal, s.claims
+	var wantCut, cut bool
 	wantRooms, rooms := map[string]store.Room{}, map[string]store.Room{}
-	c.Limited = wantRooms
+	c.Session, c.Number, c.Cut, c.Limited = s.ideal, s.claims, &wantCut, wantRooms
 	want, err := m.ideal.Claim(ctx, c)
 	require.NoError(m.t, err)
-	c.Session, c.Limited = s.real, rooms
+	c.Session, c.Cut, c.Limited = s.real, &cut, rooms
 	got, err := m.real.Claim(ctx, c)
 	require.NoError(m.t, err)
+	require.Equal(m.t, wantCut, cut, "whether more may be due")
 	wantViews, views := m.taskViews(want, onIdeal), m.taskViews(got, onReal)
 	if m.about == AboutChunks {
 		wantViews, views = byRow(wantViews), byRow(views)

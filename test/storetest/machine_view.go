@@ -32,6 +32,8 @@ type view struct {
 	Round                                            int
 	RollbackPayload                                  string
 	Follows                                          int // the row that a follower waits for
+	Lock                                             string
+	Held                                             bool
 	History                                          []attemptView
 }
 
@@ -100,6 +102,7 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelRequestedBy: i.CancelRequestedBy,
 		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
 		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload), Follows: place(m.tasks, ids, i.Follows),
+		Lock: i.Lock, Held: i.Held,
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not

@@ -63,7 +63,10 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 	if c.Cut != nil {
 		*c.Cut = all.cut
 	}
-	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 || t.Key != "" }) {
+	if c.Left != nil {
+		*c.Left = all.left
+	}
+	if slices.ContainsFunc(all.tasks, func(t task.Task) bool { return t.Batch != 0 || t.Key != "" || t.Lock != "" }) {
 		s.counted.note(time.Now(), countedLast)
 	}
 	inOrder(all.tasks, c.Wants)
@@ -73,13 +76,14 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 // claimed is what one statement has claimed.
 type claimed struct {
 	tasks []task.Task
-	cut   bool // the bound on bytes kept rows from being taken
+	cut   bool // the bound on bytes, or locks, kept rows from being taken
+	left  bool // locks of rows were being passed on
 	bare  bool // documents were left out, because some of them could be large
 }
 
 // with is what two statements have claimed.
 func (c claimed) with(more claimed) claimed {
-	return claimed{append(c.tasks, more.tasks...), c.cut || more.cut, c.bare || more.bare}
+	return claimed{append(c.tasks, more.tasks...), c.cut || more.cut, c.left || more.left, c.bare || more.bare}
 }
 
 // claimBeside claims rows of types without a limit.
@@ -105,18 +109,24 @@ func (s *Store) claimBeside(ctx context.Context, conn *pgx.Conn, c store.Claim) 
 // claim runs the statement to its end, commit included.
 func (s *Store) claim(ctx context.Context, conn *pgx.Conn, c store.Claim, l *look) (got claimed, err error) {
 	q := s.sql.claiming(c)
-	rows, err := conn.Query(ctx, q.Text, s.sql.claimArgs(q, c, l)...)
-	if err != nil {
-		return claimed{}, err
-	}
+	forgetLocks(conn)
 	room := 0
 	for _, w := range c.Wants {
 		room += w.N
 	}
-	got.tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow, _ *task.Task) {
-		bare, cut := r.bool(), r.bool()
-		got.bare, got.cut = got.bare || bare, got.cut || cut
+	err = s.committed(ctx, conn, func(on querier) error {
+		rows, err := on.Query(ctx, q.Text, s.sql.claimArgs(q, c, l)...)
+		if err != nil {
+			return err
+		}
+		got.tasks, err = scanClaimed(rows, min(room, 4096), func(r *taskRow, _ *task.Task) {
+			bare, cut := r.bool(), r.bool()
+			got.bare, got.cut = got.bare || bare, got.cut || cut
+		})
+		return err
 	})
+	held, left := sawLocks(conn)
+	got.cut, got.left = got.cut || held, left
 	return got, err
 }
 

@@ -32,6 +32,8 @@ func parameters() map[string]string {
 		"enable_seqscan":    "off",
 		"enable_bitmapscan": "off", // a bitmap is read whole and sorted before the first row of it is claimed
 		"jit":               "off",
+		// What a function has locked, its next statement must see as it has become.
+		"default_transaction_isolation": "read committed",
 	}
 }
 
@@ -68,6 +70,7 @@ func newConnector(url string, log *slog.Logger) (*connector, error) {
 		conn.ConnectTimeout = connectTimeout
 	}
 	config.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error { c.dress(conn); return nil }
+	conn.OnNotice = noteLocks
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error { inUTC(conn); return nil }
 	return c, nil
 }

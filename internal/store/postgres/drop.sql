@@ -14,7 +14,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.lease_lapsed, {schema}.limit_tries, {schema}.lock_batch, {schema}.lock_chunks, {schema}.lock_holders, {schema}.lock_schedule,
     {schema}.declare_limits, {schema}.limit_rooms,
     {schema}.kept_places, {schema}.limit_unnamed,
-    {schema}.merge_marks, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.raise_conflict,
+    {schema}.merge_marks, {schema}.pause_chunks, {schema}.pause_schedule, {schema}.ping, {schema}.policy_interval, {schema}.promote_locks, {schema}.raise_conflict,
     {schema}.raise_lease_lost, {schema}.raise_named_lease_lost, {schema}.release_lease, {schema}.remove_schedule,
     {schema}.renew_lease, {schema}.replace_live, {schema}.reopen_batch, {schema}.request_cancels, {schema}.requester, {schema}.reserve_start,
     {schema}.refill_tokens,
@@ -22,7 +22,7 @@ DROP FUNCTION {schema}.acquire, {schema}.admit_to_batch, {schema}.advance, {sche
     {schema}.rollback, {schema}.rollback_batch, {schema}.rollback_live, {schema}.schedule_changed,
     {schema}.schedule_declared, {schema}.schedule_deleted, {schema}.schedule_duration, {schema}.schedule_moment,
     {schema}.seal_batch, {schema}.set_max_payload, {schema}.settle_limits, {schema}.spend_tokens, {schema}.start_operation, {schema}.step_revive, {schema}.sum_batches,
-    {schema}.sum_deltas, {schema}.take_complete, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
+    {schema}.sum_deltas, {schema}.take_complete, {schema}.take_locks, {schema}.take_pings, {schema}.task_inserted, {schema}.unfit,
     {schema}.wanted_limits, {schema}.weight, {schema}.with_rollback;
 DROP VIEW {schema}.chunk_plans, {schema}.chunk_passes, {schema}.tasks, {schema}.batches, {schema}.leases, {schema}.schedules;
 DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attempt, {schema}.batch, {schema}.batch_delta,
@@ -32,4 +32,4 @@ DROP TABLE {schema}.task, {schema}.follow, {schema}.task_archive, {schema}.attem
     {schema}.schedule, {schema}.schedule_declaration, {schema}.schedule_declarer, {schema}.schedule_zone,
     {schema}.chunk_plan, {schema}.chunk_pass, {schema}.chunk_range, {schema}.chunk_declaration,
     {schema}.chunk_declarer, {schema}.type_limit, {schema}.limit_place, {schema}.limit_bucket, {schema}.limit_token,
-    {schema}.limit_declaration, {schema}.limit_declarer;
+    {schema}.limit_declaration, {schema}.limit_declarer, {schema}.lock_holder, {schema}.lock_note;

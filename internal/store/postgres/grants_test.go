@@ -32,6 +32,9 @@ func TestAnApplicationsRights(t *testing.T) {
 		`INSERT INTO SCHEMA.batch (name, on_failure, finish_type, finish_payload, labels, created_by, sealed)
 			VALUES ('move', 'rollback', 'moved', '{"to": "az2"}', '{"tenant": "acme"}', 'app', false) RETURNING id`,
 		`INSERT INTO SCHEMA.task (type, batch_id, rollback_payload) VALUES ('a', 1, '{"to": "az1"}') RETURNING id`,
+		`INSERT INTO SCHEMA.task (type, lock) VALUES ('a', 'account-7')`,
+		`SELECT SCHEMA.enqueue('a', lock => 'account-7')`,
+		`SELECT lock, held FROM SCHEMA.tasks WHERE id = 1`,
 		`SELECT SCHEMA.enqueue('a', batch_id => 1, rollback_payload => '{"to": "az1"}')`,
 		`SELECT id, name, state, total, progress FROM SCHEMA.batches WHERE id = 1`,
 		`SELECT SCHEMA.seal_batch(1)`,
@@ -55,7 +58,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		_, err := app.Exec(t.Context(), h.q(may))
 		require.NoError(t, err, may)
 	}
-	require.EqualValues(t, 5, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
+	require.EqualValues(t, 7, h.number(t, `SELECT count(*) FROM SCHEMA.task`), "one live row for each key")
 	for _, mayNot := range []string{
 		`INSERT INTO SCHEMA.task (id, type) OVERRIDING SYSTEM VALUE VALUES (7, 'a')`,
 		`INSERT INTO SCHEMA.task (type, state) VALUES ('a', 'running')`,
@@ -80,6 +83,11 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.raise_lease_lost(1, 1)`,
 		`SELECT SCHEMA.compact_length('{}')`,
 		`SELECT SCHEMA.policy_interval('{}', 'a')`,
+		`SELECT * FROM SCHEMA.lock_holder`,
+		`INSERT INTO SCHEMA.lock_note (name) VALUES ('account-7')`,
+		`INSERT INTO SCHEMA.task (type, held) VALUES ('a', true)`,
+		`SELECT SCHEMA.take_locks('{1}', '{a}', '{NULL}')`,
+		`SELECT SCHEMA.promote_locks(10)`,
 		`INSERT INTO SCHEMA.task (type, round) VALUES ('a', 1)`,
 		`INSERT INTO SCHEMA.task (type, cause) VALUES ('a', 'failed')`,
 		`INSERT INTO SCHEMA.batch (total) VALUES (1)`,

@@ -102,6 +102,7 @@ func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l
 	for i, w := range c.Wants {
 		types[i] = w.Type
 	}
+	forgetLocks(conn)
 	var both pgx.Batch
 	both.Queue(s.sql.LockLimits.Text, s.sql.LockLimits.Args(arg("types", types))...)
 	both.Queue(s.sql.ClaimLimited.Text, s.sql.claimArgs(s.sql.ClaimLimited, c, l)...)
@@ -118,6 +119,8 @@ func (s *Store) claimRooms(ctx context.Context, conn *pgx.Conn, c store.Claim, l
 		bare, cut := r.bool(), r.bool()
 		got.bare, got.cut = got.bare || bare, got.cut || cut
 	})
+	held, left := sawLocks(conn)
+	got.cut, got.left = got.cut || held, left
 	return got, rooms, err
 }
 

@@ -20,6 +20,7 @@ import (
 const (
 	lowAfter = 100
 	lowLeast = time.Second
+	lowRose  = 20 * time.Millisecond // at least, after rows that waited for their locks were promoted here
 	lowMost  = 5 * time.Second
 	lowShare = 20 // a look from zero may take a 20th of the time
 )
@@ -28,6 +29,7 @@ type lowWater struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	lanes map[lane]*lowMarks
+	risen time.Time // when rose was called last
 }
 
 // lane is what one want claims from.
@@ -40,6 +42,7 @@ type lane struct {
 // lowMarks are the low-water marks of a lane.
 type lowMarks struct {
 	looked time.Time     // when it was last looked at from zero
+	took   time.Duration // that look
 	every  time.Duration // how often that is due
 	taken  int           // rows claimed since the lane was last short
 	marks  map[indexRange]position
@@ -136,12 +139,25 @@ func (f *lowWater) note(l *look, rows []task.Task, cut bool) (again []store.Want
 			f.lanes[of] = b
 		}
 		if l.zero[i] {
-			b.looked, b.every, b.marks = l.started, min(max(lowLeast, lowShare*took), lowMost), map[indexRange]position{}
+			b.looked, b.took, b.every, b.marks = l.started, took, min(max(lowLeast, lowShare*took), lowMost), map[indexRange]position{}
+			if !f.risen.Before(l.started) { // the look may have missed them
+				b.every = max(lowRose, lowShare*took)
+			}
 		}
 		b.taken += n
 		b.raise(of, rows)
 	}
 	return again
+}
+
+// rose notes that rows may be claimed that have waited for longer than others, and so may be below the marks.
+func (f *lowWater) rose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.risen = f.now()
+	for _, b := range f.lanes {
+		b.every = min(b.every, max(lowRose, lowShare*b.took))
+	}
 }
 
 // has reports whether a claimed row came from the lane.

@@ -3,7 +3,7 @@
 -- migrator creates it first, and locks it.
 
 -- Live tasks only. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id and rollback_payload; the other columns belong to the agents. The name of a constraint is the
+-- created_by, batch_id, rollback_payload and lock; the other columns belong to the agents. The name of a constraint is the
 -- message that an application gets. Columns of a fixed width come first: a row is written three times in its life, and
 -- this order wastes nothing on alignment. A column that is NULL takes no room.
 CREATE TABLE {schema}.task (
@@ -34,6 +34,7 @@ CREATE TABLE {schema}.task (
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
     ever_started     boolean NOT NULL DEFAULT false,
     detached         boolean,     -- the lease depends on lease_until alone; NULL: also on its session's presence
+    held             boolean,     -- it waits for its lock, and no claim looks at it; NULL: it does not, as far as is known
     state            text NOT NULL DEFAULT 'pending'
                      CONSTRAINT "state must be that of a live task" CHECK (state IN
                          ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
@@ -45,6 +46,9 @@ CREATE TABLE {schema}.task (
     key              text
                      CONSTRAINT "key must not be empty: leave it out instead" CHECK (key <> '')
                      CONSTRAINT "key must be 1 KiB at most" CHECK (octet_length(key) <= 1024),
+    lock             text COLLATE "C" -- rows with the same one never run at once
+                     CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
+                     CONSTRAINT "lock must be 1 KiB at most" CHECK (octet_length(lock) <= 1024),
     payload          jsonb NOT NULL DEFAULT '{}' -- pg_column_size reads only the header; set_max_payload changes the bound
                      CONSTRAINT "payload must be 1 MiB at most: see migrate --max-payload"
                          CHECK (fence > 0 OR pg_column_size(payload) <= 1048576),
@@ -85,9 +89,12 @@ CREATE TABLE {schema}.task (
 
 -- A claim walks one (type, region, priority) of these in order.
 CREATE INDEX task_due ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
-    WHERE state IN ('pending', 'retry_pending');
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL;
 CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priority DESC, run_at, id)
-    WHERE state = 'rollback_pending';
+    WHERE state = 'rollback_pending' AND held IS NULL;
+-- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
+CREATE INDEX task_held ON {schema}.task (lock, type, coalesce(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
+    WHERE held;
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
 CREATE INDEX task_running ON {schema}.task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -138,6 +145,7 @@ CREATE TABLE {schema}.task_archive (
     type             text NOT NULL,
     region           text,
     key              text,
+    lock             text,
     payload          jsonb NOT NULL,
     rollback_payload jsonb,
     labels           jsonb,
@@ -177,20 +185,41 @@ CREATE VIEW {schema}.tasks AS
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
-           NULL::bigint AS follows
+           NULL::bigint AS follows, lock, coalesce(held, false) AS held
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, false
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, false
     FROM {schema}.follow;
+
+-- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,
+-- and each of them locks the lock's row first, skipping what another has locked, and looks at tasks and notes in a later statement:
+-- functions/locks.sql.
+CREATE TABLE {schema}.lock_holder (
+    task_id bigint NOT NULL,
+    name    text COLLATE "C" PRIMARY KEY
+) WITH (
+    fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- What promotions have to look at: a row with a lock has stopped to run, or to wait without being held. It is written in the
+-- transaction that moves the row, and waits for nothing.
+CREATE TABLE {schema}.lock_note (
+    until timestamptz,   -- what the row ran may be at work until then, and the lock stays held; NULL: it has ended
+    name  text COLLATE "C" NOT NULL
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 50000
+);
+CREATE INDEX lock_note_until ON {schema}.lock_note (name) WHERE until IS NOT NULL;
 
 -- The history: one row for each attempt that was settled, except where a task was done at its first try.
 CREATE TABLE {schema}.attempt (

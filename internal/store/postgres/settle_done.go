@@ -15,7 +15,7 @@ import (
 
 const (
 	doneAgain = 5 * time.Second // after rows were locked, for how long settle.sql does all the work
-	// countedLast is how long rows of batches, and rows with a key, are reckoned with after one was claimed.
+	// countedLast is how long rows of batches, with a key or with a lock are reckoned with after one was claimed.
 	countedLast = time.Minute
 )
 

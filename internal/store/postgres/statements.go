@@ -46,6 +46,7 @@ type statements struct {
 	ListChunkPlans, ListChunkPasses, PauseChunks, ResumeChunks                              *sqltext.Query
 	ChunkTask, SplitPlan, SplitChunk, InsertHalfTasks, InsertHalves, NoteSplit              *sqltext.Query
 	PutChunkDeclarations, DeclareChunks, InsertDeclaredChunks, SettleChunks, DeclaredChunks *sqltext.Query
+	PromoteLocks, LockNotes                                                                 *sqltext.Query
 	Blockers, Rights, MaxPayload, AnyFences, AnySessions                                    *sqltext.Query
 	Server, CreateBook, LockBook, SchemaVersion, AppliedSteps, RecordStep, ForgetStep       *sqltext.Query
 	LockSessions, CountSessions, SetMaxPayload, KeepMaxPayload                              *sqltext.Query

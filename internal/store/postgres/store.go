@@ -70,7 +70,7 @@ type Store struct {
 	lowWater *lowWater
 	kept     recent  // rows of ours were kept
 	followed recent  // likewise, while rows with a key were among them: those are kept by each transaction that has one follow
-	counted  recent  // rows of batches, or with a key, were claimed
+	counted  recent  // rows of batches, with a key or with a lock were claimed
 	stored   *hashes // policies known to be in the store
 	limits   limits
 	waits    waits

@@ -81,8 +81,8 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 			return err
 		}
 		room := map[task.Phase]int64{task.Run: cmp.Or(c.Bytes, math.MaxInt64), task.Rollback: cmp.Or(c.Bytes, math.MaxInt64)}
-		rooms := newRooms()
-		for _, w := range c.Wants {
+		rooms, wants := newRooms(), make([]wanting, len(c.Wants))
+		for i, w := range c.Wants {
 			limit, most, err := rooms.of(t, w.Type)
 			if err != nil {
 				return fmt.Errorf("limit of type %s: %w", w.Type, err)
@@ -90,23 +90,29 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) (tasks []task.Task, er
 			if limit != "" {
 				w.N = min(w.N, most)
 			}
-			before := len(tasks)
-			if tasks, err = t.claimWant(tasks, c, w, limit, room[w.Phase], stopping && w.Phase == task.Run); err != nil {
+			wants[i] = wanting{tx: t, claim: c, want: w, limit: limit, left: w.N, room: room[w.Phase], skip: stopping && w.Phase == task.Run}
+			if err := wants[i].find(); err != nil {
 				return fmt.Errorf("of type %s: %w", w.Type, err)
 			}
-			rooms.left[limit] -= len(tasks) - before
-			for i := range tasks[before:] {
-				room[w.Phase] -= bytesOf(&tasks[before+i])
+			room[w.Phase] = wants[i].room
+			rooms.left[limit] -= len(wants[i].rows)
+		}
+		held := 0
+		for _, i := range runsFirst(c.Wants) {
+			if err := wants[i].take(); err != nil {
+				return fmt.Errorf("of type %s: %w", c.Wants[i].Type, err)
 			}
+			rooms.taken[wants[i].limit] += len(wants[i].rows)
+			held += wants[i].held
+		}
+		for i := range wants {
+			tasks = append(tasks, wants[i].rows...)
 		}
 		rooms.tell(c.Limited)
-		if err := rooms.spend(t); err != nil {
-			return err
-		}
 		if c.Cut != nil {
-			*c.Cut = room[task.Run] <= 0 || room[task.Rollback] <= 0
+			*c.Cut = held > 0 || room[task.Run] <= 0 || room[task.Rollback] <= 0
 		}
-		return nil
+		return rooms.spend(t)
 	})
 	if err != nil {
 		return nil, err
@@ -119,93 +125,127 @@ func bytesOf(t *task.Task) int64 {
 	return int64(len(t.Payload) + len(t.RollbackPayload) + len(t.Result) + len(t.Checkpoint))
 }
 
-// claimWant appends the rows of one want, priority by priority, until they come to room bytes. limit is the name of the limit that they
-// count for. skip: rows of batches that are being stopped wait.
-func (t *tx) claimWant(tasks []task.Task, c store.Claim, w store.Want, limit string, room int64, skip bool) ([]task.Task, error) {
-	h := newHeads(t.sql, w, c.Region)
-	now, left := stamp(t.now), w.N
-	for left > 0 && room > 0 {
-		priority, runAt, ok, err := h.next(t.row)
+// runsFirst returns the places of wants, those of runs before those of rollbacks: in this order rows get locks.
+func runsFirst(wants []store.Want) []int {
+	places := make([]int, 0, len(wants))
+	for _, phase := range []task.Phase{task.Run, task.Rollback} {
+		for i := range wants {
+			if (wants[i].Phase == task.Rollback) == (phase == task.Rollback) {
+				places = append(places, i)
+			}
+		}
+	}
+	return places
+}
+
+// wanting is the claim of one want: first its rows are found, and once those of all wants are, it takes them.
+type wanting struct {
+	*tx
+	claim store.Claim
+	want  store.Want
+	limit string      // the name of the limit that the rows count for; "": none
+	skip  bool        // rows of batches that are being stopped wait
+	left  int         // how many more rows may be found
+	room  int64       // how many bytes their documents may have
+	rows  []task.Task // what was found, and then what was claimed
+	held  int         // rows that wait for their locks
+}
+
+// find finds rows priority by priority, until there are enough of them.
+func (c *wanting) find() error {
+	h := newHeads(c.sql, c.want, c.claim.Region)
+	now := stamp(c.now)
+	for c.left > 0 && c.room > 0 {
+		priority, runAt, ok, err := h.next(c.row)
 		if err != nil || !ok {
-			return tasks, err
+			return err
 		}
 		if runAt > now {
 			continue
 		}
-		before := len(tasks)
-		known := task.Task{
-			Type: w.Type, State: claimedState(w.Phase), Priority: priority, Policy: w.Policy,
-			ClaimedAt: t.now, LeaseEnd: t.now.Add(w.Window).Truncate(time.Millisecond),
+		before, room := len(c.rows), c.room
+		if err := c.findLevel(priority); err != nil {
+			return err
 		}
-		if tasks, room, err = t.claimLevel(tasks, c, w, &known, limit, left, room, skip); err != nil {
-			return tasks, err
-		}
-		if left -= len(tasks) - before; left > 0 && room > 0 {
-			rejected, err := t.rejectTooLarge(w.Phase, w.Type, c.Region, priority, now)
+		if c.left > 0 && c.room > 0 {
+			rejected, err := c.rejectTooLarge(c.want.Phase, c.want.Type, c.claim.Region, priority, now)
 			if err != nil {
-				return tasks, err
+				return err
 			}
-			if rejected > 0 {
-				h.below = priority + 1 // there may be others behind them
+			if rejected > 0 { // there may be others behind them
+				h.below = priority + 1
+				c.left, c.rows, c.room = c.left+len(c.rows)-before, c.rows[:before], room
 			}
 		}
 	}
-	return tasks, nil
+	return nil
 }
 
 // errEnough ends the reading of rows.
 var errEnough = errors.New("enough rows")
 
-// claimLevel appends due rows of one want and priority, up to most of them, and returns how much of room they leave. known has the values
-// that all of them share. Nothing can change a row between that it is read and claimed: the transaction has the lock.
-func (t *tx) claimLevel(
-	tasks []task.Task, c store.Claim, w store.Want, known *task.Task, limit string, most int, room int64, skip bool,
-) ([]task.Task, int64, error) {
-	now, deadline := stamp(t.now), modifier(w.Deadline)
-	args := append(make([]sqltext.Arg, 0, 7), arg("deadline", deadline), arg("type", w.Type), arg("priority", known.Priority),
-		arg("now", now), arg("region", c.Region), arg("limit", most))
-	due := t.sql.ClaimDue
-	switch {
-	case w.Phase == task.Rollback:
-		due = t.sql.ClaimRollback
-	case skip:
-		due, args = t.sql.ClaimStartable, append(args, arg("look_past", lookPast))
+// findLevel reads due rows of one priority, as they are once they are claimed, and takes their bytes from the room.
+func (c *wanting) findLevel(priority int) error {
+	known := task.Task{ // what all of them share
+		Type: c.want.Type, State: claimedState(c.want.Phase), Priority: priority, Policy: c.want.Policy,
+		ClaimedAt: c.now, LeaseEnd: c.now.Add(c.want.Window).Truncate(time.Millisecond),
 	}
-	before := len(tasks)
-	tasks = slices.Grow(tasks, min(most, rowsExpected))
-	scan := scanClaimed(&tasks, *known)
-	err := t.query(func(r *sql.Rows) error {
-		if room <= 0 {
+	args := append(make([]sqltext.Arg, 0, 7), arg("deadline", modifier(c.want.Deadline)), arg("type", c.want.Type),
+		arg("priority", priority), arg("now", stamp(c.now)), arg("region", c.claim.Region), arg("limit", c.left))
+	due := c.sql.ClaimDue
+	switch {
+	case c.want.Phase == task.Rollback:
+		due = c.sql.ClaimRollback
+	case c.skip:
+		due, args = c.sql.ClaimStartable, append(args, arg("look_past", lookPast))
+	}
+	before := len(c.rows)
+	c.rows = slices.Grow(c.rows, min(c.left, rowsExpected))
+	scan := scanClaimed(&c.rows, known)
+	err := c.query(func(r *sql.Rows) error {
+		if c.room <= 0 {
 			return errEnough
 		}
 		err := scan(r)
 		if err == nil {
-			row := &tasks[len(tasks)-1]
-			room -= bytesOf(row)
+			row := &c.rows[len(c.rows)-1]
+			c.room -= bytesOf(row)
 			if len(row.Payload) > largePayload {
-				t.w.noteLarge(row.ID)
+				c.w.noteLarge(row.ID)
 			}
 		}
 		return err
 	}, due, args...)
-	level := tasks[before:]
-	if err != nil && !errors.Is(err, errEnough) || len(level) == 0 {
-		return tasks[:before], room, err
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
 	}
-	ids := make([]task.ID, len(level))
-	for i := range level {
-		ids[i] = level[i].ID
+	slices.SortFunc(c.rows[before:], inOrder) // a join promises no order
+	c.left -= len(c.rows) - before
+	return nil
+}
+
+// inOrder compares rows of one priority as they are claimed.
+func inOrder(a, b task.Task) int { return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID)) }
+
+// take claims what was found, but the rows whose locks others have. Nothing can change a row between that it is read and claimed: the
+// transaction has the lock.
+func (c *wanting) take() (err error) {
+	c.rows, c.held, err = c.takeLocks(c.rows)
+	if err != nil || len(c.rows) == 0 {
+		return err
 	}
-	n, err := t.exec(t.sql.ClaimRows, arg("state", string(known.State)), arg("session", int64(c.Session)), arg("claim", c.Number),
-		arg("policy", int64(w.Policy)), arg("now", now), arg("lease_until", stamp(known.LeaseEnd)), arg("deadline", deadline),
-		arg("limited", null(limit)), arg("ids", jsonList(ids)))
-	if err == nil && n != int64(len(level)) {
-		err = fmt.Errorf("%d tasks were due and %d were claimed", len(level), n)
+	ids := make([]task.ID, len(c.rows))
+	for i := range c.rows {
+		ids[i] = c.rows[i].ID
 	}
-	slices.SortFunc(level, func(a, b task.Task) int { // a join promises no order
-		return cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
-	})
-	return tasks, room, err
+	n, err := c.exec(c.sql.ClaimRows, arg("state", string(claimedState(c.want.Phase))), arg("session", int64(c.claim.Session)),
+		arg("claim", c.claim.Number), arg("policy", int64(c.want.Policy)), arg("now", stamp(c.now)),
+		arg("lease_until", stamp(c.rows[0].LeaseEnd)), arg("deadline", modifier(c.want.Deadline)), arg("limited", null(c.limit)),
+		arg("ids", jsonList(ids)))
+	if err == nil && n != int64(len(c.rows)) {
+		err = fmt.Errorf("%d tasks were due and %d were claimed", len(c.rows), n)
+	}
+	return err
 }
 
 // modifier writes a duration for SQLite's date functions (https://sqlite.org/lang_datefunc.html); "" for none.

@@ -60,6 +60,8 @@ DROP TABLE limit_bucket;
 DROP TABLE limit_declaration;
 DROP TABLE limit_declarer;
 DROP TABLE lease;
+DROP TABLE lock_holder;
+DROP TABLE lock_note;
 DROP TABLE policy;
 DROP TABLE schedule;
 DROP TABLE schedule_declaration;

@@ -91,15 +91,17 @@ func (t *tx) settleLimits(calm time.Duration) error {
 
 // rooms are the limits of the types of one claim, and how much room they have.
 type rooms struct {
-	limits map[string]string     // by type; "": none
-	before map[string]store.Room // the claim, by limit
-	left   map[string]int
+	limits map[string]string       // by type; "": none
+	before map[string]store.Room   // the claim, by limit
+	left   map[string]int          // for rows that the claim has not found yet
+	taken  map[string]int          // by the claim; what waits for its lock takes no place and no token
 	rates  map[string]store.Bucket // of limits with a rate
 }
 
 func newRooms() *rooms {
 	return &rooms{
-		limits: map[string]string{}, before: map[string]store.Room{}, left: map[string]int{}, rates: map[string]store.Bucket{},
+		limits: map[string]string{}, before: map[string]store.Room{}, left: map[string]int{}, taken: map[string]int{},
+		rates: map[string]store.Bucket{},
 	}
 }
 
@@ -156,7 +158,7 @@ func (r *rooms) count(t *tx, l store.LimitInForce) error {
 // spend writes what the claim has left of the tokens.
 func (r *rooms) spend(t *tx) error {
 	for name, b := range r.rates {
-		tokens := b.Tokens - float64(r.before[name].Rows-r.left[name])
+		tokens := b.Tokens - float64(r.taken[name])
 		if _, err := t.exec(t.sql.PutBucket, arg("name", name), arg("tokens", tokens), arg("counted_at", stamp(b.At))); err != nil {
 			return err
 		}

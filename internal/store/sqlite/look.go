@@ -59,7 +59,8 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		var finished, asked time.Time
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
-			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy}, &i.Agent, &i.Follows)...); err != nil {
+			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy},
+			truthOf{&i.Held}, &i.Agent, &i.Follows)...); err != nil {
 			return err
 		}
 		k := r.complete()
@@ -75,7 +76,8 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 			Deadline: pointer(k.Deadline), FinishedAt: pointer(finished), Output: i.Output,
 			Progress: i.Progress, Message: i.Message, Checkpoint: k.Checkpoint, CancelRequested: pointer(asked),
 			CancelRequestedBy: i.CancelRequestedBy, Detached: i.Detached,
-			Batch: k.Batch, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause, Follows: i.Follows,
+			Batch: k.Batch, Lock: k.Lock, Held: i.Held, Round: k.Round, RollbackPayload: k.RollbackPayload, Cause: k.Cause,
+			Follows: i.Follows,
 		})
 		return nil
 	}
@@ -193,6 +195,7 @@ func (q *statements) countings() []counting {
 	return []counting{
 		{q.CountDue, []task.State{task.StatePending, task.StateRetryPending}},
 		{q.CountRollback, []task.State{task.StateRollbackPending}},
+		{q.CountHeld, []task.State{task.StatePending, task.StateRetryPending, task.StateRollbackPending}},
 		{q.CountRunning, []task.State{task.StateRunning, task.StateRollbackRunning}},
 	}
 }
@@ -236,16 +239,27 @@ func (c *counting) add(t *snapshot, st *store.Stats, declared map[string]bool, n
 			if n == 0 {
 				continue
 			}
-			st.Waiting = append(st.Waiting, store.TypeCount{Type: name, State: c.states[i], N: n})
+			addCount(st, store.TypeCount{Type: name, State: c.states[i], N: n})
 			if c.states[i].Waiting() && !declared[name] {
 				st.Orphans[name] += n
 			}
 		}
-		if ago := now.Sub(oldest); c.states[0].Waiting() && ago >= 0 {
+		if ago := now.Sub(oldest); !oldest.IsZero() && c.states[0].Waiting() && ago >= 0 {
 			st.OldestDue[name] = max(st.OldestDue[name], ago)
 		}
 		return nil
 	}, c.query)
+}
+
+// addCount adds rows to the count of their type and state: those that wait for their lock are counted apart.
+func addCount(st *store.Stats, c store.TypeCount) {
+	for i := range st.Waiting {
+		if w := &st.Waiting[i]; w.Type == c.Type && w.State == c.State {
+			w.N += c.N
+			return
+		}
+	}
+	st.Waiting = append(st.Waiting, c)
 }
 
 // declaredTypes gathers the types of the agents that are present, and counts these. An observer (no workers) claims

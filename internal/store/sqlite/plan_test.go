@@ -28,7 +28,7 @@ func TestPlans(t *testing.T) {
 	sorts := map[*sqltext.Query]bool{ // few rows, or a bounded number of them
 		h.sql.Claimed: true, h.sql.Held: true, h.sql.Expired: true, h.sql.CountRunning: true, h.sql.ClaimStartable: true,
 		h.sql.Soonest: true, h.sql.Failures: true, h.sql.WaitingOfBatch: true,
-		h.sql.SumBatches: true,
+		h.sql.SumBatches: true, h.sql.CountHeld: true,
 	}
 	reported, err := sqltext.Compile("reply of the view", "SELECT cancel, remaining_s FROM ping WHERE id = @id", sqltext.SQLite)
 	require.NoError(t, err)
@@ -98,9 +98,19 @@ func TestPlans(t *testing.T) {
 		h.sql.CountDue:          {"USING COVERING INDEX task_due"},
 		h.sql.CountRollback:     {"USING COVERING INDEX task_rollback"},
 		h.sql.CountRunning:      {"USING INDEX task_running"},
-		h.sql.ExpiredTasks:      {"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"},
-		h.sql.DeleteAttempts:    {"SEARCH attempt USING"},
-		h.sql.DeleteTasks:       {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
+		h.sql.CountHeld:         {"USING INDEX task_held"},
+		h.sql.LockStanding:      {"SEARCH lock_holder USING PRIMARY KEY (name=?)", byID, "COVERING INDEX lock_note_until (name=? AND until>?)"},
+		h.sql.HoldBack:          {byID},
+		h.sql.NoteLocks:         {byID},
+		h.sql.NextNote:          {"USING COVERING INDEX lock_note_until"},
+		h.sql.NextClass: {
+			"INDEX task_held (lock=? AND type=? AND <expr>=? AND <expr>>?)", "INDEX task_held (lock=? AND type=? AND <expr>>?)",
+			"INDEX task_held (lock=? AND type>?)",
+		},
+		h.sql.PromoteFirst:   {byID, "INDEX task_held (lock=? AND type=? AND <expr>=? AND <expr>=?)"},
+		h.sql.ExpiredTasks:   {"USING INDEX task_archive_finished (finished_at>? AND finished_at<?)"},
+		h.sql.DeleteAttempts: {"SEARCH attempt USING"},
+		h.sql.DeleteTasks:    {"SEARCH task_archive USING INTEGER PRIMARY KEY"},
 		h.sql.DeleteLeases: {
 			"SEARCH lease USING INTEGER PRIMARY KEY", "SEARCH old USING INDEX lease_acquired (acquired_at<?)",
 		},

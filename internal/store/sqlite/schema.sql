@@ -33,7 +33,7 @@ INSERT INTO wakeup (id) VALUES (1);
 -- A CHECK on hot rows compares a column with each value: for an IN with more than two, SQLite fills a table of them for each row.
 --
 -- Live tasks. Applications insert type, payload, run_at, priority, region, key, max_attempts, labels, traceparent,
--- created_by, batch_id and rollback_payload; agents write the other columns. ('+0 days' makes strftime compute the date
+-- created_by, batch_id, rollback_payload and lock; agents write the other columns. ('+0 days' makes strftime compute the date
 -- anew: without it, it would return the 30th of February unchanged.)
 CREATE TABLE task (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -102,15 +102,22 @@ CREATE TABLE task (
                      CONSTRAINT "rollback_payload must be JSON" CHECK (rollback_payload IS NULL OR json_valid(rollback_payload)),
     cause            TEXT,                       -- of a rollback: how the run had ended
     round            INTEGER NOT NULL DEFAULT 0, -- retries by operators
-    limited          TEXT                        -- of a running row: name of the limit that its claim obeyed; NULL: there was none
+    limited          TEXT,                       -- of a running row: name of the limit that its claim obeyed; NULL: there was none
+    lock             TEXT                        -- rows with the same one never run at once
+                     CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
+                     CONSTRAINT "lock must be 1 KiB at most" CHECK (length(CAST(lock AS BLOB)) <= 1024),
+    held             INTEGER                     -- 1: it waits for its lock, and no claim looks at it; NULL: it does not, as far as is known
 ) STRICT;
 
--- A claim reads one (type, region, priority) of these in order. With the state as the last column, neither finding due rows
--- nor counting them reads the rows themselves.
-CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
-    WHERE state IN ('pending', 'retry_pending');
-CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run_at, id, state)
-    WHERE state = 'rollback_pending';
+-- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
+-- due rows nor counting them reads the rows themselves.
+CREATE INDEX task_due ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held)
+    WHERE state IN ('pending', 'retry_pending') AND held IS NULL;
+CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run_at, id, state, held)
+    WHERE state = 'rollback_pending' AND held IS NULL;
+-- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
+CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
+    WHERE held = 1;
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -174,7 +181,8 @@ CREATE TABLE follow (
     created_by       TEXT,
     max_attempts     INTEGER,
     created_at       TEXT NOT NULL,
-    rollback_payload TEXT
+    rollback_payload TEXT,
+    lock             TEXT
 ) STRICT;
 CREATE UNIQUE INDEX follow_key ON follow (type, key);
 
@@ -228,7 +236,8 @@ CREATE TABLE task_archive (
     batch_id         INTEGER,
     rollback_payload TEXT,
     cause            TEXT,
-    round            INTEGER NOT NULL DEFAULT 0
+    round            INTEGER NOT NULL DEFAULT 0,
+    lock             TEXT
 ) STRICT;
 
 CREATE INDEX task_archive_finished ON task_archive (finished_at);
@@ -669,7 +678,7 @@ CREATE VIEW followers AS
     SELECT id, type, 'pending' AS state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, 0 AS attempt, 0 AS deferrals, 0 AS ever_started, 0 AS fence, NULL AS session, NULL AS claim, NULL AS policy,
            NULL AS lease_until, NULL AS claimed_at, NULL AS deadline, NULL AS outcome, NULL AS error, NULL AS result,
-           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round,
+           NULL AS checkpoint, NULL AS batch_id, rollback_payload, NULL AS cause, 0 AS round, lock,
            (SELECT live.id FROM task AS live WHERE live.type = follow.type AND live.key = follow.key) AS follows
     FROM follow;
 
@@ -679,22 +688,37 @@ CREATE VIEW tasks AS
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
-           batch_id, rollback_payload, cause, round, NULL AS follows
+           batch_id, rollback_payload, cause, round, NULL AS follows, lock, ifnull(held, 0) AS held
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
-           batch_id, rollback_payload, cause, round, NULL
+           batch_id, rollback_payload, cause, round, NULL, lock, 0
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows
+           batch_id, rollback_payload, cause, round, follows, lock, 0
     FROM followers;
+
+-- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.
+CREATE TABLE lock_holder (
+    name    TEXT PRIMARY KEY,
+    task_id INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What promotions have to look at: a row with a lock has stopped to run, or to wait without being held. It is written in the
+-- transaction that moves the row.
+CREATE TABLE lock_note (
+    id    INTEGER PRIMARY KEY,
+    name  TEXT NOT NULL,
+    until TEXT             -- what the row ran may be at work until then, and the lock stays held; NULL: it has ended
+) STRICT;
+CREATE INDEX lock_note_until ON lock_note (name, until) WHERE until IS NOT NULL;
 
 -- All batches. The state of a batch is derived from its counters. INDEXED BY: SQLite would prefer task_running, which has the
 -- running tasks of all batches.

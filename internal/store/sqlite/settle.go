@@ -236,6 +236,9 @@ func (b *settling) finish() error {
 	if err := b.tally(b.applied); err != nil {
 		return err
 	}
+	if err := b.noteLocks(b.applied); err != nil {
+		return err
+	}
 	if len(b.archived) > 0 {
 		n, err := b.exec(b.sql.DeleteArchived, arg("ids", jsonList(b.archived)))
 		if err != nil {

@@ -12,6 +12,9 @@ type statements struct {
 	// claim.sql, too_large.sql
 	Stopping, HeadDue, HeadRollback, ClaimDue, ClaimStartable, ClaimRollback, ClaimRows, Claimed, Soonest *sqltext.Query
 	TooLargeDue, TooLargeRollback, Reject                                                                 *sqltext.Query
+	// locks.sql
+	LockStanding, TakeLock, HoldBack, AnyLock, NoteLocks, DueNotes, NextNote, AnyNote, DeleteNotes, FreeLock, NextClass,
+	PromoteFirst *sqltext.Query
 	// settle.sql, tally.sql, complete.sql
 	NoteProgress, Archive, Copied, Release, Unapplied, AddAttempt, DeleteArchived, AnyFollower, InsertFollowers, WakeForDue *sqltext.Query
 	AnyOpenBatch, OfBatch, Tally                                                                                            *sqltext.Query
@@ -24,7 +27,7 @@ type statements struct {
 	// enqueue.sql, look.sql, batches.sql, fold.sql
 	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow *sqltext.Query
 	Get, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers          *sqltext.Query
-	CountDue, CountRollback, CountRunning, CountArchived                                *sqltext.Query
+	CountDue, CountRollback, CountHeld, CountRunning, CountArchived                     *sqltext.Query
 	ListBatches, BatchExists, Failures, CountBatchTasks                                 *sqltext.Query
 	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                      *sqltext.Query
 	MarkByFailure, EndBatch, InsertFinishTask                                           *sqltext.Query

@@ -62,6 +62,7 @@ func invariants() []invariant {
 		{[]Name{OneChildAtATime}, oneChildAtATime},
 		{[]Name{OneRequestAtATime}, oneRequestAtATime},
 		{[]Name{LimitHolds}, limitHolds},
+		{[]Name{OneOfALockAtATime}, oneOfALockAtATime},
 		{[]Name{FencesRise}, fencesRise},
 		{[]Name{NoStaleSettlement}, noStaleSettlement},
 		{[]Name{LineSettlesItsOwn}, lineSettlesItsOwn},

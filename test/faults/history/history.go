@@ -82,6 +82,7 @@ type Enqueued struct {
 	Commit  Commit `json:"commit"`
 	Cohort  string `json:"cohort,omitempty"` // rows of one transaction have the same
 	Batch   string `json:"batch,omitempty"`  // the name of its batch; "": it is of none
+	Lock    string `json:"lock,omitempty"`   // "": it has none
 	At      time.Duration
 	Expects Expects `json:"expects"`
 

@@ -43,6 +43,9 @@ func (s *Store) callOff(r *Row, by string, now time.Time, can bool) {
 		r.Error += ", by " + by
 	}
 	r.Fence++
+	if s.live[r.ID] == r { // a follower has no place in any order
+		s.leave(r, time.Time{})
+	}
 	if r.EverStarted && can {
 		r.State, r.Cause = task.StateRollbackPending, task.Cancelled
 		r.Attempt, r.Deferrals, r.RunAt = 0, 0, now

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/internal/store"
@@ -15,13 +16,12 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var out []task.Task
 	cut, bytes := false, map[task.Phase]int64{}
-	rooms, taken := s.rooms(now, c.Wants), map[string]int{}
-	for _, w := range c.Wants {
+	rooms, found, looked := s.rooms(now, c.Wants), make([][]*Row, len(c.Wants)), map[string]int{}
+	for i, w := range c.Wants { // first come, first served with the room of a limit
 		room, limited := rooms[w.Type]
 		if limited {
-			w.N = min(w.N, room.Rows-taken[room.Limit])
+			w.N = min(w.N, room.Rows-looked[room.Limit])
 		}
 		if limited && c.Limited != nil {
 			c.Limited[w.Type] = room
@@ -36,19 +36,43 @@ func (s *Store) Claim(ctx context.Context, c store.Claim) ([]task.Task, error) {
 				break
 			}
 			bytes[w.Phase] += int64(len(r.Payload) + len(r.RollbackPayload) + len(r.Result) + len(r.Checkpoint))
-			r.take(c, w, now)
-			taken[room.Limit]++
-			if b, has := s.buckets[room.Limit]; has {
-				b.Tokens--
-				s.buckets[room.Limit] = b
+			found[i] = append(found[i], r)
+			looked[room.Limit]++
+		}
+	}
+	given, got := map[string]bool{}, make([][]task.Task, len(c.Wants))
+	for _, i := range runsFirst(c.Wants) {
+		for _, r := range found[i] {
+			if !s.takeLock(r, given, now) { // it takes no place and no token
+				cut = true
+				continue
 			}
-			out = append(out, r.task())
+			r.take(c, c.Wants[i], now)
+			limit := rooms[r.Type].Limit
+			if b, has := s.buckets[limit]; has {
+				b.Tokens--
+				s.buckets[limit] = b
+			}
+			got[i] = append(got[i], r.task())
 		}
 	}
 	if c.Cut != nil {
 		*c.Cut = cut
 	}
-	return out, nil
+	return slices.Concat(got...), nil
+}
+
+// runsFirst returns the places of wants, those of runs before those of rollbacks: in this order rows get locks.
+func runsFirst(wants []store.Want) []int {
+	var runs, rollbacks []int
+	for i, w := range wants {
+		if w.Phase == task.Rollback {
+			rollbacks = append(rollbacks, i)
+		} else {
+			runs = append(runs, i)
+		}
+	}
+	return append(runs, rollbacks...)
 }
 
 // wanted reports whether a row waits for an agent of that region that wants w. Nothing of a batch that is being stopped
@@ -57,7 +81,7 @@ func (s *Store) wanted(w store.Want, r *Row, region string) bool {
 	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {
 		return false
 	}
-	return r.State.Waiting() && r.Type == w.Type && r.State.Phase() == w.Phase &&
+	return r.State.Waiting() && !r.Held && r.Type == w.Type && r.State.Phase() == w.Phase &&
 		(r.Region == "" || r.Region == region)
 }
 

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"time"
+
 	"github.com/leasehold/leasehold/internal/task"
 )
 
@@ -70,4 +72,16 @@ func (s *Store) TamperFollowers(f func(follow map[[2]string]*Row, live map[task.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.follow, s.live)
+}
+
+// ForgetLockNotes forgets that rows have left their locks, or until when what they ran may be at work.
+func (s *Store) ForgetLockNotes(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all {
+		s.lockNotes = nil
+	}
+	for i := range s.lockNotes {
+		s.lockNotes[i].until = time.Time{}
+	}
 }

@@ -85,7 +85,8 @@ func (s *Store) info(r *Row) store.TaskInfo {
 		FinishedAt: known(r.FinishedAt),
 		Progress:   r.Progress, Message: r.Message, Checkpoint: r.Checkpoint,
 		CancelRequested: known(r.CancelRequested), CancelRequestedBy: r.CancelRequestedBy, Detached: r.Detached,
-		Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause, Follows: s.follows(r),
+		Batch: r.Batch, Lock: r.Lock, Held: r.Held, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Follows: s.follows(r),
 	}
 	if a := s.agents[r.Session]; a != nil {
 		i.Agent = a.Name
@@ -128,7 +129,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		if !declared[r.Type] {
 			stats.Orphans[r.Type]++
 		}
-		if ago := now.Sub(r.RunAt); ago >= 0 {
+		if ago := now.Sub(r.RunAt); ago >= 0 && !r.Held {
 			stats.OldestDue[r.Type] = max(stats.OldestDue[r.Type], ago)
 		}
 	}

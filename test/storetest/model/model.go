@@ -54,6 +54,8 @@ type Store struct {
 	places            []place                       // of attempts that may still be at work
 	buckets           map[string]store.Bucket       // of limits with a rate, by name
 	chunks            map[task.ID]*Chunk
+	holders           map[string]task.ID // of locks: a row that runs, or has ended and was not followed yet
+	lockNotes         []lockNote         // oldest first
 }
 
 // Row is a task as it is stored.
@@ -73,6 +75,8 @@ type Row struct {
 	CreatedAt       time.Time
 	Batch           task.BatchID    // 0: none
 	RollbackPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
+	Lock            string          // rows with the same one never run at once; "": none
+	Held            bool            // it waits for its lock, and no claim looks at it
 
 	Attempt     int
 	Deferrals   int
@@ -146,6 +150,7 @@ func New(clock func() time.Time) *Store {
 		chunks:    map[task.ID]*Chunk{},
 		limits:    map[string]store.LimitInForce{},
 		buckets:   map[string]store.Bucket{},
+		holders:   map[string]task.ID{},
 	}
 }
 
@@ -209,7 +214,7 @@ func (r *Row) task() task.Task {
 		Payload: r.Payload, Result: r.Result, Labels: r.Labels, Key: r.Key, Region: r.Region, Priority: r.Priority,
 		Traceparent: r.Traceparent, CreatedBy: r.CreatedBy, Checkpoint: r.Checkpoint,
 		Policy: r.Policy, CreatedAt: r.CreatedAt, RunAt: r.RunAt, ClaimedAt: r.ClaimedAt, LeaseEnd: r.LeaseEnd,
-		Deadline: r.Deadline, Batch: r.Batch, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
+		Deadline: r.Deadline, Batch: r.Batch, Lock: r.Lock, Round: r.Round, RollbackPayload: r.RollbackPayload, Cause: r.Cause,
 	}
 	if r.Outcome != "" {
 		t.Previous = &task.Previous{Outcome: r.Outcome, Error: r.Error}

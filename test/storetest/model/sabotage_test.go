@@ -23,7 +23,8 @@ type sabotage struct {
 func TestSuiteFindsSabotage(t *testing.T) {
 	for _, s := range slices.Concat(claimSabotages(), readSabotages(), settleSabotages(), leaseSabotages(),
 		otherSabotages(), hostileSabotages(), liveSabotages(), operateSabotages(), batchSabotages(), revivalSabotages(),
-		namedSabotages(), followSabotages(), scheduleSabotages(), declaredSabotages(), chunkSabotages(), splitSabotages(), operatedSabotages()) {
+		namedSabotages(), followSabotages(), scheduleSabotages(), declaredSabotages(), chunkSabotages(), splitSabotages(), operatedSabotages(),
+		lockSabotages()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			sound := storetest.NewOnModel()

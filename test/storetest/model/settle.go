@@ -60,6 +60,7 @@ func (s *Store) settle(session task.Session, e store.Settlement, now time.Time) 
 	s.remember(r, session, e, now)
 	s.tally(r, e)
 	r.end(e)
+	defer func() { s.leave(r, r.LeaseEnd) }() // which it has only if something may be at work until then
 	if e.Next.State.Finished() {
 		r.finish(e, now)
 		s.moveToArchive(r)

@@ -1,5 +1,5 @@
--- Moves a live row, as the caller has changed it, to the archive, and inserts its follower. Agents create the archive's partitions ahead; where no
--- agent has run for days, today's is created here.
+-- Moves a live row, as the caller has changed it, to the archive, inserts its follower, and notes that its lock is free. Agents create
+-- the archive's partitions ahead; where no agent has run for days, today's is created here.
 CREATE OR REPLACE FUNCTION {schema}.archive(t {schema}.task, began timestamptz) RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS
 $leasehold$
@@ -16,6 +16,9 @@ BEGIN
             t.message AS end_message, t.progress AS end_progress, t.checkpoint AS end_checkpoint
     )
     {archive_row};
+    IF t.lock IS NOT NULL THEN
+        INSERT INTO {schema}.lock_note (name) VALUES (t.lock);
+    END IF;
     IF t.key IS NOT NULL THEN
         PERFORM {schema}.insert_followers(ARRAY[t.type], ARRAY[t.key], ARRAY[t.lease_until]);
     END IF;

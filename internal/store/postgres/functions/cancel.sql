@@ -33,13 +33,15 @@ BEGIN
     ), rolled_back AS (
         UPDATE {schema}.task AS t SET
             state = 'rollback_pending', attempt = 0, deferrals = 0, run_at = greatest(ended, t.lease_until),
-            fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled',
+            fence = t.fence + 1, outcome = 'cancelled', cause = 'cancelled', held = NULL,
             error = 'cancelled while it waited' || coalesce(', by ' || who, '')
         WHERE t.id = ANY (ARRAY(SELECT h.id FROM hit AS h WHERE h.rolls_back))
     ), counted AS (
         INSERT INTO {schema}.batch_delta (batch_id, cancelled, rolling_back)
         SELECT h.batch_id, count(*) FILTER (WHERE NOT h.rolls_back), count(*) FILTER (WHERE h.rolls_back) FROM hit AS h
         WHERE h.batch_id IS NOT NULL GROUP BY h.batch_id
+    ), noted AS ( -- others may wait behind one that is not held
+        INSERT INTO {schema}.lock_note (name) SELECT h.lock FROM hit AS h WHERE h.lock IS NOT NULL AND h.held IS NULL
     )
     SELECT array_agg(d.type) AS types, array_agg(d.key) AS keys, array_agg(d.lease_until) AS until INTO keyed
     FROM deleted AS d WHERE d.key IS NOT NULL;

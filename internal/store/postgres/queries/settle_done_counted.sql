@@ -1,5 +1,5 @@
--- Settles as settle_done.sql does, rows of batches and rows with a key included: it counts the former, and inserts the followers of the
--- latter once all rows are deleted.
+-- Settles as settle_done.sql does, rows of batches, with a key and with a lock included: it counts the first, notes that the locks are
+-- free, and inserts the followers of the second once all rows are deleted.
 WITH bound AS MATERIALIZED (
     SELECT set_config('lock_timeout', '40ms', true) IS NOT NULL AS set
 ), deleted AS (
@@ -14,6 +14,8 @@ WITH bound AS MATERIALIZED (
 ), followed AS MATERIALIZED (
     SELECT {schema}.insert_followers(array_agg(type), array_agg(key), array_agg(NULL::timestamptz)) AS n
     FROM deleted WHERE key IS NOT NULL
+), noted AS (
+    INSERT INTO {schema}.lock_note (name) SELECT lock FROM deleted WHERE lock IS NOT NULL
 ), leaving AS (
     {done_row}
 )

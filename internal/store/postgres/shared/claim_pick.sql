@@ -4,8 +4,8 @@
 room AS MATERIALIZED (
     SELECT CASE WHEN sum(d.bytes) > @bytes::float8
             THEN {schema}.claim_rows(ARRAY(SELECT e.bytes FROM due AS e), @bytes::float8) END AS rows,
-        max(d.bytes) > 1048576 AS large
+        max(d.bytes) > 1048576 AS large, bool_or(d.lock IS NOT NULL) AS locks
     FROM due AS d
 ), picked AS MATERIALIZED (
-    SELECT d.id, d.batch_id FROM due AS d LIMIT (SELECT rows FROM room)
+    SELECT d.id, d.batch_id, d.lock FROM due AS d LIMIT (SELECT rows FROM room)
 )

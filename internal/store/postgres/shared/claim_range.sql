@@ -5,13 +5,13 @@
 --
 -- bytes is how long the documents of a row are together, or more: what is compressed counts 32 times, a rollback payload always,
 -- and results and checkpoints count as the most that they may be.
-SELECT t.id, t.run_at, t.batch_id,
+SELECT t.id, t.run_at, t.batch_id, t.lock,
                 CASE WHEN pg_column_compression(t.payload) IS NULL THEN 1::float8 ELSE 32 END
                     * pg_column_size(t.payload)
                 + CASE WHEN t.rollback_payload IS NULL AND t.result IS NULL AND t.checkpoint IS NULL THEN 0
                     ELSE 131072 + 32 * coalesce(pg_column_size(t.rollback_payload), 0)::float8 END AS bytes
             FROM {schema}.task AS t
-            WHERE t.state IN ({states}) AND t.type = w.type AND coalesce(t.region, '') = {region}
+            WHERE t.state IN ({states}) AND t.held IS NULL AND t.type = w.type AND coalesce(t.region, '') = {region}
               AND t.priority = p.priority AND t.run_at <= now()
               AND (t.run_at, t.id) > (coalesce((@low_times::timestamptz[])[{place}], '-infinity'),
                                       coalesce((@low_ids::bigint[])[{place}], 0))

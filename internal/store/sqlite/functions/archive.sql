@@ -14,6 +14,8 @@ CREATE TRIGGER archive_insert INSTEAD OF INSERT ON archive
 BEGIN
     {archive_row new=NEW. drops=NEW.drops_documents cancel_requested_at=ifnull(NEW.cancel_requested_at,task.cancel_requested_at) cancel_requested_by=ifnull(NEW.cancel_requested_by,task.cancel_requested_by)}
     FROM task WHERE task.id = NEW.id;
+    -- Of one that waited for its lock, no other has waited.
+    INSERT INTO lock_note (name) SELECT lock FROM task WHERE id = NEW.id AND lock IS NOT NULL AND held IS NULL;
     DELETE FROM task WHERE id = NEW.id;
     INSERT INTO insert_follower (type, key, until)
     SELECT type, key, lease_until FROM task_archive WHERE id = NEW.id AND key IS NOT NULL;

@@ -7,7 +7,10 @@ CREATE VIEW cancel_waiting AS SELECT id, cancel_requested_by AS by, 0 AS rollbac
 
 CREATE TRIGGER cancel_waiting_insert INSTEAD OF INSERT ON cancel_waiting
 BEGIN
-    UPDATE task SET state = 'rollback_pending', fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
+    INSERT INTO lock_note (name)
+    SELECT lock FROM task
+    WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND NEW.rollback AND lock IS NOT NULL AND held IS NULL;
+    UPDATE task SET state = 'rollback_pending', held = NULL, fence = fence + 1, attempt = 0, deferrals = 0, cause = 'cancelled',
         run_at = max(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), ifnull(lease_until, '')), outcome = 'cancelled',
         error = 'cancelled while it waited' || ifnull(', by ' || NEW.by, '')
     WHERE id = NEW.id AND state IN ('pending', 'retry_pending') AND NEW.rollback;

@@ -1,0 +1,66 @@
+package poll_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/internal/lease"
+	"github.com/leasehold/leasehold/internal/store"
+	"github.com/leasehold/leasehold/internal/task"
+	"github.com/leasehold/leasehold/test/storetest/model"
+)
+
+func lock(name string) func(*store.EnqueueRequest) {
+	return func(r *store.EnqueueRequest) { r.Lock = name }
+}
+
+// Rows of a lock follow each other at once, beside others that have none, and nothing is unhealthy about those that wait.
+func TestRowsOfALockFollowEachOther(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, func(r *rig) { r.deeds.do = takes(10 * time.Second) })
+		after(time.Second)
+		locked, free := r.insert(3, lock("x")), r.insert(1)
+		after(5 * time.Second)
+		require.Equal(t, 2, r.deeds.now("a"), "one of the lock, and the one without")
+		require.NoError(t, r.engine.Health())
+		after(27 * time.Second)
+		r.all(locked, task.StateSucceeded, 1)
+		r.all(free, task.StateSucceeded, 1)
+		starts := r.deeds.started()
+		require.WithinDuration(t, starts[0].at, starts[len(starts)-1].at, 20*time.Second+100*time.Millisecond)
+		r.drain()
+	})
+}
+
+// A promotion that fails is repeated, and what another has left behind is found.
+func TestPromotionsGoOn(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone)
+		failures := 3
+		r.wire.setHook(func(op string) fault {
+			if op == "promote" && failures > 0 {
+				failures--
+				return []fault{lostReply, lostCall, lostCall}[failures]
+			}
+			return none
+		})
+		ids := r.insert(4, lock("x"))
+		after(10 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		require.Zero(t, failures)
+
+		r.deeds.do = func(l *lease.Lease, _ *task.Type) task.Outcome { // it completes its own row, and says nothing
+			app := db.Begin()
+			require.NoError(t, app.Complete(t.Context(), l.Task().ID, l.Task().Fence, nil))
+			require.NoError(t, app.Commit(t.Context()))
+			<-l.Context().Done()
+			return l.Cause().Outcome()
+		}
+		ids = r.insert(2, lock("x"))
+		after(30 * time.Second)
+		r.all(ids, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
