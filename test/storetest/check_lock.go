@@ -28,6 +28,7 @@ func lockChecks() []Check {
 		{"a cancelled row is followed by the next", lockCancel},
 		{"a row that is cancelled while it waits for its lock just ends", lockCancelHeld},
 		{"a revived row is a candidate", lockRevived},
+		{"a row whose values are replaced is followed by the next", lockReplaced},
 		{"a row that an application keeps", lockKept},
 		{"what waits for a lock is not due", lockNotDue},
 		{"it is seen", lockSeen},
@@ -362,6 +363,40 @@ func lockRevived(t testing.TB, h Harness) {
 	r.settled(finish(other[0]))
 	r.promoted(1)
 	require.Equal(t, x[:1], ids(r.take(5)))
+}
+
+// lockReplaced gives the next row another due time, and then a row that waits for its lock another lock.
+func lockReplaced(t testing.TB, h Harness) {
+	r := newLockRig(t, h)
+	x := r.locked("x", 1)
+	next := r.enqueue(store.EnqueueRequest{Type: kind, Key: "k", Lock: "x"}, true)
+	last := r.locked("x", 2)
+	got := r.take(5)
+	require.Equal(t, x, ids(got))
+	r.settled(finish(got[0]))
+	r.promoted(1)
+	q := store.EnqueueRequest{Type: kind, Key: "k", Lock: "x", OnLive: store.OnLiveReplace, In: farOff}
+	replace := func() {
+		id, answer, err := r.Enqueue(r.ctx, q)
+		require.NoError(t, err)
+		require.Equal(t, store.EnqueuedReplaced, answer)
+		require.Equal(t, next, id)
+	}
+	replace()
+	r.promoted(1)
+	got = r.take(5)
+	require.Equal(t, last[:1], ids(got), "the one behind it")
+	q.In = 0
+	replace()
+	require.Empty(t, r.take(5))
+	r.waitFor([]task.ID{next, last[1]}, next, last[1])
+	q.Lock = "y"
+	replace()
+	require.Equal(t, "y", r.get(next).Lock)
+	require.Equal(t, []task.ID{next}, ids(r.take(5)), "it waits for x no more")
+	r.settled(finish(got[0]))
+	r.promoted(1)
+	require.Equal(t, last[1:], ids(r.take(5)))
 }
 
 // lockKept has an application keep the only row that waits for a lock, and then one of two.
