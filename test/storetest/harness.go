@@ -120,6 +120,7 @@ func Checks() []Check {
 		{"limit", limitChecks()},
 		{"rate", rateChecks()},
 		{"locks", lockChecks()},
+		{"locks and limits", lockLimitChecks()},
 		{"settle", settleChecks()},
 		{"repeat", repeatChecks()},
 		{"lease", leaseChecks()},
