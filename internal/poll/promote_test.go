@@ -34,6 +34,25 @@ func TestRowsOfALockFollowEachOther(t *testing.T) {
 	})
 }
 
+// Rows that wait for their lock take no places of their type's limit: the places are used by others as long as there are any.
+func TestWhatWaitsForALockTakesNoPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, db *model.Store) {
+		r := newRig(t, db, alone, limit(2), doing(takes(10*time.Second)))
+		after(time.Second)
+		began := time.Now()
+		locked, free := r.insert(6, lock("x")), r.insert(6)
+		for range 59 {
+			after(time.Second)
+			require.Equal(t, 2, r.deeds.now("a"), "after %s", time.Since(began))
+			require.NoError(t, r.engine.Health())
+		}
+		after(3 * time.Second)
+		r.all(locked, task.StateSucceeded, 1)
+		r.all(free, task.StateSucceeded, 1)
+		r.drain()
+	})
+}
+
 // A promotion that fails is repeated, and what another has left behind is found.
 func TestPromotionsGoOn(t *testing.T) {
 	bubble(t, func(t *testing.T, db *model.Store) {
