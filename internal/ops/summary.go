@@ -45,7 +45,7 @@ func Now(i *store.TaskInfo) string {
 // Lock returns the lock of a task, and whether the task waits for it; "" for none.
 func Lock(i *store.TaskInfo, most int) string {
 	name := OneLine(i.Lock, most)
-	if i.Held {
+	if i.Held == task.HoldLock {
 		name += " (waits for it)"
 	}
 	return name

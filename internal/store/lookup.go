@@ -44,7 +44,7 @@ type TaskInfo struct {
 	Detached          bool            `json:"detached,omitempty"`            // it runs without a connection to an agent, on its window alone
 	Batch             task.BatchID    `json:"batch,omitempty"`
 	Lock              string          `json:"lock,omitempty"`  // tasks with the same one never run at once
-	Held              bool            `json:"held,omitempty"`  // it waits for its lock
+	Held              task.Hold       `json:"held,omitempty"`  // what it waits for, as far as an agent has found out
 	Round             int             `json:"round,omitempty"` // how many operator's retries so far
 	// RollbackPayload is what its rollback is given instead of the payload; Cause, why it is or was rolled back.
 	RollbackPayload json.RawMessage `json:"rollback_payload,omitempty"`

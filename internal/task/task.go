@@ -35,6 +35,12 @@ const (
 	Rollback Phase = "rollback"
 )
 
+// Hold is what a waiting row is held back for, so that no claim looks at it; "" is nothing.
+type Hold string
+
+// HoldLock holds a row back until its lock is free.
+const HoldLock Hold = "lock"
+
 // Task is a row as an attempt sees it: what a claim returned. Times are the store's clock.
 type Task struct {
 	ID    ID

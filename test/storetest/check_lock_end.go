@@ -73,7 +73,7 @@ func lockCancel(t testing.TB, h Harness) {
 			require.Equal(t, store.Became(task.StateRollbackPending), became)
 		}
 		r.promote()
-		require.False(t, r.get(x[2]).Held, "%s: the lock is free, and the one before is gone", name)
+		require.Empty(t, r.get(x[2]).Held, "%s: the lock is free, and the one before is gone", name)
 		got := r.claim(wantOf(kind, task.Run, 5))
 		require.Equal(t, x[2:], ids(got), name)
 		r.settled(finish(got[0]))
@@ -92,7 +92,7 @@ func lockCancelHeld(t testing.TB, h Harness) {
 	became, err := r.Cancel(r.ctx, x[1], "alice")
 	require.NoError(t, err)
 	require.Equal(t, store.Became(task.StateCancelled), became)
-	require.False(t, r.get(x[1]).Held)
+	require.Empty(t, r.get(x[1]).Held)
 	p, err := r.Promote(r.ctx, 1000)
 	require.NoError(t, err)
 	require.Equal(t, store.Promoted{}, p, "no other has waited for it")

@@ -75,7 +75,7 @@ func (r *lockRig) waitFor(want []task.ID, of ...task.ID) {
 	r.t.Helper()
 	var got []task.ID
 	for _, id := range of {
-		if r.get(id).Held {
+		if r.get(id).Held == task.HoldLock {
 			got = append(got, id)
 		}
 	}

@@ -37,17 +37,17 @@ func locksAreRight(t require.TestingT, tasks []store.TaskInfo, now time.Time, pa
 	for i := range tasks {
 		switch row := &tasks[i]; {
 		case row.Lock == "":
-			require.False(t, row.Held, "task %d has no lock to wait for", row.ID)
+			require.Empty(t, row.Held, "task %d has no lock to wait for", row.ID)
 		case row.State.Running():
-			require.False(t, row.Held, "task %d runs", row.ID)
+			require.Empty(t, row.Held, "task %d runs", row.ID)
 			require.Zero(t, running[row.Lock], "task %d runs with lock %s, too", row.ID, row.Lock)
 			running[row.Lock] = row.ID
-		case row.State.Waiting() && !row.Held && !row.RunAt.After(now):
+		case row.State.Waiting() && row.Held == "" && !row.RunAt.After(now):
 			candidates[of(row)] = true
 		}
 	}
 	for i := range tasks {
-		if row := &tasks[i]; row.Held && passedOn && running[row.Lock] == 0 {
+		if row := &tasks[i]; row.Held == task.HoldLock && passedOn && running[row.Lock] == 0 {
 			require.True(t, candidates[of(row)], "task %d waits for lock %s, which is free", row.ID, row.Lock)
 		}
 	}

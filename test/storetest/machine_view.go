@@ -33,7 +33,7 @@ type view struct {
 	RollbackPayload                                  string
 	Follows                                          int // the row that a follower waits for
 	Lock                                             string
-	Held                                             bool
+	Held                                             task.Hold
 	History                                          []attemptView
 }
 

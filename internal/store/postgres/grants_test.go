@@ -85,7 +85,7 @@ func TestAnApplicationsRights(t *testing.T) {
 		`SELECT SCHEMA.policy_interval('{}', 'a')`,
 		`SELECT * FROM SCHEMA.lock_holder`,
 		`INSERT INTO SCHEMA.lock_note (name) VALUES ('account-7')`,
-		`INSERT INTO SCHEMA.task (type, held) VALUES ('a', true)`,
+		`INSERT INTO SCHEMA.task (type, held) VALUES ('a', 'lock')`,
 		`SELECT SCHEMA.take_locks('{1}', '{a}', '{NULL}')`,
 		`SELECT SCHEMA.promote_locks(10)`,
 		`INSERT INTO SCHEMA.task (type, round) VALUES ('a', 1)`,

@@ -192,7 +192,7 @@ func claimMeetsClaim(t *testing.T, m *meeting) int {
 	require.Empty(t, got)
 	require.True(t, cut)
 	require.False(t, left)
-	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held AND id = $1`, int64(third[0])))
+	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held IS NOT NULL AND id = $1`, int64(third[0])))
 	return 3
 }
 
@@ -270,7 +270,7 @@ func promotionMeetsPromotion(t *testing.T, m *meeting) int {
 	require.NoError(t, err)
 	require.Equal(t, store.Promoted{}, p, "the other has the note")
 	finish()
-	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held`))
+	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held IS NOT NULL`))
 	return 3
 }
 
@@ -352,7 +352,7 @@ func claimFails(t *testing.T, m *meeting) int {
 	_, err := s.Claim(t.Context(), store.Claim{Session: m.second.session, Number: 1, Wants: []store.Want{wantOf(5)}})
 	require.ErrorContains(t, err, "crash")
 	require.Zero(t, m.number(t, `SELECT count(*) FROM SCHEMA.lock_holder`))
-	require.Zero(t, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held`))
+	require.Zero(t, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held IS NOT NULL`))
 	return 2
 }
 
@@ -365,7 +365,7 @@ func takeoverMeetsPromotion(t *testing.T, m *meeting) int {
 	m.promotes(0, true)
 	require.Equal(t, late, finish())
 	m.promotes(0, false)
-	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held AND id = $1`, int64(ids[1])))
+	require.EqualValues(t, 1, m.number(t, `SELECT count(*) FROM SCHEMA.task WHERE held IS NOT NULL AND id = $1`, int64(ids[1])))
 	return 3
 }
 

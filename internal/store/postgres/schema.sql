@@ -34,7 +34,7 @@ CREATE TABLE {schema}.task (
                      CONSTRAINT "priority must be between -10 and 10" CHECK (priority BETWEEN -10 AND 10),
     ever_started     boolean NOT NULL DEFAULT false,
     detached         boolean,     -- the lease depends on lease_until alone; NULL: also on its session's presence
-    held             boolean,     -- it waits for its lock, and no claim looks at it; NULL: it does not, as far as is known
+    held             text,        -- what it waits for, so that no claim looks at it: 'lock'; NULL: nothing, as far as is known
     state            text NOT NULL DEFAULT 'pending'
                      CONSTRAINT "state must be that of a live task" CHECK (state IN
                          ('pending', 'running', 'retry_pending', 'rollback_pending', 'rollback_running')),
@@ -94,7 +94,7 @@ CREATE INDEX task_rollback ON {schema}.task (type, coalesce(region, ''), priorit
     WHERE state = 'rollback_pending' AND held IS NULL;
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON {schema}.task (lock, type, coalesce(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
-    WHERE held;
+    WHERE held = 'lock';
 -- lease_until is in no index and no predicate: a renewal writes nothing but its row.
 CREATE INDEX task_running ON {schema}.task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -185,19 +185,19 @@ CREATE VIEW {schema}.tasks AS
            outcome, error, result, NULL::text AS output, NULL::timestamptz AS started_at,
            NULL::timestamptz AS finished_at, progress, message, checkpoint, cancel_requested_at, cancel_requested_by,
            coalesce(detached, false) AS detached, batch_id, rollback_payload, cause, coalesce(round, 0) AS round,
-           NULL::bigint AS follows, lock, coalesce(held, false) AS held
+           NULL::bigint AS follows, lock, held
     FROM {schema}.task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, false
+           cancel_requested_by, false, batch_id, rollback_payload, cause, coalesce(round, 0), NULL, lock, NULL
     FROM {schema}.task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL, progress, message, checkpoint, cancel_requested_at,
-           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, false
+           cancel_requested_by, false, batch_id, rollback_payload, cause, 0, {followed of=follow.}, lock, NULL
     FROM {schema}.follow;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Nothing but claims and promotions write it,

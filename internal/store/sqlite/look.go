@@ -60,7 +60,7 @@ func scanInfos(into *[]store.TaskInfo) func(*sql.Rows) error {
 		var i store.TaskInfo
 		if err := rows.Scan(append(r.fields(), timeOf{&finished}, textOf[string]{&i.Output}, truthOf{&i.Detached},
 			jsonOf{&i.Progress}, textOf[string]{&i.Message}, timeOf{&asked}, textOf[string]{&i.CancelRequestedBy},
-			truthOf{&i.Held}, &i.Agent, &i.Follows)...); err != nil {
+			textOf[task.Hold]{&i.Held}, &i.Agent, &i.Follows)...); err != nil {
 			return err
 		}
 		k := r.complete()

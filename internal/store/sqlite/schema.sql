@@ -106,7 +106,7 @@ CREATE TABLE task (
     lock             TEXT                        -- rows with the same one never run at once
                      CONSTRAINT "lock must not be empty: leave it out instead" CHECK (lock <> '')
                      CONSTRAINT "lock must be 1 KiB at most" CHECK (length(CAST(lock AS BLOB)) <= 1024),
-    held             INTEGER                     -- 1: it waits for its lock, and no claim looks at it; NULL: it does not, as far as is known
+    held             TEXT                        -- what it waits for, so that no claim looks at it: 'lock'; NULL: nothing, as far as is known
 ) STRICT;
 
 -- A claim reads one (type, region, priority) of these in order. With what the condition names in the last columns, neither finding
@@ -117,7 +117,7 @@ CREATE INDEX task_rollback ON task (type, ifnull(region, ''), priority DESC, run
     WHERE state = 'rollback_pending' AND held IS NULL;
 -- Rows that wait for their lock, by class: a claim may want one class of them and not another. A promotion takes the first of each.
 CREATE INDEX task_held ON task (lock, type, ifnull(region, ''), (state = 'rollback_pending'), priority DESC, run_at, id)
-    WHERE held = 1;
+    WHERE held = 'lock';
 -- No index has lease_until: a renewal changes the row and nothing else.
 CREATE INDEX task_running ON task (session)
     WHERE state IN ('running', 'rollback_running');
@@ -688,21 +688,21 @@ CREATE VIEW tasks AS
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL AS output, NULL AS started_at, NULL AS finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, ifnull(detached, 0) AS detached,
-           batch_id, rollback_payload, cause, round, NULL AS follows, lock, ifnull(held, 0) AS held
+           batch_id, rollback_payload, cause, round, NULL AS follows, lock, held
     FROM task
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, output, started_at, finished_at,
            progress, message, checkpoint, cancel_requested_at, cancel_requested_by, 0,
-           batch_id, rollback_payload, cause, round, NULL, lock, 0
+           batch_id, rollback_payload, cause, round, NULL, lock, NULL
     FROM task_archive
     UNION ALL
     SELECT id, type, state, priority, region, key, run_at, payload, labels, traceparent, created_by, max_attempts,
            created_at, attempt, deferrals, ever_started, fence, session, claim, policy, lease_until, claimed_at, deadline,
            outcome, error, result, NULL, NULL, NULL,
            NULL, NULL, checkpoint, NULL, NULL, 0,
-           batch_id, rollback_payload, cause, round, follows, lock, 0
+           batch_id, rollback_payload, cause, round, follows, lock, NULL
     FROM followers;
 
 -- Locks that are held, each by a row that runs, or has ended and not been followed yet. Claims and promotions write it.

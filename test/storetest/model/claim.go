@@ -81,7 +81,7 @@ func (s *Store) wanted(w store.Want, r *Row, region string) bool {
 	if b := s.batches[r.Batch]; b != nil && b.Stopping && w.Phase == task.Run {
 		return false
 	}
-	return r.State.Waiting() && !r.Held && r.Type == w.Type && r.State.Phase() == w.Phase &&
+	return r.State.Waiting() && r.Held == "" && r.Type == w.Type && r.State.Phase() == w.Phase &&
 		(r.Region == "" || r.Region == region)
 }
 

@@ -22,7 +22,7 @@ func (s *Store) takeLock(r *Row, given map[string]bool, now time.Time) bool {
 		return true
 	}
 	if given[r.Lock] || !s.isFree(r.Lock, now) {
-		r.Held = true
+		r.Held = task.HoldLock
 		return false
 	}
 	given[r.Lock] = true
@@ -40,10 +40,10 @@ func (s *Store) isFree(lock string, now time.Time) bool {
 
 // leave notes that a row has left its lock, or its place before others that wait for it.
 func (s *Store) leave(r *Row, until time.Time) {
-	if r.Lock != "" && !r.Held {
+	if r.Lock != "" && r.Held == "" {
 		s.lockNotes = append(s.lockNotes, lockNote{r.Lock, until})
 	}
-	r.Held = false
+	r.Held = ""
 }
 
 // Promote lets locks go that rows have left.
@@ -92,7 +92,7 @@ func (s *Store) promote(lock string) (n int, stuck bool) {
 		phase       task.Phase
 	}
 	firsts := map[class]*Row{}
-	waiting := s.rows(func(r *Row) bool { return r.Held && r.Lock == lock })
+	waiting := s.rows(func(r *Row) bool { return r.Held == task.HoldLock && r.Lock == lock })
 	inOrder(waiting)
 	for _, r := range waiting {
 		c := class{r.Type, r.Region, r.State.Phase()}
@@ -107,7 +107,7 @@ func (s *Store) promote(lock string) (n int, stuck bool) {
 			stuck = true
 			continue
 		}
-		r.Held = false
+		r.Held = ""
 		n++
 	}
 	return n, stuck

@@ -129,7 +129,7 @@ func (s *Store) Stats(ctx context.Context) (store.Stats, error) {
 		if !declared[r.Type] {
 			stats.Orphans[r.Type]++
 		}
-		if ago := now.Sub(r.RunAt); ago >= 0 && !r.Held {
+		if ago := now.Sub(r.RunAt); ago >= 0 && r.Held == "" {
 			stats.OldestDue[r.Type] = max(stats.OldestDue[r.Type], ago)
 		}
 	}

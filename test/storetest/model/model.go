@@ -76,7 +76,7 @@ type Row struct {
 	Batch           task.BatchID    // 0: none
 	RollbackPayload json.RawMessage // what its rollback is given instead of the payload; nil: none
 	Lock            string          // rows with the same one never run at once; "": none
-	Held            bool            // it waits for its lock, and no claim looks at it
+	Held            task.Hold       // what it waits for, so that no claim looks at it
 
 	Attempt     int
 	Deferrals   int

@@ -53,10 +53,10 @@ func lockSabotages() []sabotage {
 		), "locks/two types have one lock"},
 		{"holds nothing back", blurred(
 			func(*model.Row) {},
-			func(_ model.Row, r *model.Row) { r.Held = false },
+			func(_ model.Row, r *model.Row) { r.Held = "" },
 		), one},
 		{"never promotes", forgets(true), one},
-		{"promotes all", afterPromotion(func(r *model.Row) { r.Held = false }), one},
+		{"promotes all", afterPromotion(func(r *model.Row) { r.Held = "" }), one},
 		{"forgets what may be at work", forgets(false), unknown},
 		{"forgets when the next is free", promoted(func(ctx context.Context, m *storetest.OnModel, most int) (store.Promoted, error) {
 			p, err := m.Promote(ctx, most)

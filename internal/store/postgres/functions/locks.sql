@@ -65,7 +65,7 @@ BEGIN
             SELECT taken || array_agg(f.task_id) INTO taken FROM followed AS f;
         END IF;
         known := fresh || mine;
-        UPDATE {schema}.task AS t SET held = true WHERE t.id = ANY (ARRAY(
+        UPDATE {schema}.task AS t SET held = 'lock' WHERE t.id = ANY (ARRAY(
             SELECT u.id FROM unnest(ids, names) AS u (id, name)
             WHERE (u.id IN (SELECT s.id FROM unnest(taken) AS s (id))) IS NOT TRUE
               AND (u.name IN (SELECT k.name FROM unnest(known) AS k (name))) IS TRUE));
@@ -126,18 +126,18 @@ BEGIN
     WITH RECURSIVE class AS (
         SELECT u.name, c.type, c.region, c.back FROM unnest(names) AS u (name) CROSS JOIN LATERAL (
             SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back FROM {schema}.task AS t
-            WHERE t.held AND t.lock = u.name
+            WHERE t.held = 'lock' AND t.lock = u.name
             ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending') LIMIT 1) AS c
         UNION ALL
         SELECT k.name, c.type, c.region, c.back FROM class AS k CROSS JOIN LATERAL (
             SELECT t.type, coalesce(t.region, '') AS region, t.state = 'rollback_pending' AS back FROM {schema}.task AS t
-            WHERE t.held AND t.lock = k.name
+            WHERE t.held = 'lock' AND t.lock = k.name
               AND (t.type, coalesce(t.region, ''), (t.state = 'rollback_pending')) > (k.type, k.region, k.back)
             ORDER BY t.type, coalesce(t.region, ''), (t.state = 'rollback_pending') LIMIT 1) AS c
     ), found AS MATERIALIZED (
         SELECT k.name, f.id FROM class AS k LEFT JOIN LATERAL (
             SELECT t.id FROM {schema}.task AS t
-            WHERE t.held AND t.lock = k.name AND t.type = k.type AND coalesce(t.region, '') = k.region
+            WHERE t.held = 'lock' AND t.lock = k.name AND t.type = k.type AND coalesce(t.region, '') = k.region
               AND (t.state = 'rollback_pending') = k.back
             ORDER BY t.priority DESC, t.run_at, t.id LIMIT 1 FOR UPDATE SKIP LOCKED) AS f ON true
     )

@@ -2,13 +2,13 @@
 -- from the filters that are set: a statement that has them all, half of them switched off, finds no index.
 SELECT {info_columns} FROM (
     (SELECT {listed_columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached,
-         NULL::bigint AS follows, coalesce(held, false) AS held
+         NULL::bigint AS follows, held
      FROM {schema}.task WHERE {where} ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, finished_at, false, NULL, false
+    (SELECT {listed_columns}, finished_at, false, NULL, NULL
      FROM {schema}.task_archive WHERE {where} ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, NULL, false, {followed of=follow.} AS follows, false
+    (SELECT {listed_columns}, NULL, false, {followed of=follow.} AS follows, NULL
      FROM {schema}.follow WHERE {where} ORDER BY id DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session

@@ -2,14 +2,14 @@
 -- those that are finished are sorted ("+ 0"): to look for them by id could take the planner through the whole table.
 SELECT {info_columns} FROM (
     (SELECT {listed_columns}, NULL::timestamptz AS finished_at, coalesce(detached, false) AS detached,
-         NULL::bigint AS follows, coalesce(held, false) AS held
+         NULL::bigint AS follows, held
      FROM {schema}.task WHERE {where} AND state IN ('pending', 'retry_pending', 'rollback_pending')
      ORDER BY id DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, NULL, coalesce(detached, false), NULL, coalesce(held, false)
+    (SELECT {listed_columns}, NULL, coalesce(detached, false), NULL, held
      FROM {schema}.task WHERE {where} AND state IN ('running', 'rollback_running') ORDER BY id + 0 DESC LIMIT @limit)
     UNION ALL
-    (SELECT {listed_columns}, finished_at, false, NULL, false
+    (SELECT {listed_columns}, finished_at, false, NULL, NULL
      FROM {schema}.task_archive WHERE {where} ORDER BY id + 0 DESC LIMIT @limit)
     ORDER BY id DESC LIMIT @limit
 ) AS t LEFT JOIN {schema}.agent AS a ON a.session = t.session

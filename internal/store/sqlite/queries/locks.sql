@@ -14,7 +14,7 @@ INSERT INTO lock_holder (name, task_id) VALUES (@name, @id)
 ON CONFLICT (name) DO UPDATE SET task_id = excluded.task_id;
 
 -- name: hold_back
-UPDATE task SET held = 1 WHERE id IN (SELECT value FROM json_each(@ids));
+UPDATE task SET held = 'lock' WHERE id IN (SELECT value FROM json_each(@ids));
 
 -- name: any_lock
 SELECT EXISTS (SELECT 1 FROM lock_holder);
@@ -47,17 +47,17 @@ DELETE FROM lock_holder WHERE name = @name;
 -- the index.
 SELECT type, region, back FROM (
     SELECT 1 AS part, type, ifnull(region, '') AS region, state = 'rollback_pending' AS back FROM task INDEXED BY task_held
-    WHERE held = 1 AND lock = @name AND type = @type AND ifnull(region, '') = @region AND (state = 'rollback_pending') > @back
+    WHERE held = 'lock' AND lock = @name AND type = @type AND ifnull(region, '') = @region AND (state = 'rollback_pending') > @back
     ORDER BY (state = 'rollback_pending') LIMIT 1)
 UNION ALL
 SELECT type, region, back FROM (
     SELECT 2 AS part, type, ifnull(region, '') AS region, state = 'rollback_pending' AS back FROM task INDEXED BY task_held
-    WHERE held = 1 AND lock = @name AND type = @type AND ifnull(region, '') > @region
+    WHERE held = 'lock' AND lock = @name AND type = @type AND ifnull(region, '') > @region
     ORDER BY ifnull(region, ''), (state = 'rollback_pending') LIMIT 1)
 UNION ALL
 SELECT type, region, back FROM (
     SELECT 3 AS part, type, ifnull(region, '') AS region, state = 'rollback_pending' AS back FROM task INDEXED BY task_held
-    WHERE held = 1 AND lock = @name AND type > @type
+    WHERE held = 'lock' AND lock = @name AND type > @type
     ORDER BY type, ifnull(region, ''), (state = 'rollback_pending') LIMIT 1)
 LIMIT 1;
 
@@ -65,5 +65,5 @@ LIMIT 1;
 -- Lets the first row of a class become a candidate.
 UPDATE task SET held = NULL WHERE id = (
     SELECT id FROM task INDEXED BY task_held
-    WHERE held = 1 AND lock = @name AND type = @type AND ifnull(region, '') = @region AND (state = 'rollback_pending') = @back
+    WHERE held = 'lock' AND lock = @name AND type = @type AND ifnull(region, '') = @region AND (state = 'rollback_pending') = @back
     ORDER BY priority DESC, run_at, id LIMIT 1);

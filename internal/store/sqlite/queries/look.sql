@@ -1,7 +1,7 @@
 -- name: get
 -- A task as an operator sees it. After task_columns the columns are in the order of scanInfos, here and in the lists.
 SELECT {task_columns},
-    finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by, held,
+    finished_at, output, detached, progress, message, cancel_requested_at, cancel_requested_by, ifnull(held, ''),
     ifnull((SELECT name FROM agent WHERE session = tasks.session), ''), ifnull(follows, 0)
 FROM tasks WHERE id = @id;
 
@@ -13,7 +13,7 @@ FROM attempt WHERE task_id = @id ORDER BY fence;
 -- {where} are the conditions of a filter (conditions in look.go): one text for all filters could use no index.
 SELECT {task_columns},
     NULL AS finished_at, NULL AS output, ifnull(detached, 0), progress, message, cancel_requested_at,
-    cancel_requested_by, ifnull(held, 0),
+    cancel_requested_by, ifnull(held, ''),
     ifnull((SELECT name FROM agent WHERE session = task.session), ''), 0
 FROM task WHERE {where}
 ORDER BY id DESC LIMIT @limit;
@@ -21,7 +21,7 @@ ORDER BY id DESC LIMIT @limit;
 -- name: list_finished
 -- As list_live, of finished tasks. {index} is empty, or INDEXED BY one of those of unsuccessful rows (unsuccessful in look.go).
 SELECT {task_columns},
-    finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by, 0,
+    finished_at, NULL AS output, 0 AS detached, progress, message, cancel_requested_at, cancel_requested_by, '',
     ifnull((SELECT name FROM agent WHERE session = task_archive.session), ''), 0
 FROM task_archive {index} WHERE {where}
 ORDER BY id DESC LIMIT @limit;
@@ -30,7 +30,7 @@ ORDER BY id DESC LIMIT @limit;
 -- As list_live, of followers.
 SELECT {task_columns},
     NULL AS finished_at, NULL AS output, 0 AS detached, NULL AS progress, NULL AS message, NULL AS cancel_requested_at,
-    NULL AS cancel_requested_by, 0, '', ifnull(follows, 0)
+    NULL AS cancel_requested_by, '', '', ifnull(follows, 0)
 FROM followers WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
@@ -57,7 +57,7 @@ FROM task INDEXED BY task_rollback WHERE state = 'rollback_pending' AND held IS 
 -- Rows that wait for their lock are not due, whatever run_at is.
 SELECT type, NULL, count(*) FILTER (WHERE state = 'pending'), count(*) FILTER (WHERE state = 'retry_pending'),
     count(*) FILTER (WHERE state = 'rollback_pending')
-FROM task INDEXED BY task_held WHERE held = 1 GROUP BY type;
+FROM task INDEXED BY task_held WHERE held = 'lock' GROUP BY type;
 
 -- name: count_running
 SELECT type, min(run_at), count(*) FILTER (WHERE state = 'running'), count(*) FILTER (WHERE state = 'rollback_running')
