@@ -97,6 +97,7 @@ func (a *app) showTask(w io.Writer, i *store.TaskInfo) error {
 	line("key", ops.OneLine(i.Key, most))
 	line("region", ops.OneLine(i.Region, most))
 	line("follows", i.Follows)
+	line("followed by", i.FollowedBy)
 	line("lock", ops.Lock(i, most))
 	line("batch", i.Batch)
 	line("priority", i.Priority)

@@ -51,8 +51,10 @@ type TaskInfo struct {
 	Cause           task.Verdict    `json:"cause,omitempty"`
 	// Follows is the live task of the same type and key that a follower waits for: it becomes a task of its own once that one has
 	// ended for good. 0: this is no follower.
-	Follows task.ID       `json:"follows,omitempty"`
-	History []AttemptInfo `json:"history,omitempty"` // oldest first
+	Follows task.ID `json:"follows,omitempty"`
+	// FollowedBy is the follower of a live task: only Get reads it.
+	FollowedBy task.ID       `json:"followed_by,omitempty"`
+	History    []AttemptInfo `json:"history,omitempty"` // oldest first
 }
 
 // AttemptInfo is one row of the history.

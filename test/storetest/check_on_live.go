@@ -166,6 +166,7 @@ func onLiveAgain(t testing.TB, h Harness) {
 			got := r.get(follower)
 			require.Equal(t, task.StatePending, got.State)
 			require.Equal(t, id, got.Follows)
+			require.Equal(t, follower, r.get(id).FollowedBy)
 			require.JSONEq(t, `{"tenant":"acme"}`, string(got.Labels))
 			require.Equal(t, 3, got.Priority)
 			require.Equal(t, "sg", got.Region)

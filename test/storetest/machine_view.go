@@ -31,7 +31,7 @@ type view struct {
 	Cause                                            task.Verdict
 	Round                                            int
 	RollbackPayload                                  string
-	Follows                                          int // the row that a follower waits for
+	Follows, FollowedBy                              int // the row that a follower waits for, and the follower of a row
 	Lock                                             string
 	Held                                             task.Hold
 	History                                          []attemptView
@@ -102,7 +102,8 @@ func (m *machine) view(i *store.TaskInfo, ids taskSide, sessions sessionSide) vi
 		Progress: oneWay(i.Progress), Message: i.Message, Checkpoint: oneWay(i.Checkpoint), CancelRequestedBy: i.CancelRequestedBy,
 		CancelNews: halvesTo(i.CreatedAt, i.CancelRequested), Detached: i.Detached,
 		Cause: i.Cause, Round: i.Round, RollbackPayload: oneWay(i.RollbackPayload), Follows: place(m.tasks, ids, i.Follows),
-		Lock: i.Lock, Held: i.Held,
+		FollowedBy: place(m.tasks, ids, i.FollowedBy),
+		Lock:       i.Lock, Held: i.Held,
 	}
 	if i.State.Finished() {
 		v.Claimed, v.LeaseEnd = never, never // the archive may keep them or not

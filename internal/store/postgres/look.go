@@ -20,7 +20,7 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	var info store.TaskInfo
 	err := s.do(ctx, fmt.Sprintf("get task %d", id), func(ctx context.Context, conn *pgx.Conn) error {
 		row := queryRow(ctx, conn, s.sql.Get, arg("id", int64(id)))
-		if err := row.Scan(append(infoTargets(&info), &info.Output)...); err != nil {
+		if err := row.Scan(append(infoTargets(&info), &info.Output, (*int64)(&info.FollowedBy))...); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return store.ErrNoTask
 			}

@@ -27,8 +27,10 @@ func (s *Store) Get(ctx context.Context, id task.ID) (info *store.TaskInfo, err 
 			return fmt.Errorf("%d: %w", id, store.ErrNoTask)
 		}
 		info = &found[0]
-		info.History, err = t.history(id)
-		return err
+		if info.History, err = t.history(id); err != nil {
+			return err
+		}
+		return t.row([]any{&info.FollowedBy}, t.sql.FollowedBy, arg("id", int64(id)))
 	})
 	if err != nil {
 		return nil, err

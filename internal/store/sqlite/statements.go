@@ -25,12 +25,12 @@ type statements struct {
 	Join, Present, Held, Cancels, Leave, KeepPolicy, Policies *sqltext.Query
 	Holders, Expired, Reap, Adoptable, Adopt, AttemptFailed   *sqltext.Query
 	// enqueue.sql, look.sql, batches.sql, fold.sql
-	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow *sqltext.Query
-	Get, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers          *sqltext.Query
-	CountDue, CountRollback, CountHeld, CountRunning, CountArchived                     *sqltext.Query
-	ListBatches, BatchExists, Failures, CountBatchTasks                                 *sqltext.Query
-	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                      *sqltext.Query
-	MarkByFailure, EndBatch, InsertFinishTask                                           *sqltext.Query
+	Enqueue, EnqueueLive, EnqueueResult, LiveWithKey, Admission, CreateBatch, InsertRow    *sqltext.Query
+	Get, FollowedBy, History, ListLive, ListFinished, ListFollowers, DeclaredTypes, Takers *sqltext.Query
+	CountDue, CountRollback, CountHeld, CountRunning, CountArchived                        *sqltext.Query
+	ListBatches, BatchExists, Failures, CountBatchTasks                                    *sqltext.Query
+	AnyUnseen, SeeBatches, SumBatches, SummedBatch                                         *sqltext.Query
+	MarkByFailure, EndBatch, InsertFinishTask                                              *sqltext.Query
 	// operate.sql, step.sql
 	Standing, Cancel, CancelAnswer, Retry, RetryAnswer, Rollback, RollbackAnswer           *sqltext.Query
 	BatchRequest, BatchRemains, SealBatch, SealBatchAnswer, CancelBatch, CancelBatchAnswer *sqltext.Query

@@ -27,6 +27,9 @@ func (s *Store) Get(ctx context.Context, id task.ID) (*store.TaskInfo, error) {
 	}
 	info := s.info(r)
 	info.Output = r.Output
+	if f := s.follow[r.typeAndKey()]; f != nil && f != r && s.live[id] != nil {
+		info.FollowedBy = f.ID
+	}
 	for _, a := range s.attempts[id] {
 		info.History = append(info.History, a.AttemptInfo)
 	}

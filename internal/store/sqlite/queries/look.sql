@@ -34,6 +34,10 @@ SELECT {task_columns},
 FROM followers WHERE {where}
 ORDER BY id DESC LIMIT @limit;
 
+-- name: followed_by
+-- The follower of a live task; 0: none.
+SELECT ifnull((SELECT f.id FROM follow AS f JOIN task AS t ON t.type = f.type AND t.key = f.key WHERE t.id = @id), 0);
+
 -- name: declared_types
 -- The types of the agents that are present. An observer (no workers) claims nothing.
 SELECT types FROM agent WHERE present_until > @now AND workers > 0;
