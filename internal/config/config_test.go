@@ -110,6 +110,7 @@ task "invoice.send" {
     min        = "2s"
     max        = "1m"
     on         = ["failed", "lost"]
+    after      = { lost = "1h", failed = "0s" }
     max_deferrals = 5
   }
   check {
@@ -254,7 +255,7 @@ func TestEverything(t *testing.T) {
 		Heartbeat: 10 * time.Second, MaxHeartbeat: 25 * time.Second, RequireProgress: true, Async: true,
 		Retry: task.Retry{
 			Backoff: task.Constant, Min: 2 * time.Second, Max: time.Minute, MaxDeferrals: 5,
-			On: []task.Verdict{task.Failed, task.Lost},
+			On: []task.Verdict{task.Failed, task.Lost}, After: map[task.Verdict]time.Duration{task.Lost: time.Hour, task.Failed: 0},
 		},
 		Rollback: &task.RollbackPolicy{
 			Timeout: 2 * time.Minute, Stop: 8 * time.Second,

@@ -355,8 +355,9 @@ func retry(t *rapid.T, b *bytes.Buffer, attr writer, what string) {
 	attr("    ", "limit", `0`, `7`, `env("ONE")`)
 	attr("    ", "min", `"3s"`, `env("SHORT")`)
 	attr("    ", "max", `"4s"`, `"1h"`)
+	attr("    ", "after", `{}`, `{ lost = "1h" }`, `{ "lost" = env("SHORT") }`)
 	if what != "rollback" {
-		attr("    ", "on", `[]`, `["lost"]`, `split(",", "lost,failed")`)
+		attr("    ", "on", `["lost"]`, `split(",", "lost,failed")`)
 	}
 	b.WriteString("  }\n")
 }

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/leasehold/leasehold/internal/task"
 )
@@ -17,7 +21,7 @@ const (
 func retryShape() *shape {
 	return &shape{
 		name:  "retry",
-		attrs: []string{"limit", "backoff", "min", "max", "on", "max_deferrals"}, later: []string{"after"}, called: calledInRetry(),
+		attrs: []string{"limit", "backoff", "min", "max", "on", "after", "max_deferrals"}, called: calledInRetry(),
 	}
 }
 
@@ -35,6 +39,7 @@ func (b *block) retry(shape *shape) task.Retry {
 	if slices.Contains(shape.attrs, "on") {
 		r.On = sub.retryOn()
 	}
+	r.After = sub.retryAfter(r.On)
 	r.MaxDeferrals = sub.num("max_deferrals", task.DefaultMaxDeferrals, 0, mostDeferrals)
 	return r
 }
@@ -73,6 +78,47 @@ func (b *block) retryOn() []task.Verdict {
 		}
 	}
 	return out
+}
+
+// retryAfter reads the delays of endings that have their own. on is what is retried; nil: all that the attribute may name.
+func (b *block) retryAfter(on []task.Verdict) map[task.Verdict]time.Duration {
+	g := b.get("after", cty.Map(cty.String))
+	out := map[task.Verdict]time.Duration{}
+	var items [][2]string
+	if g.ok {
+		waits := g.v.AsValueMap()
+		for _, name := range slices.Sorted(maps.Keys(waits)) {
+			wait, err := retryWait(task.Verdict(name), waits[name], on)
+			if err != nil {
+				b.invalid("after", g.expr.Range(), err)
+				continue
+			}
+			out[task.Verdict(name)] = wait
+			items = append(items, [2]string{name, quote(task.FormatDuration(wait))})
+		}
+	}
+	b.print("after", g, mapOf(items))
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// retryWait reads one of these delays.
+func retryWait(v task.Verdict, wait cty.Value, on []task.Verdict) (time.Duration, error) {
+	switch allowed := words(task.DefaultOn()); {
+	case !slices.Contains(allowed, string(v)):
+		return 0, notOneOf(string(v), allowed)
+	case on != nil && !slices.Contains(on, v):
+		return 0, fmt.Errorf("%s is not retried: add it to on, or remove it here", v)
+	case wait.IsNull():
+		return 0, fmt.Errorf("%s has no duration: write a string with a unit (ms, s, m, h, d)", v)
+	}
+	d, err := parseLength(wait.AsString(), 0, maxBackoff)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", v, err)
+	}
+	return d, nil
 }
 
 func words[S ~string](list []S) []string {

@@ -34,6 +34,17 @@ func (r Retry) Delay(n int, jitter float64) time.Duration {
 	return low + share(high-low, jitter)
 }
 
+// DelayAfter is Delay after an attempt that has ended so: for an ending in After as long as that says, and up to a tenth longer, so
+// that rows which ended together come back apart. Min and Max do not bound it.
+func (r Retry) DelayAfter(v Verdict, n int, jitter float64) time.Duration {
+	wait, own := r.After[v]
+	if !own {
+		return r.Delay(n, jitter)
+	}
+	wait = max(wait, shortestDelay)
+	return wait + share(wait/10, jitter)
+}
+
 // asked is how long a row waits whose target asked for that much: within Min .. the longer of Max and an hour, and up
 // to a tenth later than asked, so that the rows which one overload sent away do not all come back in one moment.
 func (r Retry) asked(after time.Duration, jitter float64) time.Duration {

@@ -41,6 +41,19 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+func TestDelayOfAnEndingWithItsOwn(t *testing.T) {
+	r := task.Retry{
+		Backoff: task.Exponential, Min: time.Second, Max: 10 * time.Second,
+		After: map[task.Verdict]time.Duration{task.Lost: 5 * time.Minute, task.Stalled: 0},
+	}
+	for _, n := range []int{1, 5} {
+		require.Equal(t, 5*time.Minute, r.DelayAfter(task.Lost, n, 0), "max does not bound it")
+		require.Equal(t, 5*time.Minute+30*time.Second, r.DelayAfter(task.Lost, n, 1))
+		require.Equal(t, time.Millisecond, r.DelayAfter(task.Stalled, n, 0), "nor does min")
+		require.Equal(t, r.Delay(n, 0.3), r.DelayAfter(task.Failed, n, 0.3))
+	}
+}
+
 func TestDelayStaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		durations := rapid.Map(rapid.Int64Range(1, math.MaxInt64), func(n int64) time.Duration { return time.Duration(n) })

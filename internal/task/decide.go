@@ -166,7 +166,7 @@ func (d *decision) wait(s State, jitter float64) Transition {
 			next.Delay = d.retry.Delay(d.deferrals, jitter)
 		}
 	default:
-		next.Delay = d.retry.Delay(d.attempt, jitter)
+		next.Delay = d.retry.DelayAfter(d.outcome.Verdict, d.attempt, jitter)
 	}
 	d.outlast(&next)
 	return next

@@ -32,6 +32,13 @@ func oneWay() *task.Policy {
 	return p
 }
 
+// patient waits longer after an attempt that was lost.
+func patient() *task.Policy {
+	p := policy()
+	p.Retry.After = map[task.Verdict]time.Duration{task.Lost: time.Hour}
+	return p
+}
+
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // attempt is a row in the middle of its nth attempt at noon.
@@ -107,6 +114,12 @@ func TestDecideRun(t *testing.T) {
 		{"a lost attempt counts", attempt(1), nil, ended(task.Lost), task.Transition{
 			State: task.StateRetryPending, Delay: time.Second, Attempt: 1, EverStarted: true,
 			Reason: "attempt 1 of 3 was lost: because"}},
+		{"an ending may have a delay of its own", attempt(2), patient(), ended(task.Lost), task.Transition{
+			State: task.StateRetryPending, Delay: time.Hour, Attempt: 2, EverStarted: true,
+			Reason: "attempt 2 of 3 was lost: because"}},
+		{"and others are not concerned", attempt(2), patient(), ended(task.Failed), task.Transition{
+			State: task.StateRetryPending, Delay: 1500 * time.Millisecond, Attempt: 2, EverStarted: true,
+			Reason: "attempt 2 of 3 failed: because"}},
 		{"poison runs out of attempts", attempt(3), oneWay(), ended(task.Lost), task.Transition{
 			State: task.StateFailed, Attempt: 3, EverStarted: true, Reason: "attempt 3 of 3 was lost: because"}},
 		{"out of attempts", attempt(3), oneWay(), ended(task.Stalled), task.Transition{

@@ -36,12 +36,14 @@ type RollbackPolicy struct {
 
 // Retry is how often and when a task is retried.
 type Retry struct {
-	Limit        int           `json:"limit"`         // attempts after the first; >= 0
-	Backoff      Backoff       `json:"backoff"`       // how Min grows
-	Min          time.Duration `json:"min"`           // the delay before the second attempt
-	Max          time.Duration `json:"max"`           // the longest delay
-	On           []Verdict     `json:"on"`            // what is retried
-	MaxDeferrals int           `json:"max_deferrals"` // how often in a row Deferred or Superseded do not count
+	Limit   int           `json:"limit"`   // attempts after the first; >= 0
+	Backoff Backoff       `json:"backoff"` // how Min grows
+	Min     time.Duration `json:"min"`     // the delay before the second attempt
+	Max     time.Duration `json:"max"`     // the longest delay
+	On      []Verdict     `json:"on"`      // what is retried
+	// After has the delays of endings that do not follow Backoff, each however often it comes in a row.
+	After        map[Verdict]time.Duration `json:"after,omitempty"`
+	MaxDeferrals int                       `json:"max_deferrals"` // how often in a row Deferred or Superseded do not count
 }
 
 // Backoff is how the delay between attempts grows.

@@ -33,6 +33,7 @@ task "invoice.send" {
     min           = "2s"
     max           = "1m"
     on            = ["failed", "lost"]
+    after         = { failed = "0s", lost = "1h" }
     max_deferrals = 5
   }
   check {
@@ -69,6 +70,7 @@ task "invoice.send" {
       backoff       = "constant"
       min           = "3s"
       max           = "9s"
+      after         = {}
       max_deferrals = 7
     }
     webhook {
@@ -97,6 +99,7 @@ task "video.resize" {
     min           = "1s"
     max           = "5m"
     on            = ["failed", "stalled", "timed_out", "lost"]
+    after         = {}
     max_deferrals = 100
   }
   check {
@@ -128,6 +131,7 @@ task "video.resize" {
       backoff       = "exponential"
       min           = "1s"
       max           = "5m"
+      after         = {}
       max_deferrals = 100
     }
     command {

@@ -8,9 +8,6 @@ task "video.resize" {
   sequence {
     on_failure = "block"
   }
-  retry {
-    after = { lost = "5m" }
-  }
   webhook {
     url = "http://127.0.0.1:8080/"
   }

@@ -5,6 +5,7 @@ task "a" {
     min        = "10m"
     max        = "5m"
     on         = ["failed", "rejected"]
+    after      = { failed = "1 m", lost = "5m", rejected = "1s", stalled = null }
     max_deferrals = "many"
     jitter     = true
   }
